@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace stitch {
+
+/// What a GPU is, as far as planning, legality and the cost model need to know.
+///
+/// Figures of the embedded table are the vendor's or published measurements (see `source`); a device that was
+/// calibrated carries its own. Bandwidths are bytes/s, latencies SM cycles, times µs, capacities bytes.
+struct DeviceSpec {
+  std::string name;  ///< short name used by --target: "h100"
+  std::string full_name;
+  int compute_major = 0;
+  int compute_minor = 0;
+
+  int sm_count = 0;
+  double clock_hz = 0;  ///< boost clock of an SM
+  int fp32_lanes_per_sm = 0;
+  int int32_lanes_per_sm = 0;
+  int fp64_lanes_per_sm = 0;
+  int special_lanes_per_sm = 0;  ///< MUFU results per cycle (ex2, rsqrt, …)
+
+  double dram_bandwidth = 0;  ///< peak, by the data sheet
+  double copy_fraction = 0;   ///< share of it that a plain copy reaches
+  double l2_bandwidth = 0;
+  std::int64_t l2_bytes = 0;
+  int shared_bytes_per_clock = 128;  ///< per SM
+
+  std::int64_t shared_per_sm = 0;
+  std::int64_t shared_per_block = 0;  ///< opt-in maximum
+  std::int64_t shared_reserved_per_block = 0;
+  std::int64_t registers_per_sm = 65536;
+  int threads_per_sm = 0;
+  int blocks_per_sm = 0;
+  int max_threads_per_block = 1024;
+  int max_registers_per_thread = 255;
+  int max_cluster_blocks = 1;  ///< portable cluster size; 1 = no clusters
+
+  double shared_latency = 0;
+  double cluster_latency = 0;  ///< another block's shared memory
+  double l2_latency = 0;
+  double dram_latency = 0;
+
+  double launch_us = 0;        ///< gap between dependent kernels inside a CUDA graph
+  double grid_barrier_us = 0;  ///< one grid-wide barrier
+  double block_barrier_cycles = 0;
+
+  std::string source;  ///< where the figures come from
+
+  [[nodiscard]] bool has_clusters() const { return max_cluster_blocks > 1; }
+  /// "sm_90a" for compute capability 9.0, "sm_80" for 8.0, …
+  [[nodiscard]] std::string architecture() const;
+  /// Device-memory bandwidth that a kernel can reach, bytes/s.
+  [[nodiscard]] double reachable_bandwidth() const { return dram_bandwidth * copy_fraction; }
+};
+
+/// The embedded table: V100, T4, A100, L4, RTX 4090, H100, H200, B200.
+std::span<const DeviceSpec> known_devices();
+
+/// Looks a device up by short name, ignoring case; the error lists the names there are.
+Result<DeviceSpec> find_device(std::string_view name);
+
+}  // namespace stitch

@@ -1,0 +1,115 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+namespace stitch {
+namespace {
+
+Error io_error(std::string_view what, const std::filesystem::path& path, int code) {
+  return make_error(code == ENOENT ? ErrorKind::not_found : ErrorKind::io, "cannot {} {}: {}", what, path.string(),
+                    std::strerror(code));
+}
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status write_all(int fd, std::string_view contents, const std::filesystem::path& path) {
+  while (!contents.empty()) {
+    const ssize_t written = ::write(fd, contents.data(), contents.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return io_error("write", path, errno);
+    contents.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::fsync(fd) != 0) return io_error("sync", path, errno);
+  return {};
+}
+
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<unsigned> counter{0};
+  return path.parent_path() / fmt::format(".{}.{}.{}", path.filename().string(), ::getpid(), counter++);
+}
+
+}  // namespace
+
+Result<std::string> RealFileSystem::read(const std::filesystem::path& path) const {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return io_error("open", path, errno);
+  std::string contents;
+  char chunk[1 << 16];
+  while (true) {
+    const ssize_t got = ::read(file.get(), chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error("read", path, errno);
+    if (got == 0) return contents;
+    contents.append(chunk, static_cast<std::size_t>(got));
+  }
+}
+
+Status RealFileSystem::publish(const std::filesystem::path& path, std::string_view contents) {
+  const std::filesystem::path temporary = temporary_beside(path);
+  Status status;
+  {
+    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (file.get() < 0) return io_error("create", temporary, errno);
+    status = write_all(file.get(), contents, temporary);
+  }
+  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) status = io_error("publish", path, errno);
+  if (!status) ::unlink(temporary.c_str());
+  return status;
+}
+
+Status RealFileSystem::remove(const std::filesystem::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return io_error("remove", path, errno);
+  return {};
+}
+
+Status RealFileSystem::make_directories(const std::filesystem::path& path) {
+  std::error_code code;
+  std::filesystem::create_directories(path, code);
+  if (code) return make_error(ErrorKind::io, "cannot create folder {}: {}", path.string(), code.message());
+  return {};
+}
+
+bool RealFileSystem::exists(const std::filesystem::path& path) const {
+  std::error_code code;
+  return std::filesystem::exists(path, code);
+}
+
+std::vector<FileSystem::Entry> RealFileSystem::list(const std::filesystem::path& folder) const {
+  std::vector<Entry> entries;
+  std::error_code code;
+  for (const auto& item : std::filesystem::directory_iterator(folder, code)) {
+    std::error_code ignored;  // a file that vanishes while we look is simply not listed
+    if (!item.is_regular_file(ignored)) continue;
+    const auto size = item.file_size(ignored);
+    if (ignored) continue;
+    const auto modified = std::chrono::file_clock::to_sys(item.last_write_time(ignored));
+    if (ignored) continue;
+    entries.push_back({item.path(), static_cast<std::int64_t>(size),
+                       std::chrono::duration_cast<std::chrono::microseconds>(modified.time_since_epoch()).count()});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.path < b.path; });
+  return entries;
+}
+
+}  // namespace stitch

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace stitch {
+
+/// Files, as those who keep state on disk see them. Errors name the path and the operating system's reason.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  [[nodiscard]] virtual Result<std::string> read(const std::filesystem::path& path) const = 0;
+
+  /// Publishes `contents` under `path` atomically: temporary file in the same folder, fsync, rename. A reader sees
+  /// the old contents or the new, never a part; losing a race to another writer is success.
+  virtual Status publish(const std::filesystem::path& path, std::string_view contents) = 0;
+
+  virtual Status remove(const std::filesystem::path& path) = 0;
+  virtual Status make_directories(const std::filesystem::path& path) = 0;
+  [[nodiscard]] virtual bool exists(const std::filesystem::path& path) const = 0;
+
+  struct Entry {
+    std::filesystem::path path;
+    std::int64_t bytes = 0;
+    std::int64_t modified_us = 0;  ///< µs since 1970
+  };
+  /// Regular files directly inside `folder`, by name; empty when the folder is absent.
+  [[nodiscard]] virtual std::vector<Entry> list(const std::filesystem::path& folder) const = 0;
+};
+
+/// The machine's files.
+class RealFileSystem final : public FileSystem {
+ public:
+  [[nodiscard]] Result<std::string> read(const std::filesystem::path& path) const override;
+  Status publish(const std::filesystem::path& path, std::string_view contents) override;
+  Status remove(const std::filesystem::path& path) override;
+  Status make_directories(const std::filesystem::path& path) override;
+  [[nodiscard]] bool exists(const std::filesystem::path& path) const override;
+  [[nodiscard]] std::vector<Entry> list(const std::filesystem::path& folder) const override;
+};
+
+}  // namespace stitch

@@ -1,0 +1,53 @@
+# stitch_layer(NAME LINKS targets...): the library of one top-level folder, from every *.cpp in it. Files named
+# main.cpp or *_main.cpp are programs and are left to the folder's own CMakeLists.txt, which is read when it exists.
+option(STITCH_BENCHMARKS "Build bench/" ON)
+option(STITCH_WERROR "Treat warnings as errors" ON)
+set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+endif()
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# One interface target carries what every translation unit is compiled with.
+add_library(stitch_options INTERFACE)
+target_include_directories(stitch_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(stitch_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+  -Wold-style-cast -Woverloaded-virtual $<$<BOOL:${STITCH_WERROR}>:-Werror>)
+if(STITCH_SANITIZE)
+  target_compile_options(stitch_options INTERFACE -fsanitize=${STITCH_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(stitch_options INTERFACE -fsanitize=${STITCH_SANITIZE})
+  # GCC's flow-based warnings misfire on instrumented code.
+  target_compile_options(stitch_options INTERFACE -Wno-maybe-uninitialized)
+endif()
+
+function(stitch_layer name)
+  cmake_parse_arguments(LAYER "" "" "LINKS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "(^|/|_)main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/examples/")
+  if(NOT sources)
+    return()
+  endif()
+  add_library(stitch_${name} STATIC ${sources})
+  add_library(stitch::${name} ALIAS stitch_${name})
+  target_link_libraries(stitch_${name} PUBLIC ${LAYER_LINKS} PRIVATE stitch_options)
+  target_include_directories(stitch_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_precompile_headers(stitch_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${name}/CMakeLists.txt)
+    add_subdirectory(${CMAKE_SOURCE_DIR}/${name})
+  endif()
+endfunction()

@@ -1,0 +1,86 @@
+#include "graph/graph.h"
+
+#include "graph/infer.h"
+
+namespace stitch::graph {
+
+Result<Value> Graph::add(Op op, std::vector<Value> operands, Attributes attributes, std::string node_name,
+                         std::int32_t line, std::vector<std::shared_ptr<const Graph>> regions) {
+  const auto located = [&](const Error& error) {
+    std::string place = node_name.empty() ? fmt::format("{} #{}", to_string(op), size())
+                                          : fmt::format("{} '{}'", to_string(op), node_name);
+    if (line > 0) place += fmt::format(" (line {})", line);
+    return error.within(place);
+  };
+  std::vector<TensorType> operand_types;
+  operand_types.reserve(operands.size());
+  for (const Value& operand : operands) {
+    if (operand.node < 0 || operand.node >= size() || operand.result < 0 ||
+        operand.result >= static_cast<std::int32_t>(node(operand.node).results.size())) {
+      return located(make_error(ErrorKind::invalid_argument, "operand {} does not exist", operand_types.size()));
+    }
+    operand_types.push_back(type(operand));
+  }
+  Result<std::vector<TensorType>> inferred = infer(op, operand_types, attributes, regions);
+  if (!inferred) return located(inferred.error());
+  return add_unchecked({op, std::move(operands), std::move(attributes), std::move(*inferred), std::move(regions),
+                        std::move(node_name), line});
+}
+
+Value Graph::add_unchecked(Node node) {
+  const NodeId id = size();
+  if (node.op == Op::parameter) parameters_.push_back(id);
+  nodes_.push_back(std::move(node));
+  return {id, 0};
+}
+
+std::vector<std::vector<NodeId>> users(const Graph& graph) {
+  std::vector<std::vector<NodeId>> lists(static_cast<std::size_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    for (const Value& operand : graph.node(id).operands) {
+      auto& list = lists[static_cast<std::size_t>(operand.node)];
+      if (list.empty() || list.back() != id) list.push_back(id);
+    }
+  }
+  return lists;
+}
+
+std::vector<bool> is_result(const Graph& graph) {
+  std::vector<bool> flags(static_cast<std::size_t>(graph.size()), false);
+  for (const Value& value : graph.results()) flags[static_cast<std::size_t>(value.node)] = true;
+  return flags;
+}
+
+namespace {
+
+void visit_regions(
+    const Graph& graph, std::int64_t occurrences, const std::string& path,
+    const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit) {
+  visit(graph, occurrences, path);
+  for (const Node& node : graph.nodes()) {
+    for (std::size_t i = 0; i < node.regions.size(); ++i) {
+      std::int64_t times = 1;
+      if (node.op == Op::loop) times = std::max<std::int64_t>(node.as<LoopAttributes>().trip_count, -1);
+      if (times < 0) times = 1;
+      visit_regions(*node.regions[i], occurrences * times, fmt::format("{}/{}.{}", path, node.name, i), visit);
+    }
+  }
+}
+
+}  // namespace
+
+void for_each_region(
+    const Graph& graph,
+    const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit) {
+  visit_regions(graph, 1, "", visit);
+}
+
+std::int64_t operator_count(const Graph& graph) {
+  std::int64_t count = 0;
+  for_each_region(graph, [&](const Graph& region, std::int64_t, const std::string&) {
+    for (const Node& node : region.nodes()) count += node.op != Op::parameter && node.op != Op::constant;
+  });
+  return count;
+}
+
+}  // namespace stitch::graph

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/attributes.h"
+#include "graph/op.h"
+#include "graph/tensor_type.h"
+
+namespace stitch::graph {
+
+class Graph;
+
+/// Index of a node in its graph.
+using NodeId = std::int32_t;
+
+/// One result of one node.
+struct Value {
+  NodeId node = -1;
+  std::int32_t result = 0;
+
+  auto operator<=>(const Value&) const = default;
+};
+
+/// One operator application.
+struct Node {
+  Op op = Op::parameter;
+  std::vector<Value> operands;
+  Attributes attributes;
+  std::vector<TensorType> results;                    ///< inferred; see graph/infer.h
+  std::vector<std::shared_ptr<const Graph>> regions;  ///< loop: body, condition; conditional: one per branch
+  std::string name;                                   ///< where it came from; never part of a key
+  std::int32_t line = 0;                              ///< line of the source file, 0 when there is none
+
+  [[nodiscard]] const TensorType& type(std::int32_t result = 0) const {
+    return results[static_cast<std::size_t>(result)];
+  }
+  /// The attributes as the struct that the operator uses.
+  template <class A>
+  [[nodiscard]] const A& as() const {
+    return std::get<A>(attributes);
+  }
+};
+
+/// The one intermediate representation: a directed acyclic graph of operators in SSA form.
+///
+/// Invariants (graph/verify.h checks them):
+///  1. nodes are in topological order: a node's operands come before it;
+///  2. `parameters` lists every parameter node once, in argument order;
+///  3. every node's attributes are the alternative of its operator, and `results` is what inference gives;
+///  4. every value in `results` exists.
+/// Plain value type: copying copies the nodes (regions are shared and immutable).
+class Graph {
+ public:
+  std::string name;
+
+  [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
+  [[nodiscard]] const TensorType& type(Value value) const { return node(value.node).type(value.result); }
+  [[nodiscard]] std::span<const NodeId> parameters() const { return parameters_; }
+  [[nodiscard]] std::span<const Value> results() const { return results_; }
+
+  /// Appends a node; infers its result types. Errors name the node and the attribute or operand at fault.
+  Result<Value> add(Op op, std::vector<Value> operands, Attributes attributes = {}, std::string name = {},
+                    std::int32_t line = 0, std::vector<std::shared_ptr<const Graph>> regions = {});
+
+  /// Appends a node whose types the caller already knows to be right (passes that copy nodes).
+  Value add_unchecked(Node node);
+
+  void set_results(std::vector<Value> results) { results_ = std::move(results); }
+  void add_result(Value value) { results_.push_back(value); }
+  void set_name(NodeId id, std::string text) { nodes_[static_cast<std::size_t>(id)].name = std::move(text); }
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<NodeId> parameters_;
+  std::vector<Value> results_;
+};
+
+/// For every node, the nodes that use one of its results, ascending, without repeats.
+std::vector<std::vector<NodeId>> users(const Graph& graph);
+
+/// For every node, whether one of its results is a result of the graph.
+std::vector<bool> is_result(const Graph& graph);
+
+/// Calls `visit` for the graph and, depth first, for the regions of its nodes, each with how often it runs:
+/// a loop body and condition by the trip count (1 when unknown), times the occurrences of the graph around them.
+void for_each_region(
+    const Graph& graph,
+    const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit);
+
+/// Number of operators, regions included, leaving out parameters and constants.
+std::int64_t operator_count(const Graph& graph);
+
+}  // namespace stitch::graph

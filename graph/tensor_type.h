@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/dtype.h"
+
+namespace stitch::graph {
+
+/// Extents of a tensor, outermost first; memory is dense and row-major. Empty for a scalar.
+using Dims = std::vector<std::int64_t>;
+
+/// Product of the extents: 1 for a scalar, 0 when an extent is 0.
+std::int64_t element_count(const Dims& dims);
+
+/// Distance in elements between neighbours along each dimension of a dense row-major tensor.
+Dims row_major_strides(const Dims& dims);
+
+/// "[4,8]"
+std::string to_string(const Dims& dims);
+
+/// Shape and element type of a value.
+struct TensorType {
+  DType dtype = DType::f32;
+  Dims dims;
+
+  [[nodiscard]] int rank() const { return static_cast<int>(dims.size()); }
+  [[nodiscard]] std::int64_t elements() const { return element_count(dims); }
+  [[nodiscard]] std::int64_t bytes() const { return elements() * byte_size(dtype); }
+
+  auto operator<=>(const TensorType&) const = default;
+};
+
+/// "f32[4,8]"
+std::string to_string(const TensorType& type);
+
+/// Reads what to_string printed.
+Result<TensorType> parse_tensor_type(std::string_view text);
+
+}  // namespace stitch::graph

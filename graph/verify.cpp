@@ -1,0 +1,54 @@
+#include "graph/verify.h"
+
+#include "graph/infer.h"
+
+namespace stitch::graph {
+namespace {
+
+Status verify_node(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  std::vector<TensorType> operands;
+  for (const Value& operand : node.operands) {
+    if (operand.node < 0 || operand.node >= id) {
+      return make_error(ErrorKind::invalid_argument, "operand {} is node {}, which does not come before it",
+                        operands.size(), operand.node);
+    }
+    const Node& producer = graph.node(operand.node);
+    if (operand.result < 0 || operand.result >= static_cast<std::int32_t>(producer.results.size())) {
+      return make_error(ErrorKind::invalid_argument, "operand {} is result {} of a node that has {}", operands.size(),
+                        operand.result, producer.results.size());
+    }
+    operands.push_back(graph.type(operand));
+  }
+  for (const auto& region : node.regions) STITCH_TRY(verify(*region));
+  STITCH_ASSIGN(const std::vector<TensorType> types, infer(node.op, operands, node.attributes, node.regions));
+  if (types != node.results)
+    return make_error(ErrorKind::invalid_argument, "its recorded types are not what inference gives");
+  return {};
+}
+
+}  // namespace
+
+Status verify(const Graph& graph) {
+  std::size_t parameters = 0;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (const Status status = verify_node(graph, id); !status) {
+      return status.error().within(
+          fmt::format("node {} ({} '{}')", id, to_string(graph.node(id).op), graph.node(id).name));
+    }
+    if (graph.node(id).op == Op::parameter) ++parameters;
+  }
+  if (parameters != graph.parameters().size()) {
+    return make_error(ErrorKind::invalid_argument, "{} parameter nodes, {} listed", parameters,
+                      graph.parameters().size());
+  }
+  for (const Value& value : graph.results()) {
+    if (value.node < 0 || value.node >= graph.size() || value.result < 0 ||
+        value.result >= static_cast<std::int32_t>(graph.node(value.node).results.size())) {
+      return make_error(ErrorKind::invalid_argument, "result {}.{} does not exist", value.node, value.result);
+    }
+  }
+  return {};
+}
+
+}  // namespace stitch::graph
