@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "graph/graph.h"
+
+/// Model files in, graphs out. One folder per format (hlo/, onnx/; fragments are the graph's own codec), one file per
+/// operator family inside it. docs/importers.md says what each format's reader takes and how it lowers it.
+namespace stitch::import {
+
+/// An operator that we do not generate and that therefore became an opaque node.
+struct Boundary {
+  std::string op;                ///< as named in the source: "sort", "custom-call foo", "NonMaxSuppression"
+  std::string place;             ///< where: "line 12, sort.3" (HLO), "node 17 '/layer/nms'" (ONNX)
+  std::int64_t occurrences = 1;  ///< how often it runs: the trip counts of the loops around it, 1 when unknown
+  std::string reason;            ///< why it is opaque
+
+  bool operator==(const Boundary&) const = default;
+};
+
+/// What the source tells about the values of an integer parameter (an embedding's indices); whoever makes up inputs
+/// should stay inside. Both ends are included.
+struct ParameterRange {
+  std::int64_t parameter = 0;  ///< position in Graph::parameters()
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+
+  bool operator==(const ParameterRange&) const = default;
+};
+
+/// A model as the rest of Stitch sees it. Every node's `name` and `line` are those of the source.
+struct Imported {
+  graph::Graph graph;
+  std::vector<Boundary> boundaries;     ///< in the order of their nodes, regions included
+  std::vector<ParameterRange> ranges;   ///< by parameter, at most one each
+  std::string format;                   ///< "hlo", "onnx", "fragment-json", "fragment-cbor"
+  std::vector<std::string> parameters;  ///< names, by position in Graph::parameters()
+  std::vector<std::string> results;     ///< names, by position in Graph::results()
+};
+
+struct ImportOptions {
+  /// Extents for the named dimensions of a source that leaves some open: {"batch", 8}. One that is neither named here
+  /// nor fixed by the source takes `default_extent`.
+  std::vector<std::pair<std::string, std::int64_t>> extents;
+  std::int64_t default_extent = 1;
+  /// The threefry-2x32 block function, written out as a hundred integer operators, becomes Op::threefry2x32.
+  bool recognise_threefry = true;
+  /// Largest source in bytes, after decompression.
+  std::int64_t max_bytes = std::int64_t{1} << 30;
+  /// Most nodes that inlining calls and unrolling may make, regions included.
+  std::int64_t max_nodes = std::int64_t{1} << 22;
+};
+
+/// Reads a model: the format is told by the contents (HLO text, a fragment's JSON or CBOR, an ONNX file), the ending
+/// decides only where contents are ambiguous; a gzip wrapper is removed first. The graph has passed graph::verify.
+///
+/// Errors: io (unreadable, or the gzip stream is damaged: corrupt), parse with its position ("line L, column C: …" in
+/// text, the byte or node in binary formats), unsupported with the operator and its place, resource_exhausted.
+/// The path is put in front of every message.
+Result<Imported> import_file(const std::filesystem::path& path, const ImportOptions& options = {});
+Result<Imported> import_file(const FileSystem& files, const std::filesystem::path& path,
+                             const ImportOptions& options = {});
+
+/// The same from memory; `name` only helps to tell the format (its ending).
+Result<Imported> import_bytes(std::string_view bytes, std::string_view name, const ImportOptions& options = {});
+
+/// XLA HLO text (HloModule::ToString; what JAX's as_hlo_text prints).
+Result<Imported> import_hlo_text(std::string_view text, const ImportOptions& options = {});
+
+/// A serialized ONNX ModelProto. Defined in import/onnx/.
+Result<Imported> import_onnx(std::string_view bytes, const ImportOptions& options = {});
+
+/// A graph in the JSON or CBOR form of graph/codec.h.
+Result<Imported> import_fragment(std::string_view bytes, const ImportOptions& options = {});
+
+}  // namespace stitch::import
