@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace stitch::graph {
+
+/// The two encodings of one document structure (docs/fragment-format.md). Keys are sorted, so equal graphs give equal
+/// bytes.
+enum class Encoding : std::uint8_t { json, cbor };
+
+inline constexpr std::string_view graph_format_name = "stitch-graph";
+inline constexpr std::int64_t graph_format_version = 1;
+
+/// What a decoder accepts; beyond it is ErrorKind::resource_exhausted.
+struct DecodeLimits {
+  std::int64_t bytes = std::int64_t{1} << 28;           ///< of the encoded document
+  std::int64_t nodes = std::int64_t{1} << 20;           ///< of all graphs and regions together
+  std::int64_t constant_bytes = std::int64_t{1} << 30;  ///< of all constants together, splats expanded
+  int region_depth = 16;                                ///< regions inside regions
+};
+
+/// The graph with its regions, names and lines. JSON on one line, or indented by `indent` spaces.
+std::string encode(const Graph& graph, Encoding encoding, int indent = -1);
+
+/// Reads what encode wrote, validates all of it and verifies the graph. Never throws. Errors: parse (not JSON/CBOR;
+/// names the byte), version_mismatch (another format or version), invalid_argument (names the place as
+/// "nodes[12].attributes.dims[0]"), resource_exhausted.
+Result<Graph> decode(std::string_view bytes, Encoding encoding, const DecodeLimits& limits = {});
+
+/// The document as a value, to be part of a larger one (a request, a record). `encoding` decides how constants' bytes
+/// are held: base64 text or binary.
+nlohmann::json to_document(const Graph& graph, Encoding encoding);
+Result<Graph> from_document(const nlohmann::json& document, const DecodeLimits& limits = {});
+
+/// Parses untrusted bytes into a document without exceptions: bounded in size and nesting, duplicate keys refused.
+/// Errors: parse, with the byte position; resource_exhausted.
+Result<nlohmann::json> parse_document(std::string_view bytes, Encoding encoding, std::int64_t most_bytes = 1 << 28);
+
+}  // namespace stitch::graph
