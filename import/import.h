@@ -43,6 +43,8 @@ struct Imported {
   std::string format;                   ///< "hlo", "onnx", "fragment-json", "fragment-cbor"
   std::vector<std::string> parameters;  ///< names, by position in Graph::parameters()
   std::vector<std::string> results;     ///< names, by position in Graph::results()
+  /// Open dimensions of the source and the extents that they were taken to have.
+  std::vector<std::pair<std::string, std::int64_t>> extents;
 };
 
 struct ImportOptions {
@@ -50,6 +52,9 @@ struct ImportOptions {
   /// nor fixed by the source takes `default_extent`.
   std::vector<std::pair<std::string, std::int64_t>> extents;
   std::int64_t default_extent = 1;
+  /// ONNX: values of inputs, by name, that the graph may be specialised for (a Reshape's shape, a Slice's ends that are
+  /// fed at run time). The inputs stay parameters; the graph holds for these values only where it needed them.
+  std::vector<std::pair<std::string, graph::ConstantAttributes>> known_inputs;
   /// The threefry-2x32 block function, written out as a hundred integer operators, becomes Op::threefry2x32.
   bool recognise_threefry = true;
   /// Largest source in bytes, after decompression.
