@@ -1,5 +1,8 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "graph/infer.h"
 
 namespace stitch::graph {
@@ -53,6 +56,12 @@ std::vector<bool> is_result(const Graph& graph) {
 
 namespace {
 
+/// a × b for counts ≥ 0; the largest integer when that is too much (loops around loops without a real bound).
+std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+}
+
 void visit_regions(
     const Graph& graph, std::int64_t occurrences, const std::string& path,
     const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit) {
@@ -60,9 +69,10 @@ void visit_regions(
   for (const Node& node : graph.nodes()) {
     for (std::size_t i = 0; i < node.regions.size(); ++i) {
       std::int64_t times = 1;
-      if (node.op == Op::loop) times = std::max<std::int64_t>(node.as<LoopAttributes>().trip_count, -1);
-      if (times < 0) times = 1;
-      visit_regions(*node.regions[i], occurrences * times, fmt::format("{}/{}.{}", path, node.name, i), visit);
+      if (node.op == Op::loop && node.as<LoopAttributes>().trip_count >= 0)
+        times = node.as<LoopAttributes>().trip_count;
+      visit_regions(*node.regions[i], saturating_product(occurrences, times),
+                    fmt::format("{}/{}.{}", path, node.name, i), visit);
     }
   }
 }

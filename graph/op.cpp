@@ -88,9 +88,9 @@ constexpr OpInfo rows[] = {
 
     {reduce, "reduce", C::reduction, K::light, 1, 1, false, D::any},
     {arg_reduce, "arg-reduce", C::reduction, K::light, 1, 1, false, D::number},
-    {reduce_window, "reduce-window", C::reduction, K::expensive, 1, 1, false, D::number},
+    {reduce_window, "reduce-window", C::reduction, K::expensive, 1, 1, false, D::any},
     {select_and_scatter, "select-and-scatter", C::reduction, K::expensive, 2, 2, false, D::number},
-    {scan, "scan", C::reduction, K::expensive, 1, 1, false, D::number},
+    {scan, "scan", C::reduction, K::expensive, 1, 1, false, D::any},
 
     {dot, "dot", C::contraction, K::expensive, 2, 2, false, D::number},
     {convolution, "convolution", C::contraction, K::expensive, 2, 2, false, D::number},

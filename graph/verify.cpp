@@ -20,7 +20,12 @@ Status verify_node(const Graph& graph, NodeId id) {
     }
     operands.push_back(graph.type(operand));
   }
-  for (const auto& region : node.regions) STITCH_TRY(verify(*region));
+  for (std::size_t i = 0; i < node.regions.size(); ++i) {
+    if (node.regions[i] == nullptr) return make_error(ErrorKind::invalid_argument, "region {} is missing", i);
+    if (const Status status = verify(*node.regions[i]); !status) {
+      return status.error().within(fmt::format("region {}", i));
+    }
+  }
   STITCH_ASSIGN(const std::vector<TensorType> types, infer(node.op, operands, node.attributes, node.regions));
   if (types != node.results)
     return make_error(ErrorKind::invalid_argument, "its recorded types are not what inference gives");
@@ -36,7 +41,11 @@ Status verify(const Graph& graph) {
       return status.error().within(
           fmt::format("node {} ({} '{}')", id, to_string(graph.node(id).op), graph.node(id).name));
     }
-    if (graph.node(id).op == Op::parameter) ++parameters;
+    if (graph.node(id).op != Op::parameter) continue;
+    if (parameters >= graph.parameters().size() || graph.parameters()[parameters] != id) {
+      return make_error(ErrorKind::invalid_argument, "parameter node {} is not listed as argument {}", id, parameters);
+    }
+    ++parameters;
   }
   if (parameters != graph.parameters().size()) {
     return make_error(ErrorKind::invalid_argument, "{} parameter nodes, {} listed", parameters,
