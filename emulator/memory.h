@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace stitch::emulator {
+
+struct Region;
+
+/// Handle of a simulated buffer.
+struct Buffer {
+  std::uint32_t id = 0;
+  std::uint64_t address = 0;  ///< what a kernel sees as the pointer; never a host address
+  std::uint64_t bytes = 0;
+
+  bool operator==(const Buffer&) const = default;
+};
+
+/// Produces `page`, the bytes of a buffer from `offset` on (a multiple of Memory::page_bytes; the last page may be
+/// shorter). Called once per page, when something first touches it, from any host thread, for different pages at the
+/// same time; it must be a pure function of the offset.
+using PageFiller = std::function<void(std::uint64_t offset, std::span<std::byte> page)>;
+
+/// What a buffer holds before anybody writes to it.
+class Contents {
+ public:
+  /// Reads are findings until a byte is written.
+  static Contents uninitialised() { return poison(std::byte{0xCD}); }
+  /// As uninitialised, and every byte reads as `pattern` from the host: shows what a kernel left unwritten.
+  static Contents poison(std::byte pattern);
+  static Contents zero();
+  /// A copy of `bytes`; the buffer must be at least as large, the rest counts as uninitialised.
+  static Contents bytes(std::span<const std::byte> bytes);
+  /// Initialised data, made page by page when touched.
+  static Contents lazy(PageFiller filler);
+
+ private:
+  friend class Memory;
+  enum class Kind : std::uint8_t { poison, zero, bytes, lazy };
+  Kind kind_ = Kind::zero;
+  std::byte pattern_{};
+  std::span<const std::byte> bytes_;
+  PageFiller filler_;
+};
+
+/// A run of bytes inside a buffer.
+struct ByteRange {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+
+  bool operator==(const ByteRange&) const = default;
+};
+
+/// The simulated device memory: named buffers, 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address
+/// space, so that everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
+///
+/// Only touched pages take host memory; a page costs about twice its size, since every 32-byte sector carries a
+/// record of which bytes are initialised, which the current launch wrote, and who touched it last.
+///
+/// Host calls must not overlap a launch that uses the memory, nor each other.
+class Memory {
+ public:
+  static constexpr std::uint64_t page_bytes = 4096;
+
+  Memory();
+  ~Memory();
+  Memory(Memory&&) noexcept;
+  Memory& operator=(Memory&&) noexcept;
+
+  /// A new buffer of `bytes` (0 is allowed: its address is valid, no access is). Errors: invalid_argument (more bytes
+  /// of contents than of buffer), resource_exhausted (over 32 GiB, or the host refuses).
+  Result<Buffer> allocate(std::string name, std::uint64_t bytes, Contents contents = Contents::uninitialised());
+
+  /// Ends a buffer's life; later accesses to its addresses are out of bounds. Error: not_found.
+  Status free(const Buffer& buffer);
+
+  [[nodiscard]] std::vector<Buffer> buffers() const;
+  [[nodiscard]] std::string_view name(const Buffer& buffer) const;
+
+  /// Host access by simulated address. Errors: invalid_argument, naming the nearest buffer.
+  Status read(std::uint64_t address, std::span<std::byte> into) const;
+  Status write(std::uint64_t address, std::span<const std::byte> from);
+
+  /// Whether every byte of the range was initialised by its contents, the host or a kernel.
+  [[nodiscard]] bool is_initialised(const Buffer& buffer, ByteRange range) const;
+
+  /// The bytes of `buffer` that the latest launch wrote (stores, atomics, asynchronous copies), merged and ascending.
+  [[nodiscard]] std::vector<ByteRange> written_ranges(const Buffer& buffer) const;
+
+  /// "12 bytes past the end of buffer "x" (4096 bytes)", "offset 16 of buffer "y" (64 bytes)", …
+  [[nodiscard]] std::string describe(std::uint64_t address) const;
+
+  // For the launch path.
+  /// The live region whose window holds `address`, or null.
+  [[nodiscard]] Region* region_at(std::uint64_t address) const;
+  /// Starts a new generation: what earlier launches wrote and touched is forgotten (not what is initialised).
+  std::uint32_t begin_launch();
+  /// The buffer that stands for a module's variable: made on first use, kept for later launches of the module.
+  Result<Buffer> module_variable(const void* module, std::string name, std::uint64_t bytes, Contents contents);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stitch::emulator
