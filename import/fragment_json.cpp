@@ -1,0 +1,42 @@
+#include "graph/codec.h"
+#include "import/import.h"
+
+namespace stitch::import {
+namespace {
+
+std::vector<Boundary> boundaries_of(const graph::Graph& graph) {
+  std::vector<Boundary> found;
+  graph::for_each_region(graph, [&](const graph::Graph& region, std::int64_t occurrences, const std::string& path) {
+    for (graph::NodeId id = 0; id < region.size(); ++id) {
+      const graph::Node& node = region.node(id);
+      if (node.op != graph::Op::opaque) continue;
+      found.push_back({node.as<graph::OpaqueAttributes>().target,
+                       fmt::format("node {} '{}'{}{}", id, node.name, path.empty() ? "" : " in ", path), occurrences,
+                       "opaque in the fragment"});
+    }
+  });
+  return found;
+}
+
+}  // namespace
+
+Result<Imported> import_fragment(std::string_view bytes, const ImportOptions& options) {
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  const bool json = first != std::string_view::npos && bytes[first] == '{';
+  graph::DecodeLimits limits;
+  limits.bytes = options.max_bytes;
+  limits.nodes = options.max_nodes;
+  Imported imported;
+  imported.format = json ? "fragment-json" : "fragment-cbor";
+  STITCH_ASSIGN(imported.graph, graph::decode(bytes, json ? graph::Encoding::json : graph::Encoding::cbor, limits));
+  imported.boundaries = boundaries_of(imported.graph);
+  for (const graph::NodeId id : imported.graph.parameters()) {
+    imported.parameters.push_back(imported.graph.node(id).name);
+  }
+  for (const graph::Value& value : imported.graph.results()) {
+    imported.results.push_back(imported.graph.node(value.node).name);
+  }
+  return imported;
+}
+
+}  // namespace stitch::import

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "graph/literal.h"
+#include "import/hlo/attribute.h"
+#include "import/hlo/constant.h"
+#include "import/hlo/rules.h"
+
+namespace stitch::import::hlo {
+namespace {
+
+using graph::Dims;
+using graph::Value;
+
+}  // namespace
+
+Result<Values> lower_constant(const Site& site) {
+  if (is_elided(site.instruction)) return site.lowering.absent_constant(site);
+  STITCH_ASSIGN(graph::ConstantAttributes constant, parse_constant(site.instruction));
+  // One element stands for many: a graph of constants should not weigh what its tensors do.
+  if (constant.type.elements() > 1 && graph::is_splat(constant)) {
+    constant.data.resize(static_cast<std::size_t>(graph::byte_size(constant.type.dtype)));
+    const Value one = site.builder.constant({{constant.type.dtype, {}}, std::move(constant.data)});
+    return Values{site.builder.broadcast(one, constant.type.dims, {})};
+  }
+  return Values{site.builder.constant(std::move(constant))};
+}
+
+Result<Values> lower_iota(const Site& site) {
+  STITCH_ASSIGN(const std::int64_t dimension, integer_attribute(site.instruction, "iota_dimension"));
+  return Values{site.builder.iota(site.type().dtype, site.type().dims, dimension)};
+}
+
+Result<Values> lower_broadcast(const Site& site) {
+  STITCH_ASSIGN(const Dims mapping, list_attribute(site.instruction, "dimensions"));
+  Value x = site.operand(0);
+  if (std::is_sorted(mapping.begin(), mapping.end())) {
+    return Values{site.builder.broadcast(x, site.type().dims, mapping)};
+  }
+  // The IR's mapping is increasing: put the operand's dimensions into the result's order first.
+  if (mapping.size() != site.operand_type(0).dims.size()) return site.error("attribute 'dimensions' does not fit");
+  Dims order(mapping.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return mapping[static_cast<std::size_t>(a)] < mapping[static_cast<std::size_t>(b)];
+  });
+  Dims sorted = mapping;
+  std::sort(sorted.begin(), sorted.end());
+  x = site.builder.transpose(x, order);
+  return Values{site.builder.broadcast(x, site.type().dims, sorted)};
+}
+
+Result<Values> lower_reshape(const Site& site) {
+  return Values{site.builder.reshape(site.operand(0), site.type().dims)};
+}
+
+Result<Values> lower_bitcast(const Site& site) {
+  // A bitcast keeps memory as it is: with default layouts it is a reshape, else it may also transpose.
+  const graph::TensorType& operand = site.operand_type(0);
+  if (operand == site.type()) return Values{site.operand(0)};
+  const bool plain = site.instruction.shape.default_layout && operand.dtype == site.type().dtype;
+  if (!plain) return site.lowering.opaque(site, "bitcast", "depends on the layout in memory");
+  return lower_reshape(site);
+}
+
+Result<Values> lower_transpose(const Site& site) {
+  STITCH_ASSIGN(Dims permutation, list_attribute(site.instruction, "dimensions"));
+  return Values{site.builder.transpose(site.operand(0), std::move(permutation))};
+}
+
+Result<Values> lower_slice(const Site& site) {
+  STITCH_ASSIGN(SliceText slice, slice_attribute(site.instruction));
+  return Values{
+      site.builder.slice(site.operand(0), std::move(slice.starts), std::move(slice.limits), std::move(slice.strides))};
+}
+
+Result<Values> lower_concatenate(const Site& site) {
+  STITCH_ASSIGN(const Dims dimensions, list_attribute(site.instruction, "dimensions"));
+  if (dimensions.size() != 1) return site.error("attribute 'dimensions' names no single dimension");
+  std::vector<Value> parts;
+  for (std::size_t i = 0; i < site.operands.size(); ++i) parts.push_back(site.operand(i));
+  return Values{site.builder.concatenate(std::move(parts), dimensions[0])};
+}
+
+Result<Values> lower_pad(const Site& site) {
+  STITCH_ASSIGN(PaddingText padding, padding_attribute(site.instruction));
+  const Dims& dims = site.operand_type(0).dims;
+  if (padding.interior.size() != dims.size()) return site.error("attribute 'padding' does not fit the operand");
+  for (std::size_t d = 0; d < dims.size(); ++d) {
+    // Inference multiplies the two; the declared extents bound what can be meant.
+    const std::int64_t bound = std::max<std::int64_t>(site.type().elements(), 1) + (std::int64_t{1} << 32);
+    if (dims[d] > 1 && padding.interior[d] > bound / (dims[d] - 1)) return site.error("the padding is out of range");
+  }
+  return Values{site.builder.pad(site.operand(0), site.operand(1), std::move(padding.low), std::move(padding.high),
+                                 std::move(padding.interior))};
+}
+
+Result<Values> lower_reverse(const Site& site) {
+  STITCH_ASSIGN(Dims dimensions, list_attribute(site.instruction, "dimensions"));
+  return Values{site.builder.reverse(site.operand(0), std::move(dimensions))};
+}
+
+Result<Values> lower_dimension_size(const Site& site) {
+  STITCH_ASSIGN(const Dims dimensions, list_attribute(site.instruction, "dimensions"));
+  const Dims& dims = site.operand_type(0).dims;
+  if (dimensions.size() != 1 || dimensions[0] < 0 || dimensions[0] >= static_cast<std::int64_t>(dims.size())) {
+    return site.error("attribute 'dimensions' names no single dimension");
+  }
+  const std::array<std::int64_t, 1> extent = {dims[static_cast<std::size_t>(dimensions[0])]};
+  return Values{site.builder.constant(graph::dense_integers({site.type().dtype, {}}, extent))};
+}
+
+}  // namespace stitch::import::hlo
