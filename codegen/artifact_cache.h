@@ -1,0 +1,95 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "codegen/compiler.h"
+
+namespace stitch::codegen {
+
+/// The container of one artifact (docs/compilation.md): header with magic, version and hashes, then zstd.
+std::string encode_artifact(const CompiledKernel& kernel);
+/// Errors: corrupt (damaged, or not the artifact named `key`), version_mismatch (a newer format).
+Result<CompiledKernel> decode_artifact(std::string_view bytes, const Hash128& key);
+
+struct ArtifactCacheOptions {
+  std::filesystem::path folder;
+  std::int64_t max_bytes = std::int64_t{2} << 30;  ///< of all files in the folder; least recently used go first
+};
+
+/// Events since the cache was opened.
+struct ArtifactCacheCounts {
+  std::int64_t hits = 0;
+  std::int64_t misses = 0;
+  std::int64_t damaged = 0;  ///< entries that failed their check and were deleted; each is a miss, too
+  std::int64_t stored = 0;
+  std::int64_t failed_stores = 0;
+  std::int64_t evicted = 0;
+  bool operator==(const ArtifactCacheCounts&) const = default;
+};
+
+/// Compiled kernels on disk, one file each, named by their key. Safe to use from many threads and several processes
+/// at once: entries are immutable, appear atomically, and whoever loses a race to publish one has succeeded.
+class ArtifactCache {
+ public:
+  /// `files` and `clock` must outlive the cache; the folder is made when the first artifact is stored.
+  ArtifactCache(FileSystem& files, const Clock& clock, ArtifactCacheOptions options);
+
+  /// The artifact, marked as used now; nothing on a miss. A damaged entry is deleted and counted.
+  std::optional<CompiledKernel> find(const Hash128& key);
+
+  /// Publishes it under kernel.key, then evicts what exceeds the bound. Errors: io (unwritable folder, full disk).
+  Status store(const CompiledKernel& kernel);
+
+  [[nodiscard]] ArtifactCacheCounts counts() const;
+  [[nodiscard]] std::filesystem::path path_of(const Hash128& key) const;
+
+ private:
+  void evict_if_full(std::int64_t added_bytes);
+
+  FileSystem& files_;
+  const Clock& clock_;
+  const ArtifactCacheOptions options_;
+  mutable std::mutex mutex_;  ///< guards everything below
+  ArtifactCacheCounts counts_;
+  std::optional<std::int64_t> known_bytes_;  ///< as of the last look at the folder, plus our own stores since
+  std::int64_t added_since_look_ = 0;
+};
+
+/// A compiler with a memory. Two threads that ask for the same artifact compile it once; a cache that cannot be
+/// written costs time, never a result.
+class CachingCompiler final : public Compiler {
+ public:
+  /// Both must outlive it.
+  CachingCompiler(Compiler& compiler, ArtifactCache& cache) : compiler_(compiler), cache_(cache) {}
+
+  Result<CompiledKernel> compile(const CompileRequest& request) override;
+  [[nodiscard]] Hash128 key(const CompileRequest& request) const override { return compiler_.key(request); }
+
+  /// The first reason why an artifact could not be stored, told once: a caller shows it as a warning.
+  std::optional<Error> take_warning();
+
+ private:
+  struct Flight;
+  Result<CompiledKernel> find_or_compile(const CompileRequest& request, const Hash128& key);
+
+  Compiler& compiler_;
+  ArtifactCache& cache_;
+  std::mutex mutex_;  ///< guards everything below
+  std::unordered_map<Hash128, std::shared_ptr<Flight>> flights_;
+  std::optional<Error> warning_;
+  bool warned_ = false;
+};
+
+}  // namespace stitch::codegen

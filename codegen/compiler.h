@@ -1,0 +1,93 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "codegen/nvrtc.h"
+#include "codegen/resource_usage.h"
+
+namespace stitch::codegen {
+
+/// One source to compile for one architecture.
+struct CompileRequest {
+  std::string source;                ///< CUDA C++; may include the device headers: #include "stitch/NAME.cuh"
+  std::string architecture;          ///< a real one, as DeviceSpec::architecture() writes it: "sm_90a"
+  std::vector<std::string> options;  ///< further NVRTC options: "-DNAME=1"
+  int max_registers = 0;             ///< per thread; 0 = no limit but the launch bounds
+  bool line_info = true;             ///< keep source lines in PTX (.loc) and cubin
+};
+
+/// What came of it.
+struct CompiledKernel {
+  std::string ptx;
+  std::string cubin;
+  ResourceUsage resources;          ///< of the entry; the maximum of each figure where there are several
+  std::vector<EntryUsage> entries;  ///< every __global__ function of the source
+  std::string log;                  ///< the compiler's warnings, without ptxas's report
+  double seconds = 0;               ///< the compilation's time; that of the original one when it was cached
+  std::string toolkit;              ///< "13.0.88"
+  std::string architecture;
+  Hash128 key;
+  bool from_cache = false;
+
+  bool operator==(const CompiledKernel&) const = default;
+};
+
+/// Makes kernels of sources. Safe to use from many threads at once.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+
+  /// Errors: compile (message: each error with its source lines quoted, then the log), unsupported (architecture),
+  /// timeout, unavailable, runtime.
+  virtual Result<CompiledKernel> compile(const CompileRequest& request) = 0;
+
+  /// Hash of everything that the result depends on: source, device headers, architecture, options, toolkit.
+  [[nodiscard]] virtual Hash128 key(const CompileRequest& request) const = 0;
+};
+
+struct CompilerOptions {
+  NvrtcOptions nvrtc;
+  /// Searched after the embedded device headers. For the toolkit's own headers (cuda_fp16.h) only: the key covers
+  /// them by the toolkit's version, not by their contents.
+  std::vector<std::filesystem::path> include_directories;
+  double timeout_seconds = 120;  ///< of one compilation
+};
+
+/// The real compiler: one NVRTC compilation gives PTX and cubin.
+class NvrtcCompiler final : public Compiler {
+ public:
+  /// Errors: unavailable, version_mismatch (see Nvrtc::load).
+  static Result<std::unique_ptr<NvrtcCompiler>> create(const CompilerOptions& options = {});
+
+  Result<CompiledKernel> compile(const CompileRequest& request) override;
+  [[nodiscard]] Hash128 key(const CompileRequest& request) const override;
+  [[nodiscard]] const Nvrtc& nvrtc() const { return *nvrtc_; }
+
+ private:
+  NvrtcCompiler(CompilerOptions options, std::shared_ptr<const Nvrtc> nvrtc);
+
+  CompilerOptions options_;
+  std::shared_ptr<const Nvrtc> nvrtc_;
+};
+
+/// Called as results arrive, one call at a time but from any worker thread: the request's index and its result.
+using CompileProgress = std::function<void(std::size_t index, const Result<CompiledKernel>& result)>;
+
+/// Compiles all requests on `threads` threads (0 = one per hardware thread). Results in the order of the requests;
+/// equal requests are compiled once. One failure does not stop the others.
+std::vector<Result<CompiledKernel>> compile_all(Compiler& compiler, std::span<const CompileRequest> requests,
+                                                int threads = 0, const CompileProgress& progress = {});
+
+/// The errors of an NVRTC log, each followed by the source lines it points at; the log itself when it has none that
+/// can be placed. `file_contents` returns the text of a file that the log names, or an empty view.
+std::string quote_errors(std::string_view log, const std::function<std::string_view(std::string_view)>& file_contents);
+
+}  // namespace stitch::codegen

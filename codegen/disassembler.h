@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/subprocess.h"
+
+namespace stitch::codegen {
+
+struct DisassemblerOptions {
+  std::filesystem::path nvdisasm;  ///< the program; looked up on PATH when empty
+  double timeout_seconds = 60;
+};
+
+/// The SASS listing of a cubin, as `nvdisasm -c` prints it. Optional: the tool comes with the CUDA toolkit.
+/// Errors: unavailable (no nvdisasm), invalid_argument (it refuses the cubin; its message is quoted), timeout, io.
+Result<std::string> disassemble(std::string_view cubin, ProcessLauncher& launcher,
+                                const DisassemblerOptions& options = {});
+
+}  // namespace stitch::codegen
