@@ -170,6 +170,7 @@ Hash128 plan_id(const Plan& plan);
 
 /// What the store checks before it writes a record; invalid_argument names record and field.
 Status validate(const Provenance& provenance);
+Status validate(const Target& target);
 Status validate(const Device& device);
 Status validate(const Fragment& fragment);
 Status validate(const Workload& workload);

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "db/records.h"
+#include "db/sqlite.h"
+#include "db/store_types.h"
+
+// Rows of tables `device`, `fragment`, `workload` and `workload_part`. Callers hold the transaction.
+namespace stitch::db::tables {
+
+Status upsert_device(sqlite::Connection& connection, const Device& device);
+/// True when there was none with its key; a known one stays as it is.
+Result<bool> insert_device(sqlite::Connection& connection, const Device& device);
+Result<Device> select_device(sqlite::Connection& connection, std::string_view key);
+Result<std::vector<Device>> select_devices(sqlite::Connection& connection);
+
+/// Stores a fragment once per key; true when it was new. invalid_argument if it is known with another family.
+Result<bool> insert_fragment(sqlite::Connection& connection, const Fragment& fragment);
+Result<Fragment> select_fragment(sqlite::Connection& connection, const Hash128& key);
+Result<Listing<FragmentSummary>> select_fragments(sqlite::Connection& connection, const Page& page);
+
+Status upsert_workload(sqlite::Connection& connection, const Workload& workload);
+Result<Workload> select_workload(sqlite::Connection& connection, const Hash128& key);
+Result<Listing<Workload>> select_workloads(sqlite::Connection& connection, const Page& page);
+
+}  // namespace stitch::db::tables
