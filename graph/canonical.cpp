@@ -217,6 +217,10 @@ bool is_commutative(const Node& node) {
   return direction == Comparison::eq || direction == Comparison::ne;
 }
 
+Hash128 region_key(const Graph& region) {
+  return Canonicaliser(HashDetail::exact).form(region, Interface::ordered).key;
+}
+
 Result<CanonicalForm> canonicalise(const Graph& graph) {
   for (NodeId id = 0; id < graph.size(); ++id) {
     for (const Value& operand : graph.node(id).operands) {

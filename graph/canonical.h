@@ -36,6 +36,9 @@ struct CanonicalForm {
 /// are not in topological order.
 Result<CanonicalForm> canonicalise(const Graph& graph);
 
+/// Key of a graph whose parameters and results are told apart by their position, as those of a region are.
+Hash128 region_key(const Graph& region);
+
 /// Whether the node means the same with its two operands exchanged.
 bool is_commutative(const Node& node);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "graph/infer.h"
 
@@ -35,6 +36,12 @@ Value Graph::add_unchecked(Node node) {
   if (node.op == Op::parameter) parameters_.push_back(id);
   nodes_.push_back(std::move(node));
   return {id, 0};
+}
+
+std::vector<Node> Graph::release_nodes() {
+  parameters_.clear();
+  results_.clear();
+  return std::exchange(nodes_, {});
 }
 
 std::vector<std::vector<NodeId>> users(const Graph& graph) {

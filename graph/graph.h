@@ -79,6 +79,9 @@ class Graph {
   void add_result(Value value) { results_.push_back(value); }
   void set_name(NodeId id, std::string text) { nodes_[static_cast<std::size_t>(id)].name = std::move(text); }
 
+  /// The nodes, to be moved into another graph; nothing but the name is left in this one.
+  std::vector<Node> release_nodes();
+
  private:
   std::vector<Node> nodes_;
   std::vector<NodeId> parameters_;

@@ -1,0 +1,101 @@
+#include "graph/passes/sink_layouts.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/infer_checks.h"
+#include "graph/passes/dim_groups.h"
+#include "graph/passes/rewriter.h"
+
+namespace stitch::graph {
+namespace {
+
+/// A layout change that is to move from above an operator to below it.
+struct Move {
+  Op op = Op::reshape;
+  Dims from;         ///< shape above it
+  Dims permutation;  ///< of a transpose
+};
+
+/// The layout change above `operand`, if there is one.
+std::optional<Move> move_above(const Rewriter& graph, Value operand) {
+  const Op op = graph.node(operand).op;
+  if (op != Op::reshape && op != Op::transpose) return std::nullopt;
+  Move move{op, graph.dims(graph.operand(operand)), {}};
+  // Extents of 1 stay above: drop_unit_dimensions takes them out there.
+  if (op == Op::reshape && contains(move.from, 1)) return std::nullopt;
+  if (op == Op::transpose) move.permutation = graph.node(operand).as<TransposeAttributes>().permutation;
+  return move;
+}
+
+bool is_moved(const Rewriter& graph, Value operand, const Move& move) {
+  if (!graph.is(operand, move.op) || graph.dims(graph.operand(operand)) != move.from) return false;
+  return move.op == Op::reshape || graph.node(operand).as<TransposeAttributes>().permutation == move.permutation;
+}
+
+/// Broadcast attributes that give, in the shape above the move, the value that `broadcast` gives below it.
+std::optional<BroadcastAttributes> broadcast_above(const Rewriter& graph, Value broadcast, const Move& move) {
+  const auto& a = graph.node(broadcast).as<BroadcastAttributes>();
+  if (a.mapping.empty()) return BroadcastAttributes{move.from, {}};
+  BroadcastAttributes above{move.from, {}};
+  if (move.op == Op::transpose) {
+    for (const std::int64_t d : a.mapping) above.mapping.push_back(move.permutation[at(d)]);
+    if (!std::is_sorted(above.mapping.begin(), above.mapping.end())) return std::nullopt;
+    return above;
+  }
+  const auto groups = dim_groups(move.from, a.dims);
+  if (!groups) return std::nullopt;
+  for (const DimGroup& group : *groups) {
+    const auto mapped = std::count_if(a.mapping.begin(), a.mapping.end(),
+                                      [&](std::int64_t d) { return d >= group.to_begin && d < group.to_end; });
+    if (mapped == 0) continue;
+    // The operand keeps its shape, so a mapped dimension must be the same above and below.
+    if (group.from_end - group.from_begin != 1 || group.to_end - group.to_begin != 1) return std::nullopt;
+    above.mapping.push_back(group.from_begin);
+  }
+  return above;
+}
+
+Replacement sink(Rewriter& graph, const Node& node, const Move& move) {
+  bool saves = false;
+  for (const Value& operand : node.operands) {
+    if (is_moved(graph, operand, move)) {
+      saves = saves || graph.uses(operand) <= std::count(node.operands.begin(), node.operands.end(), operand);
+    } else if (!graph.is(operand, Op::broadcast) || !broadcast_above(graph, operand, move)) {
+      return {};
+    }
+  }
+  if (!saves) return {};
+  std::vector<Value> operands;
+  for (const Value& operand : node.operands) {
+    if (is_moved(graph, operand, move)) {
+      operands.push_back(graph.operand(operand));
+    } else {
+      const auto above = broadcast_above(graph, operand, move);
+      operands.push_back(graph.broadcast(graph.operand(operand), above->dims, above->mapping));
+    }
+  }
+  const Value value = graph.add(node.op, operands, node.attributes);
+  std::vector<Value> results;
+  for (std::size_t i = 0; i < node.results.size(); ++i) {
+    const Value above{value.node, value.result + static_cast<std::int32_t>(i)};
+    results.push_back(move.op == Op::reshape ? graph.reshape(above, node.results[i].dims)
+                                             : graph.transpose(above, move.permutation));
+  }
+  return results;
+}
+
+Replacement rule(Rewriter& graph, const Node& node) {
+  if (!is_elementwise(node.op)) return {};
+  for (const Value& operand : node.operands) {
+    const std::optional<Move> move = move_above(graph, operand);
+    if (move) return sink(graph, node, *move);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> sink_layouts(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+
+}  // namespace stitch::graph
