@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -85,9 +84,5 @@ using CompileProgress = std::function<void(std::size_t index, const Result<Compi
 /// equal requests are compiled once. One failure does not stop the others.
 std::vector<Result<CompiledKernel>> compile_all(Compiler& compiler, std::span<const CompileRequest> requests,
                                                 int threads = 0, const CompileProgress& progress = {});
-
-/// The errors of an NVRTC log, each followed by the source lines it points at; the log itself when it has none that
-/// can be placed. `file_contents` returns the text of a file that the log names, or an empty view.
-std::string quote_errors(std::string_view log, const std::function<std::string_view(std::string_view)>& file_contents);
 
 }  // namespace stitch::codegen

@@ -1,0 +1,203 @@
+#include "codegen/compiler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/clock.h"
+#include "codegen/compile_log.h"
+#include "codegen/device_headers.h"
+
+namespace stitch::codegen {
+namespace {
+
+/// Absolute, because NVRTC completes a relative name with the working folder, which has no business in an artifact.
+constexpr std::string_view virtual_folder = "/stitch/";
+constexpr std::string_view source_name = "kernel.cu";
+constexpr std::size_t log_limit = 8192;  ///< bytes of log in an error message
+
+/// Bumped when options or post-processing change in a way that the key does not see otherwise.
+constexpr std::uint64_t key_version = 1;
+
+/// "sm_90a" → 90; nothing for what is not the name of a real architecture.
+std::optional<int> capability_of(std::string_view architecture) {
+  if (!architecture.starts_with("sm_")) return std::nullopt;
+  architecture.remove_prefix(3);
+  if (architecture.ends_with('a') || architecture.ends_with('f')) architecture.remove_suffix(1);
+  int value = 0;
+  const auto [stop, code] = std::from_chars(architecture.data(), architecture.data() + architecture.size(), value);
+  if (code != std::errc() || stop != architecture.data() + architecture.size()) return std::nullopt;
+  return value;
+}
+
+Status check_architecture(const std::string& architecture, const Nvrtc& nvrtc) {
+  const auto capability = capability_of(architecture);
+  if (capability && std::ranges::count(nvrtc.architectures(), *capability) != 0) return {};
+  std::string known;
+  for (const int each : nvrtc.architectures()) known += fmt::format(" sm_{}", each);
+  return make_error(ErrorKind::unsupported, "NVRTC {} does not compile for \"{}\"; it knows{}", nvrtc.toolkit(),
+                    architecture, known);
+}
+
+/// Everything but the include folders, whose contents the toolkit's version stands for.
+std::vector<std::string> options_of(const CompileRequest& request, const Nvrtc& nvrtc) {
+  std::vector<std::string> options = {
+      "-arch=" + request.architecture,
+      "--std=c++20",
+      "-default-device",
+      "-no-source-include",  // or the working folder's files could shadow ours
+      "--ptxas-options=-v",
+  };
+  // Without the runtime's texture and launch functions, which generated code has no use for: 12 % less time.
+  if (std::pair(nvrtc.major(), nvrtc.minor()) >= std::pair(12, 4)) options.emplace_back("--minimal");
+  if (request.line_info) options.emplace_back("-lineinfo");
+  if (request.max_registers > 0) options.push_back(fmt::format("--maxrregcount={}", request.max_registers));
+  options.insert(options.end(), request.options.begin(), request.options.end());
+  return options;
+}
+
+/// The device headers as NVRTC gets them: each under a name that does not depend on the working folder.
+const std::vector<std::string>& placed_headers() {
+  static const std::vector<std::string> headers = [] {
+    std::vector<std::string> texts;
+    for (const DeviceHeader& header : device_headers()) {
+      texts.push_back(fmt::format("#line 1 \"/{}\"\n{}", header.name, header.contents));
+    }
+    return texts;
+  }();
+  return headers;
+}
+
+NvrtcInput input_for(const CompileRequest& request, const CompilerOptions& options, const Nvrtc& nvrtc) {
+  NvrtcInput input;
+  input.source = request.source;
+  input.name = fmt::format("{}{}", virtual_folder, source_name);
+  for (std::size_t i = 0; i < device_headers().size(); ++i) {
+    input.headers.push_back({device_headers()[i].name.data(), placed_headers()[i].c_str()});
+  }
+  input.options = options_of(request, nvrtc);
+  for (const auto& folder : options.include_directories) input.options.push_back("-I" + folder.string());
+  input.timeout_seconds = options.timeout_seconds;
+  return input;
+}
+
+std::string_view without_virtual_folder(std::string_view file) {
+  if (file.starts_with(virtual_folder)) file.remove_prefix(virtual_folder.size());
+  return file;
+}
+
+std::string_view contents_of(std::string_view file, const CompileRequest& request, const NvrtcOutput& output) {
+  if (file == source_name) return request.source;
+  if (file == "ptx") return output.ptx;
+  for (const DeviceHeader& header : device_headers()) {
+    if (without_virtual_folder(fmt::format("/{}", header.name)) == file) return header.contents;
+  }
+  return {};
+}
+
+Error compile_error(const CompileRequest& request, const NvrtcOutput& output, const Nvrtc& nvrtc) {
+  std::vector<CompileMessage> errors = compile_errors(output.log);
+  for (CompileMessage& error : errors) error.file = without_virtual_folder(error.file);
+  const auto contents = [&](std::string_view file) { return contents_of(file, request, output); };
+  std::string log = without_ptxas_report(output.log);
+  if (log.size() > log_limit) {
+    log = fmt::format("{}\n({} more bytes)", log.substr(0, log_limit), log.size() - log_limit);
+  }
+  return make_error(ErrorKind::compile, "{}NVRTC {} for {} says:\n{}", quote_errors(errors, contents), nvrtc.toolkit(),
+                    request.architecture, log);
+}
+
+Status read_resources(const NvrtcOutput& output, CompiledKernel& kernel) {
+  STITCH_ASSIGN(kernel.entries, parse_ptxas_log(output.log));
+  if (kernel.entries.empty()) return make_error(ErrorKind::compile, "the source has no __global__ function");
+  STITCH_TRY(complete_from_cubin(kernel.cubin, kernel.entries));
+  kernel.resources = maximum_usage(kernel.entries);
+  return {};
+}
+
+}  // namespace
+
+NvrtcCompiler::NvrtcCompiler(CompilerOptions options, std::shared_ptr<const Nvrtc> nvrtc)
+    : options_(std::move(options)), nvrtc_(std::move(nvrtc)) {}
+
+Result<std::unique_ptr<NvrtcCompiler>> NvrtcCompiler::create(const CompilerOptions& options) {
+  STITCH_ASSIGN(auto nvrtc, Nvrtc::load(options.nvrtc));
+  return std::unique_ptr<NvrtcCompiler>(new NvrtcCompiler(options, std::move(nvrtc)));
+}
+
+Hash128 NvrtcCompiler::key(const CompileRequest& request) const {
+  const std::vector<std::string> options = options_of(request, *nvrtc_);
+  Hasher hasher;
+  hasher.integer(key_version).text(nvrtc_->toolkit()).hash(device_headers_hash()).integer(options.size());
+  for (const std::string& option : options) hasher.text(option);
+  return hasher.text(request.source).finish();
+}
+
+Result<CompiledKernel> NvrtcCompiler::compile(const CompileRequest& request) {
+  STITCH_TRY(check_architecture(request.architecture, *nvrtc_));
+  const Stopwatch watch;
+  STITCH_ASSIGN(NvrtcOutput output, nvrtc_->compile(input_for(request, options_, *nvrtc_)));
+  if (!output.compiled) return compile_error(request, output, *nvrtc_);
+  if (output.ptx.empty() || output.cubin.empty()) {
+    return make_error(ErrorKind::runtime, "NVRTC {} gives {} bytes of PTX and {} of cubin for {}", nvrtc_->toolkit(),
+                      output.ptx.size(), output.cubin.size(), request.architecture);
+  }
+  CompiledKernel kernel;
+  kernel.ptx = std::move(output.ptx);
+  kernel.cubin = std::move(output.cubin);
+  STITCH_TRY(read_resources(output, kernel));
+  kernel.log = without_ptxas_report(output.log);
+  kernel.seconds = watch.seconds();
+  kernel.toolkit = nvrtc_->toolkit();
+  kernel.architecture = request.architecture;
+  kernel.key = key(request);
+  return kernel;
+}
+
+namespace {
+
+/// Indices of requests that ask for the same artifact; the first stands for all.
+std::vector<std::vector<std::size_t>> group_by_key(const Compiler& compiler, std::span<const CompileRequest> requests) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::unordered_map<Hash128, std::size_t> group_of;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto [place, added] = group_of.try_emplace(compiler.key(requests[i]), groups.size());
+    if (added) groups.emplace_back();
+    groups[place->second].push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<Result<CompiledKernel>> compile_all(Compiler& compiler, std::span<const CompileRequest> requests,
+                                                int threads, const CompileProgress& progress) {
+  const auto groups = group_by_key(compiler, requests);
+  std::vector<Result<CompiledKernel>> results(requests.size(), Error{ErrorKind::internal, "not compiled"});
+  std::atomic<std::size_t> next{0};
+  std::mutex reporting;
+  const auto work = [&] {
+    for (std::size_t group = next++; group < groups.size(); group = next++) {
+      const Result<CompiledKernel> result = compiler.compile(requests[groups[group].front()]);
+      const std::lock_guard lock(reporting);
+      for (const std::size_t index : groups[group]) {
+        results[index] = result;
+        if (progress) progress(index, result);
+      }
+    }
+  };
+  const std::size_t wanted = threads > 0 ? static_cast<std::size_t>(threads) : std::thread::hardware_concurrency();
+  std::vector<std::jthread> workers;
+  for (std::size_t i = 1; i < std::min(std::max<std::size_t>(wanted, 1), groups.size()); ++i)
+    workers.emplace_back(work);
+  work();
+  workers.clear();  // joins
+  return results;
+}
+
+}  // namespace stitch::codegen
