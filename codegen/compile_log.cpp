@@ -86,11 +86,12 @@ bool is_report(std::string_view line) { return line.starts_with("ptxas info") ||
 }  // namespace
 
 std::vector<CompileMessage> compile_errors(std::string_view log) {
+  constexpr std::string_view farewell = "Ptx assembly aborted due to errors";  // it repeats that there were some
   std::vector<CompileMessage> errors;
   for (const std::string_view line : lines_of(log)) {
     auto error = assembler_error(line);
     if (!error) error = front_end_error(line);
-    if (error) errors.push_back(std::move(*error));
+    if (error && error->text != farewell) errors.push_back(std::move(*error));
   }
   return errors;
 }

@@ -110,8 +110,9 @@ std::string fetch(nvrtcProgram program, Size size_of, Fill fill) {
   return bytes;
 }
 
-std::string without_final_zero(std::string text) {
-  if (!text.empty() && text.back() == '\0') text.pop_back();
+/// A log may end in more than one.
+std::string without_final_zeros(std::string text) {
+  text.erase(text.find_last_not_of('\0') + 1);
   return text;
 }
 
@@ -196,8 +197,8 @@ Result<NvrtcOutput> Nvrtc::compile(const NvrtcInput& input) const {
   code = functions_->compile(program, static_cast<int>(options.size()), options.data());
   NvrtcOutput output;
   output.compiled = code == NVRTC_SUCCESS;
-  output.log = without_final_zero(fetch(program, functions_->log_size, functions_->log));
-  output.ptx = without_final_zero(fetch(program, functions_->ptx_size, functions_->ptx));
+  output.log = without_final_zeros(fetch(program, functions_->log_size, functions_->log));
+  output.ptx = without_final_zeros(fetch(program, functions_->ptx_size, functions_->ptx));
   if (output.compiled) output.cubin = fetch(program, functions_->cubin_size, functions_->cubin);
   functions_->destroy(&program);
 

@@ -40,15 +40,16 @@ TEST(CompileLog, UnderstandsEachFormOfError) {
        {"ptx", 29, "Not a name of any known instruction: 'bogus'"}},
       {"ptxas error   : Entry function 'k' uses too much shared data (0x57800 bytes, 0x38c00 max)",
        {"ptx", 0, "Entry function 'k' uses too much shared data (0x57800 bytes, 0x38c00 max)"}},
-      {"ptxas fatal   : Ptx assembly aborted due to errors", {"ptx", 0, "Ptx assembly aborted due to errors"}},
+      {"ptxas fatal   : Unresolved extern function 'f'", {"ptx", 0, "Unresolved extern function 'f'"}},
   };
   for (const auto& row : rows) EXPECT_EQ(compile_errors(row.log), std::vector{row.message}) << row.log;
 }
 
 TEST(CompileLog, OtherLinesAreNoErrors) {
   for (const char* line :
-       {"", "k.cu(x): error: no number", "k.cu(3): error", "k.cu(3): warning: w", "(: ): error: e",
-        "ptxas info    : Used 10 registers", "ptxas application ptx input, line 3 error", "): error:"}) {
+       {"", "ptxas fatal   : Ptx assembly aborted due to errors", "k.cu(x): error: no number", "k.cu(3): error",
+        "k.cu(3): warning: w", "(: ): error: e", "ptxas info    : Used 10 registers",
+        "ptxas application ptx input, line 3 error", "): error:"}) {
     EXPECT_TRUE(compile_errors(line).empty()) << line;
   }
 }
