@@ -116,7 +116,9 @@ Status sync(const fs::path& path, int flags) {
 
 Status build(const OpenOptions& options, std::int64_t now_us) {
   STITCH_ASSIGN(const std::unique_ptr<Connection> connection, Connection::open(options));
-  STITCH_TRY(connection->run_script(fmt::format("PRAGMA application_id={}", application_id)));
+  // Nobody knows of the file yet: it is synced once, before it is moved into place.
+  STITCH_TRY(connection->run_script(
+      fmt::format("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; PRAGMA application_id={}", application_id)));
   STITCH_TRY(migrate(*connection, migrations(), now_us));
   // Last: the mode is part of the file, and every later connection finds it there.
   return connection->run_script("PRAGMA journal_mode=WAL");

@@ -82,19 +82,19 @@ struct FragmentSummary {
 };
 /// Plans that match every field given. In listings, `steps` and `document` are left out and ids not checked.
 struct PlanFilter {
-  std::optional<Hash128> fragment, family;
-  std::optional<std::string> device;  ///< Target::device
-  std::optional<Label> label;
-  std::optional<PlanStatus> status;
+  std::optional<Hash128> fragment = {}, family = {};
+  std::optional<std::string> device = {};  ///< Target::device
+  std::optional<Label> label = {};
+  std::optional<PlanStatus> status = {};
 };
 struct CandidateFilter {
-  std::optional<Hash128> fragment;
-  std::optional<Target> target;
-  std::optional<Outcome> outcome;
+  std::optional<Hash128> fragment = {};
+  std::optional<Target> target = {};
+  std::optional<Outcome> outcome = {};
 };
 struct JobFilter {
-  std::optional<JobState> state;
-  std::string kind;  ///< empty: any
+  std::optional<JobState> state = {};
+  std::string kind = {};  ///< empty: any
 };
 
 struct EnqueuedJob {
@@ -105,15 +105,15 @@ struct EnqueuedJob {
 /// How a job ended.
 struct JobEnd {
   JobState state = JobState::done;  ///< done, failed or cancelled
-  std::string result;               ///< of done
-  std::optional<Error> error;       ///< of failed
+  std::string result = {};          ///< of done
+  std::optional<Error> error = {};  ///< of failed
 };
 
 /// Which running jobs count as orphans: those whose lease has run out, those of one owner (a service that knows its
 /// earlier self to be dead), or all (a service that knows itself to be the only one).
 struct OrphanRule {
   bool everyone = false;
-  std::string owner;  ///< empty: nobody's
+  std::string owner = {};  ///< empty: nobody's
 };
 
 struct StoreStatistics {
@@ -135,12 +135,16 @@ struct PruneReport {
   std::int64_t jobs = 0, plans = 0, kernels = 0, artifacts = 0;
 };
 
-/// Everything about one fragment, to be moved between stores. Plans in the order in which they were stored.
+/// Everything about one fragment, to be moved between stores: each record once, plans in the order in which they were
+/// stored, and whatever plans and candidates refer to.
 struct FragmentBundle {
   Fragment fragment;
   std::vector<Device> devices;
-  std::vector<PlanBundle> plans;
+  std::vector<Artifact> artifacts;
+  std::vector<Kernel> kernels;
+  std::vector<Plan> plans;
   std::vector<Candidate> candidates;
+  std::vector<Measurement> measurements;
 };
 struct MergeReport {
   std::int64_t fragments = 0, plans = 0, kernels = 0, artifacts = 0, candidates = 0, measurements = 0;  ///< new ones
