@@ -33,6 +33,9 @@ Box hull(const Box& a, const Box& b);
 /// What both hold; empty (some size 0) when they are disjoint.
 Box intersection(const Box& a, const Box& b);
 
+/// Moves `index` to the next element of `box` in row-major order; after the last one back to the first, and false.
+bool next_index(const Box& box, Dims& index);
+
 /// Half-open range of indices along one dimension.
 struct Interval {
   std::int64_t begin = 0, end = 0;

@@ -1,0 +1,199 @@
+#include <type_traits>
+
+#include "graph/evaluate_chunk.h"
+#include "graph/evaluate_functions.h"
+
+// Element-wise operators from floats to floats, with their bounds.
+
+namespace stitch::graph::reference {
+
+Rounding::Rounding(DType type, const ErrorModel& model) : dtype(type) {
+  const DType accumulator = info(type).accumulator;
+  const bool is_narrow = accumulator != type;
+  ulp = 2 * unit_roundoff(accumulator) * (accumulator == DType::f64 ? 2 : 1);
+  narrow = is_narrow ? unit_roundoff(type) : 0;
+  floor = 0.5 * smallest_subnormal(accumulator) + (is_narrow ? 0.5 * smallest_subnormal(type) : 0) +
+          (model.flush_denormals ? smallest_normal(accumulator) : 0);
+  largest = largest_finite(type);
+  overflow = largest_finite(accumulator);
+  normal = smallest_normal(type);
+  split = type == DType::f64 ? 0 : std::ldexp(1.0, 52 - info(type).mantissa_bits) + 1;
+  exact_integers = std::ldexp(1.0, info(type).mantissa_bits + 1);
+}
+
+Settled settle(const Rounding& rounding, double value, double formula, const double* corners, std::size_t count) {
+  // An operator's own error near the largest number: a corner this close to it may fall on either side.
+  const double margin = 512 * rounding.ulp;
+  bool all_nan = true, all_positive = true, all_negative = true, all_finite = true, all_same = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double c = corners[i];
+    all_nan &= std::isnan(c);
+    all_positive &= c > rounding.overflow * (1 + margin) || c == unchecked;
+    all_negative &= c < -rounding.overflow * (1 + margin) || c == -unchecked;
+    all_finite &= std::fabs(c) < rounding.overflow * (1 - margin);
+    all_same &= c == value;
+  }
+  if (all_nan) return {value, 0};
+  if (all_positive) return {unchecked, 0};
+  if (all_negative) return {-unchecked, 0};
+  if (!all_finite) return {value, unchecked};
+  if (!std::isfinite(formula)) formula = all_same ? rounding.error(std::fabs(value), 16) : unchecked;
+  return {value, std::fabs(value) + formula < rounding.largest ? formula : unchecked};
+}
+
+namespace {
+
+/// Whether some element is not plainly finite together with its bound.
+bool any_suspicious(const Chunk& c) {
+  bool suspicious = false;
+  const double largest = c.rounding->largest;
+  for (std::size_t i = 0; i < c.count; ++i) suspicious |= !(std::fabs(c.floats[i]) + c.bounds[i] < largest);
+  return suspicious;
+}
+
+template <class F>
+void settle_unary(const Chunk& c) {
+  for (std::size_t i = 0; i < c.count; ++i) {
+    if (std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest) continue;
+    const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
+    const double corners[] = {c.floats[i], F::value(x - e), F::value(x + e)};
+    const Settled s =
+        e == unchecked ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 3);
+    c.floats[i] = s.value, c.bounds[i] = s.bound;
+  }
+}
+
+template <class F>
+void settle_binary(const Chunk& c) {
+  for (std::size_t i = 0; i < c.count; ++i) {
+    if (std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest) continue;
+    const double x = c.in[0].floats[i], ex = c.in[0].bounds[i], y = c.in[1].floats[i], ey = c.in[1].bounds[i];
+    const double corners[] = {c.floats[i], F::value(x - ex, y - ey), F::value(x - ex, y + ey), F::value(x + ex, y - ey),
+                              F::value(x + ex, y + ey)};
+    const Settled s = ex == unchecked || ey == unchecked ? Settled{c.floats[i], unchecked}
+                                                         : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
+    c.floats[i] = s.value, c.bounds[i] = s.bound;
+  }
+}
+
+template <class F>
+void unary(const Chunk& c) {
+  const double* x = c.in[0].floats;
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = F::value(x[i]);
+  if (c.bounds == nullptr) return;
+  const double* e = c.in[0].bounds;
+  const Rounding& r = *c.rounding;
+  const ElementError error = element_error(F::op);
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double y = c.floats[i], spread = F::spread(x[i], e[i], y), magnitude = std::fabs(y) + spread;
+    if constexpr (std::is_base_of_v<IntegerValued, F>) {
+      c.bounds[i] = spread + (e[i] > 0 && magnitude > r.exact_integers ? r.narrow * magnitude : 0);
+    } else if constexpr (std::is_base_of_v<Exact, F>) {
+      c.bounds[i] = spread;
+    } else {
+      c.bounds[i] = spread + r.error(magnitude, error.ulps) + error.per_argument * r.ulp * F::amplified(x[i], y);
+    }
+  }
+  if (any_suspicious(c)) settle_unary<F>(c);
+}
+
+template <class F>
+void binary(const Chunk& c) {
+  const double *x = c.in[0].floats, *y = c.in[1].floats;
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = F::value(x[i], y[i]);
+  if (c.bounds == nullptr) return;
+  const double *ex = c.in[0].bounds, *ey = c.in[1].bounds;
+  const Rounding& r = *c.rounding;
+  const ElementError error = element_error(F::op);
+  // IEEE additions and multiplications: nothing is rounded when the result is representable.
+  constexpr bool correctly_rounded =
+      std::is_same_v<F, Add> || std::is_same_v<F, Subtract> || std::is_same_v<F, Multiply>;
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double z = c.floats[i], spread = F::spread(x[i], ex[i], y[i], ey[i], z), magnitude = std::fabs(z) + spread;
+    if constexpr (std::is_base_of_v<Exact, F>) {
+      c.bounds[i] = spread;
+    } else if constexpr (correctly_rounded) {
+      // In f64 the reference's own product may have been rounded to what looks exact.
+      const bool known = !std::is_same_v<F, Multiply> || r.split != 0 ||
+                         (std::nearbyint(x[i]) == x[i] && std::nearbyint(y[i]) == y[i]);
+      const double rounded = r.error(magnitude, 0.5);
+      c.bounds[i] = spread == 0 && known && r.representable(z) ? 0 : spread + rounded;
+    } else {
+      c.bounds[i] = spread + r.error(magnitude, error.ulps) + error.per_argument * r.ulp * F::amplified(x[i], y[i], z);
+    }
+  }
+  if (any_suspicious(c)) settle_binary<F>(c);
+}
+
+/// low, x, high. Monotone in each operand, so its interval is the clamp of the operands' ends.
+void clamp(const Chunk& c) {
+  const double *low = c.in[0].floats, *x = c.in[1].floats, *high = c.in[2].floats;
+  const auto value = [](double l, double v, double h) { return nan_min(nan_max(v, l), h); };
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = value(low[i], x[i], high[i]);
+  if (c.bounds == nullptr) return;
+  const double *el = c.in[0].bounds, *ex = c.in[1].bounds, *eh = c.in[2].bounds;
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double y = c.floats[i], reach = std::max({el[i], ex[i], eh[i]});
+    if (reach == 0) {
+      c.bounds[i] = 0;
+    } else if (reach == unchecked) {
+      c.bounds[i] = unchecked;
+    } else {
+      const double corners[] = {y, value(low[i] - el[i], x[i] - ex[i], high[i] - eh[i]),
+                                value(low[i] + el[i], x[i] + ex[i], high[i] + eh[i])};
+      const double spread = std::max(corners[2] - y, y - corners[1]);
+      const Settled s = settle(*c.rounding, y, spread, corners, 3);
+      c.floats[i] = s.value, c.bounds[i] = s.bound;
+    }
+  }
+}
+
+void sqrt_by_sign(const Chunk& c) { c.in[0].nonnegative ? unary<SqrtOfNonnegative>(c) : unary<Sqrt>(c); }
+
+}  // namespace
+
+Kernel float_kernel(Op op) {
+  switch (op) {
+    case Op::negate: return unary<Negate>;
+    case Op::abs: return unary<Abs>;
+    case Op::sign: return unary<Sign>;
+    case Op::floor: return unary<Floor>;
+    case Op::ceil: return unary<Ceil>;
+    case Op::round_even: return unary<RoundEven>;
+    case Op::round_away: return unary<RoundAway>;
+    case Op::exp: return unary<Exp>;
+    case Op::expm1: return unary<Expm1>;
+    case Op::log: return unary<Log>;
+    case Op::log1p: return unary<Log1p>;
+    case Op::sqrt: return sqrt_by_sign;
+    case Op::rsqrt: return unary<Rsqrt>;
+    case Op::cbrt: return unary<Cbrt>;
+    case Op::logistic: return unary<Logistic>;
+    case Op::erf: return unary<Erf>;
+    case Op::sin: return unary<Sin>;
+    case Op::cos: return unary<Cos>;
+    case Op::tan: return unary<Tan>;
+    case Op::asin: return unary<Asin>;
+    case Op::acos: return unary<Acos>;
+    case Op::atan: return unary<Atan>;
+    case Op::sinh: return unary<Sinh>;
+    case Op::cosh: return unary<Cosh>;
+    case Op::tanh: return unary<Tanh>;
+    case Op::asinh: return unary<Asinh>;
+    case Op::acosh: return unary<Acosh>;
+    case Op::atanh: return unary<Atanh>;
+    case Op::add: return binary<Add>;
+    case Op::subtract: return binary<Subtract>;
+    case Op::multiply: return binary<Multiply>;
+    case Op::divide: return binary<Divide>;
+    case Op::remainder: return binary<Remainder>;
+    case Op::power: return binary<Power>;
+    case Op::maximum: return binary<Maximum>;
+    case Op::minimum: return binary<Minimum>;
+    case Op::atan2: return binary<Atan2>;
+    case Op::clamp: return clamp;
+    default: return nullptr;
+  }
+}
+
+}  // namespace stitch::graph::reference
