@@ -53,7 +53,8 @@ struct ImportOptions {
   std::vector<std::pair<std::string, std::int64_t>> extents;
   std::int64_t default_extent = 1;
   /// ONNX: values of inputs, by name, that the graph may be specialised for (a Reshape's shape, a Slice's ends that are
-  /// fed at run time). The inputs stay parameters; the graph holds for these values only where it needed them.
+  /// fed at run time). The inputs stay parameters, with the shapes of these values; the graph holds for the values only
+  /// where it needed them.
   std::vector<std::pair<std::string, graph::ConstantAttributes>> known_inputs;
   /// The threefry-2x32 block function, written out as a hundred integer operators, becomes Op::threefry2x32.
   bool recognise_threefry = true;

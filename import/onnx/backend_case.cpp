@@ -24,6 +24,9 @@ Result<ConstantAttributes> read_tensor_file(const FileSystem& files, const std::
   if (!tensor.ParseFromString(bytes)) return make_error(ErrorKind::parse, "{}: no tensor", path.string());
   STITCH_ASSIGN(TensorData data, read_tensor(tensor));
   if (!data.constant) return make_error(ErrorKind::unsupported, "{}: stored elsewhere", path.string());
+  // NumPy has no bfloat16: the suite's older generators stored its bits as UINT16.
+  const bool bits = info.type().tensor_type().elem_type() == pb::TensorProto::BFLOAT16;
+  if (bits && data.type.dtype == graph::DType::u16) data.constant->type.dtype = graph::DType::bf16;
   return std::move(*data.constant);
 }
 
@@ -82,9 +85,13 @@ Status compare_tensors(std::size_t result, const ConstantAttributes& actual, con
     }
     return {};
   }
+  Tolerance allowed = tolerance;
+  if (graph::byte_size(dtype) == 2) {
+    allowed.relative = std::max(allowed.relative, std::ldexp(2.0, -graph::info(dtype).mantissa_bits));
+  }
   for (std::int64_t i = 0; i < expected.type.elements(); ++i) {
     const double x = graph::element(actual, i), y = graph::element(expected, i);
-    if (close(x, y, tolerance)) continue;
+    if (close(x, y, allowed)) continue;
     return make_error(ErrorKind::correctness, "result {} {}: {}, expected {}", result,
                       coordinates(expected.type.dims, i), x, y);
   }
@@ -184,6 +191,19 @@ std::string_view to_string(CaseOutcome outcome) {
   return "unknown";
 }
 
+namespace {
+
+/// Published cases whose expected results do not follow from their model.
+Status check_defects(const BackendCase& the_case) {
+  // ONNX 1.12 computed the results with epsilon 0.01 and left the attribute (default 1e-6) out; 1.13 states it.
+  if (the_case.name == "test_adam_multiple" && the_case.model.find("epsilon") == std::string::npos) {
+    return make_error(ErrorKind::unsupported, "the expected results were made with an epsilon that the model lacks");
+  }
+  return {};
+}
+
+}  // namespace
+
 CaseReport run_backend_case(const FileSystem& files, const std::filesystem::path& folder, const Tolerance& tolerance) {
   CaseReport report;
   report.name = folder.filename().string();
@@ -195,6 +215,10 @@ CaseReport run_backend_case(const FileSystem& files, const std::filesystem::path
   const Result<BackendCase> loaded = load_backend_case(files, folder);
   if (!loaded) {
     failed(loaded.error());
+    return report;
+  }
+  if (const Status sound = check_defects(*loaded); !sound) {
+    failed(sound.error());
     return report;
   }
   report.outcome = CaseOutcome::right;

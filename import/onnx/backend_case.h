@@ -44,8 +44,9 @@ std::vector<std::filesystem::path> list_backend_cases(const std::filesystem::pat
 Result<Imported> import_backend_case(const BackendCase& the_case, const BackendData& data,
                                      std::int64_t most_known_elements = 64);
 
-/// How ONNX's own runner compares: |actual - expected| <= atol + rtol · |expected|, NaN equal to NaN, infinities and
-/// integers exactly.
+/// How ONNX's own runner compares: |actual - expected| <= absolute + relative · |expected|, NaN equal to NaN,
+/// infinities and integers exactly. f16 and bf16 may always differ by two units in the last place: the suite's own
+/// references round (or, before ONNX 1.13, truncate) every intermediate value to 16 bits.
 struct Tolerance {
   double relative = 1e-3;
   double absolute = 1e-7;

@@ -52,7 +52,8 @@ Result<Window> transposed_window(Call& c, const Dims& spatial, const Dims& kerne
     const std::int64_t full = w.strides[d] * (spatial[d] - 1) + output_padding[d] + w.span(d);
     if (target < 0 || target > (1LL << 40)) return Call::wrong("attribute 'output_shape' has {}", target);
     const std::int64_t total = full - target;
-    w.low[d] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+    // A result larger than the windows reach is filled up at its end.
+    w.low[d] = total < 0 ? 0 : automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
     w.high[d] = total - w.low[d];
   }
   return w;

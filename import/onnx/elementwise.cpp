@@ -96,7 +96,9 @@ Result<Values> pow(Call& c) {
 Result<Values> bit_shift(Call& c) {
   STITCH_ASSIGN(const std::string direction, c.node.text("direction", ""));
   if (direction != "LEFT" && direction != "RIGHT") return Call::wrong("attribute 'direction' is '{}'", direction);
-  return binary(c, direction == "LEFT" ? Op::shift_left : Op::shift_right_logical);
+  if (direction == "LEFT") return binary(c, Op::shift_left);
+  const bool with_sign = graph::is_signed_integer(c.dtype(c.in(0)));
+  return binary(c, with_sign ? Op::shift_right_arithmetic : Op::shift_right_logical);
 }
 
 Result<Values> is_inf(Call& c) {

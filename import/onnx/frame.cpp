@@ -65,6 +65,7 @@ std::optional<ConstantAttributes> Frame::leaf(NodeId id) {
 std::optional<ConstantAttributes> Frame::evaluate(Value value, Known least) {
   if (known(value) < least || known(value) == Known::no) return std::nullopt;
   if (const auto found = evaluated_.find(value); found != evaluated_.end()) return found->second;
+  if (std::optional<ConstantAttributes> constant = leaf(value.node)) return constant;
 
   const graph::Graph& graph = builder.graph();
   // The cone of `value`, cut where it has been evaluated before. Node numbers are a topological order.

@@ -1,5 +1,6 @@
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -52,19 +53,22 @@ std::string overload_of(const pb::FunctionProto& function) {
 
 Status add_input(Scope& scope, const pb::ValueInfoProto& input) {
   State& state = *scope.state;
-  STITCH_ASSIGN(const std::optional<TensorType> type, stated_type(state, input, true));
+  STITCH_ASSIGN(std::optional<TensorType> type, stated_type(state, input, true));
+  const auto& known = state.options->known_inputs;
+  const auto given =
+      std::find_if(known.begin(), known.end(), [&](const auto& row) { return row.first == input.name(); });
+  if (given != known.end()) {
+    if (type && given->second.type.dtype != type->dtype) {
+      return make_error(ErrorKind::invalid_argument, "'{}' is {}, its known value {}", input.name(),
+                        graph::to_string(*type), graph::to_string(given->second.type));
+    }
+    type = given->second.type;
+  }
   if (!type) return make_error(ErrorKind::unsupported, "'{}' has no shape", input.name());
   const Value parameter = scope.frame->builder.parameter(type->dtype, type->dims, input.name());
   if (scope.frame->builder.failed()) return scope.frame->builder.finish({}).error();
   scope.values[input.name()] = parameter;
-  for (const auto& [name, value] : state.options->known_inputs) {
-    if (name != input.name()) continue;
-    if (value.type != *type) {
-      return make_error(ErrorKind::invalid_argument, "'{}' is {}, its known value {}", name, graph::to_string(*type),
-                        graph::to_string(value.type));
-    }
-    scope.frame->tell(parameter, value, Known::assumed);
-  }
+  if (given != known.end()) scope.frame->tell(parameter, given->second, Known::assumed);
   return {};
 }
 

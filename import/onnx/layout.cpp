@@ -245,10 +245,11 @@ Result<Values> depth_to_space(Call& c) {
 Result<Values> space_to_depth(Call& c) {
   STITCH_TRY(c.need_rank(0, 4, 4));
   STITCH_ASSIGN(const std::int64_t block, c.node.integer("blocksize", 0));
+  STITCH_ASSIGN(const std::string mode, c.node.text("mode", "DCR"));
   const Dims d = c.dims(c.in(0));
   if (block < 1 || d[2] % block != 0 || d[3] % block != 0) return Call::wrong("blocksize {}", block);
   const Value parts = c.b.reshape(c.in(0), {d[0], d[1], d[2] / block, block, d[3] / block, block});
-  const Value moved = c.b.transpose(parts, {0, 3, 5, 1, 2, 4});
+  const Value moved = c.b.transpose(parts, mode == "CRD" ? Dims{0, 1, 3, 5, 2, 4} : Dims{0, 3, 5, 1, 2, 4});
   return Values{c.b.reshape(moved, {d[0], d[1] * block * block, d[2] / block, d[3] / block})};
 }
 

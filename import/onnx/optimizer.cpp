@@ -28,7 +28,7 @@ Value scalar_for(Call& c, std::size_t input, Value x) { return c.b.convert(c.b.r
 Result<Values> adagrad(Call& c) {
   STITCH_ASSIGN(const std::size_t n, tensor_count(c, 3));
   STITCH_ASSIGN(const double decay, c.node.number("decay_factor", 0.0));
-  STITCH_ASSIGN(const double epsilon, c.node.number("epsilon", 0.0));
+  STITCH_ASSIGN(const double epsilon, c.node.number("epsilon", 1e-6));
   STITCH_ASSIGN(const double norm, c.node.number("norm_coefficient", 0.0));
   Values results(2 * n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -48,7 +48,7 @@ Result<Values> adam(Call& c) {
   STITCH_ASSIGN(const std::size_t n, tensor_count(c, 4));
   STITCH_ASSIGN(const double alpha, c.node.number("alpha", 0.9));
   STITCH_ASSIGN(const double beta, c.node.number("beta", 0.999));
-  STITCH_ASSIGN(const double epsilon, c.node.number("epsilon", 0.0));
+  STITCH_ASSIGN(const double epsilon, c.node.number("epsilon", 1e-6));
   STITCH_ASSIGN(const double norm, c.node.number("norm_coefficient", 0.0));
   STITCH_ASSIGN(const double norm_post, c.node.number("norm_coefficient_post", 0.0));
   Values results(3 * n);

@@ -158,7 +158,7 @@ constexpr Rule rows[] = {
     {"", "RoiAlign", 10, 3, roi_align},
     {"", "RotaryEmbedding", 23, 3, rotary_embedding},
     {"", "Round", 11, 1, unary<Op::round_even>},
-    {"", "Scan", 8, 2, scan_batched},
+    {"", "Scan", 8, 0, scan_batched},
     {"", "Scan", 9, 1, scan_rule},
     {"", "Scatter", 9, 3, scatter_elements},
     {"", "ScatterElements", 11, 3, scatter_elements},

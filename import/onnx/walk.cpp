@@ -134,7 +134,7 @@ Result<Values> lower(Call& call) {
   if (const auto function = call.state.functions.find(name); function != call.state.functions.end()) {
     return inline_function(call, *function->second, name);
   }
-  Result<Values> result = Call::unsupported("operator {} is not known here", node.op_type());
+  Result<Values> result = Call::unsupported("there is no rule for this operator");
   if (const Rule* rule = find_rule(domain, node.op_type(), call.version)) {
     for (int i = 0; i < rule->inputs; ++i) {
       if (!call.has(static_cast<std::size_t>(i))) return Call::wrong("input {} is missing", i);
