@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,6 +81,14 @@ Status RealFileSystem::publish(const std::filesystem::path& path, std::string_vi
 
 Status RealFileSystem::remove(const std::filesystem::path& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return io_error("remove", path, errno);
+  return {};
+}
+
+Status RealFileSystem::set_modified(const std::filesystem::path& path, std::int64_t modified_us) {
+  constexpr std::int64_t second = 1'000'000;
+  const timespec time{modified_us / second, modified_us % second * 1000};
+  const timespec times[2] = {{0, UTIME_OMIT}, time};
+  if (::utimensat(AT_FDCWD, path.c_str(), times, 0) != 0) return io_error("set the time of", path, errno);
   return {};
 }
 

@@ -23,6 +23,8 @@ class FileSystem {
   virtual Status publish(const std::filesystem::path& path, std::string_view contents) = 0;
 
   virtual Status remove(const std::filesystem::path& path) = 0;
+  /// Sets a file's modification time, µs since 1970; caches keep the time of the last use there.
+  virtual Status set_modified(const std::filesystem::path& path, std::int64_t modified_us) = 0;
   virtual Status make_directories(const std::filesystem::path& path) = 0;
   [[nodiscard]] virtual bool exists(const std::filesystem::path& path) const = 0;
 
@@ -41,6 +43,7 @@ class RealFileSystem final : public FileSystem {
   [[nodiscard]] Result<std::string> read(const std::filesystem::path& path) const override;
   Status publish(const std::filesystem::path& path, std::string_view contents) override;
   Status remove(const std::filesystem::path& path) override;
+  Status set_modified(const std::filesystem::path& path, std::int64_t modified_us) override;
   Status make_directories(const std::filesystem::path& path) override;
   [[nodiscard]] bool exists(const std::filesystem::path& path) const override;
   [[nodiscard]] std::vector<Entry> list(const std::filesystem::path& folder) const override;

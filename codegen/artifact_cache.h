@@ -1,13 +1,11 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -18,14 +16,9 @@
 
 namespace stitch::codegen {
 
-/// The container of one artifact (docs/compilation.md): header with magic, version and hashes, then zstd.
-std::string encode_artifact(const CompiledKernel& kernel);
-/// Errors: corrupt (damaged, or not the artifact named `key`), version_mismatch (a newer format).
-Result<CompiledKernel> decode_artifact(std::string_view bytes, const Hash128& key);
-
 struct ArtifactCacheOptions {
   std::filesystem::path folder;
-  std::int64_t max_bytes = std::int64_t{2} << 30;  ///< of all files in the folder; least recently used go first
+  std::int64_t max_bytes = std::int64_t{2} << 30;  ///< of the folder's artifacts; least recently used go first
 };
 
 /// Events since the cache was opened.
@@ -49,7 +42,9 @@ class ArtifactCache {
   /// The artifact, marked as used now; nothing on a miss. A damaged entry is deleted and counted.
   std::optional<CompiledKernel> find(const Hash128& key);
 
-  /// Publishes it under kernel.key, then evicts what exceeds the bound. Errors: io (unwritable folder, full disk).
+  /// Publishes it under kernel.key, then evicts the least recently used if the bound is exceeded. Each process looks at
+  /// the folder anew after an eighth of the bound, so several together may exceed it by an eighth each.
+  /// Errors: io (unwritable folder, full disk).
   Status store(const CompiledKernel& kernel);
 
   [[nodiscard]] ArtifactCacheCounts counts() const;
@@ -57,6 +52,7 @@ class ArtifactCache {
 
  private:
   void evict_if_full(std::int64_t added_bytes);
+  std::int64_t evict();
 
   FileSystem& files_;
   const Clock& clock_;
@@ -80,16 +76,20 @@ class CachingCompiler final : public Compiler {
   /// The first reason why an artifact could not be stored, told once: a caller shows it as a warning.
   std::optional<Error> take_warning();
 
+  /// Calls that waited for another caller's compilation of the same artifact instead of compiling.
+  [[nodiscard]] std::int64_t shared() const;
+
  private:
-  struct Flight;
+  using Flight = std::shared_future<Result<CompiledKernel>>;
   Result<CompiledKernel> find_or_compile(const CompileRequest& request, const Hash128& key);
 
   Compiler& compiler_;
   ArtifactCache& cache_;
-  std::mutex mutex_;  ///< guards everything below
-  std::unordered_map<Hash128, std::shared_ptr<Flight>> flights_;
+  mutable std::mutex mutex_;                     ///< guards everything below
+  std::unordered_map<Hash128, Flight> flights_;  ///< compilations under way
   std::optional<Error> warning_;
   bool warned_ = false;
+  std::int64_t shared_ = 0;
 };
 
 }  // namespace stitch::codegen

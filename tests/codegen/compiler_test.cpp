@@ -169,10 +169,8 @@ TEST(Compiler, AnErrorQuotesItsLines) {
 TEST(Compiler, AMissingHeaderIsNamed) {
   const Error error = error_of(request("#include \"stitch/nowhere.cuh\"\n"));
   EXPECT_EQ(error.kind, ErrorKind::compile);
-  EXPECT_THAT(
-      error.message,
-      StartsWith("kernel.cu:1: could not open source file \"stitch/nowhere.cuh\" (no directories in search list)\n"
-                 "  > 1 | #include \"stitch/nowhere.cuh\"\n"));
+  EXPECT_THAT(error.message, AllOf(StartsWith("kernel.cu:1: "), HasSubstr("open source file \"stitch/nowhere.cuh\""),
+                                   HasSubstr("\n  > 1 | #include \"stitch/nowhere.cuh\"\n")));
 }
 
 TEST(Compiler, WhatTheAssemblerRefusesIsQuotedFromThePtx) {
@@ -228,7 +226,7 @@ TEST(Compiler, TheWorkingFolderCannotShadowHeaders) {
   const Error error = error_of(request("#include \"local.cuh\"\n"));
   std::filesystem::current_path(before);
   std::filesystem::remove_all(folder);
-  EXPECT_THAT(error.message, HasSubstr("could not open source file \"local.cuh\""));
+  EXPECT_THAT(error.message, HasSubstr("open source file \"local.cuh\""));
 }
 
 TEST(Compiler, IncludeFoldersAreSearched) {
