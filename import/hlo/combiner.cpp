@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/reduce_kind.h"
 #include "import/hlo/element_program.h"
 
 namespace stitch::import::hlo {
@@ -16,17 +17,10 @@ using graph::Op;
 using graph::ReduceKind;
 using graph::Value;
 
-struct KindRow {
-  ReduceKind kind;
-  Op op;
-};
-constexpr std::array<KindRow, 7> kinds = {{{ReduceKind::sum, Op::add},
-                                           {ReduceKind::product, Op::multiply},
-                                           {ReduceKind::max, Op::maximum},
-                                           {ReduceKind::min, Op::minimum},
-                                           {ReduceKind::bit_and, Op::bit_and},
-                                           {ReduceKind::bit_or, Op::bit_or},
-                                           {ReduceKind::bit_xor, Op::bit_xor}}};
+/// Those that combine; `replace` does not.
+constexpr std::array<ReduceKind, 7> kinds = {ReduceKind::sum,    ReduceKind::product, ReduceKind::max,
+                                             ReduceKind::min,    ReduceKind::bit_and, ReduceKind::bit_or,
+                                             ReduceKind::bit_xor};
 
 /// Every value of `narrow` is one of `wide`.
 bool holds(DType wide, DType narrow) {
@@ -77,8 +71,8 @@ std::optional<ReduceKind> kind_of_result(const Graph& graph, std::size_t index) 
   const Value x = behind_widening(graph, node.operands[0]);
   const Value y = behind_widening(graph, node.operands[1]);
   if (!(x == accumulator && y == element) && !(x == element && y == accumulator)) return std::nullopt;
-  for (const KindRow& row : kinds) {
-    if (row.op == node.op) return canonical(row.kind, graph.type(element).dtype);
+  for (const ReduceKind kind : kinds) {
+    if (graph::combining_op(kind) == node.op) return canonical(kind, graph.type(element).dtype);
   }
   return std::nullopt;
 }
@@ -91,8 +85,10 @@ constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-/// Whether the pair (value, position) that the combiner returns for each order is that of `wanted`.
-bool behaves_as(const ElementProgram& program, DType value_type, DType position_type, ArgCombiner wanted) {
+/// Whether the pair (value, position) that the combiner returns for each order is that of `wanted`; with `any_tie`,
+/// either position will do for equal values.
+bool behaves_as(const ElementProgram& program, DType value_type, DType position_type, ArgCombiner wanted,
+                bool any_tie) {
   constexpr std::array<Order, 3> orders = {{{1, 2}, {2, 1}, {1, 1}}};
   constexpr std::array<Order, 2> positions = {{{3, 5}, {5, 3}}};
   const auto run = [&](double a, double p, double b, double q) -> std::optional<Order> {
@@ -112,7 +108,8 @@ bool behaves_as(const ElementProgram& program, DType value_type, DType position_
                                               : (values.x > values.y) == (wanted.kind == ReduceKind::max);
       const auto result = run(values.x, position.x, values.y, position.y);
       if (!result || !same(result->x, first ? values.x : values.y)) return false;
-      if (result->y != (first ? position.x : position.y)) return false;
+      const bool tie = any_tie && values.x == values.y && (result->y == position.x || result->y == position.y);
+      if (!tie && result->y != (first ? position.x : position.y)) return false;
     }
   }
   if (!graph::is_floating(value_type)) return true;
@@ -154,10 +151,18 @@ std::optional<ArgCombiner> arg_combiner(const Graph& combiner) {
   const std::array<Element, 2> outputs = {{{combiner.results()[0], 0}, {combiner.results()[1], 0}}};
   const auto program = ElementProgram::compile(combiner, outputs);
   if (!program || !program->only_compares()) return std::nullopt;
-  for (const ReduceKind kind : {ReduceKind::max, ReduceKind::min}) {
-    for (const bool last : {false, true}) {
-      if (behaves_as(*program, value.dtype, position.dtype, {kind, last})) return ArgCombiner{kind, last};
-    }
+  struct Candidate {
+    ArgCombiner arg;
+    bool any_tie;
+  };
+  constexpr std::array<Candidate, 6> candidates = {{{{ReduceKind::max, false}, false},
+                                                    {{ReduceKind::max, true}, false},
+                                                    {{ReduceKind::min, false}, false},
+                                                    {{ReduceKind::min, true}, false},
+                                                    {{ReduceKind::max, false}, true},
+                                                    {{ReduceKind::min, false}, true}}};
+  for (const Candidate& candidate : candidates) {
+    if (behaves_as(*program, value.dtype, position.dtype, candidate.arg, candidate.any_tie)) return candidate.arg;
   }
   return std::nullopt;
 }
@@ -182,30 +187,6 @@ std::optional<ReduceKind> selection_kind(const Graph& selection) {
   if (keeps(2, 1) && !keeps(1, 2)) return ReduceKind::max;
   if (keeps(1, 2) && !keeps(2, 1)) return ReduceKind::min;
   return std::nullopt;
-}
-
-double identity_of(ReduceKind kind, DType dtype) {
-  const bool real = graph::is_floating(dtype);
-  const double infinity = std::numeric_limits<double>::infinity();
-  switch (kind) {
-    case ReduceKind::sum:
-    case ReduceKind::bit_or:
-    case ReduceKind::bit_xor:
-    case ReduceKind::replace: return 0;
-    case ReduceKind::product: return 1;
-    // Storing saturates: infinity becomes the extreme integer.
-    case ReduceKind::max: return real || graph::is_signed_integer(dtype) ? -infinity : 0;
-    case ReduceKind::min: return infinity;
-    case ReduceKind::bit_and: return graph::is_signed_integer(dtype) ? -1 : infinity;
-  }
-  return 0;
-}
-
-Op operator_of(ReduceKind kind) {
-  for (const KindRow& row : kinds) {
-    if (row.kind == kind) return row.op;
-  }
-  return Op::add;
 }
 
 bool is_idempotent(ReduceKind kind) {

@@ -20,18 +20,15 @@ struct ArgCombiner {
 };
 
 /// Recognised by trying every order that two values (NaN included) and two positions can have, which proves it for a
-/// computation that only compares and selects. What a combiner does with NaN must not contradict Op::arg_reduce; one
-/// that lets NaN get lost (its result then depends on the order of the reduction) is taken.
+/// computation that only compares and selects. Where a combiner leaves a choice, because its result would depend on the
+/// order of the reduction (NaN that may get lost, ties that go to whichever comes first), Op::arg_reduce's answer is
+/// one of those it allows, and it is taken.
 std::optional<ArgCombiner> arg_combiner(const graph::Graph& combiner);
 
 /// select-and-scatter's choice between the selected element and a candidate: max when it keeps the selected one
 /// exactly if that is ≥, min exactly if ≤.
 std::optional<graph::ReduceKind> selection_kind(const graph::Graph& selection);
 
-/// The value that changes nothing: 0, 1, -inf or the least integer, …
-double identity_of(graph::ReduceKind kind, graph::DType dtype);
-/// The binary operator that combines two values as `kind` does.
-graph::Op operator_of(graph::ReduceKind kind);
 /// Combining a value twice is combining it once: max, min, and, or.
 bool is_idempotent(graph::ReduceKind kind);
 

@@ -1,91 +1,22 @@
 #include "import/hlo/element_program.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <map>
 
 #include "graph/literal.h"
 
 namespace stitch::import::hlo {
 namespace {
 
-using graph::Dims;
 using graph::DType;
 using graph::Graph;
-using graph::Node;
 using graph::Op;
-
-Scalar read_constant(const graph::ConstantAttributes& constant, std::int64_t index) {
-  const DType dtype = constant.type.dtype;
-  const std::byte* at = &constant.data[static_cast<std::size_t>(index * graph::byte_size(dtype))];
-  Scalar scalar;
-  if (graph::is_floating(dtype)) {
-    scalar.real = graph::load_element(dtype, at);
-  } else {
-    scalar.integer = graph::load_integer(dtype, at);
-  }
-  return scalar;
-}
 
 /// Keeps the bits that the type has.
 std::int64_t wrap(DType dtype, std::int64_t value) {
   std::byte buffer[8];
   graph::store_integer(dtype, value, buffer);
   return graph::load_integer(dtype, buffer);
-}
-
-Dims coordinates(std::int64_t index, const Dims& dims) {
-  Dims at(dims.size());
-  for (std::size_t d = dims.size(); d-- > 0;) {
-    at[d] = index % dims[d];
-    index /= dims[d];
-  }
-  return at;
-}
-
-std::int64_t linear(const Dims& at, const Dims& dims) {
-  std::int64_t index = 0;
-  for (std::size_t d = 0; d < dims.size(); ++d) index = index * dims[d] + at[d];
-  return index;
-}
-
-/// Which element of the operand an element of a pure layout operator is; nothing for other operators.
-std::optional<std::int64_t> source_index(const Node& node, const Dims& operand, std::int64_t index) {
-  if (node.op == Op::reshape) return index;
-  const Dims at = coordinates(index, node.type().dims);
-  Dims from(operand.size());
-  switch (node.op) {
-    case Op::broadcast: {
-      const Dims& mapping = node.as<graph::BroadcastAttributes>().mapping;
-      for (std::size_t d = 0; d < from.size(); ++d) from[d] = at[static_cast<std::size_t>(mapping[d])];
-      break;
-    }
-    case Op::transpose: {
-      const Dims& permutation = node.as<graph::TransposeAttributes>().permutation;
-      for (std::size_t d = 0; d < at.size(); ++d) from[static_cast<std::size_t>(permutation[d])] = at[d];
-      break;
-    }
-    case Op::slice: {
-      const auto& a = node.as<graph::SliceAttributes>();
-      for (std::size_t d = 0; d < at.size(); ++d) from[d] = a.starts[d] + at[d] * a.strides[d];
-      break;
-    }
-    default: return std::nullopt;
-  }
-  return linear(from, operand);
-}
-
-bool is_order_only(Op op) {
-  switch (op) {
-    case Op::parameter:
-    case Op::compare:
-    case Op::select:
-    case Op::maximum:
-    case Op::minimum:
-    case Op::is_nan: return true;
-    default: return false;
-  }
 }
 
 bool compare(graph::Comparison direction, bool less, bool equal, bool unordered) {
@@ -140,11 +71,13 @@ std::optional<std::int64_t> apply_integer(Op op, DType dtype, std::int64_t x, st
     }
     case Op::shift_right_arithmetic: return x >> std::min<std::uint64_t>(b, bits - 1);
     case Op::divide:
+      if (y == 0) return -1;
+      if (!is_unsigned && y == -1) return static_cast<std::int64_t>(0 - a);  // the least number overflows in C++
+      return is_unsigned ? static_cast<std::int64_t>(a / b) : x / y;
     case Op::remainder:
-      // The most negative number over -1 overflows in C++.
-      if (y == 0 || (!is_unsigned && y == -1)) return std::nullopt;
-      if (is_unsigned) return static_cast<std::int64_t>(op == Op::divide ? a / b : a % b);
-      return op == Op::divide ? x / y : x % y;
+      if (y == 0) return x;
+      if (!is_unsigned && y == -1) return 0;
+      return is_unsigned ? static_cast<std::int64_t>(a % b) : x % y;
     default: return std::nullopt;
   }
 }
@@ -172,104 +105,6 @@ double as_number(const Scalar& scalar, DType dtype) {
 }
 
 Scalar from_number(double number, DType dtype) { return convert({0, number}, DType::f64, dtype); }
-
-/// Traces elements back; each distinct one becomes a step, operands first.
-class ElementProgram::Compiler {
- public:
-  Compiler(const Graph& graph, std::size_t most_steps) : graph_(graph), most_steps_(most_steps) {}
-
-  std::optional<ElementProgram> compile(std::span<const Element> outputs) {
-    for (const Element& output : outputs) {
-      if (!trace(output)) return std::nullopt;
-      program_.outputs_.push_back(slots_.at(output));
-    }
-    return std::move(program_);
-  }
-
- private:
-  /// Depth first with an explicit stack: graphs are deeper than call stacks.
-  bool trace(const Element& output) {
-    std::vector<Element> pending = {output};
-    while (!pending.empty()) {
-      const Element element = pending.back();
-      if (slots_.contains(element)) {
-        pending.pop_back();
-        continue;
-      }
-      if (slots_.size() >= most_steps_ || pending.size() > 4 * most_steps_) return false;
-      std::vector<Element> operands;
-      if (!find_operands(element, operands)) return false;
-      const std::size_t before = pending.size();
-      for (const Element& operand : operands) {
-        if (!slots_.contains(operand)) pending.push_back(operand);
-      }
-      if (pending.size() != before) continue;
-      pending.pop_back();
-      emit(element, operands);
-    }
-    return true;
-  }
-
-  bool find_operands(const Element& element, std::vector<Element>& operands) const {
-    const Node& node = graph_.node(element.value.node);
-    if (node.op == Op::parameter || node.op == Op::constant || node.op == Op::iota) return true;
-    if (graph::is_elementwise(node.op) && node.op != Op::threefry2x32 && node.operands.size() <= 3) {
-      for (const graph::Value& operand : node.operands) operands.push_back({operand, element.index});
-      return true;
-    }
-    if (node.operands.empty()) return false;
-    const std::optional<std::int64_t> from = source_index(node, graph_.type(node.operands[0]).dims, element.index);
-    if (from) operands.push_back({node.operands[0], *from});
-    return from.has_value();
-  }
-
-  void emit(const Element& element, const std::vector<Element>& operands) {
-    const Node& node = graph_.node(element.value.node);
-    if (graph::info(node.op).category == graph::OpCategory::layout) {
-      slots_.emplace(element, slots_.at(operands[0]));
-      return;
-    }
-    Step step;
-    step.op = node.op;
-    step.dtype = step.operand_dtype = node.type().dtype;
-    for (std::size_t i = 0; i < operands.size(); ++i) step.operands[i] = slots_.at(operands[i]);
-    if (!operands.empty()) step.operand_dtype = graph_.type(node.operands[0]).dtype;
-    switch (node.op) {
-      case Op::constant: step.value = read_constant(node.as<graph::ConstantAttributes>(), element.index); break;
-      case Op::iota: {
-        const auto dimension = static_cast<std::size_t>(node.as<graph::IotaAttributes>().dimension);
-        const auto at = static_cast<double>(coordinates(element.index, node.type().dims)[dimension]);
-        step.op = Op::constant;
-        step.value = from_number(at, step.dtype);
-        break;
-      }
-      case Op::parameter: program_.inputs_.push_back(input_of(element)); break;
-      case Op::compare: step.comparison = node.as<graph::CompareAttributes>().direction; break;
-      default: break;
-    }
-    const bool truth = step.dtype == DType::pred && (step.op == Op::bit_and || step.op == Op::bit_or ||
-                                                     step.op == Op::bit_xor || step.op == Op::bit_not);
-    program_.only_compares_ &= truth || is_order_only(step.op);
-    slots_.emplace(element, static_cast<std::int32_t>(program_.steps_.size()));
-    program_.steps_.push_back(step);
-  }
-
-  [[nodiscard]] Input input_of(const Element& element) const {
-    const auto parameters = graph_.parameters();
-    const auto found = std::find(parameters.begin(), parameters.end(), element.value.node);
-    return {found - parameters.begin(), element.index};
-  }
-
-  const Graph& graph_;
-  std::size_t most_steps_;
-  ElementProgram program_;
-  std::map<Element, std::int32_t> slots_;
-};
-
-std::optional<ElementProgram> ElementProgram::compile(const Graph& graph, std::span<const Element> outputs,
-                                                      std::size_t most_steps) {
-  return Compiler(graph, most_steps).compile(outputs);
-}
 
 std::optional<Scalar> ElementProgram::apply(const Step& step, const Scalar* x, const Scalar* y, const Scalar* z) {
   const bool real = graph::is_floating(step.operand_dtype);

@@ -23,9 +23,10 @@ struct Scalar {
   double real = 0;
 };
 
-/// The computation of a few elements of a graph, traced back through element-wise operators, broadcasts, reshapes and
-/// slices to elements of parameters. The importer recognises computations by what they compute (arg-max, threefry, a
-/// loop's counter), and this is how it asks. Exact for integers; floats are rounded to their type after every step.
+/// The computation of a few elements of a graph, traced back through element-wise operators, broadcasts, reshapes,
+/// transposes, slices and loops of known trip count to elements of parameters. The importer recognises computations by
+/// what they compute (arg-max, threefry, a loop's counter), and this is how it asks. Exact for integers; floats are
+/// rounded to their type after every step.
 class ElementProgram {
  public:
   /// Nothing when an element depends on an operator that is not covered, or on more than `most_steps` elements.
@@ -44,7 +45,7 @@ class ElementProgram {
   [[nodiscard]] bool only_compares() const { return only_compares_; }
   [[nodiscard]] std::size_t steps() const { return steps_.size(); }
 
-  /// The outputs for these inputs; nothing when an operation has no defined result (an integer division by zero).
+  /// The outputs for these inputs; nothing when an operator is not covered after all.
   [[nodiscard]] std::optional<std::vector<Scalar>> run(std::span<const Scalar> inputs) const;
 
  private:

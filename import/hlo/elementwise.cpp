@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 
 #include "graph/literal.h"
@@ -47,14 +46,6 @@ std::optional<DType> signed_of_size(int bytes) {
     default: return std::nullopt;
   }
 }
-
-/// A floating type by its exponent and mantissa bits.
-struct Precision {
-  std::int64_t exponent, mantissa;
-  DType dtype;
-};
-constexpr std::array<Precision, 5> precisions = {
-    {{8, 7, DType::bf16}, {5, 10, DType::f16}, {5, 2, DType::f8e5m2}, {8, 23, DType::f32}, {11, 52, DType::f64}}};
 
 bool is_scalar_function(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes()) {
@@ -156,22 +147,6 @@ Result<Values> lower_count_leading_zeros(const Site& site) {
     x = builder.binary(Op::bit_or, x, builder.binary(Op::shift_right_logical, x, distance));
   }
   return Values{builder.unary(Op::popcount, builder.unary(Op::bit_not, x))};
-}
-
-Result<Values> lower_reduce_precision(const Site& site) {
-  STITCH_ASSIGN(const std::int64_t exponent, integer_attribute(site.instruction, "exponent_bits"));
-  STITCH_ASSIGN(const std::int64_t mantissa, integer_attribute(site.instruction, "mantissa_bits"));
-  const Value x = site.operand(0);
-  const auto own = std::find_if(precisions.begin(), precisions.end(),
-                                [&](const Precision& row) { return row.dtype == site.builder.dtype(x); });
-  const auto kept = std::find_if(precisions.begin(), precisions.end(), [&](const Precision& row) {
-    return row.exponent == exponent && row.mantissa == mantissa;
-  });
-  if (own == precisions.end() || kept == precisions.end()) {
-    return site.lowering.opaque(site, "reduce-precision", "there is no type of that precision");
-  }
-  if (kept->exponent >= own->exponent && kept->mantissa >= own->mantissa) return Values{x};
-  return Values{site.builder.convert(site.builder.convert(x, kept->dtype), own->dtype)};
 }
 
 Result<Values> lower_map(const Site& site) {

@@ -269,7 +269,7 @@ bool Lowering::is_threefry(const Computation& computation) {
   bool found = false;
   if (results && results->size() == 2 && (*results)[0].dtype == graph::DType::u32) {
     const Result<std::shared_ptr<const Graph>> graph = region(computation);
-    found = graph && is_threefry2x32(**graph);
+    found = graph && is_threefry2x32(with_trip_counts(**graph));
   }
   threefry_.emplace(&computation, found);
   return found;

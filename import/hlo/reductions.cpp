@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "graph/literal.h"
+#include "graph/reduce_kind.h"
 #include "import/hlo/attribute.h"
 #include "import/hlo/combiner.h"
 #include "import/hlo/element_program.h"
@@ -22,7 +25,11 @@ bool is_identity(const Builder& builder, Value init, ReduceKind kind) {
   const std::optional<Scalar> scalar = constant_scalar(builder.graph(), init);
   if (!scalar) return false;
   const DType dtype = builder.graph().type(init).dtype;
-  return as_number(*scalar, dtype) == graph::round_to(dtype, identity_of(kind, dtype));
+  std::array<std::byte, 8> identity{};
+  const std::uint64_t bits = graph::identity_bits(kind, dtype);
+  std::memcpy(identity.data(), &bits, sizeof bits);
+  if (graph::is_floating(dtype)) return scalar->real == graph::load_element(dtype, identity.data());
+  return scalar->integer == graph::load_integer(dtype, identity.data());
 }
 
 /// What is left of a reduction after its initial value: combined in at the end, unless it changes nothing.
@@ -30,7 +37,7 @@ Value with_init(Builder& builder, Value reduced, Value init, ReduceKind kind) {
   if (is_identity(builder, init, kind)) return reduced;
   const Dims dims = builder.dims(reduced);
   const Value everywhere = dims.empty() ? init : builder.broadcast(init, dims, {});
-  return builder.binary(operator_of(kind), reduced, everywhere);
+  return builder.binary(graph::combining_op(kind), reduced, everywhere);
 }
 
 /// Whether a value counts 0, 1, … along one dimension and is the same along all others.

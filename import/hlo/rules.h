@@ -33,8 +33,10 @@ Result<Values> lower_compare(const Site& site);
 Result<Values> lower_select(const Site& site);
 Result<Values> lower_clamp(const Site& site);
 Result<Values> lower_count_leading_zeros(const Site& site);
-Result<Values> lower_reduce_precision(const Site& site);
 Result<Values> lower_map(const Site& site);
+
+// precision.cpp
+Result<Values> lower_reduce_precision(const Site& site);
 
 // layout.cpp
 Result<Values> lower_constant(const Site& site);

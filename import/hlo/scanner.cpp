@@ -209,7 +209,9 @@ Error Scanner::error(std::string_view message) {
   const Position at = position();
   if (next_ == text_.size()) return parse_error(at, fmt::format("{}, found the end of the text", message));
   std::size_t end = next_ + 1;
-  while (end < text_.size() && end < next_ + 24 && is_word_character(text_[end])) ++end;
+  if (is_word_character(here())) {
+    while (end < text_.size() && end < next_ + 24 && is_word_character(text_[end])) ++end;
+  }
   return parse_error(at, fmt::format("{}, found '{}'", message, text_.substr(next_, end - next_)));
 }
 
