@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 
 namespace stitch::emulator {
@@ -103,8 +104,10 @@ class Memory {
   [[nodiscard]] Region* region_at(std::uint64_t address) const;
   /// Starts a new generation: what earlier launches wrote and touched is forgotten (not what is initialised).
   std::uint32_t begin_launch();
-  /// The buffer that stands for a module's variable: made on first use, kept for later launches of the module.
-  Result<Buffer> module_variable(const void* module, std::string name, std::uint64_t bytes, Contents contents);
+  /// The buffer that stands for a module's variable, kept between launches of the module's kernels; null before
+  /// keep_module_variable.
+  [[nodiscard]] const Buffer* module_variable(const Hash128& module, std::string_view name) const;
+  void keep_module_variable(const Hash128& module, std::string_view name, const Buffer& buffer);
 
  private:
   struct State;

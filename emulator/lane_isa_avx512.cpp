@@ -1,0 +1,30 @@
+// The lane operations compiled for any host; see lane_rows.inl.
+#if defined(__x86_64__)
+#include <cstdint>
+
+#include "emulator/lane_isa.h"
+
+// Only what follows is compiled for it: the headers above stay callable on every host.
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,prefer-vector-width=512")
+
+namespace stitch::emulator {
+namespace avx512 {
+namespace {
+
+#include "emulator/lane_rows.inl"
+#include "emulator/lane_integer.inl"
+#include "emulator/lane_float.inl"
+#include "emulator/lane_half.inl"
+#include "emulator/lane_convert.inl"
+#include "emulator/lane_table.inl"
+
+}  // namespace
+}  // namespace avx512
+
+void fill_lane_table_avx512(LaneTable& table) { avx512::fill(table); }
+
+}  // namespace stitch::emulator
+
+#pragma GCC pop_options
+#endif

@@ -1,0 +1,22 @@
+// The lane operations compiled for any host; see lane_rows.inl.
+#include <cstdint>
+
+#include "emulator/lane_isa.h"
+
+namespace stitch::emulator {
+namespace portable {
+namespace {
+
+#include "emulator/lane_rows.inl"
+#include "emulator/lane_integer.inl"
+#include "emulator/lane_float.inl"
+#include "emulator/lane_half.inl"
+#include "emulator/lane_convert.inl"
+#include "emulator/lane_table.inl"
+
+}  // namespace
+}  // namespace portable
+
+void fill_lane_table_portable(LaneTable& table) { portable::fill(table); }
+
+}  // namespace stitch::emulator
