@@ -1,0 +1,8 @@
+#pragma once
+// Everything a generated kernel uses.
+
+#include "stitch/grid.cuh"
+#include "stitch/math.cuh"
+#include "stitch/memory.cuh"
+#include "stitch/reduce.cuh"
+#include "stitch/types.cuh"

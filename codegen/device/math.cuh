@@ -1,0 +1,127 @@
+#pragma once
+// Scalar functions of the graph operators, named as there. f32 versions trade a few ulp for speed where
+// graph/evaluate_error.h allows it; f64 versions are the accurate ones.
+
+#include "stitch/types.cuh"
+
+namespace stitch {
+
+__device__ __forceinline__ f32 exp2_approximate(f32 x) {
+  f32 y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ f32 exponential(f32 x) { return exp2_approximate(x * 1.4426950408889634f); }
+__device__ __forceinline__ f64 exponential(f64 x) { return exp(x); }
+
+// Maximum and minimum that pass NaN on.
+__device__ __forceinline__ f32 maximum(f32 x, f32 y) {
+#if __CUDA_ARCH__ >= 800
+  f32 z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+#else
+  return x != x || x > y ? x : y;
+#endif
+}
+__device__ __forceinline__ f32 minimum(f32 x, f32 y) {
+#if __CUDA_ARCH__ >= 800
+  f32 z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+#else
+  return x != x || x < y ? x : y;
+#endif
+}
+__device__ __forceinline__ f64 maximum(f64 x, f64 y) { return x != x || x > y ? x : y; }
+__device__ __forceinline__ f64 minimum(f64 x, f64 y) { return x != x || x < y ? x : y; }
+template <class T>
+__device__ __forceinline__ T maximum(T x, T y) { return x > y ? x : y; }
+template <class T>
+__device__ __forceinline__ T minimum(T x, T y) { return x < y ? x : y; }
+
+__device__ __forceinline__ f32 logistic(f32 x) { return __fdividef(1.f, 1.f + exponential(-x)); }
+__device__ __forceinline__ f64 logistic(f64 x) { return 1.0 / (1.0 + exp(-x)); }
+
+template <class T>
+__device__ __forceinline__ T sign_float(T x) { return x != x ? x : x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+template <class T>
+__device__ __forceinline__ T sign_integer(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
+
+__device__ __forceinline__ f32 round_away(f32 x) { return roundf(x); }
+__device__ __forceinline__ f64 round_away(f64 x) { return round(x); }
+
+__device__ __forceinline__ f32 power(f32 x, f32 y) { return powf(x, y); }
+__device__ __forceinline__ f64 power(f64 x, f64 y) { return pow(x, y); }
+// Integer power by squaring; a negative exponent gives 0 except for bases 1 and -1.
+template <class T>
+__device__ __forceinline__ T power(T x, T y) {
+  if (y < T(0)) return x == T(1) ? T(1) : x == T(-1) ? ((y & T(1)) != T(0) ? T(-1) : T(1)) : T(0);
+  T result = T(1);
+  for (; y != T(0); y = static_cast<T>(y >> 1)) {
+    if ((y & T(1)) != T(0)) result = static_cast<T>(result * x);
+    x = static_cast<T>(x * x);
+  }
+  return result;
+}
+
+// Integer division as XLA defines it: by zero gives -1 (all ones), the remainder by zero the dividend.
+template <class T>
+__device__ __forceinline__ T divide_integer(T x, T y) {
+  if (y == T(0)) return static_cast<T>(-1);
+  if (T(-1) < T(0) && y == T(-1)) return static_cast<T>(T(0) - x);
+  return static_cast<T>(x / y);
+}
+template <class T>
+__device__ __forceinline__ T remainder_integer(T x, T y) {
+  if (y == T(0)) return x;
+  if (T(-1) < T(0) && y == T(-1)) return T(0);
+  return static_cast<T>(x % y);
+}
+
+template <class T> struct Unsigned { using type = T; };
+template <> struct Unsigned<s8> { using type = u8; };
+template <> struct Unsigned<s16> { using type = u16; };
+template <> struct Unsigned<s32> { using type = u32; };
+template <> struct Unsigned<s64> { using type = u64; };
+
+// Shifts by the width or more give 0, or the sign.
+template <class T>
+__device__ __forceinline__ T shift_left(T x, T y) {
+  using U = typename Unsigned<T>::type;
+  return static_cast<U>(y) < sizeof(T) * 8 ? static_cast<T>(static_cast<U>(x) << static_cast<U>(y)) : T(0);
+}
+template <class T>
+__device__ __forceinline__ T shift_right_logical(T x, T y) {
+  using U = typename Unsigned<T>::type;
+  return static_cast<U>(y) < sizeof(T) * 8 ? static_cast<T>(static_cast<U>(x) >> static_cast<U>(y)) : T(0);
+}
+template <class T>
+__device__ __forceinline__ T shift_right_arithmetic(T x, T y) {
+  using U = typename Unsigned<T>::type;
+  const U limit = sizeof(T) * 8 - 1;
+  return static_cast<T>(x >> (static_cast<U>(y) < limit ? static_cast<U>(y) : limit));
+}
+
+// The 20-round threefry-2x32 block function (Salmon et al., SC'11), as JAX's random bits use it.
+struct Threefry { u32 first, second; };
+__device__ __forceinline__ u32 rotate_left(u32 x, int by) { return __funnelshift_l(x, x, by); }
+__device__ __forceinline__ Threefry threefry2x32(u32 key0, u32 key1, u32 x0, u32 x1) {
+  const u32 keys[3] = {key0, key1, key0 ^ key1 ^ 0x1bd11bdau};
+  const int rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  x0 += key0;
+  x1 += key1;
+#pragma unroll
+  for (int round = 0; round < 5; ++round) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x0 += x1;
+      x1 = rotate_left(x1, rotations[round % 2][i]) ^ x0;
+    }
+    x0 += keys[(round + 1) % 3];
+    x1 += keys[(round + 2) % 3] + static_cast<u32>(round + 1);
+  }
+  return {x0, x1};
+}
+
+}  // namespace stitch

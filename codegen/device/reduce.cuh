@@ -1,0 +1,106 @@
+#pragma once
+// Combining the threads of a warp, a block and a cluster. Orders are fixed, so results do not vary from run to run.
+
+#include "stitch/math.cuh"
+#include "stitch/types.cuh"
+
+namespace stitch {
+
+struct Sum {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x + y); }
+};
+struct Product {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x * y); }
+};
+struct Max {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return maximum(x, y); }
+};
+struct Min {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return minimum(x, y); }
+};
+struct And {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x & y); }
+};
+struct Or {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x | y); }
+};
+struct Xor {
+  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x ^ y); }
+};
+
+// A value and where it was found. NaN is the most extreme; among equals the first (or last) position wins.
+template <class T>
+struct Indexed {
+  T value;
+  s64 index;
+};
+template <bool maximum, bool last>
+struct ArgExtreme {
+  template <class T>
+  __device__ static __forceinline__ Indexed<T> combine(Indexed<T> x, Indexed<T> y) {
+    const bool x_nan = x.value != x.value, y_nan = y.value != y.value;
+    const bool tie = (x_nan && y_nan) || x.value == y.value;
+    const bool better = y_nan ? !x_nan : !x_nan && (maximum ? y.value > x.value : y.value < x.value);
+    const bool later = last ? y.index > x.index : y.index < x.index;
+    return better || (tie && later) ? y : x;
+  }
+};
+
+template <class T>
+__device__ __forceinline__ T from_lane(T x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
+__device__ __forceinline__ bool from_lane(bool x, int distance) { return __shfl_xor_sync(0xffffffffu, x ? 1 : 0, distance) != 0; }
+__device__ __forceinline__ s8 from_lane(s8 x, int distance) { return static_cast<s8>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
+__device__ __forceinline__ u8 from_lane(u8 x, int distance) { return static_cast<u8>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
+__device__ __forceinline__ s16 from_lane(s16 x, int distance) { return static_cast<s16>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
+__device__ __forceinline__ u16 from_lane(u16 x, int distance) { return static_cast<u16>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
+template <class T>
+__device__ __forceinline__ Indexed<T> from_lane(Indexed<T> x, int distance) {
+  return {from_lane(x.value, distance), from_lane(x.index, distance)};
+}
+
+// Butterfly over the lanes that differ in the given distances; every lane gets the result.
+template <class Op, int... distances, class T>
+__device__ __forceinline__ T reduce_lanes(T x) {
+  ((x = Op::combine(x, from_lane(x, distances))), ...);
+  return x;
+}
+
+// Combines `count` values that lie `stride` apart in shared memory, in order.
+template <class Op, int count, int stride, class T>
+__device__ __forceinline__ T reduce_shared(const T* values) {
+  T total = values[0];
+#pragma unroll
+  for (int i = 1; i < count; ++i) total = Op::combine(total, values[i * stride]);
+  return total;
+}
+
+#if __CUDA_ARCH__ >= 900
+__device__ __forceinline__ void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// A word of another block's shared memory, at the same place as `own` here.
+__device__ __forceinline__ u32 cluster_word(const void* own, int rank) {
+  u32 address = static_cast<u32>(__cvta_generic_to_shared(own)), remote, word;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(remote) : "memory");
+  return word;
+}
+template <class T>
+__device__ __forceinline__ T cluster_value(const T* own, int rank) {
+  static_assert(sizeof(T) % 4 == 0, "cluster values are whole words");
+  union { u32 words[sizeof(T) / 4]; T value; } bits;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i) bits.words[i] = cluster_word(reinterpret_cast<const u32*>(own) + i, rank);
+  return bits.value;
+}
+// Combines what the blocks of a cluster keep at `own`, in rank order.
+template <class Op, int blocks, class T>
+__device__ __forceinline__ T reduce_cluster(const T* own) {
+  T total = cluster_value(own, 0);
+#pragma unroll
+  for (int rank = 1; rank < blocks; ++rank) total = Op::combine(total, cluster_value(own, rank));
+  return total;
+}
+#endif
+
+}  // namespace stitch

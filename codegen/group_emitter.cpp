@@ -1,0 +1,272 @@
+#include "codegen/group_emitter.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "codegen/spelling.h"
+
+namespace stitch::codegen {
+
+using search::Index;
+using search::IndexPool;
+using search::Level;
+
+namespace {
+
+bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
+
+constexpr std::int64_t int_limit = std::int64_t{1} << 31;
+
+}  // namespace
+
+GroupEmitter::GroupEmitter(const graph::Graph& graph, const search::GroupProgram& group,
+                           const search::Schedule& schedule, GroupContext context)
+    : graph_(graph), group_(group), program_(*group.structure.program), schedule_(schedule), context_(context) {
+  for (const search::HeldItem& held : group.held) held_[held.item] = &held;
+}
+
+std::string GroupEmitter::pointer_name(std::size_t number) const {
+  int same_kind = 0;
+  for (std::size_t i = 0; i < number; ++i) same_kind += buffers_[i].kind == buffers_[number].kind ? 1 : 0;
+  switch (buffers_[number].kind) {
+    case search::Buffer::Kind::input: return fmt::format("in{}", same_kind);
+    case search::Buffer::Kind::output: return fmt::format("out{}", same_kind);
+    case search::Buffer::Kind::scratch: return fmt::format("scratch{}", same_kind);
+    case search::Buffer::Kind::table: return fmt::format("table{}", buffers_[number].number);
+  }
+  return {};
+}
+
+std::string GroupEmitter::pointer(const search::Buffer& buffer, graph::DType dtype) {
+  if (std::find(buffers_.begin(), buffers_.end(), buffer) == buffers_.end()) {
+    buffers_.push_back(buffer);
+    buffer_types_[buffer] = dtype;
+  }
+  return pointer_of(buffer);
+}
+
+std::string GroupEmitter::pointer_of(const search::Buffer& buffer) const {
+  const auto found = std::find(buffers_.begin(), buffers_.end(), buffer);
+  return pointer_name(static_cast<std::size_t>(found - buffers_.begin()));
+}
+
+std::string GroupEmitter::emit() {
+  // Pointers are numbered by the order of items and anchors, before any text refers to them.
+  for (const search::Item& item : program_.items()) {
+    if (item.kind == search::Item::Kind::load) pointer(item.buffer, item.dtype);
+  }
+  for (const search::Anchor& a : group_.structure.anchors) {
+    for (std::size_t i = 0; i < a.buffers.size(); ++i) {
+      const graph::DType dtype = a.kind == search::Anchor::Kind::partial
+                                     ? (i == 0 ? graph::info(graph_.node(a.node).results[0].dtype).accumulator
+                                               : graph_.node(a.node).results[i].dtype)
+                                     : graph_.type(a.value).dtype;
+      pointer(a.buffers[i], dtype);
+    }
+  }
+  int exchanging = 0;
+  std::vector<bool> stage_exchanges(static_cast<std::size_t>(group_.structure.stages), false);
+  for (const search::ReductionPlan& plan : group_.reductions) {
+    if (plan.exchange > 1 || plan.cluster > 1)
+      stage_exchanges[static_cast<std::size_t>(anchor(plan.anchor).stage)] = true;
+  }
+  for (const bool exchanges : stage_exchanges) exchanging += exchanges ? 1 : 0;
+  alternating_ = (context_.looped || group_.outer_loops != 0) && exchanging % 2 == 1;
+
+  emit_digits();
+  if (alternating_) out_.line("int turn = 0;  // which of the two exchange buffers is free");
+  const bool special = group_.structure.anchors[0].kind == search::Anchor::Kind::scan ||
+                       group_.structure.anchors[0].kind == search::Anchor::Kind::scatter;
+  if (special) {
+    group_.structure.anchors[0].kind == search::Anchor::Kind::scan ? emit_scan(0) : emit_scatter(0);
+    return out_.text();
+  }
+  std::vector<int> partial_plans;
+  for (std::size_t i = 0; i < group_.reductions.size(); ++i) {
+    if (anchor(group_.reductions[i].anchor).kind != search::Anchor::Kind::partial) continue;
+    partial_plans.push_back(static_cast<int>(i));
+    declare_accumulators(group_.reductions[i].anchor);
+  }
+  emit_hoisted();
+  const int depth = out_.depth();
+  emit_outer_loops();
+  for (const search::HeldItem& held : group_.held) declare_array(held.item);
+  for (std::size_t stage = 0; stage < group_.sweeps.size(); ++stage)
+    emit_sweep(group_.sweeps[stage], static_cast<int>(stage));
+  out_.close(out_.depth() - depth);
+  if (!partial_plans.empty()) emit_partials(partial_plans);
+  return out_.text();
+}
+
+std::string GroupEmitter::axis_name(std::size_t axis) const {
+  constexpr std::string_view letters = "ijklmnpqrs";
+  return axis < letters.size() ? std::string(1, letters[axis]) : fmt::format("x{}", axis);
+}
+
+std::string GroupEmitter::digit(std::size_t axis, Level level) const {
+  if (group_.extent(axis, level) == 1) return "0";
+  return fmt::format("{}_{}", axis_name(axis), to_string(level));
+}
+
+std::string GroupEmitter::thread_digit(std::size_t axis) const {
+  const std::int64_t lanes = group_.extent(axis, Level::lane), warps = group_.extent(axis, Level::warp);
+  if (lanes == 1) return digit(axis, Level::warp);
+  if (warps == 1) return digit(axis, Level::lane);
+  return fmt::format("({} + {} * {})", digit(axis, Level::lane), lanes, digit(axis, Level::warp));
+}
+
+/// Splits the thread index and the tile number into one digit per axis and level.
+void GroupEmitter::emit_digits() {
+  std::string description;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    std::string levels;
+    for (std::size_t l = 0; l < search::level_count; ++l) {
+      const std::int64_t extent = group_.mapping.axes[a].extent[l];
+      if (extent > 1)
+        levels += fmt::format("{}{} {}", levels.empty() ? "" : ", ", to_string(static_cast<Level>(l)), extent);
+    }
+    description += fmt::format("{}{}: {} = {}", description.empty() ? "" : "; ", axis_name(a), extent_text(a),
+                               levels.empty() ? "1" : levels);
+  }
+  if (!description.empty()) out_.line("// axes  {}", description);
+  std::int64_t divisor = 1;
+  for (const Level level : {Level::lane, Level::warp}) {
+    for (const int position : group_.thread_order) {
+      const auto a = static_cast<std::size_t>(position);
+      const std::int64_t extent = group_.extent(a, level);
+      if (extent == 1) continue;
+      std::string text = "static_cast<int>(threadIdx.x)";
+      if (divisor > 1) text += fmt::format(" / {}", divisor);
+      if (divisor * extent < schedule_.threads) text += fmt::format(" % {}", extent);
+      out_.line("const int {} = {};", digit(a, level), text);
+      divisor *= extent;
+    }
+  }
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (group_.extent(a, Level::cluster) > 1) {
+      out_.line("const int {} = static_cast<int>(blockIdx.x % {});  // rank in the cluster", digit(a, Level::cluster),
+                schedule_.cluster);
+    }
+  }
+  std::int64_t tiles = 1;
+  for (std::size_t a = group_.extents.size(); a-- > 0;) {
+    const std::int64_t extent = group_.extent(a, Level::grid);
+    if (extent == 1) continue;
+    std::string text = "tile";
+    if (tiles > 1) text += fmt::format(" / {}", tiles);
+    if (tiles * extent < group_.tiles) text += fmt::format(" % {}", extent);
+    out_.line("const int {} = {};", digit(a, Level::grid), text);
+    tiles *= extent;
+  }
+  // Where a thread's part of each axis starts.
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    const search::AxisMapping& axis = group_.mapping.axes[a];
+    std::string text;
+    const auto term = [&](const std::string& digit_text, std::int64_t step) {
+      if (digit_text == "0") return;
+      text += (text.empty() ? "" : " + ") + (step == 1 ? digit_text : fmt::format("{} * {}", digit_text, step));
+    };
+    if (axis.threads() > 1) term(thread_digit(a), axis.step(Level::lane));
+    term(digit(a, Level::cluster), axis.step(Level::cluster));
+    term(digit(a, Level::grid), axis.step(Level::grid));
+    const bool varies = axis.at(Level::loop) > 1 || axis.at(Level::reg) > 1;
+    const bool wide = group_.extents[a] >= int_limit;
+    out_.line("const {} {}{} = {};", wide ? "s64" : "int", axis_name(a), varies ? "0" : "", text.empty() ? "0" : text);
+  }
+  if (group_.threads < schedule_.threads) out_.line("const bool active = threadIdx.x < {};", group_.threads);
+}
+
+/// Loops that wrap all sweeps; inside them the axis has its value, unless registers add to it.
+void GroupEmitter::emit_outer_loops() {
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (!has(group_.outer_loops, a)) continue;
+    const search::AxisMapping& axis = group_.mapping.axes[a];
+    out_.open("for (int {0}_loop = 0; {0}_loop < {1}; ++{0}_loop)", axis_name(a), axis.at(Level::loop));
+    if (axis.at(Level::reg) == 1)
+      out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), axis.step(Level::loop));
+  }
+}
+
+bool GroupEmitter::has_tail(std::size_t axis) const {
+  if (context_.runtime_extent) return true;
+  return group_.mapping.axes[axis].step(Level::grid) * group_.extent(axis, Level::grid) > group_.extents[axis];
+}
+
+std::string GroupEmitter::extent_text(std::size_t axis) const {
+  return context_.runtime_extent ? "extent" : fmt::format("{}", group_.extents[axis]);
+}
+
+std::int64_t GroupEmitter::vector_extent() const {
+  return group_.mapping.vector_axis < 0
+             ? 1
+             : group_.extent(static_cast<std::size_t>(group_.mapping.vector_axis), Level::vector);
+}
+
+bool GroupEmitter::vector_tail_by_element() const {
+  if (vector_extent() == 1) return false;
+  const auto a = static_cast<std::size_t>(group_.mapping.vector_axis);
+  return context_.runtime_extent || group_.extents[a] % vector_extent() != 0;
+}
+
+std::string GroupEmitter::axis_value(std::size_t axis, bool element) const {
+  if (element && static_cast<int>(axis) == group_.mapping.vector_axis && vector_extent() > 1)
+    return fmt::format("({} + v)", axis_name(axis));
+  return axis_name(axis);
+}
+
+std::string GroupEmitter::range_guard(std::uint64_t axes, bool element) const {
+  std::string guard;
+  const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (has(axes, a) && has_tail(a)) add(fmt::format("{} < {}", axis_value(a, element), extent_text(a)));
+  }
+  if (group_.threads < schedule_.threads) add("active");
+  return guard;
+}
+
+bool GroupEmitter::is_wide(Index address) const {
+  return context_.runtime_extent || program_.pool().high(address) >= int_limit ||
+         program_.pool().low(address) < -int_limit;
+}
+
+std::string GroupEmitter::term_text(Index atom, bool element, bool wide) const {
+  const IndexPool& pool = program_.pool();
+  if (pool.kind(atom) == IndexPool::Kind::quotient)
+    return fmt::format("({} / {})", index_text(pool.dividend(atom), element, wide), pool.divisor(atom));
+  if (pool.kind(atom) == IndexPool::Kind::remainder)
+    return fmt::format("({} % {})", index_text(pool.dividend(atom), element, wide), pool.divisor(atom));
+  const auto found = std::find(program_.axes().variables.begin(), program_.axes().variables.end(), atom);
+  if (found != program_.axes().variables.end()) {
+    const std::string text = axis_value(static_cast<std::size_t>(found - program_.axes().variables.begin()), element);
+    return wide ? fmt::format("static_cast<s64>({})", text) : text;
+  }
+  // A dynamic index: the item's value, clamped into range.
+  const ItemId item = program_.dynamic_item(atom);
+  const std::string type = wide ? "s64" : "int";
+  const graph::DType dtype = program_.at(item).dtype;
+  const std::string clamp = graph::is_unsigned_integer(dtype) ? "min<{0}>" : "";
+  if (graph::is_unsigned_integer(dtype)) {
+    return fmt::format("static_cast<{}>(minimum<u64>({}, {}ull))", type, value(item, element), pool.high(atom));
+  }
+  return fmt::format("static_cast<{}>(minimum<s64>(maximum<s64>({}, 0), {}))", type, value(item, element),
+                     pool.high(atom));
+}
+
+std::string GroupEmitter::index_text(Index index, bool element, bool wide) const {
+  const IndexPool& pool = program_.pool();
+  if (pool.is_constant(index)) return fmt::format("{}", pool.constant_part(index));
+  std::string text;
+  for (const IndexPool::Term& term : pool.terms(index)) {
+    const std::string atom = term_text(term.atom, element, wide);
+    const std::int64_t c = term.coefficient < 0 ? -term.coefficient : term.coefficient;
+    const std::string product = c == 1 ? atom : fmt::format("{} * {}", atom, c);
+    text += text.empty() ? (term.coefficient < 0 ? "-" : "") : (term.coefficient < 0 ? " - " : " + ");
+    text += product;
+  }
+  const std::int64_t constant = pool.kind(index) == IndexPool::Kind::sum ? pool.constant_part(index) : 0;
+  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? "-" : "+", constant < 0 ? -constant : constant);
+  const bool compound = pool.kind(index) == IndexPool::Kind::sum;
+  return compound ? "(" + text + ")" : text;
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/writer.h"
+#include "graph/graph.h"
+#include "search/program.h"
+
+namespace stitch::codegen {
+
+/// What the code around a group decides for it.
+struct GroupContext {
+  bool looped = false;               ///< the group's code runs in a loop over tiles: its exchanges must alternate
+  std::int64_t shared_held = 0;      ///< offset of the held values in dynamic shared memory
+  std::int64_t shared_exchange = 0;  ///< offset of the two exchange buffers
+  bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)
+  bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
+};
+
+/// Prints the code of one group for one tile (variable `tile`): index digits, loops, sweeps, reductions, stores.
+///
+/// Passes, in order: name the axes' digits; declare what lives across sweeps; per sweep, compute the thread-uniform
+/// values, then the loops — bands of items that depend on the same axes, loads of a band before its arithmetic so that
+/// they are in flight together — then finish the sweep's reductions level by level; last, leave partial results.
+class GroupEmitter {
+ public:
+  GroupEmitter(const graph::Graph& graph, const search::GroupProgram& group, const search::Schedule& schedule,
+               GroupContext context);
+
+  /// The statements; pointers are named by pointer_name().
+  std::string emit();
+
+  /// Buffers in order of first use; the n-th is called pointer_name(n).
+  [[nodiscard]] const std::vector<search::Buffer>& buffers() const { return buffers_; }
+  [[nodiscard]] std::string pointer_name(std::size_t number) const;
+  /// Element type that a buffer is accessed as.
+  [[nodiscard]] graph::DType buffer_type(const search::Buffer& buffer) const { return buffer_types_.at(buffer); }
+
+ private:
+  using ItemId = search::ItemId;
+
+  // axes and indices (group_emitter.cpp)
+  void emit_digits();
+  void emit_outer_loops();
+  [[nodiscard]] std::string axis_name(std::size_t axis) const;
+  [[nodiscard]] std::string digit(std::size_t axis, search::Level level) const;
+  [[nodiscard]] std::string thread_digit(std::size_t axis) const;
+  /// An index expression in C++; `element`: within the vector loop, where the vector axis is `base + v`.
+  [[nodiscard]] std::string index_text(search::Index index, bool element, bool wide = false) const;
+  [[nodiscard]] std::string term_text(search::Index atom, bool element, bool wide) const;
+  [[nodiscard]] std::string axis_value(std::size_t axis, bool element) const;
+  [[nodiscard]] bool is_wide(search::Index address) const;
+  [[nodiscard]] bool has_tail(std::size_t axis) const;
+  [[nodiscard]] std::string extent_text(std::size_t axis) const;
+  /// Conditions that hold where every axis of `axes` is in range, joined by &&; empty when they always do.
+  [[nodiscard]] std::string range_guard(std::uint64_t axes, bool element) const;
+  [[nodiscard]] std::int64_t vector_extent() const;
+  [[nodiscard]] bool vector_tail_by_element() const;
+
+  // items (item_emitter.cpp)
+  [[nodiscard]] std::string name(ItemId id) const;
+  [[nodiscard]] bool is_array(ItemId id) const { return arrays_.contains(id); }
+  /// Index arithmetic and range tests are written where they are used instead of being named.
+  [[nodiscard]] bool is_inline(ItemId id) const;
+  [[nodiscard]] std::string value(ItemId id, bool element) const;
+  [[nodiscard]] std::string array_subscript(std::uint64_t axes, bool element) const;
+  [[nodiscard]] std::string array_dims(std::uint64_t axes) const;
+  [[nodiscard]] std::string item_expression(ItemId id, bool element) const;
+  [[nodiscard]] std::string scalar_load(ItemId id, bool element) const;
+  void emit_uniform(ItemId id);
+  void emit_vector_load(ItemId id);
+  void declare_array(ItemId id);
+  std::string pointer(const search::Buffer& buffer, graph::DType dtype);
+  [[nodiscard]] std::string pointer_of(const search::Buffer& buffer) const;
+
+  // sweeps (sweep_emitter.cpp)
+  void emit_hoisted();
+  void emit_sweep(const search::Sweep& sweep, int stage);
+  /// Items and anchors of a sweep that depend on the same axes of the thread.
+  struct Band {
+    std::uint64_t axes = 0;
+    std::vector<ItemId> items;
+    std::vector<int> anchors;
+  };
+  std::vector<Band> bands_of(const search::Sweep& sweep) const;
+  void emit_band(const Band& band, int stage);
+  void open_inner_loops(std::uint64_t axes);
+  void open_register_loops(std::uint64_t axes);
+  [[nodiscard]] std::string band_guard(const Band& band) const;
+  void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);
+  void emit_store(int anchor, bool element);
+  void emit_vector_store(int anchor);
+  [[nodiscard]] bool is_kept_in_shared(ItemId id) const;
+  [[nodiscard]] std::string kept_place(ItemId id) const;
+  [[nodiscard]] std::uint64_t band_of(std::uint64_t axes) const { return axes & group_.varying; }
+  [[nodiscard]] std::string replica_guard(std::uint64_t axes) const;
+
+  // reductions (reduction_emitter.cpp)
+  void declare_accumulators(int anchor);
+  void emit_accumulate(int anchor, bool element);
+  void finish_reductions(const std::vector<int>& plans);
+  void emit_exchange_write(const search::ReductionPlan& plan, const std::string& buffer);
+  void emit_exchange_read(const search::ReductionPlan& plan, const std::string& buffer);
+  void emit_partials(const std::vector<int>& plans);
+  [[nodiscard]] std::string accumulator_type(int anchor) const;
+  [[nodiscard]] std::string accumulator_op(int anchor) const;
+  [[nodiscard]] std::string accumulator_name(int anchor) const;
+  [[nodiscard]] std::uint64_t kept_axes(int anchor) const;
+  [[nodiscard]] std::string kept_index(int anchor) const;
+  [[nodiscard]] bool is_arg(int anchor) const;
+  int open_kept_loops(int anchor);
+  [[nodiscard]] const search::Anchor& anchor(int i) const {
+    return group_.structure.anchors[static_cast<std::size_t>(i)];
+  }
+
+  // whole-tensor operators (scan_emitter.cpp, scatter_emitter.cpp)
+  void emit_scan(int anchor);
+  void emit_scatter(int anchor);
+  [[nodiscard]] std::uint64_t lane_axes() const;
+  [[nodiscard]] std::string array_subscript_all(std::uint64_t axes) const;
+
+  const graph::Graph& graph_;
+  const search::GroupProgram& group_;
+  const search::ScalarProgram& program_;
+  const search::Schedule& schedule_;
+  GroupContext context_;
+  Writer out_;
+  std::vector<search::Buffer> buffers_;
+  std::map<search::Buffer, graph::DType> buffer_types_;
+  std::map<ItemId, std::uint64_t> arrays_;  ///< items kept as arrays, with the axes that index them
+  std::map<ItemId, const search::HeldItem*> held_;
+  int exchanges_ = 0;
+  bool alternating_ = false;
+};
+
+}  // namespace stitch::codegen

@@ -1,0 +1,230 @@
+// GroupEmitter: single values — their names, expressions, loads and declarations.
+
+#include <algorithm>
+#include <cctype>
+
+#include "codegen/group_emitter.h"
+#include "codegen/spelling.h"
+
+namespace stitch::codegen {
+
+using search::Item;
+using search::ItemId;
+using search::Level;
+
+namespace {
+
+bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
+
+std::string identifier(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return out;
+}
+
+}  // namespace
+
+std::string GroupEmitter::name(ItemId id) const {
+  const Item& item = program_.at(id);
+  switch (item.kind) {
+    case Item::Kind::load: return fmt::format("{}_{}", pointer_of(item.buffer), id);
+    case Item::Kind::index: return fmt::format("iota_{}", id);
+    case Item::Kind::in_range: return fmt::format("inside_{}", id);
+    case Item::Kind::combine: return fmt::format("window_{}", id);
+    case Item::Kind::reduced: {
+      const std::string_view suffix = item.origin.result == 1 ? ".index" : "";
+      for (std::size_t a = 0; a < group_.structure.anchors.size(); ++a) {
+        const search::Anchor& candidate = group_.structure.anchors[a];
+        if (candidate.kind == search::Anchor::Kind::reduce && candidate.node == item.origin.node) {
+          return accumulator_name(static_cast<int>(a)) + std::string(suffix);
+        }
+      }
+      return {};
+    }
+    default: return fmt::format("{}_{}", identifier(graph::to_string(item.op)), id);
+  }
+}
+
+std::string GroupEmitter::array_subscript(std::uint64_t axes, bool element) const {
+  std::string text;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (has(axes, a) && group_.extent(a, Level::reg) > 1) text += fmt::format("[{}_r]", axis_name(a));
+  }
+  if (element && group_.mapping.vector_axis >= 0 && has(axes, static_cast<std::size_t>(group_.mapping.vector_axis)) &&
+      vector_extent() > 1) {
+    text += "[v]";
+  }
+  return text;
+}
+
+std::string GroupEmitter::array_dims(std::uint64_t axes) const {
+  std::string text;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (has(axes, a) && group_.extent(a, Level::reg) > 1) text += fmt::format("[{}]", group_.extent(a, Level::reg));
+  }
+  if (group_.mapping.vector_axis >= 0 && has(axes, static_cast<std::size_t>(group_.mapping.vector_axis)) &&
+      vector_extent() > 1) {
+    text += fmt::format("[{}]", vector_extent());
+  }
+  return text;
+}
+
+bool GroupEmitter::is_inline(ItemId id) const {
+  const Item& item = program_.at(id);
+  if (item.kind == Item::Kind::literal || item.kind == Item::Kind::index || item.kind == Item::Kind::in_range) {
+    return item.index < 0 || program_.items_of(item.index).empty();
+  }
+  const bool synthetic = item.kind == Item::Kind::compute && item.origin.node < 0 && item.dtype == graph::DType::pred;
+  return synthetic && std::all_of(item.operands.begin(), item.operands.end(), [&](ItemId o) { return is_inline(o); });
+}
+
+/// The item's value where the current loops stand.
+std::string GroupEmitter::value(ItemId id, bool element) const {
+  const Item& item = program_.at(id);
+  if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);
+  if (is_inline(id)) {
+    const std::string text = item_expression(id, element);
+    return item.kind == Item::Kind::index ? text : "(" + text + ")";
+  }
+  if (item.kind == Item::Kind::reduced) {
+    std::string text = name(id);
+    const std::size_t dot = text.find('.');
+    const std::string subscript = array_subscript(item.axes, element);
+    text = dot == std::string::npos ? text + subscript : text.substr(0, dot) + subscript + text.substr(dot);
+    const bool arg = graph_.node(item.origin.node).op == graph::Op::arg_reduce;
+    if (arg && dot == std::string::npos) text += ".value";
+    const std::string accumulator =
+        compute_type(arg && item.origin.result == 1 ? graph::DType::s64 : graph::info(item.dtype).accumulator);
+    return accumulator == compute_type(item.dtype) ? text
+                                                   : fmt::format("static_cast<{}>({})", compute_type(item.dtype), text);
+  }
+  if (!is_array(id)) return name(id);
+  const std::string text = name(id) + array_subscript(arrays_.at(id), element);
+  return item.kind == Item::Kind::load && needs_widening(item.dtype) ? fmt::format("widen({})", text) : text;
+}
+
+std::string GroupEmitter::item_expression(ItemId id, bool element) const {
+  const Item& item = program_.at(id);
+  switch (item.kind) {
+    case Item::Kind::literal: return literal(item.dtype, item.bits);
+    case Item::Kind::index: {
+      const bool wide = program_.pool().high(item.index) >= (std::int64_t{1} << 31) || context_.runtime_extent;
+      return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index_text(item.index, element, wide));
+    }
+    case Item::Kind::in_range: {
+      const bool wide = is_wide(item.index);
+      const std::string text = index_text(item.index, element, wide);
+      const bool low = program_.pool().low(item.index) < item.low, high = program_.pool().high(item.index) >= item.high;
+      if (low && high) return fmt::format("{0} >= {1} && {0} < {2}", text, item.low, item.high);
+      if (low) return fmt::format("{} >= {}", text, item.low);
+      if (high) return fmt::format("{} < {}", text, item.high);
+      return "true";
+    }
+    case Item::Kind::load: return scalar_load(id, element);
+    case Item::Kind::reduced: return value(id, element);
+    default: break;
+  }
+  std::vector<std::string> operands;
+  for (const ItemId operand : item.operands) operands.push_back(value(operand, element));
+  const std::size_t data = item.op == graph::Op::select && item.kind == Item::Kind::compute ? 1 : 0;
+  return expression(item, program_.at(item.operands[data]).dtype, operands);
+}
+
+/// One element, zero where the guard or the axes' ranges do not hold.
+std::string GroupEmitter::scalar_load(ItemId id, bool element) const {
+  const Item& item = program_.at(id);
+  std::string text =
+      fmt::format("{}[{}]", pointer_of(item.buffer), index_text(item.index, element, is_wide(item.index)));
+  const bool foreign = context_.after_sync && (item.buffer.kind == search::Buffer::Kind::output ||
+                                               item.buffer.kind == search::Buffer::Kind::scratch);
+  if (foreign) {
+    text = fmt::format("load_one<Cached::shared_between_blocks>(&{})", text);
+  } else if (item.buffer.kind == search::Buffer::Kind::input) {
+    text = fmt::format("load_one<Cached::streamed>(&{})", text);
+  }
+  if (needs_widening(item.dtype)) text = fmt::format("widen({})", text);
+  std::string guard = range_guard(item.axes, element);
+  if (item.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(item.guard, element);
+  if (guard.empty()) return text;
+  return fmt::format("{} ? {} : {}", guard, text, literal(item.dtype, 0));
+}
+
+void GroupEmitter::emit_uniform(ItemId id) {
+  const Item& item = program_.at(id);
+  if (is_inline(id) || item.kind == Item::Kind::reduced) return;
+  out_.line("const {} {} = {};", compute_type(item.dtype), name(id), item_expression(id, false));
+}
+
+/// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.
+void GroupEmitter::declare_array(ItemId id) {
+  const Item& item = program_.at(id);
+  const std::string type = item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype);
+  const auto held = held_.find(id);
+  if (held != held_.end() && held->second->place == search::Hold::shared) {
+    out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>(shared + {2});  // {3} threads × {4} elements", type,
+              name(id), context_.shared_held + held->second->shared_offset, group_.threads,
+              group_.held_bytes / std::max(1, group_.threads));
+    return;
+  }
+  arrays_[id] = item.axes & group_.varying;
+  out_.line("{} {}{};", type, name(id), array_dims(item.axes));
+}
+
+/// Loads the thread's run along the vector axis into name[…][0..vector).
+void GroupEmitter::emit_vector_load(ItemId id) {
+  const Item& item = program_.at(id);
+  const search::Access& access = group_.accesses[static_cast<std::size_t>(id)];
+  const std::string target = name(id) + array_subscript(arrays_.at(id), false);
+  const bool foreign = context_.after_sync && (item.buffer.kind == search::Buffer::Kind::output ||
+                                               item.buffer.kind == search::Buffer::Kind::scratch);
+  const bool plain = item.buffer.kind == search::Buffer::Kind::table;
+  const std::string_view cached = foreign ? "Cached::shared_between_blocks"
+                                  : plain ? "Cached::plain"
+                                          : "Cached::streamed";
+  const std::int64_t n = vector_extent();
+  const bool along =
+      group_.mapping.vector_axis >= 0 && has(item.axes, static_cast<std::size_t>(group_.mapping.vector_axis));
+  if (!along || n == 1) {
+    out_.line("{} = {};", target, [&] {
+      std::string text = fmt::format("load_one<{}>(&{}[{}])", cached, pointer_of(item.buffer),
+                                     index_text(item.index, false, is_wide(item.index)));
+      if (item.guard < 0) return text;
+      return fmt::format("{} ? {} : {}{{}}", value(item.guard, false), text, storage_type(item.dtype));
+    }());
+    return;
+  }
+  const bool tail = vector_tail_by_element();
+  const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+  if (access.width == 1) {
+    out_.line("#pragma unroll");
+    out_.open("for (int v = 0; v < {}; ++v)", n);
+    std::string guard = tail ? fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)) : "";
+    if (item.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(item.guard, true);
+    const std::string text = fmt::format("load_one<{}>(&{}[{}])", cached, pointer_of(item.buffer),
+                                         index_text(item.index, true, is_wide(item.index)));
+    out_.line("{}[v] = {};", target,
+              guard.empty() ? text : fmt::format("{} ? {} : {}{{}}", guard, text, storage_type(item.dtype)));
+    out_.close();
+    return;
+  }
+  const std::string guard = item.guard >= 0 ? value(item.guard, false) : "";
+  if (!guard.empty()) {
+    out_.line("#pragma unroll");
+    out_.line("for (int v = 0; v < {}; ++v) {}[v] = {}{{}};", n, target, storage_type(item.dtype));
+    out_.open("if ({})", guard);
+  }
+  for (std::int64_t at = 0; at < n; at += access.width) {
+    const std::string from =
+        fmt::format("{} + {}", pointer_of(item.buffer), index_text(item.index, false, is_wide(item.index)));
+    const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+    if (tail) {
+      out_.line("load_tail<{}, {}>({}{}, {}{}, {} - {}{});", access.width, cached, target, shift, from, shift,
+                extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
+    } else {
+      out_.line("load<{}, {}>({}{}, {}{});", access.width, cached, target, shift, from, shift);
+    }
+  }
+  if (!guard.empty()) out_.close();
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,429 @@
+#include "codegen/kernel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "codegen/group_emitter.h"
+#include "codegen/spelling.h"
+#include "graph/literal.h"
+
+namespace stitch::codegen {
+namespace {
+
+using search::Buffer;
+using search::GroupProgram;
+using search::KernelProgram;
+
+/// Groups whose code is the same text: they share it and differ in their pointers, extents and tiles.
+struct GroupClass {
+  std::string body;
+  std::vector<graph::DType> pointer_types;
+  std::vector<std::string> pointer_names;
+  bool runtime_extent = false;
+  std::string description;
+  struct Member {
+    std::vector<Buffer> buffers;
+    std::int64_t extent = 0;
+    std::int64_t tiles = 0;
+  };
+  std::vector<Member> members;
+
+  [[nodiscard]] std::int64_t tiles() const {
+    std::int64_t total = 0;
+    for (const Member& member : members) total += member.tiles;
+    return total;
+  }
+};
+
+class KernelEmitter {
+ public:
+  KernelEmitter(const graph::Graph& graph, const KernelProgram& program, const GenerateOptions& options)
+      : graph_(graph), program_(program), options_(options) {}
+
+  Result<GeneratedKernel> emit() {
+    layout();
+    for (std::size_t p = 0; p < program_.phases.size(); ++p) phases_.push_back(classify(p));
+    emit_file();
+    return std::move(kernel_);
+  }
+
+ private:
+  // ---- layout -----------------------------------------------------------------------------------------------
+
+  void layout() {
+    kernel_.name = options_.name;
+    kernel_.threads = program_.schedule.threads;
+    kernel_.cluster = program_.schedule.cluster;
+    kernel_.blocks = program_.blocks;
+    for (std::size_t i = 0; i < program_.scratch.size(); ++i)
+      kernel_.scratch.push_back({std::max<std::int64_t>(program_.scratch_bytes(i), 4), false});
+    if (program_.phases.size() > 1) {
+      counters_ = Buffer{Buffer::Kind::scratch, static_cast<int>(kernel_.scratch.size())};
+      kernel_.scratch.push_back({static_cast<std::int64_t>(program_.phases.size()) * 8, true});
+    }
+    std::int64_t held = 0, exchange = 0;
+    for (const search::PhaseProgram& phase : program_.phases) {
+      for (const GroupProgram& group : phase.groups) {
+        held = std::max(held, group.held_bytes);
+        exchange = std::max(exchange, group.exchange_bytes);
+      }
+    }
+    held_bytes_ = held;
+    kernel_.shared_bytes = held + 2 * exchange;
+    kernel_.cooperative = std::any_of(program_.schedule.syncs.begin(), program_.schedule.syncs.end(),
+                                      [](search::Sync s) { return s == search::Sync::barrier; }) &&
+                          program_.phases.size() > 1;
+  }
+
+  /// Whether one block takes several tiles of this phase.
+  [[nodiscard]] bool is_looped(std::size_t phase) const {
+    if (runs_alone(phase)) return program_.phases[phase].tiles > 1;
+    return program_.phases[phase].tiles > clusters();
+  }
+  [[nodiscard]] std::int64_t clusters() const { return program_.blocks / program_.schedule.cluster; }
+  /// The last block runs this phase by itself.
+  [[nodiscard]] bool runs_alone(std::size_t phase) const {
+    for (std::size_t p = 0; p < phase; ++p) {
+      if (program_.schedule.syncs[p] == search::Sync::last_block) return true;
+    }
+    return false;
+  }
+
+  std::vector<GroupClass> classify(std::size_t phase) {
+    const auto& groups = program_.phases[phase].groups;
+    std::vector<GroupClass> classes;
+    std::map<std::string, std::size_t> by_text;
+    for (const GroupProgram& group : groups) {
+      GroupContext context;
+      context.looped = is_looped(phase);
+      context.shared_exchange = held_bytes_;
+      context.after_sync = phase > 0;
+      // Packed element-wise groups of one axis differ only in length: the length becomes a variable.
+      context.runtime_extent = groups.size() > 1 && can_vary_extent(group);
+      GroupEmitter emitter(graph_, group, program_.schedule, context);
+      const std::string body = emitter.emit();
+      const auto [found, fresh] = by_text.try_emplace(body, classes.size());
+      if (fresh) {
+        GroupClass made;
+        made.body = body, made.runtime_extent = context.runtime_extent, made.description = describe(group);
+        for (std::size_t i = 0; i < emitter.buffers().size(); ++i) {
+          made.pointer_types.push_back(emitter.buffer_type(emitter.buffers()[i]));
+          made.pointer_names.push_back(emitter.pointer_name(i));
+        }
+        classes.push_back(std::move(made));
+      }
+      classes[found->second].members.push_back(
+          {emitter.buffers(), group.extents.empty() ? 1 : group.extents[0], group.tiles});
+    }
+    return classes;
+  }
+
+  static bool can_vary_extent(const GroupProgram& group) {
+    if (group.extents.size() != 1 || group.structure.partial_axis >= 0) return false;
+    return std::all_of(group.structure.anchors.begin(), group.structure.anchors.end(),
+                       [](const search::Anchor& a) { return a.kind == search::Anchor::Kind::store; });
+  }
+
+  std::string describe(const GroupProgram& group) const {
+    std::map<std::string_view, int> counts;
+    for (const search::Item& item : group.structure.program->items()) {
+      if (item.kind == search::Item::Kind::compute && item.origin.node >= 0) ++counts[graph::to_string(item.op)];
+    }
+    std::string text;
+    for (const search::Anchor& anchor : group.structure.anchors) {
+      if (anchor.kind == search::Anchor::Kind::store) continue;
+      const graph::Node& node = graph_.node(anchor.node);
+      text += fmt::format("{}{}{} of %{}", text.empty() ? "" : ", ",
+                          anchor.kind == search::Anchor::Kind::partial ? "partial " : "",
+                          node.op == graph::Op::reduce ? graph::to_string(node.as<graph::ReduceAttributes>().kind)
+                                                       : graph::to_string(node.op),
+                          anchor.node);
+    }
+    std::string operators;
+    for (const auto& [name, count] : counts)
+      operators += fmt::format("{}{} {}", operators.empty() ? "" : ", ", count, name);
+    if (!operators.empty()) text += fmt::format("{}{}", text.empty() ? "" : "; ", operators);
+    return text.empty() ? "copy" : text;
+  }
+
+  // ---- text -------------------------------------------------------------------------------------------------
+
+  void emit_file() {
+    Writer& out = out_;
+    if (!options_.comment.empty()) out.append(options_.comment);
+    out.line("#include \"stitch/kernel.cuh\"");
+    out.blank();
+    out.line("namespace {{");
+    out.blank();
+    out.line("using namespace stitch;");
+    out.blank();
+    emit_tables();
+    const bool simple = program_.phases.size() == 1 && phases_[0].size() == 1 && phases_[0][0].members.size() == 1;
+    if (!simple) {
+      for (std::size_t p = 0; p < phases_.size(); ++p) {
+        for (std::size_t c = 0; c < phases_[p].size(); ++c) emit_group_function(p, c);
+      }
+    }
+    out.line("}}  // namespace");
+    out.blank();
+    simple ? emit_simple_kernel() : emit_packed_kernel();
+    kernel_.source = out.text();
+  }
+
+  /// Constants that are indexed by a variable.
+  void emit_tables() {
+    std::map<Buffer, bool> done;
+    for (const search::PhaseProgram& phase : program_.phases) {
+      for (const GroupProgram& group : phase.groups) {
+        for (const search::Item& item : group.structure.program->items()) {
+          if (item.kind != search::Item::Kind::load || item.buffer.kind != Buffer::Kind::table || done[item.buffer])
+            continue;
+          done[item.buffer] = true;
+          const auto& constant = graph_.node(item.buffer.number).as<graph::ConstantAttributes>();
+          emit_table(item.buffer.number, constant);
+        }
+      }
+    }
+  }
+
+  void emit_table(int number, const graph::ConstantAttributes& constant) {
+    // 16- and 8-bit floats and pred are given by their bits.
+    const bool by_bits = needs_widening(constant.type.dtype);
+    std::string values;
+    const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
+    for (std::size_t at = 0; at < constant.data.size(); at += size) {
+      std::uint64_t bits = 0;
+      std::memcpy(&bits, &constant.data[at], size);
+      values += fmt::format("{}{}", at == 0 ? "" : ", ",
+                            by_bits ? fmt::format("{{{:#x}}}", bits) : literal(constant.type.dtype, bits));
+    }
+    out_.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(constant.type.dtype), number,
+              std::max<std::int64_t>(constant.type.elements(), 1), values);
+    out_.blank();
+  }
+
+  [[nodiscard]] static std::string parameter(const Buffer& buffer, graph::DType dtype, const std::string& name) {
+    const bool constant = buffer.kind == Buffer::Kind::input;
+    return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);
+  }
+
+  void emit_launch_bounds() { launch_bounds_ = fmt::format("__launch_bounds__({})", kernel_.threads); }
+
+  void emit_shared() {
+    if (kernel_.shared_bytes > 0) out_.line("extern __shared__ __align__(16) unsigned char shared[];");
+  }
+
+  void emit_simple_kernel() {
+    emit_launch_bounds();
+    const GroupClass& group = phases_[0][0];
+    const GroupClass::Member& member = group.members[0];
+    std::string parameters;
+    for (std::size_t i = 0; i < member.buffers.size(); ++i) {
+      if (member.buffers[i].kind == Buffer::Kind::table) continue;
+      parameters += (parameters.empty() ? "" : ", ") +
+                    parameter(member.buffers[i], group.pointer_types[i], group.pointer_names[i]);
+      kernel_.arguments.push_back({Argument::Kind::buffer, member.buffers[i], 0});
+    }
+    out_.line("// {}", group.description);
+    out_.line("extern \"C\" __global__ void {}", launch_bounds_);
+    out_.open("{}({})", kernel_.name, parameters);
+    emit_shared();
+    const bool looped = is_looped(0);
+    open_tiles(program_.phases[0].tiles, looped, false);
+    emit_body(group.body);
+    out_.close(looped ? 1 : 0);
+    emit_cluster_end();
+    out_.close();
+  }
+
+  void open_tiles(std::int64_t tiles, bool looped, bool alone) {
+    const int cluster = program_.schedule.cluster;
+    const std::string first =
+        cluster == 1 ? "static_cast<int>(blockIdx.x)" : fmt::format("static_cast<int>(blockIdx.x / {})", cluster);
+    if (alone) {
+      out_.open("for (int tile = 0; tile < {}; ++tile)", tiles);
+    } else if (looped) {
+      out_.open("for (int tile = {}; tile < {}; tile += {})", first, tiles, clusters());
+    } else if (tiles < clusters()) {
+      out_.line("const int tile = {};", first);
+    } else {
+      out_.line("const int tile = {};", first);
+    }
+  }
+
+  /// Blocks of a cluster read each other's shared memory: none may leave before all have read.
+  void emit_cluster_end() {
+    if (program_.schedule.cluster > 1) out_.line("cluster_barrier();");
+  }
+
+  void emit_body(const std::string& body) {
+    std::size_t start = 0;
+    while (start < body.size()) {
+      const std::size_t end = body.find('\n', start);
+      const std::string text = body.substr(start, end - start);
+      if (text.empty()) {
+        out_.blank();
+      } else if (text.starts_with('#')) {
+        out_.append(text + "\n");
+      } else {
+        out_.line("{}", text);
+      }
+      start = end + 1;
+    }
+  }
+
+  [[nodiscard]] static std::string function_name(std::size_t phase, std::size_t number) {
+    return fmt::format("group_{}_{}", phase, number);
+  }
+
+  void emit_group_function(std::size_t phase, std::size_t number) {
+    const GroupClass& group = phases_[phase][number];
+    std::string parameters;
+    for (std::size_t i = 0; i < group.pointer_names.size(); ++i) {
+      const Buffer& buffer = group.members[0].buffers[i];
+      if (buffer.kind == Buffer::Kind::table) continue;
+      parameters += parameter(buffer, group.pointer_types[i], group.pointer_names[i]) + ", ";
+    }
+    if (group.runtime_extent) parameters += "const s64 extent, ";
+    parameters += "const int tile";
+    if (kernel_.shared_bytes > 0) parameters += ", unsigned char* const shared";
+    out_.line("// {}{}", group.description,
+              group.members.size() > 1 ? fmt::format("; {} tensors", group.members.size()) : "");
+    out_.open("__device__ __forceinline__ void {}({})", function_name(phase, number), parameters);
+    emit_body(group.body);
+    out_.close();
+    out_.blank();
+  }
+
+  // ---- packing ----------------------------------------------------------------------------------------------
+
+  /// Packed kernels take one table of 8-byte words: per class a row per member (pointers, extent, first tile).
+  void emit_packed_kernel() {
+    emit_launch_bounds();
+    std::size_t words = 0;
+    for (const auto& phase : phases_) {
+      for (const GroupClass& group : phase) words += group.members.size() * row_words(group);
+    }
+    if (counters_) words += 1;
+    out_.line("struct Table {{");
+    out_.line("  u64 words[{}];", words);
+    out_.line("}};");
+    out_.blank();
+    out_.line("extern \"C\" __global__ void {}", launch_bounds_);
+    out_.open("{}(const __grid_constant__ Table table)", kernel_.name);
+    emit_shared();
+    if (counters_) {
+      kernel_.arguments.push_back({Argument::Kind::buffer, *counters_, 0});
+      out_.line("u32* const counters = reinterpret_cast<u32*>(table.words[0]);");
+    }
+    for (std::size_t p = 0; p < phases_.size(); ++p) emit_phase(p);
+    emit_cluster_end();
+    out_.close();
+  }
+
+  [[nodiscard]] static std::size_t row_words(const GroupClass& group) {
+    std::size_t pointers = 0;
+    for (const Buffer& buffer : group.members[0].buffers) pointers += buffer.kind == Buffer::Kind::table ? 0 : 1;
+    return pointers + (group.runtime_extent ? 1 : 0) + (group.members.size() > 1 ? 1 : 0);
+  }
+
+  void emit_phase(std::size_t phase) {
+    if (phase > 0) {
+      out_.blank();
+      const std::string counter = fmt::format("counters + {}", 2 * (phase - 1));
+      if (program_.schedule.syncs[phase - 1] == search::Sync::barrier) {
+        out_.line("grid_barrier({}, gridDim.x);", counter);
+      } else if (!runs_alone(phase - 1)) {
+        out_.line("// what follows is for the block that arrives last");
+        out_.line("if (!arrives_last({}, gridDim.x)) return;", counter);
+      } else {
+        out_.line("__syncthreads();");
+      }
+    }
+    const bool alone = runs_alone(phase), looped = is_looped(phase);
+    const std::int64_t tiles = program_.phases[phase].tiles;
+    const int depth = out_.depth();
+    if (alone && tiles == 1) {
+      out_.open();
+      out_.line("const int tile = 0;");
+    } else {
+      if (!alone && !looped) out_.open();
+      open_tiles(tiles, looped, alone);
+    }
+    std::int64_t first = 0;
+    std::string otherwise;
+    for (std::size_t c = 0; c < phases_[phase].size(); ++c) {
+      const GroupClass& group = phases_[phase][c];
+      const std::int64_t last = first + group.tiles();
+      const bool only = phases_[phase].size() == 1 && (looped || alone || tiles >= clusters());
+      if (!only) out_.open("{}if (tile < {})", otherwise, last);
+      emit_call(phase, c, first);
+      if (!only) out_.close();
+      otherwise = "else ";
+      first = last;
+    }
+    out_.close(out_.depth() - depth);
+  }
+
+  /// Calls a class's function for the member that owns `tile`, which counts from `first` in this class.
+  void emit_call(std::size_t phase, std::size_t number, std::int64_t first) {
+    const GroupClass& group = phases_[phase][number];
+    const std::size_t base = kernel_.arguments.size(), width = row_words(group);
+    const std::string own = first == 0 ? "tile" : fmt::format("tile - {}", first);
+    std::string row = fmt::format("{}", base), tile = own;
+    if (group.members.size() > 1) {
+      // Rows are sorted by their first tile: find the last that starts at or before this tile.
+      out_.line("int low = 0, high = {};", group.members.size() - 1);
+      out_.open("while (low < high)");
+      out_.line("const int middle = (low + high + 1) / 2;");
+      out_.line("if (static_cast<int>(table.words[{} + middle * {}]) <= {}) low = middle;", base + width - 1, width,
+                own);
+      out_.line("else high = middle - 1;");
+      out_.close();
+      out_.line("const u64* const row = table.words + {} + low * {};", base, width);
+      tile = fmt::format("{} - static_cast<int>(row[{}])", own, width - 1);
+    } else {
+      out_.line("const u64* const row = table.words + {};", base);
+    }
+    std::string arguments;
+    std::size_t word = 0;
+    for (std::size_t i = 0; i < group.pointer_names.size(); ++i) {
+      const Buffer& buffer = group.members[0].buffers[i];
+      if (buffer.kind == Buffer::Kind::table) continue;
+      arguments += fmt::format("reinterpret_cast<{}{}*>(row[{}]), ", buffer.kind == Buffer::Kind::input ? "const " : "",
+                               storage_type(group.pointer_types[i]), word++);
+    }
+    if (group.runtime_extent) arguments += fmt::format("static_cast<s64>(row[{}]), ", word++);
+    arguments += tile;
+    if (kernel_.shared_bytes > 0) arguments += ", shared";
+    out_.line("{}({});", function_name(phase, number), arguments);
+    std::int64_t tiles = 0;
+    for (const GroupClass::Member& member : group.members) {
+      for (const Buffer& buffer : member.buffers) {
+        if (buffer.kind != Buffer::Kind::table) kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
+      }
+      if (group.runtime_extent) kernel_.arguments.push_back({Argument::Kind::integer, {}, member.extent});
+      if (group.members.size() > 1) kernel_.arguments.push_back({Argument::Kind::integer, {}, tiles});
+      tiles += member.tiles;
+    }
+  }
+
+  const graph::Graph& graph_;
+  const KernelProgram& program_;
+  const GenerateOptions& options_;
+  GeneratedKernel kernel_;
+  std::vector<std::vector<GroupClass>> phases_;
+  std::optional<Buffer> counters_;
+  std::int64_t held_bytes_ = 0;
+  std::string launch_bounds_;
+  Writer out_;
+};
+
+}  // namespace
+
+Result<GeneratedKernel> generate(const graph::Graph& graph, const KernelProgram& program,
+                                 const GenerateOptions& options) {
+  return KernelEmitter(graph, program, options).emit();
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,384 @@
+// GroupEmitter: sweeps — bands of items, their loops, loads before arithmetic, stores.
+
+#include <algorithm>
+#include <bit>
+
+#include "codegen/group_emitter.h"
+#include "codegen/spelling.h"
+#include "search/holding.h"
+
+namespace stitch::codegen {
+
+using search::Anchor;
+using search::Item;
+using search::ItemId;
+using search::Level;
+using search::Sweep;
+
+namespace {
+
+bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
+
+}  // namespace
+
+bool GroupEmitter::is_kept_in_shared(ItemId id) const {
+  const auto found = held_.find(id);
+  return found != held_.end() && found->second->place == search::Hold::shared;
+}
+
+/// Threads that would store the same element: those that differ only on axes which the anchor does not have.
+std::string GroupEmitter::replica_guard(std::uint64_t axes) const {
+  std::string guard;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (has(axes, a)) continue;
+    for (const Level level : {Level::lane, Level::warp, Level::cluster, Level::grid}) {
+      if (group_.extent(a, level) > 1) guard += fmt::format("{}{} == 0", guard.empty() ? "" : " && ", digit(a, level));
+    }
+    if (group_.extent(a, Level::loop) > 1)
+      guard += fmt::format("{}{}_loop == 0", guard.empty() ? "" : " && ", axis_name(a));
+  }
+  return guard;
+}
+
+/// Values that do not change along the tile's outer loops, in registers before them.
+void GroupEmitter::emit_hoisted() {
+  if (group_.hoisted.empty()) return;
+  out_.line("// the same for every iteration of the tile");
+  for (const ItemId id : group_.hoisted) {
+    declare_array(id);
+    const std::uint64_t band = program_.at(id).axes & group_.varying;
+    const int depth = out_.depth();
+    open_register_loops(band);
+    const std::string guard = range_guard(program_.at(id).axes, false);
+    if (!guard.empty()) out_.open("if ({})", guard);
+    emit_vector_load(id);
+    out_.close(out_.depth() - depth);
+  }
+}
+
+void GroupEmitter::open_inner_loops(std::uint64_t axes) {
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (!has(axes, a) || !has(group_.inner_loops, a)) continue;
+    const std::int64_t chunk = group_.mapping.axes[a].step(Level::loop);
+    if (context_.runtime_extent) {
+      out_.open("for (int {0}_loop = 0; {0}_loop * {1} < extent; ++{0}_loop)", axis_name(a), chunk);
+    } else {
+      out_.open("for (int {0}_loop = 0; {0}_loop < {1}; ++{0}_loop)", axis_name(a), group_.extent(a, Level::loop));
+    }
+    if (group_.extent(a, Level::reg) == 1) out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), chunk);
+  }
+}
+
+void GroupEmitter::open_register_loops(std::uint64_t axes) {
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (!has(axes, a) || group_.extent(a, Level::reg) == 1) continue;
+    out_.line("#pragma unroll");
+    out_.open("for (int {0}_r = 0; {0}_r < {1}; ++{0}_r)", axis_name(a), group_.extent(a, Level::reg));
+    std::string text = fmt::format("{0}0 + {0}_r * {1}", axis_name(a), group_.mapping.axes[a].step(Level::reg));
+    if (group_.extent(a, Level::loop) > 1)
+      text += fmt::format(" + {}_loop * {}", axis_name(a), group_.mapping.axes[a].step(Level::loop));
+    out_.line("const {} {} = {};", group_.extents[a] >= (std::int64_t{1} << 31) ? "s64" : "int", axis_name(a), text);
+  }
+}
+
+std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const {
+  std::vector<Band> bands;
+  const auto band = [&](std::uint64_t axes) -> Band& {
+    const auto found = std::find_if(bands.begin(), bands.end(), [&](const Band& b) { return b.axes == axes; });
+    if (found != bands.end()) return *found;
+    bands.push_back({axes, {}, {}});
+    return bands.back();
+  };
+  for (const ItemId id : sweep.body) {
+    if (!is_inline(id)) band(band_of(program_.at(id).axes)).items.push_back(id);
+  }
+  for (const int a : sweep.anchors) band(band_of(anchor(a).axes)).anchors.push_back(a);
+  // An item needs only items on a subset of its axes: fewer axes first.
+  std::stable_sort(bands.begin(), bands.end(),
+                   [](const Band& x, const Band& y) { return std::popcount(x.axes) < std::popcount(y.axes); });
+  return bands;
+}
+
+void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
+  std::string computes;
+  for (const int a : sweep.anchors) {
+    const Anchor& it = anchor(a);
+    computes +=
+        fmt::format("{}{} {}", computes.empty() ? "" : ", ",
+                    it.kind == Anchor::Kind::store ? "store" : graph::to_string(graph_.node(it.node).op), it.node);
+  }
+  out_.blank();
+  out_.line("// sweep {}: {}", stage, computes.empty() ? "nothing of its own" : computes);
+  for (const int a : sweep.anchors) {
+    if (anchor(a).kind == Anchor::Kind::reduce) declare_accumulators(a);
+  }
+  for (const ItemId id : sweep.uniform) emit_uniform(id);
+
+  // Bands without an inner loop come first, each with its own loops; the others share the inner loops.
+  std::vector<Band> looped;
+  for (const Band& band : bands_of(sweep)) {
+    if ((band.axes & group_.inner_loops) != 0) {
+      looped.push_back(band);
+    } else {
+      emit_band(band, stage);
+    }
+  }
+  if (!looped.empty()) {
+    const int depth = out_.depth();
+    std::uint64_t all = 0;
+    for (const Band& band : looped) all |= band.axes;
+    open_inner_loops(all);
+    for (const Band& band : looped) {
+      // A band that lacks one of the loops would run once too often per iteration of it.
+      const std::uint64_t missing = all & group_.inner_loops & ~band.axes;
+      std::string first;
+      for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+        if (has(missing, a)) first += fmt::format("{}{}_loop == 0", first.empty() ? "" : " && ", axis_name(a));
+      }
+      if (!first.empty() && !band.anchors.empty()) out_.open("if ({})", first);
+      emit_band(band, stage);
+      if (!first.empty() && !band.anchors.empty()) out_.close();
+    }
+    out_.close(out_.depth() - depth);
+  }
+
+  std::vector<int> plans;
+  for (std::size_t i = 0; i < group_.reductions.size(); ++i) {
+    const Anchor& it = anchor(group_.reductions[i].anchor);
+    if (it.kind == Anchor::Kind::reduce && it.stage == stage) plans.push_back(static_cast<int>(i));
+  }
+  if (!plans.empty()) finish_reductions(plans);
+}
+
+std::string GroupEmitter::band_guard(const Band& band) const {
+  std::uint64_t axes = 0;
+  for (const ItemId id : band.items) axes |= program_.at(id).axes;
+  for (const int a : band.anchors) axes |= anchor(a).axes;
+  return range_guard(axes, false);
+}
+
+std::string GroupEmitter::kept_place(ItemId id) const {
+  // Element run of this thread: runs of one step lie side by side for all threads, so lanes touch distinct banks.
+  std::string step = "0";
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (!has(program_.at(id).axes, a)) continue;
+    if (has(group_.inner_loops, a) && group_.extent(a, Level::loop) > 1)
+      step = fmt::format("({} * {} + {}_loop)", step, group_.extent(a, Level::loop), axis_name(a));
+    if (group_.extent(a, Level::reg) > 1)
+      step = fmt::format("({} * {} + {}_r)", step, group_.extent(a, Level::reg), axis_name(a));
+  }
+  const bool along = group_.mapping.vector_axis >= 0 &&
+                     has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis));
+  return fmt::format("{}_kept + ({} * {} + static_cast<int>(threadIdx.x)) * {}", name(id), step, group_.threads,
+                     along ? vector_extent() : 1);
+}
+
+void GroupEmitter::emit_band(const Band& band, int stage) {
+  const bool vector = group_.mapping.vector_axis >= 0 &&
+                      has(band.axes, static_cast<std::size_t>(group_.mapping.vector_axis)) && vector_extent() > 1;
+  // Early loads need nothing that this band computes; they are all issued before the arithmetic.
+  const auto here = [&](ItemId id) { return std::find(band.items.begin(), band.items.end(), id) != band.items.end(); };
+  std::vector<ItemId> early, kept;
+  for (const ItemId id : band.items) {
+    const Item& item = program_.at(id);
+    if (item.kind != Item::Kind::load) continue;
+    std::vector<ItemId> needed = program_.items_of(item.index);
+    if (item.guard >= 0) needed.push_back(item.guard);
+    const bool ready = std::none_of(needed.begin(), needed.end(), [&](ItemId n) { return here(n); });
+    if (ready) early.push_back(id);
+  }
+  // Values of earlier sweeps that lie in shared memory.
+  for (const auto& [id, held] : held_) {
+    if (held->place != search::Hold::shared || held->from >= stage || held->until < stage) continue;
+    if (band_of(program_.at(id).axes) != band.axes) continue;
+    kept.push_back(id);
+  }
+  for (const ItemId id : early) {
+    if (!is_array(id)) {
+      arrays_[id] = program_.at(id).axes & group_.varying;
+      out_.line("{} {}{};", storage_type(program_.at(id).dtype), name(id), array_dims(program_.at(id).axes));
+    }
+  }
+  for (const ItemId id : kept) {
+    const Item& item = program_.at(id);
+    arrays_[id] = item.axes & group_.varying;
+    out_.line("{} {}{};", item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype), name(id),
+              array_dims(item.axes));
+  }
+  // Items of this band that a band with more axes will use outlive its loops.
+  for (const ItemId id : band.items) {
+    const bool local =
+        program_.at(id).kind == Item::Kind::load && std::find(early.begin(), early.end(), id) != early.end();
+    if (local || is_array(id) || band.axes == 0) continue;
+    const bool outlives = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].body.begin(),
+                                      group_.sweeps[static_cast<std::size_t>(stage)].body.end(), [&](ItemId user) {
+                                        if (band_of(program_.at(user).axes) == band.axes) return false;
+                                        const Item& item = program_.at(user);
+                                        std::vector<ItemId> needs = item.operands;
+                                        if (item.guard >= 0) needs.push_back(item.guard);
+                                        if (item.index >= 0) {
+                                          const auto more = program_.items_of(item.index);
+                                          needs.insert(needs.end(), more.begin(), more.end());
+                                        }
+                                        return std::find(needs.begin(), needs.end(), id) != needs.end();
+                                      });
+    const bool anchor_needs = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].anchors.begin(),
+                                          group_.sweeps[static_cast<std::size_t>(stage)].anchors.end(), [&](int a) {
+                                            const Anchor& it = anchor(a);
+                                            return band_of(it.axes) != band.axes &&
+                                                   std::find(it.items.begin(), it.items.end(), id) != it.items.end();
+                                          });
+    const bool shared_here = is_kept_in_shared(id) && held_.at(id)->from == stage;
+    if (!outlives && !anchor_needs && !shared_here) continue;
+    arrays_[id] = program_.at(id).axes & group_.varying;
+    const Item& item = program_.at(id);
+    out_.line("{} {}{};", item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype), name(id),
+              array_dims(item.axes));
+  }
+
+  const std::string guard = band_guard(band);
+  const int depth = out_.depth();
+  bool registers = false;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a)
+    registers = registers || (has(band.axes, a) && group_.extent(a, Level::reg) > 1);
+  if (!early.empty() || !kept.empty()) {
+    open_register_loops(band.axes);
+    if (!guard.empty()) out_.open("if ({})", guard);
+    for (const ItemId id : early) emit_vector_load(id);
+    for (const ItemId id : kept) {
+      const std::string target = name(id) + array_subscript(arrays_.at(id), false);
+      if (vector && array_dims(program_.at(id).axes).empty() == false &&
+          has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis))) {
+        const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+        for (int at = 0; at < vector_extent(); at += width) {
+          out_.line("load<{}, Cached::plain>({}{}, {}{});", width, target, at == 0 ? "" : fmt::format(" + {}", at),
+                    kept_place(id), at == 0 ? "" : fmt::format(" + {}", at));
+        }
+      } else {
+        out_.line("{} = *({});", target, kept_place(id));
+      }
+    }
+    if (registers) out_.close(out_.depth() - depth);
+  }
+  if (registers || (early.empty() && kept.empty())) {
+    open_register_loops(band.axes);
+    if (!guard.empty()) out_.open("if ({})", guard);
+  }
+  // Loads that must wait in shared memory for later sweeps.
+  for (const ItemId id : early) {
+    if (!is_kept_in_shared(id) || held_.at(id)->from != stage) continue;
+    const std::string source = name(id) + array_subscript(arrays_.at(id), false);
+    const bool along = vector && has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis));
+    if (along) {
+      const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+      for (int at = 0; at < vector_extent(); at += width) {
+        const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+        out_.line("store<{}>({}{}, {}{});", width, kept_place(id), shift, source, shift);
+      }
+    } else {
+      out_.line("*({}) = {};", kept_place(id), source);
+    }
+  }
+  emit_element_step(band, early, stage, vector);
+  out_.close(out_.depth() - depth);
+}
+
+/// The arithmetic of one band: one element, or all elements of a vector.
+void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector) {
+  std::vector<int> vector_stores;
+  bool anything = false;
+  for (const ItemId id : band.items) anything = anything || std::find(early.begin(), early.end(), id) == early.end();
+  for (const int a : band.anchors) {
+    anything = true;
+    if (vector && anchor(a).kind == Anchor::Kind::store && group_.stores[static_cast<std::size_t>(a)][0].width > 1) {
+      vector_stores.push_back(a);
+      out_.line("{} result_{}[{}];", storage_type(graph_.type(anchor(a).value).dtype), a, vector_extent());
+    }
+  }
+  if (!anything) return;
+  if (vector) {
+    out_.line("#pragma unroll");
+    out_.open("for (int v = 0; v < {}; ++v)", vector_extent());
+  }
+  for (const ItemId id : band.items) {
+    if (std::find(early.begin(), early.end(), id) != early.end()) continue;
+    const Item& item = program_.at(id);
+    if (is_array(id)) {
+      const std::string target = name(id) + array_subscript(arrays_.at(id), vector);
+      if (item.kind == Item::Kind::load) {
+        // Kept in its storage type; scalar_load would widen it.
+        out_.line("{} = narrow<{}>({});", target, storage_type(item.dtype), item_expression(id, vector));
+      } else {
+        out_.line("{} = {};", target, item_expression(id, vector));
+      }
+    } else {
+      out_.line("const {} {} = {};", compute_type(item.dtype), name(id), item_expression(id, vector));
+    }
+  }
+  for (const int a : band.anchors) {
+    if (std::find(vector_stores.begin(), vector_stores.end(), a) != vector_stores.end()) {
+      out_.line("result_{}[v] = narrow<{}>({});", a, storage_type(graph_.type(anchor(a).value).dtype),
+                value(anchor(a).items[0], true));
+    } else if (anchor(a).kind == Anchor::Kind::store) {
+      emit_store(a, vector);
+    } else {
+      emit_accumulate(a, vector);
+    }
+  }
+  if (vector) out_.close();
+  for (const int a : vector_stores) emit_vector_store(a);
+  for (const ItemId id : band.items) {
+    if (std::find(early.begin(), early.end(), id) != early.end() || !is_kept_in_shared(id) ||
+        held_.at(id)->from != stage)
+      continue;
+    const std::string source = name(id) + array_subscript(arrays_.at(id), false);
+    if (vector) {
+      const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+      for (int at = 0; at < vector_extent(); at += width) {
+        const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+        out_.line("store<{}>({}{}, {}{});", width, kept_place(id), shift, source, shift);
+      }
+    } else {
+      out_.line("*({}) = {};", kept_place(id), source);
+    }
+  }
+}
+
+void GroupEmitter::emit_store(int number, bool element) {
+  const Anchor& it = anchor(number);
+  std::string guard = replica_guard(it.axes);
+  const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
+  if (element && vector_tail_by_element()) {
+    const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+    if (has(it.axes, axis)) add(fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)));
+  }
+  if (it.guard >= 0) add(value(it.guard, element));
+  if (!guard.empty()) out_.open("if ({})", guard);
+  out_.line("{}[{}] = narrow<{}>({});", pointer_of(it.buffers[0]),
+            index_text(it.addresses[0], element, is_wide(it.addresses[0])), storage_type(graph_.type(it.value).dtype),
+            value(it.items[0], element));
+  if (!guard.empty()) out_.close();
+}
+
+void GroupEmitter::emit_vector_store(int number) {
+  const Anchor& it = anchor(number);
+  const search::Access& access = group_.stores[static_cast<std::size_t>(number)][0];
+  std::string guard = replica_guard(it.axes);
+  if (it.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(it.guard, false);
+  if (!guard.empty()) out_.open("if ({})", guard);
+  const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+  for (std::int64_t at = 0; at < vector_extent(); at += access.width) {
+    const std::string to =
+        fmt::format("{} + {}", pointer_of(it.buffers[0]), index_text(it.addresses[0], false, is_wide(it.addresses[0])));
+    const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+    if (vector_tail_by_element()) {
+      out_.line("store_tail<{}>({}{}, result_{}{}, {} - {}{});", access.width, to, shift, number, shift,
+                extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
+    } else {
+      out_.line("store<{}>({}{}, result_{}{});", access.width, to, shift, number, shift);
+    }
+  }
+  if (!guard.empty()) out_.close();
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,326 @@
+#include "costmodel/features.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "search/holding.h"
+
+namespace stitch::costmodel {
+namespace {
+
+using graph::Op;
+using search::GroupProgram;
+using search::Item;
+using search::ItemId;
+using search::Level;
+
+bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
+
+class Counter {
+ public:
+  Counter(const graph::Graph& graph, const GroupProgram& group, const search::Schedule& schedule,
+          const DeviceSpec& device)
+      : graph_(graph), group_(group), program_(*group.structure.program), schedule_(schedule), device_(device) {}
+
+  GroupFeatures count() {
+    f_.tiles = group_.tiles;
+    f_.threads = group_.threads;
+    f_.sweeps = static_cast<int>(group_.sweeps.size());
+    warps_ = static_cast<double>(group_.tiles) * schedule_.cluster * ((schedule_.threads + 31) / 32);
+    double useful = 1, mapped = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      useful *= static_cast<double>(group_.extents[a]);
+      mapped *= static_cast<double>(group_.mapping.axes[a].step(Level::grid) * group_.extent(a, Level::grid));
+    }
+    f_.lane_efficiency = useful / std::max(mapped, 1.0) * group_.threads / schedule_.threads;
+    count_traffic();
+    for (std::size_t s = 0; s < group_.sweeps.size(); ++s) count_sweep(group_.sweeps[s], static_cast<int>(s));
+    count_reductions();
+    return f_;
+  }
+
+ private:
+  [[nodiscard]] double elements(std::uint64_t axes) const {
+    double count = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      if (has(axes, a)) count *= static_cast<double>(group_.extents[a]);
+    }
+    return count;
+  }
+
+  /// Executions of an item by one thread in one tile.
+  [[nodiscard]] double per_thread(std::uint64_t axes) const {
+    double count = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      if (has(axes | group_.outer_loops, a)) count *= static_cast<double>(group_.mapping.axes[a].at(Level::loop));
+      if (has(axes, a)) count *= static_cast<double>(group_.extent(a, Level::vector) * group_.extent(a, Level::reg));
+    }
+    return count;
+  }
+
+  /// Bytes that a warp's request moves for every byte asked for: lanes that are far apart touch a sector each.
+  [[nodiscard]] double sector_waste(const Item& item, const search::Access& access) const {
+    return waste(item.index, graph::byte_size(item.dtype), access);
+  }
+
+  [[nodiscard]] double waste(search::Index address, int bytes, const search::Access& access) const {
+    const double piece = static_cast<double>(bytes) * access.width;
+    for (const int position : group_.thread_order) {
+      const auto a = static_cast<std::size_t>(position);
+      if (group_.extent(a, Level::lane) == 1 && group_.mapping.vector_axis != position) continue;
+      const search::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
+      if (!has(program_.axes_of(address), a)) continue;  // every lane reads the same: one sector
+      const bool vector = group_.mapping.vector_axis == position && group_.extent(a, Level::vector) > 1;
+      const double step = run.regular ? std::fabs(static_cast<double>(run.step)) * bytes : 32;
+      const double span = vector ? static_cast<double>(group_.extent(a, Level::vector)) * step : step;
+      if (group_.extent(a, Level::lane) == 1) continue;
+      if (span <= piece + 0.5) {
+        // Contiguous along this axis; short runs waste the rest of their last sector.
+        const double run_bytes =
+            static_cast<double>(std::min<std::int64_t>(group_.extent(a, Level::lane) * group_.extent(a, Level::vector),
+                                                       group_.extents[a])) *
+            bytes;
+        return run_bytes >= 32 ? 1 : 32 / run_bytes;
+      }
+      if (vector && step <= bytes + 0.5)
+        return std::max(1.0, std::min(span, 32.0) / std::max(piece, 1.0)) > 1 ? 1.0 : 1.0;
+      return std::max(1.0, std::min(32.0, span) / piece);
+    }
+    return 1;
+  }
+
+  [[nodiscard]] double buffer_bytes(const search::Buffer& buffer, int bytes) const {
+    switch (buffer.kind) {
+      case search::Buffer::Kind::input:
+        return static_cast<double>(
+            graph_.node(graph_.parameters()[static_cast<std::size_t>(buffer.number)]).type().bytes());
+      case search::Buffer::Kind::output:
+        return static_cast<double>(graph_.type(graph_.results()[static_cast<std::size_t>(buffer.number)]).bytes());
+      case search::Buffer::Kind::table: return static_cast<double>(graph_.node(buffer.number).type().bytes());
+      case search::Buffer::Kind::scratch: break;
+    }
+    (void)bytes;
+    return 1e18;
+  }
+
+  void count_traffic() {
+    // Distinct bytes of each buffer, once per sweep that loads from it.
+    std::vector<std::map<search::Buffer, double>> reads(group_.sweeps.size());
+    const auto load = [&](std::size_t sweep, ItemId id) {
+      const Item& item = program_.at(id);
+      if (item.kind != Item::Kind::load) return;
+      const double bytes = elements(item.axes) * graph::byte_size(item.dtype);
+      double& total = reads[sweep][item.buffer];
+      total = std::min(total + bytes, buffer_bytes(item.buffer, graph::byte_size(item.dtype)));
+    };
+    for (const ItemId id : group_.hoisted) load(0, id);
+    for (std::size_t s = 0; s < group_.sweeps.size(); ++s) {
+      for (const ItemId id : group_.sweeps[s].uniform) load(s, id);
+      for (const ItemId id : group_.sweeps[s].body) load(s, id);
+    }
+    std::map<search::Buffer, double> seen;
+    for (const auto& sweep : reads) {
+      for (const auto& [buffer, bytes] : sweep) {
+        // Read again by a later sweep of the same tile: a small operand comes from L2.
+        const bool again = seen.contains(buffer);
+        if (!again || bytes > 0.25 * static_cast<double>(device_.l2_bytes)) f_.dram_read_bytes += bytes;
+        seen[buffer] = bytes;
+      }
+    }
+    for (std::size_t i = 0; i < group_.structure.anchors.size(); ++i) {
+      const search::Anchor& anchor = group_.structure.anchors[i];
+      if (anchor.kind == search::Anchor::Kind::reduce) continue;
+      double bytes = 0;
+      if (anchor.kind == search::Anchor::Kind::partial) {
+        for (const search::ReductionPlan& plan : group_.reductions) {
+          if (plan.anchor == static_cast<int>(i))
+            bytes = static_cast<double>(plan.partials) * elements(anchor.axes & ~anchor.reduced) * 4;
+        }
+      } else {
+        bytes = elements(anchor.axes) * graph::byte_size(graph_.type(anchor.value).dtype);
+      }
+      double factor = 1;
+      if (anchor.kind == search::Anchor::Kind::store)
+        factor = waste(anchor.addresses[0], graph::byte_size(graph_.type(anchor.value).dtype), group_.stores[i][0]);
+      f_.dram_write_bytes += bytes;
+      f_.l2_bytes += bytes * factor;
+      f_.instructions += warps_ * per_thread(anchor.axes) /
+                         std::max(1, anchor.kind == search::Anchor::Kind::store ? group_.stores[i][0].width : 1) * 1.5;
+    }
+  }
+
+  void count_sweep(const search::Sweep& sweep, int stage) {
+    double flight = 0, chain = 0, body = 0;
+    const auto one = [&](ItemId id, bool uniform) {
+      const Item& item = program_.at(id);
+      const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
+      if (item.kind == Item::Kind::load) {
+        const search::Access& access = group_.accesses[static_cast<std::size_t>(id)];
+        const double width = uniform ? 1 : access.width;
+        const double bytes = graph::byte_size(item.dtype);
+        const double lanes = has(item.axes, 0) || item.axes != 0 ? 32 : 1;
+        f_.instructions += warps_ * times / width * 2;
+        // Requested bytes: a warp's distinct elements, with what its sectors waste.
+        f_.l2_bytes += warps_ * times * distinct_lanes(item.axes) * bytes * sector_waste(item, access);
+        if (!uniform)
+          flight +=
+              bytes * std::min(times, per_iteration(item.axes)) * std::min(1.0, distinct_lanes(item.axes) / lanes);
+        return;
+      }
+      const double cost = operation_cost(item);
+      f_.instructions += warps_ * times * cost;
+      body += times * cost;
+      if (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive &&
+          item.op != Op::divide && item.op != Op::threefry2x32) {
+        f_.special_instructions += warps_ * times;
+      }
+    };
+    for (const ItemId id : sweep.uniform) one(id, true);
+    for (const ItemId id : sweep.body) one(id, false);
+    for (const int a : sweep.anchors) {
+      const search::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(a)];
+      if (anchor.kind == search::Anchor::Kind::reduce || anchor.kind == search::Anchor::Kind::partial) {
+        const double times = per_thread(anchor.axes);
+        f_.instructions += warps_ * times;
+        body += times;
+      }
+    }
+    // Held values that live in shared memory pass through it once per use.
+    for (const search::HeldItem& held : group_.held) {
+      if (held.place != search::Hold::shared) continue;
+      const Item& item = program_.at(held.item);
+      if (held.from == stage || (held.from < stage && held.until >= stage)) {
+        const double bytes = per_thread(item.axes) * search::held_bytes(item);
+        f_.shared_bytes += bytes * group_.threads * static_cast<double>(group_.tiles) * schedule_.cluster;
+        f_.instructions += warps_ * per_thread(item.axes) / 4 * 2;
+      }
+    }
+    if (flight > 0) chain += device_.dram_latency;
+    // A warp alone issues about every 4 cycles along a dependent chain; half of the body is taken to be dependent.
+    chain += body * 2.5 * ((schedule_.threads + 127) / 128);
+    f_.bytes_in_flight = std::max(f_.bytes_in_flight, flight);
+    double iterations = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      if (has(group_.outer_loops | group_.inner_loops, a))
+        iterations *= static_cast<double>(group_.extent(a, Level::loop));
+    }
+    if (flight > 0) chain += device_.dram_latency * (iterations - 1) * 0.5;
+    f_.latency_cycles += chain;
+  }
+
+  /// Elements of a vector iteration: what is requested before the first use.
+  [[nodiscard]] double per_iteration(std::uint64_t axes) const {
+    double count = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      if (has(axes, a)) count *= static_cast<double>(group_.extent(a, Level::vector) * group_.extent(a, Level::reg));
+    }
+    return count;
+  }
+
+  /// Lanes of a warp that ask for different elements.
+  [[nodiscard]] double distinct_lanes(std::uint64_t axes) const {
+    double distinct = 1, lanes = 1;
+    for (const int position : group_.thread_order) {
+      const auto a = static_cast<std::size_t>(position);
+      lanes *= static_cast<double>(group_.extent(a, Level::lane));
+      if (has(axes, a)) distinct *= static_cast<double>(group_.extent(a, Level::lane));
+    }
+    // With fewer than 32 lanes the rest of the warp lies on the warp level.
+    for (const int position : group_.thread_order) {
+      const auto a = static_cast<std::size_t>(position);
+      const double more = std::min(static_cast<double>(group_.extent(a, Level::warp)), std::max(1.0, 32 / lanes));
+      if (lanes < 32 && has(axes, a)) distinct *= more;
+      lanes *= more;
+    }
+    return std::min(distinct, 32.0);
+  }
+
+  void count_reductions() {
+    std::vector<bool> exchanged(group_.sweeps.size(), false), clustered(group_.sweeps.size(), false);
+    for (const search::ReductionPlan& plan : group_.reductions) {
+      const search::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(plan.anchor)];
+      const auto stage = static_cast<std::size_t>(anchor.stage);
+      const bool partial = anchor.kind == search::Anchor::Kind::partial;
+      double times = static_cast<double>(plan.kept_per_thread);
+      double loops = 1;
+      for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+        if (!partial && has(group_.outer_loops, a)) loops *= static_cast<double>(group_.extent(a, Level::loop));
+      }
+      times *= loops;
+      const auto steps = static_cast<double>(plan.shuffles.size());
+      f_.instructions += warps_ * times * steps * 2.5;
+      f_.latency_cycles += loops * steps * 30;
+      if (plan.exchange > 1) {
+        f_.instructions += warps_ * times * (2 + plan.exchange * 1.5);
+        f_.shared_bytes += static_cast<double>(plan.exchange) * static_cast<double>(plan.kept_per_block) * 4 * 2 *
+                           static_cast<double>(group_.tiles) * loops;
+        f_.latency_cycles += loops * (device_.shared_latency + plan.exchange * 4.0) +
+                             loops * static_cast<double>(plan.kept_per_thread) * plan.exchange;
+        if (!exchanged[stage]) f_.barriers += loops;
+        exchanged[stage] = true;
+      }
+      if (plan.cluster > 1) {
+        f_.latency_cycles += loops * device_.cluster_latency * 2;
+        if (!clustered[stage]) f_.cluster_barriers += loops;
+        clustered[stage] = true;
+      }
+    }
+    f_.latency_cycles += f_.barriers * device_.block_barrier_cycles * (1 + schedule_.threads / 512.0);
+    f_.latency_cycles += f_.cluster_barriers * device_.cluster_latency * 2;
+  }
+
+  const graph::Graph& graph_;
+  const GroupProgram& group_;
+  const search::ScalarProgram& program_;
+  const search::Schedule& schedule_;
+  const DeviceSpec& device_;
+  GroupFeatures f_;
+  double warps_ = 0;
+};
+
+}  // namespace
+
+double operation_cost(const Item& item) {
+  switch (item.kind) {
+    case Item::Kind::literal:
+    case Item::Kind::reduced: return 0;
+    case Item::Kind::index:
+    case Item::Kind::in_range: return 1;
+    case Item::Kind::load: return 1;
+    case Item::Kind::combine: return 1;
+    case Item::Kind::compute: break;
+  }
+  const bool wide = graph::byte_size(item.dtype) == 8;
+  switch (item.op) {
+    // Instructions of the f32 code that NVRTC makes of them (counted in PTX/SASS); f64 takes several times as many.
+    case Op::exp: return wide ? 30 : 2;
+    case Op::logistic: return wide ? 45 : 6;
+    case Op::log: return wide ? 40 : 12;
+    case Op::expm1: return wide ? 45 : 16;
+    case Op::log1p: return wide ? 50 : 18;
+    case Op::sqrt: return wide ? 20 : 2;
+    case Op::rsqrt: return wide ? 20 : 1;
+    case Op::divide: return graph::is_integer(item.dtype) ? (wide ? 60 : 25) : (wide ? 20 : 6);
+    case Op::remainder: return graph::is_integer(item.dtype) ? (wide ? 60 : 27) : 40;
+    case Op::tanh: return wide ? 60 : 14;
+    case Op::erf: return wide ? 80 : 22;
+    case Op::sin:
+    case Op::cos: return wide ? 80 : 25;
+    case Op::tan: return wide ? 100 : 40;
+    case Op::power: return wide ? 150 : 45;
+    case Op::cbrt: return wide ? 60 : 20;
+    case Op::threefry2x32: return 75;
+    case Op::bitcast_convert: return 0;
+    default: break;
+  }
+  if (graph::info(item.op).cost == graph::OpCost::expensive) return wide ? 100 : 35;
+  return wide && graph::is_integer(item.dtype) ? 2 : 1;
+}
+
+GroupFeatures group_features(const graph::Graph& graph, const GroupProgram& group, const search::Schedule& schedule,
+                             const DeviceSpec& device) {
+  return Counter(graph, group, schedule, device).count();
+}
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/device_spec.h"
+#include "search/program.h"
+
+namespace stitch::costmodel {
+
+/// What one group does in total, all tiles together, counted statically from its program. Lane-instruction counts are
+/// per thread summed over threads; bytes are device-memory bytes unless said otherwise.
+struct GroupFeatures {
+  double dram_read_bytes = 0;  ///< distinct bytes, once per sweep that loads them
+  double dram_write_bytes = 0;
+  double l2_bytes = 0;              ///< what the tiles request, sectors included
+  double shared_bytes = 0;          ///< moved to and from shared memory
+  double instructions = 0;          ///< warp instructions, all pipes
+  double special_instructions = 0;  ///< warp instructions of the special-function unit
+  double bytes_in_flight = 0;       ///< requested by one thread before its first use of them
+  double flight_share = 1;          ///< share of a tile's time in which loads are outstanding
+  double latency_cycles = 0;        ///< dependent chain of one tile: loads, exchanges, barriers
+  double barriers = 0;              ///< block barriers per tile
+  double cluster_barriers = 0;      ///< per tile
+  std::int64_t tiles = 0;
+  int threads = 0;
+  int sweeps = 1;
+  double lane_efficiency = 1;  ///< useful share of the mapped elements (tails, idle threads)
+};
+
+GroupFeatures group_features(const graph::Graph& graph, const search::GroupProgram& group,
+                             const search::Schedule& schedule, const DeviceSpec& device);
+
+/// Cycles of issue that one scalar operation takes, as warp instructions (docs/cost-model.md has the sources).
+double operation_cost(const search::Item& item);
+
+}  // namespace stitch::costmodel

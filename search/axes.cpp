@@ -1,0 +1,385 @@
+#include "search/axes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace stitch::search {
+namespace {
+
+using graph::Dims;
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::Value;
+
+/// Symbols stand for runs of indices; a symbol is a leaf, an alias of another symbol, or split into two.
+class Symbols {
+ public:
+  int fresh(std::int64_t extent) {
+    symbols_.push_back({extent, -1, -1, -1});
+    return static_cast<int>(symbols_.size()) - 1;
+  }
+
+  [[nodiscard]] std::int64_t extent(int symbol) const { return symbols_[static_cast<std::size_t>(symbol)].extent; }
+
+  /// Leaves of a sequence of symbols, outermost first.
+  [[nodiscard]] std::vector<int> leaves(const std::vector<int>& sequence) const {
+    std::vector<int> out;
+    for (const int symbol : sequence) collect(symbol, out);
+    return out;
+  }
+
+  /// Makes two sequences with equal products the same axes, splitting where needed; false (and no change beyond
+  /// harmless splits) when their factors cannot be aligned.
+  bool unify(const std::vector<int>& a, const std::vector<int>& b) {
+    if (!alignable(leaves(a), leaves(b))) return false;
+    while (true) {
+      const std::vector<int> x = leaves(a), y = leaves(b);
+      std::size_t i = x.size(), j = y.size();
+      bool split_made = false;
+      while (i > 0 && j > 0 && !split_made) {
+        const int left = x[i - 1], right = y[j - 1];
+        if (left == right) {
+          --i, --j;
+        } else if (extent(left) == extent(right)) {
+          symbols_[static_cast<std::size_t>(right)].alias = left;
+          split_made = true;  // aliasing changes leaves everywhere: start over
+        } else if (extent(left) > extent(right)) {
+          split(left, extent(right));
+          split_made = true;
+        } else {
+          split(right, extent(left));
+          split_made = true;
+        }
+      }
+      if (!split_made) return i == 0 && j == 0;
+    }
+  }
+
+ private:
+  struct Symbol {
+    std::int64_t extent;
+    int alias, outer, inner;
+  };
+
+  void collect(int symbol, std::vector<int>& out) const {
+    const Symbol& s = symbols_[static_cast<std::size_t>(symbol)];
+    if (s.alias >= 0) return collect(s.alias, out);
+    if (s.outer >= 0) {
+      collect(s.outer, out);
+      return collect(s.inner, out);
+    }
+    if (s.extent != 1) out.push_back(symbol);
+  }
+
+  void split(int symbol, std::int64_t inner_extent) {
+    const std::int64_t outer_extent = extent(symbol) / inner_extent;
+    const int outer = fresh(outer_extent), inner = fresh(inner_extent);
+    symbols_[static_cast<std::size_t>(symbol)].outer = outer;
+    symbols_[static_cast<std::size_t>(symbol)].inner = inner;
+  }
+
+  /// Whether the partial products, from the innermost side, divide one another wherever they interleave. Leaves that
+  /// occur more than once make splitting cascade; bounding that is not worth it for shapes that never occur.
+  [[nodiscard]] bool alignable(std::vector<int> a, std::vector<int> b) const {
+    std::vector<std::int64_t> x, y;
+    for (const int s : a) x.push_back(extent(s));
+    for (const int s : b) y.push_back(extent(s));
+    while (!x.empty() && !y.empty()) {
+      const std::int64_t left = x.back(), right = y.back();
+      x.pop_back(), y.pop_back();
+      if (left == right) continue;
+      if (left > right) {
+        if (left % right != 0) return false;
+        x.push_back(left / right);
+      } else {
+        if (right % left != 0) return false;
+        y.push_back(right / left);
+      }
+    }
+    const auto is_one = [](std::int64_t e) { return e == 1; };
+    return std::all_of(x.begin(), x.end(), is_one) && std::all_of(y.begin(), y.end(), is_one);
+  }
+
+  std::vector<Symbol> symbols_;
+};
+
+/// One symbol per dimension of every value, and the equations that each operator gives.
+class Equations {
+ public:
+  Equations(const Graph& graph, const std::vector<std::size_t>& first_value) : graph_(graph), first_(first_value) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      for (const graph::TensorType& type : graph.node(id).results) {
+        dims_.emplace_back();
+        for (const std::int64_t extent : type.dims) dims_.back().push_back(symbols.fresh(extent));
+      }
+    }
+    for (NodeId id = 0; id < graph.size(); ++id) relate(id);
+  }
+
+  Symbols symbols;
+
+  [[nodiscard]] const std::vector<int>& dims(Value value) const {
+    return dims_[first_[static_cast<std::size_t>(value.node)] + static_cast<std::size_t>(value.result)];
+  }
+
+ private:
+  void same(Value a, std::size_t i, Value b, std::size_t j) {
+    if (graph_.type(a).dims[i] == graph_.type(b).dims[j]) symbols.unify({dims(a)[i]}, {dims(b)[j]});
+  }
+
+  void same_shape(Value a, Value b) {
+    for (std::size_t d = 0; d < dims(a).size(); ++d) same(a, d, b, d);
+  }
+
+  void relate_reshape(Value from, Value to) {
+    // Regroup by the shortest runs of dimensions with equal products, so that an irregular part spoils only itself.
+    const Dims &x = graph_.type(from).dims, &y = graph_.type(to).dims;
+    std::size_t i = 0, j = 0;
+    while (i < x.size() || j < y.size()) {
+      std::vector<int> a, b;
+      std::int64_t product_a = 1, product_b = 1;
+      do {
+        if ((product_a <= product_b && i < x.size()) || j >= y.size()) {
+          product_a *= x[i];
+          a.push_back(dims(from)[i++]);
+        } else {
+          product_b *= y[j];
+          b.push_back(dims(to)[j++]);
+        }
+      } while (product_a != product_b);
+      symbols.unify(a, b);
+    }
+  }
+
+  void relate_gather(const Node& node, Value result) {
+    const auto& a = node.as<graph::GatherAttributes>();
+    const Value operand = node.operands[0], indices = node.operands[1];
+    const auto contains = [](const Dims& list, std::size_t d) {
+      return std::find(list.begin(), list.end(), static_cast<std::int64_t>(d)) != list.end();
+    };
+    std::size_t window = 0, batch = 0;
+    std::vector<std::size_t> window_dims;
+    for (std::size_t d = 0; d < graph_.type(operand).dims.size(); ++d) {
+      if (!contains(a.collapsed_slice_dims, d) && !contains(a.operand_batching_dims, d)) window_dims.push_back(d);
+    }
+    for (std::size_t d = 0; d < dims(result).size(); ++d) {
+      if (contains(a.offset_dims, d)) {
+        const std::size_t from = window_dims[window++];
+        if (!contains(a.start_index_map, from)) same(result, d, operand, from);
+      } else {
+        if (static_cast<std::int64_t>(batch) == a.index_vector_dim) ++batch;
+        same(result, d, indices, batch++);
+      }
+    }
+  }
+
+  void relate(NodeId id) {
+    const Node& node = graph_.node(id);
+    const Value result{id, 0};
+    switch (node.op) {
+      case Op::broadcast: {
+        const auto& mapping = node.as<graph::BroadcastAttributes>().mapping;
+        for (std::size_t d = 0; d < mapping.size(); ++d)
+          same(node.operands[0], d, result, static_cast<std::size_t>(mapping[d]));
+        return;
+      }
+      case Op::reshape: return relate_reshape(node.operands[0], result);
+      case Op::transpose: {
+        const auto& permutation = node.as<graph::TransposeAttributes>().permutation;
+        for (std::size_t d = 0; d < permutation.size(); ++d) {
+          same(node.operands[0], static_cast<std::size_t>(permutation[d]), result, d);
+        }
+        return;
+      }
+      case Op::slice:
+      case Op::dynamic_slice:
+      case Op::pad:
+      case Op::reduce_window:
+      case Op::select_and_scatter: return relate_untouched(node, result);
+      case Op::reverse: {
+        const auto& reversed = node.as<graph::ReverseAttributes>().dimensions;
+        for (std::size_t d = 0; d < dims(result).size(); ++d) {
+          if (std::find(reversed.begin(), reversed.end(), static_cast<std::int64_t>(d)) == reversed.end()) {
+            same(node.operands[0], d, result, d);
+          }
+        }
+        return;
+      }
+      case Op::concatenate: {
+        const auto joined = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension);
+        for (const Value operand : node.operands) {
+          for (std::size_t d = 0; d < dims(result).size(); ++d) {
+            if (d != joined) same(operand, d, result, d);
+          }
+        }
+        return;
+      }
+      case Op::dynamic_update_slice: {
+        same_shape(node.operands[0], result);
+        for (std::size_t d = 0; d < dims(result).size(); ++d) same(node.operands[1], d, result, d);
+        return;
+      }
+      case Op::gather: return relate_gather(node, result);
+      case Op::scatter: return same_shape(node.operands[0], result);
+      case Op::reduce: return relate_reduce(node, result, node.as<graph::ReduceAttributes>().dimensions);
+      case Op::arg_reduce:
+        relate_reduce(node, result, {node.as<graph::ArgReduceAttributes>().dimension});
+        return relate_reduce(node, {id, 1}, {node.as<graph::ArgReduceAttributes>().dimension});
+      case Op::scan: return same_shape(node.operands[0], result);
+      default: break;
+    }
+    if (!graph::is_elementwise(node.op)) return;
+    for (const Value operand : node.operands) same_shape(operand, result);
+    for (std::int32_t r = 1; r < static_cast<std::int32_t>(node.results.size()); ++r) same_shape(result, {id, r});
+  }
+
+  /// Dimensions that the operator leaves as they are. Extent alone does not tell: a slice or a window that keeps the
+  /// extent keeps the elements too, but padding [1,-1] shifts them.
+  void relate_untouched(const Node& node, Value result) {
+    for (std::size_t d = 0; d < dims(result).size(); ++d) {
+      bool untouched = true;
+      if (node.op == Op::pad) {
+        const auto& a = node.as<graph::PadAttributes>();
+        untouched = a.low[d] == 0 && a.high[d] == 0 && a.interior[d] == 0;
+      } else if (node.op == Op::reduce_window) {
+        const auto& a = node.as<graph::ReduceWindowAttributes>();
+        untouched = a.sizes[d] == 1 && a.strides[d] == 1 && a.low[d] == 0 && a.high[d] == 0 && a.base_dilation[d] == 1;
+      } else if (node.op == Op::select_and_scatter) {
+        const auto& a = node.as<graph::SelectAndScatterAttributes>();
+        untouched = a.sizes[d] == 1 && a.strides[d] == 1 && a.low[d] == 0 && a.high[d] == 0;
+        if (untouched) same(node.operands[1], d, result, d);
+      }
+      if (untouched) same(node.operands[0], d, result, d);
+    }
+  }
+
+  void relate_reduce(const Node& node, Value result, const Dims& reduced) {
+    std::size_t kept = 0;
+    for (std::size_t d = 0; d < graph_.type(node.operands[0]).dims.size(); ++d) {
+      if (std::find(reduced.begin(), reduced.end(), static_cast<std::int64_t>(d)) == reduced.end()) {
+        same(node.operands[0], d, result, kept++);
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<std::size_t>& first_;
+  std::vector<std::vector<int>> dims_;
+};
+
+/// Merges axes that always stand next to each other in the same order. `occurrences` are the axis sequences of every
+/// dimension (merging must not cross one) and of every reduction.
+std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int>>& dimension_sequences,
+                                               const std::vector<std::vector<int>>& value_sequences,
+                                               const std::vector<std::set<int>>& reduced_sets) {
+  // Axis a may merge with the axis b right after it when every value that has one has both, adjacent, and every
+  // reduction combines over both or neither.
+  std::map<int, std::set<int>> successors;
+  std::map<int, std::set<int>> predecessors;
+  constexpr int none = -1;
+  for (const auto& sequence : value_sequences) {
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      successors[sequence[i]].insert(i + 1 < sequence.size() ? sequence[i + 1] : none);
+      predecessors[sequence[i]].insert(i > 0 ? sequence[i - 1] : none);
+    }
+  }
+  (void)dimension_sequences;
+  std::map<int, int> next;
+  for (const auto& [axis, after] : successors) {
+    if (after.size() != 1 || *after.begin() == none) continue;
+    const int b = *after.begin();
+    if (predecessors[b] != std::set<int>{axis}) continue;
+    const bool together = std::all_of(reduced_sets.begin(), reduced_sets.end(),
+                                      [&](const std::set<int>& set) { return set.contains(axis) == set.contains(b); });
+    if (together) next[axis] = b;
+  }
+  std::set<int> continued;
+  for (const auto& [a, b] : next) continued.insert(b);
+  std::map<int, std::vector<int>> runs;
+  for (const auto& [axis, after] : successors) {
+    if (continued.contains(axis)) continue;
+    std::vector<int> run = {axis};
+    while (next.contains(run.back())) run.push_back(next.at(run.back()));
+    runs[axis] = run;
+  }
+  return runs;
+}
+
+}  // namespace
+
+AxisAnalysis::AxisAnalysis(const Graph& graph) : graph_(&graph) {
+  std::size_t count = 0;
+  for (const Node& node : graph.nodes()) {
+    first_value_.push_back(count);
+    count += node.results.size();
+  }
+  Equations equations(graph, first_value_);
+
+  std::vector<std::vector<std::vector<int>>> leaves(count);
+  std::vector<std::vector<int>> dimension_sequences, value_sequences;
+  std::vector<std::set<int>> reduced_sets;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(graph.node(id).results.size()); ++r) {
+      auto& dims = leaves[value_index({id, r})];
+      std::vector<int> whole;
+      for (const int symbol : equations.dims({id, r})) {
+        dims.push_back(equations.symbols.leaves({symbol}));
+        whole.insert(whole.end(), dims.back().begin(), dims.back().end());
+      }
+      value_sequences.push_back(std::move(whole));
+    }
+  }
+  values_ = leaves;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const std::vector<int> axes = reduced(id);
+    if (!axes.empty()) reduced_sets.emplace_back(axes.begin(), axes.end());
+  }
+  const auto runs = mergeable_runs(dimension_sequences, value_sequences, reduced_sets);
+
+  // Number the merged axes in order of first appearance, and rename.
+  std::map<int, int> number;
+  std::set<int> absorbed;
+  for (const auto& [first, run] : runs) absorbed.insert(run.begin() + 1, run.end());
+  for (auto& dims : values_) {
+    for (auto& sequence : dims) {
+      std::vector<int> renamed;
+      for (const int leaf : sequence) {
+        if (absorbed.contains(leaf)) continue;
+        if (!number.contains(leaf)) {
+          number[leaf] = static_cast<int>(axes_.size());
+          std::int64_t extent = 1;
+          for (const int part : runs.at(leaf)) extent *= equations.symbols.extent(part);
+          axes_.push_back({extent});
+        }
+        renamed.push_back(number.at(leaf));
+      }
+      sequence = std::move(renamed);
+    }
+  }
+}
+
+std::vector<int> AxisAnalysis::of(Value value) const {
+  std::vector<int> all;
+  for (const auto& dimension : values_[value_index(value)]) all.insert(all.end(), dimension.begin(), dimension.end());
+  return all;
+}
+
+std::vector<int> AxisAnalysis::reduced(NodeId id) const {
+  const Node& node = graph_->node(id);
+  Dims dimensions;
+  if (node.op == Op::reduce) dimensions = node.as<graph::ReduceAttributes>().dimensions;
+  if (node.op == Op::arg_reduce) dimensions = {node.as<graph::ArgReduceAttributes>().dimension};
+  if (node.op == Op::scan) dimensions = {node.as<graph::ScanAttributes>().dimension};
+  std::vector<int> axes;
+  for (const std::int64_t d : dimensions) {
+    const auto& of_dimension = of(node.operands[0], static_cast<std::size_t>(d));
+    axes.insert(axes.end(), of_dimension.begin(), of_dimension.end());
+  }
+  return axes;
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,373 @@
+#include "search/mapping_space.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "search/holding.h"
+
+namespace stitch::search {
+namespace {
+
+bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
+
+std::int64_t power_above(std::int64_t n) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+}
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// A group's axes by role.
+struct Roles {
+  std::vector<std::int64_t> extents;
+  std::uint64_t local = 0;    ///< reduced inside the tile
+  std::uint64_t partial = 0;  ///< reduced across tiles
+  bool has_partials = false;
+};
+
+Roles roles_of(const GroupStructure& group, std::int64_t partials) {
+  Roles roles;
+  roles.extents = group.program->axes().extents;
+  if (group.partial_axis >= 0) roles.extents[static_cast<std::size_t>(group.partial_axis)] = partials;
+  for (const Anchor& anchor : group.anchors) {
+    if (anchor.kind == Anchor::Kind::reduce) roles.local |= anchor.reduced;
+    if (anchor.kind == Anchor::Kind::partial) roles.partial |= anchor.reduced, roles.has_partials = true;
+  }
+  roles.partial &= ~roles.local;
+  return roles;
+}
+
+/// Hands out a block's threads to axes: lanes until a warp is full, then warps.
+class ThreadLayout {
+ public:
+  explicit ThreadLayout(std::size_t axes) : mapping_(axes) {}
+
+  /// Gives `threads` (a power of two) to an axis.
+  void give(std::size_t axis, std::int64_t threads) {
+    const std::int64_t lane = std::min(threads, 32 / lanes_);
+    mapping_[axis].at(Level::lane) *= lane;
+    mapping_[axis].at(Level::warp) *= threads / lane;
+    lanes_ *= lane;
+    total_ *= threads;
+  }
+  [[nodiscard]] std::int64_t total() const { return total_; }
+  [[nodiscard]] std::vector<AxisMapping>& mapping() { return mapping_; }
+
+ private:
+  std::vector<AxisMapping> mapping_;
+  std::int64_t lanes_ = 1, total_ = 1;
+};
+
+/// Sets the grid extents so that every axis is covered.
+void cover(std::vector<AxisMapping>& mapping, const std::vector<std::int64_t>& extents) {
+  for (std::size_t a = 0; a < extents.size(); ++a) {
+    mapping[a].at(Level::grid) = 1;
+    mapping[a].at(Level::grid) = divide_up(extents[a], mapping[a].step(Level::grid));
+  }
+}
+
+class Enumerator {
+ public:
+  Enumerator(const GroupStructure& group, const MappingSpaceOptions& options, const DeviceSpec& device)
+      : group_(group),
+        options_(options),
+        device_(device),
+        roles_(roles_of(group, options.partials)),
+        vector_(choose_vector(group)) {}
+
+  std::vector<GroupMapping> enumerate() {
+    const std::size_t axes = roles_.extents.size();
+    if (axes == 0) {
+      out_.push_back({});
+      return out_;
+    }
+    if (group_.anchors[0].kind == Anchor::Kind::scan || group_.anchors[0].kind == Anchor::Kind::scatter) {
+      enumerate_whole_tensor(group_.anchors[0]);
+      return out_;
+    }
+    for (const std::int64_t width : vector_widths()) {
+      width_ = width;
+      if (roles_.local != 0) {
+        enumerate_rows();
+      } else {
+        enumerate_flat();
+      }
+    }
+    return out_;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::int64_t> vector_widths() const {
+    if (vector_.axis < 0 || vector_.width == 1) return {1};
+    std::vector<std::int64_t> widths = {vector_.width};
+    if (options_.wide && vector_.width > 2) widths.push_back(vector_.width / 2);
+    if (vector_.axis >= 0 && roles_.extents[static_cast<std::size_t>(vector_.axis)] <= vector_.width)
+      widths.push_back(1);
+    return widths;
+  }
+
+  [[nodiscard]] std::size_t vector_axis() const {
+    return vector_.axis < 0 ? roles_.extents.size() - 1 : static_cast<std::size_t>(vector_.axis);
+  }
+
+  [[nodiscard]] ThreadLayout fresh() const {
+    ThreadLayout layout(roles_.extents.size());
+    layout.mapping()[vector_axis()].at(Level::vector) = width_;
+    return layout;
+  }
+
+  /// Elements of an axis still to be covered by threads and registers.
+  [[nodiscard]] std::int64_t runs(std::size_t axis) const {
+    return divide_up(roles_.extents[axis], axis == vector_axis() ? width_ : 1);
+  }
+
+  /// Axes in the order in which they are given what is left: innermost first.
+  [[nodiscard]] std::vector<std::size_t> inner_first(std::uint64_t mask) const {
+    std::vector<std::size_t> order;
+    for (std::size_t a = roles_.extents.size(); a-- > 0;) {
+      if (has(mask, a) && a != vector_axis()) order.push_back(a);
+    }
+    return order;
+  }
+
+  [[nodiscard]] std::uint64_t all_axes() const { return (std::uint64_t{1} << roles_.extents.size()) - 1; }
+
+  /// Gives the rest of the block's threads to `order`, as far as their extents go.
+  void spread(ThreadLayout& layout, const std::vector<std::size_t>& order) const {
+    for (const std::size_t a : order) {
+      const std::int64_t left = options_.threads / layout.total();
+      if (left <= 1) return;
+      layout.give(a, std::min(left, power_above(runs(a))));
+    }
+  }
+
+  void add(ThreadLayout& layout, Hold hold) {
+    GroupMapping mapping;
+    mapping.axes = layout.mapping();
+    mapping.vector_axis = static_cast<int>(vector_axis());
+    mapping.hold = hold;
+    cover(mapping.axes, roles_.extents);
+    if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
+  }
+
+  // ---- scan and scatter --------------------------------------------------------------------------------------
+
+  /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped.
+  void enumerate_whole_tensor(const Anchor& anchor) {
+    ThreadLayout layout = fresh();  // width_ is 1
+    const std::size_t v = vector_axis();
+    const bool walks = has(anchor.reduced, v);
+    if (anchor.kind == Anchor::Kind::scatter || walks || runs(v) >= 32) {
+      layout.give(v, 32);
+    } else {
+      layout.give(v, power_above(runs(v)));
+    }
+    if (anchor.kind == Anchor::Kind::scatter) {
+      const std::int64_t each = divide_up(roles_.extents[v], 32);
+      layout.mapping()[v].at(Level::reg) = std::min<std::int64_t>(each, 32);
+    }
+    spread(layout, inner_first(all_axes() & ~anchor.reduced));
+    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
+      if (has(anchor.reduced, a))
+        layout.mapping()[a].at(Level::loop) = divide_up(roles_.extents[a], layout.mapping()[a].step(Level::loop));
+    }
+    add(layout, Hold::registers);
+  }
+
+  // ---- no reduction ends in the tile ------------------------------------------------------------------------
+
+  void enumerate_flat() {
+    const std::size_t v = vector_axis();
+    std::vector<std::int64_t> shares = {std::min<std::int64_t>(options_.threads, power_above(runs(v)))};
+    if (roles_.has_partials || options_.wide) {
+      for (const std::int64_t share : {8, 16, 32, 64, 128}) {
+        if (share < shares[0]) shares.push_back(share);
+      }
+    }
+    std::vector<std::int64_t> unrolls = {1, 2, 4};
+    if (!options_.wide) unrolls = roles_.has_partials ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{1, 2};
+    for (const std::int64_t share : shares) {
+      for (const std::int64_t unroll : unrolls) {
+        ThreadLayout layout = fresh();
+        layout.give(v, share);
+        spread(layout, inner_first(roles_.partial));
+        spread(layout, inner_first(all_axes() & ~roles_.partial));
+        if (!unroll_flat(layout, unroll)) continue;
+        if (roles_.has_partials) loop_partials(layout);
+        add(layout, Hold::registers);
+      }
+    }
+  }
+
+  /// Several elements a thread, so that their loads are in flight together: along the partial axis if there is one,
+  /// else along the vector axis, else along the innermost other.
+  bool unroll_flat(ThreadLayout& layout, std::int64_t unroll) const {
+    if (unroll == 1) return true;
+    std::vector<std::size_t> order = inner_first(roles_.partial);
+    if (!roles_.has_partials) {
+      order = {vector_axis()};
+      const auto rest = inner_first(all_axes());
+      order.insert(order.end(), rest.begin(), rest.end());
+    }
+    for (const std::size_t a : order) {
+      AxisMapping& m = layout.mapping()[a];
+      if (m.step(Level::reg) * unroll <= power_above(roles_.extents[a])) {
+        m.at(Level::reg) = unroll;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The rest of the partial axes is looped over in the tile, leaving about the wanted number of tiles.
+  void loop_partials(ThreadLayout& layout) const {
+    std::vector<AxisMapping>& mapping = layout.mapping();
+    std::int64_t other = 1;
+    for (std::size_t a = 0; a < mapping.size(); ++a) {
+      if (!has(roles_.partial, a)) other *= divide_up(roles_.extents[a], mapping[a].step(Level::grid));
+    }
+    std::int64_t wanted = std::max<std::int64_t>(1, options_.partial_tiles / other);
+    // Outer partial axes take the tiles; inner ones are looped over whole.
+    for (std::size_t a = 0; a < mapping.size(); ++a) {
+      if (!has(roles_.partial, a)) continue;
+      const std::int64_t iterations = divide_up(roles_.extents[a], mapping[a].step(Level::loop));
+      const std::int64_t tiles = std::min(wanted, iterations);
+      mapping[a].at(Level::loop) = divide_up(iterations, tiles);
+      wanted = std::max<std::int64_t>(1, wanted / tiles);
+    }
+  }
+
+  // ---- reductions that end in the tile ----------------------------------------------------------------------
+
+  void enumerate_rows() {
+    std::int64_t row = 1;
+    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
+      if (has(roles_.local, a)) row *= runs(a);
+    }
+    const bool walks_row = has(roles_.local, vector_axis());
+    for (std::int64_t per_row = 1; per_row <= options_.threads; per_row *= 2) {
+      const std::int64_t share = divide_up(row, per_row * options_.cluster);  // vectors (or elements) a thread
+      if (per_row > 1 && per_row >= 2 * power_above(row)) break;
+      if (share > 4096) continue;
+      if (walks_row) {
+        enumerate_row(per_row, 1);
+      } else {
+        for (const std::int64_t beside : {4, 8, 16, 32, 64}) {
+          if (beside * per_row <= options_.threads && beside < 2 * power_above(runs(vector_axis())))
+            enumerate_row(per_row, beside);
+        }
+      }
+    }
+  }
+
+  /// `per_row` threads reduce a row together; `beside` threads stand along the vector axis when rows do not.
+  void enumerate_row(std::int64_t per_row, std::int64_t beside) {
+    ThreadLayout layout = fresh();
+    const std::size_t v = vector_axis();
+    if (!has(roles_.local, v)) layout.give(v, beside);
+    std::int64_t left = per_row;
+    std::vector<std::size_t> order = inner_first(roles_.local);
+    if (has(roles_.local, v)) order.insert(order.begin(), v);
+    for (const std::size_t a : order) {
+      const std::int64_t threads = std::min(left, power_above(runs(a)));
+      layout.give(a, threads);
+      left /= threads;
+    }
+    if (left > 1) return;
+    spread(layout, inner_first(all_axes() & ~roles_.local));
+    if (!has(roles_.local, v)) spread(layout, {v});
+    if (layout.total() < options_.threads / 2 && layout.total() < 32) return;
+    if (options_.cluster > 1) {
+      // The longest row axis is split over the cluster.
+      std::size_t longest = order[0];
+      for (const std::size_t a : order) {
+        if (runs(a) / layout.mapping()[a].threads() > runs(longest) / layout.mapping()[longest].threads()) longest = a;
+      }
+      layout.mapping()[longest].at(Level::cluster) = options_.cluster;
+    }
+    for (const Hold hold : {Hold::registers, Hold::shared, Hold::reload}) place_row(layout, order, hold);
+  }
+
+  void place_row(ThreadLayout layout, const std::vector<std::size_t>& order, Hold hold) {
+    std::int64_t each = 1;
+    for (const std::size_t a : order) {
+      AxisMapping& m = layout.mapping()[a];
+      const std::int64_t cluster = m.at(Level::cluster);
+      m.at(Level::cluster) = 1;
+      std::int64_t iterations = divide_up(roles_.extents[a], m.step(Level::reg) * cluster);
+      each *= iterations;
+      if (hold == Hold::registers) {
+        m.at(Level::reg) = iterations;
+      } else {
+        // A few vectors at a time, the rest in a loop.
+        const std::int64_t unroll = std::min<std::int64_t>(iterations, iterations % 4 == 0   ? 4
+                                                                       : iterations % 2 == 0 ? 2
+                                                                                             : 1);
+        m.at(Level::reg) = unroll;
+        m.at(Level::loop) = divide_up(iterations, unroll);
+      }
+      m.at(Level::cluster) = cluster;
+    }
+    if (hold == Hold::registers && each * width_ > 96) return;
+    if (hold != Hold::registers && each * width_ < 32) return;  // it would fit registers
+    if (group_.stages < 2 && hold == Hold::shared) return;
+    if (roles_.has_partials) loop_partials(layout);
+    add(layout, hold);
+  }
+
+  const GroupStructure& group_;
+  const MappingSpaceOptions& options_;
+  const DeviceSpec& device_;
+  Roles roles_;
+  VectorChoice vector_;
+  std::int64_t width_ = 1;
+  std::vector<GroupMapping> out_;
+};
+
+}  // namespace
+
+VectorChoice choose_vector(const GroupStructure& group) {
+  const ScalarProgram& program = *group.program;
+  const auto& axes = program.axes();
+  std::vector<double> weight(axes.axes.size(), 0);
+  std::vector<int> narrowest(axes.axes.size(), 16);
+  const auto consider = [&](Index address, int bytes, std::uint64_t mask) {
+    double elements = 1;
+    for (std::size_t a = 0; a < axes.axes.size(); ++a) {
+      if (has(mask, a)) elements *= static_cast<double>(std::min<std::int64_t>(axes.extents[a], 1 << 20));
+    }
+    for (std::size_t a = 0; a < axes.axes.size(); ++a) {
+      if (!has(mask, a)) continue;
+      const IndexPool::Run run = program.pool().run(address, axes.variables[a], 1);
+      if (!run.regular || run.step != 1) continue;
+      weight[a] += elements * bytes;
+      narrowest[a] = std::min(narrowest[a], bytes);
+    }
+  };
+  for (const Item& item : program.items()) {
+    if (item.kind == Item::Kind::load) consider(item.index, graph::byte_size(item.dtype), item.axes);
+  }
+  for (const Anchor& anchor : group.anchors) {
+    if (anchor.kind == Anchor::Kind::store)
+      consider(anchor.addresses[0], graph::byte_size(program.at(anchor.items[0]).dtype), anchor.axes);
+    if (anchor.kind == Anchor::Kind::partial) consider(anchor.addresses.back(), 4, anchor.axes & ~anchor.reduced);
+  }
+  VectorChoice choice;
+  double best = 0;
+  for (std::size_t a = 0; a < weight.size(); ++a) {
+    if (weight[a] > best) best = weight[a], choice.axis = static_cast<int>(a);
+  }
+  if (choice.axis < 0) return choice;
+  const auto at = static_cast<std::size_t>(choice.axis);
+  choice.width = std::clamp(16 / narrowest[at], 1, 8);
+  const bool alone = axes.axes.size() == 1;
+  while (choice.width > 1 && !alone && axes.extents[at] % choice.width != 0) choice.width /= 2;
+  while (choice.width > 1 && axes.extents[at] < choice.width) choice.width /= 2;
+  return choice;
+}
+
+std::vector<GroupMapping> enumerate_mappings(const GroupStructure& group, const MappingSpaceOptions& options,
+                                             const DeviceSpec& device) {
+  return Enumerator(group, options, device).enumerate();
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "search/schedule.h"
+#include "search/structure.h"
+
+namespace stitch::search {
+
+/// How a load or a store touches memory under a mapping.
+struct Access {
+  int width = 1;        ///< elements per access along the vector axis
+  bool uniform = true;  ///< does not depend on the vector axis
+};
+
+/// A value kept between sweeps.
+struct HeldItem {
+  ItemId item = -1;
+  int from = 0, until = 0;  ///< computed in sweep `from`, last used in sweep `until`
+  Hold place = Hold::registers;
+  std::int64_t shared_offset = 0;  ///< bytes, when in shared memory
+};
+
+/// How one anchor's reduction crosses the levels.
+struct ReductionPlan {
+  int anchor = -1;
+  std::vector<int> shuffles;         ///< xor distances of the butterfly, ascending; within a warp
+  int exchange = 1;                  ///< partial results combined through shared memory, per kept element
+  int cluster = 1;                   ///< blocks of a cluster combined through distributed shared memory
+  std::int64_t partials = 1;         ///< tiles that each leave one partial result
+  std::int64_t kept_per_thread = 1;  ///< accumulators of a thread
+  std::int64_t kept_per_block = 1;   ///< distinct results of a block
+  std::int64_t shared_bytes = 0;     ///< exchange buffer
+};
+
+/// One pass of a group's threads over their part of the tile.
+struct Sweep {
+  std::vector<int> anchors;
+  std::vector<ItemId> uniform;  ///< computed once per thread before the loops
+  std::vector<ItemId> body;     ///< computed in the loops, in order
+};
+
+/// A group under its mapping: everything that the emitter prints and the cost model counts.
+struct GroupProgram {
+  GroupStructure structure;
+  GroupMapping mapping;
+  std::vector<std::int64_t> extents;        ///< of the axes; the axis over partials has its true extent here
+  std::vector<int> thread_order;            ///< axes from the fastest digit of the thread index to the slowest
+  int threads = 1;                          ///< that take part: product of lanes and warps
+  std::uint64_t in_thread = 0;              ///< axes on which a thread has more than one element
+  std::uint64_t outer_loops = 0;            ///< axes whose loop wraps all sweeps
+  std::uint64_t varying = 0;                ///< of in_thread: what changes within one iteration of the outer loops
+  std::uint64_t inner_loops = 0;            ///< axes whose loop is inside each sweep
+  std::vector<Access> accesses;             ///< per item (loads), indexed by ItemId
+  std::vector<std::vector<Access>> stores;  ///< per anchor, per buffer
+  std::vector<HeldItem> held;
+  std::vector<ItemId> hoisted;  ///< loads kept in registers across the outer loops
+  std::vector<Sweep> sweeps;
+  std::vector<ReductionPlan> reductions;
+  std::int64_t tiles = 1;           ///< product of the grid extents (blocks of a cluster count once)
+  std::int64_t exchange_bytes = 0;  ///< shared memory for reductions
+  std::int64_t held_bytes = 0;      ///< shared memory for held values
+  int registers = 0;                ///< estimate per thread
+
+  [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+};
+
+struct PhaseProgram {
+  std::vector<GroupProgram> groups;
+  std::int64_t tiles = 0;  ///< of all groups
+};
+
+/// One kernel, fully decided.
+struct KernelProgram {
+  Schedule schedule;
+  std::vector<PhaseProgram> phases;
+  std::vector<Scratch> scratch;             ///< elements of partials: one set; see partial_count
+  std::vector<std::int64_t> partial_count;  ///< per scratch: sets of partials (1 for values)
+  std::int64_t blocks = 0;                  ///< launch grid, in blocks (a multiple of the cluster)
+  std::int64_t shared_bytes = 0;            ///< dynamic shared memory per block
+  int registers = 0;                        ///< estimate per thread
+
+  [[nodiscard]] std::int64_t scratch_bytes(std::size_t i) const;
+};
+
+/// Applies one mapping to one group. `schedule` gives the block's threads and the cluster; `partials` is the number of
+/// partial results of the phase before, for a group that finishes them.
+Result<GroupProgram> derive_group(const GroupStructure& structure, const GroupMapping& mapping,
+                                  const Schedule& schedule, std::int64_t partials);
+
+/// Applies a schedule to the structure that its options gave. Fails with kind constraint when the mapping does not
+/// cover an axis, splits a reduction in a way no level combines, or leaves a held value without a place.
+Result<KernelProgram> derive_program(const graph::Graph& graph, const KernelStructure& structure,
+                                     const Schedule& schedule);
+
+}  // namespace stitch::search

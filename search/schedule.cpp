@@ -1,0 +1,24 @@
+#include "search/schedule.h"
+
+namespace stitch::search {
+
+std::string_view to_string(Level level) {
+  constexpr std::array<std::string_view, level_count> names = {"vector", "lane",    "warp", "register",
+                                                               "loop",   "cluster", "grid"};
+  return names[static_cast<std::size_t>(level)];
+}
+
+std::string_view to_string(Hold hold) {
+  constexpr std::array<std::string_view, 3> names = {"registers", "shared", "reload"};
+  return names[static_cast<std::size_t>(hold)];
+}
+
+std::string_view to_string(Sync sync) { return sync == Sync::last_block ? "last-block" : "barrier"; }
+
+std::int64_t AxisMapping::step(Level level) const {
+  std::int64_t product = 1;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(level); ++i) product *= extent[i];
+  return product;
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,201 @@
+#include "search/stitch_explorer.h"
+
+#include <algorithm>
+#include <map>
+
+#include "search/axes.h"
+#include "search/legality.h"
+#include "search/mapping_space.h"
+
+namespace stitch::search {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Op;
+
+/// Sets of axes that a tile may hold whole: nothing, all that is reduced and used again, each reduction's own.
+std::vector<std::set<int>> tile_axis_options(const Graph& graph, const AxisAnalysis& analysis) {
+  std::vector<std::set<int>> options;
+  const auto offer = [&](const std::set<int>& axes) {
+    if (std::find(options.begin(), options.end(), axes) == options.end()) options.push_back(axes);
+  };
+  const auto uses = graph::users(graph);
+  std::set<int> used_again, everything;
+  std::vector<std::set<int>> each;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const std::vector<int> reduced = analysis.reduced(id);
+    if (reduced.empty()) continue;
+    const std::set<int> own(reduced.begin(), reduced.end());
+    everything.insert(own.begin(), own.end());
+    if (std::find(each.begin(), each.end(), own) == each.end()) each.push_back(own);
+    if (!uses[static_cast<std::size_t>(id)].empty()) used_again.insert(own.begin(), own.end());
+  }
+  offer(used_again);
+  // With few distinct reductions every one alone is tried; a packed optimizer's hundreds are not.
+  if (each.size() <= 4) {
+    for (const std::set<int>& own : each) offer(own);
+  }
+  offer(everything);
+  offer({});
+  return options;
+}
+
+class Explorer {
+ public:
+  Explorer(const Graph& graph, const Scorer& scorer, const StitchOptions& options)
+      : graph_(graph), scorer_(scorer), options_(options), analysis_(graph) {}
+
+  Result<std::vector<StitchCandidate>> explore() {
+    for (const std::set<int>& tile_axes : tile_axis_options(graph_, analysis_)) {
+      Result<KernelStructure> structure = derive_structure(graph_, analysis_, {tile_axes, {}});
+      if (!structure) {
+        last_error_ = structure.error();
+        continue;
+      }
+      explore_structure(*structure, tile_axes);
+    }
+    if (found_.empty()) return last_error_;
+    return std::move(found_);
+  }
+
+ private:
+  void explore_structure(const KernelStructure& structure, const std::set<int>& tile_axes) {
+    bool partials = false;
+    std::size_t groups = 0;
+    for (const PhaseStructure& phase : structure.phases) {
+      groups += phase.groups.size();
+      for (const GroupStructure& group : phase.groups) partials = partials || group.has_partials();
+    }
+    const std::int64_t sms = scorer_.device().sm_count;
+    std::vector<std::int64_t> partial_tiles = {1};
+    if (partials)
+      partial_tiles = options_.wide ? std::vector<std::int64_t>{sms / 4, sms / 2, sms, 2 * sms, 4 * sms}
+                                    : std::vector<std::int64_t>{sms / 2, sms, 2 * sms};
+    std::vector<int> clusters = {1};
+    if (groups == 1 && structure.phases[0].groups[0].stages > 1 && scorer_.device().has_clusters())
+      clusters = {1, 2, 4, 8};
+    const std::vector<int> threads =
+        options_.wide ? std::vector<int>{64, 128, 256, 512, 1024} : std::vector<int>{128, 256, 512, 1024};
+    for (const int block : threads) {
+      for (const int cluster : clusters) {
+        for (const std::int64_t tiles : partial_tiles) {
+          Schedule base;
+          base.tile_axes = tile_axes, base.threads = block, base.cluster = cluster;
+          assemble(structure, base, tiles);
+        }
+      }
+    }
+  }
+
+  /// Picks the best mapping per group, phase by phase, then the synchronisation.
+  void assemble(const KernelStructure& structure, Schedule schedule, std::int64_t partial_tiles) {
+    std::map<NodeId, std::int64_t> partials;
+    for (const PhaseStructure& phase : structure.phases) {
+      schedule.phases.emplace_back();
+      for (const GroupStructure& group : phase.groups) {
+        MappingSpaceOptions space;
+        space.threads = schedule.threads, space.cluster = schedule.cluster, space.partial_tiles = partial_tiles,
+        space.wide = options_.wide;
+        space.partials = group.partial_of >= 0 ? partials.at(group.partial_of) : 1;
+        const std::optional<GroupProgram> best = best_group(group, space, schedule);
+        if (!best) return;
+        for (const ReductionPlan& plan : best->reductions) {
+          const Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
+          if (anchor.kind == Anchor::Kind::partial) partials[anchor.node] = plan.partials;
+        }
+        schedule.phases.back().push_back(best->mapping);
+      }
+    }
+    if (structure.phases.size() == 1) return consider(structure, schedule);
+    // All phases after the first by the last block, or a barrier before each.
+    schedule.syncs.assign(structure.phases.size() - 1, Sync::last_block);
+    consider(structure, schedule);
+    schedule.syncs.assign(structure.phases.size() - 1, Sync::barrier);
+    limit_blocks(structure, schedule);
+    consider(structure, schedule);
+    if (structure.phases.size() > 2) {
+      schedule.syncs.back() = Sync::last_block;
+      consider(structure, schedule);
+    }
+  }
+
+  /// A barrier needs all blocks resident: fewer blocks that take several tiles each.
+  void limit_blocks(const KernelStructure& structure, Schedule& schedule) const {
+    const Result<KernelProgram> program = derive_program(graph_, structure, schedule);
+    if (!program) return;
+    const std::int64_t resident = static_cast<std::int64_t>(resident_blocks(*program, scorer_.device())) *
+                                  scorer_.device().sm_count / schedule.cluster;
+    std::int64_t most = 1;
+    for (const PhaseProgram& phase : program->phases) most = std::max(most, phase.tiles);
+    schedule.blocks = std::max<std::int64_t>(1, std::min(most, resident));
+  }
+
+  std::optional<GroupProgram> best_group(const GroupStructure& structure, const MappingSpaceOptions& space,
+                                         const Schedule& schedule) {
+    std::optional<GroupProgram> best;
+    double best_us = 0;
+    for (const GroupMapping& mapping : enumerate_mappings(structure, space, scorer_.device())) {
+      Result<GroupProgram> group = derive_group(structure, mapping, schedule, space.partials);
+      if (!group) {
+        last_error_ = group.error();
+        continue;
+      }
+      KernelProgram alone;
+      alone.schedule = schedule, alone.schedule.phases.clear();
+      alone.blocks = group->tiles * schedule.cluster;
+      alone.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
+      alone.registers = group->registers;
+      PhaseProgram phase;
+      phase.tiles = group->tiles;
+      phase.groups.push_back(std::move(*group));
+      alone.phases.push_back(std::move(phase));
+      if (const Status legal = check_legality(alone, scorer_.device()); !legal) {
+        last_error_ = legal.error();
+        continue;
+      }
+      const double us = scorer_.predict_us(graph_, alone);
+      if (!best || us < best_us) {
+        best_us = us;
+        best = std::move(alone.phases[0].groups[0]);
+      }
+    }
+    return best;
+  }
+
+  void consider(const KernelStructure& structure, const Schedule& schedule) {
+    Result<KernelProgram> program = derive_program(graph_, structure, schedule);
+    if (!program) {
+      last_error_ = program.error();
+      return;
+    }
+    if (const Status legal = check_legality(*program, scorer_.device()); !legal) {
+      last_error_ = legal.error();
+      return;
+    }
+    StitchCandidate candidate{schedule, std::move(*program), 0};
+    candidate.predicted_us = scorer_.predict_us(graph_, candidate.program);
+    const auto at = std::upper_bound(found_.begin(), found_.end(), candidate.predicted_us,
+                                     [](double us, const StitchCandidate& c) { return us < c.predicted_us; });
+    if (std::any_of(found_.begin(), found_.end(), [&](const StitchCandidate& c) { return c.schedule == schedule; }))
+      return;
+    found_.insert(at, std::move(candidate));
+    if (static_cast<int>(found_.size()) > options_.keep) found_.pop_back();
+  }
+
+  const Graph& graph_;
+  const Scorer& scorer_;
+  const StitchOptions& options_;
+  AxisAnalysis analysis_;
+  std::vector<StitchCandidate> found_;
+  Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");
+};
+
+}  // namespace
+
+Result<std::vector<StitchCandidate>> explore_stitches(const Graph& graph, const Scorer& scorer,
+                                                      const StitchOptions& options) {
+  return Explorer(graph, scorer, options).explore();
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "search/axes.h"
+#include "search/scalar_program.h"
+
+namespace stitch::search {
+
+/// Something that a group computes for its own sake: a value it stores, or a reduction (a sub-root).
+struct Anchor {
+  enum class Kind : std::uint8_t {
+    store,    ///< writes `item` to `buffer` at `address`
+    reduce,   ///< combines `item` over `reduced`; every thread that needs it gets the result
+    partial,  ///< combines `item` over the part of `reduced` that a tile holds; partial results go to scratch
+    scan,     ///< cumulative combination along one axis, written to `buffer`
+    scatter,  ///< combines updates into a tensor, written to `buffer`
+  };
+  Kind kind = Kind::store;
+  graph::NodeId node = -1;      ///< the reduction, or the node whose value is stored
+  graph::Value value;           ///< what is stored, or the reduction's result
+  std::vector<ItemId> items;    ///< operand of the reduction or value to store; more for several results at once
+  std::vector<Buffer> buffers;  ///< where results go (store, partial: one per item; scan and scatter: one)
+  std::vector<Index> addresses;
+  ItemId guard = -1;       ///< store only where this holds
+  std::uint64_t axes = 0;  ///< axes of the group that the anchor ranges over (reduced ones included)
+  std::uint64_t reduced = 0;
+  int stage = 0;  ///< sweep of the group in which it is computed
+};
+
+/// A set of anchors that share one iteration space and one mapping: the design's group.
+struct GroupStructure {
+  std::shared_ptr<ScalarProgram> program;
+  std::vector<Anchor> anchors;  ///< in order of computation
+  std::vector<int> item_stage;  ///< per item: the earliest sweep in which it can be computed
+  int stages = 1;
+  int partial_axis = -1;          ///< position of the axis over partial results of an earlier phase, or -1
+  graph::NodeId partial_of = -1;  ///< a reduction whose partials that axis runs over
+
+  [[nodiscard]] bool has_partials() const;
+};
+
+/// Groups that do not depend on one another; they run side by side (packing).
+struct PhaseStructure {
+  std::vector<GroupStructure> groups;
+};
+
+/// An intermediate in device memory. Elements are kept in the accumulator's type.
+struct Scratch {
+  enum class Kind : std::uint8_t { value, partials };
+  Kind kind = Kind::value;
+  graph::Value value;
+  graph::DType dtype = graph::DType::f32;
+  std::int64_t elements = 0;  ///< of a value; of one set of partials
+};
+
+/// What a kernel computes and in which order, before anything is mapped to threads: phases separated by a grid-wide
+/// dependence, each with its groups, each with its sweeps (stages) separated by reductions.
+struct KernelStructure {
+  std::vector<PhaseStructure> phases;
+  std::vector<Scratch> scratch;
+};
+
+struct StructureOptions {
+  /// Axes that lie within one tile (block or cluster). A reduction over these alone is complete inside the phase; any
+  /// other leaves partial results and is finished in the next phase.
+  std::set<int> tile_axes;
+  /// Values stored to scratch at the end of their phase and read by later ones.
+  std::set<graph::Value> materialised;
+};
+
+/// Derives the structure; fails with kind constraint when the graph holds an operator that no kernel can compute.
+Result<KernelStructure> derive_structure(const graph::Graph& graph, const AxisAnalysis& analysis,
+                                         const StructureOptions& options);
+
+}  // namespace stitch::search
