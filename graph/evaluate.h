@@ -20,7 +20,7 @@ struct Tensor {
   Box box;          ///< the part held
   std::vector<double> floats;
   std::vector<std::int64_t> integers;
-  /// Per element |kernel - reference| at most; infinite: not checked. Empty: not asked for, and all values exact.
+  /// Per element |kernel - reference| at most; infinite: not checked. Empty when not asked for: all exact.
   std::vector<double> bounds;
 
   /// Zeros for the whole of `type`, or for a box of it.
@@ -45,9 +45,9 @@ Tensor tensor_from(const ConstantAttributes& constant);
 /// `tensor` must hold its whole value.
 ConstantAttributes constant_from(const Tensor& tensor);
 
-/// Supplies a parameter: fills `part`, whose type, box and zeroed values are set. Called for demanded boxes only, so
-/// that inputs of any size can be generated on demand; may be called for several boxes, overlapping or not, and must
-/// be a pure function of the box. An input that is itself uncertain may set `part.bounds`.
+/// Supplies a parameter: fills `part`, whose type and box are set and whose values are sized but not cleared. Called
+/// for demanded boxes only, so that inputs of any size can be generated on demand; may be called for several boxes,
+/// overlapping or not, and must be a pure function of the box. An input that is itself uncertain may set `part.bounds`.
 using Input = std::function<Status(Tensor& part)>;
 
 /// An input that is in memory. `tensor` must hold its whole value.

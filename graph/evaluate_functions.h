@@ -25,6 +25,13 @@ struct UnaryDefaults {
 /// Operators that round nothing: exact on exact operands.
 struct Exact {};
 
+/// e^t - 1 ≤ t (1 + t) and e^t ≤ 1 + 2t up to t = 1: errors are small, and a library call is not.
+inline double growth(double t) { return t < 1 ? t * (1 + t) : std::expm1(t); }
+inline double factor(double t) { return t < 1 ? 1 + 2 * t : std::exp(t); }
+
+/// |cos x| from sin x and the other way round; the constant covers the cancellation near 1.
+inline double complement(double y) { return std::sqrt(std::max(0.0, (1 - y) * (1 + y))) + 1e-8; }
+
 struct Negate : UnaryDefaults, Exact {
   static constexpr Op op = Op::negate;
   static double value(double x) { return -x; }
@@ -71,14 +78,14 @@ struct RoundAway : Step<RoundAway> {
 struct Exp {
   static constexpr Op op = Op::exp;
   static double value(double x) { return std::exp(x); }
-  static double spread(double, double e, double y) { return e == 0 ? 0 : y * std::expm1(e); }
+  static double spread(double, double e, double y) { return y * growth(e); }
   static double amplified(double x, double y) { return y == 0 ? 0 : std::fabs(x) * y; }
 };
 
 struct Expm1 {
   static constexpr Op op = Op::expm1;
   static double value(double x) { return std::expm1(x); }
-  static double spread(double, double e, double y) { return e == 0 ? 0 : (y + 1) * std::expm1(e); }
+  static double spread(double, double e, double y) { return (y + 1) * growth(e); }
   static double amplified(double x, double y) { return std::isinf(x) ? 0 : std::fabs(x * y); }
 };
 
@@ -130,7 +137,7 @@ struct Logistic {
   static constexpr Op op = Op::logistic;
   static double value(double x) { return 1 / (1 + std::exp(-x)); }
   /// The logarithm of the slope y(1 - y) has slope at most 1.
-  static double spread(double, double e, double y) { return std::min(1.0, e * y * (1 - y) * std::exp(e)); }
+  static double spread(double, double e, double y) { return std::min(1.0, e * y * (1 - y) * factor(e)); }
   static double amplified(double x, double y) { return std::isinf(x) ? 0 : std::fabs(x) * y * (1 - y); }
 };
 
@@ -147,18 +154,14 @@ struct Erf : UnaryDefaults {
 struct Sin {
   static constexpr Op op = Op::sin;
   static double value(double x) { return std::sin(x); }
-  static double spread(double x, double e, double) {
-    return e == 0 ? 0 : std::min({2.0, e, e * (std::fabs(std::cos(x)) + 0.5 * e)});
-  }
+  static double spread(double, double e, double y) { return std::min(2.0, e * std::min(1.0, complement(y) + 0.5 * e)); }
   static double amplified(double x, double) { return std::fabs(x); }
 };
 
 struct Cos {
   static constexpr Op op = Op::cos;
   static double value(double x) { return std::cos(x); }
-  static double spread(double x, double e, double) {
-    return e == 0 ? 0 : std::min({2.0, e, e * (std::fabs(std::sin(x)) + 0.5 * e)});
-  }
+  static double spread(double, double e, double y) { return std::min(2.0, e * std::min(1.0, complement(y) + 0.5 * e)); }
   static double amplified(double x, double) { return std::fabs(x); }
 };
 
@@ -207,7 +210,7 @@ struct Sinh {
   static constexpr Op op = Op::sinh;
   static double value(double x) { return std::sinh(x); }
   /// ∫ cosh over e ≤ cosh x ∫ e^t.
-  static double spread(double, double e, double y) { return e == 0 ? 0 : std::sqrt(1 + y * y) * std::expm1(e); }
+  static double spread(double, double e, double y) { return std::sqrt(1 + y * y) * growth(e); }
   static double amplified(double x, double y) { return std::isinf(x) ? 0 : std::fabs(x * y); }
 };
 
@@ -215,7 +218,7 @@ struct Cosh {
   static constexpr Op op = Op::cosh;
   static double value(double x) { return std::cosh(x); }
   static double spread(double x, double e, double y) {
-    return e == 0 ? 0 : std::expm1(e) * (std::sinh(std::fabs(x)) + e * y);
+    return e == 0 ? 0 : growth(e) * (std::sinh(std::fabs(x)) + e * y);
   }
   static double amplified(double x, double y) { return std::isinf(x) ? 0 : std::fabs(x * y); }
 };
@@ -225,7 +228,7 @@ struct Tanh : UnaryDefaults {
   static double value(double x) { return std::tanh(x); }
   /// The logarithm of the slope 1 - y² has slope at most 2.
   static double spread(double, double e, double y) {
-    return e == 0 ? 0 : std::min(2.0, e * std::min(1.0, (1 - y * y) * std::exp(2 * e)));
+    return std::min(2.0, e * std::min(1.0, (1 - y * y) * factor(2 * e)));
   }
 };
 
@@ -327,8 +330,9 @@ struct Power {
   }
 };
 
-inline double nan_max(double x, double y) { return x != x || x > y ? x : y == x && std::signbit(y) ? x : y; }
-inline double nan_min(double x, double y) { return x != x || x < y ? x : y == x && std::signbit(x) ? x : y; }
+/// NaN wins; of zeros of both signs either.
+inline double nan_max(double x, double y) { return (x != x) | (x > y) ? x : y; }
+inline double nan_min(double x, double y) { return (x != x) | (x < y) ? x : y; }
 
 struct Maximum : BinaryDefaults, Exact {
   static constexpr Op op = Op::maximum;

@@ -240,8 +240,6 @@ Status Evaluation::compute_parameter(NodeId id) {
     if (source.input == nullptr) return make_error(ErrorKind::internal, "argument {} was not expected", index);
     STITCH_ASSIGN(StorageRef storage, memory_.make(type.dtype, box.elements(), false));
     Tensor part{type, box, std::move(storage->floats), std::move(storage->integers), {}};
-    std::fill(part.floats.begin(), part.floats.end(), 0.0);
-    std::fill(part.integers.begin(), part.integers.end(), 0);
     STITCH_TRY((*source.input)(part));
     const auto count = static_cast<std::size_t>(box.elements());
     if (part.floats.size() != (is_floating(type.dtype) ? count : 0) ||
