@@ -65,7 +65,8 @@ ErrorKind kind_of(int extended_code) {
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH: return ErrorKind::io;
-    case SQLITE_CONSTRAINT: return ErrorKind::invalid_argument;
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH: return ErrorKind::invalid_argument;
     case SQLITE_INTERRUPT: return ErrorKind::cancelled;
     default: return ErrorKind::internal;
   }

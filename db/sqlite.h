@@ -22,7 +22,7 @@ namespace stitch::db::sqlite {
 
 /// What an SQLite result code means for a caller: FULL, NOMEM, TOOBIG → resource_exhausted; BUSY, LOCKED → timeout;
 /// CORRUPT, NOTADB → corrupt; IOERR, CANTOPEN, READONLY, PERM, AUTH → io; unique and primary keys → already_exists;
-/// other constraints → invalid_argument; INTERRUPT → cancelled; anything else → internal.
+/// other constraints, MISMATCH → invalid_argument; INTERRUPT → cancelled; anything else → internal.
 ErrorKind kind_of(int extended_code);
 
 struct OpenOptions {

@@ -1,0 +1,113 @@
+#include "db/migrations.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/db/sample_records.h"
+
+namespace stitch::db {
+namespace {
+
+using samples::expect_error;
+using testing::ElementsAre;
+
+TEST(MigrationsTest, VersionsCountUpFromOne) {
+  int version = 0;
+  for (const Migration& step : migrations()) {
+    EXPECT_EQ(step.version, ++version);
+    EXPECT_NE(step.subject, "");
+  }
+  EXPECT_EQ(schema_version(), version);
+}
+
+TEST(MigrationsTest, EveryVersionPassesItsOwnCheck) {
+  for (int version = 1; version <= schema_version(); ++version) {
+    auto connection = sqlite::Connection::open_memory();
+    ASSERT_OK(migrate(**connection, migrations().first(static_cast<std::size_t>(version)), 0));
+    EXPECT_OK(check_schema(**connection, version));
+  }
+}
+
+TEST(MigrationsTest, AFailingStepTakesTheOthersWithIt) {
+  auto connection = sqlite::Connection::open_memory();
+  ASSERT_OK(migrate(**connection, migrations().first(1), 0));
+  const Migration steps[] = {migrations()[0],
+                             {2, "something good", "CREATE TABLE good (x)"},
+                             {3, "something bad", "CREATE TABLE bad (x); INSERT INTO nowhere VALUES (1)"}};
+  expect_error(migrate(**connection, steps, 0), ErrorKind::internal, "migration to version 3 (something bad)");
+  EXPECT_EQ(*(*connection)->integer("PRAGMA user_version"), 1);
+  EXPECT_EQ(*(*connection)->integer("SELECT count(*) FROM sqlite_schema WHERE name IN ('good', 'bad')"), 0);
+  EXPECT_EQ(*(*connection)->integer("SELECT max(version) FROM schema_version"), 1);
+}
+
+TEST(MigrationsTest, AStepThatBreaksReferencesIsRefused) {
+  auto connection = sqlite::Connection::open_memory();
+  const Migration steps[] = {{1, "dangling", R"(
+    CREATE TABLE schema_version (version INTEGER, applied_us INTEGER, tool TEXT);
+    CREATE TABLE parent (id INTEGER PRIMARY KEY);
+    CREATE TABLE child (parent INTEGER REFERENCES parent (id));
+    INSERT INTO child VALUES (7))"}};
+  expect_error(migrate(**connection, steps, 0), ErrorKind::corrupt, "table child refers to a row of parent");
+  EXPECT_EQ(*(*connection)->integer("PRAGMA user_version"), 0);
+}
+
+/// Makes a database file of the text of one.
+void restore(const std::filesystem::path& path, std::string_view fixture) {
+  const std::filesystem::path text = std::filesystem::path(STITCH_SOURCE_DIR) / "tests" / "data" / "db" / fixture;
+  auto connection = sqlite::Connection::open({path, sqlite::OpenOptions::Mode::create, 0, 0, ""});
+  ASSERT_OK(connection);
+  ASSERT_OK((*connection)->run_script(samples::read_file(text)));
+  ASSERT_EQ(*(*connection)->integer("PRAGMA user_version"), 1);
+}
+
+TEST(MigrationsTest, AReadOnlyStoreAsksForTheMigration) {
+  const samples::TemporaryFolder folder;
+  SqliteOptions options;
+  options.path = folder / "old.db";
+  restore(options.path, "version1.sql");
+  const std::string before = samples::read_file(options.path);
+  options.read_only = true;
+  expect_error(open_sqlite_store(options, ManualClock()), ErrorKind::version_mismatch, "open it for writing once");
+  EXPECT_EQ(samples::read_file(options.path), before);
+}
+
+TEST(MigrationsTest, VersionOneKeepsAllItHad) {
+  const samples::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "old.db";
+  restore(path, "version1.sql");
+  ManualClock clock;
+  const auto store = samples::opened(path, clock);
+  ASSERT_TRUE(store);
+  EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
+
+  const Fragment fragment = samples::fragment(1);
+  EXPECT_EQ(*store->get_fragment(fragment.key), fragment);
+  EXPECT_THAT(*store->list_devices(), ElementsAre(samples::gpu()));
+  EXPECT_EQ(store->list_workloads({})->items.at(0).parts.at(0).occurrences, 12);
+  EXPECT_THAT(store->list_candidates({}, {})->items, ElementsAre(samples::candidate(fragment, 1, Outcome::correct),
+                                                                 samples::candidate(fragment, 2, Outcome::compile)));
+
+  PlanBundle served = samples::bundle(fragment, 1);
+  served.measurements = {samples::measurement(Measurement::Subject::plan, served.plan.id, {9.5, 9.25, 10})};
+  served.plan.label = Label::measured;
+  served.plan.measured_us = 9.5;
+  served.plan.status = PlanStatus::incumbent;
+  served.plan.sequence = 1;
+  served.plan.provenance = samples::provenance("measured by CUPTI");
+  EXPECT_EQ(*store->get_plan_bundle(served.plan.id), served);
+  EXPECT_EQ(store->find_plan(served.plan.key, {})->plan->id, served.plan.id);
+
+  const Plan once_near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
+  EXPECT_EQ(once_near.label, Label::predicted) << "version 1 did not say near what";
+
+  EXPECT_THAT(*store->requeue_orphans({.everyone = true}), ElementsAre(1));
+  const Job resumed = store->claim_job("daemon of today", 1000, {})->value();
+  EXPECT_EQ(resumed.id, 1);
+  EXPECT_EQ(resumed.fence, 2);
+  EXPECT_EQ(resumed.progress, 0.5);
+  EXPECT_EQ(resumed.max_stalled, 10);
+  EXPECT_OK(store->quarantine({samples::hash(1), "GPU-0000", "hung", 1, 0, samples::provenance()}));
+}
+
+}  // namespace
+}  // namespace stitch::db
