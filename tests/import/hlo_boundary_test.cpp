@@ -1,0 +1,170 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "import/hlo/rules.h"
+#include "import/import.h"
+#include "tests/import/hlo_text.h"
+
+namespace stitch::import {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view computations = R"(log_add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ea = f32[] exponential(a)
+  eb = f32[] exponential(b)
+  s = f32[] add(ea, eb)
+  ROOT r = f32[] log(s)
+}
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+greater {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = pred[] compare(a, b), direction=GT
+}
+row_norm {
+  a = f32[] parameter(0)
+  c = f32[2] broadcast(a), dimensions={}
+  z = f32[] constant(0)
+  ROOT r = f32[] reduce(c, z), dimensions={0}, to_apply=sum
+}
+)";
+
+/// An entry over x, y: f32[4,8] and z: f32[], whose result is `instruction`.
+std::string entry_text(std::string_view instruction) {
+  return module_text(fmt::format(R"(  x = f32[4,8] parameter(0)
+  y = f32[4,8] parameter(1)
+  z = f32[] constant(0)
+  ROOT r = {})",
+                                 instruction),
+                     computations);
+}
+
+TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
+  struct Row {
+    std::string_view instruction, op, reason;
+  };
+  const Row rows[] = {
+      {"(f32[4,8], f32[4,8]) sort(x, y), dimensions={1}, to_apply=greater", "sort", "no kernels for sorting"},
+      {"(f32[4,3], s32[4,3]) topk(x), k=3, largest=true", "topk", "no kernels for sorting"},
+      {"f32[4,8] custom-call(x), custom_call_target=\"my kernel\"", "custom-call my kernel", "a custom call"},
+      {"f32[4,8] all-reduce(x), replica_groups={}, to_apply=sum", "all-reduce", "collectives are left"},
+      {"f32[4,4] cholesky(x), lower=true", "cholesky", "left to a solver library"},
+      {"f32[4] reduce(x, z), dimensions={1}, to_apply=log_add", "reduce", "its combining function is not one of ours"},
+      {"f32[4,8] reduce-window(x, z), window={size=1x8 pad=0_0x7_0}, to_apply=log_add", "reduce-window",
+       "its combining function"},
+      {"f32[4,8] select-and-scatter(x, y, z), window={size=1x1}, select=greater, scatter=sum", "select-and-scatter",
+       "its combining function"},
+      {"f32[4,8] map(x), dimensions={0,1}, to_apply=row_norm", "map", "maps more than element-wise operators"},
+      {"f32[4,8] rng(z, z), distribution=rng_uniform", "rng", "a generator of random numbers"},
+      {"u16[4,8,2] bitcast-convert(x)", "bitcast-convert", "changes the size of its elements"},
+      {"f32[8,4]{0,1} bitcast(x)", "bitcast", "depends on the layout in memory"},
+      {"((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=row_norm", "async-start", "asynchronous"},
+      {"f32[4,8] frobnicate(x, y), how=very", "frobnicate", "an operator that is not known here"},
+  };
+  for (const Row& row : rows) {
+    const Imported imported = import_good(entry_text(row.instruction));
+    ASSERT_EQ(imported.boundaries.size(), 1U) << row.instruction;
+    const Boundary& boundary = imported.boundaries[0];
+    EXPECT_EQ(boundary.op, row.op);
+    EXPECT_EQ(boundary.place, "line 32, r");
+    EXPECT_EQ(boundary.occurrences, 1);
+    EXPECT_THAT(boundary.reason, HasSubstr(row.reason));
+  }
+}
+
+TEST(HloBoundary, EveryRowOfTheRuleTableIsSound) {
+  std::set<std::string_view> seen;
+  for (const hlo::Rule& rule : hlo::rule_table()) {
+    EXPECT_TRUE(seen.insert(rule.opcode).second) << rule.opcode << " appears twice";
+    EXPECT_TRUE(rule.max_operands < 0 || rule.min_operands <= rule.max_operands) << rule.opcode;
+    EXPECT_EQ(&hlo::find_rule(rule.opcode), &rule);
+    EXPECT_EQ(rule.lower == &hlo::lower_opaque || rule.lower == &hlo::lower_custom_call, !rule.reason.empty())
+        << rule.opcode << ": exactly the opaque ones have a reason";
+  }
+}
+
+std::string config_of(std::string_view text) {
+  const Imported imported = import_good(text);
+  for (const graph::Node& node : imported.graph.nodes()) {
+    if (node.op == graph::Op::opaque) return node.as<graph::OpaqueAttributes>().config;
+  }
+  ADD_FAILURE() << "no opaque node";
+  return {};
+}
+
+TEST(HloBoundary, TheConfigSaysWhatIsComputedAndNothingElse) {
+  EXPECT_EQ(config_of(entry_text("(f32[4,8], f32[4,8]) sort(x, y), dimensions={1}, is_stable=true, "
+                                 "to_apply=greater, metadata={op_name=\"sort\"}, sharding={replicated}")),
+            "dimensions={1} is_stable=true to_apply={%0=f32[] parameter(0); %1=f32[] parameter(1); "
+            "%2=pred[] compare(%0,%1) direction=GT; return %2}");
+  EXPECT_EQ(config_of(entry_text("f32[4,8] custom-call(x), custom_call_target=\"f\", backend_config={\"a\": 1}")),
+            "custom_call_target=\"f\" backend_config={\"a\": 1}");
+}
+
+TEST(HloBoundary, NamesDoNotMatterToTheConfigButContentsDo) {
+  const std::string_view call = "f32[4] reduce(x, z), dimensions={1}, to_apply=log_add";
+  std::string renamed = entry_text(call);
+  for (std::size_t at = 0; (at = renamed.find("log_add", at)) != std::string::npos;) renamed.replace(at, 7, "other");
+  std::string changed = entry_text(call);
+  changed.replace(changed.find("exponential(b)"), 14, "exponential(a)");
+  EXPECT_EQ(config_of(renamed), config_of(entry_text(call)));
+  EXPECT_NE(config_of(changed), config_of(entry_text(call)));
+}
+
+TEST(HloBoundary, AnnotationsPassThrough) {
+  for (const std::string_view target : {"Sharding", "annotate_device_placement", "LayoutConstraint", "MoveToHost"}) {
+    const Imported imported =
+        import_good(entry_text(fmt::format("f32[4,8] custom-call(x), custom_call_target=\"{}\"", target)));
+    EXPECT_TRUE(imported.boundaries.empty()) << target;
+    EXPECT_EQ(imported.graph.results()[0].node, imported.graph.parameters()[0]);
+  }
+  // One that changes the shape does more than say something.
+  EXPECT_EQ(
+      import_good(entry_text("f32[2,8] custom-call(x), custom_call_target=\"SPMDFullToShardShape\"")).boundaries.size(),
+      1U);
+}
+
+TEST(HloBoundary, OtherSpellingsOfElementwiseOperators) {
+  const Imported imported = import_good(entry_text("f32[4,8] custom-call(x), custom_call_target=\"mhlo.erf\""));
+  EXPECT_TRUE(imported.boundaries.empty());
+  EXPECT_EQ(imported.graph.node(imported.graph.results()[0].node).op, graph::Op::erf);
+}
+
+TEST(HloBoundary, TypesThatTheIrLacksAreUnsupported) {
+  struct Row {
+    std::string_view instruction, message;
+  };
+  const Row rows[] = {
+      {"c64[4,8] complex(x, y)", "line 32, column 8: complex 'r': element type c64 is not supported"},
+      {"s4[4,8] convert(x)", "convert 'r': element type s4 is not supported"},
+      {"f8e4m3[4,8] convert(x)", "element type f8e4m3 is not supported"},
+      {"f32[<=4,8] set-dimension-size(x, z), dimensions={0}", "dynamic extents are not supported"},
+  };
+  for (const Row& row : rows) {
+    const Error error = import_bad(entry_text(row.instruction));
+    EXPECT_EQ(error.kind, ErrorKind::unsupported) << row.instruction;
+    EXPECT_THAT(error.message, HasSubstr(row.message));
+  }
+}
+
+TEST(HloBoundary, ConstantsWithoutDataBecomeParameters) {
+  const Imported imported = import_good(R"(HloModule m
+ENTRY e {
+  x = f32[100] parameter(0)
+  table = f32[100] constant({...})
+  ROOT y = f32[100] add(x, table)
+})");
+  ASSERT_EQ(imported.graph.parameters().size(), 2U);
+  EXPECT_EQ(imported.parameters[1], "table");
+  EXPECT_EQ(imported.graph.node(imported.graph.parameters()[1]).line, 4);
+}
+
+}  // namespace
+}  // namespace stitch::import
