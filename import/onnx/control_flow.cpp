@@ -109,6 +109,11 @@ Value append_row(graph::Builder& b, Value buffer, Value row, Value index) {
   return b.add(Op::dynamic_update_slice, std::move(operands));
 }
 
+bool has_opaque(const graph::Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const graph::Node& node) { return node.op == Op::opaque; });
+}
+
 /// Shapes of the values that one iteration adds to the scan outputs; and whether its condition stays true.
 struct Probe {
   std::vector<TensorType> rows;
@@ -132,7 +137,7 @@ Result<Probe> probe_body(Call& c, const LoopPlan& plan) {
   for (std::size_t i = plan.initial.size() + 1; i < outputs.size(); ++i) {
     probe.rows.push_back(trial.builder.type(outputs[i]));
   }
-  for (const graph::Node& node : trial.builder.graph().nodes()) probe.whole &= node.op != Op::opaque;
+  probe.whole = !has_opaque(trial.builder.graph());
   return probe;
 }
 
@@ -215,6 +220,16 @@ Result<Values> unrolled_loop(Call& c, const LoopPlan& plan) {
   return carried;
 }
 
+/// The iterations written out into a frame of their own.
+Result<Values> try_unrolled(Call& c, const LoopPlan& plan, Frame& trial) {
+  if (plan.limited && !plan.trips) return Call::unsupported("an unknown number of iterations");
+  Scope scope = child_scope(c, trial, "trial");
+  Call dry(scope, c.node, c.version, c.place);
+  LoopPlan copy = plan;
+  for (Value& value : copy.initial) value = trial.import(c.frame, value);
+  return unrolled_loop(dry, copy);
+}
+
 }  // namespace
 
 Result<Values> loop_rule(Call& c) {
@@ -222,19 +237,11 @@ Result<Values> loop_rule(Call& c) {
   const Result<Probe> probe = probe_body(c, plan);
   Result<Values> rolled = probe ? rolled_loop(c, plan, *probe) : Result<Values>(probe.error());
   if (rolled && probe->whole) return rolled;
-  // A dry run first: the frame of the model must not be left with a failure if something else is still possible.
+  // A dry run first: the model's own frame must not be left with a failure while there is something to fall back on.
   Frame trial("trial", &c.frame);
-  Scope scope = child_scope(c, trial, "trial");
-  Call dry(scope, c.node, c.version, c.place);
-  dry.inputs = c.inputs;
-  LoopPlan copy = plan;
-  for (Value& value : copy.initial) value = trial.import(c.frame, value);
-  const Result<Values> tried =
-      plan.limited && !plan.trips ? Call::unsupported("an unknown number of iterations") : unrolled_loop(dry, copy);
-  if (!tried || trial.builder.failed()) {
-    if (rolled) return rolled;
-    return probe ? rolled.error() : probe.error();
-  }
+  const Result<Values> tried = try_unrolled(c, plan, trial);
+  const bool better = tried && !trial.builder.failed() && (!rolled || !has_opaque(trial.builder.graph()));
+  if (!better) return probe ? rolled : probe.error();
   return unrolled_loop(c, plan);
 }
 
