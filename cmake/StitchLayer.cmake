@@ -2,6 +2,8 @@
 # main.cpp or *_main.cpp are programs and are left to the folder's own CMakeLists.txt, which is read when it exists.
 option(STITCH_BENCHMARKS "Build bench/" ON)
 option(STITCH_WERROR "Treat warnings as errors" ON)
+# Precompiled headers speed up a single clean build; without them ccache shares objects between build folders.
+option(STITCH_PCH "Use precompiled headers" OFF)
 set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -46,7 +48,9 @@ function(stitch_layer name)
   add_library(stitch::${name} ALIAS stitch_${name})
   target_link_libraries(stitch_${name} PUBLIC ${LAYER_LINKS} PRIVATE stitch_options)
   target_include_directories(stitch_${name} PUBLIC ${CMAKE_SOURCE_DIR})
-  target_precompile_headers(stitch_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+  if(STITCH_PCH)
+    target_precompile_headers(stitch_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
+  endif()
   if(EXISTS ${CMAKE_SOURCE_DIR}/${name}/CMakeLists.txt)
     add_subdirectory(${CMAKE_SOURCE_DIR}/${name})
   endif()
