@@ -149,6 +149,8 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::load(const NvrtcOptions& options) {
   return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
 }
 
+bool Nvrtc::can_interrupt() const { return functions_->set_flow_callback != nullptr; }
+
 Status Nvrtc::query_toolkit() {
   functions_->version(&major_, &minor_);
   if (major_ < oldest_major) {
@@ -191,7 +193,7 @@ Result<NvrtcOutput> Nvrtc::compile(const NvrtcInput& input) const {
   }
   auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                          std::chrono::duration<double>(input.timeout_seconds));
-  if (input.timeout_seconds > 0 && functions_->set_flow_callback != nullptr) {
+  if (input.timeout_seconds > 0 && can_interrupt()) {
     functions_->set_flow_callback(program, is_past, &deadline);
   }
   code = functions_->compile(program, static_cast<int>(options.size()), options.data());

@@ -48,6 +48,9 @@ class Nvrtc {
   [[nodiscard]] int minor() const { return minor_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
+  /// Whether it keeps to NvrtcInput::timeout_seconds.
+  [[nodiscard]] bool can_interrupt() const;
+
   /// Compute capabilities times ten, ascending: 75, 80, …, 121.
   [[nodiscard]] std::span<const int> architectures() const { return architectures_; }
 
