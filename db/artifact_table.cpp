@@ -16,10 +16,10 @@ Result<bool> insert_artifact(Connection& connection, const Artifact& artifact) {
   STITCH_TRY(validate(artifact));
   STITCH_ASSIGN(const std::string data, compress(artifact.bytes));
   STITCH_TRY(connection.execute(
-      "INSERT INTO artifact (hash, kind, raw_bytes, data, tool, toolkit, judged_on, wall_us, judged) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      artifact.hash, to_string(artifact.kind), static_cast<std::int64_t>(artifact.bytes.size()), Blob{data},
-      artifact.provenance));
+      "INSERT INTO artifact (hash, kind, raw_bytes, stored_bytes, data, tool, toolkit, judged_on, wall_us, judged) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      artifact.hash, to_string(artifact.kind), static_cast<std::int64_t>(artifact.bytes.size()),
+      static_cast<std::int64_t>(data.size()), Blob{data}, artifact.provenance));
   return true;
 }
 

@@ -228,6 +228,11 @@ CREATE INDEX job_event_job ON job_event (job, sequence);
 // Version 1 did not say which plan a near one was taken from; without that it is no more than a prediction.
 constexpr const char* version_2 = R"(
 UPDATE plan SET label = 'predicted' WHERE label = 'near';
+
+ALTER TABLE artifact ADD COLUMN stored_bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE artifact SET stored_bytes = length(data);
+CREATE INDEX artifact_sizes ON artifact (kind, raw_bytes, stored_bytes);
+
 ALTER TABLE plan ADD COLUMN neighbour BLOB
   CHECK (neighbour IS NULL OR length(neighbour) = 16)
   CHECK ((label = 'near') = (neighbour IS NOT NULL));
@@ -263,7 +268,7 @@ CREATE TABLE model (
 
 constexpr Migration steps_so_far[] = {
     {1, "devices, fragments, workloads, artifacts, kernels, plans, candidates, measurements, jobs", version_1},
-    {2, "near plans name their neighbour; stalled jobs; quarantine; trained models", version_2},
+    {2, "near plans name their neighbour; sizes of artifacts; stalled jobs; quarantine; trained models", version_2},
 };
 
 Result<std::map<std::string, std::string>> objects(sqlite::Connection& connection) {

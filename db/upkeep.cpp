@@ -88,7 +88,7 @@ Result<StoreStatistics> count_records(Connection& connection) {
       {"SELECT count(*) FROM model", &statistics.models},
       {"SELECT count(*) FROM promotion", &statistics.promotions},
       {"SELECT coalesce(sum(raw_bytes), 0) FROM artifact", &statistics.artifact_raw_bytes},
-      {"SELECT coalesce(sum(length(data)), 0) FROM artifact", &statistics.artifact_stored_bytes},
+      {"SELECT coalesce(sum(stored_bytes), 0) FROM artifact", &statistics.artifact_stored_bytes},
   };
   for (const auto& [sql, count] : counts) {
     STITCH_ASSIGN(*count, connection.integer(sql));

@@ -100,6 +100,8 @@ TEST(MigrationsTest, VersionOneKeepsAllItHad) {
   const Plan once_near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
   EXPECT_EQ(once_near.label, Label::predicted) << "version 1 did not say near what";
 
+  EXPECT_GT(store->statistics()->artifact_stored_bytes, 7 * 20) << "seven artifacts, counted after the fact";
+
   EXPECT_THAT(*store->requeue_orphans({.everyone = true}), ElementsAre(1));
   const Job resumed = store->claim_job("daemon of today", 1000, {})->value();
   EXPECT_EQ(resumed.id, 1);
