@@ -44,6 +44,15 @@ std::vector<Node> Graph::release_nodes() {
   return std::exchange(nodes_, {});
 }
 
+void Graph::adopt_nodes(std::vector<Node> nodes) {
+  nodes_ = std::move(nodes);
+  parameters_.clear();
+  results_.clear();
+  for (NodeId id = 0; id < size(); ++id) {
+    if (node(id).op == Op::parameter) parameters_.push_back(id);
+  }
+}
+
 std::vector<std::vector<NodeId>> users(const Graph& graph) {
   std::vector<std::vector<NodeId>> lists(static_cast<std::size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {

@@ -79,8 +79,10 @@ class Graph {
   void add_result(Value value) { results_.push_back(value); }
   void set_name(NodeId id, std::string text) { nodes_[static_cast<std::size_t>(id)].name = std::move(text); }
 
-  /// The nodes, to be moved into another graph; nothing but the name is left in this one.
+  /// The nodes, for a pass to work on; nothing but the name is left in this graph. adopt_nodes takes nodes (these or
+  /// others) whose types the caller knows to be right; results are set anew.
   std::vector<Node> release_nodes();
+  void adopt_nodes(std::vector<Node> nodes);
 
  private:
   std::vector<Node> nodes_;

@@ -7,13 +7,20 @@
 #include "graph/passes/arithmetic.h"
 #include "graph/passes/choices.h"
 #include "graph/passes/common_subexpressions.h"
+#include "graph/passes/conditionals.h"
+#include "graph/passes/contractions.h"
 #include "graph/passes/conversions.h"
 #include "graph/passes/dead_code.h"
+#include "graph/passes/fold_constants.h"
 #include "graph/passes/functions.h"
+#include "graph/passes/indexing.h"
+#include "graph/passes/integer_ranges.h"
 #include "graph/passes/layout_chains.h"
+#include "graph/passes/loops.h"
 #include "graph/passes/reductions.h"
 #include "graph/passes/sink_broadcasts.h"
 #include "graph/passes/sink_layouts.h"
+#include "graph/passes/slices.h"
 #include "graph/passes/unit_dimensions.h"
 #include "graph/verify.h"
 
@@ -25,13 +32,20 @@ constexpr SimplificationPass passes[] = {
     {"unit-dimensions", drop_unit_dimensions, "takes extents of 1 out of the operators"},
     {"layout-chains", merge_layout_chains, "merges reshapes, transposes and broadcasts"},
     {"sink-broadcasts", sink_broadcasts, "computes on the small side of broadcasts"},
+    {"fold-constants", fold_constants, "evaluates what depends on constants alone"},
     {"sink-layouts", sink_layouts, "changes layouts once, below element-wise operators"},
+    {"slices", simplify_slices, "slices, pads, concatenations"},
+    {"indexing", simplify_indexing, "gather, scatter, dynamic slices"},
     {"conversions", simplify_conversions, "shortens chains of conversions"},
+    {"integer-ranges", apply_integer_ranges, "drops tests and words that ranges decide"},
     {"choices", simplify_choices, "select, compare, clamp, maximum, minimum, bit operators"},
     {"functions", simplify_functions, "powers, roots, logistic"},
     {"arithmetic", simplify_arithmetic, "add, subtract, multiply, divide, negate"},
+    {"contractions", simplify_contractions, "dots take over the transposes next to them"},
     {"reductions", simplify_reductions, "makes reductions fewer, smaller and independent"},
     {"common-subexpressions", merge_common_subexpressions, "computes equal things once"},
+    {"loops", simplify_loops, "loops carry what changes and is needed; invariants leave them"},
+    {"conditionals", simplify_conditionals, "known branches take the place of conditionals"},
 };
 
 std::int64_t node_count(const Graph& graph) {
@@ -47,8 +61,7 @@ class Simplifier {
   Simplifier(const SimplifyOptions& options, SimplifyReport& report) : options_(options), report_(report) {
     for (const SimplificationPass& pass : passes) {
       report_.passes.push_back({pass.name, 0, 0, 0, 0});
-      enabled_.push_back(std::find(options.without.begin(), options.without.end(), pass.name) ==
-                         options.without.end());
+      enabled_.push_back(std::find(options.without.begin(), options.without.end(), pass.name) == options.without.end());
     }
   }
 
@@ -97,38 +110,57 @@ class Simplifier {
     return changes;
   }
 
-  /// Regions are shared and immutable: each is simplified once and its nodes get the new one.
+  /// Regions are shared and immutable: each is simplified once for what is known of its parameters.
   Status simplify_regions(Graph& graph) {
-    const bool any =
-        std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const Node& n) { return !n.regions.empty(); });
-    if (!any) return {};
-    std::vector<Value> results(graph.results().begin(), graph.results().end());
-    for (Node& node : graph.release_nodes()) {
-      for (auto& region : node.regions) {
-        STITCH_ASSIGN(region, simplified(region));
+    std::vector<std::vector<std::shared_ptr<const Graph>>> made;
+    for (const Node& node : graph.nodes()) {
+      if (node.regions.empty()) continue;
+      made.emplace_back();
+      for (const auto& region : node.regions) {
+        const bool is_body = node.op == Op::loop && region == node.regions[0];
+        STITCH_ASSIGN(auto simple,
+                      simplified(region, is_body ? carried_ranges(graph, node) : std::vector<ValueRange>()));
+        made.back().push_back(std::move(simple));
       }
-      graph.add_unchecked(std::move(node));
     }
+    if (made.empty()) return {};
+    std::vector<Value> results(graph.results().begin(), graph.results().end());
+    std::vector<Node> nodes = graph.release_nodes();
+    auto next = made.begin();
+    for (Node& node : nodes) {
+      if (!node.regions.empty()) node.regions = std::move(*next++);
+    }
+    graph.adopt_nodes(std::move(nodes));
     graph.set_results(std::move(results));
     return {};
   }
 
-  Result<std::shared_ptr<const Graph>> simplified(const std::shared_ptr<const Graph>& region) {
-    const auto found = regions_.find(region);
-    if (found != regions_.end()) return found->second;
+  Result<std::shared_ptr<const Graph>> simplified(const std::shared_ptr<const Graph>& region,
+                                                  std::vector<ValueRange> ranges) {
+    for (const Done& done : regions_[region.get()]) {
+      if (done.ranges == ranges) return done.region;
+    }
     auto copy = std::make_shared<Graph>(*region);
     bool settled = true;
-    STITCH_TRY(settle(*copy, {options_.reassociate, {}}, settled));
+    STITCH_TRY(settle(*copy, {options_.reassociate, ranges}, settled));
     report_.settled = report_.settled && settled;
-    regions_[region] = copy;
-    regions_[copy] = copy;
+    kept_.push_back(region);
+    regions_[region.get()].push_back({ranges, copy});
+    regions_[copy.get()].push_back({std::move(ranges), copy});
     return std::shared_ptr<const Graph>(std::move(copy));
   }
+
+  /// A region simplified with some knowledge of its parameters.
+  struct Done {
+    std::vector<ValueRange> ranges;
+    std::shared_ptr<const Graph> region;
+  };
 
   const SimplifyOptions& options_;
   SimplifyReport& report_;
   std::vector<bool> enabled_;
-  std::unordered_map<std::shared_ptr<const Graph>, std::shared_ptr<const Graph>> regions_;
+  std::unordered_map<const Graph*, std::vector<Done>> regions_;
+  std::vector<std::shared_ptr<const Graph>> kept_;  // so that no address in regions_ is used again
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ struct Rules {
   [[nodiscard]] Value y() const { return node.operands[1]; }
   [[nodiscard]] DType dtype() const { return node.type().dtype; }
   [[nodiscard]] bool floating() const { return is_floating(dtype()); }
+  /// Whether another rounding or two of a quotient does not matter much.
+  [[nodiscard]] bool wide() const { return dtype() == DType::f32 || dtype() == DType::f64; }
   [[nodiscard]] bool is_constant(Value v) const { return splat_constant(graph, v) != nullptr; }
   [[nodiscard]] bool single(Value v) const { return graph.uses(v) == 1; }
   /// Whether a chain of two operators on constants may become one.
@@ -164,8 +166,7 @@ std::optional<double> reciprocal(const Rules& r, double c) {
   if (c == 0 || !std::isfinite(c)) return std::nullopt;
   int exponent = 0;
   const bool exact = std::fabs(std::frexp(c, &exponent)) == 0.5;
-  const bool wide = r.dtype() == DType::f32 || r.dtype() == DType::f64;
-  if (!exact && !(wide && r.reassociate)) return std::nullopt;
+  if (!exact && !(r.wide() && r.reassociate)) return std::nullopt;
   const double value = round_to(r.dtype(), 1 / c);
   if (!std::isfinite(value) || std::fabs(value) < smallest_normal(r.dtype())) return std::nullopt;
   return value;
@@ -178,6 +179,11 @@ Replacement divide(const Rules& r) {
   if (!r.floating()) return {};
   if (const auto c = splat_number(g, r.y())) {
     if (const auto inverse = reciprocal(r, *c)) return g.binary(Op::multiply, r.x(), g.filled(r.node.type(), *inverse));
+  }
+  if (const BroadcastAttributes* divisor = small_factor(g, r.y()); divisor != nullptr && r.reassociate && r.wide()) {
+    const Value d = g.operand(r.y());
+    const Value inverse = g.binary(Op::divide, g.filled(g.type(d), 1), d);
+    return g.binary(Op::multiply, r.x(), g.broadcast(inverse, divisor->dims, divisor->mapping));
   }
   const bool negative_x = g.is(r.x(), Op::negate), negative_y = g.is(r.y(), Op::negate);
   if (negative_x && negative_y) return g.binary(Op::divide, g.operand(r.x()), g.operand(r.y()));

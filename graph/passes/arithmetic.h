@@ -9,7 +9,8 @@ namespace stitch::graph {
 ///  - neutral operands: x+0, x-0, x·1, x/1, x·(-1), x/(-1); of integers also x·0, x-x, x%1, 0/x is left alone;
 ///  - negations move outwards and vanish: -(-x), x+(-y), x-(-y), (-x)·y, (-x)·(-y), -(x-y), sum chains;
 ///  - subtracting a constant is adding its negative; constants of one chain meet: (x+1)+2, (3-x)-1, (x·2)·3;
-///  - division by a power of two is a multiplication; by any other constant of f32 or f64 with `reassociate`;
+///  - division by a power of two is a multiplication; by any other constant, or by a broadcast, of f32 or f64 it is one
+///    by the reciprocal (taken on the small side) with `reassociate`;
 ///  - small factors of one product meet on the small side: (x·b1)·b2 with broadcasts b1, b2 of which one's dimensions
 ///    are among the other's becomes x·(b1·b2), with `reassociate`.
 ///

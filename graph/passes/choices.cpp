@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph/literal.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
 
@@ -86,6 +87,14 @@ Replacement compare(Rewriter& graph, const Node& node) {
   if (x == y && !is_floating(graph.dtype(x))) return graph.filled(node.type(), reflexive ? 1 : 0);
   const auto c = splat_number(graph, y);
   if (!c) return {};
+  if (is_integer(graph.dtype(x)) && (direction == Comparison::le || direction == Comparison::gt)) {
+    // One form each way: x <= c is x < c + 1, x > c is x >= c + 1.
+    const TensorType& type = graph.type(y);
+    if (round_to(type.dtype, *c + 1) != *c + 1 || std::fabs(*c) >= 0x1p52) return {};
+    const Value next =
+        graph.broadcast(graph.scalar_integer(type.dtype, static_cast<std::int64_t>(*c) + 1), type.dims, {});
+    return graph.compare(direction == Comparison::le ? Comparison::lt : Comparison::ge, x, next);
+  }
   if (graph.dtype(x) == DType::pred) return compare_pred(graph, node, x, *c);
   if (graph.is(x, Op::convert) && graph.dtype(graph.operand(x)) == DType::pred && !std::isnan(*c)) {
     return compare_pred(graph, node, graph.operand(x), *c);

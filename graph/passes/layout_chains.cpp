@@ -14,8 +14,11 @@ namespace {
 constexpr std::int64_t most_copied_elements = 4096;
 
 /// reshape(broadcast(x)) as broadcast(reshape(x)): possible when no group of regrouped dimensions mixes mapped and
-/// repeated ones.
-Replacement reshape_of_broadcast(Rewriter& graph, Value broadcast, const Dims& target) {
+/// repeated ones. Extents of 1 come last, by a reshape: broadcasts have none.
+Replacement reshape_of_broadcast(Rewriter& graph, Value broadcast, const Dims& result) {
+  Dims target;
+  std::copy_if(result.begin(), result.end(), std::back_inserter(target), [](std::int64_t d) { return d != 1; });
+  if (target == graph.dims(broadcast)) return {};
   const Dims& wide = graph.dims(broadcast);
   const Dims& mapping = graph.node(broadcast).as<BroadcastAttributes>().mapping;
   const auto groups = dim_groups(wide, target);
@@ -32,7 +35,8 @@ Replacement reshape_of_broadcast(Rewriter& graph, Value broadcast, const Dims& t
       new_mapping.push_back(d);
     }
   }
-  return graph.broadcast(graph.reshape(graph.operand(broadcast), operand_dims), target, new_mapping);
+  return graph.reshape(graph.broadcast(graph.reshape(graph.operand(broadcast), operand_dims), target, new_mapping),
+                       result);
 }
 
 Replacement reshape(Rewriter& graph, const Node& node) {

@@ -129,7 +129,7 @@ Replacement of_transpose(const Reduction& r) {
 Replacement of_concatenate(const Reduction& r) {
   const std::int64_t dimension = r.graph.node(r.x()).as<ConcatenateAttributes>().dimension;
   const bool along = r.is_reduced(dimension);
-  if (along && r.graph.uses(r.x()) > 1) return {};
+  if (r.graph.uses(r.x()) > 1) return {};  // it is made anyway, and one reduction is better than one per part
   std::vector<Value> parts;
   for (const Value& part : r.graph.node(r.x()).operands) parts.push_back(r.graph.reduce(r.kind(), part, r.reduced()));
   if (!along) return r.graph.concatenate(std::move(parts), r.position(dimension));

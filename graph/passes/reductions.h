@@ -9,7 +9,7 @@ namespace stitch::graph {
 ///  - of a broadcast: over repeated dimensions a sum is a multiplication by the count, max, min, and, or nothing at
 ///  all;
 ///  - nested reductions of one kind are one; reshapes and transposes between or above move to the small result;
-///  - a reduction of a concatenation along a kept dimension is one per part; of a pad with the kind's identity, of what
+///  - a reduction of a concatenation that nothing else uses is one per part; of a pad with the kind's identity, of what
 ///    is padded;
 ///  - reducing nothing gives the identity.
 ///

@@ -17,16 +17,34 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Rewriter::Rewriter(Graph& graph, const Rule& rule) : rule_(rule) {
   from_uses_.assign(at(graph.size()), 0);
+  from_used_.resize(at(graph.size()));
+  const auto use = [&](const Value& value) {
+    ++from_uses_[at(value.node)];
+    const std::size_t results = graph.node(value.node).results.size();
+    if (results < 2) return;
+    auto& used = from_used_[at(value.node)];
+    used.resize(results, false);
+    used[at(value.result)] = true;
+  };
   for (const Node& node : graph.nodes()) {
-    for (const Value& operand : node.operands) ++from_uses_[at(operand.node)];
+    for (const Value& operand : node.operands) use(operand);
   }
-  for (const Value& value : graph.results()) ++from_uses_[at(value.node)];
+  for (const Value& value : graph.results()) use(value);
 }
 
-Value Rewriter::append(Node node, int uses) {
-  nodes_.push_back(std::move(node));
+std::vector<bool> Rewriter::used_results(const Node& visited) const {
+  const bool is_old = !from_.empty() && &visited >= &from_.front() && &visited <= &from_.back();
+  if (!is_old || visited.results.size() < 2) return std::vector<bool>(visited.results.size(), true);
+  std::vector<bool> used = from_used_[static_cast<std::size_t>(&visited - &from_.front())];
+  used.resize(visited.results.size(), false);
+  return used;
+}
+
+Value Rewriter::append(Node& node, int uses) {
+  positions_.push_back(node.op == Op::parameter ? parameters_++ : -1);
   uses_.push_back(uses);
-  return {static_cast<NodeId>(nodes_.size()) - 1, 0};
+  nodes_.push_back(&node);
+  return {size() - 1, 0};
 }
 
 Replacement Rewriter::apply(const Node& node) {
@@ -60,7 +78,8 @@ Value Rewriter::add(Op op, std::vector<Value> operands, Attributes attributes,
     if (const Replacement replacement = apply(node)) return replacement.values()[0];
   }
   for (const Value& operand : node.operands) ++uses_[at(operand.node)];
-  return append(std::move(node), 0);
+  made_.push_back(std::move(node));
+  return append(made_.back(), 0);
 }
 
 Value Rewriter::scalar(DType dtype, double value) { return constant(splat({dtype, {}}, value)); }
@@ -119,6 +138,9 @@ Value Rewriter::concatenate(std::vector<Value> parts, std::int64_t dimension) {
 Result<int> Rewriter::run(Graph& graph) {
   std::vector<Value> results(graph.results().begin(), graph.results().end());
   from_ = graph.release_nodes();
+  nodes_.reserve(from_.size());
+  uses_.reserve(from_.size());
+  positions_.reserve(from_.size());
   std::vector<std::size_t> first(from_.size());  // of a node's results in `mapped`
   std::vector<Value> mapped;
   mapped.reserve(from_.size());
@@ -137,7 +159,7 @@ Result<int> Rewriter::run(Graph& graph) {
       continue;
     }
     const auto count = static_cast<std::int32_t>(node.results.size());
-    const Value value = append(std::move(node), from_uses_[id]);
+    const Value value = append(node, from_uses_[id]);
     for (std::int32_t i = 0; i < count; ++i) mapped.push_back({value.node, i});
   }
   if (error_) return *error_;
@@ -149,17 +171,28 @@ Result<int> Rewriter::run(Graph& graph) {
 void Rewriter::emit_live(Graph& graph, const std::vector<Value>& results) {
   std::vector<bool> live(nodes_.size(), false);
   for (const Value& value : results) live[at(value.node)] = true;
+  std::size_t count = 0;
   for (std::size_t id = nodes_.size(); id-- > 0;) {
-    if (nodes_[id].op == Op::parameter) live[id] = true;
+    if (nodes_[id]->op == Op::parameter) live[id] = true;
     if (!live[id]) continue;
-    for (const Value& operand : nodes_[id].operands) live[at(operand.node)] = true;
+    ++count;
+    for (const Value& operand : nodes_[id]->operands) live[at(operand.node)] = true;
+  }
+  if (count == from_.size() && nodes_.size() == from_.size() && made_.empty()) {  // nothing moved
+    graph.adopt_nodes(std::move(from_));
+    graph.set_results(results);
+    return;
   }
   std::vector<NodeId> position(nodes_.size(), -1);
+  std::vector<Node> nodes;
+  nodes.reserve(count);
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
     if (!live[id]) continue;
-    for (Value& operand : nodes_[id].operands) operand.node = position[at(operand.node)];
-    position[id] = graph.add_unchecked(std::move(nodes_[id])).node;
+    for (Value& operand : nodes_[id]->operands) operand.node = position[at(operand.node)];
+    position[id] = static_cast<NodeId>(nodes.size());
+    nodes.push_back(std::move(*nodes_[id]));
   }
+  graph.adopt_nodes(std::move(nodes));
   for (const Value& value : results) graph.add_result({position[at(value.node)], value.result});
 }
 

@@ -35,7 +35,7 @@ class Rewriter {
   /// Replaces a node whose operands are already values of the new graph. Must preserve the result types.
   using Rule = std::function<Replacement(Rewriter&, const Node&)>;
 
-  [[nodiscard]] const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value.node)]; }
+  [[nodiscard]] const Node& node(Value value) const { return *nodes_[static_cast<std::size_t>(value.node)]; }
   [[nodiscard]] const TensorType& type(Value value) const { return node(value).type(value.result); }
   [[nodiscard]] const Dims& dims(Value value) const { return type(value).dims; }
   [[nodiscard]] DType dtype(Value value) const { return type(value).dtype; }
@@ -46,6 +46,11 @@ class Rewriter {
   /// How many operands and results of the graph refer to the node that makes `value`, those of nodes not yet visited
   /// included. What has been replaced in this rebuild may still be counted.
   [[nodiscard]] int uses(Value value) const { return uses_[static_cast<std::size_t>(value.node)]; }
+
+  /// Which results of the node that is being visited are used; all of them for a node that a rule has made.
+  [[nodiscard]] std::vector<bool> used_results(const Node& visited) const;
+  /// Which argument of the graph a parameter is; -1 for any other node.
+  [[nodiscard]] int parameter_position(Value value) const { return positions_[static_cast<std::size_t>(value.node)]; }
 
   /// Adds an operator. The rule is tried on it first, so that a rule may build what another of its cases simplifies;
   /// operators with several results stay as they are, {value.node, i} is result i.
@@ -78,14 +83,18 @@ class Rewriter {
 
   Result<int> run(Graph& graph);
   Replacement apply(const Node& node);
-  Value append(Node node, int uses);
+  Value append(Node& node, int uses);
   void emit_live(Graph& graph, const std::vector<Value>& results);
 
   const Rule& rule_;
-  std::vector<Node> from_;
+  std::vector<Node> from_;  // of the old graph; those kept stay here until the end
   std::vector<int> from_uses_;
-  std::deque<Node> nodes_;  // stable references
+  std::vector<std::vector<bool>> from_used_;  // per result, of nodes with several
+  std::deque<Node> made_;                     // by rules; stable references
+  std::vector<Node*> nodes_;                  // of the new graph, in from_ and made_
   std::vector<int> uses_;
+  std::vector<int> positions_;
+  int parameters_ = 0;
   std::string name_;  // of the node being rewritten: what is added for it inherits them
   std::int32_t line_ = 0;
   int depth_ = 0;

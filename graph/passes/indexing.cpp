@@ -1,0 +1,199 @@
+#include "graph/passes/indexing.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/infer_checks.h"
+#include "graph/passes/rewriter.h"
+#include "graph/passes/splat.h"
+#include "graph/reduce_kind.h"
+
+namespace stitch::graph {
+namespace {
+
+// A gather moves above an element-wise operator when it takes at most this share of the elements: the operator may
+// have other users, and is then computed twice for what is taken.
+constexpr std::int64_t gather_share = 8;
+
+/// Constant start of dimension d of a dynamic slice of `sizes` out of `extents`, clamped; none when it is not known.
+std::optional<std::int64_t> known_start(const Rewriter& graph, Value start, std::int64_t extent, std::int64_t size) {
+  if (extent == size) return 0;
+  const auto value = splat_integer(graph, start);
+  if (!value) return std::nullopt;
+  const bool wraps = graph.dtype(start) == DType::u64 && *value < 0;
+  return wraps ? extent - size : std::clamp<std::int64_t>(*value, 0, extent - size);
+}
+
+/// The starts from operand `first` on with 0 for those that cannot be anything else; none if nothing changed.
+std::optional<std::vector<Value>> normal_starts(Rewriter& graph, const Node& node, std::size_t first,
+                                                const Dims& extents, const Dims& sizes) {
+  std::vector<Value> starts(node.operands.begin() + static_cast<std::ptrdiff_t>(first), node.operands.end());
+  bool changed = false;
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] != sizes[d] || splat_integer(graph, starts[d]) == 0) continue;
+    starts[d] = graph.scalar_integer(graph.dtype(starts[d]), 0);
+    changed = true;
+  }
+  return changed ? std::optional(starts) : std::nullopt;
+}
+
+Replacement dynamic_slice(Rewriter& graph, const Node& node) {
+  const Value x = node.operands[0];
+  const Dims& extents = graph.dims(x);
+  const Dims& sizes = node.as<DynamicSliceAttributes>().sizes;
+  SliceAttributes fixed;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const auto start = known_start(graph, node.operands[d + 1], extents[d], sizes[d]);
+    if (!start) break;
+    fixed.starts.push_back(*start);
+    fixed.limits.push_back(*start + sizes[d]);
+    fixed.strides.push_back(1);
+  }
+  if (fixed.starts.size() == sizes.size()) return graph.slice(x, fixed.starts, fixed.limits, fixed.strides);
+  auto starts = normal_starts(graph, node, 1, extents, sizes);
+  if (!starts) return {};
+  starts->insert(starts->begin(), x);
+  return graph.add(Op::dynamic_slice, *starts, node.attributes);
+}
+
+Replacement dynamic_update_slice(Rewriter& graph, const Node& node) {
+  const Value x = node.operands[0], update = node.operands[1];
+  const Dims& extents = graph.dims(x);
+  const Dims& sizes = graph.dims(update);
+  if (sizes == extents) return update;
+  std::vector<std::int64_t> starts;
+  std::vector<std::size_t> partial;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const auto start = known_start(graph, node.operands[d + 2], extents[d], sizes[d]);
+    if (!start) break;
+    starts.push_back(*start);
+    if (extents[d] != sizes[d]) partial.push_back(d);
+  }
+  if (starts.size() == sizes.size()) {
+    if (graph.is(x, Op::broadcast) && graph.node(x).as<BroadcastAttributes>().mapping.empty()) {
+      PadAttributes widths{starts, Dims(sizes.size()), Dims(sizes.size(), 0)};
+      for (std::size_t d = 0; d < sizes.size(); ++d) widths.high[d] = extents[d] - sizes[d] - starts[d];
+      return graph.add(Op::pad, {update, graph.operand(x)}, widths);
+    }
+    if (partial.size() == 1) {
+      const std::size_t d = partial[0];
+      const Dims zeros(extents.size(), 0), ones(extents.size(), 1);
+      Dims before = extents, after = zeros;
+      before[d] = starts[d];
+      after[d] = starts[d] + sizes[d];
+      std::vector<Value> parts;
+      if (starts[d] > 0) parts.push_back(graph.slice(x, zeros, before, ones));
+      parts.push_back(update);
+      if (after[d] < extents[d]) parts.push_back(graph.slice(x, after, extents, ones));
+      return graph.concatenate(std::move(parts), static_cast<std::int64_t>(d));
+    }
+  }
+  auto normal = normal_starts(graph, node, 2, extents, sizes);
+  if (!normal) return {};
+  normal->insert(normal->begin(), {x, update});
+  return graph.add(Op::dynamic_update_slice, *normal, {});
+}
+
+/// Where the dimensions of a gather's operand go: the result dimension that runs along it, or none for those that the
+/// indices choose. None at all when a window takes part of a dimension.
+std::optional<std::vector<std::optional<std::int64_t>>> operand_to_result(const Rewriter& graph, const Node& node) {
+  const auto& a = node.as<GatherAttributes>();
+  const Dims& extents = graph.dims(node.operands[0]);
+  const std::int64_t rank = node.type().rank();
+  // Result dimensions of the index tensor's dimensions, in order.
+  std::vector<std::int64_t> batch_result;
+  for (std::int64_t d = 0; d < rank; ++d) {
+    if (!contains(a.offset_dims, d)) batch_result.push_back(d);
+  }
+  std::vector<std::optional<std::int64_t>> result(extents.size());
+  std::size_t next_offset = 0;
+  for (std::size_t d = 0; d < extents.size(); ++d) {
+    const auto dimension = static_cast<std::int64_t>(d);
+    const auto batching = std::find(a.operand_batching_dims.begin(), a.operand_batching_dims.end(), dimension);
+    if (batching != a.operand_batching_dims.end()) {
+      std::int64_t index_dim = a.start_indices_batching_dims[at(batching - a.operand_batching_dims.begin())];
+      if (index_dim > a.index_vector_dim) --index_dim;
+      result[d] = batch_result[at(index_dim)];
+    } else if (!contains(a.collapsed_slice_dims, dimension)) {
+      if (a.slice_sizes[d] != extents[d]) return std::nullopt;
+      result[d] = a.offset_dims[next_offset++];
+    }
+  }
+  return result;
+}
+
+/// gather of a broadcast whose operand does not depend on the chosen dimensions.
+Replacement gather_of_broadcast(Rewriter& graph, const Node& node) {
+  const auto& a = graph.node(node.operands[0]).as<BroadcastAttributes>();
+  const auto places = operand_to_result(graph, node);
+  if (!places) return {};
+  Dims mapping;
+  for (const std::int64_t d : a.mapping) {
+    if (!(*places)[at(d)]) return {};
+    mapping.push_back(*(*places)[at(d)]);
+  }
+  if (!std::is_sorted(mapping.begin(), mapping.end())) return {};
+  return graph.broadcast(graph.operand(node.operands[0]), node.type().dims, mapping);
+}
+
+Replacement gather(Rewriter& graph, const Node& node) {
+  const Value x = node.operands[0];
+  if (graph.is(x, Op::broadcast)) return gather_of_broadcast(graph, node);
+  const Node& inner = graph.node(x);
+  if (!is_elementwise(inner.op) || inner.results.size() != 1) return {};
+  if (node.type().elements() * gather_share > graph.type(x).elements()) return {};
+  std::vector<Value> operands;
+  for (const Value& operand : inner.operands) {
+    operands.push_back(graph.add(Op::gather, {operand, node.operands[1]}, node.attributes));
+  }
+  return graph.add(inner.op, operands, inner.attributes);
+}
+
+/// Whether `extent` positions can be compared with an index of this type.
+bool counts_to(DType index, std::int64_t extent) {
+  const int bits = 8 * byte_size(index) - (is_signed_integer(index) ? 1 : 0);
+  return bits >= 32 || extent <= (std::int64_t{1} << bits);
+}
+
+Replacement scatter(Rewriter& graph, const Node& node) {
+  const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
+  const auto& a = node.as<ScatterAttributes>();
+  const Dims& extents = graph.dims(x);
+  const Dims batch = graph.dims(index);
+  if (!a.update_window_dims.empty() || a.inserted_window_dims.size() != 1 ||
+      a.scatter_dims_to_operand_dims != a.inserted_window_dims) {
+    return {};
+  }
+  const auto axis = at(a.inserted_window_dims[0]);
+  Dims others(extents.size()), in_order(batch.size());
+  std::iota(others.begin(), others.end(), 0);
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
+  std::iota(in_order.begin(), in_order.end(), 0);
+  if (a.input_batching_dims != others || a.scatter_indices_batching_dims != in_order ||
+      a.index_vector_dim != static_cast<std::int64_t>(batch.size()) || !counts_to(graph.dtype(index), extents[axis])) {
+    return {};
+  }
+  const DType index_type = graph.dtype(index);
+  const Value line = graph.add(Op::iota, {}, IotaAttributes{{index_type, {extents[axis]}}, 0});
+  const Value chosen = graph.compare(Comparison::eq, graph.broadcast(line, extents, {static_cast<std::int64_t>(axis)}),
+                                     graph.broadcast(index, extents, others));
+  const Value wide = graph.broadcast(update, extents, others);
+  const bool replaces = a.combiner == ReduceKind::replace || is_identity(graph, x, a.combiner);
+  return graph.select(chosen, replaces ? wide : graph.binary(combining_op(a.combiner), x, wide), x);
+}
+
+Replacement rule(Rewriter& graph, const Node& node) {
+  switch (node.op) {
+    case Op::dynamic_slice: return dynamic_slice(graph, node);
+    case Op::dynamic_update_slice: return dynamic_update_slice(graph, node);
+    case Op::gather: return gather(graph, node);
+    case Op::scatter: return scatter(graph, node);
+    default: return {};
+  }
+}
+
+}  // namespace
+
+Result<int> simplify_indexing(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+
+}  // namespace stitch::graph
