@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "import/onnx/families.h"
+#include "import/onnx/sequence.h"
 
 namespace stitch::import::onnx {
 namespace {
@@ -50,6 +51,7 @@ constexpr Rule rows[] = {
     {"", "Clip", 11, 1, clip},
     {"", "Compress", 9, 2, compress},
     {"", "Concat", 1, 1, concat},
+    {"", "ConcatFromSequence", 11, 1, concat_from_sequence},
     {"", "Constant", 1, 0, constant_rule},
     {"", "ConstantOfShape", 9, 1, constant_of_shape},
     {"", "Conv", 1, 2, conv},
@@ -164,6 +166,12 @@ constexpr Rule rows[] = {
     {"", "ScatterElements", 11, 3, scatter_elements},
     {"", "ScatterND", 11, 3, scatter_nd},
     {"", "Selu", 1, 1, selu},
+    {"", "SequenceAt", 11, 2, sequence_at},
+    {"", "SequenceConstruct", 11, 0, sequence_construct},
+    {"", "SequenceEmpty", 11, 0, sequence_empty},
+    {"", "SequenceErase", 11, 1, sequence_erase},
+    {"", "SequenceInsert", 11, 2, sequence_insert},
+    {"", "SequenceLength", 11, 1, sequence_length},
     {"", "Shape", 1, 1, shape},
     {"", "Shrink", 9, 1, shrink},
     {"", "Sigmoid", 1, 1, unary<Op::logistic>},
@@ -178,6 +186,7 @@ constexpr Rule rows[] = {
     {"", "Softsign", 1, 1, softsign},
     {"", "SpaceToDepth", 1, 1, space_to_depth},
     {"", "Split", 1, 1, split},
+    {"", "SplitToSequence", 11, 1, split_to_sequence},
     {"", "Sqrt", 1, 1, unary<Op::sqrt>},
     {"", "Squeeze", 1, 1, squeeze},
     {"", "Sub", 1, 2, subtract_rule},

@@ -207,6 +207,30 @@ TEST(OnnxImport, AnUnknownOperatorNeedsStatedTypes) {
   EXPECT_EQ(graph::to_string(imported.graph.type(imported.graph.results()[0])), "f32[1,5]");
 }
 
+TEST(OnnxImport, SequencesLeaveNoTrace) {
+  OnnxModel model(17);
+  model.input("x", f32, {4, 2}).integers("two", {}, {2}).integers("last", {}, {-1}).output("y").output("n");
+  set_int(model.node("SplitToSequence", {"x", "two"}, {"halves"}), "axis", 0);
+  model.node("SequenceAt", {"halves", "last"}, {"second"});
+  model.node("SequenceInsert", {"halves", "second"}, {"three"});
+  model.node("SequenceLength", {"three"}, {"n"});
+  set_int(model.node("ConcatFromSequence", {"three"}, {"y"}), "axis", 1);
+  const Imported imported = import_good(model);
+  EXPECT_THAT(imported.boundaries, IsEmpty());
+  EXPECT_EQ(count_ops(imported.graph, Op::opaque), 0);
+  EXPECT_THAT(evaluate(imported, {{1, 2, 3, 4, 5, 6, 7, 8}}), ElementsAre(1, 2, 5, 6, 5, 6, 3, 4, 7, 8, 7, 8));
+  EXPECT_THAT(evaluate(imported, {{1, 2, 3, 4, 5, 6, 7, 8}}, 1), ElementsAre(3));
+}
+
+TEST(OnnxImport, ASequenceThatLeavesTheModelIsABoundary) {
+  OnnxModel model(17);
+  model.input("x", f32, {4}).output("s");
+  model.node("SequenceConstruct", {"x", "x"}, {"s"});
+  const Imported imported = import_good(model);
+  ASSERT_EQ(imported.boundaries.size(), 1U);
+  EXPECT_EQ(imported.boundaries[0].op, "SequenceConstruct");
+}
+
 TEST(OnnxImport, DeadBoundariesAreNotReported) {
   OnnxModel model(17);
   model.input("x", f32, {4, 10}).integers("k", {1}, {3}).output("y");
