@@ -53,6 +53,12 @@ struct GlobalTraffic {
   [[nodiscard]] double sectors_per_request() const {
     return requests == 0 ? 0 : static_cast<double>(sectors) / static_cast<double>(requests);
   }
+  GlobalTraffic& operator+=(const GlobalTraffic& other) {
+    requests += other.requests;
+    sectors += other.sectors;
+    unique_sectors += other.unique_sectors;
+    return *this;
+  }
   bool operator==(const GlobalTraffic&) const = default;
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "emulator/decoder.h"
 
 namespace stitch::emulator {

@@ -116,6 +116,7 @@ Status Decoder::load() {
   emitted.list = std::move(draft.list);
   emitted.list_defines = draft.list_defines;
   emitted.a = from.base;
+  emitted.instruction.form = address_bytes(from.base);
   emitted.instruction.immediate = static_cast<std::uint64_t>(from.offset);
   emitted.instruction.detail = static_cast<std::uint32_t>(code_.accesses.size());
   code_.accesses.push_back(access);
@@ -144,6 +145,7 @@ Status Decoder::store() {
   Draft& emitted = emit(Opcode::store, store_class(access.space));
   emitted.list = std::move(draft.list);
   emitted.a = to.base;
+  emitted.instruction.form = address_bytes(to.base);
   emitted.instruction.immediate = static_cast<std::uint64_t>(to.offset);
   emitted.instruction.detail = static_cast<std::uint32_t>(code_.accesses.size());
   code_.accesses.push_back(access);
@@ -187,6 +189,7 @@ Status Decoder::atomic() {
   }
   Draft& emitted = emit(Opcode::atomic, InstructionClass::atomic);
   emitted.a = at.base;
+  emitted.instruction.form = address_bytes(at.base);
   emitted.b = replacement;
   emitted.instruction.immediate = static_cast<std::uint64_t>(at.offset);
   emitted.list = std::move(results.list);

@@ -156,6 +156,8 @@ class Decoder {
   };
   /// `[…]` in the given space; a named variable fixes the space.
   Result<Address> address(const ptx::Operand& operand, Space space);
+  /// How wide an address's base is: 0 for none, 4, or 8 (also constants).
+  [[nodiscard]] std::uint8_t address_bytes(Ref base) const;
   /// The whole address of `[…]` in a b64 register.
   Result<Ref> address_register(const ptx::Operand& operand, Space space);
   Result<Space> take_space(Space fallback);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -325,6 +326,11 @@ Result<Decoder::Address> Decoder::address(const ptx::Operand& operand, Space spa
   if (space == Space::parameter && !parameter) return fail(fmt::format("'{}' is not a parameter", operand.name));
   if (place->space == Space::frame) result.space = Space::frame;
   return result;
+}
+
+std::uint8_t Decoder::address_bytes(Ref base) const {
+  if (!base.exists()) return 0;
+  return width_of(base) == Width::b32 ? 4 : 8;
 }
 
 Result<Ref> Decoder::address_register(const ptx::Operand& operand, Space space) {

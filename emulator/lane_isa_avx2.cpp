@@ -1,4 +1,4 @@
-// The lane operations compiled for any host; see lane_rows.inl.
+// The lane operations compiled for hosts with AVX2 and FMA; see lane_rows.inl.
 #if defined(__x86_64__)
 #include <cstdint>
 
@@ -12,12 +12,15 @@ namespace stitch::emulator {
 namespace avx2 {
 namespace {
 
+// Each builds on those before it.
+// clang-format off
 #include "emulator/lane_rows.inl"
 #include "emulator/lane_integer.inl"
 #include "emulator/lane_float.inl"
 #include "emulator/lane_half.inl"
 #include "emulator/lane_convert.inl"
 #include "emulator/lane_table.inl"
+// clang-format on
 
 }  // namespace
 }  // namespace avx2

@@ -1,4 +1,4 @@
-// The lane operations compiled for any host; see lane_rows.inl.
+// The lane operations compiled for hosts with AVX-512; see lane_rows.inl.
 #if defined(__x86_64__)
 #include <cstdint>
 
@@ -6,18 +6,22 @@
 
 // Only what follows is compiled for it: the headers above stay callable on every host.
 #pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,prefer-vector-width=512")
+#pragma GCC target( \
+    "avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,prefer-vector-width=512")
 
 namespace stitch::emulator {
 namespace avx512 {
 namespace {
 
+// Each builds on those before it.
+// clang-format off
 #include "emulator/lane_rows.inl"
 #include "emulator/lane_integer.inl"
 #include "emulator/lane_float.inl"
 #include "emulator/lane_half.inl"
 #include "emulator/lane_convert.inl"
 #include "emulator/lane_table.inl"
+// clang-format on
 
 }  // namespace
 }  // namespace avx512

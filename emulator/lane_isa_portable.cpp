@@ -7,12 +7,15 @@ namespace stitch::emulator {
 namespace portable {
 namespace {
 
+// Each builds on those before it.
+// clang-format off
 #include "emulator/lane_rows.inl"
 #include "emulator/lane_integer.inl"
 #include "emulator/lane_float.inl"
 #include "emulator/lane_half.inl"
 #include "emulator/lane_convert.inl"
 #include "emulator/lane_table.inl"
+// clang-format on
 
 }  // namespace
 }  // namespace portable

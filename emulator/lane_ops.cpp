@@ -27,8 +27,8 @@ const LaneTable& portable_table() {
 
 #if defined(__x86_64__)
 bool host_has(HostIsa isa) {
-  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                    __builtin_cpu_supports("bmi2") != 0;
+  const bool avx2 =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 && __builtin_cpu_supports("bmi2") != 0;
   if (isa == HostIsa::avx2) return avx2;
   return avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
@@ -55,8 +55,8 @@ int set_host_rounding(Rounding rounding) {
 
 void restore_host_rounding(int previous) { std::fesetround(previous); }
 
-void add_lane_op(LaneTable& table, const LaneName& name, LaneFunction function, InstructionClass kind, Width d,
-                 Width a, Width b, Width c, Width e) {
+void add_lane_op(LaneTable& table, const LaneName& name, LaneFunction function, InstructionClass kind, Width d, Width a,
+                 Width b, Width c, Width e) {
   std::string joined;
   for (const char* part : name.parts) {
     if (part == nullptr || *part == '\0') continue;

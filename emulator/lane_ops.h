@@ -34,8 +34,8 @@ struct LaneRows {
 using LaneFunction = void (*)(const LaneRows& rows);
 
 /// One row of the table of element-wise operations: everything that PTX computes per lane, without memory, without
-/// other lanes. `name` is the opcode in canonical form: mnemonic, variant, `ftz`, types ("add.ftz.f32", "shf.l.wrap.b32",
-/// "cvt.rzi.s32.f32", "setp.ltu.f64"); round-to-nearest is left out.
+/// other lanes. `name` is the opcode in canonical form: mnemonic, variant, `ftz`, types ("add.ftz.f32",
+/// "shf.l.wrap.b32", "cvt.rzi.s32.f32", "setp.ltu.f64"); round-to-nearest is left out.
 struct LaneOp {
   std::string name;
   LaneFunction function = nullptr;
