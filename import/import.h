@@ -67,7 +67,7 @@ struct ImportOptions {
 /// Reads a model: the format is told by the contents (HLO text, a fragment's JSON or CBOR, an ONNX file), the ending
 /// decides only where contents are ambiguous; a gzip wrapper is removed first. The graph has passed graph::verify.
 ///
-/// Errors: io (unreadable, or the gzip stream is damaged: corrupt), parse with its position ("line L, column C: …" in
+/// Errors: not_found, io, corrupt (a damaged gzip stream), parse with its position ("line L, column C: …" in
 /// text, the byte or node in binary formats), unsupported with the operator and its place, resource_exhausted.
 /// The path is put in front of every message.
 Result<Imported> import_file(const std::filesystem::path& path, const ImportOptions& options = {});

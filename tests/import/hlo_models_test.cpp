@@ -79,7 +79,8 @@ TEST(HloModels, EveryModelHasTheOperatorsOfItsDefinition) {
 TEST(HloModels, LoopsHaveTheirTripCounts) {
   for (const std::string name : {"dien_infer", "dien_train"}) {
     for (const graph::Node& node : import_model("hlo", name).graph.nodes()) {
-      if (node.op == graph::Op::loop) EXPECT_EQ(node.as<graph::LoopAttributes>().trip_count, 100) << name;
+      if (node.op != graph::Op::loop) continue;
+      EXPECT_EQ(node.as<graph::LoopAttributes>().trip_count, 100) << name;
     }
   }
 }

@@ -211,10 +211,9 @@ TEST(HloParser, SaysWhatIsWrongAndWhere) {
 }
 
 TEST(HloParser, DeepNestingIsAnErrorNotACrash) {
-  const std::string deep(100000, '(');
-  EXPECT_FALSE(parse_module("HloModule m\nENTRY e {\n  x = " + deep).ok());
-  const std::string brackets = "HloModule m\nENTRY e {\n  x = f32[] constant(1), a=" + std::string(100000, '{');
-  EXPECT_FALSE(parse_module(brackets).ok());
+  const auto nested = [](char bracket) { return std::string(100000, bracket); };
+  EXPECT_FALSE(parse_module(fmt::format("HloModule m\nENTRY e {{\n  x = {}", nested('('))).ok());
+  EXPECT_FALSE(parse_module(fmt::format("HloModule m\nENTRY e {{\n  x = f32[] constant(1), a={}", nested('{'))).ok());
 }
 
 Instruction with(std::string_view key, std::string_view value) {

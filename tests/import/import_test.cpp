@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zlib.h>
-#include <map>
+#include <filesystem>
+#include <fstream>
 
 #include "graph/codec.h"
 #include "import/gzip.h"
@@ -15,26 +17,23 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Files in memory.
-class MemoryFiles final : public FileSystem {
- public:
-  std::map<std::string, std::string> contents;
+/// A folder that lasts as long as the test.
+class Import : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::path(testing::TempDir()) /
+        fmt::format("stitch_import_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  [[nodiscard]] Result<std::string> read(const std::filesystem::path& path) const override {
-    const auto found = contents.find(path.string());
-    if (found == contents.end()) return make_error(ErrorKind::io, "{}: no such file", path.string());
-    return found->second;
+  Result<Imported> import_from_file(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    return import_file(folder_ / name);
   }
-  Status publish(const std::filesystem::path& path, std::string_view text) override {
-    contents[path.string()] = text;
-    return {};
-  }
-  Status remove(const std::filesystem::path&) override { return {}; }
-  Status make_directories(const std::filesystem::path&) override { return {}; }
-  [[nodiscard]] bool exists(const std::filesystem::path& path) const override {
-    return contents.contains(path.string());
-  }
-  [[nodiscard]] std::vector<Entry> list(const std::filesystem::path&) const override { return {}; }
+
+  std::filesystem::path folder_;
 };
 
 std::string gzipped(std::string_view text) {
@@ -55,7 +54,7 @@ const std::string hlo = module_text("  x = f32[4] parameter(0)\n  ROOT y = f32[4
 
 std::string fragment(graph::Encoding encoding) { return graph::encode(import_good(hlo).graph, encoding); }
 
-TEST(Import, TheContentsTellTheFormat) {
+TEST_F(Import, TheContentsTellTheFormat) {
   struct Row {
     std::string name, bytes, format;
   };
@@ -76,9 +75,7 @@ TEST(Import, TheContentsTellTheFormat) {
       {"fragment.cbor.gz", gzipped(fragment(graph::Encoding::cbor)), "fragment-cbor"},
   };
   for (const Row& row : rows) {
-    MemoryFiles files;
-    files.contents[row.name] = row.bytes;
-    const Result<Imported> imported = import_file(files, row.name);
+    const Result<Imported> imported = import_from_file(row.name, row.bytes);
     ASSERT_TRUE(imported.ok()) << imported.error().message;
     EXPECT_EQ(imported->format, row.format) << row.name;
     EXPECT_EQ(imported->graph.size(), 2);
@@ -87,7 +84,7 @@ TEST(Import, TheContentsTellTheFormat) {
   }
 }
 
-TEST(Import, OnnxFilesAreKnownByTheirFirstFieldOrTheirName) {
+TEST_F(Import, OnnxFilesAreKnownByTheirFirstFieldOrTheirName) {
   const std::string path = STITCH_SOURCE_DIR "/bench/models/onnx/dlrm.onnx";
   const std::string bytes = file_text(path);
   for (const std::string_view name : {"dlrm.onnx", "dlrm"}) {
@@ -99,7 +96,7 @@ TEST(Import, OnnxFilesAreKnownByTheirFirstFieldOrTheirName) {
   ASSERT_TRUE(from_file.ok()) << from_file.error().message;
 }
 
-TEST(Import, ErrorsNameTheFileAndThePlace) {
+TEST_F(Import, ErrorsNameTheFileAndThePlace) {
   struct Row {
     std::string name, bytes;
     ErrorKind kind;
@@ -116,21 +113,19 @@ TEST(Import, ErrorsNameTheFileAndThePlace) {
       {"cut.gz", gzipped(hlo).substr(0, 40), ErrorKind::corrupt, "cut.gz: gzip: "},
   };
   for (const Row& row : rows) {
-    MemoryFiles files;
-    files.contents[row.name] = row.bytes;
-    const Result<Imported> imported = import_file(files, row.name);
+    const Result<Imported> imported = import_from_file(row.name, row.bytes);
     ASSERT_FALSE(imported.ok()) << row.name;
     EXPECT_EQ(imported.error().kind, row.kind) << imported.error().message;
     EXPECT_THAT(imported.error().message, HasSubstr(row.message));
-    EXPECT_THAT(imported.error().message, StartsWith(row.name));
+    EXPECT_THAT(imported.error().message, StartsWith((folder_ / row.name).string()));
   }
   const Result<Imported> missing = import_file(std::filesystem::path("no/such/model.hlo"));
   ASSERT_FALSE(missing.ok());
-  EXPECT_EQ(missing.error().kind, ErrorKind::io);
+  EXPECT_EQ(missing.error().kind, ErrorKind::not_found);
   EXPECT_THAT(missing.error().message, HasSubstr("no/such/model.hlo"));
 }
 
-TEST(Import, SizesAreBounded) {
+TEST_F(Import, SizesAreBounded) {
   ImportOptions options;
   options.max_bytes = 100;
   EXPECT_EQ(import_bytes(hlo + std::string(100, ' '), "m.hlo", options).error().kind, ErrorKind::resource_exhausted);
