@@ -107,7 +107,9 @@ bool RealFileSystem::exists(const std::filesystem::path& path) const {
 std::vector<FileSystem::Entry> RealFileSystem::list(const std::filesystem::path& folder) const {
   std::vector<Entry> entries;
   std::error_code code;
-  for (const auto& item : std::filesystem::directory_iterator(folder, code)) {
+  // Stepping by hand: the range-based loop throws when the folder becomes unreadable on the way.
+  for (std::filesystem::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+    const auto& item = *at;
     std::error_code ignored;  // a file that vanishes while we look is simply not listed
     if (!item.is_regular_file(ignored)) continue;
     const auto size = item.file_size(ignored);
