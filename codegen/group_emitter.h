@@ -63,8 +63,6 @@ class GroupEmitter {
   // items (item_emitter.cpp)
   [[nodiscard]] std::string name(ItemId id) const;
   [[nodiscard]] bool is_array(ItemId id) const { return arrays_.contains(id); }
-  /// Index arithmetic and range tests are written where they are used instead of being named.
-  [[nodiscard]] bool is_inline(ItemId id) const;
   [[nodiscard]] std::string value(ItemId id, bool element) const;
   [[nodiscard]] std::string array_subscript(std::uint64_t axes, bool element) const;
   [[nodiscard]] std::string array_dims(std::uint64_t axes) const;

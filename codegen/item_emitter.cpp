@@ -5,6 +5,7 @@
 
 #include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
+#include "search/holding.h"
 
 namespace stitch::codegen {
 
@@ -69,20 +70,11 @@ std::string GroupEmitter::array_dims(std::uint64_t axes) const {
   return text;
 }
 
-bool GroupEmitter::is_inline(ItemId id) const {
-  const Item& item = program_.at(id);
-  if (item.kind == Item::Kind::literal || item.kind == Item::Kind::index || item.kind == Item::Kind::in_range) {
-    return item.index < 0 || program_.items_of(item.index).empty();
-  }
-  const bool synthetic = item.kind == Item::Kind::compute && item.origin.node < 0 && item.dtype == graph::DType::pred;
-  return synthetic && std::all_of(item.operands.begin(), item.operands.end(), [&](ItemId o) { return is_inline(o); });
-}
-
 /// The item's value where the current loops stand.
 std::string GroupEmitter::value(ItemId id, bool element) const {
   const Item& item = program_.at(id);
   if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);
-  if (is_inline(id)) {
+  if (search::is_inline(program_, id)) {
     const std::string text = item_expression(id, element);
     return item.kind == Item::Kind::index ? text : "(" + text + ")";
   }
@@ -151,7 +143,7 @@ std::string GroupEmitter::scalar_load(ItemId id, bool element) const {
 
 void GroupEmitter::emit_uniform(ItemId id) {
   const Item& item = program_.at(id);
-  if (is_inline(id) || item.kind == Item::Kind::reduced) return;
+  if (search::is_inline(program_, id) || item.kind == Item::Kind::reduced) return;
   out_.line("const {} {} = {};", compute_type(item.dtype), name(id), item_expression(id, false));
 }
 

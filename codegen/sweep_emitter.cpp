@@ -90,7 +90,7 @@ std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const
     return bands.back();
   };
   for (const ItemId id : sweep.body) {
-    if (!is_inline(id)) band(band_of(program_.at(id).axes)).items.push_back(id);
+    if (!search::is_inline(program_, id)) band(band_of(program_.at(id).axes)).items.push_back(id);
   }
   for (const int a : sweep.anchors) band(band_of(anchor(a).axes)).anchors.push_back(a);
   // An item needs only items on a subset of its axes: fewer axes first.
@@ -177,15 +177,10 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   const bool vector = group_.mapping.vector_axis >= 0 &&
                       has(band.axes, static_cast<std::size_t>(group_.mapping.vector_axis)) && vector_extent() > 1;
   // Early loads need nothing that this band computes; they are all issued before the arithmetic.
-  const auto here = [&](ItemId id) { return std::find(band.items.begin(), band.items.end(), id) != band.items.end(); };
   std::vector<ItemId> early, kept;
+  const std::vector<ItemId>& all_early = group_.sweeps[static_cast<std::size_t>(stage)].early;
   for (const ItemId id : band.items) {
-    const Item& item = program_.at(id);
-    if (item.kind != Item::Kind::load) continue;
-    std::vector<ItemId> needed = program_.items_of(item.index);
-    if (item.guard >= 0) needed.push_back(item.guard);
-    const bool ready = std::none_of(needed.begin(), needed.end(), [&](ItemId n) { return here(n); });
-    if (ready) early.push_back(id);
+    if (std::find(all_early.begin(), all_early.end(), id) != all_early.end()) early.push_back(id);
   }
   // Values of earlier sweeps that lie in shared memory.
   for (const auto& [id, held] : held_) {

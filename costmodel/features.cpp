@@ -35,6 +35,10 @@ class Counter {
     }
     f_.lane_efficiency = useful / std::max(mapped, 1.0) * group_.threads / schedule_.threads;
     count_traffic();
+    if (group_.structure.anchors[0].kind == search::Anchor::Kind::scatter) {
+      count_scatter();
+      return f_;
+    }
     for (std::size_t s = 0; s < group_.sweeps.size(); ++s) count_sweep(group_.sweeps[s], static_cast<int>(s));
     count_reductions();
     return f_;
@@ -207,6 +211,28 @@ class Counter {
     }
     if (flight > 0) chain += device_.dram_latency * (iterations - 1) * 0.5;
     f_.latency_cycles += chain;
+  }
+
+  /// A scatter tests every update for every row, 32 at a time, and adds the few that hit.
+  void count_scatter() {
+    const search::Anchor& anchor = group_.structure.anchors[0];
+    const std::size_t batch = group_.extents.size() - 1;
+    const auto updates = static_cast<double>(group_.extents[batch]);
+    double lanes = 1, hit_lanes = 1, rows = 1, elements_out = 1;
+    for (std::size_t a = 0; a < batch; ++a) {
+      const bool tested = has(program_.at(anchor.items[1]).axes, a);
+      lanes *= static_cast<double>(group_.extent(a, Level::lane));
+      if (tested) hit_lanes *= static_cast<double>(group_.extent(a, Level::lane) * group_.extent(a, Level::reg));
+      if (tested) rows *= static_cast<double>(group_.extents[a]);
+      elements_out *= static_cast<double>(group_.extents[a]);
+    }
+    const bool by_warp = lanes == 32 && hit_lanes == 1;
+    const double window = elements_out / std::max(rows, 1.0);
+    const double tests = by_warp ? warps_ * updates / 32 : warps_ * updates * per_thread(anchor.axes & ~anchor.reduced);
+    f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;
+    f_.l2_bytes += warps_ * updates * 4 + updates * window * graph::byte_size(graph_.type(anchor.value).dtype);
+    f_.latency_cycles += device_.l2_latency * (by_warp ? updates / 32 : updates) + 2 * device_.dram_latency;
+    f_.bytes_in_flight = 16;
   }
 
   /// Elements of a vector iteration: what is requested before the first use.

@@ -55,6 +55,16 @@ std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId id) {
   return needed;
 }
 
+bool is_inline(const ScalarProgram& program, ItemId id) {
+  const Item& item = program.at(id);
+  if (item.kind == Item::Kind::literal || item.kind == Item::Kind::index || item.kind == Item::Kind::in_range) {
+    return item.index < 0 || program.items_of(item.index).empty();
+  }
+  const bool synthetic = item.kind == Item::Kind::compute && item.origin.node < 0 && item.dtype == graph::DType::pred;
+  return synthetic &&
+         std::all_of(item.operands.begin(), item.operands.end(), [&](ItemId o) { return is_inline(program, o); });
+}
+
 std::vector<ItemId> roots_of(const ScalarProgram& program, const Anchor& anchor) {
   std::vector<ItemId> roots = anchor.items;
   if (anchor.guard >= 0) roots.push_back(anchor.guard);

@@ -20,6 +20,9 @@ std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMa
 /// Items that an item reads: operands, guard, and what its index expressions need.
 std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId item);
 
+/// Index arithmetic and range tests on it: written where they are used instead of being computed once and named.
+bool is_inline(const ScalarProgram& program, ItemId item);
+
 /// Items that computing an anchor needs directly: its values, guard and addresses.
 std::vector<ItemId> roots_of(const ScalarProgram& program, const Anchor& anchor);
 

@@ -284,10 +284,13 @@ class Enumerator {
       }
       layout.mapping()[longest].at(Level::cluster) = options_.cluster;
     }
-    for (const Hold hold : {Hold::registers, Hold::shared, Hold::reload}) place_row(layout, order, hold);
+    for (const Hold hold : {Hold::registers, Hold::shared, Hold::reload})
+      place_row(layout, order, hold, hold == Hold::registers);
+    // Column results of a long row need every element's place fixed, but not its value in a register.
+    if (roles_.has_partials) place_row(layout, order, Hold::shared, true);
   }
 
-  void place_row(ThreadLayout layout, const std::vector<std::size_t>& order, Hold hold) {
+  void place_row(ThreadLayout layout, const std::vector<std::size_t>& order, Hold hold, bool unrolled) {
     std::int64_t each = 1;
     for (const std::size_t a : order) {
       AxisMapping& m = layout.mapping()[a];
@@ -295,7 +298,7 @@ class Enumerator {
       m.at(Level::cluster) = 1;
       std::int64_t iterations = divide_up(roles_.extents[a], m.step(Level::reg) * cluster);
       each *= iterations;
-      if (hold == Hold::registers) {
+      if (unrolled) {
         m.at(Level::reg) = iterations;
       } else {
         // A few vectors at a time, the rest in a loop.
@@ -307,8 +310,8 @@ class Enumerator {
       }
       m.at(Level::cluster) = cluster;
     }
-    if (hold == Hold::registers && each * width_ > 96) return;
-    if (hold != Hold::registers && each * width_ < 32) return;  // it would fit registers
+    if (unrolled && each * width_ > 96) return;
+    if (!unrolled && each * width_ < 32) return;  // it would fit registers
     if (group_.stages < 2 && hold == Hold::shared) return;
     if (roles_.has_partials) loop_partials(layout);
     add(layout, hold);

@@ -233,7 +233,29 @@ class GroupDeriver {
         if (is_uniform(id)) at_hand[i] = true;
         (is_uniform(id) ? sweep.uniform : sweep.body).push_back(id);
       }
+      choose_early(sweep);
       group_.sweeps.push_back(std::move(sweep));
+    }
+  }
+
+  void choose_early(Sweep& sweep) const {
+    constexpr std::int64_t budget = 96;  // registers
+    std::int64_t used = 0;
+    for (const ItemId id : sweep.body) {
+      const Item& item = program_.at(id);
+      if (item.kind != Item::Kind::load) continue;
+      const std::vector<ItemId> needed = dependencies(program_, id);
+      const bool ready = std::none_of(needed.begin(), needed.end(), [&](ItemId n) {
+        const bool same_band = (program_.at(n).axes & group_.varying) == (item.axes & group_.varying);
+        return same_band && !is_inline(program_, n) && std::binary_search(sweep.body.begin(), sweep.body.end(), n);
+      });
+      if (!ready) continue;
+      const bool held =
+          std::any_of(group_.held.begin(), group_.held.end(), [&](const HeldItem& h) { return h.item == id; });
+      const std::int64_t registers = (register_elements(item.axes) * held_bytes(item) + 3) / 4;
+      if (!held && item.guard >= 0 && used + registers > budget) continue;
+      if (!held) used += registers;
+      sweep.early.push_back(id);
     }
   }
 
@@ -331,6 +353,10 @@ class GroupDeriver {
       if (&other == &held) break;
       if (other.place != Hold::shared || other.until < held.from || held.until < other.from) continue;
       const Item& item = program_.at(other.item);
+      // Element for element in place: the old value is read before the new one is written, by the same thread.
+      const Item& own = program_.at(held.item);
+      const bool in_place = other.until == held.from && item.axes == own.axes && held_bytes(item) == held_bytes(own);
+      if (in_place) continue;
       const std::int64_t size = (elements_per_thread(item.axes) * held_bytes(item) * group_.threads + 15) / 16 * 16;
       taken.emplace_back(other.shared_offset, other.shared_offset + size);
     }

@@ -42,6 +42,9 @@ struct Sweep {
   std::vector<int> anchors;
   std::vector<ItemId> uniform;  ///< computed once per thread before the loops
   std::vector<ItemId> body;     ///< computed in the loops, in order
+  /// Loads of the body that are issued together before its arithmetic, into registers. They need nothing that the body
+  /// computes; a window's many loads, which would not fit registers, are made where they are used instead.
+  std::vector<ItemId> early;
 };
 
 /// A group under its mapping: everything that the emitter prints and the cost model counts.

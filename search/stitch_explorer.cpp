@@ -54,8 +54,12 @@ class Explorer {
         continue;
       }
       explore_structure(*structure, tile_axes);
+      if (found_.empty())
+        reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ", tile_axes.size(),
+                                structure->phases.size(), last_error_.message);
     }
-    if (found_.empty()) return last_error_;
+    if (found_.empty())
+      return make_error(last_error_.kind, "no legal schedule ({})", reasons_.empty() ? last_error_.message : reasons_);
     return std::move(found_);
   }
 
@@ -188,6 +192,7 @@ class Explorer {
   const StitchOptions& options_;
   AxisAnalysis analysis_;
   std::vector<StitchCandidate> found_;
+  std::string reasons_;  ///< why each structure failed
   Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");
 };
 

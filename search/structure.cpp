@@ -73,8 +73,9 @@ class StructureBuilder {
       structure.phases.emplace_back();
       for (Draft* draft : drafts) find_needs(*draft);
       if (retry_) return structure;
-      for (const std::vector<Draft*>& members : form_groups(drafts)) {
-        if (retry_) return structure;
+      const std::vector<std::vector<Draft*>> groups = form_groups(drafts);
+      if (retry_) return structure;
+      for (const std::vector<Draft*>& members : groups) {
         Result<GroupStructure> group = build_group(members, phase, structure);
         if (!group) return group.error();
         if (retry_) return structure;

@@ -36,17 +36,25 @@ __device__ __forceinline__ f32 minimum(f32 x, f32 y) {
 __device__ __forceinline__ f64 maximum(f64 x, f64 y) { return x != x || x > y ? x : y; }
 __device__ __forceinline__ f64 minimum(f64 x, f64 y) { return x != x || x < y ? x : y; }
 template <class T>
-__device__ __forceinline__ T maximum(T x, T y) { return x > y ? x : y; }
+__device__ __forceinline__ T maximum(T x, T y) {
+  return x > y ? x : y;
+}
 template <class T>
-__device__ __forceinline__ T minimum(T x, T y) { return x < y ? x : y; }
+__device__ __forceinline__ T minimum(T x, T y) {
+  return x < y ? x : y;
+}
 
 __device__ __forceinline__ f32 logistic(f32 x) { return __fdividef(1.f, 1.f + exponential(-x)); }
 __device__ __forceinline__ f64 logistic(f64 x) { return 1.0 / (1.0 + exp(-x)); }
 
 template <class T>
-__device__ __forceinline__ T sign_float(T x) { return x != x ? x : x > T(0) ? T(1) : x < T(0) ? T(-1) : x; }
+__device__ __forceinline__ T sign_float(T x) {
+  return x != x ? x : x > T(0) ? T(1) : x < T(0) ? T(-1) : x;
+}
 template <class T>
-__device__ __forceinline__ T sign_integer(T x) { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); }
+__device__ __forceinline__ T sign_integer(T x) {
+  return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0);
+}
 
 __device__ __forceinline__ f32 round_away(f32 x) { return roundf(x); }
 __device__ __forceinline__ f64 round_away(f64 x) { return round(x); }
@@ -79,11 +87,26 @@ __device__ __forceinline__ T remainder_integer(T x, T y) {
   return static_cast<T>(x % y);
 }
 
-template <class T> struct Unsigned { using type = T; };
-template <> struct Unsigned<s8> { using type = u8; };
-template <> struct Unsigned<s16> { using type = u16; };
-template <> struct Unsigned<s32> { using type = u32; };
-template <> struct Unsigned<s64> { using type = u64; };
+template <class T>
+struct Unsigned {
+  using type = T;
+};
+template <>
+struct Unsigned<s8> {
+  using type = u8;
+};
+template <>
+struct Unsigned<s16> {
+  using type = u16;
+};
+template <>
+struct Unsigned<s32> {
+  using type = u32;
+};
+template <>
+struct Unsigned<s64> {
+  using type = u64;
+};
 
 // Shifts by the width or more give 0, or the sign.
 template <class T>
@@ -104,7 +127,9 @@ __device__ __forceinline__ T shift_right_arithmetic(T x, T y) {
 }
 
 // The 20-round threefry-2x32 block function (Salmon et al., SC'11), as JAX's random bits use it.
-struct Threefry { u32 first, second; };
+struct Threefry {
+  u32 first, second;
+};
 __device__ __forceinline__ u32 rotate_left(u32 x, int by) { return __funnelshift_l(x, x, by); }
 __device__ __forceinline__ Threefry threefry2x32(u32 key0, u32 key1, u32 x0, u32 x1) {
   const u32 keys[3] = {key0, key1, key0 ^ key1 ^ 0x1bd11bdau};

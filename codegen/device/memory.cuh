@@ -6,12 +6,28 @@
 
 namespace stitch {
 
-template <int bytes> struct Word;
-template <> struct Word<1> { using type = u8; };
-template <> struct Word<2> { using type = u16; };
-template <> struct Word<4> { using type = u32; };
-template <> struct Word<8> { using type = uint2; };
-template <> struct Word<16> { using type = uint4; };
+template <int bytes>
+struct Word;
+template <>
+struct Word<1> {
+  using type = u8;
+};
+template <>
+struct Word<2> {
+  using type = u16;
+};
+template <>
+struct Word<4> {
+  using type = u32;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<16> {
+  using type = uint4;
+};
 
 // How a load may be cached: `streamed` data is an input that this kernel only reads; `shared_between_blocks` was
 // written by another block of this kernel, so it must come from L2; `plain` is any other memory.
@@ -31,7 +47,10 @@ __device__ __forceinline__ W load_word(const W* from) {
 template <Cached cached, class T>
 __device__ __forceinline__ T load_one(const T* from) {
   using W = typename Word<sizeof(T)>::type;
-  union { W word; T element; } bits;
+  union {
+    W word;
+    T element;
+  } bits;
   bits.word = load_word<cached>(reinterpret_cast<const W*>(from));
   return bits.element;
 }
@@ -39,7 +58,10 @@ __device__ __forceinline__ T load_one(const T* from) {
 template <int n, Cached cached = Cached::streamed, class T>
 __device__ __forceinline__ void load(T* to, const T* from) {
   using W = typename Word<n * sizeof(T)>::type;
-  union { W word; T elements[n]; } bits;
+  union {
+    W word;
+    T elements[n];
+  } bits;
   bits.word = load_word<cached>(reinterpret_cast<const W*>(from));
 #pragma unroll
   for (int i = 0; i < n; ++i) to[i] = bits.elements[i];
@@ -62,7 +84,10 @@ __device__ __forceinline__ void load_tail(T* to, const T* from, int count) {
 template <int n, class T>
 __device__ __forceinline__ void store(T* to, const T* from) {
   using W = typename Word<n * sizeof(T)>::type;
-  union { W word; T elements[n]; } bits;
+  union {
+    W word;
+    T elements[n];
+  } bits;
 #pragma unroll
   for (int i = 0; i < n; ++i) bits.elements[i] = from[i];
   *reinterpret_cast<W*>(to) = bits.word;

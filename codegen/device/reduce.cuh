@@ -7,25 +7,46 @@
 namespace stitch {
 
 struct Sum {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x + y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return static_cast<T>(x + y);
+  }
 };
 struct Product {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x * y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return static_cast<T>(x * y);
+  }
 };
 struct Max {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return maximum(x, y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return maximum(x, y);
+  }
 };
 struct Min {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return minimum(x, y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return minimum(x, y);
+  }
 };
 struct And {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x & y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return static_cast<T>(x & y);
+  }
 };
 struct Or {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x | y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return static_cast<T>(x | y);
+  }
 };
 struct Xor {
-  template <class T> __device__ static __forceinline__ T combine(T x, T y) { return static_cast<T>(x ^ y); }
+  template <class T>
+  __device__ static __forceinline__ T combine(T x, T y) {
+    return static_cast<T>(x ^ y);
+  }
 };
 
 // A value and where it was found. NaN is the most extreme; among equals the first (or last) position wins.
@@ -47,12 +68,24 @@ struct ArgExtreme {
 };
 
 template <class T>
-__device__ __forceinline__ T from_lane(T x, int distance) { return __shfl_xor_sync(0xffffffffu, x, distance); }
-__device__ __forceinline__ bool from_lane(bool x, int distance) { return __shfl_xor_sync(0xffffffffu, x ? 1 : 0, distance) != 0; }
-__device__ __forceinline__ s8 from_lane(s8 x, int distance) { return static_cast<s8>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
-__device__ __forceinline__ u8 from_lane(u8 x, int distance) { return static_cast<u8>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
-__device__ __forceinline__ s16 from_lane(s16 x, int distance) { return static_cast<s16>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
-__device__ __forceinline__ u16 from_lane(u16 x, int distance) { return static_cast<u16>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance)); }
+__device__ __forceinline__ T from_lane(T x, int distance) {
+  return __shfl_xor_sync(0xffffffffu, x, distance);
+}
+__device__ __forceinline__ bool from_lane(bool x, int distance) {
+  return __shfl_xor_sync(0xffffffffu, x ? 1 : 0, distance) != 0;
+}
+__device__ __forceinline__ s8 from_lane(s8 x, int distance) {
+  return static_cast<s8>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance));
+}
+__device__ __forceinline__ u8 from_lane(u8 x, int distance) {
+  return static_cast<u8>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance));
+}
+__device__ __forceinline__ s16 from_lane(s16 x, int distance) {
+  return static_cast<s16>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance));
+}
+__device__ __forceinline__ u16 from_lane(u16 x, int distance) {
+  return static_cast<u16>(__shfl_xor_sync(0xffffffffu, static_cast<int>(x), distance));
+}
 template <class T>
 __device__ __forceinline__ Indexed<T> from_lane(Indexed<T> x, int distance) {
   return {from_lane(x.value, distance), from_lane(x.index, distance)};
@@ -88,9 +121,13 @@ __device__ __forceinline__ u32 cluster_word(const void* own, int rank) {
 template <class T>
 __device__ __forceinline__ T cluster_value(const T* own, int rank) {
   static_assert(sizeof(T) % 4 == 0, "cluster values are whole words");
-  union { u32 words[sizeof(T) / 4]; T value; } bits;
+  union {
+    u32 words[sizeof(T) / 4];
+    T value;
+  } bits;
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i) bits.words[i] = cluster_word(reinterpret_cast<const u32*>(own) + i, rank);
+  for (int i = 0; i < static_cast<int>(sizeof(T) / 4); ++i)
+    bits.words[i] = cluster_word(reinterpret_cast<const u32*>(own) + i, rank);
   return bits.value;
 }
 // Combines what the blocks of a cluster keep at `own`, in rank order.

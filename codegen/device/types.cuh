@@ -15,11 +15,21 @@ using u64 = unsigned long long;
 using f32 = float;
 using f64 = double;
 
-struct f16 { u16 bits; };
-struct bf16 { u16 bits; };
-struct f8e4m3 { u8 bits; };
-struct f8e5m2 { u8 bits; };
-struct pred { u8 bits; };
+struct f16 {
+  u16 bits;
+};
+struct bf16 {
+  u16 bits;
+};
+struct f8e4m3 {
+  u8 bits;
+};
+struct f8e5m2 {
+  u8 bits;
+};
+struct pred {
+  u8 bits;
+};
 
 // widen: the value of a stored element in its compute type (16- and 8-bit floats in f32, pred as bool).
 __device__ __forceinline__ f32 widen(f16 x) {
@@ -32,8 +42,8 @@ __device__ __forceinline__ f32 widen(f8e4m3 x) {
   // Exponent bias 7 → 127; subnormals are multiples of 2^-9; the all-ones pattern is NaN.
   const u32 sign = static_cast<u32>(x.bits & 0x80) << 24, magnitude = x.bits & 0x7f;
   if (magnitude == 0x7f) return __uint_as_float(sign | 0x7fc00000u);
-  const f32 value = magnitude < 8 ? static_cast<f32>(magnitude) * 0x1p-9f
-                                  : __uint_as_float((magnitude << 20) + (120u << 23));
+  const f32 value =
+      magnitude < 8 ? static_cast<f32>(magnitude) * 0x1p-9f : __uint_as_float((magnitude << 20) + (120u << 23));
   return __uint_as_float(sign | __float_as_uint(value));
 }
 __device__ __forceinline__ f32 widen(f8e5m2 x) { return widen(f16{static_cast<u16>(x.bits << 8)}); }
@@ -49,7 +59,8 @@ __device__ __forceinline__ u32 widen(u32 x) { return x; }
 __device__ __forceinline__ s64 widen(s64 x) { return x; }
 __device__ __forceinline__ u64 widen(u64 x) { return x; }
 
-// Rounds a magnitude to a small float with `mantissa` bits and least normal exponent `lowest`; the pattern without sign.
+// Rounds a magnitude to a small float with `mantissa` bits and least normal exponent `lowest`; the pattern without
+// sign.
 __device__ __forceinline__ u32 small_float(f32 magnitude, int mantissa, int lowest) {
   const int exponent = max(static_cast<int>(__float_as_uint(magnitude) >> 23) - 127, lowest);
   const f32 unit = __uint_as_float(static_cast<u32>(exponent - mantissa + 127) << 23);
@@ -61,7 +72,9 @@ __device__ __forceinline__ u32 small_float(f32 magnitude, int mantissa, int lowe
 template <class T>
 struct Narrow {
   template <class X>
-  __device__ static __forceinline__ T from(X x) { return static_cast<T>(x); }
+  __device__ static __forceinline__ T from(X x) {
+    return static_cast<T>(x);
+  }
 };
 template <>
 struct Narrow<f16> {
@@ -93,17 +106,22 @@ struct Narrow<f8e5m2> {
   __device__ static __forceinline__ f8e5m2 from(f32 x) {
     const u32 sign = (__float_as_uint(x) >> 24) & 0x80u;
     const f32 magnitude = fabsf(x);
-    const u32 bits = magnitude < 65536.f ? min(small_float(magnitude, 2, -14), 0x7cu) : (magnitude != magnitude ? 0x7eu : 0x7cu);
+    const u32 bits =
+        magnitude < 65536.f ? min(small_float(magnitude, 2, -14), 0x7cu) : (magnitude != magnitude ? 0x7eu : 0x7cu);
     return f8e5m2{static_cast<u8>(sign | bits)};
   }
 };
 template <>
 struct Narrow<pred> {
   template <class X>
-  __device__ static __forceinline__ pred from(X x) { return pred{static_cast<u8>(x ? 1 : 0)}; }
+  __device__ static __forceinline__ pred from(X x) {
+    return pred{static_cast<u8>(x ? 1 : 0)};
+  }
 };
 template <class T, class X>
-__device__ __forceinline__ T narrow(X x) { return Narrow<T>::from(x); }
+__device__ __forceinline__ T narrow(X x) {
+  return Narrow<T>::from(x);
+}
 
 // convert<To>: the operator `convert` between compute types. Floats to integers truncate and saturate, NaN gives 0.
 template <class To, class From>
@@ -118,15 +136,15 @@ template <class To, class From>
 __device__ __forceinline__ To saturate(From x, From low, From high, To lowest, To highest) {
   return x != x ? To(0) : x <= low ? lowest : x >= high ? highest : static_cast<To>(x);
 }
-#define STITCH_SATURATING(TO, LOW, HIGH, LOWEST, HIGHEST)                            \
-  template <>                                                                        \
-  struct Convert<TO, f32> {                                                          \
-    __device__ static __forceinline__ TO from(f32 x) {                               \
-      return saturate<TO, f32>(x, static_cast<f32>(LOW), static_cast<f32>(HIGH), LOWEST, HIGHEST); \
-    }                                                                                \
-  };                                                                                 \
-  template <>                                                                        \
-  struct Convert<TO, f64> {                                                          \
+#define STITCH_SATURATING(TO, LOW, HIGH, LOWEST, HIGHEST)                                                         \
+  template <>                                                                                                     \
+  struct Convert<TO, f32> {                                                                                       \
+    __device__ static __forceinline__ TO from(f32 x) {                                                            \
+      return saturate<TO, f32>(x, static_cast<f32>(LOW), static_cast<f32>(HIGH), LOWEST, HIGHEST);                \
+    }                                                                                                             \
+  };                                                                                                              \
+  template <>                                                                                                     \
+  struct Convert<TO, f64> {                                                                                       \
     __device__ static __forceinline__ TO from(f64 x) { return saturate<TO, f64>(x, LOW, HIGH, LOWEST, HIGHEST); } \
   };
 STITCH_SATURATING(s8, -128.0, 127.0, -128, 127)
@@ -139,13 +157,18 @@ STITCH_SATURATING(s64, -9223372036854775808.0, 9223372036854775808.0, -922337203
 STITCH_SATURATING(u64, 0.0, 18446744073709551616.0, 0ull, 18446744073709551615ull)
 #undef STITCH_SATURATING
 template <class To, class From>
-__device__ __forceinline__ To convert(From x) { return Convert<To, From>::from(x); }
+__device__ __forceinline__ To convert(From x) {
+  return Convert<To, From>::from(x);
+}
 
 // bitcast<To>: same bits.
 template <class To, class From>
 __device__ __forceinline__ To bitcast(From x) {
   static_assert(sizeof(To) == sizeof(From), "bitcast between types of one size");
-  union { From from; To to; } bits{x};
+  union {
+    From from;
+    To to;
+  } bits{x};
   return bits.to;
 }
 

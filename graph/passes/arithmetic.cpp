@@ -62,6 +62,11 @@ Replacement add(const Rules& r) {
   if (r.is_constant(r.x()) && !r.is_constant(r.y())) return g.binary(Op::add, r.y(), r.x());
   if (g.is(r.y(), Op::negate)) return g.binary(Op::subtract, r.x(), g.operand(r.y()));
   if (g.is(r.x(), Op::negate)) return g.binary(Op::subtract, r.y(), g.operand(r.x()));
+  for (const auto& [x, y] : {std::pair(r.x(), r.y()), std::pair(r.y(), r.x())}) {
+    if (!g.is(y, Op::broadcast) || !g.is(g.operand(y), Op::negate) || g.uses(y) != 1) continue;
+    const auto& a = g.node(y).as<BroadcastAttributes>();
+    return g.binary(Op::subtract, x, g.broadcast(g.operand(g.operand(y)), a.dims, a.mapping));
+  }
   if (r.x() == r.y() && r.floating()) return g.binary(Op::multiply, r.x(), g.filled(r.node.type(), 2));
   if (!r.is_constant(r.y()) || !r.may_combine(r.x())) return {};
   if (g.is(r.x(), Op::add) && r.is_constant(g.operand(r.x(), 1))) {

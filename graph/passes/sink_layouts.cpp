@@ -33,14 +33,19 @@ bool is_moved(const Rewriter& graph, Value operand, const Move& move) {
   return move.op == Op::reshape || graph.node(operand).as<TransposeAttributes>().permutation == move.permutation;
 }
 
-/// Broadcast attributes that give, in the shape above the move, the value that `broadcast` gives below it.
-std::optional<BroadcastAttributes> broadcast_above(const Rewriter& graph, Value broadcast, const Move& move) {
+/// How a broadcast below the move is written above it: of the operand in another shape.
+struct Above {
+  Dims operand_dims;
+  BroadcastAttributes attributes;
+};
+
+std::optional<Above> broadcast_above(const Rewriter& graph, Value broadcast, const Move& move) {
   const auto& a = graph.node(broadcast).as<BroadcastAttributes>();
-  if (a.mapping.empty()) return BroadcastAttributes{move.from, {}};
-  BroadcastAttributes above{move.from, {}};
+  Above above{{}, {move.from, {}}};
   if (move.op == Op::transpose) {
-    for (const std::int64_t d : a.mapping) above.mapping.push_back(move.permutation[at(d)]);
-    if (!std::is_sorted(above.mapping.begin(), above.mapping.end())) return std::nullopt;
+    above.operand_dims = graph.dims(graph.operand(broadcast));
+    for (const std::int64_t d : a.mapping) above.attributes.mapping.push_back(move.permutation[at(d)]);
+    if (!std::is_sorted(above.attributes.mapping.begin(), above.attributes.mapping.end())) return std::nullopt;
     return above;
   }
   const auto groups = dim_groups(move.from, a.dims);
@@ -49,9 +54,11 @@ std::optional<BroadcastAttributes> broadcast_above(const Rewriter& graph, Value 
     const auto mapped = std::count_if(a.mapping.begin(), a.mapping.end(),
                                       [&](std::int64_t d) { return d >= group.to_begin && d < group.to_end; });
     if (mapped == 0) continue;
-    // The operand keeps its shape, so a mapped dimension must be the same above and below.
-    if (group.from_end - group.from_begin != 1 || group.to_end - group.to_begin != 1) return std::nullopt;
-    above.mapping.push_back(group.from_begin);
+    if (mapped != group.to_end - group.to_begin) return std::nullopt;  // the group mixes mapped and repeated dimensions
+    for (int d = group.from_begin; d < group.from_end; ++d) {
+      above.operand_dims.push_back(move.from[at(d)]);
+      above.attributes.mapping.push_back(d);
+    }
   }
   return above;
 }
@@ -71,8 +78,9 @@ Replacement sink(Rewriter& graph, const Node& node, const Move& move) {
     if (is_moved(graph, operand, move)) {
       operands.push_back(graph.operand(operand));
     } else {
-      const auto above = broadcast_above(graph, operand, move);
-      operands.push_back(graph.broadcast(graph.operand(operand), above->dims, above->mapping));
+      const Above above = *broadcast_above(graph, operand, move);
+      const Value source = graph.reshape(graph.operand(operand), above.operand_dims);
+      operands.push_back(graph.broadcast(source, above.attributes.dims, above.attributes.mapping));
     }
   }
   const Value value = graph.add(node.op, operands, node.attributes);

@@ -41,13 +41,18 @@ Value behind_widening(const Graph& graph, Value value) {
   }
 }
 
-/// The value behind conversions back to the narrower type of the combiner.
+/// The value behind conversions back to the narrower type of the combiner, and to such a type and back again: whoever
+/// computes in the wider type throughout is allowed to (docs/ir.md).
 Value behind_narrowing(const Graph& graph, Value value) {
   for (;;) {
     const Node& node = graph.node(value.node);
-    const bool narrows = node.op == Op::convert && holds(graph.type(node.operands[0]).dtype, node.type().dtype);
-    if (!narrows && node.op != Op::reshape) return value;
-    value = node.operands[0];
+    if (node.op != Op::convert && node.op != Op::reshape) return value;
+    const Node& before = graph.node(node.operands[0].node);
+    const bool there_and_back = before.op == Op::convert && graph.type(before.operands[0]) == node.type() &&
+                                holds(node.type().dtype, before.type().dtype);
+    const bool narrows = holds(graph.type(node.operands[0]).dtype, node.type().dtype);
+    if (!there_and_back && !narrows && node.op != Op::reshape) return value;
+    value = there_and_back ? before.operands[0] : node.operands[0];
   }
 }
 

@@ -13,6 +13,21 @@ namespace {
 using graph::Dims;
 using graph::Value;
 
+/// Dimensions from the outermost in memory to the innermost; nothing when the layout is no permutation of them.
+std::optional<Dims> memory_order(const Shape& shape) {
+  Dims order(shape.dims.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (shape.minor_to_major.empty()) return order;
+  const Dims printed(shape.minor_to_major.rbegin(), shape.minor_to_major.rend());
+  if (!std::is_permutation(printed.begin(), printed.end(), order.begin(), order.end())) return std::nullopt;
+  return printed;
+}
+
+/// A transpose, unless it changes nothing.
+Value reordered(graph::Builder& builder, Value x, const Dims& permutation) {
+  return std::is_sorted(permutation.begin(), permutation.end()) ? x : builder.transpose(x, permutation);
+}
+
 }  // namespace
 
 Result<Values> lower_constant(const Site& site) {
@@ -56,12 +71,26 @@ Result<Values> lower_reshape(const Site& site) {
 }
 
 Result<Values> lower_bitcast(const Site& site) {
-  // A bitcast keeps memory as it is: with default layouts it is a reshape, else it may also transpose.
-  const graph::TensorType& operand = site.operand_type(0);
-  if (operand == site.type()) return Values{site.operand(0)};
-  const bool plain = site.instruction.shape.default_layout && operand.dtype == site.type().dtype;
-  if (!plain) return site.lowering.opaque(site, "bitcast", "depends on the layout in memory");
-  return lower_reshape(site);
+  const Shape& from = site.operand_shape(0);
+  const Shape& to = site.instruction.shape;
+  const graph::TensorType& type = site.type();
+  const graph::DType operand_dtype = site.operand_type(0).dtype;
+  if (from.tiled || to.tiled) return site.lowering.opaque(site, "bitcast", "depends on a tiled layout in memory");
+  if (graph::byte_size(operand_dtype) != graph::byte_size(type.dtype)) {
+    return site.lowering.opaque(site, "bitcast", "changes the size of its elements");
+  }
+  const std::optional<Dims> order_from = memory_order(from), order_to = memory_order(to);
+  if (!order_from || !order_to) return site.error("the layout does not fit the shape");
+  // Memory stays as it is: bring the operand into the order of its memory, split that anew, and read it as declared.
+  Dims extents;
+  for (const std::int64_t d : *order_to) extents.push_back(type.dims[static_cast<std::size_t>(d)]);
+  Dims back(order_to->size());
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    back[static_cast<std::size_t>((*order_to)[i])] = static_cast<std::int64_t>(i);
+  }
+  Value x = reordered(site.builder, site.operand(0), *order_from);
+  x = reordered(site.builder, site.builder.reshape(x, extents), back);
+  return Values{operand_dtype == type.dtype ? x : site.builder.bitcast(x, type.dtype)};
 }
 
 Result<Values> lower_transpose(const Site& site) {

@@ -25,14 +25,12 @@ Status parse_layout(Scanner& scanner, Shape& shape) {
   const Position at = scanner.position();
   STITCH_ASSIGN(const std::string_view layout, scanner.balanced());
   Scanner inside(layout.substr(1), at);
-  graph::Dims minor_to_major;
   while (std::isdigit(static_cast<unsigned char>(inside.peek())) != 0) {
     STITCH_ASSIGN(const std::int64_t dimension, inside.integer("a dimension"));
-    minor_to_major.push_back(dimension);
+    shape.minor_to_major.push_back(dimension);
     if (!inside.take(",")) break;
   }
-  const bool ascending_from_minor = std::is_sorted(minor_to_major.rbegin(), minor_to_major.rend());
-  shape.default_layout = minor_to_major.empty() || ascending_from_minor;
+  shape.tiled = layout.find("T(") != std::string_view::npos;
   return {};
 }
 

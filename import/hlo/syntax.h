@@ -17,8 +17,7 @@ struct Position {
   std::int32_t column = 1;
 };
 
-/// An array, a tuple, or something without elements (token, opaque). Layouts are read and forgotten, except that a
-/// non-default one is remembered: only a bitcast's meaning depends on it.
+/// An array, a tuple, or something without elements (token, opaque). Only a bitcast's meaning depends on the layout.
 struct Shape {
   enum class Kind : std::uint8_t { array, tuple, other };
   Kind kind = Kind::array;
@@ -26,7 +25,8 @@ struct Shape {
   std::optional<graph::DType> dtype;  ///< of an array, when the IR has it
   graph::Dims dims;
   bool dynamic = false;         ///< an extent is only a bound: "<=10" or "?"
-  bool default_layout = true;   ///< minor-to-major is rank-1 … 0
+  graph::Dims minor_to_major;   ///< as printed; empty: rank-1 … 0
+  bool tiled = false;           ///< memory is not in the order of the dimensions at all
   std::vector<Shape> elements;  ///< of a tuple
 
   [[nodiscard]] bool is_array() const { return kind == Kind::array; }

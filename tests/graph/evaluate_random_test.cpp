@@ -66,7 +66,8 @@ Box random_box(Random& random, const Dims& dims) {
   Box box;
   for (const std::int64_t extent : dims) {
     box.start.push_back(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(extent))));
-    box.size.push_back(1 + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(extent - box.start.back()))));
+    box.size.push_back(1 +
+                       static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(extent - box.start.back()))));
   }
   return box;
 }

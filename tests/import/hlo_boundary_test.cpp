@@ -64,7 +64,7 @@ TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
       {"f32[4,8] map(x), dimensions={0,1}, to_apply=row_norm", "map", "maps more than element-wise operators"},
       {"f32[4,8] rng(z, z), distribution=rng_uniform", "rng", "a generator of random numbers"},
       {"u16[4,8,2] bitcast-convert(x)", "bitcast-convert", "changes the size of its elements"},
-      {"f32[8,4]{0,1} bitcast(x)", "bitcast", "depends on the layout in memory"},
+      {"f32[8,4]{0,1:T(8,128)} bitcast(x)", "bitcast", "depends on a tiled layout in memory"},
       {"((f32[4,8]), f32[4,8], u32[]) async-start(x), calls=row_norm", "async-start", "asynchronous"},
       {"f32[4,8] frobnicate(x, y), how=very", "frobnicate", "an operator that is not known here"},
   };

@@ -57,6 +57,10 @@ TEST(HloCombiner, WiderArithmeticIsTheSame) {
     return b.convert(b.binary(Op::add, b.convert(x, DType::f32), b.convert(y, DType::f32)), DType::bf16);
   });
   EXPECT_THAT(independent_kinds(wide), Optional(ElementsAre(ReduceKind::sum)));
+  const Graph rounding = scalar_combiner(DType::f32, [](Builder& b, Value x, Value y) {
+    return b.convert(b.convert(b.binary(Op::maximum, x, y), DType::bf16), DType::f32);
+  });
+  EXPECT_THAT(independent_kinds(rounding), Optional(ElementsAre(ReduceKind::max)));
   const Graph narrow = scalar_combiner(DType::f32, [](Builder& b, Value x, Value y) {
     return b.convert(b.binary(Op::add, b.convert(x, DType::bf16), b.convert(y, DType::bf16)), DType::f32);
   });

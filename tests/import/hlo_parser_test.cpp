@@ -27,32 +27,33 @@ TEST(HloShape, ArraysWithAndWithoutLayouts) {
     std::string_view text;
     std::optional<DType> dtype;
     Dims dims;
-    bool default_layout, dynamic;
+    Dims minor_to_major;
+    bool dynamic;
   };
   const Row rows[] = {
-      {"f32[]", DType::f32, {}, true, false},
-      {"f32[4,8]", DType::f32, {4, 8}, true, false},
-      {"bf16[4,8]{1,0}", DType::bf16, {4, 8}, true, false},
-      {"bf16[4,8]{0,1}", DType::bf16, {4, 8}, false, false},
-      {"f32[4,8]{1,0:T(8,128)}", DType::f32, {4, 8}, true, false},
-      {"f32[4,8]{0,1:T(8,128)(2,1)S(1)}", DType::f32, {4, 8}, false, false},
-      {"pred[3]{0:E(32)}", DType::pred, {3}, true, false},
-      {"u64[2, 3]{ 1, 0 }", DType::u64, {2, 3}, true, false},
-      {"f32[<=10,5]{1,0}", DType::f32, {10, 5}, true, true},
-      {"f32[?,5]", DType::f32, {1, 5}, true, true},
-      {"f8e4m3fn[2]", DType::f8e4m3, {2}, true, false},
-      {"f8e4m3[2]", std::nullopt, {2}, true, false},
-      {"f8e5m2[2]", DType::f8e5m2, {2}, true, false},
-      {"c64[2]", std::nullopt, {2}, true, false},
-      {"s4[2]{0:E(4)}", std::nullopt, {2}, true, false},
-      {"f32[0,7]", DType::f32, {0, 7}, true, false},
+      {"f32[]", DType::f32, {}, {}, false},
+      {"f32[4,8]", DType::f32, {4, 8}, {}, false},
+      {"bf16[4,8]{1,0}", DType::bf16, {4, 8}, {1, 0}, false},
+      {"bf16[4,8]{0,1}", DType::bf16, {4, 8}, {0, 1}, false},
+      {"f32[4,8]{1,0:T(8,128)}", DType::f32, {4, 8}, {1, 0}, false},
+      {"f32[4,8]{0,1:T(8,128)(2,1)S(1)}", DType::f32, {4, 8}, {0, 1}, false},
+      {"pred[3]{0:E(32)}", DType::pred, {3}, {0}, false},
+      {"u64[2, 3]{ 1, 0 }", DType::u64, {2, 3}, {1, 0}, false},
+      {"f32[<=10,5]{1,0}", DType::f32, {10, 5}, {1, 0}, true},
+      {"f32[?,5]", DType::f32, {1, 5}, {}, true},
+      {"f8e4m3fn[2]", DType::f8e4m3, {2}, {}, false},
+      {"f8e4m3[2]", std::nullopt, {2}, {}, false},
+      {"f8e5m2[2]", DType::f8e5m2, {2}, {}, false},
+      {"c64[2]", std::nullopt, {2}, {}, false},
+      {"s4[2]{0:E(4)}", std::nullopt, {2}, {0}, false},
+      {"f32[0,7]", DType::f32, {0, 7}, {}, false},
   };
   for (const Row& row : rows) {
     const Shape shape = shape_of(row.text);
     EXPECT_TRUE(shape.is_array()) << row.text;
     EXPECT_EQ(shape.dtype, row.dtype) << row.text;
     EXPECT_EQ(shape.dims, row.dims) << row.text;
-    EXPECT_EQ(shape.default_layout, row.default_layout) << row.text;
+    EXPECT_EQ(shape.minor_to_major, row.minor_to_major) << row.text;
     EXPECT_EQ(shape.dynamic, row.dynamic) << row.text;
   }
 }

@@ -1,0 +1,322 @@
+#include "graph/cut.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace stitch::graph {
+namespace {
+
+/// A cone of cheap operators is recomputed when what it reads is this much smaller than what it makes.
+constexpr std::int64_t recompute_ratio = 4;
+constexpr std::size_t recompute_leaves = 12;
+/// Storing and reading less than this is no reason to keep an operator at its level.
+constexpr std::int64_t shared_read_bytes = 64 * 1024;
+
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const CutOptions& options)
+      : graph_(graph), options_(options), uses_(users(graph)), results_(is_result(graph)) {}
+
+  CutGraph cut() {
+    cut_.calls = find_library_calls(graph_, options_.library);
+    mark_boundaries();
+    find_levels();
+    find_recomputable();
+    if (options_.sink) sink_tails();
+    collect_required();
+    for (int level = last_level_; level >= 0; --level) extract(level);
+    std::reverse(cut_.fragments.begin(), cut_.fragments.end());
+    return std::move(cut_);
+  }
+
+ private:
+  static constexpr int none = -1;
+  static std::size_t at(NodeId id) { return static_cast<std::size_t>(id); }
+
+  // ---- boundaries and levels --------------------------------------------------------------------------------
+
+  /// call_of_[n] ≥ 0: node n is computed by that call; `control`: a boundary of its own.
+  void mark_boundaries() {
+    call_of_.assign(at(graph_.size()), none);
+    boundary_.assign(at(graph_.size()), false);
+    for (std::size_t c = 0; c < cut_.calls.size(); ++c) {
+      call_of_[at(cut_.calls[c].root)] = static_cast<int>(c);
+      for (const NodeId id : cut_.calls[c].epilogue) call_of_[at(id)] = static_cast<int>(c);
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const OpCategory category = info(graph_.node(id).op).category;
+      const bool generated = category != OpCategory::boundary && category != OpCategory::control;
+      const bool supported =
+          !generated || category == OpCategory::contraction || !options_.supported || options_.supported(graph_, id);
+      if (!generated || !supported) cut_.others.push_back(id);
+      boundary_[at(id)] = !generated || !supported || call_of_[at(id)] >= 0;
+    }
+  }
+
+  [[nodiscard]] bool is_source(NodeId id) const {
+    return graph_.node(id).op == Op::parameter || graph_.node(id).op == Op::constant;
+  }
+
+  /// What must be in memory before the boundary that `id` belongs to can run.
+  [[nodiscard]] const std::vector<Value>& boundary_operands(NodeId id) const {
+    return call_of_[at(id)] >= 0 ? cut_.calls[static_cast<std::size_t>(call_of_[at(id)])].operands
+                                 : graph_.node(id).operands;
+  }
+
+  void find_levels() {
+    level_.assign(at(graph_.size()), 0);
+    std::vector<int> call_level(cut_.calls.size(), 0);
+    // Epilogue operands may stand after the root in node order, so one pass over the nodes is not enough.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (NodeId id = 0; id < graph_.size(); ++id) {
+        const auto raise = [&](int& level, const std::vector<Value>& operands) {
+          for (const Value operand : operands) {
+            const int after = level_[at(operand.node)] + (boundary_[at(operand.node)] ? 1 : 0);
+            if (after > level) level = after, changed = true;
+          }
+        };
+        const int call = call_of_[at(id)];
+        if (call >= 0) {
+          raise(call_level[static_cast<std::size_t>(call)], boundary_operands(id));
+          level_[at(id)] = call_level[static_cast<std::size_t>(call)];
+        } else {
+          raise(level_[at(id)], graph_.node(id).operands);
+        }
+      }
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (!boundary_[at(id)]) last_level_ = std::max(last_level_, level_[at(id)]);
+    }
+  }
+
+  // ---- recomputation ----------------------------------------------------------------------------------------
+
+  void find_recomputable() {
+    cheap_.assign(at(graph_.size()), false);
+    if (!options_.recompute) return;
+    std::vector<std::set<NodeId>> leaves(at(graph_.size()));
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const Node& node = graph_.node(id);
+      if (node.op == Op::constant || node.op == Op::iota) {
+        cheap_[at(id)] = true;
+        continue;
+      }
+      const OpCategory category = info(node.op).category;
+      const bool moves = category == OpCategory::layout && node.op != Op::gather && node.op != Op::scatter &&
+                         node.op != Op::dynamic_update_slice;
+      if (boundary_[at(id)] || (category != OpCategory::elementwise && !moves)) continue;
+      bool small = true;
+      std::set<NodeId>& own = leaves[at(id)];
+      for (const Value operand : node.operands) {
+        if (cheap_[at(operand.node)]) {
+          own.insert(leaves[at(operand.node)].begin(), leaves[at(operand.node)].end());
+        } else if (graph_.node(operand.node).op == Op::parameter || boundary_[at(operand.node)] ||
+                   graph_.type(operand).elements() == 1) {
+          own.insert(operand.node);
+        } else {
+          small = false;
+        }
+      }
+      std::int64_t bytes = 0;
+      for (const NodeId leaf : own) bytes += graph_.node(leaf).type().bytes();
+      cheap_[at(id)] = small && own.size() <= recompute_leaves && bytes * recompute_ratio <= node.type().bytes();
+      // Scalars are computed wherever they are needed; not so a layer's random key, which would make every layer's
+      // fragment another one.
+      const bool scalar = node.type().elements() == 1;
+      if (scalar && small && own.size() <= recompute_leaves && bytes <= 64) cheap_[at(id)] = true;
+      if (scalar && node.op == Op::threefry2x32) cheap_[at(id)] = false;
+    }
+  }
+
+  /// Whether a reader at another level computes this node for itself.
+  [[nodiscard]] bool is_cloned(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (boundary_[at(id)] || node.op == Op::parameter) return false;
+    if (cheap_[at(id)]) return true;
+    switch (node.op) {
+      case Op::constant:
+      case Op::iota:
+      case Op::reshape:
+      case Op::transpose:
+      case Op::broadcast: return true;
+      case Op::slice: return in_memory(node.operands[0]);
+      case Op::convert: return byte_size(node.type().dtype) >= byte_size(graph_.type(node.operands[0]).dtype);
+      default: return false;
+    }
+  }
+
+  [[nodiscard]] bool in_memory(Value value) const {
+    const NodeId id = storage(value).node;
+    return graph_.node(id).op == Op::parameter || boundary_[at(id)];
+  }
+
+  /// A reshape is its operand under another name.
+  [[nodiscard]] Value storage(Value value) const {
+    while (graph_.node(value.node).op == Op::reshape && !boundary_[at(value.node)])
+      value = graph_.node(value.node).operands[0];
+    return value;
+  }
+
+  // ---- sinking ----------------------------------------------------------------------------------------------
+
+  void sink_tails() {
+    waits_.assign(at(graph_.size()), false);
+    // What some boundary needs keeps its level.
+    std::vector<bool> feeds(at(graph_.size()), false);
+    for (NodeId id = graph_.size(); id-- > 0;) {
+      if (boundary_[at(id)]) {
+        for (const Value operand : boundary_operands(id)) feeds[at(operand.node)] = true;
+        for (const Value operand : graph_.node(id).operands)
+          feeds[at(operand.node)] = feeds[at(operand.node)] || call_of_[at(id)] < 0;
+      } else if (feeds[at(id)]) {
+        for (const Value operand : graph_.node(id).operands) feeds[at(operand.node)] = true;
+      }
+    }
+    // An operator waits for the last level that any has, unless it reads a large value that its own level has on chip
+    // (a bias gradient beside the gradient it sums), or somebody who does not wait reads it.
+    std::vector<NodeId> open;
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (boundary_[at(id)] || is_source(id) || feeds[at(id)]) continue;
+      waits_[at(id)] = true;
+      open.push_back(id);
+    }
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      if (!waits_[at(id)] || !must_stay(id)) continue;
+      waits_[at(id)] = false;
+      for (const Value operand : graph_.node(id).operands) open.push_back(operand.node);
+      for (const NodeId user : uses_[at(id)]) open.push_back(user);
+    }
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (waits_[at(id)]) level_[at(id)] = last_level_;
+    }
+  }
+
+  [[nodiscard]] bool must_stay(NodeId id) const {
+    if (level_[at(id)] == last_level_) return false;  // it is where it would wait
+    for (const NodeId user : uses_[at(id)]) {
+      if (!boundary_[at(user)] && !waits_[at(user)]) return true;
+    }
+    for (const Value operand : graph_.node(id).operands) {
+      const Value source = storage(operand);
+      const bool made_here = !is_source(source.node) && !boundary_[at(source.node)] && !cheap_[at(operand.node)] &&
+                             !waits_[at(operand.node)];
+      if (made_here && graph_.type(source).bytes() >= shared_read_bytes) return true;
+    }
+    return false;
+  }
+
+  // ---- extraction -------------------------------------------------------------------------------------------
+
+  void require(Value value) {
+    value = storage(value);
+    if (is_in_place(value.node)) return;
+    required_.insert(value);
+  }
+
+  /// Needs no kernel: it is in memory already, or a boundary writes it.
+  [[nodiscard]] bool is_in_place(NodeId id) const { return graph_.node(id).op == Op::parameter || boundary_[at(id)]; }
+
+  void collect_required() {
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      if (!boundary_[at(id)]) continue;
+      for (const Value operand : boundary_operands(id)) require(operand);
+    }
+    std::set<Value> seen;
+    for (const Value result : graph_.results()) {
+      const Value value = storage(result);
+      if (graph_.node(value.node).op == Op::parameter || !seen.insert(value).second) {
+        copies_.insert(result);  // a result of its own needs memory of its own
+      } else {
+        require(value);
+      }
+    }
+  }
+
+  /// Level at which a required value is computed: cloned values with no other reader wait for nobody.
+  [[nodiscard]] int level_of(Value value) const { return level_[at(value.node)]; }
+
+  void extract(int level) {
+    // What this level must leave in memory, and everything it needs for that.
+    std::vector<Value> outputs;
+    for (const Value value : required_) {
+      if (level_of(value) == level) outputs.push_back(value);
+    }
+    if (level == last_level_) outputs.insert(outputs.end(), copies_.begin(), copies_.end());
+    if (outputs.empty()) return;
+    std::set<NodeId> members;
+    std::vector<Value> arguments;
+    std::set<Value> argument_set;
+    std::vector<NodeId> open;
+    const auto need = [&](Value value) {
+      const NodeId id = value.node;
+      if (members.contains(id)) return;
+      const bool own = !is_in_place(id) && (level_[at(id)] == level || is_cloned(id));
+      if (own) {
+        members.insert(id);
+        open.push_back(id);
+      } else if (argument_set.insert(value).second) {
+        arguments.push_back(value);
+        require(value);
+      }
+    };
+    for (const Value output : outputs) need(output);
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      for (const Value operand : graph_.node(id).operands) need(operand);
+    }
+    build(level, members, std::move(arguments), outputs);
+  }
+
+  void build(int level, const std::set<NodeId>& members, std::vector<Value> arguments,
+             const std::vector<Value>& outputs) {
+    FragmentSite site;
+    site.level = level;
+    std::sort(arguments.begin(), arguments.end());
+    std::map<Value, Value> inside;
+    for (const Value argument : arguments) {
+      Node parameter;
+      parameter.op = Op::parameter;
+      parameter.attributes = ParameterAttributes{graph_.type(argument)};
+      parameter.results = {graph_.type(argument)};
+      parameter.name = graph_.node(argument.node).name;
+      inside[argument] = site.graph.add_unchecked(std::move(parameter));
+    }
+    for (const NodeId id : members) {
+      Node copy = graph_.node(id);
+      for (Value& operand : copy.operands) operand = inside.at(operand);
+      const auto results = static_cast<std::int32_t>(copy.results.size());
+      const Value first = site.graph.add_unchecked(std::move(copy));
+      for (std::int32_t r = 0; r < results; ++r) inside[{id, r}] = {first.node, r};
+      site.nodes.push_back(id);
+    }
+    for (const Value output : outputs) site.graph.add_result(inside.at(output));
+    site.results = outputs;
+    site.arguments = std::move(arguments);
+    cut_.fragments.push_back(std::move(site));
+  }
+
+  const Graph& graph_;
+  const CutOptions& options_;
+  std::vector<std::vector<NodeId>> uses_;
+  std::vector<bool> results_;
+  CutGraph cut_;
+  std::vector<int> call_of_;
+  std::vector<bool> boundary_;
+  std::vector<int> level_;
+  std::vector<bool> cheap_;
+  std::vector<bool> waits_;  ///< sunk to the last level
+  int last_level_ = 0;
+  std::set<Value> required_;
+  std::set<Value> copies_;
+};
+
+}  // namespace
+
+CutGraph cut(const Graph& graph, const CutOptions& options) { return Cutter(graph, options).cut(); }
+
+}  // namespace stitch::graph

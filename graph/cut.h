@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/library_call.h"
+
+namespace stitch::graph {
+
+/// A fragment where it stands in a graph.
+struct FragmentSite {
+  int level = 0;                 ///< number of boundary operators on the longest way to it
+  Graph graph;                   ///< its operators, as a graph of their own
+  std::vector<Value> arguments;  ///< value of the surrounding graph for each parameter
+  std::vector<Value> results;    ///< value of the surrounding graph that each result is
+  std::vector<NodeId> nodes;     ///< operators of the surrounding graph that it computes, ascending
+};
+
+/// One graph (a model's entry or the body of a loop) cut at its boundaries.
+struct CutGraph {
+  std::vector<FragmentSite> fragments;  ///< by level
+  std::vector<LibraryCall> calls;
+  std::vector<NodeId> others;  ///< opaque operators, loops and conditionals
+};
+
+struct CutOptions {
+  LibraryOptions library;
+  /// Values that can be computed again from next to nothing (masks, random bits, tables) are computed where they are
+  /// used instead of being stored.
+  bool recompute = true;
+  /// Operators that feed no boundary wait for the last level when nothing is lost by it, so that an optimizer's
+  /// hundreds of updates become one fragment.
+  bool sink = true;
+  /// What the generator cannot put into a kernel is a boundary.
+  std::function<bool(const Graph&, NodeId)> supported;
+};
+
+/// Cuts a graph into fragments at contractions, opaque operators and control flow.
+///
+/// The level of an operator is the number of boundaries on the longest way from the inputs; all operators of one level
+/// form one fragment, which is convex: a way between two of them through a boundary would raise the level. Layout
+/// changes, broadcasts and widening conversions of values that are in memory anyway belong to whoever reads them.
+CutGraph cut(const Graph& graph, const CutOptions& options = {});
+
+}  // namespace stitch::graph

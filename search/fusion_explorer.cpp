@@ -1,0 +1,413 @@
+#include "search/fusion_explorer.h"
+
+#include <oneapi/tbb/parallel_for.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "search/kernel_graph.h"
+
+namespace stitch::search {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Value;
+
+Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache) {
+  const KernelGraph extracted = extract_kernel(vertices.fragment(), vertices.attached(), vertices.nodes_of(set));
+  STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph));
+  PlannedKernel planned{std::move(entry.kernel), {}, {}, extracted.nodes};
+  for (const int i : entry.parameter_order)
+    planned.arguments.push_back(extracted.arguments[static_cast<std::size_t>(i)]);
+  for (const int i : entry.result_order) planned.results.push_back(extracted.results[static_cast<std::size_t>(i)]);
+  return planned;
+}
+
+// ---- the quotient graph of a partition ----------------------------------------------------------------------------
+
+/// Which parts must run before which.
+class Quotient {
+ public:
+  Quotient(const VertexGraph& vertices, const std::vector<VertexSet>& parts) : next_(parts.size()) {
+    std::vector<int> part_of(static_cast<std::size_t>(vertices.size()), -1);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      for (const int v : parts[p].members()) part_of[static_cast<std::size_t>(v)] = static_cast<int>(p);
+    }
+    for (int v = 0; v < vertices.size(); ++v) {
+      for (const int consumer : vertices.consumers(v)) {
+        const int from = part_of[static_cast<std::size_t>(v)], to = part_of[static_cast<std::size_t>(consumer)];
+        if (from != to && from >= 0 && to >= 0) next_[static_cast<std::size_t>(from)].insert(to);
+      }
+    }
+  }
+
+  [[nodiscard]] bool has_edge(int a, int b) const { return next_[static_cast<std::size_t>(a)].contains(b); }
+
+  /// Whether b can be reached from a through some third part.
+  [[nodiscard]] bool indirect(int a, int b) const {
+    std::vector<bool> seen(next_.size(), false);
+    std::vector<int> open;
+    for (const int n : next_[static_cast<std::size_t>(a)]) {
+      if (n != b) open.push_back(n);
+    }
+    while (!open.empty()) {
+      const int at = open.back();
+      open.pop_back();
+      if (at == b) return true;
+      if (seen[static_cast<std::size_t>(at)]) continue;
+      seen[static_cast<std::size_t>(at)] = true;
+      for (const int n : next_[static_cast<std::size_t>(at)]) open.push_back(n);
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool mergeable(int a, int b) const { return !indirect(a, b) && !indirect(b, a); }
+
+  /// Parts in an order in which they can run; empty when there is a cycle. Ties by number.
+  [[nodiscard]] std::vector<int> order() const {
+    std::vector<int> waiting(next_.size(), 0);
+    for (const auto& list : next_) {
+      for (const int n : list) ++waiting[static_cast<std::size_t>(n)];
+    }
+    std::set<int> ready;
+    for (std::size_t p = 0; p < next_.size(); ++p) {
+      if (waiting[p] == 0) ready.insert(static_cast<int>(p));
+    }
+    std::vector<int> out;
+    while (!ready.empty()) {
+      const int part = *ready.begin();
+      ready.erase(ready.begin());
+      out.push_back(part);
+      for (const int n : next_[static_cast<std::size_t>(part)]) {
+        if (--waiting[static_cast<std::size_t>(n)] == 0) ready.insert(n);
+      }
+    }
+    return out.size() == next_.size() ? out : std::vector<int>{};
+  }
+
+  /// Longest way from a part without predecessors.
+  [[nodiscard]] std::vector<int> depths() const {
+    std::vector<int> depth(next_.size(), 0);
+    for (const int part : order()) {
+      for (const int n : next_[static_cast<std::size_t>(part)]) {
+        depth[static_cast<std::size_t>(n)] =
+            std::max(depth[static_cast<std::size_t>(n)], depth[static_cast<std::size_t>(part)] + 1);
+      }
+    }
+    return depth;
+  }
+
+ private:
+  std::vector<std::set<int>> next_;
+};
+
+// ---- beam search --------------------------------------------------------------------------------------------------
+
+struct BeamState {
+  VertexSet covered;
+  std::vector<const Pattern*> chosen;
+  double gain = 0;
+};
+
+bool collides(const Pattern& a, const Pattern& b) {
+  return a.reach_down.intersects(b.vertices) && b.reach_down.intersects(a.vertices);
+}
+
+/// Plans as partitions, best first by the delta evaluator.
+std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
+                                                const std::vector<std::vector<Pattern>>& patterns, int width) {
+  std::vector<BeamState> beam(1);
+  beam[0].covered = VertexSet(static_cast<std::size_t>(vertices.size()));
+  for (int v = 0; v < vertices.size(); ++v) {
+    std::vector<BeamState> next;
+    for (BeamState& state : beam) {
+      if (state.covered.contains(v)) {
+        next.push_back(std::move(state));
+        continue;
+      }
+      bool extended = false;
+      for (const Pattern& pattern : patterns[static_cast<std::size_t>(v)]) {
+        if (pattern.vertices.intersects(state.covered)) continue;
+        const bool cyclic = std::any_of(state.chosen.rbegin(), state.chosen.rend(),
+                                        [&](const Pattern* other) { return collides(*other, pattern); });
+        if (cyclic) continue;
+        BeamState grown = state;
+        grown.covered.merge(pattern.vertices);
+        grown.chosen.push_back(&pattern);
+        grown.gain += pattern.gain_us;
+        next.push_back(std::move(grown));
+        extended = true;
+      }
+      if (!extended) {
+        // Every pattern overlaps what is covered: the vertex stays alone.
+        BeamState grown = state;
+        grown.covered.insert(v);
+        next.push_back(std::move(grown));
+      }
+    }
+    std::stable_sort(next.begin(), next.end(), [](const BeamState& a, const BeamState& b) { return a.gain > b.gain; });
+    if (next.size() > static_cast<std::size_t>(width)) next.resize(static_cast<std::size_t>(width));
+    beam = std::move(next);
+  }
+  std::vector<std::vector<VertexSet>> partitions;
+  for (const BeamState& state : beam) {
+    std::vector<VertexSet> parts;
+    VertexSet left(static_cast<std::size_t>(vertices.size()));
+    for (int v = 0; v < vertices.size(); ++v) left.insert(v);
+    for (const Pattern* pattern : state.chosen) {
+      parts.push_back(pattern->vertices);
+      left.subtract(pattern->vertices);
+    }
+    for (const int v : left.members()) parts.push_back(single(vertices, v).vertices);
+    partitions.push_back(std::move(parts));
+  }
+  return partitions;
+}
+
+// ---- plans by the full model --------------------------------------------------------------------------------------
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const VertexGraph& vertices, KernelCache& cache, const FusionOptions& options)
+      : vertices_(vertices), cache_(cache), options_(options) {}
+
+  Result<FusionPlan> build(std::vector<std::vector<VertexSet>> partitions) {
+    VertexSet everything(static_cast<std::size_t>(vertices_.size()));
+    for (int v = 0; v < vertices_.size(); ++v) everything.insert(v);
+    if (vertices_.size() <= 4 * options_.patterns.max_vertices) partitions.push_back({everything});
+    double best_us = 0;
+    std::vector<VertexSet> best;
+    for (std::vector<VertexSet>& parts : partitions) {
+      STITCH_TRY(make_feasible(parts));
+      if (!break_cycles(parts)) continue;
+      STITCH_TRY(make_feasible(parts));
+      const double us = total(parts);
+      if (best.empty() || us < best_us) best_us = us, best = parts;
+    }
+    if (options_.refine) refine(best);
+    if (options_.packing) pack(best);
+    if (options_.refine) refine(best);
+    return finish(best);
+  }
+
+  Result<FusionPlan> finish(const std::vector<VertexSet>& parts) {
+    FusionPlan plan;
+    const std::vector<int> order = Quotient(vertices_, parts).order();
+    if (order.empty() && !parts.empty())
+      return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
+    for (const int part : order) {
+      STITCH_ASSIGN(PlannedKernel planned, plan_kernel(vertices_, parts[static_cast<std::size_t>(part)], cache_));
+      if (!planned.kernel->feasible()) return planned.kernel->why;
+      plan.predicted_us += planned.kernel->predicted_us();
+      plan.kernels.push_back(std::move(planned));
+    }
+    return plan;
+  }
+
+ private:
+  /// Predicted time of one kernel, or nothing when no schedule is legal.
+  std::optional<double> cost(const VertexSet& part) {
+    if (const auto found = cost_.find(part); found != cost_.end()) return found->second;
+    Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
+    std::optional<double> us;
+    if (planned && planned->kernel->feasible()) us = planned->kernel->predicted_us();
+    if (!us) why_ = planned ? planned->kernel->why : planned.error();
+    cost_[part] = us;
+    return us;
+  }
+
+  void warm(const std::vector<VertexSet>& parts) {
+    std::vector<const VertexSet*> missing;
+    for (const VertexSet& part : parts) {
+      if (!cost_.contains(part)) missing.push_back(&part);
+    }
+    std::vector<std::optional<double>> costs(missing.size());
+    tbb::parallel_for(std::size_t{0}, missing.size(), [&](std::size_t i) {
+      const Result<PlannedKernel> planned = plan_kernel(vertices_, *missing[i], cache_);
+      if (planned && planned->kernel->feasible()) costs[i] = planned->kernel->predicted_us();
+    });
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      if (costs[i]) cost_[*missing[i]] = costs[i];
+    }
+  }
+
+  double total(const std::vector<VertexSet>& parts) {
+    double us = 0;
+    for (const VertexSet& part : parts) us += cost(part).value_or(1e12);
+    return us;
+  }
+
+  /// Splits parts that no schedule fits in two until all do.
+  Status make_feasible(std::vector<VertexSet>& parts) {
+    warm(parts);
+    std::vector<VertexSet> done, open = parts;
+    while (!open.empty()) {
+      VertexSet part = std::move(open.back());
+      open.pop_back();
+      if (cost(part)) {
+        done.push_back(std::move(part));
+        continue;
+      }
+      const std::vector<int> members = part.members();
+      if (members.size() == 1) return why_.within(describe(members[0]));
+      VertexSet first(static_cast<std::size_t>(vertices_.size())), second = first;
+      for (std::size_t i = 0; i < members.size(); ++i) (i < members.size() / 2 ? first : second).insert(members[i]);
+      open.push_back(std::move(first));
+      open.push_back(std::move(second));
+    }
+    std::sort(done.begin(), done.end());
+    parts = std::move(done);
+    return {};
+  }
+
+  [[nodiscard]] std::string describe(int vertex) const {
+    const graph::Node& node = vertices_.fragment().node(vertices_.node(vertex));
+    return fmt::format("{} '{}' {}", to_string(node.op), node.name, to_string(node.type()));
+  }
+
+  /// Longer cycles between patterns are rare: the largest part is taken apart until none is left.
+  bool break_cycles(std::vector<VertexSet>& parts) const {
+    for (int attempt = 0; attempt < 64; ++attempt) {
+      if (parts.empty() || !Quotient(vertices_, parts).order().empty()) return true;
+      const auto largest = std::max_element(
+          parts.begin(), parts.end(), [](const VertexSet& a, const VertexSet& b) { return a.count() < b.count(); });
+      const std::vector<int> members = largest->members();
+      parts.erase(largest);
+      for (const int v : members) parts.push_back(single(vertices_, v).vertices);
+    }
+    return false;
+  }
+
+  /// Merges neighbours (producer and consumer, or readers of the same value) while the full model predicts a gain.
+  void refine(std::vector<VertexSet>& parts) {
+    if (parts.size() > 256) return;
+    for (bool changed = true; changed && parts.size() > 1;) {
+      changed = false;
+      const Quotient quotient(vertices_, parts);
+      std::vector<std::pair<int, int>> pairs;
+      for (int a = 0; a < static_cast<int>(parts.size()); ++a) {
+        for (int b = a + 1; b < static_cast<int>(parts.size()); ++b) {
+          if (related(quotient, parts, a, b) && quotient.mergeable(a, b)) pairs.emplace_back(a, b);
+        }
+      }
+      std::vector<VertexSet> unions;
+      for (const auto& [a, b] : pairs) {
+        unions.push_back(parts[static_cast<std::size_t>(a)]);
+        unions.back().merge(parts[static_cast<std::size_t>(b)]);
+      }
+      warm(unions);
+      double best_gain = 1e-6;
+      int best = -1;
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        const std::optional<double> us = cost(unions[i]);
+        if (!us) continue;
+        const double gain = *cost(parts[static_cast<std::size_t>(pairs[i].first)]) +
+                            *cost(parts[static_cast<std::size_t>(pairs[i].second)]) - *us;
+        if (gain > best_gain) best_gain = gain, best = static_cast<int>(i);
+      }
+      if (best < 0) return;
+      const auto [a, b] = pairs[static_cast<std::size_t>(best)];
+      parts[static_cast<std::size_t>(a)] = unions[static_cast<std::size_t>(best)];
+      parts.erase(parts.begin() + b);
+      changed = true;
+    }
+  }
+
+  [[nodiscard]] bool related(const Quotient& quotient, const std::vector<VertexSet>& parts, int a, int b) const {
+    if (quotient.has_edge(a, b) || quotient.has_edge(b, a)) return true;
+    std::set<Value> read;
+    for (const int v : parts[static_cast<std::size_t>(a)].members())
+      read.insert(vertices_.reads(v).begin(), vertices_.reads(v).end());
+    for (const int v : parts[static_cast<std::size_t>(b)].members()) {
+      for (const Value value : vertices_.reads(v)) {
+        if (read.contains(value) && vertices_.fragment().type(value).bytes() >= 4096) return true;
+      }
+    }
+    return false;
+  }
+
+  /// Remote fusion: a virtual vertex that produces everything has the kernels as consumers; independent ones are joined
+  /// when one launch of all is predicted to be faster. Kernels of one depth are tried together, then in halves.
+  void pack(std::vector<VertexSet>& parts) {
+    for (int depth = 0;; ++depth) {
+      const Quotient quotient(vertices_, parts);
+      const std::vector<int> depths = quotient.depths();
+      std::vector<int> level;
+      int deepest = 0;
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        deepest = std::max(deepest, depths[p]);
+        if (depths[p] == depth) level.push_back(static_cast<int>(p));
+      }
+      if (depth > deepest) return;
+      if (level.size() < 2) continue;
+      std::vector<VertexSet> packed, others;
+      std::vector<VertexSet> members;
+      for (const int p : level) members.push_back(parts[static_cast<std::size_t>(p)]);
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        if (depths[p] != depth) others.push_back(parts[p]);
+      }
+      // Likes with likes first: kernels of similar cost fill a launch evenly.
+      std::stable_sort(members.begin(), members.end(),
+                       [&](const VertexSet& a, const VertexSet& b) { return *cost(a) < *cost(b); });
+      pack_run(members, 0, members.size(), packed);
+      parts = std::move(others);
+      parts.insert(parts.end(), packed.begin(), packed.end());
+      std::sort(parts.begin(), parts.end());
+    }
+  }
+
+  void pack_run(const std::vector<VertexSet>& members, std::size_t first, std::size_t last,
+                std::vector<VertexSet>& out) {
+    if (last - first == 1) {
+      out.push_back(members[first]);
+      return;
+    }
+    VertexSet all = members[first];
+    double apart = *cost(members[first]);
+    for (std::size_t i = first + 1; i < last; ++i) {
+      all.merge(members[i]);
+      apart += *cost(members[i]);
+    }
+    if (const std::optional<double> together = cost(all); together && *together < apart) {
+      out.push_back(std::move(all));
+      return;
+    }
+    const std::size_t middle = (first + last) / 2;
+    pack_run(members, first, middle, out);
+    pack_run(members, middle, last, out);
+  }
+
+  const VertexGraph& vertices_;
+  KernelCache& cache_;
+  const FusionOptions& options_;
+  std::map<VertexSet, std::optional<double>> cost_;
+  Error why_;
+};
+
+}  // namespace
+
+Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
+  const VertexGraph vertices(fragment);
+  if (vertices.size() == 0) return FusionPlan{};
+  const AxisAnalysis axes(fragment);
+  const DeltaEvaluator evaluator(vertices, axes, options.delta.value_or(DeltaModel::of(cache.scorer().device())));
+  const auto patterns = generate_patterns(vertices, evaluator, options.patterns);
+  return PlanBuilder(vertices, cache, options).build(beam_search(vertices, patterns, options.beam_width));
+}
+
+Result<FusionPlan> unfused_plan(const Graph& fragment, KernelCache& cache) {
+  const VertexGraph vertices(fragment);
+  std::vector<VertexSet> parts;
+  for (int v = 0; v < vertices.size(); ++v) parts.push_back(single(vertices, v).vertices);
+  return plan_of_partition(vertices, parts, cache);
+}
+
+Result<FusionPlan> plan_of_partition(const VertexGraph& vertices, const std::vector<VertexSet>& partition,
+                                     KernelCache& cache) {
+  const FusionOptions options;
+  return PlanBuilder(vertices, cache, options).finish(partition);
+}
+
+}  // namespace stitch::search

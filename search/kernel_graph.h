@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace stitch::search {
+
+/// Some operators of a fragment as a graph of their own: what one kernel computes.
+struct KernelGraph {
+  graph::Graph graph;
+  std::vector<graph::Value> arguments;  ///< value of the fragment for each parameter
+  std::vector<graph::Value> results;    ///< value of the fragment that each result is
+  std::vector<graph::NodeId> nodes;     ///< operators of the fragment that it computes (copies of cheap ones included)
+};
+
+/// Operators that belong to whoever reads them, in every kernel anew: constants, iotas, broadcasts, reshapes, and
+/// scalar arithmetic on such. They are never kernels of their own unless a fragment's result is one.
+std::vector<bool> attached_operators(const graph::Graph& fragment);
+
+/// The kernel that computes `members` (operators that are not attached, plus attached ones that are results).
+/// Values of other operators become parameters; a result is what other operators or the fragment's results use.
+KernelGraph extract_kernel(const graph::Graph& fragment, const std::vector<bool>& attached,
+                           const std::vector<graph::NodeId>& members);
+
+}  // namespace stitch::search
