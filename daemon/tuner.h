@@ -1,0 +1,103 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/device_spec.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "codegen/artifact_cache.h"
+#include "codegen/compiler.h"
+#include "costmodel/analytical.h"
+#include "daemon/protocol.h"
+#include "db/trial_records.h"
+#include "graph/graph.h"
+#include "profiler/device.h"
+#include "profiler/verify.h"
+#include "search/fusion_explorer.h"
+
+namespace stitch::daemon {
+
+/// How far a long task is. `share` never falls within one task.
+struct Progress {
+  std::string stage;   ///< "plan", "codegen", "verify", …
+  double share = 0;    ///< 0 … 1 of the whole task
+  std::string detail;  ///< "kernel 3 of 12"
+};
+using ProgressSink = std::function<void(const Progress&)>;
+
+struct TunerOptions {
+  std::string target = "h100";                ///< entry of the device table that is planned for
+  std::string architecture;                   ///< compiled for; empty: the target's
+  std::filesystem::path artifact_folder;      ///< compiled kernels are kept here; empty: not kept
+  search::FusionOptions fusion;
+  search::StitchOptions stitch;
+  profiler::VerifyOptions verify;
+  int threads = 0;  ///< 0: one per hardware thread
+};
+
+/// Wall time of the stages, seconds.
+struct StageSeconds {
+  double import = 0, plan = 0, codegen = 0, verify = 0;
+};
+
+/// One kernel of a plan with everything that was found out about it.
+struct KernelReport {
+  std::string name;
+  std::string source;
+  codegen::ResourceUsage resources;
+  double predicted_us = 0;
+  std::optional<profiler::Verification> verification;
+};
+
+/// A fragment that was worked on, ready for the store and for a client.
+struct TunedFragment {
+  db::Fragment fragment;
+  Plan plan;
+  db::PlanBundle bundle;  ///< what put_plan takes: plan, kernels, artifacts
+  std::vector<db::Candidate> candidates;
+  std::vector<KernelReport> kernels;  ///< by launch; equal kernels share one
+  StageSeconds seconds;
+};
+
+/// The stages from a canonical fragment to a plan, tied together: search → codegen → compile → verify. Shares its
+/// caches between calls; safe to use from several threads.
+class Tuner {
+ public:
+  /// `device` is where plans are verified; it, `files` and `clock` must outlive the tuner.
+  /// Errors: not_found (target), unavailable (NVRTC), unsupported (architecture).
+  static Result<std::unique_ptr<Tuner>> create(TunerOptions options, profiler::Device& device, FileSystem& files,
+                                               const Clock& clock);
+  ~Tuner();
+
+  /// What plans are made for: the fields by which the store finds them.
+  [[nodiscard]] const db::Target& target() const;
+  [[nodiscard]] const search::Scorer& scorer() const;
+
+  /// The record of a fragment. `canonical` must be a canonical form's graph.
+  Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
+
+  /// Partition and schedules only; nothing is compiled.
+  Result<search::FusionPlan> explore(const graph::Graph& canonical) const;
+
+  /// A plan that can be served now: explored, generated and compiled, labelled `predicted`, not verified.
+  Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
+
+  /// The best plan whose every kernel was verified on the device. A candidate that fails is recorded with its outcome
+  /// and seed, and the next one is taken. Errors: cancelled; correctness when no candidate is right; compile.
+  Result<TunedFragment> tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
+                             std::stop_token stop) const;
+
+ private:
+  struct State;
+  explicit Tuner(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stitch::daemon

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/evaluate.h"
+#include "graph/graph.h"
+#include "profiler/device.h"
+
+namespace stitch::profiler {
+
+/// What random inputs look like. Integers are drawn from the range that the graph needs of them (indices of a gather
+/// stay inside) and otherwise from small numbers of both signs.
+enum class Distribution : std::uint8_t {
+  mixed,          ///< sign-mixed around ±1
+  small,          ///< sign-mixed, around 1e-3
+  large,          ///< sign-mixed, up to some hundreds
+  denormal,       ///< a quarter of the elements are denormals of the dtype
+  constant_rows,  ///< the same number along the last dimension: variances are zero
+  offset,         ///< 100 + small noise: cancelling formulas lose their digits
+};
+std::string_view to_string(Distribution distribution);
+std::vector<Distribution> default_distributions();
+
+/// Values of one parameter as a pure function of seed and index, for the device and for the reference alike.
+class InputSource {
+ public:
+  struct Range {
+    std::int64_t low = 0, high = 0;  ///< both included
+  };
+  InputSource(graph::TensorType type, Distribution distribution, std::uint64_t seed, std::optional<Range> range);
+
+  [[nodiscard]] Filler filler() const;      ///< bytes as they lie in device memory
+  [[nodiscard]] graph::Input input() const; ///< the same values for graph::evaluate_parts
+
+ private:
+  [[nodiscard]] double floating(std::int64_t index) const;
+  [[nodiscard]] std::int64_t integer(std::int64_t index) const;
+
+  graph::TensorType type_;
+  Distribution distribution_;
+  std::uint64_t seed_;
+  std::optional<Range> range_;
+};
+
+/// For each parameter the range that its integers must keep to, from how the graph uses them: indices of gathers,
+/// scatters and dynamic slices stay inside, divisors are not zero.
+std::vector<std::optional<InputSource::Range>> integer_ranges(const graph::Graph& graph);
+
+}  // namespace stitch::profiler
