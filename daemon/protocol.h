@@ -1,13 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "graph/codec.h"
+#include "graph/graph.h"
 #include "graph/tensor_type.h"
 
 // What travels between stitchd and its clients, as plain values with their JSON form (docs/api.md, docs/openapi.yaml).
@@ -86,10 +90,10 @@ struct Plan {
   std::int64_t workspace_bytes = 0;  ///< 256-byte aligned; one allocation serves any number of runs in turn
   std::vector<ZeroedRange> zeroed;
 
-  std::string label;               ///< "measured", "near", "predicted", "default"
-  std::int64_t sequence = 0;       ///< of its promotion; a later one is better
-  std::int64_t bytes = 0;          ///< device memory moved, as planned
-  double predicted_us = 0;         ///< on target.device
+  std::string label;          ///< "measured", "near", "predicted", "default"
+  std::int64_t sequence = 0;  ///< of its promotion; a later one is better
+  std::int64_t bytes = 0;     ///< device memory moved, as planned
+  double predicted_us = 0;    ///< on target.device
   std::optional<double> measured_us;
   double verified_share = 0;  ///< of its outputs that were compared with the reference, 0 … 1
   std::string judged;         ///< how: "verified on emulated device", "predicted by analytical v1"
@@ -104,5 +108,118 @@ std::string to_json(const Plan& plan);
 Result<Plan> plan_from_json(std::string_view text);
 
 std::string_view to_string(LaunchArgument::Kind kind);
+
+/// "Give me a plan for this fragment."
+struct LookupRequest {
+  graph::Graph fragment;         ///< in any node, argument and result order
+  std::string name;              ///< for people: where the fragment comes from
+  std::int64_t deadline_ms = 0;  ///< how long a predicted plan may be waited for on a miss; 0 … 600,000
+  bool improve = true;           ///< on a miss, start (or join) the job that tunes the fragment
+};
+
+/// What the look-up found. Parameter i of the plan is parameter parameter_order[i] of the fragment in the request,
+/// likewise results.
+struct LookupAnswer {
+  enum class Source : std::uint8_t {
+    store,      ///< the incumbent of exactly this key
+    predicted,  ///< a miss: the best predicted plan, made for this request or for one that came at the same time
+    pending,    ///< a miss, and the deadline passed; ask again, or follow the job
+  };
+  Source source = Source::pending;
+  Hash128 fragment, family;
+  PlanTarget target;  ///< what plans of this server are made for
+  std::vector<int> parameter_order, result_order;
+  std::optional<Plan> plan;             ///< absent when pending
+  std::vector<std::string> matched;     ///< fields of the key: "fragment", "device", "architecture", …
+  std::vector<std::string> differed;    ///< on a miss: those in which the closest stored plan differs ("shape")
+  std::optional<Hash128> closest_plan;  ///< on a miss, if anything is close
+  std::optional<std::int64_t> job;      ///< that tunes the fragment
+};
+
+/// A job was made, or an unfinished one for the same work was joined.
+struct Submitted {
+  std::int64_t job = 0;
+  bool joined = false;
+  Hash128 subject;  ///< fragment key, or hash of the model's bytes
+};
+
+struct JobStatus {
+  std::int64_t id = 0;
+  std::string kind;   ///< "tune-fragment", "tune-model"
+  std::string state;  ///< "queued", "running", "done", "failed", "cancelled"
+  double progress = 0;
+  std::string message;
+  std::string result;  ///< of a job that is done: JSON text; left empty in listings
+  std::optional<Error> error;
+  std::int64_t attempts = 0;
+  bool cancel_requested = false;
+  std::int64_t created_us = 0, started_us = 0, finished_us = 0;  ///< since 1970; 0: not yet
+
+  [[nodiscard]] bool finished() const { return state != "queued" && state != "running"; }
+};
+
+/// Data of one server-sent event; the event's id is the sequence number.
+struct JobEvent {
+  std::int64_t sequence = 0;
+  std::int64_t job = 0;
+  std::int64_t wall_us = 0;
+  std::string kind;  ///< "queued", "claimed", "progress", "requeued", "cancel", "done", "failed", "cancelled"
+  double progress = 0;
+  std::string detail;
+};
+
+/// A change of what is served for a fragment; without a plan, it was withdrawn.
+struct PromotionNotice {
+  std::int64_t sequence = 0;
+  Hash128 fragment;
+  PlanTarget target;
+  std::optional<Hash128> plan, previous;
+  std::string reason;
+};
+struct PromotionFeed {
+  std::vector<PromotionNotice> promotions;  ///< oldest first
+  std::int64_t last = 0;                    ///< pass it as `after` next time
+};
+
+struct ServerVersion {
+  std::string version;
+  int protocol = protocol_version;
+  PlanTarget target;
+  std::string device;  ///< key of the device where plans are verified
+};
+
+// Each message as a document, and back: read_document fills the message or returns a parse error that names the field
+// ("plan.launches[0].arguments[1].kind: …"). Requests with unknown fields are refused, in answers they are ignored.
+nlohmann::json to_document(const Plan& message);
+nlohmann::json to_document(const LookupRequest& message, graph::Encoding encoding);
+nlohmann::json to_document(const LookupAnswer& message);
+nlohmann::json to_document(const Submitted& message);
+nlohmann::json to_document(const JobStatus& message);
+nlohmann::json to_document(const JobEvent& message);
+nlohmann::json to_document(const PromotionFeed& message);
+nlohmann::json to_document(const ServerVersion& message);
+/// {"error": {"kind": "not_found", "message": "…"}}
+nlohmann::json to_document(const Error& message);
+
+Status read_document(const nlohmann::json& document, Plan& message);
+Status read_document(const nlohmann::json& document, LookupRequest& message);
+Status read_document(const nlohmann::json& document, LookupAnswer& message);
+Status read_document(const nlohmann::json& document, Submitted& message);
+Status read_document(const nlohmann::json& document, JobStatus& message);
+Status read_document(const nlohmann::json& document, JobEvent& message);
+Status read_document(const nlohmann::json& document, PromotionFeed& message);
+Status read_document(const nlohmann::json& document, ServerVersion& message);
+Status read_document(const nlohmann::json& document, Error& message);
+
+/// A document as bytes. Text that is not UTF-8 is mended in JSON.
+std::string encode_document(const nlohmann::json& document, graph::Encoding encoding);
+/// Untrusted bytes to a message. Errors: parse (names the byte or the field), resource_exhausted, and those of
+/// graph::from_document.
+template <class Message>
+Result<Message> decode_message(std::string_view bytes, graph::Encoding encoding);
+/// The error that a server's answer tells of; if that cannot be read, the error that says so.
+Error decode_error(std::string_view bytes, graph::Encoding encoding);
+
+std::string_view to_string(LookupAnswer::Source source);
 
 }  // namespace stitch::daemon

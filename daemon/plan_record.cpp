@@ -1,0 +1,38 @@
+#include "daemon/plan_record.h"
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/plan_document.h"
+
+namespace stitch::daemon {
+
+PlanTarget to_wire(const db::Target& target) {
+  return {target.device, target.architecture, target.toolkit, target.version};
+}
+
+db::Target to_record(const PlanTarget& target) {
+  return {target.device, target.architecture, target.toolkit, target.version};
+}
+
+Result<Plan> plan_from_record(const db::Plan& record) {
+  const auto corrupt = [&](const Error& error) {
+    return make_error(ErrorKind::corrupt, "plan {}: document: {}", record.id.hex(), error.message);
+  };
+  auto document = graph::parse_document(record.document, graph::Encoding::json);
+  if (!document) return corrupt(document.error());
+  Plan plan;
+  if (Status read = read_fixed_part(*document, plan); !read) return corrupt(read.error());
+  plan.id = record.id;
+  plan.fragment = record.key.fragment;
+  plan.target = to_wire(record.key.target);
+  plan.label = db::to_string(record.label);
+  plan.sequence = record.sequence;
+  plan.bytes = record.bytes;
+  plan.predicted_us = record.predicted_us;
+  plan.measured_us = record.measured_us;
+  plan.verified_share = record.verified_share;
+  plan.judged = record.provenance.judged;
+  return plan;
+}
+
+}  // namespace stitch::daemon
