@@ -14,6 +14,27 @@ db::Target to_record(const PlanTarget& target) {
   return {target.device, target.architecture, target.toolkit, target.version};
 }
 
+JobStatus to_wire(const db::Job& job) {
+  JobStatus status;
+  status.id = job.id;
+  status.kind = job.kind;
+  status.state = db::to_string(job.state);
+  status.progress = job.progress;
+  status.message = job.message;
+  status.result = job.result;
+  status.error = job.error;
+  status.attempts = job.attempts;
+  status.cancel_requested = job.cancel_requested;
+  status.created_us = job.created_us;
+  status.started_us = job.started_us;
+  status.finished_us = job.finished_us;
+  return status;
+}
+
+JobEvent to_wire(const db::JobEvent& event) {
+  return {event.sequence, event.job, event.wall_us, event.kind, event.progress, event.detail};
+}
+
 Result<Plan> plan_from_record(const db::Plan& record) {
   const auto corrupt = [&](const Error& error) {
     return make_error(ErrorKind::corrupt, "plan {}: document: {}", record.id.hex(), error.message);

@@ -1,0 +1,277 @@
+#include "daemon/service.h"
+
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/version.h"
+#include "daemon/plan_record.h"
+#include "graph/codec.h"
+
+// Look-ups, submissions and what is known. The work of jobs is in daemon/service_jobs.cpp.
+namespace stitch::daemon {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Claims without progress after which a job is given up. A daemon that is restarted often must not lose its jobs.
+constexpr int most_stalled = 50;
+constexpr std::size_t most_asked = 100'000;
+
+constexpr std::array key_fields = {db::KeyField::fragment, db::KeyField::device, db::KeyField::architecture,
+                                   db::KeyField::toolkit, db::KeyField::version};
+
+/// What the closest stored plan has in common with the key, and what not.
+void compare(const db::PlanKey& key, const db::Miss& miss, LookupAnswer& answer) {
+  answer.matched.clear();
+  answer.differed.clear();
+  answer.closest_plan = miss.closest_plan;
+  for (const db::KeyField field : miss.differs) answer.differed.emplace_back(to_string(field));
+  if (!miss.closest) return;
+  const db::Target &wanted = key.target, &found = miss.closest->target;
+  const bool same[] = {miss.closest->fragment == key.fragment, found.device == wanted.device,
+                       found.architecture == wanted.architecture, found.toolkit == wanted.toolkit,
+                       found.version == wanted.version};
+  for (std::size_t i = 0; i < key_fields.size(); ++i) {
+    if (same[i]) answer.matched.emplace_back(to_string(key_fields[i]));
+  }
+}
+
+}  // namespace
+
+Service::Service(db::Store& store, const Tuner& tuner, const profiler::Device& device, const Clock& clock,
+                 ServiceOptions options)
+    : store_(store),
+      tuner_(tuner),
+      device_(device),
+      clock_(clock),
+      started_us_(clock.now_us()),
+      jobs_(store, clock, options.jobs,
+            {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
+             {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }}}),
+      predictions_(options.predictions, clock) {}
+
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::create(db::Store& store, const Tuner& tuner, const profiler::Device& device,
+                                                 const Clock& clock, ServiceOptions options) {
+  const profiler::DeviceIdentity& identity = device.identity();
+  const bool alone = options.alone;
+  std::unique_ptr<Service> service(new Service(store, tuner, device, clock, std::move(options)));
+  db::Device record;
+  record.key = identity.key;
+  record.kind = identity.kind;
+  record.name = identity.name;
+  record.architecture = identity.architecture;
+  record.driver = identity.driver;
+  record.sm_count = identity.sm_count;
+  record.memory_bytes = identity.memory_bytes;
+  record.provenance = service->provenance("present");
+  STITCH_TRY(store.put_device(record));
+  STITCH_ASSIGN(const auto touched, store.requeue_orphans({.everyone = alone, .owner = ""}));
+  return service;
+}
+
+void Service::start() { jobs_.start(); }
+Status Service::stop() { return jobs_.stop(); }
+
+db::Provenance Service::provenance(std::string_view judged) const {
+  return {std::string(tool_version), tuner_.target().toolkit, device_.identity().key, clock_.wall_us(),
+          std::string(judged)};
+}
+
+// ---- look-ups
+
+/// A look-up that missed and waits for its prediction.
+struct Service::Waiting {
+  LookupAnswer answer;
+  graph::CanonicalForm form;
+  Predictions::Flight flight;
+  std::int64_t until_us = 0;
+};
+
+/// The served plan in `answer`'s copy, or nothing; then `answer` says what the closest one differs in.
+Result<std::optional<LookupAnswer>> Service::find(const graph::CanonicalForm& form, LookupAnswer& answer) const {
+  const db::PlanKey key = key_of(form.key);
+  STITCH_ASSIGN(const db::Lookup found, store_.find_plan(key, form.family_key));
+  if (!found.plan) {
+    compare(key, found.miss, answer);
+    return std::optional<LookupAnswer>();
+  }
+  LookupAnswer hit = answer;
+  hit.source = LookupAnswer::Source::store;
+  STITCH_ASSIGN(hit.plan, plan_from_record(*found.plan));
+  hit.differed.clear();
+  hit.matched.clear();
+  hit.closest_plan.reset();
+  for (const db::KeyField field : key_fields) hit.matched.emplace_back(to_string(field));
+  return std::optional(std::move(hit));
+}
+
+Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
+  auto waiting = std::make_shared<Waiting>();
+  STITCH_ASSIGN(waiting->form, graph::canonicalise(request.fragment));
+  const graph::CanonicalForm& form = waiting->form;
+  LookupAnswer& answer = waiting->answer;
+  answer.fragment = form.key;
+  answer.family = form.family_key;
+  answer.target = to_wire(tuner_.target());
+  answer.parameter_order = form.parameter_order;
+  answer.result_order = form.result_order;
+  STITCH_ASSIGN(std::optional<LookupAnswer> hit, find(form, answer));
+  if (hit) {
+    if (request.improve && hit->plan->verified_share <= 0) STITCH_TRY(improve_served(form.graph, request.name, *hit));
+    metrics_.count_lookup(hit->source);
+    return Lookup([hit = *std::move(hit)] { return std::optional<Result<LookupAnswer>>(hit); });
+  }
+  if (request.improve) {
+    // A full queue costs the improvement, not the answer.
+    const auto job = enqueue_fragment(form.graph, form.key, request.name);
+    if (job) answer.job = job->job.id;
+    if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
+  }
+  waiting->until_us = clock_.now_us() + request.deadline_ms * 1000;
+  auto flight = predictions_.join(
+      key_of(form.key), [this, graph = form.graph, name = request.name] { return predict_and_store(graph, name); });
+  if (!flight) {
+    metrics_.count_lookup(answer.source);
+    return Lookup([answer] { return std::optional<Result<LookupAnswer>>(answer); });
+  }
+  waiting->flight = *flight;
+  return Lookup([this, waiting]() -> std::optional<Result<LookupAnswer>> {
+    auto polled = poll(*waiting);
+    if (!polled) return Result<LookupAnswer>(polled.error());
+    return *std::move(polled);
+  });
+}
+
+Result<std::optional<Result<LookupAnswer>>> Service::poll(Waiting& waiting) {
+  using Polled = std::optional<Result<LookupAnswer>>;
+  if (waiting.flight.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (clock_.now_us() < waiting.until_us) return Polled();
+    metrics_.count_lookup(LookupAnswer::Source::pending);
+    return Polled(waiting.answer);
+  }
+  if (const Status predicted = waiting.flight.get(); !predicted) return predicted.error();
+  LookupAnswer missed = waiting.answer;  // as it was before the prediction: the miss is what the caller is told of
+  STITCH_ASSIGN(std::optional<LookupAnswer> served, find(waiting.form, waiting.answer));
+  // Withdrawn between prediction and now: it was found to be wrong, and nothing else is there yet.
+  if (served) {
+    missed.source = LookupAnswer::Source::predicted;
+    missed.plan = std::move(served->plan);
+  }
+  metrics_.count_lookup(missed.source);
+  return Polled(std::move(missed));
+}
+
+Result<LookupAnswer> Service::lookup(const LookupRequest& request) {
+  STITCH_ASSIGN(const Lookup lookup, begin_lookup(request));
+  while (true) {
+    if (auto answer = lookup()) return *std::move(answer);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
+  STITCH_ASSIGN(const TunedFragment predicted, tuner_.predict(canonical, name));
+  const Status stored = store_tuned(predicted);
+  jobs_.wake();  // tuning waits for this, so that it does not slow down what a client waits for
+  return stored;
+}
+
+/// A plan is served that nobody has verified, and perhaps no job is left that will.
+Status Service::improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer) {
+  {
+    const std::lock_guard lock(asked_mutex_);
+    if (asked_.size() >= most_asked) asked_.clear();
+    if (!asked_.insert(answer.fragment).second) return {};
+  }
+  const auto job = enqueue_fragment(canonical, answer.fragment, name);
+  if (!job) return job.error().kind == ErrorKind::resource_exhausted ? Status() : Status(job.error());
+  answer.job = job->job.id;
+  jobs_.wake();
+  return {};
+}
+
+// ---- jobs
+
+Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical, const Hash128& key,
+                                                  std::string_view name) {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+  STITCH_TRY(store_.put_fragment(fragment));
+  const db::Target& target = tuner_.target();
+  db::Job job;
+  job.kind = fragment_job;
+  job.dedupe_key = fmt::format("{} {} {} {} {} {}", fragment_job, key.hex(), target.device, target.architecture,
+                               target.toolkit, target.version);
+  job.payload = Json{{"fragment", key.hex()}, {"name", name}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  job.max_stalled = most_stalled;
+  job.provenance = provenance("asked for by a client");
+  return store_.enqueue_job(job);
+}
+
+Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::string_view name) {
+  STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(fragment));
+  STITCH_ASSIGN(const db::EnqueuedJob job, enqueue_fragment(form.graph, form.key, name));
+  jobs_.wake();
+  return Submitted{job.job.id, job.joined, form.key};
+}
+
+Result<Submitted> Service::submit_model(std::string bytes, std::string_view name) {
+  if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
+  const db::Target& target = tuner_.target();
+  db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes), provenance("from a client")};
+  db::Job job;
+  job.kind = model_job;
+  job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
+                               target.toolkit, target.version);
+  job.payload = Json{{"model", model.hash.hex()}, {"name", name}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  job.max_stalled = most_stalled;
+  job.provenance = model.provenance;
+  STITCH_TRY(store_.put_artifact(model));
+  STITCH_ASSIGN(const db::EnqueuedJob enqueued, store_.enqueue_job(job));
+  jobs_.wake();
+  return Submitted{enqueued.job.id, enqueued.joined, model.hash};
+}
+
+Result<JobStatus> Service::job(std::int64_t id) const {
+  STITCH_ASSIGN(const db::Job job, store_.get_job(id));
+  return to_wire(job);
+}
+
+Result<JobStatus> Service::cancel(std::int64_t id) {
+  STITCH_ASSIGN(const db::Job job, store_.cancel_job(id));
+  jobs_.cancelled(id);
+  return to_wire(job);
+}
+
+// ---- what is known
+
+Result<PromotionFeed> Service::promotions(std::int64_t after) const {
+  STITCH_ASSIGN(const auto listing, store_.list_promotions({.limit = 1000, .after = after}));
+  PromotionFeed feed;
+  feed.last = after;
+  for (const db::Promotion& promotion : listing.items) {
+    feed.promotions.push_back({promotion.sequence, promotion.key.fragment, to_wire(promotion.key.target),
+                               promotion.plan, promotion.previous, promotion.reason});
+    feed.last = promotion.sequence;
+  }
+  return feed;
+}
+
+ServerVersion Service::version() const {
+  return {std::string(tool_version), protocol_version, to_wire(tuner_.target()), device_.identity().key};
+}
+
+Result<std::string> Service::metrics_text() const {
+  Gauges gauges;
+  STITCH_ASSIGN(gauges.store, store_.statistics());
+  gauges.jobs_here = jobs_.running();
+  gauges.predictions_under_way = predictions_.under_way();
+  gauges.uptime_seconds = static_cast<double>(clock_.now_us() - started_us_) * 1e-6;
+  gauges.version = tool_version;
+  return metrics_.text(gauges);
+}
+
+}  // namespace stitch::daemon

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "daemon/job_runner.h"
+#include "daemon/metrics.h"
+#include "daemon/predictions.h"
+#include "daemon/protocol.h"
+#include "daemon/tuner.h"
+#include "db/store.h"
+#include "graph/canonical.h"
+#include "profiler/device.h"
+
+namespace stitch::daemon {
+
+struct ServiceOptions {
+  JobRunnerOptions jobs;
+  PredictionOptions predictions;
+  /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
+  bool alone = true;
+};
+
+inline constexpr std::string_view fragment_job = "tune-fragment";
+inline constexpr std::string_view model_job = "tune-model";
+
+/// What stitchd does, without the transport: looks plans up, predicts them on a miss, and improves them in background
+/// jobs that survive the process. Safe to call from any number of threads. Plain listings go to store().
+class Service {
+ public:
+  /// Registers the device and takes the store's orphaned jobs back; nothing is worked on before start(). All arguments
+  /// must outlive it. Errors: those of the store.
+  static Result<std::unique_ptr<Service>> create(db::Store& store, const Tuner& tuner, const profiler::Device& device,
+                                                 const Clock& clock, ServiceOptions options);
+  ~Service();
+
+  /// Starts to work on jobs.
+  void start();
+  /// Stops jobs, which go back to the queue. Errors: those of the store.
+  Status stop();
+
+  /// A look-up under way: asked again until it answers, which it does at the latest when the deadline has passed.
+  using Lookup = std::function<std::optional<Result<LookupAnswer>>()>;
+  /// Errors: invalid_argument and those of the store, at once; what a prediction fails with, from the look-up.
+  Result<Lookup> begin_lookup(const LookupRequest& request);
+  /// The same, waiting.
+  Result<LookupAnswer> lookup(const LookupRequest& request);
+
+  /// Tunes a fragment in the background. Error: resource_exhausted when the queue is full.
+  Result<Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name);
+  /// Tunes a model file's fragments in the background; the bytes are kept until then. Its name tells the format where
+  /// the contents do not. Errors: invalid_argument (empty), resource_exhausted.
+  Result<Submitted> submit_model(std::string bytes, std::string_view name);
+
+  [[nodiscard]] Result<JobStatus> job(std::int64_t id) const;
+  Result<JobStatus> cancel(std::int64_t id);
+
+  /// What changed in what is served after sequence number `after`, at most 1000.
+  [[nodiscard]] Result<PromotionFeed> promotions(std::int64_t after) const;
+
+  [[nodiscard]] ServerVersion version() const;
+  /// Prometheus text.
+  [[nodiscard]] Result<std::string> metrics_text() const;
+  [[nodiscard]] Metrics& metrics() { return metrics_; }
+  [[nodiscard]] const db::Store& store() const { return store_; }
+
+ private:
+  struct Waiting;
+
+  Service(db::Store& store, const Tuner& tuner, const profiler::Device& device, const Clock& clock,
+          ServiceOptions options);
+
+  [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
+  Result<std::optional<LookupAnswer>> find(const graph::CanonicalForm& form, LookupAnswer& answer) const;
+  Result<std::optional<Result<LookupAnswer>>> poll(Waiting& waiting);
+  Status predict_and_store(const graph::Graph& canonical, const std::string& name);
+  Status improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer);
+  Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name);
+
+  [[nodiscard]] db::Provenance provenance(std::string_view judged) const;
+  Status store_tuned(const TunedFragment& tuned);
+  Status withdraw_unverified(const db::PlanKey& key, std::string_view reason);
+  [[nodiscard]] bool is_settled(const Hash128& fragment) const;
+  Result<std::string> tune_fragment_job(const JobContext& context);
+  Result<std::string> tune_model_job(const JobContext& context);
+
+  db::Store& store_;
+  const Tuner& tuner_;
+  const profiler::Device& device_;
+  const Clock& clock_;
+  const std::int64_t started_us_;
+  Metrics metrics_;
+  std::mutex asked_mutex_;
+  std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
+  JobRunner jobs_;
+  Predictions predictions_;  ///< last: its threads use everything above
+};
+
+}  // namespace stitch::daemon
