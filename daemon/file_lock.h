@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace stitch::daemon {
+
+/// A file that one process holds, for as long as it lives: the kernel lets go of it when the holder dies, however it
+/// dies. The file stays behind and holds the process id of the last holder, for people.
+class FileLock {
+ public:
+  /// Makes the folder (mode 0700) and the file when they are missing. Errors: already_exists (held by another; names
+  /// it), io.
+  static Result<FileLock> acquire(const std::filesystem::path& path);
+
+  FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FileLock& operator=(FileLock&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~FileLock();
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
+
+}  // namespace stitch::daemon

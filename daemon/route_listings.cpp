@@ -1,0 +1,185 @@
+#include <nlohmann/json.hpp>
+
+#include "daemon/call_fields.h"
+#include "daemon/plan_record.h"
+#include "daemon/route_handlers.h"
+
+// Handlers that show what the store holds.
+namespace stitch::daemon::handlers {
+namespace {
+
+using Json = nlohmann::json;
+
+Json provenance(const db::Provenance& from) {
+  return {{"tool", from.tool},
+          {"toolkit", from.toolkit},
+          {"device", from.device},
+          {"wall_us", from.wall_us},
+          {"judged", from.judged}};
+}
+
+/// {"items": [...], "next": …}: one page of a listing.
+template <class T, class Describe>
+http::Reply page_answer(const Call& call, const Result<db::Listing<T>>& listing, const Describe& describe) {
+  if (!listing) return refusal(call, listing.error());
+  Json items = Json::array();
+  for (const T& item : listing->items) items.push_back(describe(item));
+  return answer(call, {{"items", std::move(items)}, {"next", listing->next}});
+}
+
+Json describe_fragment(const db::FragmentSummary& fragment) {
+  return {{"key", fragment.key.hex()},
+          {"family", fragment.family.hex()},
+          {"name", fragment.name},
+          {"operators", fragment.operator_count},
+          {"bytes", fragment.parameter_bytes},
+          {"provenance", provenance(fragment.provenance)}};
+}
+
+Json describe_workload(const db::Workload& workload) {
+  Json parts = Json::array();
+  for (const db::Workload::Part& part : workload.parts) {
+    parts.push_back({{"fragment", part.fragment.hex()}, {"occurrences", part.occurrences}});
+  }
+  return {{"key", workload.key.hex()}, {"name", workload.name},
+          {"format", workload.format}, {"report", Json::parse(workload.report, nullptr, false)},
+          {"parts", std::move(parts)}, {"provenance", provenance(workload.provenance)}};
+}
+
+Json describe_plan(const db::Plan& plan) {
+  Json document = {{"id", plan.id.hex()},
+                   {"fragment", plan.key.fragment.hex()},
+                   {"target",
+                    {{"device", plan.key.target.device},
+                     {"architecture", plan.key.target.architecture},
+                     {"toolkit", plan.key.target.toolkit},
+                     {"version", plan.key.target.version}}},
+                   {"label", db::to_string(plan.label)},
+                   {"status", db::to_string(plan.status)},
+                   {"bytes", plan.bytes},
+                   {"predicted_us", plan.predicted_us},
+                   {"verified_share", plan.verified_share},
+                   {"sequence", plan.sequence},
+                   {"provenance", provenance(plan.provenance)}};
+  if (plan.measured_us) document["measured_us"] = *plan.measured_us;
+  if (plan.neighbour) document["neighbour"] = plan.neighbour->hex();
+  return document;
+}
+
+Json describe_device(const db::Device& device) {
+  return {{"key", device.key},
+          {"kind", device.kind},
+          {"target", device.target},
+          {"name", device.name},
+          {"architecture", device.architecture},
+          {"driver", device.driver},
+          {"sm_count", device.sm_count},
+          {"memory_bytes", device.memory_bytes},
+          {"provenance", provenance(device.provenance)}};
+}
+
+Result<db::PlanFilter> plan_filter(const Call& call) {
+  STITCH_TRY(only(call, {"fragment", "family", "device", "label", "status", "limit", "after", "newest_first"}));
+  db::PlanFilter filter;
+  STITCH_ASSIGN(filter.fragment, hash_in_query(call, "fragment"));
+  STITCH_ASSIGN(filter.family, hash_in_query(call, "family"));
+  filter.device = text_in_query(call, "device");
+  STITCH_ASSIGN(filter.label, word_in_query<db::Label>(call, "label", db::label_of));
+  STITCH_ASSIGN(filter.status, word_in_query<db::PlanStatus>(call, "status", db::plan_status_of));
+  return filter;
+}
+
+/// The page of a listing that takes no other fields.
+Result<db::Page> plain_page(const Call& call) {
+  STITCH_TRY(only(call, {"limit", "after", "newest_first"}));
+  return page_in_query(call);
+}
+
+}  // namespace
+
+http::Reply list_fragments(const Call& call) {
+  const auto page = plain_page(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_fragments(*page), describe_fragment);
+}
+
+http::Reply get_fragment(const Call& call) {
+  const auto key = hash_in_path(call, "key");
+  if (!key) return refusal(call, key.error());
+  const auto fragment = call.service.store().get_fragment(*key);
+  if (!fragment) return refusal(call, fragment.error());
+  const auto graph = graph::decode(fragment->graph, graph::Encoding::cbor);
+  if (!graph) return refusal(call, Error{ErrorKind::corrupt, graph.error().message}.within("graph"));
+  Json document = describe_fragment({fragment->key, fragment->family, fragment->name, fragment->operator_count,
+                                     fragment->parameter_bytes, fragment->provenance});
+  document["graph"] = graph::to_document(*graph, call.answer_in);
+  return answer(call, document);
+}
+
+http::Reply list_workloads(const Call& call) {
+  const auto page = plain_page(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_workloads(*page), describe_workload);
+}
+
+http::Reply get_workload(const Call& call) {
+  const auto key = hash_in_path(call, "key");
+  if (!key) return refusal(call, key.error());
+  const auto workload = call.service.store().get_workload(*key);
+  return workload ? answer(call, describe_workload(*workload)) : refusal(call, workload.error());
+}
+
+http::Reply list_jobs(const Call& call) {
+  if (const Status known = only(call, {"state", "kind", "limit", "after", "newest_first"}); !known) {
+    return refusal(call, known.error());
+  }
+  const auto page = page_in_query(call);
+  if (!page) return refusal(call, page.error());
+  const auto state = word_in_query<db::JobState>(call, "state", db::job_state_of);
+  if (!state) return refusal(call, state.error());
+  const db::JobFilter filter{*state, text_in_query(call, "kind").value_or("")};
+  return page_answer(call, call.service.store().list_jobs(filter, *page),
+                     [](const db::Job& job) { return to_document(to_wire(job)); });
+}
+
+http::Reply list_plans(const Call& call) {
+  const auto filter = plan_filter(call);
+  if (!filter) return refusal(call, filter.error());
+  const auto page = page_in_query(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_plans(*filter, *page), describe_plan);
+}
+
+http::Reply get_plan(const Call& call) {
+  const auto id = hash_in_path(call, "id");
+  if (!id) return refusal(call, id.error());
+  const auto record = call.service.store().get_plan(*id);
+  if (!record) return refusal(call, record.error());
+  const auto plan = plan_from_record(*record);
+  return plan ? answer(call, to_document(*plan)) : refusal(call, plan.error());
+}
+
+http::Reply get_artifact(const Call& call) {
+  const auto hash = hash_in_path(call, "hash");
+  if (!hash) return refusal(call, hash.error());
+  auto artifact = call.service.store().get_artifact(*hash);
+  if (!artifact) return refusal(call, artifact.error());
+  http::Response response;
+  response.content_type = "application/octet-stream";
+  response.headers.emplace_back("X-Stitch-Kind", db::to_string(artifact->kind));
+  response.headers.emplace_back("ETag", fmt::format("\"{}\"", hash->hex()));
+  response.headers.emplace_back("Cache-Control", "immutable");
+  response.body = std::move(artifact->bytes);
+  return response;
+}
+
+http::Reply list_devices(const Call& call) {
+  if (const Status known = only(call, {}); !known) return refusal(call, known.error());
+  const auto devices = call.service.store().list_devices();
+  if (!devices) return refusal(call, devices.error());
+  Json items = Json::array();
+  for (const db::Device& device : *devices) items.push_back(describe_device(device));
+  return answer(call, {{"items", std::move(items)}, {"next", 0}});
+}
+
+}  // namespace stitch::daemon::handlers

@@ -1,0 +1,134 @@
+#include "daemon/stitchd.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/version.h"
+#include "daemon/file_lock.h"
+#include "daemon/routes.h"
+#include "daemon/service.h"
+#include "daemon/tuner.h"
+#include "db/sqlite_store.h"
+#include "profiler/emulated_device.h"
+
+namespace stitch::daemon {
+namespace {
+
+/// The signals that end the daemon, held back from every thread that is started while this lives.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  [[nodiscard]] int wait() const {
+    int signal = 0;
+    ::sigwait(&set_, &signal);
+    return signal;
+  }
+  /// From now on a signal ends the process.
+  void let_through() const { ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+};
+
+Result<std::unique_ptr<profiler::Device>> open_device(const std::string& name) {
+  if (name == "emulated") return std::unique_ptr<profiler::Device>(std::make_unique<profiler::EmulatedDevice>());
+  return make_error(ErrorKind::unsupported, "device '{}': this build verifies on the device 'emulated'", name);
+}
+
+/// Everything between the options and the socket; members in order of dependence.
+struct Daemon {
+  SystemClock clock;
+  RealFileSystem files;
+  std::optional<FileLock> lock;
+  std::unique_ptr<db::Store> store;
+  std::unique_ptr<profiler::Device> device;
+  std::unique_ptr<Tuner> tuner;
+  std::unique_ptr<Service> service;
+  std::unique_ptr<HttpServer> server;
+
+  Status start(const StitchdOptions& options);
+};
+
+Status Daemon::start(const StitchdOptions& options) {
+  STITCH_ASSIGN(device, open_device(options.device));
+  auto held = FileLock::acquire(options.database.string() + ".lock");
+  if (!held) return held.error().within("another stitchd uses the database");
+  lock = *std::move(held);
+  db::SqliteOptions storage;
+  storage.path = options.database;
+  STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
+  TunerOptions tuning;
+  tuning.target = options.target;
+  tuning.architecture = options.architecture;
+  tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
+  STITCH_ASSIGN(tuner, Tuner::create(tuning, *device, files, clock));
+  ServiceOptions serving;
+  serving.jobs.workers = options.workers;
+  serving.jobs.owner = fmt::format("stitchd {} since {}", ::getpid(), clock.wall_us());
+  serving.jobs.complain = [](std::string_view message) { spdlog::error("jobs: {}", message); };
+  STITCH_ASSIGN(service, Service::create(*store, *tuner, *device, clock, serving));
+  service->start();
+  HttpServerOptions http;
+  http.socket = options.socket;
+  http.tcp = options.tcp;
+  http.limits = options.limits;
+  STITCH_ASSIGN(server, HttpServer::start(http, [this](const http::Request& request) {
+                  spdlog::debug("{} {} ({} bytes)", request.method, request.target, request.body.size());
+                  return dispatch(*service, clock, request);
+                }));
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path StitchdOptions::default_database_path() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::filesystem::path(data) / "stitch" / "stitch.db";
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : "/var/lib") / ".local/share/stitch/stitch.db";
+}
+
+int run_stitchd(const StitchdOptions& options) {
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("stitchd", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::set_level(spdlog::level::from_str(options.log_level));
+  const StopSignals signals;
+  Daemon daemon;
+  if (const Status started = daemon.start(options); !started) {
+    spdlog::critical("{}", started.error().message);
+    return 1;
+  }
+  spdlog::info("stitchd {}: database {}, target {} {}", tool_version, options.database.string(),
+               daemon.tuner->target().device, daemon.tuner->target().architecture);
+  if (!options.socket.empty()) spdlog::info("serving on unix://{}", options.socket.string());
+  if (options.tcp) spdlog::info("serving on http://localhost:{}", daemon.server->port());
+
+  spdlog::info("signal {}: stopping", signals.wait());
+  signals.let_through();
+  daemon.server->stop();
+  if (const Status stopped = daemon.service->stop(); !stopped) {
+    spdlog::critical("{}", stopped.error().message);
+    return 1;
+  }
+  spdlog::info("stopped");
+  return 0;
+}
+
+}  // namespace stitch::daemon

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "daemon/http_server.h"
+
+namespace stitch::daemon {
+
+struct StitchdOptions {
+  std::filesystem::path database = default_database_path();
+  std::filesystem::path socket = default_socket_path();  ///< empty: none
+  std::optional<std::string> tcp;                        ///< port, or loopback address with port
+  std::string target = "h100";                           ///< entry of the device table that is planned for
+  std::string architecture;                              ///< compiled for; empty: the target's
+  std::string device = "emulated";                       ///< where plans are verified
+  int workers = 1;                                       ///< jobs at once
+  std::filesystem::path cache;                           ///< compiled kernels; empty: beside the database
+  std::string log_level = "info";                        ///< trace, debug, info, warning, error, off
+  HttpLimits limits;
+
+  /// $XDG_DATA_HOME/stitch/stitch.db, or ~/.local/share/stitch/stitch.db.
+  static std::filesystem::path default_database_path();
+};
+
+/// Serves until SIGTERM or SIGINT, then stops in order: no new connections, requests finish, jobs go back to the queue.
+/// A second signal ends the process at once. Returns the exit code: 0 after an orderly stop, 1 when it could not start
+/// or the store failed while stopping (the reason is on standard error).
+int run_stitchd(const StitchdOptions& options);
+
+}  // namespace stitch::daemon
