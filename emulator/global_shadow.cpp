@@ -11,6 +11,11 @@ bool concurrent(Epoch other, const GlobalAccessor& who) {
   const UnitClock& clock = *who.clock;
   const std::uint32_t index = other.ordinal() - clock.first_ordinal();
   if (index >= clock.blocks()) {
+    // An atomic happens before what follows a later atomic that saw its value, fences or not: observation order
+    // (PTX ISA, memory consistency model, causality order).
+    if (other.strong() &&
+        clock.weakly_ordered(who.agent, other.ordinal(), other.warp(), other.several_warps(), other.time()))
+      return false;
     return !clock.foreign_ordered(who.agent, other.ordinal(), other.warp(), other.several_warps(), other.time());
   }
   if (index == who.block) {

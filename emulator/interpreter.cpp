@@ -177,6 +177,11 @@ Interpreter::UnitState Interpreter::run(Unit& unit) {
       context_.version.fetch_add(1, std::memory_order_release);
       return UnitState::done;
     }
+    if (unit.yields) {
+      unit.yields = false;
+      unit.parked_version = ~std::uint64_t{0};
+      return UnitState::parked;
+    }
     if (unit.events != events || force_gathering(unit)) continue;
     unit.parked_version = version;
     for (const auto& block : unit.blocks) {

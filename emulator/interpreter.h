@@ -32,7 +32,7 @@ class Interpreter {
 
   enum class UnitState : std::uint8_t {
     done,
-    parked,  ///< every warp waits for something that only another unit can change
+    parked,  ///< every warp waits for something that only another unit can change, or lets others run
     stuck,   ///< nothing outside can help
     stopped,
   };

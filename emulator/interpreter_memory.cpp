@@ -194,7 +194,14 @@ Interpreter::Step Interpreter::load(const Instruction& in, std::uint32_t lanes) 
     std::memcpy(&value, staging_.data() + std::size_t{lane} * access.bytes(), std::min<std::size_t>(access.bytes(), 8));
     fingerprint = mix(mix(fingerprint, addresses.at[lane]), value);
   }
-  return is_polling(fingerprint) ? Step::poll : Step::next;
+  if (is_polling(fingerprint)) return Step::poll;
+  // Whoever passes a barrier of the grid lets the others pass it too before going on: were one to run ahead and arrive
+  // at the next, the others would see that arrival at once, and its order would hide what they should have waited for.
+  const bool from_other_units = access.scope == Scope::device || access.scope == Scope::system;
+  if (!acquires(access.semantics) || !from_other_units || context_.blocks.size() == unit_->blocks.size())
+    return Step::next;
+  unit_->yields = true;
+  return Step::poll;
 }
 
 Interpreter::Step Interpreter::store(const Instruction& in, std::uint32_t lanes) {

@@ -178,6 +178,7 @@ struct Unit {
   std::unordered_map<std::uint64_t, UnitClock::Knowledge> sync;
 
   std::uint64_t parked_version = 0;  ///< of the launch when it last found nothing to do
+  bool yields = false;               ///< lets other units run, although it could go on
 };
 
 }  // namespace stitch::emulator

@@ -110,6 +110,9 @@ UnitClock::Knowledge UnitClock::release(std::uint32_t agent) {
 void UnitClock::acquire(std::uint32_t agent, const Knowledge& knowledge) {
   if (knowledge.known.empty()) return;
   raise_all(known(agent), knowledge.known);
+  // What the warp's own lanes released is ordered for all that acquire it.
+  if (knowledge.known[agent] >= warp_floor_[agent] && knowledge.known[agent] != 0)
+    warp_floor_[agent] = knowledge.known[agent] + 1;
   if (foreign_used_) foreign_[agent].known.merge(knowledge.foreign);
 }
 

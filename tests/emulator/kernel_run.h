@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/hash.h"
 #include "emulator/launch.h"
 
 /// Loads the kernels of tests/data/emulator and runs them with buffers made from vectors.
@@ -33,6 +34,14 @@ inline Program load_kernel(const std::string& file, const std::string& kernel) {
     std::abort();
   }
   return *program;
+}
+
+/// `count` values between -2 and 2, the same for the same seed.
+inline std::vector<float> noise(std::size_t count, std::uint64_t seed) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(mix(seed, i) >> 40) / static_cast<float>(1 << 22) - 2.0F;
+  return values;
 }
 
 template <class T>

@@ -57,19 +57,19 @@ KERNEL exchange_good(float* y, const float* x) {
   y[threadIdx.x] = s[127 - threadIdx.x];
 }
 KERNEL exchange_lanes_bad(float* y, const float* x) {
-  __shared__ volatile float s[128];
+  __shared__ float s[128];
   s[threadIdx.x] = x[threadIdx.x];
   y[threadIdx.x] = s[threadIdx.x ^ 1];
 }
 KERNEL exchange_lanes_good(float* y, const float* x) {
-  __shared__ volatile float s[128];
+  __shared__ float s[128];
   s[threadIdx.x] = x[threadIdx.x];
   __syncwarp();
   y[threadIdx.x] = s[threadIdx.x ^ 1];
 }
 // Half a warp meets; that half is in order.
 KERNEL exchange_half_good(float* y, const float* x) {
-  __shared__ volatile float s[128];
+  __shared__ float s[128];
   s[threadIdx.x] = x[threadIdx.x];
   if (threadIdx.x % 32 < 16) {
     __syncwarp(0x0000ffff);
