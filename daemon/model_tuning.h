@@ -19,9 +19,9 @@ struct ModelFragments {
     std::int64_t occurrences = 0;  ///< how often it runs in one run of the model
     std::string name;              ///< where it first stands: "body of while.3, level 2"
   };
-  std::vector<Entry> entries;         ///< in order of appearance
-  std::int64_t operators = 0;         ///< before simplification, regions once
-  std::int64_t library_calls = 0;     ///< weighted by occurrences
+  std::vector<Entry> entries;      ///< in order of appearance
+  std::int64_t operators = 0;      ///< before simplification, regions once
+  std::int64_t library_calls = 0;  ///< weighted by occurrences
   std::vector<import::Boundary> boundaries;
 };
 
@@ -32,9 +32,9 @@ Result<ModelFragments> cut_model(import::Imported model);
 struct ModelReport {
   std::string model;
   std::int64_t operators = 0;
-  std::int64_t fragments = 0;           ///< weighted by occurrences
+  std::int64_t fragments = 0;  ///< weighted by occurrences
   std::int64_t distinct_fragments = 0;
-  std::int64_t kernels = 0;             ///< distinct
+  std::int64_t kernels = 0;  ///< distinct
   std::int64_t launches = 0;
   std::int64_t library_calls = 0;
   std::int64_t bytes = 0;
@@ -44,7 +44,7 @@ struct ModelReport {
   double predicted_unfused_us = 0;
   StageSeconds seconds;
   std::vector<std::pair<std::string, std::int64_t>> boundaries;  ///< operator, count
-  std::int64_t verified_kernels = 0;  ///< distinct
+  std::int64_t verified_kernels = 0;                             ///< distinct
   std::int64_t wrong_kernels = 0;
   std::vector<std::string> failures;  ///< fragments without a plan, and why
 };

@@ -33,9 +33,9 @@ struct Progress {
 using ProgressSink = std::function<void(const Progress&)>;
 
 struct TunerOptions {
-  std::string target = "h100";                ///< entry of the device table that is planned for
-  std::string architecture;                   ///< compiled for; empty: the target's
-  std::filesystem::path artifact_folder;      ///< compiled kernels are kept here; empty: not kept
+  std::string target = "h100";            ///< entry of the device table that is planned for
+  std::string architecture;               ///< compiled for; empty: the target's
+  std::filesystem::path artifact_folder;  ///< compiled kernels are kept here; empty: not kept
   search::FusionOptions fusion;
   search::StitchOptions stitch;
   profiler::VerifyOptions verify;
@@ -49,6 +49,7 @@ struct StageSeconds {
 
 /// One kernel of a plan with everything that was found out about it.
 struct KernelReport {
+  Hash128 key;  ///< of its canonical graph
   std::string name;
   std::string source;
   codegen::ResourceUsage resources;
@@ -62,7 +63,7 @@ struct TunedFragment {
   Plan plan;
   db::PlanBundle bundle;  ///< what put_plan takes: plan, kernels, artifacts
   std::vector<db::Candidate> candidates;
-  std::vector<KernelReport> kernels;  ///< by launch; equal kernels share one
+  std::vector<KernelReport> kernels;  ///< by launch
   StageSeconds seconds;
 };
 
@@ -85,14 +86,17 @@ class Tuner {
 
   /// Partition and schedules only; nothing is compiled.
   Result<search::FusionPlan> explore(const graph::Graph& canonical) const;
+  /// Every operator in a kernel of its own: what a plan is compared with.
+  Result<search::FusionPlan> unfused(const graph::Graph& canonical) const;
 
   /// A plan that can be served now: explored, generated and compiled, labelled `predicted`, not verified.
   Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
 
   /// The best plan whose every kernel was verified on the device. A candidate that fails is recorded with its outcome
-  /// and seed, and the next one is taken. Errors: cancelled; correctness when no candidate is right; compile.
+  /// and seed, and the next one is taken. `plan`: what explore gave for the fragment; explored anew when null.
+  /// Errors: cancelled; correctness when no candidate is right; compile.
   Result<TunedFragment> tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
-                             std::stop_token stop) const;
+                             std::stop_token stop, const search::FusionPlan* plan = nullptr) const;
 
  private:
   struct State;

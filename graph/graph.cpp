@@ -86,7 +86,7 @@ void visit_regions(
     for (std::size_t i = 0; i < node.regions.size(); ++i) {
       std::int64_t times = 1;
       if (node.op == Op::loop && node.as<LoopAttributes>().trip_count >= 0)
-        times = node.as<LoopAttributes>().trip_count;
+        times = i == 0 ? node.as<LoopAttributes>().trip_count : 0;  // nobody asks the condition of a counted loop
       visit_regions(*node.regions[i], saturating_product(occurrences, times),
                     fmt::format("{}/{}.{}", path, node.name, i), visit);
     }

@@ -97,7 +97,8 @@ std::vector<std::vector<NodeId>> users(const Graph& graph);
 std::vector<bool> is_result(const Graph& graph);
 
 /// Calls `visit` for the graph and, depth first, for the regions of its nodes, each with how often it runs:
-/// a loop body and condition by the trip count (1 when unknown), times the occurrences of the graph around them.
+/// a loop body by the trip count (1 when unknown), times the occurrences of the graph around it; its condition as often
+/// while the count is unknown and 0 times when it is known.
 void for_each_region(
     const Graph& graph,
     const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit);

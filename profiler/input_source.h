@@ -32,8 +32,8 @@ class InputSource {
   };
   InputSource(graph::TensorType type, Distribution distribution, std::uint64_t seed, std::optional<Range> range);
 
-  [[nodiscard]] Filler filler() const;      ///< bytes as they lie in device memory
-  [[nodiscard]] graph::Input input() const; ///< the same values for graph::evaluate_parts
+  [[nodiscard]] Filler filler() const;       ///< bytes as they lie in device memory
+  [[nodiscard]] graph::Input input() const;  ///< the same values for graph::evaluate_parts
 
  private:
   [[nodiscard]] double floating(std::int64_t index) const;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ struct VerifyOptions {
   std::vector<Distribution> distributions = default_distributions();
   /// Bounds the cost: work (elements that blocks handle, times operators) per distribution. Above it a sample of the
   /// blocks is run, where the device can; first, last and edge blocks always.
-  std::int64_t work_budget = std::int64_t{1} << 27;
+  std::int64_t work_budget = std::int64_t{1} << 22;
 };
 
 /// How a kernel was found to be right, or wrong.
@@ -45,6 +44,6 @@ struct Verification {
 /// the reference.
 Result<Verification> verify_kernel(Device& device, const graph::Graph& graph, const search::KernelProgram& program,
                                    const codegen::GeneratedKernel& kernel, const KernelImage& image,
-                                   std::span<const graph::TensorType> parameters, const VerifyOptions& options);
+                                   const VerifyOptions& options);
 
 }  // namespace stitch::profiler

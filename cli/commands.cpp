@@ -1,0 +1,30 @@
+#include "cli/commands.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace stitch::cli {
+
+void add_common_options(CLI::App& command, CommonOptions& options) {
+  command
+      .add_option("--target", options.target, "GPU that is planned for (v100, t4, a100, l4, rtx4090, h100, h200, b200)")
+      ->capture_default_str();
+  command.add_option("--arch", options.architecture, "architecture to compile for; the target's when not given");
+  command.add_option("--device", options.device, "where kernels are verified")->capture_default_str();
+  command.add_option("--cache", options.cache, "folder of compiled kernels");
+  command.add_option("--threads", options.threads, "worker threads; 0: one per hardware thread")->capture_default_str();
+  command.add_flag("--json", options.json, "print one JSON object");
+  command.add_flag("--quiet", options.quiet, "no progress display");
+}
+
+ExitCode report(const Error& error, bool json) {
+  if (json) {
+    const nlohmann::json object = {{"error", {{"kind", to_string(error.kind)}, {"message", error.message}}}};
+    std::printf("%s\n", object.dump().c_str());
+  } else {
+    std::fprintf(stderr, "stitch: %s\n", error.message.c_str());
+  }
+  return exit_code_of(error);
+}
+
+}  // namespace stitch::cli

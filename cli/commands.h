@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "cli/session.h"
+
+// One function per command: adds its options to the application and leaves its exit code in `code` when it runs.
+namespace stitch::cli {
+
+void add_plan_command(CLI::App& app, ExitCode& code);
+void add_tune_command(CLI::App& app, ExitCode& code);
+
+/// Options that several commands take.
+void add_common_options(CLI::App& command, CommonOptions& options);
+
+/// Prints an error the way every command does (stderr; as JSON on stdout with --json), and gives its exit code.
+ExitCode report(const Error& error, bool json);
+
+}  // namespace stitch::cli

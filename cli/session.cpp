@@ -1,0 +1,59 @@
+#include "cli/session.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "profiler/emulated_device.h"
+
+namespace stitch::cli {
+
+ExitCode exit_code_of(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::unavailable: return ExitCode::unavailable;
+    case ErrorKind::cancelled: return ExitCode::interrupted;
+    case ErrorKind::parse:
+    case ErrorKind::invalid_argument:
+    case ErrorKind::not_found:
+    case ErrorKind::corrupt:
+    case ErrorKind::version_mismatch:
+    case ErrorKind::io: return ExitCode::bad_input;
+    default: return ExitCode::failure;
+  }
+}
+
+std::filesystem::path default_cache() {
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder != nullptr && *folder != '\0') {
+    return std::filesystem::path(folder) / "stitch";
+  }
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache" / "stitch";
+}
+
+Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning) {
+  auto session = std::make_unique<Session>();
+  if (options.device != "emulated") {
+    return make_error(ErrorKind::invalid_argument, "--device {}: only 'emulated' is known here", options.device);
+  }
+  session->device = std::make_unique<profiler::EmulatedDevice>();
+  tuning.target = options.target;
+  tuning.architecture = options.architecture;
+  tuning.artifact_folder = (options.cache.empty() ? default_cache() : options.cache) / "kernels";
+  tuning.threads = options.threads;
+  STITCH_ASSIGN(session->tuner,
+                daemon::Tuner::create(std::move(tuning), *session->device, session->files, session->clock));
+  return session;
+}
+
+daemon::ProgressSink progress_display(bool quiet) {
+  if (quiet || isatty(STDERR_FILENO) == 0) return {};
+  return [](const daemon::Progress& progress) {
+    std::fprintf(stderr, "\r\033[K%3.0f %% %-8s %s", progress.share * 100, progress.stage.c_str(),
+                 progress.detail.c_str());
+    if (progress.share >= 1) std::fprintf(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace stitch::cli

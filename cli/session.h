@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "daemon/tuner.h"
+#include "profiler/device.h"
+
+namespace stitch::cli {
+
+/// Exit codes of every command; documented in docs/cli.md.
+enum class ExitCode : int {
+  success = 0,
+  failure = 1,      ///< the work was done and found something wrong: a wrong kernel, a fragment without a plan
+  usage = 2,        ///< options that make no sense
+  bad_input = 3,    ///< a model, fragment or file that cannot be read
+  unavailable = 4,  ///< no server, no toolkit, no device
+  interrupted = 130
+};
+
+ExitCode exit_code_of(const Error& error);
+
+/// Options that commands share.
+struct CommonOptions {
+  std::string target = "h100";
+  std::string architecture;
+  std::string device = "emulated";
+  std::filesystem::path cache;  ///< compiled kernels; empty: the user's cache folder
+  int threads = 0;
+  bool json = false;
+  bool quiet = false;
+};
+
+/// What offline commands work with: files, clock, device and tuner, in the right order of destruction.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {});
+
+  RealFileSystem files;
+  SystemClock clock;
+  std::unique_ptr<profiler::Device> device;
+  std::unique_ptr<daemon::Tuner> tuner;
+};
+
+/// The user's cache folder: $XDG_CACHE_HOME/stitch or ~/.cache/stitch.
+std::filesystem::path default_cache();
+
+/// Progress on a terminal's last line (stderr); nothing when it is not a terminal or `quiet`.
+daemon::ProgressSink progress_display(bool quiet);
+
+}  // namespace stitch::cli

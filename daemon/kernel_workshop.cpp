@@ -1,0 +1,99 @@
+#include "daemon/kernel_workshop.h"
+
+#include "search/legality.h"
+
+namespace stitch::daemon {
+
+KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
+  const std::lock_guard lock(mutex_);
+  auto& entry = entries_[key];
+  if (!entry) entry = std::make_unique<Entry>();
+  return *entry;
+}
+
+Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int candidate) {
+  Trial trial;
+  trial.candidate = candidate;
+  const search::KernelProgram& program = kernel.candidates[static_cast<std::size_t>(candidate)].program;
+  codegen::GenerateOptions options;
+  options.name = "stitch_" + kernel.key.hex().substr(0, 12);
+  Result<codegen::GeneratedKernel> generated = codegen::generate(kernel.graph, program, options);
+  if (!generated) {
+    trial.failure = generated.error();
+    return trial;
+  }
+  codegen::CompileRequest request;
+  request.source = generated->source;
+  request.architecture = options_.architecture;
+  request.options = {"--prec-div=false", "--prec-sqrt=false"};
+  Result<codegen::CompiledKernel> compiled = compiler_.compile(request);
+  if (!compiled) {
+    trial.failure = compiled.error();
+    return trial;
+  }
+  // What ptxas really took decides whether a cooperative grid still fits.
+  const codegen::ResourceUsage& used = compiled->resources;
+  const int resident =
+      search::resident_blocks(generated->threads, used.registers, generated->shared_bytes + used.shared_bytes, device_);
+  if (resident < 1) {
+    trial.failure = make_error(ErrorKind::constraint, "a block of {} threads with {} does not fit an SM of {}",
+                               generated->threads, used.describe(), device_.name);
+  } else if (generated->cooperative && generated->blocks > std::int64_t{resident} * device_.sm_count) {
+    trial.failure = make_error(ErrorKind::constraint, "{} blocks must be resident together, {} has room for {}",
+                               generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
+  } else {
+    trial.built = std::make_shared<const BuiltKernel>(
+        BuiltKernel{candidate, std::move(*generated), std::move(*compiled), std::nullopt});
+  }
+  return trial;
+}
+
+Trial KernelWorkshop::verify_candidate(const search::ExploredKernel& kernel, Trial trial) {
+  const BuiltKernel& built = *trial.built;
+  const profiler::KernelImage image{built.generated.name, built.compiled.ptx, built.compiled.cubin,
+                                    built.compiled.architecture};
+  const search::KernelProgram& program = kernel.candidates[static_cast<std::size_t>(trial.candidate)].program;
+  Result<profiler::Verification> verification =
+      profiler::verify_kernel(verifier_, kernel.graph, program, built.generated, image, options_.verify);
+  if (!verification) {
+    trial.failure = verification.error();
+    return trial;
+  }
+  if (!verification->correct) trial.failure = make_error(ErrorKind::correctness, "{}", verification->failure);
+  BuiltKernel judged = built;
+  judged.verification = std::move(*verification);
+  trial.built = std::make_shared<const BuiltKernel>(std::move(judged));
+  return trial;
+}
+
+std::vector<Trial> KernelWorkshop::build(const search::ExploredKernel& kernel) {
+  Entry& entry = entry_of(kernel.key);
+  const std::lock_guard lock(entry.mutex);
+  if (!entry.verified.empty() && !entry.verified.back().failure) return entry.verified;
+  if (entry.built.empty()) {
+    for (int c = 0; c < static_cast<int>(kernel.candidates.size()); ++c) {
+      entry.built.push_back(build_candidate(kernel, c));
+      if (!entry.built.back().failure) break;
+    }
+  }
+  return entry.built;
+}
+
+std::vector<Trial> KernelWorkshop::verify(const search::ExploredKernel& kernel) {
+  (void)build(kernel);
+  Entry& entry = entry_of(kernel.key);
+  const std::lock_guard lock(entry.mutex);
+  if (entry.verified.empty()) {
+    std::vector<Trial> trials = entry.built;
+    for (int next = static_cast<int>(trials.size()); !trials.empty();) {
+      Trial& last = trials.back();
+      if (!last.failure) last = verify_candidate(kernel, std::move(last));
+      if (!last.failure || next >= static_cast<int>(kernel.candidates.size())) break;
+      trials.push_back(build_candidate(kernel, next++));
+    }
+    entry.verified = std::move(trials);
+  }
+  return entry.verified;
+}
+
+}  // namespace stitch::daemon

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/compiler.h"
+#include "codegen/kernel.h"
+#include "profiler/verify.h"
+#include "search/kernel_cache.h"
+
+namespace stitch::daemon {
+
+/// A schedule made into machine code, and what is known about it.
+struct BuiltKernel {
+  int candidate = 0;  ///< which of the kernel's candidates
+  codegen::GeneratedKernel generated;
+  codegen::CompiledKernel compiled;
+  std::optional<profiler::Verification> verification;
+};
+
+/// What became of one candidate of one kernel.
+struct Trial {
+  int candidate = 0;
+  std::shared_ptr<const BuiltKernel> built;  ///< null when it did not get that far
+  std::optional<Error> failure;              ///< constraint, compile, timeout, runtime or correctness
+};
+
+struct WorkshopOptions {
+  std::string architecture;
+  profiler::VerifyOptions verify;
+};
+
+/// Generates, compiles and verifies kernels; every kernel once, however many fragments share it. Safe to use from
+/// several threads.
+class KernelWorkshop {
+ public:
+  /// All must outlive the workshop.
+  KernelWorkshop(codegen::Compiler& compiler, profiler::Device& verifier, const DeviceSpec& device,
+                 WorkshopOptions options)
+      : compiler_(compiler), verifier_(verifier), device_(device), options_(std::move(options)) {}
+
+  /// The first candidate that generates, compiles and keeps to the device's limits. Trials of those before it failed.
+  std::vector<Trial> build(const search::ExploredKernel& kernel);
+
+  /// The first candidate that is also right; the last trial is without failure unless none is.
+  std::vector<Trial> verify(const search::ExploredKernel& kernel);
+
+ private:
+  struct Entry {
+    std::mutex mutex;  ///< held while the kernel is worked on: whoever asks second waits
+    std::vector<Trial> built;
+    std::vector<Trial> verified;
+  };
+  Entry& entry_of(const Hash128& key);
+  Trial build_candidate(const search::ExploredKernel& kernel, int candidate);
+  Trial verify_candidate(const search::ExploredKernel& kernel, Trial trial);
+
+  codegen::Compiler& compiler_;
+  profiler::Device& verifier_;
+  const DeviceSpec& device_;
+  const WorkshopOptions options_;
+  std::mutex mutex_;  ///< guards entries_
+  std::unordered_map<Hash128, std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace stitch::daemon

@@ -1,0 +1,187 @@
+#include "daemon/plan_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "daemon/workspace.h"
+
+namespace stitch::daemon {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Op;
+using graph::Value;
+
+/// Where every value of a fragment lives while its plan runs.
+class ValuePlaces {
+ public:
+  ValuePlaces(const Graph& fragment, const search::FusionPlan& fusion) : fragment_(fragment) {
+    for (std::size_t p = 0; p < fragment.parameters().size(); ++p) {
+      places_[{fragment.parameters()[p], 0}] = {LaunchArgument::Kind::parameter, static_cast<std::int64_t>(p)};
+    }
+    for (std::size_t r = 0; r < fragment.results().size(); ++r) {
+      places_.try_emplace(fragment.results()[r],
+                          LaunchArgument{LaunchArgument::Kind::result, static_cast<std::int64_t>(r)});
+    }
+    for (int launch = 0; launch < static_cast<int>(fusion.kernels.size()); ++launch) {
+      const search::PlannedKernel& kernel = fusion.kernels[static_cast<std::size_t>(launch)];
+      for (const Value value : kernel.results) intermediate(value, launch);
+      for (const Value value : kernel.arguments) {
+        if (const auto known = requests_.find(value); known != requests_.end()) known->second.last = launch;
+      }
+    }
+  }
+
+  /// Adds scratch memory of one launch; zeroed scratch keeps its place in all of them.
+  void add_scratch(int launch, int number, const codegen::ScratchBuffer& scratch, int launches) {
+    WorkspaceRequest request{scratch.bytes, launch, launch};
+    if (scratch.zeroed) request = {scratch.bytes, 0, launches - 1};
+    scratch_[{launch, number}] = request;
+  }
+
+  /// Decides all offsets; call once, after the last add_scratch.
+  void lay_out() {
+    std::vector<WorkspaceRequest> requests;
+    for (const auto& [value, request] : requests_) requests.push_back(request);
+    for (const auto& [place, request] : scratch_) requests.push_back(request);
+    const WorkspaceLayout layout = lay_out_workspace(requests);
+    std::size_t at = 0;
+    for (const auto& [value, request] : requests_)
+      places_[value] = {LaunchArgument::Kind::workspace, layout.offsets[at++]};
+    for (const auto& [place, request] : scratch_) scratch_offset_[place] = layout.offsets[at++];
+    bytes_ = layout.bytes;
+  }
+
+  [[nodiscard]] bool knows(Value value) const { return places_.contains(value); }
+  [[nodiscard]] LaunchArgument place(Value value) const { return places_.at(value); }
+  [[nodiscard]] std::int64_t scratch_offset(int launch, int number) const {
+    return scratch_offset_.at({launch, number});
+  }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+ private:
+  void intermediate(Value value, int launch) {
+    if (places_.contains(value) || requests_.contains(value)) return;
+    requests_[value] = {fragment_.type(value).bytes(), launch, launch};
+  }
+
+  const Graph& fragment_;
+  std::map<Value, LaunchArgument> places_;
+  std::map<Value, WorkspaceRequest> requests_;
+  std::map<std::pair<int, int>, WorkspaceRequest> scratch_;
+  std::map<std::pair<int, int>, std::int64_t> scratch_offset_;
+  std::int64_t bytes_ = 0;
+};
+
+KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKernel& built, int launch,
+                       const ValuePlaces& places) {
+  const codegen::GeneratedKernel& generated = built.generated;
+  const search::ExploredKernel& explored = *planned.kernel;
+  const search::StitchCandidate& candidate = explored.candidates[static_cast<std::size_t>(built.candidate)];
+  const search::KernelProgram& program = candidate.program;
+  KernelLaunch result;
+  result.cubin = hash_bytes(built.compiled.cubin);
+  result.ptx = hash_bytes(built.compiled.ptx);
+  result.name = generated.name;
+  result.description = describe_kernel(explored.graph, program);
+  result.blocks = generated.blocks;
+  result.threads = generated.threads;
+  result.cluster = generated.cluster;
+  result.shared_bytes = generated.shared_bytes;
+  result.cooperative = generated.cooperative;
+  result.bytes = search::scheduled_bytes(explored.graph, program);
+  result.predicted_us = candidate.predicted_us;
+  for (const codegen::Argument& argument : generated.arguments) {
+    const auto number = static_cast<std::size_t>(argument.buffer.number);
+    if (argument.kind == codegen::Argument::Kind::integer) {
+      result.arguments.push_back({LaunchArgument::Kind::integer, argument.integer});
+    } else if (argument.buffer.kind == search::Buffer::Kind::input) {
+      result.arguments.push_back(places.place(planned.arguments[number]));
+    } else if (argument.buffer.kind == search::Buffer::Kind::output) {
+      result.arguments.push_back(places.place(planned.results[number]));
+    } else {
+      result.arguments.push_back(
+          {LaunchArgument::Kind::workspace, places.scratch_offset(launch, argument.buffer.number)});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string describe_kernel(const Graph& kernel, const search::KernelProgram& program) {
+  std::map<std::string_view, int> counts;
+  for (const graph::Node& node : kernel.nodes()) {
+    switch (node.op) {
+      case Op::parameter:
+      case Op::constant:
+      case Op::broadcast:
+      case Op::reshape:
+      case Op::convert: break;
+      default: ++counts[graph::to_string(node.op)];
+    }
+  }
+  std::vector<std::pair<int, std::string_view>> frequent;
+  for (const auto& [name, count] : counts) frequent.emplace_back(-count, name);
+  std::sort(frequent.begin(), frequent.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(4, frequent.size()); ++i) {
+    text += fmt::format("{}{} x{}", i == 0 ? "" : ", ", frequent[i].second, -frequent[i].first);
+  }
+  if (frequent.size() > 4) text += ", …";
+  if (text.empty()) text = "layout change";
+  return fmt::format("{} ({} phase{})", text, program.phases.size(), program.phases.size() == 1 ? "" : "s");
+}
+
+Result<Plan> build_plan(const Graph& fragment, const search::FusionPlan& fusion,
+                        const std::vector<std::shared_ptr<const BuiltKernel>>& kernels) {
+  Plan plan;
+  for (const NodeId id : fragment.parameters()) plan.parameters.push_back(fragment.node(id).type());
+  for (const Value value : fragment.results()) plan.results.push_back(fragment.type(value));
+  ValuePlaces places(fragment, fusion);
+  const int launches = static_cast<int>(fusion.kernels.size());
+  for (int launch = 0; launch < launches; ++launch) {
+    const auto& scratch = kernels[static_cast<std::size_t>(launch)]->generated.scratch;
+    for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
+      places.add_scratch(launch, s, scratch[static_cast<std::size_t>(s)], launches);
+    }
+  }
+  places.lay_out();
+  std::set<Value> written;
+  for (int launch = 0; launch < launches; ++launch) {
+    const auto at = static_cast<std::size_t>(launch);
+    for (const Value value : fusion.kernels[at].arguments) {
+      if (!places.knows(value)) {
+        return make_error(ErrorKind::internal, "launch {} reads node {} of the fragment, which no kernel computes",
+                          launch, value.node);
+      }
+    }
+    plan.launches.push_back(launch_of(fusion.kernels[at], *kernels[at], launch, places));
+    plan.bytes += plan.launches.back().bytes;
+    plan.predicted_us += plan.launches.back().predicted_us;
+    written.insert(fusion.kernels[at].results.begin(), fusion.kernels[at].results.end());
+    const auto& scratch = kernels[at]->generated.scratch;
+    for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
+      const codegen::ScratchBuffer& buffer = scratch[static_cast<std::size_t>(s)];
+      if (buffer.zeroed) plan.zeroed.push_back({places.scratch_offset(launch, s), buffer.bytes});
+    }
+  }
+  for (std::size_t r = 0; r < fragment.results().size(); ++r) {
+    const Value value = fragment.results()[r];
+    const LaunchArgument place = places.place(value);
+    const auto own = static_cast<std::int64_t>(r);
+    if (place == LaunchArgument{LaunchArgument::Kind::result, own}) {
+      if (!written.contains(value)) {
+        return make_error(ErrorKind::internal, "no kernel of the plan computes result {} (node {})", r, value.node);
+      }
+      continue;
+    }
+    plan.copies.push_back({place, own, fragment.type(value).bytes()});
+  }
+  plan.workspace_bytes = places.bytes();
+  return plan;
+}
+
+}  // namespace stitch::daemon

@@ -1,0 +1,285 @@
+#include "daemon/tuner.h"
+
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <atomic>
+#include <map>
+#include <set>
+
+#include "base/version.h"
+#include "codegen/device_headers.h"
+#include "daemon/kernel_workshop.h"
+#include "daemon/plan_builder.h"
+#include "daemon/plan_document.h"
+#include "graph/canonical.h"
+#include "graph/codec.h"
+
+namespace stitch::daemon {
+namespace {
+
+/// "13.0" of "13.0.88": patch releases serve one another's plans.
+std::string release_of(const std::string& toolkit) {
+  const std::size_t first = toolkit.find('.');
+  const std::size_t second = first == std::string::npos ? first : toolkit.find('.', first + 1);
+  return toolkit.substr(0, second);
+}
+
+/// What else a kernel depends on: the tool and its device headers.
+std::string generator_version() {
+  return fmt::format("{}-{}", tool_version, codegen::device_headers_hash().hex().substr(0, 12));
+}
+
+std::string launch_document(const codegen::GeneratedKernel& kernel) {
+  return fmt::format(R"({{"blocks":{},"threads":{},"cluster":{},"shared_bytes":{},"cooperative":{}}})", kernel.blocks,
+                     kernel.threads, kernel.cluster, kernel.shared_bytes, kernel.cooperative);
+}
+
+/// Argument table of one launch, as the store keeps it: [["parameter",0],["integer",768]].
+std::string arguments_document(const KernelLaunch& launch) {
+  std::string text = "[";
+  for (const LaunchArgument& argument : launch.arguments) {
+    text += fmt::format(R"({}["{}",{}])", text.size() == 1 ? "" : ",", to_string(argument.kind), argument.value);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+struct Tuner::State {
+  TunerOptions options;
+  DeviceSpec device;
+  db::Target target;
+  std::unique_ptr<codegen::NvrtcCompiler> nvrtc;
+  std::unique_ptr<codegen::ArtifactCache> artifacts;
+  std::unique_ptr<codegen::CachingCompiler> caching;
+  std::unique_ptr<costmodel::AnalyticalScorer> scorer;
+  std::unique_ptr<search::KernelCache> kernels;
+  std::unique_ptr<KernelWorkshop> workshop;
+  std::string judge;  ///< key of the device that verifies
+  const Clock* clock = nullptr;
+  mutable tbb::task_arena arena;
+
+  [[nodiscard]] db::Provenance provenance(std::string judged, std::string on) const {
+    return {std::string(tool_version), nvrtc->nvrtc().toolkit(), std::move(on), clock->wall_us(), std::move(judged)};
+  }
+
+  Result<TunedFragment> work(const graph::Graph& canonical, std::string_view name, const search::FusionPlan* plan,
+                             bool verify, const ProgressSink& progress, std::stop_token stop) const;
+  Status make_kernels(const search::FusionPlan& fusion, bool verify, const ProgressSink& progress,
+                      const std::stop_token& stop, std::vector<std::shared_ptr<const BuiltKernel>>& built,
+                      TunedFragment& tuned) const;
+  void record(const search::FusionPlan& fusion, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
+              bool verified, TunedFragment& tuned) const;
+  Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
+};
+
+Tuner::Tuner(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Tuner::~Tuner() = default;
+const db::Target& Tuner::target() const { return state_->target; }
+const search::Scorer& Tuner::scorer() const { return *state_->scorer; }
+
+Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Device& device, FileSystem& files,
+                                             const Clock& clock) {
+  auto state = std::make_unique<State>();
+  STITCH_ASSIGN(state->device, find_device(options.target));
+  if (options.architecture.empty()) options.architecture = state->device.architecture();
+  STITCH_ASSIGN(state->nvrtc, codegen::NvrtcCompiler::create());
+  codegen::Compiler* compiler = state->nvrtc.get();
+  if (!options.artifact_folder.empty()) {
+    state->artifacts =
+        std::make_unique<codegen::ArtifactCache>(files, clock, codegen::ArtifactCacheOptions{options.artifact_folder});
+    state->caching = std::make_unique<codegen::CachingCompiler>(*compiler, *state->artifacts);
+    compiler = state->caching.get();
+  }
+  state->target = {state->device.name, options.architecture, release_of(state->nvrtc->nvrtc().toolkit()),
+                   generator_version()};
+  state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
+  state->kernels = std::make_unique<search::KernelCache>(*state->scorer, options.stitch);
+  state->workshop = std::make_unique<KernelWorkshop>(*compiler, device, state->device,
+                                                     WorkshopOptions{options.architecture, options.verify});
+  state->judge = device.identity().key;
+  state->clock = &clock;
+  state->arena.initialize(options.threads > 0 ? options.threads : tbb::task_arena::automatic);
+  state->options = std::move(options);
+  return std::unique_ptr<Tuner>(new Tuner(std::move(state)));
+}
+
+Result<db::Fragment> Tuner::State::describe(const graph::Graph& canonical, std::string_view name) const {
+  STITCH_ASSIGN(const auto form, graph::canonicalise(canonical));
+  db::Fragment fragment;
+  fragment.key = form.key;
+  fragment.family = form.family_key;
+  fragment.name = name;
+  fragment.graph = graph::encode(canonical, graph::Encoding::cbor);
+  fragment.operator_count = graph::operator_count(canonical);
+  for (const graph::NodeId id : canonical.parameters()) fragment.parameter_bytes += canonical.node(id).type().bytes();
+  for (const graph::Value value : canonical.results()) fragment.parameter_bytes += canonical.type(value).bytes();
+  fragment.provenance = provenance("", "");
+  return fragment;
+}
+
+Result<db::Fragment> Tuner::describe(const graph::Graph& canonical, std::string_view name) const {
+  return state_->describe(canonical, name);
+}
+
+Result<search::FusionPlan> Tuner::explore(const graph::Graph& canonical) const {
+  return state_->arena.execute(
+      [&] { return search::explore_fusion(canonical, *state_->kernels, state_->options.fusion); });
+}
+
+Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify, const ProgressSink& progress,
+                                  const std::stop_token& stop, std::vector<std::shared_ptr<const BuiltKernel>>& built,
+                                  TunedFragment& tuned) const {
+  // Equal kernels of a plan are worked on once.
+  std::map<Hash128, std::size_t> first;
+  std::vector<const search::ExploredKernel*> distinct;
+  for (const search::PlannedKernel& kernel : fusion.kernels) {
+    if (first.emplace(kernel.kernel->key, distinct.size()).second) distinct.push_back(kernel.kernel.get());
+  }
+  std::vector<std::vector<Trial>> trials(distinct.size());
+  const auto stage = [&](std::string_view name, double from, double to, auto&& step) {
+    std::atomic<std::size_t> done = 0;
+    std::mutex reporting;
+    const Stopwatch watch;
+    tbb::parallel_for(std::size_t{0}, distinct.size(), [&](std::size_t k) {
+      if (stop.stop_requested()) return;
+      // A kernel's own parallel work must not pick up another kernel while this one's lock is held.
+      tbb::this_task_arena::isolate([&] { trials[k] = step(*distinct[k]); });
+      const std::size_t ready = ++done;
+      const std::lock_guard lock(reporting);
+      if (progress) {
+        progress({std::string(name),
+                  from + (to - from) * static_cast<double>(ready) / static_cast<double>(distinct.size()),
+                  fmt::format("kernel {} of {}", ready, distinct.size())});
+      }
+    });
+    return watch.seconds();
+  };
+  tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0,
+                                [&](const search::ExploredKernel& kernel) { return workshop->build(kernel); });
+  if (verify) {
+    tuned.seconds.verify =
+        stage("verify", 0.5, 1.0, [&](const search::ExploredKernel& kernel) { return workshop->verify(kernel); });
+  }
+  if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
+  for (std::size_t k = 0; k < distinct.size(); ++k) {
+    for (const Trial& trial : trials[k]) {
+      db::Candidate candidate;
+      candidate.key = {tuned.fragment.key, target};
+      candidate.scope = db::Candidate::Scope::kernel;
+      candidate.schedule = fmt::format(R"({{"kernel":"{}","candidate":{}}})", distinct[k]->key.hex(), trial.candidate);
+      candidate.schedule_hash = hash_bytes(candidate.schedule);
+      candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
+                          : verify      ? db::Outcome::correct
+                                        : db::Outcome::untested;
+      if (trial.failure) candidate.detail = trial.failure->message;
+      candidate.seed = options.verify.seed;
+      candidate.predicted_us = distinct[k]->candidates[static_cast<std::size_t>(trial.candidate)].predicted_us;
+      if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
+      candidate.provenance = provenance(verify ? fmt::format("verified on {}", judge) : "compiled", judge);
+      tuned.candidates.push_back(std::move(candidate));
+    }
+    if (trials[k].empty() || trials[k].back().failure) {
+      const Error why =
+          trials[k].empty() ? make_error(ErrorKind::internal, "it has no candidates") : *trials[k].back().failure;
+      return why.within(fmt::format("kernel {}", distinct[k]->key.hex()));
+    }
+  }
+  for (const search::PlannedKernel& kernel : fusion.kernels) {
+    built.push_back(trials[first.at(kernel.kernel->key)].back().built);
+  }
+  return {};
+}
+
+void Tuner::State::record(const search::FusionPlan& fusion,
+                          const std::vector<std::shared_ptr<const BuiltKernel>>& built, bool verified,
+                          TunedFragment& tuned) const {
+  const db::Provenance origin =
+      verified ? provenance(fmt::format("verified on {}, predicted by analytical v1", judge), judge)
+               : provenance("predicted by analytical v1", "");
+  std::set<Hash128> known;
+  const auto artifact = [&](db::Artifact::Kind kind, const std::string& bytes) {
+    const Hash128 hash = hash_bytes(bytes);
+    if (known.insert(hash).second) tuned.bundle.artifacts.push_back({hash, kind, bytes, origin});
+    return hash;
+  };
+  double share = built.empty() ? 1.0 : 0.0, weight = 0;
+  std::set<Hash128> distinct;
+  for (std::size_t launch = 0; launch < built.size(); ++launch) {
+    const BuiltKernel& one = *built[launch];
+    const codegen::ResourceUsage& used = one.compiled.resources;
+    db::Kernel kernel;
+    kernel.name = one.generated.name;
+    kernel.architecture = one.compiled.architecture;
+    kernel.options = "--prec-div=false --prec-sqrt=false";
+    kernel.source = artifact(db::Artifact::Kind::source, one.generated.source);
+    kernel.ptx = artifact(db::Artifact::Kind::ptx, one.compiled.ptx);
+    kernel.cubin = artifact(db::Artifact::Kind::cubin, one.compiled.cubin);
+    kernel.launch = launch_document(one.generated);
+    kernel.resources = {used.registers, used.shared_bytes, used.stack_bytes, used.spill_store_bytes,
+                        used.spill_load_bytes};
+    kernel.provenance = origin;
+    kernel.hash = db::kernel_hash(kernel);
+    tuned.bundle.plan.steps.push_back({kernel.hash, arguments_document(tuned.plan.launches[launch])});
+    if (distinct.insert(kernel.hash).second) tuned.bundle.kernels.push_back(kernel);
+    const double bytes = static_cast<double>(std::max<std::int64_t>(1, tuned.plan.launches[launch].bytes));
+    share += bytes * (one.verification ? one.verification->share : 0.0);
+    weight += bytes;
+    tuned.kernels.push_back({fusion.kernels[launch].kernel->key, one.generated.name, one.generated.source, used,
+                             tuned.plan.launches[launch].predicted_us, one.verification});
+  }
+  Plan& plan = tuned.plan;
+  plan.fragment = tuned.fragment.key;
+  plan.target = {target.device, target.architecture, target.toolkit, target.version};
+  plan.label = "predicted";
+  plan.verified_share = weight > 0 ? share / weight : share;
+  plan.judged = origin.judged;
+  db::Plan& stored = tuned.bundle.plan;
+  stored.key = {tuned.fragment.key, target};
+  stored.document = plan_document(plan);
+  stored.bytes = plan.bytes;
+  stored.label = db::Label::predicted;
+  stored.predicted_us = plan.predicted_us;
+  stored.verified_share = plan.verified_share;
+  stored.provenance = origin;
+  stored.id = db::plan_id(stored);
+  plan.id = stored.id;
+}
+
+Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::string_view name,
+                                         const search::FusionPlan* plan, bool verify, const ProgressSink& progress,
+                                         std::stop_token stop) const {
+  TunedFragment tuned;
+  STITCH_ASSIGN(tuned.fragment, describe(canonical, name));
+  if (progress) progress({"plan", 0.0, std::string(name)});
+  const Stopwatch watch;
+  search::FusionPlan explored;
+  if (plan == nullptr) {
+    STITCH_ASSIGN(explored, search::explore_fusion(canonical, *kernels, options.fusion));
+    plan = &explored;
+  }
+  const search::FusionPlan& fusion = *plan;
+  tuned.seconds.plan = watch.seconds();
+  if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped after planning");
+  std::vector<std::shared_ptr<const BuiltKernel>> built;
+  STITCH_TRY(make_kernels(fusion, verify, progress, stop, built, tuned));
+  STITCH_ASSIGN(tuned.plan, build_plan(canonical, fusion, built));
+  record(fusion, built, verify, tuned);
+  return tuned;
+}
+
+Result<search::FusionPlan> Tuner::unfused(const graph::Graph& canonical) const {
+  return state_->arena.execute([&] { return search::unfused_plan(canonical, *state_->kernels); });
+}
+
+Result<TunedFragment> Tuner::predict(const graph::Graph& canonical, std::string_view name) const {
+  return state_->arena.execute([&] { return state_->work(canonical, name, nullptr, false, {}, {}); });
+}
+
+Result<TunedFragment> Tuner::tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
+                                  std::stop_token stop, const search::FusionPlan* plan) const {
+  return state_->arena.execute([&] { return state_->work(canonical, name, plan, true, progress, stop); });
+}
+
+}  // namespace stitch::daemon

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "graph/evaluate_box.h"
+#include "profiler/device.h"
+
+namespace stitch::profiler {
+
+/// The elements [first, last) of a row-major tensor as boxes, in ascending order: at most two per dimension.
+std::vector<graph::Box> boxes_of_range(const graph::Dims& dims, std::int64_t first, std::int64_t last);
+
+/// Written bytes as boxes of elements. A partly written element counts as written: its value will be found wrong.
+/// Ranges that follow one another at a constant distance (columns of a row-major tensor) become one box.
+std::vector<graph::Box> boxes_of(const graph::TensorType& type, const std::vector<WrittenRange>& ranges);
+
+}  // namespace stitch::profiler
