@@ -28,7 +28,7 @@ const std::vector<OutsideRule>& outside_rules() {
       {"onnx/", {"import"}},
       {"google/protobuf/", {"import"}},
       {"boost/", {"daemon", "client", "cli"}},
-      {"CLI/", {"cli"}},
+      {"CLI/", {"cli", "daemon"}},
       {"spdlog/", {"daemon", "cli"}},
   };
   return rules;
