@@ -264,7 +264,8 @@ void Interpreter::run_fragment(std::size_t index) {
     if (in.counted) {
       InstructionCount& count = counters_.instructions[static_cast<std::size_t>(in.kind)];
       ++count.warps;
-      count.lanes += static_cast<std::uint64_t>(std::popcount(lanes));
+      // Spelled out: without a popcount instruction in the baseline this is a call into libgcc.
+      count.lanes += lanes == 0xFFFFFFFF ? 32 : static_cast<std::uint64_t>(std::popcount(lanes));
     }
     switch (step) {
       case Step::next: ++pc_; break;

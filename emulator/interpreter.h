@@ -102,6 +102,10 @@ class Interpreter {
   template <class T>
   void set_row(Slot slot, std::uint32_t lanes, const T* values) const {
     T* to = row_of<T>(slot);
+    if (full(lanes)) {
+      std::memcpy(to, values, 32 * sizeof(T));
+      return;
+    }
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       if (((lanes >> lane) & 1) != 0) to[lane] = values[lane];
     }
@@ -125,6 +129,7 @@ class Interpreter {
   Step is_space(const Instruction& in, std::uint32_t lanes);
   Step map_shared(const Instruction& in, std::uint32_t lanes);
   Step block_rank(const Instruction& in, std::uint32_t lanes);
+  void thread_index(SpecialRegister reg, std::uint32_t* values) const;
   [[nodiscard]] std::uint64_t special_value(SpecialRegister reg, std::uint32_t lane) const;
 
   // interpreter_control.cpp
@@ -145,6 +150,7 @@ class Interpreter {
   void gather_addresses(const Instruction& in, std::uint32_t lanes, Addresses& addresses) const;
   void move_to_registers(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
   void move_to_staging(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
+  bool load_parameter(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
   void load_space(Space space, const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes);
   void store_space(Space space, const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes);
   /// Calls use(space, addresses in it, lanes) for every space that generic addresses lead to.

@@ -30,6 +30,13 @@ class PageGuard {
   SpinLock* second_ = nullptr;
 };
 
+/// Whether the lanes of a whole warp follow each other in memory.
+bool adjacent(const std::array<std::uint64_t, 32>& at, std::uint32_t bytes) {
+  std::uint64_t off = 0;
+  for (std::uint32_t lane = 1; lane < 32; ++lane) off |= at[lane] ^ (at[0] + std::uint64_t{lane} * bytes);
+  return off == 0;
+}
+
 }  // namespace
 
 GlobalAccessor Interpreter::global_accessor(bool strong, bool read_only) const {
@@ -183,7 +190,7 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
       ++lane;
       continue;
     }
-    std::uint32_t end = lane + 1;
+    std::uint32_t end = lane == 0 && lanes == 0xFFFFFFFF && adjacent(addresses.at, bytes) ? 32 : lane + 1;
     while (end < 32 && ((lanes >> end) & 1) != 0 && addresses.at[end] == start + std::uint64_t{end - lane} * bytes)
       ++end;
     std::uint32_t run_bytes = (end - lane) * bytes;

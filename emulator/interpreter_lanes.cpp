@@ -109,8 +109,40 @@ std::uint64_t Interpreter::special_value(SpecialRegister reg, std::uint32_t lane
   return 0;
 }
 
+/// threadIdx of all lanes at once.
+void Interpreter::thread_index(SpecialRegister reg, std::uint32_t* values) const {
+  const Dim3& shape = context_.config.block;
+  const std::uint32_t first = warp_->index * 32;
+  std::uint32_t x = first % shape.x;
+  std::uint32_t y = first / shape.x % shape.y;
+  std::uint32_t z = first / (shape.x * shape.y);
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    values[lane] = reg == SpecialRegister::tid_x ? x : reg == SpecialRegister::tid_y ? y : z;
+    if (++x < shape.x) continue;
+    x = 0;
+    if (++y < shape.y) continue;
+    y = 0;
+    ++z;
+  }
+}
+
 Interpreter::Step Interpreter::special(const Instruction& in, std::uint32_t lanes) {
   const auto reg = static_cast<SpecialRegister>(in.form);
+  using R = SpecialRegister;
+  if (in.d_width == Width::b32) {
+    const bool of_thread = reg == R::tid_x || reg == R::tid_y || reg == R::tid_z;
+    const bool of_lane = reg == R::laneid || (reg >= R::lanemask_eq && reg <= R::lanemask_gt);
+    if (!of_lane) {
+      std::array<std::uint32_t, 32> values;
+      if (of_thread) {
+        thread_index(reg, values.data());
+      } else {
+        values.fill(static_cast<std::uint32_t>(special_value(reg, 0)));
+      }
+      set_row(in.d, lanes, values.data());
+      return Step::next;
+    }
+  }
   std::array<std::uint64_t, 32> wide{};
   std::array<std::uint32_t, 32> narrow{};
   std::uint32_t mask = 0;

@@ -127,6 +127,9 @@ void Interpreter::gather_addresses(const Instruction& in, std::uint32_t lanes, A
 /// Reports misaligned lanes and returns the others.
 std::uint32_t Interpreter::drop_misaligned(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes) {
   std::uint64_t any = 0;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) any |= addresses.at[lane];
+  if ((any & (bytes - 1)) == 0) return lanes;
+  any = 0;  // lanes that do not take part may hold anything
   for (std::uint32_t lane = 0; lane < 32; ++lane) any |= ((lanes >> lane) & 1) != 0 ? addresses.at[lane] : 0;
   if ((any & (bytes - 1)) == 0) return lanes;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
@@ -173,8 +176,36 @@ void Interpreter::store_space(Space space, const MemoryAccess& access, const Add
   }
 }
 
+/// A kernel parameter at a fixed place: the same for every lane.
+bool Interpreter::load_parameter(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes) {
+  const std::uint64_t at = in.immediate;
+  const std::size_t width = access.element_bytes;
+  if (at + access.bytes() > context_.parameters.size() || at % access.bytes() != 0 || access.sign_extend ||
+      (width != 4 && width != 8) || row_bytes(access.register_width) != width * 32)
+    return false;
+  for (std::uint32_t j = 0; j < access.elements; ++j) {
+    const std::byte* value = context_.parameters.data() + at + j * width;
+    const Slot to = code_.lists[in.list + j];
+    if (width == 4) {
+      std::array<std::uint32_t, 32> values;
+      std::uint32_t word = 0;
+      std::memcpy(&word, value, sizeof(word));
+      values.fill(word);
+      set_row(to, lanes, values.data());
+    } else {
+      std::array<std::uint64_t, 32> values;
+      std::uint64_t word = 0;
+      std::memcpy(&word, value, sizeof(word));
+      values.fill(word);
+      set_row(to, lanes, values.data());
+    }
+  }
+  return true;
+}
+
 Interpreter::Step Interpreter::load(const Instruction& in, std::uint32_t lanes) {
   const MemoryAccess& access = code_.accesses[in.detail];
+  if (access.space == Space::parameter && in.form == 0 && load_parameter(in, access, lanes)) return Step::next;
   Addresses addresses;
   gather_addresses(in, lanes, addresses);
   const std::uint32_t usable = drop_misaligned(addresses, lanes, access.bytes());
