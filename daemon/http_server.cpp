@@ -10,7 +10,6 @@
 #include <boost/asio/strand.hpp>
 #include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -23,12 +22,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using asio::local::stream_protocol;
 using boost::system::error_code;
-
-std::filesystem::path default_socket_path() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/') return std::filesystem::path(runtime) / "stitch" / "stitchd.sock";
-  return fmt::format("/tmp/stitch-{}/stitchd.sock", ::getuid());
-}
 
 namespace {
 

@@ -32,9 +32,6 @@ struct HttpServerOptions {
   HttpLimits limits;
 };
 
-/// $XDG_RUNTIME_DIR/stitch/stitchd.sock, or /tmp/stitch-UID/stitchd.sock without a runtime folder.
-std::filesystem::path default_socket_path();
-
 /// HTTP/1.1 over sockets: keep-alive, chunked streams, bounded in everything a peer can make us hold. Handlers run on
 /// threads of their own.
 class HttpServer {

@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "daemon/fields.h"
@@ -35,6 +38,12 @@ std::string_view to_string(LookupAnswer::Source source) {
     case LookupAnswer::Source::pending: return "pending";
   }
   return "unknown";
+}
+
+std::filesystem::path default_socket_path() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime == '/') return std::filesystem::path(runtime) / "stitch" / "stitchd.sock";
+  return fmt::format("/tmp/stitch-{}/stitchd.sock", ::getuid());
 }
 
 // ---- look-ups

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -19,6 +20,10 @@
 namespace stitch::daemon {
 
 inline constexpr int protocol_version = 1;
+
+/// Where a daemon listens by default: $XDG_RUNTIME_DIR/stitch/stitchd.sock, or /tmp/stitch-UID/stitchd.sock without a
+/// runtime folder.
+std::filesystem::path default_socket_path();
 
 /// Where a kernel argument comes from. Arguments are 8 bytes each, in order.
 struct LaunchArgument {
@@ -52,7 +57,7 @@ struct KernelLaunch {
   bool operator==(const KernelLaunch&) const = default;
 };
 
-/// A part of the workspace that must be zero before the plan's first run; kernels leave it zero.
+/// A part of the workspace that must be zero before the plan's first run; kernels leave it ready for the next.
 struct ZeroedRange {
   std::int64_t offset = 0;
   std::int64_t bytes = 0;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "daemon/http_server.h"
+#include "daemon/protocol.h"
 
 namespace stitch::daemon {
 

@@ -1,0 +1,56 @@
+#include "client/artifact_folder.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace stitch::client {
+
+ArtifactFolder::ArtifactFolder(FileSystem& files, const Clock& clock, std::filesystem::path folder,
+                               std::int64_t max_bytes)
+    : files_(files), clock_(clock), folder_(std::move(folder)), max_bytes_(max_bytes) {}
+
+std::filesystem::path ArtifactFolder::default_path() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "stitch" / "artifacts";
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache/stitch/artifacts";
+}
+
+std::optional<std::string> ArtifactFolder::find(const Hash128& hash) {
+  const std::filesystem::path path = folder_ / hash.hex();
+  Result<std::string> bytes = files_.read(path);
+  if (!bytes) return std::nullopt;
+  if (hash_bytes(*bytes) != hash) {
+    // Whoever else reads it finds the same; should somebody have mended it meanwhile, it is fetched once more.
+    static_cast<void>(files_.remove(path).ok());
+    return std::nullopt;
+  }
+  static_cast<void>(files_.set_modified(path, clock_.wall_us()).ok());
+  return *std::move(bytes);
+}
+
+Status ArtifactFolder::store(const Hash128& hash, std::string_view bytes) {
+  STITCH_TRY(files_.make_directories(folder_));
+  STITCH_TRY(files_.publish(folder_ / hash.hex(), bytes));
+  const std::lock_guard lock(mutex_);
+  unseen_bytes_ += static_cast<std::int64_t>(bytes.size());
+  if (!seen_ || unseen_bytes_ > max_bytes_ / 8) {
+    evict();
+    seen_ = true;
+    unseen_bytes_ = 0;
+  }
+  return {};
+}
+
+void ArtifactFolder::evict() {
+  std::vector<FileSystem::Entry> entries = files_.list(folder_);
+  std::int64_t total = 0;
+  for (const FileSystem::Entry& entry : entries) total += entry.bytes;
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.modified_us < b.modified_us; });
+  for (const FileSystem::Entry& entry : entries) {
+    if (total <= max_bytes_) return;
+    if (files_.remove(entry.path)) total -= entry.bytes;
+  }
+}
+
+}  // namespace stitch::client

@@ -1,0 +1,218 @@
+#include "client/client.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "client/event_parser.h"
+
+namespace stitch::client {
+namespace {
+
+using graph::Encoding;
+
+constexpr std::string_view cbor = "application/cbor";
+constexpr std::size_t most_idle = 8;
+
+Encoding encoding_of(const HttpAnswer& answer) {
+  return answer.content_type.starts_with(cbor) ? Encoding::cbor : Encoding::json;
+}
+
+/// "/v1/models?name=bert%20base".
+std::string with_name(std::string_view path, std::string_view name) {
+  std::string target = fmt::format("{}?name=", path);
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~';
+    // A name is for people: what a target cannot carry becomes a space.
+    const auto byte = static_cast<unsigned char>(c);
+    if (plain) {
+      target += c;
+    } else {
+      target += fmt::format("%{:02X}", byte < 0x20 || byte == 0x7f ? 0x20U : static_cast<unsigned>(byte));
+    }
+  }
+  return target;
+}
+
+}  // namespace
+
+Client::Client(const ClientOptions& options, ServerAddress address)
+    : options_(options), address_(std::move(address)), artifacts_(files_, clock_, options.cache, options.cache_bytes) {}
+
+Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
+  STITCH_ASSIGN(ServerAddress address, parse_address(options.server));
+  std::unique_ptr<Client> client(new Client(options, std::move(address)));
+  STITCH_ASSIGN(client->server_, client->ask<daemon::ServerVersion>({.target = "/v1/version"}));
+  if (client->server_.protocol != daemon::protocol_version) {
+    return make_error(ErrorKind::version_mismatch, "{}: the server speaks protocol {}, this library {}", options.server,
+                      client->server_.protocol, daemon::protocol_version);
+  }
+  return client;
+}
+
+Result<std::unique_ptr<Connection>> Client::connection() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Connection> taken = std::move(idle_.back());
+      idle_.pop_back();
+      return taken;
+    }
+  }
+  return Connection::open(address_);
+}
+
+Result<HttpAnswer> Client::send(const HttpCall& call) {
+  while (true) {
+    STITCH_ASSIGN(std::unique_ptr<Connection> via, connection());
+    const bool fresh = via->fresh();
+    Result<HttpAnswer> answer = via->call(call);
+    // The server closes connections that were idle for long, at the very moment that we use one if chance wants it.
+    // Every call of the API may be repeated.
+    if (!answer && answer.error().kind == ErrorKind::unavailable && !fresh) continue;
+    if (!answer) return answer;
+    if (via->reusable()) {
+      const std::lock_guard lock(mutex_);
+      if (idle_.size() < most_idle) idle_.push_back(std::move(via));
+    }
+    return answer;
+  }
+}
+
+template <class Message>
+Result<Message> Client::ask(HttpCall call) {
+  call.accept = cbor;
+  if (call.timeout_seconds < options_.timeout_seconds) call.timeout_seconds = options_.timeout_seconds;
+  STITCH_ASSIGN(const HttpAnswer answer, send(call));
+  if (answer.status >= 300) return daemon::decode_error(answer.body, encoding_of(answer));
+  return daemon::decode_message<Message>(answer.body, encoding_of(answer));
+}
+
+// ---- plans
+
+Result<daemon::LookupAnswer> Client::look_up(const daemon::LookupRequest& request) {
+  HttpCall call{.method = "POST", .target = "/v1/lookup", .content_type = std::string(cbor)};
+  call.body = daemon::encode_document(daemon::to_document(request, Encoding::cbor), Encoding::cbor);
+  call.timeout_seconds = options_.timeout_seconds + static_cast<double>(request.deadline_ms) * 1e-3;
+  return ask<daemon::LookupAnswer>(std::move(call));
+}
+
+Result<daemon::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
+  using namespace std::chrono;
+  const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
+  daemon::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve};
+  while (true) {
+    STITCH_ASSIGN(daemon::LookupAnswer answer, look_up(request));
+    if (answer.plan) {
+      if (answer.plan->parameters.size() != fragment.parameters().size() ||
+          answer.plan->results.size() != fragment.results().size()) {
+        return make_error(ErrorKind::corrupt, "plan {} is not one for this fragment", answer.plan->id.hex());
+      }
+      return answer;
+    }
+    const auto left = duration_cast<milliseconds>(until - steady_clock::now()).count();
+    if (left <= 0) {
+      return make_error(ErrorKind::timeout, "no plan for fragment {} within {} ms{}", answer.fragment.hex(),
+                        options.deadline_ms, answer.job ? fmt::format("; job {} makes one", *answer.job) : "");
+    }
+    // The server was too busy to predict: it answered before the deadline.
+    std::this_thread::sleep_for(milliseconds(std::min<std::int64_t>(left, 100)));
+    request.deadline_ms = left;
+  }
+}
+
+Result<daemon::Plan> Client::plan(const Hash128& id) {
+  return ask<daemon::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
+}
+
+Result<std::string> Client::artifact(const Hash128& hash) {
+  const bool cached = !options_.cache.empty();
+  if (cached) {
+    if (auto bytes = artifacts_.find(hash)) return *std::move(bytes);
+  }
+  HttpCall call{.target = fmt::format("/v1/artifacts/{}", hash.hex()), .accept = std::string(cbor)};
+  call.timeout_seconds = options_.timeout_seconds;
+  STITCH_ASSIGN(HttpAnswer answer, send(call));
+  if (answer.status != 200) return daemon::decode_error(answer.body, encoding_of(answer));
+  if (hash_bytes(answer.body) != hash) {
+    return make_error(ErrorKind::corrupt, "artifact {}: the server sent other bytes", hash.hex());
+  }
+  // A folder that cannot be written costs time, not the artifact.
+  if (cached) static_cast<void>(artifacts_.store(hash, answer.body).ok());
+  return std::move(answer.body);
+}
+
+// ---- work
+
+Result<daemon::Submitted> Client::submit_fragment(const graph::Graph& fragment, std::string_view name) {
+  HttpCall call{.method = "POST", .target = with_name("/v1/fragments", name), .content_type = std::string(cbor)};
+  call.body = graph::encode(fragment, Encoding::cbor);
+  return ask<daemon::Submitted>(std::move(call));
+}
+
+Result<daemon::Submitted> Client::submit_model(std::string bytes, std::string_view name) {
+  HttpCall call{.method = "POST", .target = with_name("/v1/models", name), .content_type = "application/octet-stream"};
+  call.body = std::move(bytes);
+  return ask<daemon::Submitted>(std::move(call));
+}
+
+Result<daemon::JobStatus> Client::job(std::int64_t id) {
+  return ask<daemon::JobStatus>({.target = fmt::format("/v1/jobs/{}", id)});
+}
+
+Result<daemon::JobStatus> Client::cancel(std::int64_t id) {
+  return ask<daemon::JobStatus>({.method = "POST", .target = fmt::format("/v1/jobs/{}/cancel", id)});
+}
+
+Status Client::follow(std::int64_t job, std::int64_t after, const std::function<bool(const daemon::JobEvent&)>& sink) {
+  using namespace std::chrono;
+  auto give_up = steady_clock::now() + duration<double>(options_.timeout_seconds);
+  while (true) {
+    bool wanted = true, told = false;
+    std::optional<Error> bad;
+    EventParser parser([&](const ServerEvent& event) {
+      if (event.kind == "error") {
+        bad = daemon::decode_error(event.data, Encoding::json);
+        return false;
+      }
+      const auto message = daemon::decode_message<daemon::JobEvent>(event.data, Encoding::json);
+      if (!message) {
+        bad = message.error();
+        return false;
+      }
+      after = message->sequence;
+      told = true;
+      give_up = steady_clock::now() + duration_cast<steady_clock::duration>(duration<double>(options_.timeout_seconds));
+      return wanted = sink(*message);
+    });
+    HttpCall call{.target = fmt::format("/v1/jobs/{}/events", job), .accept = "text/event-stream"};
+    call.last_event_id = std::to_string(after);
+    call.timeout_seconds = options_.timeout_seconds;
+    auto via = Connection::open(address_);
+    Result<HttpAnswer> answer = via ? (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); })
+                                    : Result<HttpAnswer>(via.error());
+    if (bad) return *bad;
+    if (!wanted) return {};
+    if (answer && answer->status != 200) return daemon::decode_error(answer->body, encoding_of(*answer));
+    if (answer && !told) {
+      // The stream ended with nothing left to tell: with the job, or with the server.
+      const Result<daemon::JobStatus> status = this->job(job);
+      if (status && status->finished()) return {};
+    }
+    if (steady_clock::now() > give_up) {
+      return answer ? make_error(ErrorKind::timeout, "job {}: no event within {} s", job, options_.timeout_seconds)
+                    : answer.error();
+    }
+    if (!told) std::this_thread::sleep_for(milliseconds(100));
+  }
+}
+
+Result<daemon::PromotionFeed> Client::promotions(std::int64_t after, std::int64_t wait_ms) {
+  HttpCall call{.target = fmt::format("/v1/promotions?after={}&wait_ms={}", after, wait_ms)};
+  call.timeout_seconds = options_.timeout_seconds + static_cast<double>(wait_ms) * 1e-3;
+  return ask<daemon::PromotionFeed>(std::move(call));
+}
+
+}  // namespace stitch::client

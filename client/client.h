@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "client/artifact_folder.h"
+#include "client/connection.h"
+#include "daemon/protocol.h"
+#include "graph/graph.h"
+
+namespace stitch::client {
+
+struct ClientOptions {
+  std::string server = "unix://" + daemon::default_socket_path().string();
+  std::filesystem::path cache = ArtifactFolder::default_path();  ///< of artifacts; empty: none
+  std::int64_t cache_bytes = std::int64_t{1} << 30;
+  double timeout_seconds = 30;  ///< for an answer, on top of whatever a call waits for by itself
+};
+
+struct FetchOptions {
+  std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
+  bool improve = true;                ///< let the server tune the fragment in the background when it must predict
+  std::string name;                   ///< for people: where the fragment comes from
+};
+
+/// A stitchd and what was fetched from it. Safe to use from any number of threads. Errors of every call, besides those
+/// that the server answers with: unavailable (no server, a broken connection), timeout, parse (an answer that is none).
+class Client {
+ public:
+  /// Connects and checks that the server speaks this protocol. Errors: invalid_argument (address), unavailable,
+  /// version_mismatch.
+  static Result<std::unique_ptr<Client>> open(const ClientOptions& options);
+
+  [[nodiscard]] const daemon::ServerVersion& server() const { return server_; }
+
+  /// A plan for the fragment, from the server's store or predicted. Parameter i of the plan is parameter
+  /// parameter_order[i] of `fragment`, likewise results. Error: timeout when there is none at the deadline.
+  Result<daemon::LookupAnswer> fetch(const graph::Graph& fragment, const FetchOptions& options = {});
+  /// One look-up; its answer may be `pending`.
+  Result<daemon::LookupAnswer> look_up(const daemon::LookupRequest& request);
+  Result<daemon::Plan> plan(const Hash128& id);
+
+  /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
+  /// do not match.
+  Result<std::string> artifact(const Hash128& hash);
+
+  Result<daemon::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name);
+  Result<daemon::Submitted> submit_model(std::string bytes, std::string_view name);
+  Result<daemon::JobStatus> job(std::int64_t id);
+  Result<daemon::JobStatus> cancel(std::int64_t id);
+  /// Calls `sink` with the job's events after number `after` until the job has ended or the sink returns false. A
+  /// connection that breaks is made anew where it broke, for as long as that succeeds within the timeout.
+  Status follow(std::int64_t job, std::int64_t after, const std::function<bool(const daemon::JobEvent&)>& sink);
+
+  /// What changed in what is served after `after`; waits up to `wait_ms` (at most 60,000) for the first change.
+  Result<daemon::PromotionFeed> promotions(std::int64_t after, std::int64_t wait_ms);
+
+ private:
+  Client(const ClientOptions& options, ServerAddress address);
+
+  Result<std::unique_ptr<Connection>> connection();
+  Result<HttpAnswer> send(const HttpCall& call);
+  template <class Message>
+  Result<Message> ask(HttpCall call);
+
+  const ClientOptions options_;
+  const ServerAddress address_;
+  SystemClock clock_;
+  RealFileSystem files_;
+  ArtifactFolder artifacts_;
+  daemon::ServerVersion server_;
+  std::mutex mutex_;                               ///< guards idle_
+  std::vector<std::unique_ptr<Connection>> idle_;  ///< connections that wait for the next call
+};
+
+}  // namespace stitch::client

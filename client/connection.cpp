@@ -1,0 +1,182 @@
+#include "client/connection.h"
+
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <charconv>
+#include <chrono>
+
+#include "base/version.h"
+
+namespace stitch::client {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace wire = boost::beast::http;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::uint64_t largest_answer = std::uint64_t{1} << 30;
+
+std::string describe(const ServerAddress& address) {
+  return address.socket.empty() ? fmt::format("http://{}:{}", address.host, address.port)
+                                : fmt::format("unix://{}", address.socket);
+}
+
+}  // namespace
+
+Result<ServerAddress> parse_address(std::string_view text) {
+  constexpr std::string_view local = "unix://", network = "http://";
+  ServerAddress address;
+  if (text.starts_with(local)) {
+    address.socket = text.substr(local.size());
+    if (!address.socket.starts_with('/')) {
+      return make_error(ErrorKind::invalid_argument, "server '{}': the socket's path is not absolute", text);
+    }
+    return address;
+  }
+  if (!text.starts_with(network)) {
+    return make_error(ErrorKind::invalid_argument, "server '{}': neither unix://PATH nor http://HOST:PORT", text);
+  }
+  std::string_view rest = text.substr(network.size());
+  if (rest.ends_with('/')) rest.remove_suffix(1);
+  const std::size_t colon = rest.rfind(':');
+  const std::string_view digits = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
+  const auto [end, wrong] = std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
+  if (wrong != std::errc() || end != digits.data() + digits.size() || address.port < 1 || address.port > 65535) {
+    return make_error(ErrorKind::invalid_argument, "server '{}': no port", text);
+  }
+  std::string_view host = rest.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  address.host = host == "localhost" ? "127.0.0.1" : host;
+  return address;
+}
+
+struct Connection::State {
+  explicit State(ServerAddress to) : address(std::move(to)), stream(context) {}
+
+  ServerAddress address;
+  asio::io_context context;
+  beast::basic_stream<asio::generic::stream_protocol> stream;
+  beast::flat_buffer buffer;
+  bool answered = false;
+  bool open = true;
+
+  Status connect();
+  /// Starts an asynchronous operation and runs it to its end; the stream's expiry bounds it.
+  template <class Start>
+  error_code wait(double seconds, const Start& start) {
+    error_code result;
+    stream.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+    start([&result](const error_code& error, std::size_t) { result = error; });
+    context.restart();
+    context.run();
+    return result;
+  }
+  Error broken(const error_code& error, const HttpCall& call);
+  Status send(const HttpCall& call);
+};
+
+Status Connection::State::connect() {
+  error_code error;
+  if (!address.socket.empty()) {
+    if (address.socket.size() > 107) {
+      return make_error(ErrorKind::invalid_argument, "{}: the path is too long for a socket", describe(address));
+    }
+    stream.socket().connect(asio::local::stream_protocol::endpoint(address.socket), error);
+  } else {
+    const asio::ip::address host = asio::ip::make_address(address.host, error);
+    if (error) return make_error(ErrorKind::invalid_argument, "{}: not an IP address", describe(address));
+    stream.socket().connect(asio::ip::tcp::endpoint(host, static_cast<unsigned short>(address.port)), error);
+  }
+  if (!error) return {};
+  return make_error(ErrorKind::unavailable, "no stitchd at {}: {}", describe(address), error.message());
+}
+
+Error Connection::State::broken(const error_code& error, const HttpCall& call) {
+  open = false;
+  const std::string where = fmt::format("{} {} at {}", call.method, call.target, describe(address));
+  if (error == beast::error::timeout) {
+    return make_error(ErrorKind::timeout, "{}: no answer within {} s", where, call.timeout_seconds);
+  }
+  if (error == wire::error::body_limit) return make_error(ErrorKind::resource_exhausted, "{}: huge answer", where);
+  static const error_code any = wire::error::bad_method;
+  if (error.category() == any.category() && error != wire::error::end_of_stream &&
+      error != wire::error::partial_message) {
+    return make_error(ErrorKind::parse, "{}: not HTTP/1.1: {}", where, error.message());
+  }
+  return make_error(ErrorKind::unavailable, "{}: the connection broke: {}", where, error.message());
+}
+
+Status Connection::State::send(const HttpCall& call) {
+  wire::request<wire::string_body> request(wire::verb::unknown, call.target, 11);
+  request.method_string(call.method);
+  request.set(wire::field::host, address.socket.empty() ? fmt::format("localhost:{}", address.port) : "localhost");
+  request.set(wire::field::user_agent, "libstitch/" + std::string(tool_version));
+  if (!call.content_type.empty()) request.set(wire::field::content_type, call.content_type);
+  if (!call.accept.empty()) request.set(wire::field::accept, call.accept);
+  if (!call.last_event_id.empty()) request.set("Last-Event-ID", call.last_event_id);
+  request.body() = call.body;
+  request.prepare_payload();
+  const error_code error = wait(call.timeout_seconds, [&](auto done) { wire::async_write(stream, request, done); });
+  // A server that refuses a body stops reading it, and its answer explains why.
+  if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) return broken(error, call);
+  return {};
+}
+
+Connection::Connection(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Connection::~Connection() = default;
+bool Connection::fresh() const { return !state_->answered; }
+bool Connection::reusable() const { return state_->open; }
+
+Result<std::unique_ptr<Connection>> Connection::open(const ServerAddress& address) {
+  auto state = std::make_unique<State>(address);
+  STITCH_TRY(state->connect());
+  return std::unique_ptr<Connection>(new Connection(std::move(state)));
+}
+
+Result<HttpAnswer> Connection::call(const HttpCall& call) {
+  State& state = *state_;
+  STITCH_TRY(state.send(call));
+  wire::response_parser<wire::string_body> parser;
+  parser.body_limit(largest_answer);
+  const error_code error =
+      state.wait(call.timeout_seconds, [&](auto done) { wire::async_read(state.stream, state.buffer, parser, done); });
+  if (error) return state.broken(error, call);
+  state.answered = true;
+  state.open = parser.get().keep_alive();
+  auto message = parser.release();
+  const auto type = message[wire::field::content_type];
+  return HttpAnswer{static_cast<int>(message.result_int()), {type.data(), type.size()}, std::move(message.body())};
+}
+
+Result<HttpAnswer> Connection::follow(const HttpCall& call, const std::function<bool(std::string_view)>& sink) {
+  State& state = *state_;
+  STITCH_TRY(state.send(call));
+  wire::response_parser<wire::string_body> parser;
+  parser.body_limit(boost::none);
+  error_code error = state.wait(call.timeout_seconds,
+                                [&](auto done) { wire::async_read_header(state.stream, state.buffer, parser, done); });
+  if (error) return state.broken(error, call);
+  state.answered = true;
+  const auto type = parser.get()[wire::field::content_type];
+  HttpAnswer answer{static_cast<int>(parser.get().result_int()), {type.data(), type.size()}, {}};
+  while (!parser.is_done()) {
+    error = state.wait(call.timeout_seconds,
+                       [&](auto done) { wire::async_read_some(state.stream, state.buffer, parser, done); });
+    if (error) return state.broken(error, call);
+    if (answer.status != 200) continue;
+    const std::string piece = std::move(parser.get().body());
+    parser.get().body().clear();
+    if (!piece.empty() && !sink(piece)) break;
+  }
+  state.open = parser.is_done() && parser.get().keep_alive();
+  if (answer.status != 200) answer.body = std::move(parser.get().body());
+  return answer;
+}
+
+}  // namespace stitch::client

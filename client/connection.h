@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace stitch::client {
+
+/// Where a server is: "unix:///run/user/0/stitch/stitchd.sock", "http://127.0.0.1:8080", "http://[::1]:8080".
+struct ServerAddress {
+  std::string socket;  ///< path of a Unix-domain socket; empty: TCP
+  std::string host;    ///< IP address or "localhost"
+  int port = 0;
+};
+/// Error: invalid_argument.
+Result<ServerAddress> parse_address(std::string_view text);
+
+struct HttpAnswer {
+  int status = 0;
+  std::string content_type;
+  std::string body;
+};
+
+struct HttpCall {
+  std::string method = "GET";
+  std::string target;
+  std::string content_type = {};  ///< of the body
+  std::string accept = {};
+  std::string last_event_id = {};
+  std::string body = {};
+  double timeout_seconds = 30;  ///< for all of it; of a followed stream: of silence
+};
+
+/// One connection to a server, kept alive between calls. Used by one thread at a time.
+class Connection {
+ public:
+  /// Errors: unavailable (nobody serves there; the message says where and why).
+  static Result<std::unique_ptr<Connection>> open(const ServerAddress& address);
+  ~Connection();
+
+  /// Errors: unavailable (the connection broke; `fresh()` tells whether that may be because it was old), timeout, parse
+  /// (not HTTP), resource_exhausted (a huge answer).
+  Result<HttpAnswer> call(const HttpCall& call);
+
+  /// Calls `sink` with every piece of a stream's body until the stream ends or `sink` returns false. An answer other
+  /// than 200 is returned whole instead. Errors as above.
+  Result<HttpAnswer> follow(const HttpCall& call, const std::function<bool(std::string_view)>& sink);
+
+  /// Whether no call was answered on it yet.
+  [[nodiscard]] bool fresh() const;
+  /// Whether another call can be made on it.
+  [[nodiscard]] bool reusable() const;
+
+ private:
+  struct State;
+  explicit Connection(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stitch::client

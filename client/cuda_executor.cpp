@@ -1,0 +1,254 @@
+#include "client/cuda_executor.h"
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "client/cuda_driver.h"
+
+namespace stitch::client {
+
+using daemon::LaunchArgument;
+
+/// A device's primary context, held for as long as somebody uses it.
+struct CudaContext {
+  std::shared_ptr<const CudaDriver> driver;
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  int capability = 0;  ///< 90
+
+  CudaContext() = default;
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+  ~CudaContext() {
+    if (context != nullptr) driver->release_primary(device);
+  }
+};
+
+namespace {
+
+/// Makes the context current on this thread for a while.
+class Current {
+ public:
+  explicit Current(const CudaContext& context) : context_(context) {
+    status_ = context.driver->check(context.driver->push_context(context.context), "cuCtxPushCurrent");
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    CUcontext popped = nullptr;
+    if (status_) context_.driver->pop_context(&popped);
+  }
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  const CudaContext& context_;
+  Status status_;
+};
+
+/// Device memory for one run.
+class Allocation {
+ public:
+  explicit Allocation(const CudaDriver& driver) : driver_(driver) {}
+  Allocation(Allocation&& other) noexcept : driver_(other.driver_), address(std::exchange(other.address, 0)) {}
+  Allocation& operator=(Allocation&&) = delete;
+  ~Allocation() {
+    if (address != 0) driver_.free(address);
+  }
+  Status make(std::int64_t bytes) {
+    const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
+    return driver_.check(driver_.allocate(&address, size), "cuMemAlloc");
+  }
+
+ private:
+  const CudaDriver& driver_;
+
+ public:
+  CUdeviceptr address = 0;
+};
+
+class CudaPlan final : public LoadedPlan {
+ public:
+  CudaPlan(daemon::Plan plan, std::shared_ptr<const CudaContext> context)
+      : plan_(std::move(plan)), context_(std::move(context)), driver_(*context_->driver), workspace_(driver_) {}
+  ~CudaPlan() override;
+  CudaPlan(const CudaPlan&) = delete;
+  CudaPlan& operator=(const CudaPlan&) = delete;
+
+  [[nodiscard]] const daemon::Plan& plan() const override { return plan_; }
+  Status load(const ArtifactSource& artifacts);
+  Status run(Inputs parameters, Outputs results) override;
+  Status launch(Addresses parameters, Addresses results, void* stream) override;
+
+ private:
+  Status load_kernel(const daemon::KernelLaunch& launch, const ArtifactSource& artifacts);
+  Status enqueue(Addresses parameters, Addresses results, CUstream stream);
+  Status enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream);
+
+  daemon::Plan plan_;
+  std::shared_ptr<const CudaContext> context_;
+  const CudaDriver& driver_;
+  std::map<Hash128, CUmodule> modules_;
+  std::vector<CUfunction> functions_;  ///< per launch
+  Allocation workspace_;
+};
+
+CudaPlan::~CudaPlan() {
+  const Current current(*context_);
+  if (!current.status()) return;
+  driver_.synchronize();  // nothing that was enqueued may lose its code or its workspace
+  for (const auto& [hash, module] : modules_) driver_.unload_module(module);
+  if (workspace_.address != 0) driver_.free(std::exchange(workspace_.address, 0));
+}
+
+Status CudaPlan::load_kernel(const daemon::KernelLaunch& launch, const ArtifactSource& artifacts) {
+  auto known = modules_.find(launch.cubin);
+  if (known == modules_.end()) {
+    STITCH_ASSIGN(const std::string cubin, artifacts(launch.cubin));
+    CUmodule module = nullptr;
+    const CUresult loaded = driver_.load_module(&module, cubin.data());
+    if (loaded == CUDA_ERROR_NO_BINARY_FOR_GPU) {
+      return make_error(ErrorKind::unsupported, "kernel {} was compiled for {}, this GPU is sm_{}", launch.name,
+                        plan_.target.architecture, context_->capability);
+    }
+    STITCH_TRY(driver_.check(loaded, "cuModuleLoadData"));
+    known = modules_.emplace(launch.cubin, module).first;
+  }
+  CUfunction function = nullptr;
+  STITCH_TRY(driver_.check(driver_.get_function(&function, known->second, launch.name.c_str()), "cuModuleGetFunction"));
+  constexpr std::int64_t without_asking = 48 * 1024;
+  if (launch.shared_bytes > without_asking) {
+    STITCH_TRY(driver_.check(driver_.set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                   static_cast<int>(launch.shared_bytes)),
+                             "cuFuncSetAttribute"));
+  }
+  functions_.push_back(function);
+  return {};
+}
+
+Status CudaPlan::load(const ArtifactSource& artifacts) {
+  const Current current(*context_);
+  STITCH_TRY(current.status());
+  for (const daemon::KernelLaunch& launch : plan_.launches) {
+    if (Status loaded = load_kernel(launch, artifacts); !loaded) return loaded.error().within(launch.name);
+  }
+  if (plan_.workspace_bytes == 0) return {};
+  STITCH_TRY(workspace_.make(plan_.workspace_bytes));
+  for (const daemon::ZeroedRange& range : plan_.zeroed) {
+    const CUdeviceptr from = workspace_.address + static_cast<CUdeviceptr>(range.offset);
+    STITCH_TRY(driver_.check(driver_.fill(from, 0, static_cast<std::size_t>(range.bytes)), "cuMemsetD8"));
+  }
+  // The fill is on the default stream; a run may come on one that does not wait for it.
+  return driver_.check(driver_.synchronize(), "cuCtxSynchronize");
+}
+
+Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream) {
+  const daemon::KernelLaunch& launch = plan_.launches[index];
+  std::vector<std::uint64_t> values;
+  for (const LaunchArgument& argument : launch.arguments) {
+    const auto value = static_cast<std::uint64_t>(argument.value);
+    switch (argument.kind) {
+      case LaunchArgument::Kind::parameter: values.push_back(parameters[value]); break;
+      case LaunchArgument::Kind::result: values.push_back(results[value]); break;
+      case LaunchArgument::Kind::workspace: values.push_back(workspace_.address + value); break;
+      case LaunchArgument::Kind::integer: values.push_back(value); break;
+    }
+  }
+  std::vector<void*> pointers;
+  for (std::uint64_t& value : values) pointers.push_back(&value);
+  std::array<CUlaunchAttribute, 2> attributes{};
+  CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned>(launch.blocks);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.blockDimX = static_cast<unsigned>(launch.threads);
+  config.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+  config.hStream = stream;
+  config.attrs = attributes.data();
+  if (launch.cluster > 1) {
+    CUlaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim.x = static_cast<unsigned>(launch.cluster);
+    cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+  }
+  if (launch.cooperative) {
+    CUlaunchAttribute& cooperative = attributes[config.numAttrs++];
+    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    cooperative.value.cooperative = 1;
+  }
+  return driver_.check(driver_.launch(&config, functions_[index], pointers.data(), nullptr), "cuLaunchKernelEx");
+}
+
+Status CudaPlan::enqueue(Addresses parameters, Addresses results, CUstream stream) {
+  for (std::size_t i = 0; i < plan_.launches.size(); ++i) {
+    if (Status launched = enqueue_kernel(i, parameters, results, stream); !launched) {
+      return launched.error().within(fmt::format("launch {} ({})", i, plan_.launches[i].name));
+    }
+  }
+  for (const daemon::ResultCopy& copy : plan_.copies) {
+    const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? parameters : results;
+    const CUdeviceptr from = sources[static_cast<std::size_t>(copy.from.value)];
+    const CUdeviceptr to = results[static_cast<std::size_t>(copy.to)];
+    STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), stream),
+                             "cuMemcpyDtoDAsync"));
+  }
+  return {};
+}
+
+Status CudaPlan::launch(Addresses parameters, Addresses results, void* stream) {
+  STITCH_TRY(check_addresses(plan_, parameters, results));
+  const Current current(*context_);
+  STITCH_TRY(current.status());
+  return enqueue(parameters, results, static_cast<CUstream>(stream));
+}
+
+Status CudaPlan::run(Inputs parameters, Outputs results) {
+  STITCH_TRY(check_buffers(plan_, parameters, results));
+  const Current current(*context_);
+  STITCH_TRY(current.status());
+  std::vector<Allocation> held;
+  std::vector<std::uint64_t> inputs, outputs;
+  for (const auto& parameter : parameters) {
+    STITCH_TRY(held.emplace_back(driver_).make(static_cast<std::int64_t>(parameter.size())));
+    inputs.push_back(held.back().address);
+    STITCH_TRY(
+        driver_.check(driver_.copy_to_device(inputs.back(), parameter.data(), parameter.size()), "cuMemcpyHtoD"));
+  }
+  for (const auto& result : results) {
+    STITCH_TRY(held.emplace_back(driver_).make(static_cast<std::int64_t>(result.size())));
+    outputs.push_back(held.back().address);
+  }
+  STITCH_TRY(enqueue(inputs, outputs, nullptr));
+  STITCH_TRY(driver_.check(driver_.synchronize(), "cuCtxSynchronize"));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    STITCH_TRY(driver_.check(driver_.copy_to_host(results[i].data(), outputs[i], results[i].size()), "cuMemcpyDtoH"));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(int device, const std::string& library) {
+  auto context = std::make_shared<CudaContext>();
+  STITCH_ASSIGN(context->driver, CudaDriver::load(library));
+  const CudaDriver& driver = *context->driver;
+  STITCH_TRY(driver.check(driver.device_get(&context->device, device), "cuDeviceGet", ErrorKind::unavailable));
+  int major = 0, minor = 0;
+  STITCH_TRY(
+      driver.check(driver.device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, context->device),
+                   "cuDeviceGetAttribute", ErrorKind::unavailable));
+  STITCH_TRY(
+      driver.check(driver.device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, context->device),
+                   "cuDeviceGetAttribute", ErrorKind::unavailable));
+  context->capability = major * 10 + minor;
+  STITCH_TRY(driver.check(driver.retain_primary(&context->context, context->device), "cuDevicePrimaryCtxRetain",
+                          ErrorKind::unavailable));
+  return std::unique_ptr<CudaExecutor>(new CudaExecutor(std::move(context)));
+}
+
+Result<std::unique_ptr<LoadedPlan>> CudaExecutor::load(const daemon::Plan& plan, const ArtifactSource& artifacts) {
+  auto loaded = std::make_unique<CudaPlan>(plan, context_);
+  STITCH_TRY(loaded->load(artifacts));
+  return std::unique_ptr<LoadedPlan>(std::move(loaded));
+}
+
+}  // namespace stitch::client

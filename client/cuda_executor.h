@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/executor.h"
+
+namespace stitch::client {
+
+struct CudaDriver;
+struct CudaContext;
+
+/// Runs plans on a GPU, in the device's primary context (the one that the CUDA runtime uses, so that a program's own
+/// pointers and streams are good here).
+class CudaExecutor final : public Executor {
+ public:
+  /// Errors: unavailable (no driver, no such device).
+  static Result<std::unique_ptr<CudaExecutor>> create(int device = 0, const std::string& library = "libcuda.so.1");
+
+  Result<std::unique_ptr<LoadedPlan>> load(const daemon::Plan& plan, const ArtifactSource& artifacts) override;
+
+ private:
+  explicit CudaExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
+  std::shared_ptr<const CudaContext> context_;
+};
+
+}  // namespace stitch::client

@@ -1,0 +1,144 @@
+#include "client/emulated_executor.h"
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace stitch::client {
+namespace {
+
+using daemon::LaunchArgument;
+using profiler::BufferHandle;
+
+class EmulatedPlan final : public LoadedPlan {
+ public:
+  EmulatedPlan(daemon::Plan plan, std::unique_ptr<profiler::Session> session)
+      : plan_(std::move(plan)), session_(std::move(session)) {}
+
+  [[nodiscard]] const daemon::Plan& plan() const override { return plan_; }
+  Status load_kernels(const ArtifactSource& artifacts);
+  Status make_workspace();
+  Status run(Inputs parameters, Outputs results) override;
+  Status launch(Addresses, Addresses, void*) override {
+    return make_error(ErrorKind::unsupported, "the emulated device runs on host memory only");
+  }
+
+ private:
+  struct Buffers {
+    std::vector<BufferHandle> parameters, results;
+  };
+  Status allocate(Inputs parameters, Outputs results, Buffers& buffers);
+  Status run_on(const Buffers& buffers, Outputs results);
+  [[nodiscard]] profiler::LaunchValue value_of(const LaunchArgument& argument, const Buffers& buffers) const;
+
+  daemon::Plan plan_;
+  std::unique_ptr<profiler::Session> session_;
+  std::vector<profiler::KernelHandle> kernels_;  ///< per launch
+  std::optional<BufferHandle> workspace_;
+};
+
+Status EmulatedPlan::load_kernels(const ArtifactSource& artifacts) {
+  std::map<std::pair<Hash128, std::string>, profiler::KernelHandle> loaded;
+  for (const daemon::KernelLaunch& launch : plan_.launches) {
+    const std::pair key(launch.ptx, launch.name);
+    auto known = loaded.find(key);
+    if (known == loaded.end()) {
+      STITCH_ASSIGN(std::string ptx, artifacts(launch.ptx));
+      STITCH_ASSIGN(const auto handle, session_->load({launch.name, std::move(ptx), {}, plan_.target.architecture}));
+      known = loaded.emplace(key, handle).first;
+    }
+    kernels_.push_back(known->second);
+  }
+  return {};
+}
+
+Status EmulatedPlan::make_workspace() {
+  if (plan_.workspace_bytes == 0) return {};
+  STITCH_ASSIGN(workspace_, session_->allocate("workspace", plan_.workspace_bytes, profiler::Poison{}));
+  for (const daemon::ZeroedRange& range : plan_.zeroed) {
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(range.bytes));
+    STITCH_TRY(session_->write(*workspace_, range.offset, zeros));
+  }
+  return {};
+}
+
+profiler::LaunchValue EmulatedPlan::value_of(const LaunchArgument& argument, const Buffers& buffers) const {
+  const auto index = static_cast<std::size_t>(argument.value);
+  switch (argument.kind) {
+    case LaunchArgument::Kind::parameter: return buffers.parameters[index];
+    case LaunchArgument::Kind::result: return buffers.results[index];
+    case LaunchArgument::Kind::workspace: return static_cast<std::int64_t>(workspace_->address) + argument.value;
+    case LaunchArgument::Kind::integer: return argument.value;
+  }
+  return argument.value;
+}
+
+Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffers) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::span<const std::byte> from = parameters[i];
+    const auto filler = [from](std::uint64_t offset, std::span<std::byte> bytes) {
+      std::memcpy(bytes.data(), from.data() + offset, bytes.size());
+    };
+    STITCH_ASSIGN(const auto buffer,
+                  session_->allocate(fmt::format("parameter {}", i), static_cast<std::int64_t>(from.size()),
+                                     profiler::Filler(filler)));
+    buffers.parameters.push_back(buffer);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    STITCH_ASSIGN(const auto buffer,
+                  session_->allocate(fmt::format("result {}", i), static_cast<std::int64_t>(results[i].size()),
+                                     profiler::Poison{}));
+    buffers.results.push_back(buffer);
+  }
+  return {};
+}
+
+Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
+  for (std::size_t i = 0; i < plan_.launches.size(); ++i) {
+    const daemon::KernelLaunch& launch = plan_.launches[i];
+    std::vector<profiler::LaunchValue> arguments;
+    for (const LaunchArgument& argument : launch.arguments) arguments.push_back(value_of(argument, buffers));
+    const profiler::LaunchShape shape{launch.blocks, launch.threads, launch.cluster, launch.shared_bytes,
+                                      launch.cooperative};
+    const auto done = session_->launch(kernels_[i], shape, arguments, {});
+    const std::string where = fmt::format("launch {} ({})", i, launch.name);
+    if (!done) return done.error().within(where);
+    if (!done->findings.empty()) return make_error(ErrorKind::runtime, "{}: {}", where, done->findings.front());
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) STITCH_TRY(session_->read(buffers.results[i], 0, results[i]));
+  for (const daemon::ResultCopy& copy : plan_.copies) {
+    const auto from = static_cast<std::size_t>(copy.from.value);
+    const bool parameter = copy.from.kind == LaunchArgument::Kind::parameter;
+    const auto source = parameter ? buffers.parameters[from] : buffers.results[from];
+    const auto into = results[static_cast<std::size_t>(copy.to)].first(static_cast<std::size_t>(copy.bytes));
+    STITCH_TRY(session_->read(source, 0, into));
+  }
+  return {};
+}
+
+Status EmulatedPlan::run(Inputs parameters, Outputs results) {
+  STITCH_TRY(check_buffers(plan_, parameters, results));
+  Buffers buffers;
+  Status status = allocate(parameters, results, buffers);
+  if (status) status = run_on(buffers, results);
+  for (const auto* list : {&buffers.parameters, &buffers.results}) {
+    for (const BufferHandle buffer : *list) {
+      if (Status freed = session_->free(buffer); status && !freed) status = freed;
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedPlan>> EmulatedExecutor::load(const daemon::Plan& plan, const ArtifactSource& artifacts) {
+  STITCH_ASSIGN(auto session, device_.session());
+  auto loaded = std::make_unique<EmulatedPlan>(plan, std::move(session));
+  STITCH_TRY(loaded->load_kernels(artifacts));
+  STITCH_TRY(loaded->make_workspace());
+  return std::unique_ptr<LoadedPlan>(std::move(loaded));
+}
+
+}  // namespace stitch::client

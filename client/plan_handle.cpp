@@ -1,0 +1,165 @@
+#include "client/plan_handle.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+
+namespace stitch::client {
+namespace {
+
+/// Puts the caller's buffers into the plan's order.
+template <class T>
+Result<std::vector<T>> arrange(std::span<const T> given, const std::vector<int>& order, std::string_view what) {
+  if (given.size() != order.size()) {
+    return make_error(ErrorKind::invalid_argument, "{} {}s were given, the fragment has {}", given.size(), what,
+                      order.size());
+  }
+  std::vector<T> arranged;
+  arranged.reserve(order.size());
+  for (const int index : order) arranged.push_back(given[static_cast<std::size_t>(index)]);
+  return arranged;
+}
+
+std::vector<graph::TensorType> types_of(const graph::Graph& graph, bool parameters) {
+  std::vector<graph::TensorType> types;
+  if (parameters) {
+    for (const graph::NodeId id : graph.parameters()) types.push_back(graph.node(id).type());
+  } else {
+    for (const graph::Value value : graph.results()) types.push_back(graph.type(value));
+  }
+  return types;
+}
+
+}  // namespace
+
+PlanHandle::PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options)
+    : client_(client), executor_(executor), fragment_(std::move(fragment)), options_(std::move(options)) {}
+
+PlanHandle::~PlanHandle() = default;
+
+Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& executor, graph::Graph fragment,
+                                                      FetchOptions options) {
+  std::unique_ptr<PlanHandle> handle(new PlanHandle(client, executor, std::move(fragment), std::move(options)));
+  STITCH_ASSIGN(daemon::LookupAnswer answer, client.fetch(handle->fragment_, handle->options_));
+  handle->key_ = answer.fragment;
+  handle->target_ = answer.target;
+  handle->seen_ = answer.plan->sequence;
+  STITCH_ASSIGN(handle->in_use_, handle->load(std::move(answer)));
+  handle->latest_ = handle->in_use_->loaded->plan();
+  return handle;
+}
+
+Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(daemon::LookupAnswer answer) {
+  auto next = std::make_shared<InUse>();
+  STITCH_ASSIGN(next->loaded,
+                executor_.load(*answer.plan, [this](const Hash128& hash) { return client_.artifact(hash); }));
+  next->parameter_order = std::move(answer.parameter_order);
+  next->result_order = std::move(answer.result_order);
+  return next;
+}
+
+Status PlanHandle::run(Inputs parameters, Outputs results) {
+  const std::lock_guard lock(run_mutex_);
+  if (!in_use_) return make_error(ErrorKind::unavailable, "{}", why_none_);
+  STITCH_ASSIGN(const auto inputs, arrange(parameters, in_use_->parameter_order, "parameter"));
+  STITCH_ASSIGN(const auto outputs, arrange(results, in_use_->result_order, "result"));
+  return in_use_->loaded->run(inputs, outputs);
+}
+
+Status PlanHandle::launch(Addresses parameters, Addresses results, void* stream) {
+  const std::lock_guard lock(run_mutex_);
+  if (!in_use_) return make_error(ErrorKind::unavailable, "{}", why_none_);
+  STITCH_ASSIGN(const auto inputs, arrange(parameters, in_use_->parameter_order, "parameter"));
+  STITCH_ASSIGN(const auto outputs, arrange(results, in_use_->result_order, "result"));
+  return in_use_->loaded->launch(inputs, outputs, stream);
+}
+
+daemon::Plan PlanHandle::plan() const {
+  const std::lock_guard lock(run_mutex_);
+  return latest_;
+}
+
+std::vector<graph::TensorType> PlanHandle::parameters() const { return types_of(fragment_, true); }
+std::vector<graph::TensorType> PlanHandle::results() const { return types_of(fragment_, false); }
+
+int PlanHandle::swaps() const {
+  const std::lock_guard lock(run_mutex_);
+  return swaps_;
+}
+
+void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
+  std::shared_ptr<InUse> old;  // ends outside of the lock: waiting for a GPU must not hold up the next run
+  const std::lock_guard lock(run_mutex_);
+  old = std::move(in_use_);
+  in_use_ = std::move(next);
+  why_none_ = std::move(why_none);
+  if (in_use_) {
+    latest_ = in_use_->loaded->plan();
+    ++swaps_;
+  }
+}
+
+/// The plan in use was found to be wrong: another one, or none until there is one.
+Result<bool> PlanHandle::replace_withdrawn(const daemon::PromotionNotice& notice) {
+  daemon::LookupRequest request{fragment_, options_.name, 0, options_.improve};
+  STITCH_ASSIGN(daemon::LookupAnswer answer, client_.look_up(request));
+  if (!answer.plan || answer.plan->id == *notice.previous) {
+    put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));
+    return false;
+  }
+  STITCH_ASSIGN(auto next, load(std::move(answer)));
+  put_in_use(std::move(next));
+  return true;
+}
+
+Result<bool> PlanHandle::update(std::int64_t wait_ms) {
+  const std::lock_guard lock(update_mutex_);
+  STITCH_ASSIGN(const daemon::PromotionFeed feed, client_.promotions(seen_, wait_ms));
+  const daemon::PromotionNotice* last = nullptr;
+  for (const daemon::PromotionNotice& notice : feed.promotions) {
+    if (notice.fragment == key_ && notice.target == target_) last = &notice;
+  }
+  bool swapped = false;
+  const Hash128 current = plan().id;
+  if (last != nullptr && !last->plan && last->previous == current) {
+    STITCH_ASSIGN(swapped, replace_withdrawn(*last));
+  } else if (last != nullptr && last->plan && *last->plan != current) {
+    STITCH_ASSIGN(daemon::LookupAnswer answer, client_.fetch(fragment_, options_));
+    if (answer.plan->id != current) {
+      STITCH_ASSIGN(auto next, load(std::move(answer)));
+      put_in_use(std::move(next));
+      swapped = true;
+    }
+  }
+  seen_ = feed.last;  // only now: what failed is tried again
+  return swapped;
+}
+
+Result<bool> PlanHandle::check_for_update(std::int64_t wait_ms) {
+  using namespace std::chrono;
+  const auto until = steady_clock::now() + milliseconds(wait_ms);
+  while (true) {
+    const auto left = duration_cast<milliseconds>(until - steady_clock::now()).count();
+    const Result<bool> swapped = update(std::clamp<std::int64_t>(left, 0, 60'000));
+    if (!swapped || *swapped || steady_clock::now() >= until) return swapped;
+  }
+}
+
+void PlanHandle::watch(std::function<void(const Status&)> told) {
+  watcher_ = std::jthread([this, told = std::move(told)](const std::stop_token& stop) {
+    constexpr std::int64_t poll_ms = 500;  // bounds how long the end of the handle waits for this thread
+    std::mutex mutex;
+    std::condition_variable_any rest;
+    while (!stop.stop_requested()) {
+      const Result<bool> swapped = update(poll_ms);
+      if (told && !stop.stop_requested() && (!swapped || *swapped)) {
+        told(swapped ? Status() : Status(swapped.error()));
+      }
+      if (swapped) continue;
+      std::unique_lock lock(mutex);
+      rest.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+    }
+  });
+}
+
+}  // namespace stitch::client

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/client.h"
+#include "client/executor.h"
+
+namespace stitch::client {
+
+/// The plan that a program uses for one fragment, in the fragment's own order of parameters and results. When the
+/// server has a better one it is fetched and loaded aside and takes the old one's place between two runs
+/// (FusionStitching's asynchronous swap). Safe to use from several threads; runs follow one another.
+class PlanHandle {
+ public:
+  /// Fetches and loads a plan. `client` and `executor` must outlive the handle.
+  static Result<std::unique_ptr<PlanHandle>> fetch(Client& client, Executor& executor, graph::Graph fragment,
+                                                   FetchOptions options = {});
+  ~PlanHandle();
+
+  /// As LoadedPlan::run and LoadedPlan::launch. Error besides theirs: unavailable when the plan was withdrawn (it was
+  /// found to be wrong) and there is no other yet.
+  Status run(Inputs parameters, Outputs results);
+  Status launch(Addresses parameters, Addresses results, void* stream);
+
+  /// The plan in use; parameters and results in the plan's order.
+  [[nodiscard]] daemon::Plan plan() const;
+  [[nodiscard]] std::vector<graph::TensorType> parameters() const;  ///< in the fragment's order
+  [[nodiscard]] std::vector<graph::TensorType> results() const;
+  /// How often another plan has taken the first one's place.
+  [[nodiscard]] int swaps() const;
+
+  /// Asks the server whether another plan is served by now and swaps it in; waits up to `wait_ms` for one. True: a
+  /// swap took place. On an error the plan in use stays.
+  Result<bool> check_for_update(std::int64_t wait_ms = 0);
+
+  /// From now on a thread does that. `told` is called after each swap and each error, from that thread.
+  void watch(std::function<void(const Status&)> told = {});
+
+ private:
+  struct InUse {
+    std::unique_ptr<LoadedPlan> loaded;
+    std::vector<int> parameter_order, result_order;
+  };
+
+  PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options);
+  Result<std::shared_ptr<InUse>> load(daemon::LookupAnswer answer);
+  Result<bool> update(std::int64_t wait_ms);
+  Result<bool> replace_withdrawn(const daemon::PromotionNotice& notice);
+  void put_in_use(std::shared_ptr<InUse> next, std::string why_none = {});
+
+  Client& client_;
+  Executor& executor_;
+  const graph::Graph fragment_;
+  const FetchOptions options_;
+  Hash128 key_;
+  daemon::PlanTarget target_;
+
+  std::mutex update_mutex_;  ///< one update at a time; taken before run_mutex_
+  std::int64_t seen_ = 0;    ///< promotions looked at; guarded by update_mutex_
+
+  mutable std::mutex run_mutex_;  ///< guards what follows
+  std::shared_ptr<InUse> in_use_;
+  daemon::Plan latest_;  ///< the plan in use, or the last one that was
+  std::string why_none_;
+  int swaps_ = 0;
+
+  std::jthread watcher_;  ///< last: it uses everything above
+};
+
+}  // namespace stitch::client

@@ -1,0 +1,133 @@
+#ifndef STITCH_H
+#define STITCH_H
+
+/*
+ * libstitch's C interface: fetch tuned kernels from stitchd, run them, and swap in better ones as they arrive.
+ *
+ * Objects are opaque and belong to whoever opened them. Functions return a status; stitch_last_error() has the text of
+ * the calling thread's last failure. No function throws or ends the process. Functions on different objects may be
+ * called at the same time; runs of one plan follow one another.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define STITCH_API __attribute__((visibility("default")))
+#else
+#define STITCH_API
+#endif
+
+/* Rises when something is added; functions are never changed or removed within a major version of the library. */
+#define STITCH_API_VERSION 1
+
+typedef enum stitch_code {
+  STITCH_OK = 0,
+  STITCH_INVALID_ARGUMENT = 1,
+  STITCH_PARSE = 2,
+  STITCH_UNSUPPORTED = 3,
+  STITCH_NOT_FOUND = 4,
+  STITCH_ALREADY_EXISTS = 5,
+  STITCH_IO = 6,
+  STITCH_CORRUPT = 7,
+  STITCH_VERSION_MISMATCH = 8,
+  STITCH_RESOURCE_EXHAUSTED = 9,
+  STITCH_CONSTRAINT = 10,
+  STITCH_COMPILE = 11,
+  STITCH_TIMEOUT = 12,
+  STITCH_RUNTIME = 13,
+  STITCH_CORRECTNESS = 14,
+  STITCH_UNAVAILABLE = 15, /* no server, no driver, no GPU */
+  STITCH_CANCELLED = 16,
+  STITCH_INTERNAL = 17
+} stitch_code;
+
+typedef enum stitch_device {
+  STITCH_DEVICE_EMULATED = 0, /* host memory only; checks every access; its time says nothing */
+  STITCH_DEVICE_CUDA = 1      /* the driver is loaded when a plan is fetched; without one: STITCH_UNAVAILABLE */
+} stitch_device;
+
+typedef enum stitch_encoding { STITCH_JSON = 0, STITCH_CBOR = 1 } stitch_encoding;
+
+/* Buffers that a plan reads or writes must start at multiples of this. */
+#define STITCH_BUFFER_ALIGNMENT 16
+
+typedef struct stitch_client stitch_client;
+typedef struct stitch_plan stitch_plan;
+
+/* STITCH_API_VERSION of the library that was loaded. */
+STITCH_API int stitch_api_version(void);
+/* "0.1.0" */
+STITCH_API const char* stitch_version(void);
+/* Text of this thread's last failure; "" when there was none. Valid until the thread's next call. */
+STITCH_API const char* stitch_last_error(void);
+/* "unavailable" */
+STITCH_API const char* stitch_code_name(stitch_code status);
+
+/* Connects. `server`: "unix:///path" or "http://127.0.0.1:port"; NULL for the default socket. `cache`: folder for
+ * artifacts; NULL for the default one, "" for none. */
+STITCH_API stitch_code stitch_client_open(const char* server, const char* cache, stitch_client** client);
+/* Plans of the client must be released before. NULL is fine. */
+STITCH_API void stitch_client_close(stitch_client* client);
+
+/* Fetches a plan for a fragment (docs/fragment-format.md) and loads it, waiting up to `deadline_ms` for the server to
+ * find or predict one. */
+STITCH_API stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_t fragment_bytes,
+                                         stitch_encoding encoding, stitch_device device, int64_t deadline_ms,
+                                         stitch_plan** plan);
+STITCH_API void stitch_plan_release(stitch_plan* plan);
+
+/* Parameters and results, in the fragment's order; an index out of range has 0 bytes. */
+STITCH_API size_t stitch_plan_parameter_count(const stitch_plan* plan);
+STITCH_API size_t stitch_plan_result_count(const stitch_plan* plan);
+STITCH_API int64_t stitch_plan_parameter_bytes(const stitch_plan* plan, size_t index);
+STITCH_API int64_t stitch_plan_result_bytes(const stitch_plan* plan, size_t index);
+
+typedef struct stitch_plan_info {
+  size_t size;             /* sizeof(stitch_plan_info), set by the caller: later versions add fields at the end */
+  char id[33];             /* hexadecimal */
+  char label[16];          /* "measured", "near", "predicted", "default" */
+  int32_t launches;        /* kernels per run */
+  int32_t swaps;           /* how often a better plan has taken this handle's place */
+  double predicted_us;     /* on the GPU that was planned for */
+  double measured_us;      /* negative: not measured */
+  double verified_share;   /* of its outputs that were compared with the reference, 0 to 1 */
+  int64_t workspace_bytes; /* device memory it holds */
+} stitch_plan_info;
+STITCH_API stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info);
+
+/* Runs on host memory and waits. Buffers in the fragment's order, dense and row-major, aligned; NULL only for a tensor
+ * without elements. */
+STITCH_API stitch_code stitch_plan_run(stitch_plan* plan, const void* const* parameters, void* const* results);
+/* Enqueues on a CUstream (NULL: the default one) with device addresses and does not wait. */
+STITCH_API stitch_code stitch_plan_launch(stitch_plan* plan, const uint64_t* parameters, const uint64_t* results,
+                                          void* stream);
+
+/* Swaps in a better plan if the server has one, waiting up to `wait_ms` for it. `swapped` (may be NULL): 0 or 1. */
+STITCH_API stitch_code stitch_plan_check_for_update(stitch_plan* plan, int64_t wait_ms, int* swapped);
+/* From now on a thread does that. `told` (may be NULL) is called from it after each swap (STITCH_OK) and failure. */
+STITCH_API stitch_code stitch_plan_watch(stitch_plan* plan, void (*told)(stitch_code status, void* context),
+                                         void* context);
+
+/* Submits a model file to be tuned in the background. */
+STITCH_API stitch_code stitch_submit_model(stitch_client* client, const char* name, const void* bytes, size_t size,
+                                           int64_t* job);
+
+typedef struct stitch_job_info {
+  size_t size;       /* sizeof(stitch_job_info), set by the caller */
+  char state[16];    /* "queued", "running", "done", "failed", "cancelled" */
+  double progress;   /* 0 to 1 */
+  char message[256]; /* of the last progress, or why it failed; cut when longer */
+} stitch_job_info;
+STITCH_API stitch_code stitch_job_get_info(stitch_client* client, int64_t job, stitch_job_info* info);
+STITCH_API stitch_code stitch_job_cancel(stitch_client* client, int64_t job);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,279 @@
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/version.h"
+#include "client/client.h"
+#include "client/cuda_executor.h"
+#include "client/emulated_executor.h"
+#include "client/plan_handle.h"
+#include "client/stitch.h"
+#include "graph/codec.h"
+#include "profiler/emulated_device.h"
+
+// The C interface over the C++ one: no exception and no C++ type crosses it.
+
+struct stitch_client {
+  std::unique_ptr<stitch::client::Client> client;
+};
+
+struct stitch_plan {
+  std::unique_ptr<stitch::profiler::Device> device;  ///< of the emulated executor
+  std::unique_ptr<stitch::client::Executor> executor;
+  std::vector<std::int64_t> parameter_bytes, result_bytes;
+  std::unique_ptr<stitch::client::PlanHandle> handle;  ///< last: its watcher uses the others
+};
+
+namespace {
+
+using stitch::Error;
+using stitch::ErrorKind;
+using stitch::Status;
+
+std::string& last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+/// One code per kind of error; STITCH_OK comes before the first.
+stitch_code code_of(ErrorKind kind) {
+  static_assert(static_cast<int>(ErrorKind::internal) + 1 == STITCH_INTERNAL);
+  static_assert(static_cast<int>(ErrorKind::unavailable) + 1 == STITCH_UNAVAILABLE);
+  static_assert(static_cast<int>(ErrorKind::constraint) + 1 == STITCH_CONSTRAINT);
+  return static_cast<stitch_code>(static_cast<int>(kind) + 1);
+}
+
+stitch_code fail(const Error& error) {
+  last_error() = error.message;
+  return code_of(error.kind);
+}
+
+/// Runs the body of a function of the interface.
+stitch_code guarded(const std::function<Status()>& body) noexcept {
+  try {
+    last_error().clear();
+    const Status status = body();
+    return status ? STITCH_OK : fail(status.error());
+  } catch (const std::bad_alloc&) {
+    return STITCH_RESOURCE_EXHAUSTED;
+  } catch (const std::exception& exception) {
+    return fail({ErrorKind::internal, exception.what()});
+  } catch (...) {
+    return STITCH_INTERNAL;
+  }
+}
+
+Status need(const void* pointer, const char* name) {
+  if (pointer != nullptr) return {};
+  return make_error(ErrorKind::invalid_argument, "{} is NULL", name);
+}
+
+template <std::size_t size>
+void copy_text(const std::string& from, char (&into)[size]) {
+  const std::size_t length = std::min(from.size(), size - 1);
+  std::memcpy(into, from.data(), length);
+  into[length] = '\0';
+}
+
+/// Gives the caller as much of the record as it knows of.
+template <class Record>
+Status hand_over(Record record, Record* into) {
+  STITCH_TRY(need(into, "info"));
+  const std::size_t size = into->size;
+  if (size < sizeof(std::size_t)) {
+    return make_error(ErrorKind::invalid_argument, "info->size is {}: set it to sizeof *info", size);
+  }
+  record.size = size;
+  std::memcpy(static_cast<void*>(into), &record, std::min(size, sizeof record));
+  return {};
+}
+
+template <class Byte, class Pointer>
+stitch::Result<std::vector<std::span<Byte>>> spans_of(Pointer pointers, const std::vector<std::int64_t>& bytes,
+                                                      const char* name) {
+  if (!bytes.empty()) STITCH_TRY(need(pointers, name));
+  std::vector<std::span<Byte>> spans;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] > 0 && pointers[i] == nullptr)
+      return make_error(ErrorKind::invalid_argument, "{}[{}] is NULL", name, i);
+    spans.emplace_back(static_cast<Byte*>(pointers[i]), static_cast<std::size_t>(bytes[i]));
+  }
+  return spans;
+}
+
+Status open_executor(stitch_plan& plan, stitch_device device) {
+  switch (device) {
+    case STITCH_DEVICE_EMULATED:
+      plan.device = std::make_unique<stitch::profiler::EmulatedDevice>();
+      plan.executor = std::make_unique<stitch::client::EmulatedExecutor>(*plan.device);
+      return {};
+    case STITCH_DEVICE_CUDA: {
+      STITCH_ASSIGN(plan.executor, stitch::client::CudaExecutor::create());
+      return {};
+    }
+  }
+  return make_error(ErrorKind::invalid_argument, "device {} is none", static_cast<int>(device));
+}
+
+}  // namespace
+
+extern "C" {
+
+int stitch_api_version(void) { return STITCH_API_VERSION; }
+const char* stitch_version(void) { return stitch::tool_version.data(); }
+const char* stitch_last_error(void) { return last_error().c_str(); }
+
+const char* stitch_code_name(stitch_code status) {
+  if (status == STITCH_OK) return "ok";
+  if (status < STITCH_OK || status > STITCH_INTERNAL) return "unknown";
+  return to_string(static_cast<ErrorKind>(static_cast<int>(status) - 1)).data();
+}
+
+stitch_code stitch_client_open(const char* server, const char* cache, stitch_client** client) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    *client = nullptr;
+    stitch::client::ClientOptions options;
+    if (server != nullptr) options.server = server;
+    if (cache != nullptr) options.cache = cache;
+    auto opened = std::make_unique<stitch_client>();
+    STITCH_ASSIGN(opened->client, stitch::client::Client::open(options));
+    *client = opened.release();
+    return {};
+  });
+}
+
+void stitch_client_close(stitch_client* client) { delete client; }
+
+stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_t fragment_bytes,
+                              stitch_encoding encoding, stitch_device device, int64_t deadline_ms, stitch_plan** plan) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    STITCH_TRY(need(fragment, "fragment"));
+    STITCH_TRY(need(plan, "plan"));
+    *plan = nullptr;
+    const std::string_view bytes(static_cast<const char*>(fragment), fragment_bytes);
+    const auto form = encoding == STITCH_CBOR ? stitch::graph::Encoding::cbor : stitch::graph::Encoding::json;
+    STITCH_ASSIGN(stitch::graph::Graph graph, stitch::graph::decode(bytes, form));
+    auto fetched = std::make_unique<stitch_plan>();
+    STITCH_TRY(open_executor(*fetched, device));
+    stitch::client::FetchOptions options;
+    options.deadline_ms = deadline_ms;
+    options.name = graph.name;
+    STITCH_ASSIGN(fetched->handle, stitch::client::PlanHandle::fetch(*client->client, *fetched->executor,
+                                                                     std::move(graph), std::move(options)));
+    for (const auto& type : fetched->handle->parameters()) fetched->parameter_bytes.push_back(type.bytes());
+    for (const auto& type : fetched->handle->results()) fetched->result_bytes.push_back(type.bytes());
+    *plan = fetched.release();
+    return {};
+  });
+}
+
+void stitch_plan_release(stitch_plan* plan) { delete plan; }
+
+size_t stitch_plan_parameter_count(const stitch_plan* plan) {
+  return plan == nullptr ? 0 : plan->parameter_bytes.size();
+}
+size_t stitch_plan_result_count(const stitch_plan* plan) { return plan == nullptr ? 0 : plan->result_bytes.size(); }
+int64_t stitch_plan_parameter_bytes(const stitch_plan* plan, size_t index) {
+  return index < stitch_plan_parameter_count(plan) ? plan->parameter_bytes[index] : 0;
+}
+int64_t stitch_plan_result_bytes(const stitch_plan* plan, size_t index) {
+  return index < stitch_plan_result_count(plan) ? plan->result_bytes[index] : 0;
+}
+
+stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(plan, "plan"));
+    const stitch::daemon::Plan from = plan->handle->plan();
+    stitch_plan_info made{};
+    copy_text(from.id.hex(), made.id);
+    copy_text(from.label, made.label);
+    made.launches = static_cast<int32_t>(from.launches.size());
+    made.swaps = plan->handle->swaps();
+    made.predicted_us = from.predicted_us;
+    made.measured_us = from.measured_us.value_or(-1);
+    made.verified_share = from.verified_share;
+    made.workspace_bytes = from.workspace_bytes;
+    return hand_over(made, info);
+  });
+}
+
+stitch_code stitch_plan_run(stitch_plan* plan, const void* const* parameters, void* const* results) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(plan, "plan"));
+    STITCH_ASSIGN(const auto inputs, spans_of<const std::byte>(parameters, plan->parameter_bytes, "parameters"));
+    STITCH_ASSIGN(const auto outputs, spans_of<std::byte>(results, plan->result_bytes, "results"));
+    return plan->handle->run(inputs, outputs);
+  });
+}
+
+stitch_code stitch_plan_launch(stitch_plan* plan, const uint64_t* parameters, const uint64_t* results, void* stream) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(plan, "plan"));
+    if (!plan->parameter_bytes.empty()) STITCH_TRY(need(parameters, "parameters"));
+    if (!plan->result_bytes.empty()) STITCH_TRY(need(results, "results"));
+    return plan->handle->launch({parameters, plan->parameter_bytes.size()}, {results, plan->result_bytes.size()},
+                                stream);
+  });
+}
+
+stitch_code stitch_plan_check_for_update(stitch_plan* plan, int64_t wait_ms, int* swapped) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(plan, "plan"));
+    STITCH_ASSIGN(const bool changed, plan->handle->check_for_update(wait_ms));
+    if (swapped != nullptr) *swapped = changed ? 1 : 0;
+    return {};
+  });
+}
+
+stitch_code stitch_plan_watch(stitch_plan* plan, void (*told)(stitch_code status, void* context), void* context) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(plan, "plan"));
+    plan->handle->watch([told, context](const Status& status) {
+      const stitch_code code = status ? STITCH_OK : fail(status.error());
+      if (told != nullptr) told(code, context);
+    });
+    return {};
+  });
+}
+
+stitch_code stitch_submit_model(stitch_client* client, const char* name, const void* bytes, size_t size, int64_t* job) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    STITCH_TRY(need(name, "name"));
+    STITCH_TRY(need(bytes, "bytes"));
+    STITCH_ASSIGN(const auto submitted,
+                  client->client->submit_model(std::string(static_cast<const char*>(bytes), size), name));
+    if (job != nullptr) *job = submitted.job;
+    return {};
+  });
+}
+
+stitch_code stitch_job_get_info(stitch_client* client, int64_t job, stitch_job_info* info) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    STITCH_ASSIGN(const auto status, client->client->job(job));
+    stitch_job_info made{};
+    copy_text(status.state, made.state);
+    made.progress = status.progress;
+    copy_text(status.error ? status.error->message : status.message, made.message);
+    return hand_over(made, info);
+  });
+}
+
+stitch_code stitch_job_cancel(stitch_client* client, int64_t job) {
+  return guarded([&]() -> Status {
+    STITCH_TRY(need(client, "client"));
+    STITCH_ASSIGN(const auto status, client->client->cancel(job));
+    return {};
+  });
+}
+
+}  // extern "C"
