@@ -41,6 +41,7 @@ struct KernelHandle {
 struct BufferHandle {
   int id = -1;
   std::int64_t bytes = 0;
+  std::uint64_t address = 0;  ///< as kernels see it; an address inside the buffer may be passed as an integer
 };
 
 /// Produces bytes [offset, offset + size) of a buffer: a pure function of the offset, called from any thread.

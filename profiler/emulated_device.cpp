@@ -20,7 +20,7 @@ class EmulatedSession final : public Session {
   Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill) override {
     STITCH_ASSIGN(auto buffer, memory_.allocate(std::move(name), static_cast<std::uint64_t>(bytes), contents_of(fill)));
     buffers_.emplace(next_, buffer);
-    return BufferHandle{next_++, bytes};
+    return BufferHandle{next_++, bytes, buffer.address};
   }
 
   Status free(BufferHandle buffer) override {
