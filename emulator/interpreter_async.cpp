@@ -229,8 +229,7 @@ void Interpreter::reduce_into_global(Region& region, const PendingBulk& copy, st
   for (std::uint32_t done = 0; done < length; done += size) {
     const std::uint64_t page = (offset + done) / Memory::page_bytes;
     const std::lock_guard guard(region.lock_of(page));
-    region.prepare(page);
-    region.page_stamp[page] = context_.generation;
+    region.touch(page, context_.generation);
     check_global_read(region, offset + done, size, who, outcome);
     check_global_write(region, offset + done, size, who, outcome);
     combine_element(access.type, access.operation, false, region.data + offset + done, copy.data.data() + at + done);

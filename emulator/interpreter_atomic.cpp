@@ -191,8 +191,7 @@ void Interpreter::atomic_global(const Instruction& in, const AtomicAccess& acces
     {
       SpinLock& lock = region->lock_of(page);
       if (!context_.single_threaded) lock.lock();
-      region->prepare(page);
-      region->page_stamp[page] = context_.generation;
+      region->touch(page, context_.generation);
       check_global_read(*region, offset, bytes, who, outcome);
       check_global_write(*region, offset, bytes, who, outcome);
       // The order is taken over in the same step as the value.

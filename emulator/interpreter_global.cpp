@@ -30,6 +30,14 @@ class PageGuard {
   SpinLock* second_ = nullptr;
 };
 
+/// Whether all lanes want the same address.
+bool same(const std::array<std::uint64_t, 32>& at, std::uint32_t lanes) {
+  const std::uint64_t first = at[static_cast<std::size_t>(std::countr_zero(lanes))];
+  std::uint64_t off = 0;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) off |= ((lanes >> lane) & 1) != 0 ? at[lane] ^ first : 0;
+  return off == 0;
+}
+
 /// Whether the lanes of a whole warp follow each other in memory.
 bool adjacent(const std::array<std::uint64_t, 32>& at, std::uint32_t bytes) {
   std::uint64_t off = 0;
@@ -137,10 +145,7 @@ void Interpreter::global_run(Region& region, std::uint64_t address, std::uint32_
   GlobalOutcome outcome;
   {
     const PageGuard guard(region, first_page, last_page, !context_.single_threaded);
-    for (std::uint64_t page = first_page; page <= last_page; ++page) {
-      region.prepare(page);
-      region.page_stamp[page] = context_.generation;
-    }
+    for (std::uint64_t page = first_page; page <= last_page; ++page) region.touch(page, context_.generation);
     if (touch == Touch::read) {
       check_global_read(region, offset, bytes, who, outcome);
       std::memcpy(staged, region.data + offset, bytes);
@@ -178,6 +183,10 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
   std::uint32_t sectors = 0;
   std::uint32_t previous = 32;  ///< lane that was read just before
   const std::string_view what = touch == Touch::read ? "read" : "write";
+  const std::uint64_t first_address = addresses.at[static_cast<std::size_t>(std::countr_zero(lanes))];
+  if (touch == Touch::read && same(addresses.at, lanes)) {
+    sectors = static_cast<std::uint32_t>((first_address + bytes - 1) / sector_bytes - first_address / sector_bytes + 1);
+  }
   for (std::uint32_t lane = 0; lane < 32;) {
     if (((lanes >> lane) & 1) == 0) {
       ++lane;
@@ -190,7 +199,8 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
       ++lane;
       continue;
     }
-    std::uint32_t end = lane == 0 && lanes == 0xFFFFFFFF && adjacent(addresses.at, bytes) ? 32 : lane + 1;
+    std::uint32_t end =
+        sectors == 0 && lane == 0 && lanes == 0xFFFFFFFF && adjacent(addresses.at, bytes) ? 32 : lane + 1;
     while (end < 32 && ((lanes >> end) & 1) != 0 && addresses.at[end] == start + std::uint64_t{end - lane} * bytes)
       ++end;
     std::uint32_t run_bytes = (end - lane) * bytes;

@@ -4,6 +4,32 @@
 
 namespace stitch::emulator {
 
+namespace {
+
+/// memcpy of one lane's bytes, without a call for the usual sizes.
+void copy_lane(std::byte* to, const std::byte* from, std::uint32_t bytes) {
+  switch (bytes) {
+    case 4: std::memcpy(to, from, 4); break;
+    case 8: std::memcpy(to, from, 8); break;
+    case 16: std::memcpy(to, from, 16); break;
+    default: std::memcpy(to, from, bytes);
+  }
+}
+
+/// Whether no two lanes use one bank.
+bool one_word_per_bank(const std::array<std::uint64_t, 32>& at, std::uint32_t lanes) {
+  std::uint32_t banks = 0;
+  std::uint32_t twice = 0;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    const std::uint32_t bank = ((lanes >> lane) & 1) << ((at[lane] / 4) % 32);
+    twice |= banks & bank;
+    banks |= bank;
+  }
+  return twice == 0;
+}
+
+}  // namespace
+
 SharedAccessor Interpreter::shared_accessor(const Block& target, std::uint32_t lane, bool strong) const {
   SharedAccessor who;
   who.clock = unit_->clock.get();
@@ -101,9 +127,13 @@ void Interpreter::report_shared(const SharedOutcome& outcome, std::uint32_t lane
 void Interpreter::count_wavefronts(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes) {
   const std::uint32_t group = bytes <= 4 ? 32 : bytes == 8 ? 16 : bytes == 16 ? 8 : 4;
   for (std::uint32_t first = 0; first < 32; first += group) {
+    std::uint32_t wavefronts = 0;
+    if (bytes == 4 && one_word_per_bank(addresses.at, lanes)) {
+      counters_.shared_wavefronts += 1;
+      continue;
+    }
     std::array<std::uint8_t, 32> depth{};
     std::array<std::array<std::uint32_t, 32>, 32> words;
-    std::uint32_t wavefronts = 0;
     for (std::uint32_t lane = first; lane < first + group; ++lane) {
       if (((lanes >> lane) & 1) == 0) continue;
       const auto first_word = static_cast<std::uint32_t>(addresses.at[lane] / 4);
@@ -149,9 +179,21 @@ void Interpreter::access_shared(const MemoryAccess& access, const Addresses& add
   }
   if (writes) ++unit_->events;
   Block* remote = nullptr;
+  SharedMemory& own = block_->shared;
+  const std::uint64_t floor = SharedStamp::before(unit_->clock->block_floor(block_->rank));
+  const bool plain = !access.strong() && floor != 0;
+  const std::uint32_t now = unit_->clock->now();
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     std::byte* staged = staging_.data() + std::size_t{lane} * bytes;
+    if (const std::uint64_t offset = addresses.at[lane] - shared_base; plain && own.contains(offset, bytes)) {
+      const auto at = static_cast<std::uint32_t>(offset);
+      const SharedStamp mine = SharedStamp::of(now, warp_->agent, lane, 0);
+      if (writes ? own.write_after_barrier(at, bytes, mine, floor) : own.read_after_barrier(at, bytes, mine, floor)) {
+        copy_lane(writes ? own.data() + at : staged, writes ? staged : own.data() + at, bytes);
+        continue;
+      }
+    }
     if (!shared_target(addresses.at[lane], bytes, cluster, lane, target)) {
       if (!writes) std::memset(staged, 0xCD, bytes);
       continue;

@@ -97,6 +97,8 @@ struct Memory::State {
     region.data = static_cast<std::byte*>(mapping);
     region.sectors = reinterpret_cast<SectorRecord*>(region.data + data_bytes);
     region.page_stamp = reinterpret_cast<std::uint32_t*>(region.data + data_bytes + record_bytes);
+    region.group_stamp = std::make_unique<std::atomic<std::uint32_t>[]>(
+        static_cast<std::size_t>((pages + Region::pages_per_group - 1) / Region::pages_per_group));
     region.page_ready = reinterpret_cast<std::uint8_t*>(region.data + data_bytes + record_bytes + stamp_bytes);
     return {};
   }
@@ -214,7 +216,13 @@ std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
       ranges.push_back({offset, bytes});
     }
   };
-  for (std::uint64_t page = 0; page < page_count(buffer.bytes); ++page) {
+  const std::uint64_t pages = page_count(buffer.bytes);
+  for (std::uint64_t page = 0; page < pages; ++page) {
+    const std::uint64_t group = page / Region::pages_per_group;
+    if (region->group_stamp[group].load(std::memory_order_relaxed) != state_->generation) {
+      page = (group + 1) * Region::pages_per_group - 1;
+      continue;
+    }
     if (region->page_stamp[page] != state_->generation) continue;
     for (std::uint32_t i = 0; i < sectors_per_page; ++i) {
       const std::uint64_t sector = page * sectors_per_page + i;
@@ -266,6 +274,7 @@ std::uint32_t Memory::begin_launch() {
     if (state_->generation + 1 >= generations) {
       const std::uint64_t pages = page_count(region->buffer.bytes);
       std::fill_n(region->page_stamp, pages, 0);
+      for (std::uint64_t i = 0; i * Region::pages_per_group < pages; ++i) region->group_stamp[i] = 0;
       for (std::uint64_t i = 0; i < pages * sectors_per_page; ++i) region->sectors[i].stamp = 0;
     }
   }

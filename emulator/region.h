@@ -96,13 +96,15 @@ struct Region {
   std::string name;
   std::byte* data = nullptr;
   SectorRecord* sectors = nullptr;
-  std::uint32_t* page_stamp = nullptr;    ///< generation of the last launch that touched the page
-  std::uint8_t* page_ready = nullptr;     ///< 1: the page holds its initial contents
-  std::uint32_t default_initialised = 0;  ///< all ones: bytes count as initialised from the start
-  PageFiller filler;                      ///< null: zero
+  std::uint32_t* page_stamp = nullptr;                        ///< generation of the last launch that touched the page
+  std::unique_ptr<std::atomic<std::uint32_t>[]> group_stamp;  ///< the same for each run of pages_per_group pages
+  std::uint8_t* page_ready = nullptr;                         ///< 1: the page holds its initial contents
+  std::uint32_t default_initialised = 0;                      ///< all ones: bytes count as initialised from the start
+  PageFiller filler;                                          ///< null: zero
   void* mapping = nullptr;
   std::size_t mapped_bytes = 0;
 
+  static constexpr std::uint64_t pages_per_group = 1024;
   static constexpr std::size_t lock_count = 64;
   struct alignas(64) PaddedLock {
     SpinLock lock;
@@ -131,6 +133,14 @@ struct Region {
   /// Gives the page its initial contents if it has none yet. The caller holds its lock.
   void prepare(std::uint64_t page) {
     if (page_ready[page] == 0) fill(page);
+  }
+  /// Notes that the launch touches the page, and makes it ready. The caller holds its lock.
+  void touch(std::uint64_t page, std::uint32_t generation) {
+    prepare(page);
+    page_stamp[page] = generation;
+    // Pages of a group have different locks.
+    std::atomic<std::uint32_t>& group = group_stamp[page / pages_per_group];
+    if (group.load(std::memory_order_relaxed) != generation) group.store(generation, std::memory_order_relaxed);
   }
   void fill(std::uint64_t page);
   ByteWriters* new_split();

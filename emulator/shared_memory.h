@@ -81,6 +81,33 @@ class SharedMemory {
   SharedOutcome read(std::uint32_t offset, std::uint32_t length, const SharedAccessor& who);
   SharedOutcome write(std::uint32_t offset, std::uint32_t length, const SharedAccessor& who);
 
+  /// The usual case of read and write, quickly: nobody touched the bytes since the block's last barrier. False: ask
+  /// read or write, nothing was recorded. `who` is of the block itself, neither strong nor asynchronous.
+  bool read_after_barrier(std::uint32_t offset, std::uint32_t length, SharedStamp mine, std::uint64_t floor) {
+    const std::uint32_t first = granule_of(offset);
+    const std::uint32_t last = granule_of(offset + length - 1);
+    for (std::uint32_t g = first; g <= last; ++g) {
+      if (writers_[g].bits - 1 >= floor - 1 || readers_[g].bits >= floor || readers_[g].has(SharedStamp::second_flag))
+        return false;
+    }
+    for (std::uint32_t g = first; g <= last; ++g) readers_[g] = mine;
+    return true;
+  }
+  bool write_after_barrier(std::uint32_t offset, std::uint32_t length, SharedStamp mine, std::uint64_t floor) {
+    if (async_read_count_ != 0) return false;
+    const std::uint32_t first = granule_of(offset);
+    const std::uint32_t last = granule_of(offset + length - 1);
+    for (std::uint32_t g = first; g <= last; ++g) {
+      if (writers_[g].bits >= floor || readers_[g].bits >= floor || readers_[g].has(SharedStamp::second_flag))
+        return false;
+    }
+    for (std::uint32_t g = first; g <= last; ++g) {
+      writers_[g] = mine;
+      readers_[g] = {};
+    }
+    return true;
+  }
+
   /// Whole-warp access of 32 adjacent lanes that can only be in order: true when it was checked and recorded, false
   /// when lanes have to be looked at one by one.
   bool read_run(std::uint32_t offset, std::uint32_t lane_bytes, const SharedAccessor& warp);
