@@ -62,6 +62,7 @@ class GroupEmitter {
 
   // items (item_emitter.cpp)
   [[nodiscard]] std::string name(ItemId id) const;
+  void keep_for_sweep(ItemId id);
   [[nodiscard]] bool is_array(ItemId id) const { return arrays_.contains(id); }
   [[nodiscard]] std::string value(ItemId id, bool element) const;
   [[nodiscard]] std::string array_subscript(std::uint64_t axes, bool element) const;
@@ -129,6 +130,7 @@ class GroupEmitter {
   std::vector<search::Buffer> buffers_;
   std::map<search::Buffer, graph::DType> buffer_types_;
   std::map<ItemId, std::uint64_t> arrays_;  ///< items kept as arrays, with the axes that index them
+  std::vector<ItemId> sweep_arrays_;        ///< of those, the ones that end with the sweep being emitted
   std::map<ItemId, const search::HeldItem*> held_;
   int exchanges_ = 0;
   bool alternating_ = false;

@@ -25,7 +25,7 @@ struct Argument {
 /// Device memory that a kernel needs besides its inputs and outputs.
 struct ScratchBuffer {
   std::int64_t bytes = 0;
-  bool zeroed = false;  ///< must be zero before the first launch; the kernel leaves it zero
+  bool zeroed = false;  ///< must be zero before the first launch; the kernel leaves it ready for the next one
   bool operator==(const ScratchBuffer&) const = default;
 };
 

@@ -157,6 +157,12 @@ Status Nvrtc::query_toolkit() {
     return make_error(ErrorKind::version_mismatch, "{} is NVRTC {}.{}; {}.0 or newer is needed", path_.string(), major_,
                       minor_, oldest_major);
   }
+  // NVRTC has the loader look for its builtins by their bare name, which fails where its folder is not on the search
+  // path (NVIDIA's Python packages). A library that is loaded already is found by its name.
+  if (path_.has_parent_path()) {
+    const auto builtins = path_.parent_path() / fmt::format("libnvrtc-builtins.so.{}.{}", major_, minor_);
+    ::dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   int count = 0;
   functions_->architecture_count(&count);
   architectures_.resize(static_cast<std::size_t>(std::max(count, 0)));

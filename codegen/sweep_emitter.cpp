@@ -34,7 +34,7 @@ std::string GroupEmitter::replica_guard(std::uint64_t axes) const {
     for (const Level level : {Level::lane, Level::warp, Level::cluster, Level::grid}) {
       if (group_.extent(a, level) > 1) guard += fmt::format("{}{} == 0", guard.empty() ? "" : " && ", digit(a, level));
     }
-    if (group_.extent(a, Level::loop) > 1)
+    if (has(group_.outer_loops, a) && group_.extent(a, Level::loop) > 1)
       guard += fmt::format("{}{}_loop == 0", guard.empty() ? "" : " && ", axis_name(a));
   }
   return guard;
@@ -115,14 +115,12 @@ void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
   for (const ItemId id : sweep.uniform) emit_uniform(id);
 
   // Bands without an inner loop come first, each with its own loops; the others share the inner loops.
-  std::vector<Band> looped;
-  for (const Band& band : bands_of(sweep)) {
-    if ((band.axes & group_.inner_loops) != 0) {
-      looped.push_back(band);
-    } else {
-      emit_band(band, stage);
-    }
-  }
+  std::vector<Band> looped, straight;
+  for (const Band& band : bands_of(sweep)) ((band.axes & group_.inner_loops) != 0 ? looped : straight).push_back(band);
+  // What is loaded for this sweep alone ends with it.
+  const int outside = out_.depth();
+  if (!straight.empty() && group_.sweeps.size() > 1) out_.open();
+  for (const Band& band : straight) emit_band(band, stage);
   if (!looped.empty()) {
     const int depth = out_.depth();
     std::uint64_t all = 0;
@@ -141,6 +139,9 @@ void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
     }
     out_.close(out_.depth() - depth);
   }
+  out_.close(out_.depth() - outside);
+  for (const ItemId id : sweep_arrays_) arrays_.erase(id);
+  sweep_arrays_.clear();
 
   std::vector<int> plans;
   for (std::size_t i = 0; i < group_.reductions.size(); ++i) {
@@ -173,6 +174,11 @@ std::string GroupEmitter::kept_place(ItemId id) const {
                      along ? vector_extent() : 1);
 }
 
+void GroupEmitter::keep_for_sweep(ItemId id) {
+  arrays_[id] = program_.at(id).axes & group_.varying;
+  sweep_arrays_.push_back(id);
+}
+
 void GroupEmitter::emit_band(const Band& band, int stage) {
   const bool vector = group_.mapping.vector_axis >= 0 &&
                       has(band.axes, static_cast<std::size_t>(group_.mapping.vector_axis)) && vector_extent() > 1;
@@ -190,13 +196,13 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   }
   for (const ItemId id : early) {
     if (!is_array(id)) {
-      arrays_[id] = program_.at(id).axes & group_.varying;
+      keep_for_sweep(id);
       out_.line("{} {}{};", storage_type(program_.at(id).dtype), name(id), array_dims(program_.at(id).axes));
     }
   }
   for (const ItemId id : kept) {
     const Item& item = program_.at(id);
-    arrays_[id] = item.axes & group_.varying;
+    keep_for_sweep(id);
     out_.line("{} {}{};", item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype), name(id),
               array_dims(item.axes));
   }
@@ -225,7 +231,7 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
                                           });
     const bool shared_here = is_kept_in_shared(id) && held_.at(id)->from == stage;
     if (!outlives && !anchor_needs && !shared_here) continue;
-    arrays_[id] = program_.at(id).axes & group_.varying;
+    keep_for_sweep(id);
     const Item& item = program_.at(id);
     out_.line("{} {}{};", item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype), name(id),
               array_dims(item.axes));

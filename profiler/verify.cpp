@@ -83,16 +83,9 @@ class Run {
     return session_.launch(handle, shape, values, blocks);
   }
 
-  /// Empty, or what is wrong: scratch that the kernel has to leave zero for its next launch.
-  Result<std::string> dirty_scratch() {
-    for (std::size_t i = 0; i < scratch_.size(); ++i) {
-      if (!kernel_.scratch[i].zeroed) continue;
-      std::vector<std::byte> bytes(static_cast<std::size_t>(kernel_.scratch[i].bytes));
-      STITCH_TRY(session_.read(scratch_[i], 0, bytes));
-      const auto dirty = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
-      if (dirty != bytes.end()) return fmt::format("scratch {} is not zero again at byte {}", i, dirty - bytes.begin());
-    }
-    return std::string();
+  /// Whether the kernel counts on memory that its last launch left behind.
+  [[nodiscard]] bool has_state() const {
+    return std::any_of(kernel_.scratch.begin(), kernel_.scratch.end(), [](const auto& s) { return s.zeroed; });
   }
 
   /// The boxes of result `i` that were written; everything where the device cannot tell.
@@ -238,11 +231,13 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
 
     Run run(*session, graph, kernel);
     STITCH_TRY(run.allocate(sources));
-    STITCH_ASSIGN(const auto launched, run.launch(handle, blocks));
+    STITCH_ASSIGN(auto launched, run.launch(handle, blocks));
+    // Counters must be left ready for the next launch: it is the second one that is judged.
+    if (d == 0 && launched.findings.empty() && run.has_state()) {
+      STITCH_ASSIGN(launched, run.launch(handle, blocks));
+    }
     if (!launched.findings.empty()) return fail(launched.findings.front());
     verification.counters = launched.counters;
-    STITCH_ASSIGN(const auto dirty, run.dirty_scratch());
-    if (!dirty.empty()) return fail(dirty);
     STITCH_ASSIGN(const double share, compare_results(run, graph, sources, blocks.empty(), evaluate, verification));
     if (!verification.failure.empty()) return fail(std::string(verification.failure));
     verification.share = std::max(verification.share, share);

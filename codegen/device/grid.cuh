@@ -1,6 +1,6 @@
 #pragma once
-// Order between the blocks of one launch. Counters start at zero and are left at zero, so that a kernel can be
-// launched again without a memset.
+// Order between the blocks of one launch. Counters are zero before the first launch and are left ready for the next, so
+// that a kernel can be launched again without a memset.
 
 #include "stitch/types.cuh"
 
