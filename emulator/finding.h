@@ -10,7 +10,7 @@ namespace stitch::emulator {
 enum class Detector : std::uint8_t {
   out_of_bounds,        ///< access outside every buffer, shared or local variable, or the parameter block
   misaligned,           ///< address not a multiple of the access size
-  uninitialised_read,   ///< of global, shared or local memory that nobody wrote, or of a register never written
+  uninitialised_read,   ///< of memory that nobody wrote; a register never written that is stored, addresses or decides
   shared_race,          ///< two lanes touch a byte of shared memory, one writes, and no synchronisation orders them
   global_race,          ///< two blocks touch a byte of global memory, one writes, and nothing orders them
   missing_fence,        ///< a global race that the kernel's relaxed atomics would order, had they been fenced

@@ -364,10 +364,31 @@ bool Interpreter::force_gathering(Unit& unit) {
   return forced;
 }
 
+namespace {
+
+/// Whether a register's contents matter at once: they address memory, are stored or decide a branch. Arithmetic on a
+/// register that was never written is no defect by itself: compilers speculate it past a branch and drop the result.
+bool observes_registers(InstructionClass kind) {
+  switch (kind) {
+    case InstructionClass::integer:
+    case InstructionClass::f32:
+    case InstructionClass::f64:
+    case InstructionClass::f16:
+    case InstructionClass::special_function:
+    case InstructionClass::conversion:
+    case InstructionClass::move:
+    case InstructionClass::shuffle: return false;
+    default: return true;
+  }
+}
+
+}  // namespace
+
 void Interpreter::check_tracked(const Instruction& in, std::uint32_t lanes) {
-  static_cast<void>(in);
   const TrackedUse& use = code_.tracked_uses[pc_];
+  const bool observed = observes_registers(in.kind);
   for (const std::uint32_t index : use.reads) {
+    if (!observed) break;
     const TrackedRegister& tracked = code_.tracked_registers[index];
     const std::uint32_t missing = lanes & ~mask_of(tracked.written);
     if (missing == 0) continue;
