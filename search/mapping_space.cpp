@@ -84,6 +84,16 @@ class Enumerator {
       enumerate_whole_tensor(group_.anchors[0]);
       return out_;
     }
+    enumerate_widths();
+    if (out_.empty()) {
+      // A tensor too small to fill a warp has nothing but sparse mappings.
+      sparse_ = true;
+      enumerate_widths();
+    }
+    return out_;
+  }
+
+  void enumerate_widths() {
     for (const std::int64_t width : vector_widths()) {
       width_ = width;
       if (roles_.local != 0) {
@@ -92,7 +102,6 @@ class Enumerator {
         enumerate_flat();
       }
     }
-    return out_;
   }
 
  private:
@@ -252,7 +261,8 @@ class Enumerator {
         enumerate_row(per_row, 1);
       } else {
         for (const std::int64_t beside : {4, 8, 16, 32, 64}) {
-          if (beside * per_row <= options_.threads && beside < 2 * power_above(runs(vector_axis())))
+          const bool narrow = beside < 2 * power_above(runs(vector_axis())) || sparse_;
+          if (beside * per_row <= options_.threads && narrow)
             enumerate_row(per_row, beside);
         }
       }
@@ -275,7 +285,7 @@ class Enumerator {
     if (left > 1) return;
     spread(layout, inner_first(all_axes() & ~roles_.local));
     if (!has(roles_.local, v)) spread(layout, {v});
-    if (layout.total() < options_.threads / 2 && layout.total() < 32) return;
+    if (!sparse_ && layout.total() < options_.threads / 2 && layout.total() < 32) return;
     if (options_.cluster > 1) {
       // The longest row axis is split over the cluster.
       std::size_t longest = order[0];
@@ -323,6 +333,7 @@ class Enumerator {
   Roles roles_;
   VectorChoice vector_;
   std::int64_t width_ = 1;
+  bool sparse_ = false;  ///< also mappings that leave most of a warp idle
   std::vector<GroupMapping> out_;
 };
 

@@ -388,12 +388,14 @@ class GroupDeriver {
     for (const Sweep& sweep : group_.sweeps) {
       std::int64_t loads = 0;
       bool heavy = false;
-      for (const ItemId id : sweep.body) {
+      for (const ItemId id : sweep.early) {
         const Item& item = program_.at(id);
         const bool is_held =
             std::any_of(group_.held.begin(), group_.held.end(), [&](const HeldItem& h) { return h.item == id; });
-        if (item.kind == Item::Kind::load && !is_held)
-          loads += (register_elements(item.axes) * held_bytes(item) + 3) / 4;
+        if (!is_held) loads += (register_elements(item.axes) * held_bytes(item) + 3) / 4;
+      }
+      for (const ItemId id : sweep.body) {
+        const Item& item = program_.at(id);
         heavy = heavy || (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive);
       }
       const auto uniform = static_cast<std::int64_t>(std::min<std::size_t>(sweep.uniform.size(), 8));
