@@ -20,20 +20,20 @@ Result<std::string> percent_decode(std::string_view text, std::string_view whole
   std::string decoded;
   decoded.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(text.data() - whole.data()) + i;
     char c = text[i];
     if (c == '%') {
       const auto high = i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
       const auto low = i + 2 < text.size() ? hex_digit(text[i + 2]) : std::nullopt;
       if (!high || !low) {
         return make_error(ErrorKind::invalid_argument, "target: byte {}: a percent sign without two hexadecimal digits",
-                          static_cast<std::size_t>(text.data() - whole.data()) + i);
+                          at);
       }
       c = static_cast<char>(*high * 16 + *low);
       i += 2;
     }
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      return make_error(ErrorKind::invalid_argument, "target: byte {}: a control character",
-                        static_cast<std::size_t>(text.data() - whole.data()) + i);
+      return make_error(ErrorKind::invalid_argument, "target: byte {}: a control character", at);
     }
     decoded += c;
   }

@@ -74,14 +74,12 @@ bool names_this_machine(std::string_view host) {
   return name == "localhost" || name == "127.0.0.1";
 }
 
-bool is_timeout(const error_code& error) { return error == beast::error::timeout; }
-
-/// What to answer when a request cannot be read; status 0: nobody listens any more.
+/// What to answer when a request cannot be read; status 0: nobody listens any more, or the request took too long (the
+/// stream closes itself then).
 http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
   const auto refuse = [](int status, ErrorKind kind, std::string message) {
     return http::error_response(status, {kind, std::move(message)}, graph::Encoding::json);
   };
-  if (is_timeout(error)) return refuse(408, ErrorKind::timeout, "the request took too long to arrive");
   if (error == wire::error::header_limit) {
     return refuse(431, ErrorKind::resource_exhausted,
                   fmt::format("the header is longer than {} bytes", limits.header_bytes));

@@ -164,7 +164,8 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 }
 
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, const FragmentSink& sink) {
+                               const ProgressSink& progress, std::stop_token stop, const FragmentSink& sink,
+                               const FragmentFilter& settled) {
   constexpr double planning_share = 0.3;
   STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planning_share));
   ModelTuning& tuning = planned.tuning;
@@ -182,6 +183,10 @@ Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, co
     const ModelFragments::Entry& entry = planned.model.entries[order[step]];
     const PlannedEntry& plan = planned.planned[order[step]];
     if (!plan.fused) continue;
+    if (settled && settled(entry.key)) {
+      for (const search::PlannedKernel& kernel : plan.fused->kernels) verified.insert(kernel.kernel->key);
+      continue;
+    }
     const double from =
         planning_share + (1 - planning_share) * static_cast<double>(step) / static_cast<double>(order.size());
     const double span = (1 - planning_share) / static_cast<double>(order.size());

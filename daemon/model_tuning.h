@@ -64,8 +64,12 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 /// Called with every fragment as soon as it is tuned, so that it can be stored; an error ends the run.
 using FragmentSink = std::function<Status(const TunedFragment&, std::int64_t occurrences)>;
 
+/// Whether a fragment has a verified plan already: then it is not tuned again, and its kernels count as verified.
+using FragmentFilter = std::function<bool(const Hash128& fragment)>;
+
 /// The whole job, fragment by fragment, most predicted gain × occurrences first.
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, const FragmentSink& sink);
+                               const ProgressSink& progress, std::stop_token stop, const FragmentSink& sink,
+                               const FragmentFilter& settled = {});
 
 }  // namespace stitch::daemon

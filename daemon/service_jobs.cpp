@@ -96,7 +96,13 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const db::Artifact model, store_.get_artifact(payload.subject));
   const auto report = [&](const Progress& progress) { context.report(progress); };
   const auto store = [&](const TunedFragment& tuned, std::int64_t) { return store_tuned(tuned); };
-  STITCH_ASSIGN(ModelTuning tuning, tune_model(model.bytes, payload.name, tuner_, report, context.stop(), store));
+  const auto settled = [&](const Hash128& fragment) { return is_settled(fragment); };
+  STITCH_ASSIGN(ModelTuning tuning,
+                tune_model(model.bytes, payload.name, tuner_, report, context.stop(), store, settled));
+  // A fragment that no plan could be made for is in the report, but not in the store.
+  std::erase_if(tuning.workload.parts,
+                [&](const db::Workload::Part& part) { return !store_.get_fragment(part.fragment).ok(); });
+  tuning.workload.provenance = provenance("tuned");
   STITCH_TRY(store_.put_workload(tuning.workload));
   return to_json(tuning.report);
 }

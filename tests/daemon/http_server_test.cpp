@@ -1,0 +1,326 @@
+// The server's own behaviour over real sockets: limits, hostile peers, orderly stops. Handlers are a few lines.
+#include "daemon/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/daemon/raw_http.h"
+#include "tests/daemon/running_service.h"
+
+namespace stitch::daemon {
+namespace {
+
+using testing::HasSubstr;
+
+http::Reply echo(const http::Request& request) {
+  http::Response response;
+  response.body = request.method + " " + request.target + " " + request.body;
+  return response;
+}
+
+HttpServerOptions on(const std::filesystem::path& socket) {
+  HttpServerOptions options;
+  options.socket = socket;
+  return options;
+}
+
+class HttpServerTest : public testing::Test {
+ protected:
+  void start(const HttpLimits& limits, HttpServer::Handler handler = echo) {
+    HttpServerOptions options = on(socket_);
+    options.limits = limits;
+    auto started = HttpServer::start(options, std::move(handler));
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    server_ = *std::move(started);
+  }
+  void expect_alive() const { EXPECT_EQ(raw::request(socket_, "GET", "/alive").body, "GET /alive "); }
+
+  const TestFolder folder_;
+  const std::filesystem::path socket_ = folder_ / "s";
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, AnswersOnASocketForItsOwnerOnly) {
+  start({});
+  struct stat found {};
+  ASSERT_EQ(::stat(socket_.c_str(), &found), 0);
+  EXPECT_TRUE(S_ISSOCK(found.st_mode));
+  EXPECT_EQ(found.st_mode & 0777U, 0600U);
+  const raw::Answer answer = raw::request(socket_, "POST", "/x?y=1", "body");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.body, "POST /x?y=1 body");
+  EXPECT_THAT(answer.head, HasSubstr("Server: stitchd/"));
+}
+
+TEST_F(HttpServerTest, KeepsConnectionsAliveAndTakesPipelinedRequests) {
+  start({});
+  const raw::Socket socket(socket_);
+  const std::string one = "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string two = "POST /2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  ASSERT_TRUE(socket.send(one + two + raw::request_text("GET", "/3")));
+  const std::string all = socket.receive_all();
+  EXPECT_THAT(all, HasSubstr("GET /1 "));
+  EXPECT_THAT(all, HasSubstr("POST /2 abc"));
+  EXPECT_THAT(all, HasSubstr("GET /3 "));
+}
+
+TEST_F(HttpServerTest, HeadHasNoBodyAndExpectationsAreMet) {
+  start({});
+  EXPECT_EQ(raw::request(socket_, "HEAD", "/x").body, "");
+  const raw::Socket socket(socket_);
+  socket.send("POST /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_THAT(socket.receive(), HasSubstr("100 Continue"));
+  socket.send("ok");
+  EXPECT_EQ(raw::parse_answer(socket.receive_all()).body, "POST /x ok");
+}
+
+struct Hostile {
+  std::string name, bytes;
+  int status;  ///< 0: the connection is closed without an answer
+};
+
+TEST_F(HttpServerTest, HostileRequestsAreRefusedAndHurtNobodyElse) {
+  HttpLimits limits;
+  limits.body_bytes = 1000;
+  limits.header_bytes = 2000;
+  limits.header_seconds = 0.2;
+  limits.body_seconds = 0.2;
+  limits.idle_seconds = 0.2;
+  start(limits);
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\n";
+  const Hostile cases[] = {
+      {"nothing", "", 0},
+      {"garbage", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + "\r\n\r\n", 400},
+      {"text", "hello\r\n\r\n", 400},
+      {"another protocol", "GET / HTTP/3.0\r\n\r\n", 400},
+      {"a header without end", "GET / HTTP/1.1\r\nX: y", 0},
+      {"a long target", "GET /" + std::string(5000, 'a') + " HTTP/1.1\r\n\r\n", 431},
+      {"many headers", "GET / HTTP/1.1\r\n" + std::string(3000, 'h') + ": x\r\n\r\n", 431},
+      {"a body that is announced too large", head + "Content-Length: 1001\r\n\r\n", 413},
+      {"a body that is announced huge", head + "Content-Length: 99999999999999999999999\r\n\r\n", 400},
+      {"a negative length", head + "Content-Length: -1\r\n\r\n", 400},
+      {"two lengths", head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nx", 400},
+      {"length and chunks", head + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunks that become too large", head + "Transfer-Encoding: chunked\r\n\r\n800\r\n" + std::string(2048, 'x'),
+       413},
+      {"a chunk without a size", head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+      {"a body that never comes", head + "Content-Length: 10\r\n\r\nab", 0},
+  };
+  for (const Hostile& hostile : cases) {
+    EXPECT_EQ(raw::talk(socket_, hostile.bytes).status, hostile.status) << hostile.name;
+    expect_alive();
+  }
+}
+
+TEST_F(HttpServerTest, ASlowLorisIsCutOff) {
+  HttpLimits limits;
+  limits.header_seconds = 0.3;
+  start(limits);
+  std::vector<raw::Socket> slow;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(slow.emplace_back(socket_).send("GET / HTTP/1.1\r\nX-0: y\r\n"));
+  expect_alive();
+  // One more header line now and then: every byte in time, the whole never.
+  bool open = true;
+  for (int i = 0; i < 200 && open; ++i) {
+    open = slow[0].send("X: y\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_FALSE(open);
+  for (const raw::Socket& socket : slow) EXPECT_NE(raw::parse_answer(socket.receive_all()).status, 200);
+}
+
+TEST_F(HttpServerTest, RandomBytesNeverStopIt) {
+  HttpLimits limits;
+  limits.header_seconds = limits.body_seconds = limits.idle_seconds = 0.05;
+  start(limits);
+  Random random(11);
+  const std::string sound = raw::request_text("POST", "/v1/lookup", "{\"a\":1}", "Content-Type: application/json\r\n");
+  for (int round = 0; round < 150; ++round) {
+    std::string damaged = sound;
+    for (int i = 0; i < 4; ++i) damaged[random.below(damaged.size())] = static_cast<char>(random());
+    damaged.resize(damaged.size() - random.below(20));
+    const raw::Socket socket(socket_);
+    socket.send(damaged);
+    socket.end_sending();
+    static_cast<void>(socket.receive_all());
+  }
+  expect_alive();
+}
+
+TEST_F(HttpServerTest, ConnectionsAreBounded) {
+  HttpLimits limits;
+  limits.connections = 4;
+  start(limits);
+  std::vector<raw::Socket> held;
+  for (int i = 0; i < 4; ++i) {
+    held.emplace_back(socket_).send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(held.back().receive(), HasSubstr("200 OK"));
+  }
+  const raw::Answer refused = raw::request(socket_, "GET", "/x");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.head, HasSubstr("Retry-After"));
+  held.clear();
+  int status = 0;
+  for (int i = 0; i < 1000 && status != 200; ++i) status = raw::request(socket_, "GET", "/x").status;
+  EXPECT_EQ(status, 200);
+}
+
+TEST_F(HttpServerTest, BodiesThatWouldFillMemoryTogetherAreRefused) {
+  HttpLimits limits;
+  limits.body_bytes = 1000;
+  limits.buffered_bytes = 1500;
+  start(limits);
+  const raw::Socket first(socket_);
+  first.send("POST /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 1000\r\n\r\n");
+  int status = 200;
+  for (int i = 0; i < 1000 && status == 200; ++i) {
+    status = raw::request(socket_, "POST", "/2", std::string(900, 'x')).status;
+  }
+  EXPECT_EQ(status, 503);
+  first.send(std::string(1000, 'y'));
+  EXPECT_EQ(raw::parse_answer(first.receive_all()).status, 200);
+  EXPECT_EQ(raw::request(socket_, "POST", "/2", std::string(900, 'x')).status, 200);
+}
+
+TEST_F(HttpServerTest, AHandlerThatThrowsIsAnInternalError) {
+  start({}, [](const http::Request&) -> http::Reply { throw std::runtime_error("oh"); });
+  const raw::Answer answer = raw::request(socket_, "GET", "/");
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_THAT(answer.body, HasSubstr("oh"));
+}
+
+TEST_F(HttpServerTest, PendingRepliesAreAskedUntilTheyAnswer) {
+  std::atomic<int> asked = 0;
+  start({}, [&asked](const http::Request&) -> http::Reply {
+    return http::Pending([&asked]() -> std::optional<http::Response> {
+      if (++asked < 5) return std::nullopt;
+      http::Response response;
+      response.body = "at last";
+      return response;
+    });
+  });
+  EXPECT_EQ(raw::request(socket_, "GET", "/").body, "at last");
+  EXPECT_EQ(asked, 5);
+}
+
+TEST_F(HttpServerTest, StreamsAreChunkedWithSignsOfLife) {
+  HttpLimits limits;
+  limits.heartbeat_seconds = 0.05;
+  start(limits, [](const http::Request&) -> http::Reply {
+    http::Stream stream;
+    stream.idle = ":\n";
+    stream.next = [count = 0]() mutable -> http::Stream::Part {
+      ++count;
+      return {count == 1 ? "first" : count == 8 ? "last" : "", count == 8};
+    };
+    return stream;
+  });
+  const raw::Answer answer = raw::request(socket_, "GET", "/");
+  EXPECT_THAT(answer.head, HasSubstr("Transfer-Encoding: chunked"));
+  EXPECT_THAT(answer.body, testing::StartsWith("5\r\nfirst\r\n2\r\n:\n\r\n"));
+  EXPECT_THAT(answer.body, testing::EndsWith("4\r\nlast\r\n0\r\n\r\n"));
+}
+
+TEST_F(HttpServerTest, StoppingFinishesRequestsAndSendsFollowersAway) {
+  std::atomic<bool> begun = false, go_on = false;
+  start({}, [&](const http::Request& request) -> http::Reply {
+    if (request.target == "/poll") return http::Pending([] { return std::optional<http::Response>(); });
+    if (request.target == "/stream") return http::Stream{"text/event-stream", "", [] { return http::Stream::Part{}; }};
+    begun = true;
+    while (!go_on) std::this_thread::yield();
+    return echo(request);
+  });
+  raw::Answer slow, poll, stream;
+  std::thread threads[] = {std::thread([&] { slow = raw::request(socket_, "GET", "/slow"); }),
+                           std::thread([&] { poll = raw::request(socket_, "GET", "/poll"); }),
+                           std::thread([&] { stream = raw::request(socket_, "GET", "/stream"); })};
+  const raw::Socket idle(socket_);
+  while (!begun) std::this_thread::yield();
+  std::thread stop([&] { server_->stop(); });
+  EXPECT_EQ(idle.receive(), "");  // closed, long before its idle time is over
+  go_on = true;
+  stop.join();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(slow.body, "GET /slow ");
+  EXPECT_THAT((std::vector{poll.status, stream.status}), testing::Each(testing::AnyOf(0, 200, 503)));
+  EXPECT_FALSE(std::filesystem::exists(socket_));
+  EXPECT_FALSE(raw::Socket(socket_).connected());
+}
+
+TEST_F(HttpServerTest, ASocketOfADeadServerIsReplacedALiveOneIsNot) {
+  start({});
+  const auto second = HttpServer::start(on(socket_), echo);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().kind, ErrorKind::already_exists);
+  EXPECT_THAT(second.error().message, HasSubstr(std::to_string(::getpid())));
+  expect_alive();
+  server_.reset();
+  // What kill -9 leaves: a socket file that nobody listens on.
+  const int left = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, socket_.c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(left, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ::close(left);
+  start({});
+  expect_alive();
+  server_.reset();
+  std::ofstream(socket_) << "somebody's notes";
+  EXPECT_THAT(HttpServer::start(on(socket_), echo).error().message, HasSubstr("not a socket"));
+  EXPECT_TRUE(std::filesystem::exists(socket_));
+}
+
+TEST_F(HttpServerTest, OnlyLoopbackAddressesAreServed) {
+  HttpServerOptions options;
+  for (const std::string address : {"0.0.0.0:0", "192.168.1.1:80", "[::]:0", "8.8.8.8:53"}) {
+    options.tcp = address;
+    const auto started = HttpServer::start(options, echo);
+    ASSERT_FALSE(started.ok()) << address;
+    EXPECT_THAT(started.error().message, HasSubstr("not a loopback address"));
+  }
+  for (const std::string address : {"example.org:80", "127.0.0.1:", "127.0.0.1:99999", "http", ""}) {
+    options.tcp = address;
+    EXPECT_EQ(HttpServer::start(options, echo).error().kind, ErrorKind::invalid_argument) << address;
+  }
+  options.tcp.reset();
+  EXPECT_EQ(HttpServer::start(options, echo).error().kind, ErrorKind::invalid_argument);
+  EXPECT_THAT(HttpServer::start(on(folder_ / std::string(200, 'x')), echo).error().message,
+              HasSubstr("longer than 107"));
+}
+
+TEST_F(HttpServerTest, TcpRefusesForeignHostNames) {
+  HttpServerOptions options;
+  options.tcp = "0";
+  auto started = HttpServer::start(options, echo);
+  ASSERT_TRUE(started.ok());
+  const auto ask = [&](const std::string& host) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>((*started)->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const std::string text = "GET /x HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
+    EXPECT_EQ(::send(descriptor, text.data(), text.size(), 0), std::ssize(text));
+    std::string all(4096, '\0');
+    all.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(descriptor, all.data(), all.size(), MSG_WAITALL))));
+    ::close(descriptor);
+    return raw::parse_answer(all).status;
+  };
+  EXPECT_EQ(ask("localhost:80"), 200);
+  EXPECT_EQ(ask("127.0.0.1"), 200);
+  EXPECT_EQ(ask("[::1]:7"), 200);
+  EXPECT_EQ(ask("evil.example"), 403);
+  EXPECT_EQ(ask("localhost.evil.example"), 403);
+}
+
+}  // namespace
+}  // namespace stitch::daemon

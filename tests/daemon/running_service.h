@@ -1,0 +1,112 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "daemon/http_server.h"
+#include "daemon/routes.h"
+#include "daemon/service.h"
+#include "daemon/tuner.h"
+#include "db/sqlite_store.h"
+#include "profiler/emulated_device.h"
+
+// The whole daemon inside the test: SQLite, NVRTC, the emulated device, and sockets when asked for.
+namespace stitch::daemon {
+
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "stitch-daemon-XXXXXX").string();
+    path_ = std::filesystem::path(::mkdtemp(pattern.data()));
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  ~TestFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The tuner that all tests share: its compiler's and explorer's memory make later tests quick.
+inline Tuner& shared_tuner(profiler::Device& device) {
+  static SystemClock clock;
+  static RealFileSystem files;
+  static auto tuner = [&] {
+    TunerOptions options;
+    options.verify.distributions.resize(1);
+    return Tuner::create(options, device, files, clock);
+  }();
+  EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
+  return **tuner;
+}
+inline profiler::Device& shared_device() {
+  static profiler::EmulatedDevice device;
+  return device;
+}
+
+struct RunningOptions {
+  bool work = true;  ///< on jobs
+  bool serve = false;
+  std::int64_t most_queued = 1000;
+  int predictions = 64;
+};
+
+class RunningService {
+ public:
+  RunningService(const std::filesystem::path& database, RunningOptions options) : socket(database.string() + ".sock") {
+    db::SqliteOptions storage;
+    storage.path = database;
+    storage.max_queued_jobs = options.most_queued;
+    auto opened = db::open_sqlite_store(storage, clock);
+    EXPECT_TRUE(opened.ok()) << (opened ? "" : opened.error().message);
+    store = *std::move(opened);
+    ServiceOptions serving;
+    serving.jobs.owner = "the test";
+    serving.jobs.poll_us = 20'000;
+    serving.predictions.most_waiting = options.predictions;
+    auto made = Service::create(*store, shared_tuner(shared_device()), shared_device(), clock, serving);
+    EXPECT_TRUE(made.ok()) << (made ? "" : made.error().message);
+    service = *std::move(made);
+    if (options.work) service->start();
+    if (!options.serve) return;
+    HttpServerOptions http;
+    http.socket = socket;
+    auto started =
+        HttpServer::start(http, [this](const http::Request& request) { return dispatch(*service, clock, request); });
+    EXPECT_TRUE(started.ok()) << (started ? "" : started.error().message);
+    server = *std::move(started);
+  }
+  ~RunningService() {
+    server.reset();
+    EXPECT_TRUE(service->stop().ok());
+  }
+  RunningService(const RunningService&) = delete;
+  RunningService& operator=(const RunningService&) = delete;
+
+  /// Waits until the job has ended.
+  JobStatus wait_for(std::int64_t job) const {
+    while (true) {
+      const auto status = service->job(job);
+      EXPECT_TRUE(status.ok());
+      if (!status || status->finished()) return status.value_or({});
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  SystemClock clock;
+  std::filesystem::path socket;
+  std::unique_ptr<db::Store> store;
+  std::unique_ptr<Service> service;
+  std::unique_ptr<HttpServer> server;
+};
+
+}  // namespace stitch::daemon
