@@ -85,9 +85,12 @@ STITCH_INLINE f64 upper_half(f64 x) {
 struct RcpApproxF64 {
   STITCH_INLINE f64 of(f64 a) { return upper_half(flush(1.0 / flush(a))); }
 };
-template <bool Ftz>
+struct RsqrtApproxFtzF64 {
+  STITCH_INLINE f64 of(f64 a) { return upper_half(flush(1.0 / root(flush(a)))); }
+};
+// Without .ftz it is a function of the whole number: what rsqrt(double), good to one ulp, compiles to.
 struct RsqrtApproxF64 {
-  STITCH_INLINE f64 of(f64 a) { return upper_half(1.0 / root(in<Ftz>(a))); }
+  STITCH_INLINE f64 of(f64 a) { return canonical(1.0 / root(a)); }
 };
 template <bool Ftz>
 struct FAbs32 {

@@ -332,8 +332,8 @@ void add_float_rows(LaneTable& t) {
   row1<FAbs64, f64, f64>(t, {"abs", "f64"}, InstructionClass::f64);
   row1<FNeg64, f64, f64>(t, {"neg", "f64"}, InstructionClass::f64);
   row1<RcpApproxF64, f64, f64>(t, {"rcp.approx.ftz.f64"}, kSpecial);
-  row1<RsqrtApproxF64<false>, f64, f64>(t, {"rsqrt.approx.f64"}, kSpecial);
-  row1<RsqrtApproxF64<true>, f64, f64>(t, {"rsqrt.approx.ftz.f64"}, kSpecial);
+  row1<RsqrtApproxF64, f64, f64>(t, {"rsqrt.approx.f64"}, kSpecial);
+  row1<RsqrtApproxFtzF64, f64, f64>(t, {"rsqrt.approx.ftz.f64"}, kSpecial);
   row1<Tanh, f32, f32>(t, {"tanh.approx.f32"}, kSpecial);
   row2<CopySign32, u32, u32>(t, {"copysign.f32"}, InstructionClass::f32);
   row2<CopySign64, u64, u64>(t, {"copysign.f64"}, InstructionClass::f64);
