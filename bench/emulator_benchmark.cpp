@@ -91,7 +91,7 @@ void element_wise_bf16(benchmark::State& state) {
 }
 BENCHMARK(element_wise_bf16)->Arg(1)->ArgName("host_threads")->MeasureProcessCPUTime();
 
-// Integer division of 8-bit values: the shortest kernel, one byte a lane.
+// A sum of 8-bit values: the shortest kernel, one byte a lane.
 void element_wise_s8(benchmark::State& state) {
   Memory memory;
   constexpr int elements = 1 << 19;
