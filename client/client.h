@@ -29,7 +29,7 @@ struct ClientOptions {
 struct FetchOptions {
   std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
   bool improve = true;                ///< let the server tune the fragment in the background when it must predict
-  std::string name;                   ///< for people: where the fragment comes from
+  std::string name = {};              ///< for people: where the fragment comes from
 };
 
 /// A stitchd and what was fetched from it. Safe to use from any number of threads. Errors of every call, besides those

@@ -1,0 +1,64 @@
+#include "client/artifact_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/daemon/running_service.h"
+
+namespace stitch::client {
+namespace {
+
+class ArtifactFolderTest : public testing::Test {
+ protected:
+  ArtifactFolder open(std::int64_t max_bytes = 1 << 20) { return {files_, clock_, folder_ / "artifacts", max_bytes}; }
+  std::filesystem::path path_of(std::string_view bytes) const {
+    return folder_ / "artifacts" / hash_bytes(bytes).hex();
+  }
+
+  const daemon::TestFolder folder_;
+  RealFileSystem files_;
+  ManualClock clock_;
+};
+
+TEST_F(ArtifactFolderTest, KeepsWhatItWasGiven) {
+  ArtifactFolder artifacts = open();
+  EXPECT_FALSE(artifacts.find(hash_bytes("cubin")));
+  ASSERT_TRUE(artifacts.store(hash_bytes("cubin"), "cubin").ok());
+  EXPECT_EQ(artifacts.find(hash_bytes("cubin")), "cubin");
+  EXPECT_EQ(open().find(hash_bytes("cubin")), "cubin");
+}
+
+TEST_F(ArtifactFolderTest, DamageIsAMissAndMended) {
+  ArtifactFolder artifacts = open();
+  for (const std::string damage : {"", "cubim", "cubin and more"}) {
+    ASSERT_TRUE(artifacts.store(hash_bytes("cubin"), "cubin").ok());
+    std::ofstream(path_of("cubin"), std::ios::binary) << damage;
+    EXPECT_FALSE(artifacts.find(hash_bytes("cubin"))) << damage;
+    EXPECT_FALSE(std::filesystem::exists(path_of("cubin")));
+  }
+}
+
+TEST_F(ArtifactFolderTest, TheLeastRecentlyUsedGoFirst) {
+  ArtifactFolder artifacts = open(3000);
+  const auto name = [](int i) { return std::string(900, static_cast<char>('a' + i)); };
+  for (int i = 0; i < 3; ++i) {
+    clock_.advance_us(1'000'000);
+    ASSERT_TRUE(artifacts.store(hash_bytes(name(i)), name(i)).ok());
+    EXPECT_TRUE(artifacts.find(hash_bytes(name(i)))) << "marks it as used now";
+  }
+  clock_.advance_us(1'000'000);
+  EXPECT_TRUE(artifacts.find(hash_bytes(name(0))));
+  ASSERT_TRUE(artifacts.store(hash_bytes(name(3)), name(3)).ok());
+  EXPECT_TRUE(artifacts.find(hash_bytes(name(0))));
+  EXPECT_FALSE(artifacts.find(hash_bytes(name(1))));
+}
+
+TEST_F(ArtifactFolderTest, AFolderThatCannotBeWrittenIsAnError) {
+  std::ofstream(folder_ / "artifacts") << "a file";
+  EXPECT_EQ(open().store(hash_bytes("x"), "x").error().kind, ErrorKind::io);
+  EXPECT_FALSE(open().find(hash_bytes("x")));
+}
+
+}  // namespace
+}  // namespace stitch::client

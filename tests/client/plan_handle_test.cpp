@@ -1,0 +1,313 @@
+// The client against a whole daemon in this process: fetch, run, and swaps, checked against the float64 reference.
+#include "client/plan_handle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <thread>
+
+#include "base/random.h"
+#include "base/subprocess.h"
+#include "client/client.h"
+#include "client/emulated_executor.h"
+#include "client/stitch.h"
+#include "graph/codec.h"
+#include "graph/evaluate.h"
+#include "tests/daemon/running_service.h"
+#include "tests/daemon/sample_fragments.h"
+
+namespace stitch::client {
+namespace {
+
+using daemon::RunningService;
+using testing::HasSubstr;
+
+class ClientDaemonTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ClientOptions options;
+    options.server = server();
+    options.cache = folder_ / "cache";
+    auto opened = Client::open(options);
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    client_ = *std::move(opened);
+  }
+  std::string server() const { return "unix://" + running_->socket.string(); }
+
+  const daemon::TestFolder folder_;
+  std::optional<RunningService> running_{std::in_place, folder_ / "stitch.db",
+                                         daemon::RunningOptions{.work = false, .serve = true}};
+  std::unique_ptr<Client> client_;
+  EmulatedExecutor executor_{daemon::shared_device()};
+};
+
+/// Random arguments of a fragment of f32 tensors, and memory for its results.
+struct Trial {
+  explicit Trial(const graph::Graph& fragment) {
+    for (const graph::NodeId id : fragment.parameters()) {
+      graph::Tensor tensor = graph::Tensor::zeros(fragment.node(id).type());
+      for (std::size_t i = 0; i < tensor.floats.size(); ++i) {
+        tensor.floats[i] = static_cast<float>(2 * uniform_at(arguments.size(), i) - 1);
+      }
+      bytes.push_back(graph::to_bytes(tensor));
+      arguments.push_back(std::move(tensor));
+    }
+    for (const graph::Value value : fragment.results()) {
+      memory.emplace_back(static_cast<std::size_t>(fragment.type(value).bytes()));
+    }
+  }
+  Status on(PlanHandle& plan) {
+    const std::vector<std::span<const std::byte>> in(bytes.begin(), bytes.end());
+    const std::vector<std::span<std::byte>> out(memory.begin(), memory.end());
+    return plan.run(in, out);
+  }
+  void expect_right(const graph::Graph& fragment) const {
+    const auto expected = graph::evaluate(fragment, arguments);
+    ASSERT_TRUE(expected.ok());
+    for (std::size_t r = 0; r < memory.size(); ++r) {
+      const graph::Tensor& want = (*expected)[r];
+      const graph::Tensor got = graph::tensor_from_bytes(want.type, want.box, memory[r]);
+      for (std::int64_t i = 0; i < want.elements(); ++i) ASSERT_NEAR(got.at(i), want.at(i), 1e-4) << r << " " << i;
+    }
+  }
+
+  std::vector<graph::Tensor> arguments;
+  std::vector<std::vector<std::byte>> bytes, memory;
+};
+
+TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
+  for (const graph::Graph& fragment : {daemon::samples::softmax(8, 64), daemon::samples::scaled_difference(256),
+                                       daemon::samples::scaled_difference(256, true)}) {
+    auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    Trial run(fragment);
+    const Status ran = run.on(**plan);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    run.expect_right(fragment);
+  }
+}
+
+TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
+  const auto answer = client_->fetch(daemon::samples::softmax(8, 64));
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  const Hash128 hash = answer->plan->launches[0].cubin;
+  const auto first = client_->artifact(hash);
+  ASSERT_TRUE(first.ok());
+  const std::filesystem::path path = folder_ / ("cache/" + hash.hex());
+  ASSERT_TRUE(std::filesystem::exists(path));
+  std::ofstream(path, std::ios::binary) << "damaged";
+  EXPECT_EQ(*client_->artifact(hash), *first);
+  running_.reset();
+  EXPECT_EQ(*client_->artifact(hash), *first) << "without a server";
+  EXPECT_EQ(client_->artifact(hash_bytes("unknown")).error().kind, ErrorKind::unavailable);
+}
+
+/// Stores another plan for the fragment (the same kernels under another document) and makes it the one served.
+db::Plan promote_another(db::Store& store, const Hash128& fragment, int number) {
+  const auto target = daemon::shared_tuner(daemon::shared_device()).target();
+  auto bundle = store.get_plan_bundle(store.find_plan({fragment, target}, {})->plan->id);
+  bundle->plan.document.insert(1, fmt::format("\"number {0}\":{0},", number));
+  const auto put = store.put_plan(*bundle, db::Admission::challenger);
+  EXPECT_TRUE(put.ok());
+  EXPECT_TRUE(store.promote(put->id, "the test", bundle->plan.provenance).ok());
+  return *store.get_plan(put->id);
+}
+
+TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
+  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  const Hash128 before = (*plan)->plan().id;
+  const db::Plan better = promote_another(*running_->store, (*plan)->plan().fragment, 1);
+  EXPECT_TRUE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, better.id);
+  EXPECT_NE(better.id, before);
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->swaps(), 1);
+  Trial run(fragment);
+  ASSERT_TRUE(run.on(**plan).ok());
+  run.expect_right(fragment);
+}
+
+TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
+  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int swaps = 0;
+  (*plan)->watch([&](const Status& status) {
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    const std::lock_guard lock(mutex);
+    ++swaps;
+    changed.notify_all();
+  });
+  std::jthread runner([&](const std::stop_token& stop) {
+    Trial run(fragment);
+    while (!stop.stop_requested()) {
+      EXPECT_TRUE(run.on(**plan).ok());
+      run.expect_right(fragment);
+    }
+  });
+  for (int number = 1; number <= 3; ++number) {
+    const db::Plan better = promote_another(*running_->store, (*plan)->plan().fragment, number);
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return swaps == number; }));
+    EXPECT_EQ((*plan)->plan().id, better.id);
+  }
+  runner = {};
+}
+
+TEST_F(ClientDaemonTest, AWithdrawnPlanIsNotRunAgain) {
+  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.improve = false});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Hash128 wrong = (*plan)->plan().id;
+  ASSERT_TRUE(running_->store->withdraw(wrong, "found wrong", running_->store->get_plan(wrong)->provenance).ok());
+  EXPECT_FALSE(*(*plan)->check_for_update());
+  Trial run(fragment);
+  const Status refused = run.on(**plan);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error(),
+            (Error{ErrorKind::unavailable, fmt::format("plan {} was withdrawn: found wrong", wrong.hex())}));
+}
+
+TEST_F(ClientDaemonTest, JobsAreFollowedToTheirEndAcrossARestart) {
+  const auto submitted = client_->submit_fragment(daemon::samples::softmax(8, 40), "to follow");
+  ASSERT_TRUE(submitted.ok());
+  std::vector<std::string> kinds;
+  std::thread follower([&] {
+    const Status followed = client_->follow(submitted->job, 0, [&](const daemon::JobEvent& event) {
+      kinds.push_back(event.kind);
+      return true;
+    });
+    EXPECT_TRUE(followed.ok()) << followed.error().message;
+  });
+  running_.reset();  // the follower is sent away and comes back
+  running_.emplace(folder_ / "stitch.db", daemon::RunningOptions{.work = true, .serve = true});
+  follower.join();
+  ASSERT_GE(kinds.size(), 3U);
+  EXPECT_EQ(kinds.front(), "queued");
+  EXPECT_EQ(kinds.back(), "done");
+  EXPECT_EQ(std::count(kinds.begin(), kinds.end(), "queued"), 1);
+  EXPECT_EQ(client_->job(submitted->job)->state, "done");
+  EXPECT_EQ(client_->job(4711).error(), (Error{ErrorKind::not_found, "no job 4711"}));
+}
+
+TEST_F(ClientDaemonTest, ErrorsAndDeadlinesArriveAsTheyAre) {
+  EXPECT_EQ(client_->fetch(daemon::samples::softmax(8, 88), {.deadline_ms = 0, .improve = true}).error().kind,
+            ErrorKind::timeout);
+  EXPECT_EQ(client_->plan(hash_bytes("none")).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(client_->promotions(0, 99'999).error().kind, ErrorKind::invalid_argument);
+  ClientOptions options;
+  options.server = "unix:///nowhere.sock";
+  EXPECT_EQ(Client::open(options).error().kind, ErrorKind::unavailable);
+}
+
+// ---- the C interface
+
+TEST_F(ClientDaemonTest, TheCInterfaceFetchesRunsAndSwaps) {
+  stitch_client* client = nullptr;
+  ASSERT_EQ(stitch_client_open(server().c_str(), "", &client), STITCH_OK) << stitch_last_error();
+  const graph::Graph graph = daemon::samples::softmax(8, 64);
+  const std::string fragment = graph::encode(graph, graph::Encoding::cbor);
+  stitch_plan* plan = nullptr;
+  ASSERT_EQ(
+      stitch_plan_fetch(client, fragment.data(), fragment.size(), STITCH_CBOR, STITCH_DEVICE_EMULATED, 60'000, &plan),
+      STITCH_OK)
+      << stitch_last_error();
+  EXPECT_EQ(stitch_plan_parameter_count(plan), 1U);
+  EXPECT_EQ(stitch_plan_parameter_bytes(plan, 0), 8 * 64 * 4);
+  EXPECT_EQ(stitch_plan_result_bytes(plan, 1), 0);
+  Trial run(graph);
+  const void* in[] = {run.bytes[0].data()};
+  void* out[] = {run.memory[0].data()};
+  ASSERT_EQ(stitch_plan_run(plan, in, out), STITCH_OK) << stitch_last_error();
+  run.expect_right(graph);
+
+  const void* unaligned[] = {run.bytes[0].data() + 4};
+  EXPECT_EQ(stitch_plan_run(plan, unaligned, out), STITCH_INVALID_ARGUMENT);
+  EXPECT_THAT(stitch_last_error(), HasSubstr("16-byte aligned"));
+  EXPECT_EQ(stitch_plan_run(plan, nullptr, out), STITCH_INVALID_ARGUMENT);
+  EXPECT_EQ(stitch_plan_launch(plan, nullptr, nullptr, nullptr), STITCH_INVALID_ARGUMENT);
+
+  stitch_plan_info info{};
+  info.size = sizeof info;
+  ASSERT_EQ(stitch_plan_get_info(plan, &info), STITCH_OK);
+  EXPECT_STREQ(info.label, "predicted");
+  EXPECT_LT(info.measured_us, 0);
+  promote_another(*running_->store, *Hash128::from_hex(client_->plan(*Hash128::from_hex(info.id))->fragment.hex()), 1);
+  int swapped = 0;
+  ASSERT_EQ(stitch_plan_check_for_update(plan, 0, &swapped), STITCH_OK) << stitch_last_error();
+  EXPECT_EQ(swapped, 1);
+  // A program built against an older header knows fewer fields.
+  struct {
+    std::size_t size = sizeof(std::size_t) + 33;
+    char id[33]{};
+    char after = 'x';
+  } older;
+  ASSERT_EQ(stitch_plan_get_info(plan, reinterpret_cast<stitch_plan_info*>(&older)), STITCH_OK);
+  EXPECT_EQ(std::strlen(older.id), 32U);
+  EXPECT_EQ(older.after, 'x');
+  stitch_plan_release(plan);
+  stitch_client_close(client);
+}
+
+TEST_F(ClientDaemonTest, TheCInterfaceSaysWhatIsWrong) {
+  stitch_client* client = nullptr;
+  EXPECT_EQ(stitch_client_open("nonsense", nullptr, &client), STITCH_INVALID_ARGUMENT);
+  EXPECT_EQ(client, nullptr);
+  EXPECT_EQ(stitch_client_open("unix:///nowhere.sock", nullptr, &client), STITCH_UNAVAILABLE);
+  EXPECT_THAT(stitch_last_error(), HasSubstr("no stitchd at unix:///nowhere.sock"));
+  EXPECT_EQ(stitch_client_open(nullptr, nullptr, nullptr), STITCH_INVALID_ARGUMENT);
+  ASSERT_EQ(stitch_client_open(server().c_str(), "", &client), STITCH_OK);
+  stitch_plan* plan = nullptr;
+  EXPECT_EQ(stitch_plan_fetch(client, "{", 1, STITCH_JSON, STITCH_DEVICE_EMULATED, 0, &plan), STITCH_PARSE);
+  EXPECT_EQ(stitch_plan_fetch(nullptr, "{", 1, STITCH_JSON, STITCH_DEVICE_EMULATED, 0, &plan), STITCH_INVALID_ARGUMENT);
+  std::int64_t job = 0;
+  EXPECT_EQ(stitch_submit_model(client, "broken.hlo.txt", "HloModule x", 11, &job), STITCH_OK);
+  stitch_job_info info{};
+  EXPECT_EQ(stitch_job_get_info(client, job, &info), STITCH_INVALID_ARGUMENT) << "size is not set";
+  info.size = sizeof info;
+  EXPECT_EQ(stitch_job_get_info(client, job, &info), STITCH_OK);
+  EXPECT_STREQ(info.state, "queued");
+  EXPECT_EQ(stitch_job_cancel(client, job), STITCH_OK);
+  EXPECT_EQ(stitch_job_get_info(client, job + 1, &info), STITCH_NOT_FOUND);
+  stitch_client_close(client);
+  stitch_client_close(nullptr);
+  stitch_plan_release(nullptr);
+  EXPECT_STREQ(stitch_code_name(STITCH_UNAVAILABLE), "unavailable");
+  EXPECT_STREQ(stitch_code_name(static_cast<stitch_code>(99)), "unknown");
+  EXPECT_EQ(stitch_api_version(), STITCH_API_VERSION);
+}
+
+// ---- the example programs
+
+TEST_F(ClientDaemonTest, TheExamplesRun) {
+  const std::filesystem::path fragment = folder_ / "fragment.json";
+  std::ofstream(fragment) << graph::encode(daemon::samples::softmax(8, 64), graph::Encoding::json);
+  for (const std::string program : {"fetch_and_run", "fetch_and_run_c"}) {
+    ProcessOptions options;
+    options.environment = {"XDG_CACHE_HOME=" + (folder_ / "xdg").string()};
+    const auto run = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.begin(), STITCH_BINARY_DIR "/bin/" + program);
+      options.arguments = std::move(arguments);
+      RealProcessLauncher launcher;
+      return run_process(launcher, options, "", deadline_in(120));
+    };
+    const auto good = run({fragment.string(), server()});
+    ASSERT_TRUE(good.ok()) << good.error().message;
+    EXPECT_TRUE(good->status.success()) << good->standard_error;
+    EXPECT_THAT(good->standard_output, HasSubstr("(predicted): 1 launches"));
+    EXPECT_THAT(good->standard_output, HasSubstr("result 0: "));
+    EXPECT_THAT(run({fragment.string(), "unix:///nowhere.sock"})->standard_error, HasSubstr("no stitchd at"));
+    EXPECT_THAT(run({(folder_ / "absent").string(), server()})->standard_error, HasSubstr("cannot be read"));
+    EXPECT_EQ(run({})->status.code, 2);
+  }
+}
+
+}  // namespace
+}  // namespace stitch::client
