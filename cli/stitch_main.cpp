@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::success;
   add_plan_command(app, code);
   add_tune_command(app, code);
+  add_conformance_command(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
