@@ -53,30 +53,33 @@ void check_writers(const SectorRecord& record, std::uint32_t mask, std::uint64_t
   }
 }
 
-/// Keeps one of the readers that are not ordered among each other; each has the same chance.
+/// Keeps two of the readers that are not ordered among each other.
 void record_reader(SectorRecord& record, std::uint32_t mask, std::uint64_t sector, const GlobalAccessor& who) {
-  // Where blocks synchronise, times count: bytes read at another time cannot share the stamp.
-  const bool other_time = who.times_matter && record.reader.time() != who.epoch.time();
-  if (!record.reader.exists() || (other_time && !concurrent(record.reader, who))) {
-    record.stamp &= ~SectorRecord::reader_mask;
-    record.reader = who.epoch;
-    record.read = mask;
-    return;
+  constexpr std::size_t kept = std::tuple_size_v<decltype(record.readers)>;
+  std::size_t place = kept;
+  for (std::size_t i = 0; i < kept; ++i) {
+    Epoch& reader = record.readers[i];
+    // Where blocks synchronise, times count: bytes read at another time cannot share the stamp.
+    const bool other_time = who.times_matter && reader.time() != who.epoch.time();
+    if (reader.exists() && reader.same_block(who.epoch) && !other_time) {
+      const bool other_warp = reader.warp() != who.epoch.warp() || reader.several_warps();
+      reader = other_warp ? who.epoch.with_several_warps() : who.epoch;
+      record.read[i] |= mask;
+      return;
+    }
+    const bool superseded = !reader.exists() || (other_time && !concurrent(reader, who));
+    if (superseded && place == kept) place = i;
   }
-  if (record.reader.same_block(who.epoch) && !other_time) {
-    const bool other_warp = record.reader.warp() != who.epoch.warp() || record.reader.several_warps();
-    record.reader = other_warp ? who.epoch.with_several_warps() : who.epoch;
-    record.read |= mask;
-    return;
+  if (place == kept) {
+    std::uint32_t readers = (record.stamp & SectorRecord::reader_mask) / SectorRecord::reader_unit + 1;
+    if (readers > SectorRecord::reader_mask / SectorRecord::reader_unit)
+      readers = SectorRecord::reader_mask / SectorRecord::reader_unit;
+    record.stamp = (record.stamp & ~SectorRecord::reader_mask) | readers * SectorRecord::reader_unit;
+    place = mix(sector, who.epoch.bits) % (readers + kept);
+    if (place >= kept) return;
   }
-  std::uint32_t readers = (record.stamp & SectorRecord::reader_mask) / SectorRecord::reader_unit + 1;
-  if (readers > SectorRecord::reader_mask / SectorRecord::reader_unit)
-    readers = SectorRecord::reader_mask / SectorRecord::reader_unit;
-  record.stamp = (record.stamp & ~SectorRecord::reader_mask) | readers * SectorRecord::reader_unit;
-  if (mix(sector, who.epoch.bits) % (readers + 1) == 0) {
-    record.reader = who.epoch;
-    record.read = mask;
-  }
+  record.readers[place] = who.epoch;
+  record.read[place] = mask;
 }
 
 void record_writer(Region& region, SectorRecord& record, std::uint32_t mask, const GlobalAccessor& who) {
@@ -146,17 +149,19 @@ void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes
 
 void check_global_write(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                         GlobalOutcome& outcome) {
-  for_sectors(
-      region, offset, bytes, who.generation, [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {
-        check_writers(record, mask, sector, who, outcome);
-        if (record.reader.exists() && (record.read & mask) != 0 && concurrent(record.reader, who)) {
-          note_race(record.reader, false,
-                    sector * sector_bytes + static_cast<std::uint64_t>(__builtin_ctz(record.read & mask)), outcome);
-        }
-        if (record.written == 0) ++outcome.new_written_sectors;
-        region.initialise(record, mask);
-        record_writer(region, record, mask, who);
-      });
+  for_sectors(region, offset, bytes, who.generation,
+              [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {
+                check_writers(record, mask, sector, who, outcome);
+                for (std::size_t i = 0; i < record.readers.size(); ++i) {
+                  const std::uint32_t overlap = record.read[i] & mask;
+                  if (overlap == 0 || !concurrent(record.readers[i], who)) continue;
+                  note_race(record.readers[i], false,
+                            sector * sector_bytes + static_cast<std::uint64_t>(__builtin_ctz(overlap)), outcome);
+                }
+                if (record.written == 0) ++outcome.new_written_sectors;
+                region.initialise(record, mask);
+                record_writer(region, record, mask, who);
+              });
 }
 
 }  // namespace stitch::emulator

@@ -63,8 +63,8 @@ struct ByteRange {
 /// The simulated device memory: named buffers, 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address
 /// space, so that everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
 ///
-/// Only touched pages take host memory; a page costs about twice its size, since every 32-byte sector carries a
-/// record of which bytes are initialised, which the current launch wrote, and who touched it last.
+/// Only touched pages take host memory; a page costs two and a half times its size, since every 32-byte sector carries
+/// a record of which bytes are initialised, which the current launch wrote, and who touched it last.
 ///
 /// Host calls must not overlap a launch that uses the memory, nor each other.
 class Memory {

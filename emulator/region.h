@@ -43,15 +43,17 @@ using ByteWriters = std::array<Epoch, sector_bytes>;
 /// What is known about 32 bytes of global memory. All but `flipped` belongs to one launch, the generation in `stamp`;
 /// a record of another generation counts as empty.
 struct SectorRecord {
-  std::uint32_t flipped = 0;  ///< bytes whose initialisation differs from the region's default
-  std::uint32_t written = 0;  ///< bytes that the launch wrote
-  std::uint32_t read = 0;     ///< bytes that `reader` read
-  std::uint32_t stamp = 0;    ///< generation << 8 | readers seen (6 bits) << 2 | split << 1 | was read
+  std::uint32_t flipped = 0;            ///< bytes whose initialisation differs from the region's default
+  std::uint32_t written = 0;            ///< bytes that the launch wrote
+  std::array<std::uint32_t, 2> read{};  ///< bytes that each of `readers` read
+  std::uint32_t stamp = 0;              ///< generation << 8 | readers seen (6 bits) << 2 | split << 1 | was read
   union {
     Epoch writer{};
     ByteWriters* writers;  ///< when split
   };
-  Epoch reader;  ///< one reader, each of those that are not ordered with equal probability
+  /// Of the readers that are not ordered, two of different blocks, so that whichever block writes, one is another; of
+  /// more, each with equal probability.
+  std::array<Epoch, 2> readers;
 
   static constexpr std::uint32_t was_read = 1;
   static constexpr std::uint32_t split = 2;
@@ -63,13 +65,13 @@ struct SectorRecord {
   void open(std::uint32_t current_generation) {
     if (generation() == current_generation) return;
     written = 0;
-    read = 0;
     stamp = current_generation << 8;
     writer = {};
-    reader = {};
+    read = {};
+    readers = {};
   }
 };
-static_assert(sizeof(SectorRecord) == 32);
+static_assert(sizeof(SectorRecord) == 48);
 
 /// A lock that is held for a few hundred nanoseconds.
 class SpinLock {
