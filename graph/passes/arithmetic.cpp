@@ -185,7 +185,8 @@ Replacement divide(const Rules& r) {
   if (const auto c = splat_number(g, r.y())) {
     if (const auto inverse = reciprocal(r, *c)) return g.binary(Op::multiply, r.x(), g.filled(r.node.type(), *inverse));
   }
-  if (const BroadcastAttributes* divisor = small_factor(g, r.y()); divisor != nullptr && r.reassociate && r.wide()) {
+  const BroadcastAttributes* divisor = r.is_constant(r.y()) ? nullptr : small_factor(g, r.y());
+  if (divisor != nullptr && r.reassociate && r.wide()) {
     const Value d = g.operand(r.y());
     const Value inverse = g.binary(Op::divide, g.filled(g.type(d), 1), d);
     return g.binary(Op::multiply, r.x(), g.broadcast(inverse, divisor->dims, divisor->mapping));

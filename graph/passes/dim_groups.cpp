@@ -1,5 +1,8 @@
 #include "graph/passes/dim_groups.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace stitch::graph {
 
 std::optional<std::vector<DimGroup>> dim_groups(const Dims& from, const Dims& to) {
@@ -25,6 +28,12 @@ std::optional<std::vector<DimGroup>> dim_groups(const Dims& from, const Dims& to
     groups.push_back(group);
   }
   return groups;
+}
+
+Dims without_units(const Dims& dims) {
+  Dims rest;
+  std::copy_if(dims.begin(), dims.end(), std::back_inserter(rest), [](std::int64_t extent) { return extent != 1; });
+  return rest;
 }
 
 }  // namespace stitch::graph

@@ -20,4 +20,8 @@ struct DimGroup {
 /// leading ones form a group of their own. None when there are no elements.
 std::optional<std::vector<DimGroup>> dim_groups(const Dims& from, const Dims& to);
 
+/// The extents that are not 1. Operators are written over these (drop_unit_dimensions): what looks through a reshape
+/// takes its operand in this shape, never with extents of 1, or the two would undo each other's work for ever.
+Dims without_units(const Dims& dims);
+
 }  // namespace stitch::graph

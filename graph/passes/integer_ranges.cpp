@@ -9,9 +9,12 @@
 namespace stitch::graph {
 namespace {
 
+/// Whether the node has no operator that a range could decide: an argument, or a splat in whatever form the layout
+/// passes want it (with extents of 1 a reshaped broadcast).
 bool is_source(const Rewriter& graph, const Node& node) {
   if (node.op == Op::constant || node.op == Op::parameter) return true;
-  return node.op == Op::broadcast && graph.is(node.operands[0], Op::constant);
+  const bool is_layout = node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::transpose;
+  return is_layout && splat_constant(graph, node.operands[0]) != nullptr;
 }
 
 /// convert to a narrower integer, moved above its operand.

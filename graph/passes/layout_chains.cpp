@@ -16,8 +16,7 @@ constexpr std::int64_t most_copied_elements = 4096;
 /// reshape(broadcast(x)) as broadcast(reshape(x)): possible when no group of regrouped dimensions mixes mapped and
 /// repeated ones. Extents of 1 come last, by a reshape: broadcasts have none.
 Replacement reshape_of_broadcast(Rewriter& graph, Value broadcast, const Dims& result) {
-  Dims target;
-  std::copy_if(result.begin(), result.end(), std::back_inserter(target), [](std::int64_t d) { return d != 1; });
+  const Dims target = without_units(result);
   if (target == graph.dims(broadcast)) return {};
   const Dims& wide = graph.dims(broadcast);
   const Dims& mapping = graph.node(broadcast).as<BroadcastAttributes>().mapping;

@@ -99,7 +99,9 @@ Replacement of_reduce(const Reduction& r) {
 Replacement of_reshape(const Reduction& r) {
   const Value source = r.graph.operand(r.x());
   const Dims& below = r.graph.dims(r.x());
-  const auto groups = dim_groups(r.graph.dims(source), below);
+  const Dims from = without_units(r.graph.dims(source));
+  if (from == below) return {};  // a reshape that takes extents of 1 out stays above
+  const auto groups = dim_groups(from, below);
   if (!groups) return {};
   Dims above;
   for (const DimGroup& group : *groups) {
@@ -110,7 +112,7 @@ Replacement of_reshape(const Reduction& r) {
     if (reduced > 0 && kept > 0) return {};
     for (int d = group.from_begin; d < group.from_end && reduced > 0; ++d) above.push_back(d);
   }
-  return r.graph.reshape(r.graph.reduce(r.kind(), source, above), r.node.type().dims);
+  return r.graph.reshape(r.graph.reduce(r.kind(), r.graph.reshape(source, from), above), r.node.type().dims);
 }
 
 Replacement of_transpose(const Reduction& r) {

@@ -1,6 +1,9 @@
 #include "graph/passes/regions.h"
 
+#include <cassert>
+
 #include "graph/literal.h"
+#include "graph/passes/dead_code.h"
 
 namespace stitch::graph {
 namespace {
@@ -65,6 +68,8 @@ std::shared_ptr<const Graph> RegionCopy::finish(std::span<const Value> old_resul
   for (const Value& result : old_results) to_.add_result(copied(result));
   for (const Value& result : more_results) to_.add_result(result);
   to_.name = from_.name;
+  [[maybe_unused]] const Result<int> removed = remove_dead_code(to_, {});
+  assert(removed.ok() && "it builds nothing that could be wrong");
   return std::make_shared<const Graph>(std::move(to_));
 }
 

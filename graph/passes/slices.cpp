@@ -103,8 +103,9 @@ Replacement of_pad(const Slicing& s) {
 /// those that one dimension was split into.
 Replacement of_reshape(const Slicing& s) {
   const Value source = s.graph.operand(s.x());
-  const Dims& above = s.graph.dims(source);
+  const Dims above = without_units(s.graph.dims(source));
   const Dims& below = s.graph.dims(s.x());
+  if (above == below) return {};  // a reshape that takes extents of 1 out stays above
   const auto groups = dim_groups(above, below);
   if (!groups) return {};
   SliceAttributes inner{Dims(above.size(), 0), above, Dims(above.size(), 1)};
@@ -122,7 +123,8 @@ Replacement of_reshape(const Slicing& s) {
     inner.limits[d] = s.end(outer) * width;
     inner.strides[d] = width > 1 ? 1 : s.a().strides[outer];
   }
-  return s.graph.reshape(s.graph.slice(source, inner.starts, inner.limits, inner.strides), s.result());
+  const Value part = s.graph.slice(s.graph.reshape(source, above), inner.starts, inner.limits, inner.strides);
+  return s.graph.reshape(part, s.result());
 }
 
 Replacement of_transpose(const Slicing& s) {
@@ -159,10 +161,19 @@ Replacement of_elementwise(const Slicing& s) {
   return s.graph.add(inner.op, operands, inner.attributes);
 }
 
+/// A limit right behind the last element that is taken, so that equal slices look equal.
+Replacement tight(const Slicing& s) {
+  Dims limits;
+  for (std::size_t d = 0; d < s.rank(); ++d) limits.push_back(s.end(d));
+  if (limits == s.a().limits) return {};
+  return s.graph.slice(s.x(), s.a().starts, std::move(limits), s.a().strides);
+}
+
 Replacement slice(Rewriter& graph, const Node& node) {
   const Slicing s{graph, node};
   const Op op = graph.node(s.x()).op;
   if (s.result() == graph.dims(s.x())) return s.x();
+  if (const Replacement tightened = tight(s)) return tightened;
   if (is_elementwise(op)) return of_elementwise(s);
   switch (op) {
     case Op::slice: return of_slice(s);

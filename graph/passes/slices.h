@@ -16,6 +16,7 @@ namespace stitch::graph {
 ///    pad(a) + pad(b) + pad(c)  →  concatenate(a, b, c);
 ///  - reversal of a reversal, and along repeated dimensions.
 ///
+/// Guarantees: the limit of a slice is one behind the last element that it takes.
 /// Exact (the sign of a zero aside: 0 + -0). Expects: extents of 1 taken out, layout chains merged.
 Result<int> simplify_slices(Graph& graph, const PassContext& context);
 

@@ -46,7 +46,16 @@ TEST(PassesIndexing, SlicesMoveUp) {
            },
            [](Builder& b) {
              b.parameter(f32, {4});
-             return Values{b.slice(b.parameter(f32, {6}), {1}, {5}, {2})};
+             return Values{b.slice(b.parameter(f32, {6}), {1}, {4}, {2})};
+           }},
+          {"limits beyond the last element",
+           [](Builder& b) {
+             const Value x = b.parameter(f32, {4, 6});
+             return Values{b.slice(x, {1, 1}, {4, 6}, {2, 3})};
+           },
+           [](Builder& b) {
+             const Value x = b.parameter(f32, {4, 6});
+             return Values{b.slice(x, {1, 1}, {4, 5}, {2, 3})};
            }},
           {"whole parts of a concatenation",
            [](Builder& b) {
@@ -92,6 +101,18 @@ TEST(PassesIndexing, SlicesMoveUp) {
            },
            [](Builder& b) {
              return Values{b.reshape(b.slice(b.parameter(f32, {4, 6}), {0, 3}, {4, 6}), {4, 1, 3})};
+           }},
+          {"of a reshape that takes extents of 1 out",
+           [](Builder& b) {
+             return Values{b.slice(b.reshape(b.parameter(f32, {1, 24}), {24}), {3}, {9})};
+           }},
+          {"of a reshape that takes extents of 1 out and splits",
+           [](Builder& b) {
+             return Values{b.slice(b.reshape(b.parameter(f32, {1, 24}), {4, 6}), {1, 0}, {3, 6})};
+           },
+           [](Builder& b) {
+             const Value flat = b.reshape(b.parameter(f32, {1, 24}), {24});
+             return Values{b.reshape(b.slice(flat, {6}, {18}), {2, 6})};
            }},
           {"of a reshape, the inner part of a split",
            [](Builder& b) {
@@ -483,6 +504,28 @@ TEST(PassesIndexing, OperatorsThatCannotAct) {
       });
 }
 
+TEST(PassesIndexing, ConstantsInTheirNormalFormStay) {
+  expect_rewrites(apply_integer_ranges,
+                  {
+                      {"a splat with extents of 1",
+                       [](Builder& b) {
+                         return Values{b.reshape(b.filled(s32, {4}, 7), {4, 1})};
+                       }},
+                      {"one element",
+                       [](Builder& b) {
+                         return Values{b.reshape(b.scalar(u64, 7), {1, 1})};
+                       }},
+                      {"a decided test with extents of 1",
+                       [](Builder& b) {
+                         return Values{b.compare(Comparison::ge, b.parameter(u32, {4, 1}), b.filled(u32, {4, 1}, 0))};
+                       },
+                       [](Builder& b) {
+                         b.parameter(u32, {4, 1});
+                         return Values{b.filled(pred, {4, 1}, 1)};
+                       }},
+                  });
+}
+
 TEST(PassesIndexing, NarrowingMovesUp) {
   expect_rewrites(
       apply_integer_ranges,
@@ -493,8 +536,7 @@ TEST(PassesIndexing, NarrowingMovesUp) {
              return Values{b.convert(b.binary(Op::add, row, b.parameter(u64, {9})), u32)};
            },
            [](Builder& b) {
-             const Value row =
-                 b.binary(Op::multiply, b.convert(b.parameter(u64, {9}), u32), b.convert(b.filled(u64, {9}, 768), u32));
+             const Value row = b.binary(Op::multiply, b.convert(b.parameter(u64, {9}), u32), b.filled(u32, {9}, 768));
              return Values{b.binary(Op::add, row, b.convert(b.parameter(u64, {9}), u32))};
            }},
           {"not through shifts to the right",

@@ -87,6 +87,17 @@ TEST(PassesReductions, OfLayoutsAndReductions) {
            [](Builder& b) {
              return Values{b.reshape(b.reduce(sum, b.parameter(f32, {4, 6, 5}), {2}), {24})};
            }},
+          {"of a reshape that takes extents of 1 out",
+           [](Builder& b) {
+             return Values{b.reduce(sum, b.reshape(b.parameter(f32, {4, 1, 6}), {4, 6}), {1})};
+           }},
+          {"of a reshape that takes extents of 1 out and merges",
+           [](Builder& b) {
+             return Values{b.reduce(sum, b.reshape(b.parameter(f32, {1, 4, 1, 6}), {24}), {0})};
+           },
+           [](Builder& b) {
+             return Values{b.reduce(sum, b.reshape(b.parameter(f32, {1, 4, 1, 6}), {4, 6}), {0, 1})};
+           }},
           {"of a reshape, in the middle of a group",
            [](Builder& b) {
              return Values{b.reduce(sum, b.reshape(b.parameter(f32, {24, 5}), {4, 6, 5}), {1})};

@@ -77,11 +77,15 @@ TEST(HloModels, EveryModelHasTheOperatorsOfItsDefinition) {
 }
 
 TEST(HloModels, LoopsHaveTheirTripCounts) {
-  for (const std::string name : {"dien_infer", "dien_train"}) {
-    for (const graph::Node& node : import_model("hlo", name).graph.nodes()) {
+  for (const auto& [name, expected] : {std::pair("dien_infer", 2), std::pair("dien_train", 4)}) {
+    const Imported imported = import_model("hlo", name);
+    int loops = 0;
+    for (const graph::Node& node : imported.graph.nodes()) {
       if (node.op != graph::Op::loop) continue;
       EXPECT_EQ(node.as<graph::LoopAttributes>().trip_count, 100) << name;
+      ++loops;
     }
+    EXPECT_EQ(loops, expected) << name;
   }
 }
 
