@@ -229,7 +229,11 @@ Interpreter::Step Interpreter::load(const Instruction& in, std::uint32_t lanes) 
   // Whoever passes a barrier of the grid lets the others pass it too before going on: were one to run ahead and arrive
   // at the next, the others would see that arrival at once, and its order would hide what they should have waited for.
   const bool from_other_units = access.scope == Scope::device || access.scope == Scope::system;
-  if (!acquires(access.semantics) || !from_other_units || context_.blocks.size() == unit_->blocks.size())
+  // Larger grids than any GPU holds at once have no such barrier (blocks may wait for earlier ones only), and all of
+  // them suspended would take much memory.
+  constexpr std::size_t most_resident = 8192;
+  const std::size_t blocks = context_.blocks.size();
+  if (!acquires(access.semantics) || !from_other_units || blocks == unit_->blocks.size() || blocks > most_resident)
     return Step::next;
   unit_->yields = true;
   return Step::poll;
