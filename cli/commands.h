@@ -10,6 +10,7 @@ namespace stitch::cli {
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_tune_command(CLI::App& app, ExitCode& code);
 void add_conformance_command(CLI::App& app, ExitCode& code);
+void add_serve_command(CLI::App& app, ExitCode& code);
 
 /// Options that several commands take.
 void add_common_options(CLI::App& command, CommonOptions& options);

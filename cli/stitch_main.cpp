@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   add_plan_command(app, code);
   add_tune_command(app, code);
   add_conformance_command(app, code);
+  add_serve_command(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

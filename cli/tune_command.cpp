@@ -1,10 +1,11 @@
-#include <csignal>
 #include <cstdio>
-#include <stop_token>
 
 #include "cli/commands.h"
+#include "cli/interruption.h"
+#include "cli/model_report.h"
+#include "cli/plan_keeper.h"
+#include "cli/remote.h"
 #include "daemon/model_tuning.h"
-#include "db/sqlite_store.h"
 
 namespace stitch::cli {
 namespace {
@@ -13,67 +14,59 @@ struct TuneOptions {
   CommonOptions common;
   std::filesystem::path model;
   std::filesystem::path database;
+  std::string server;
   std::uint64_t seed = 1;
 };
 
-std::stop_source& interruption() {
-  static std::stop_source source;
-  return source;
-}
-
-/// Ctrl-C ends the work between two kernels; what was stored stays.
-void stop_on_interrupt() {
-  (void)interruption();
-  std::signal(SIGINT, [](int) { interruption().request_stop(); });
-}
-
-ExitCode finish(const daemon::ModelTuning& tuning, bool json) {
-  std::printf("%s\n", json ? daemon::to_json(tuning.report).c_str() : daemon::to_table(tuning.report).c_str());
-  const bool sound = tuning.report.wrong_kernels == 0 && tuning.report.failures.empty();
+ExitCode finish(const daemon::ModelReport& report, bool json) {
+  std::printf("%s\n", json ? daemon::to_json(report).c_str() : daemon::to_table(report).c_str());
+  const bool sound = report.wrong_kernels == 0 && report.failures.empty();
   return sound ? ExitCode::success : ExitCode::failure;
 }
 
 Result<ExitCode> plan(const TuneOptions& options) {
+  const Interruption interruption;
   STITCH_ASSIGN(const auto session, Session::open(options.common));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  stop_on_interrupt();
-  STITCH_ASSIGN(const auto tuning,
-                daemon::plan_model(bytes, options.model.filename().string(), *session->tuner,
-                                   progress_display(options.common.quiet), interruption().get_token()));
-  return finish(tuning, options.common.json);
+  STITCH_ASSIGN(const auto tuning, daemon::plan_model(bytes, options.model.filename().string(), *session->tuner,
+                                                      progress_display(options.common.quiet), interruption.token()));
+  return finish(tuning.report, options.common.json);
+}
+
+/// The server has its own target, cache and database.
+Result<ExitCode> tune_on_server(const TuneOptions& options) {
+  const Interruption interruption;
+  STITCH_ASSIGN(std::string bytes, RealFileSystem().read(options.model));
+  STITCH_ASSIGN(const auto server, connect(options.server));
+  STITCH_ASSIGN(const std::string result, tune_remotely(*server, std::move(bytes), options.model.filename().string(),
+                                                        progress_display(options.common.quiet), interruption.token()));
+  STITCH_ASSIGN(const daemon::ModelReport model, model_report_from_json(result));
+  return finish(model, options.common.json);
 }
 
 Result<ExitCode> tune(const TuneOptions& options) {
+  if (!options.server.empty()) return tune_on_server(options);
+  const Interruption interruption;
   daemon::TunerOptions tuning_options;
   tuning_options.stitch.keep = 3;
   tuning_options.verify.seed = options.seed;
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  std::unique_ptr<db::Store> store;
+  std::unique_ptr<PlanKeeper> keeper;
   if (!options.database.empty()) {
-    db::SqliteOptions database;
-    database.path = options.database;
-    STITCH_ASSIGN(store, db::open_sqlite_store(database, session->clock));
-    db::Device device;
-    const profiler::DeviceIdentity& identity = session->device->identity();
-    device.key = identity.key, device.kind = identity.kind, device.name = identity.name;
-    device.architecture = session->tuner->target().architecture;
-    device.provenance = {"stitch", "", "", session->clock.wall_us(), "present"};
-    STITCH_TRY(store->put_device(device));
+    STITCH_ASSIGN(keeper, PlanKeeper::open(options.database, *session->tuner, *session->device, session->clock));
   }
-  const daemon::FragmentSink keep = [&](const daemon::TunedFragment& tuned, std::int64_t) -> Status {
-    if (!store) return {};
-    STITCH_TRY(store->put_fragment(tuned.fragment));
-    STITCH_ASSIGN(const auto stored, store->put_plan(tuned.bundle, db::Admission::if_vacant));
-    (void)stored;
-    return store->record_candidates(tuned.candidates);
+  const daemon::FragmentSink keep = [&](const daemon::TunedFragment& tuned, std::int64_t) {
+    return keeper ? keeper->keep(tuned) : Status();
   };
-  stop_on_interrupt();
+  const daemon::FragmentFilter settled = [&](const Hash128& fragment) {
+    return keeper && keeper->is_settled(fragment);
+  };
   STITCH_ASSIGN(const auto tuning,
                 daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
-                                   progress_display(options.common.quiet), interruption().get_token(), keep));
-  if (store && tuning.report.failures.empty()) STITCH_TRY(store->put_workload(tuning.workload));
-  return finish(tuning, options.common.json);
+                                   progress_display(options.common.quiet), interruption.token(), keep, settled));
+  if (keeper) STITCH_TRY(keeper->finish(tuning.workload));
+  return finish(tuning.report, options.common.json);
 }
 
 void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*run)(const TuneOptions&), bool stores,
@@ -83,7 +76,9 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
   command->add_option("model", options->model, "model file: HLO text, ONNX or fragment; may be gzipped")->required();
   add_common_options(*command, options->common);
   if (stores) {
-    command->add_option("--db", options->database, "database that the plans are stored in");
+    CLI::Option* database = command->add_option("--db", options->database, "database that the plans are stored in");
+    command->add_option("--server", options->server, "let this stitchd do it: unix:PATH or http://HOST:PORT")
+        ->excludes(database);
     command->add_option("--seed", options->seed, "of the inputs of verification")->capture_default_str();
   }
   command->callback([options, run, &code] {

@@ -1,0 +1,40 @@
+#include "cli/model_report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace stitch::cli {
+
+Result<daemon::ModelReport> model_report_from_json(std::string_view text) {
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    daemon::ModelReport report;
+    json.at("model").get_to(report.model);
+    json.at("operators").get_to(report.operators);
+    json.at("fragments").get_to(report.fragments);
+    json.at("distinct_fragments").get_to(report.distinct_fragments);
+    json.at("kernels").get_to(report.kernels);
+    json.at("launches").get_to(report.launches);
+    json.at("library_calls").get_to(report.library_calls);
+    json.at("bytes").get_to(report.bytes);
+    json.at("launches_unfused").get_to(report.launches_unfused);
+    json.at("bytes_unfused").get_to(report.bytes_unfused);
+    json.at("predicted_us").get_to(report.predicted_us);
+    json.at("predicted_unfused_us").get_to(report.predicted_unfused_us);
+    const nlohmann::json& seconds = json.at("seconds");
+    seconds.at("import").get_to(report.seconds.import);
+    seconds.at("plan").get_to(report.seconds.plan);
+    seconds.at("codegen").get_to(report.seconds.codegen);
+    seconds.at("verify").get_to(report.seconds.verify);
+    for (const nlohmann::json& boundary : json.at("boundaries")) {
+      report.boundaries.emplace_back(boundary.at("operator"), boundary.at("count"));
+    }
+    json.at("verified").at("kernels").get_to(report.verified_kernels);
+    json.at("verified").at("wrong").get_to(report.wrong_kernels);
+    json.at("failures").get_to(report.failures);
+    return report;
+  } catch (const nlohmann::json::exception& error) {
+    return make_error(ErrorKind::parse, "model report: {}", error.what());
+  }
+}
+
+}  // namespace stitch::cli
