@@ -47,6 +47,7 @@ Service::Service(db::Store& store, const Tuner& tuner, const profiler::Device& d
       device_(device),
       clock_(clock),
       started_us_(clock.now_us()),
+      remember_failure_us_(options.remember_failure_us),
       jobs_(store, clock, options.jobs,
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
              {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }}}),
@@ -125,7 +126,7 @@ Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
     metrics_.count_lookup(hit->source);
     return Lookup([hit = *std::move(hit)] { return std::optional<Result<LookupAnswer>>(hit); });
   }
-  if (request.improve) {
+  if (request.improve && !failed_lately(form.key)) {
     // A full queue costs the improvement, not the answer.
     const auto job = enqueue_fragment(form.graph, form.key, request.name);
     if (job) answer.job = job->job.id;
@@ -192,6 +193,18 @@ Status Service::improve_served(const graph::Graph& canonical, const std::string&
   answer.job = job->job.id;
   jobs_.wake();
   return {};
+}
+
+bool Service::failed_lately(const Hash128& fragment) const {
+  const std::lock_guard lock(asked_mutex_);
+  const auto failure = failed_.find(fragment);
+  return failure != failed_.end() && clock_.now_us() < failure->second;
+}
+
+void Service::note_failure(const Hash128& fragment) {
+  const std::lock_guard lock(asked_mutex_);
+  if (failed_.size() >= most_asked) failed_.clear();
+  failed_[fragment] = clock_.now_us() + remember_failure_us_;
 }
 
 // ---- jobs

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +26,8 @@ namespace stitch::daemon {
 struct ServiceOptions {
   JobRunnerOptions jobs;
   PredictionOptions predictions;
+  /// How long look-ups do not start another job for a fragment whose tuning failed; submitting it always does.
+  std::int64_t remember_failure_us = 600'000'000;
   /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
   bool alone = true;
 };
@@ -88,6 +92,8 @@ class Service {
   Status store_tuned(const TunedFragment& tuned);
   Status withdraw_unverified(const db::PlanKey& key, std::string_view reason);
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
+  [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
+  void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
   Result<std::string> tune_model_job(const JobContext& context);
 
@@ -96,9 +102,11 @@ class Service {
   const profiler::Device& device_;
   const Clock& clock_;
   const std::int64_t started_us_;
+  const std::int64_t remember_failure_us_;
   Metrics metrics_;
-  std::mutex asked_mutex_;
+  mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
+  std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again
   JobRunner jobs_;
   Predictions predictions_;  ///< last: its threads use everything above
 };

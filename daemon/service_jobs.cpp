@@ -78,6 +78,7 @@ Result<std::string> Service::tune_fragment_job(const JobContext& context) {
     const Result<TunedFragment> tuned = tuner_.tune(graph, payload.name, report, context.stop());
     if (!tuned) {
       const ErrorKind kind = tuned.error().kind;
+      if (kind != ErrorKind::cancelled) note_failure(payload.subject);
       if (kind == ErrorKind::correctness || kind == ErrorKind::runtime) {
         STITCH_TRY(withdraw_unverified(key, tuned.error().message));
       }

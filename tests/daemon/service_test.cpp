@@ -151,6 +151,10 @@ TEST_F(ServiceTest, WhatCannotBePlannedIsAnErrorThatNamesIt) {
   const auto jobs = running.store->list_jobs({}, {});
   ASSERT_EQ(jobs->items.size(), 1U);
   EXPECT_EQ(running.wait_for(jobs->items[0].id).state, "failed");
+  // Asking again starts no other job; submitting does.
+  EXPECT_FALSE(running.service->lookup({fragment, "", patient_ms, true}).ok());
+  EXPECT_EQ(running.store->list_jobs({}, {})->items.size(), 1U);
+  EXPECT_FALSE(running.service->submit_fragment(fragment, "")->joined);
 }
 
 TEST_F(ServiceTest, AModelIsTunedAndRecorded) {
