@@ -187,7 +187,11 @@ TEST_F(HttpServerTest, BodiesThatWouldFillMemoryTogetherAreRefused) {
   EXPECT_EQ(status, 503);
   first.send(std::string(1000, 'y'));
   EXPECT_EQ(raw::parse_answer(first.receive_all()).status, 200);
-  EXPECT_EQ(raw::request(socket_, "POST", "/2", std::string(900, 'x')).status, 200);
+  // The memory is given back a moment after the answer is sent.
+  for (int i = 0; i < 1000 && status != 200; ++i) {
+    status = raw::request(socket_, "POST", "/2", std::string(900, 'x')).status;
+  }
+  EXPECT_EQ(status, 200);
 }
 
 TEST_F(HttpServerTest, AHandlerThatThrowsIsAnInternalError) {
