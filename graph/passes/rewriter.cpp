@@ -17,17 +17,17 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 Rewriter::Rewriter(Graph& graph, const Rule& rule) : rule_(rule) {
   from_uses_.assign(at(graph.size()), 0);
-  from_used_.resize(at(graph.size()));
+  std::vector<bool> has_several(at(graph.size()), false);
   const auto use = [&](const Value& value) {
     ++from_uses_[at(value.node)];
-    const std::size_t results = graph.node(value.node).results.size();
-    if (results < 2) return;
-    auto& used = from_used_[at(value.node)];
-    used.resize(results, false);
-    used[at(value.result)] = true;
+    if (has_several[at(value.node)]) from_used_[value.node][at(value.result)] = true;
   };
-  for (const Node& node : graph.nodes()) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
     for (const Value& operand : node.operands) use(operand);
+    if (node.results.size() < 2) continue;
+    has_several[at(id)] = true;
+    from_used_[id].resize(node.results.size(), false);
   }
   for (const Value& value : graph.results()) use(value);
 }
@@ -35,9 +35,7 @@ Rewriter::Rewriter(Graph& graph, const Rule& rule) : rule_(rule) {
 std::vector<bool> Rewriter::used_results(const Node& visited) const {
   const bool is_old = !from_.empty() && &visited >= &from_.front() && &visited <= &from_.back();
   if (!is_old || visited.results.size() < 2) return std::vector<bool>(visited.results.size(), true);
-  std::vector<bool> used = from_used_[static_cast<std::size_t>(&visited - &from_.front())];
-  used.resize(visited.results.size(), false);
-  return used;
+  return from_used_.at(static_cast<NodeId>(&visited - &from_.front()));
 }
 
 Value Rewriter::append(Node& node, int uses) {
@@ -164,8 +162,21 @@ Result<int> Rewriter::run(Graph& graph) {
   }
   if (error_) return *error_;
   for (Value& value : results) value = now(value);
-  emit_live(graph, results);
+  if (changes_ == 0 && made_.empty() && !has_dead_nodes()) {  // nothing has moved
+    graph.adopt_nodes(std::move(from_));
+    graph.set_results(std::move(results));
+  } else {
+    emit_live(graph, results);
+  }
   return changes_;
+}
+
+/// Whether the old graph has nodes that no result needs: the last of them are used by nobody.
+bool Rewriter::has_dead_nodes() const {
+  for (std::size_t id = 0; id < from_.size(); ++id) {
+    if (from_uses_[id] == 0 && from_[id].op != Op::parameter) return true;
+  }
+  return false;
 }
 
 void Rewriter::emit_live(Graph& graph, const std::vector<Value>& results) {
@@ -177,11 +188,6 @@ void Rewriter::emit_live(Graph& graph, const std::vector<Value>& results) {
     if (!live[id]) continue;
     ++count;
     for (const Value& operand : nodes_[id]->operands) live[at(operand.node)] = true;
-  }
-  if (count == from_.size() && nodes_.size() == from_.size() && made_.empty()) {  // nothing moved
-    graph.adopt_nodes(std::move(from_));
-    graph.set_results(results);
-    return;
   }
   std::vector<NodeId> position(nodes_.size(), -1);
   std::vector<Node> nodes;

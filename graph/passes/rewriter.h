@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -84,14 +85,15 @@ class Rewriter {
   Result<int> run(Graph& graph);
   Replacement apply(const Node& node);
   Value append(Node& node, int uses);
+  [[nodiscard]] bool has_dead_nodes() const;
   void emit_live(Graph& graph, const std::vector<Value>& results);
 
   const Rule& rule_;
   std::vector<Node> from_;  // of the old graph; those kept stay here until the end
   std::vector<int> from_uses_;
-  std::vector<std::vector<bool>> from_used_;  // per result, of nodes with several
-  std::deque<Node> made_;                     // by rules; stable references
-  std::vector<Node*> nodes_;                  // of the new graph, in from_ and made_
+  std::unordered_map<NodeId, std::vector<bool>> from_used_;  // per result, of nodes with several
+  std::deque<Node> made_;                                    // by rules; stable references
+  std::vector<Node*> nodes_;                                 // of the new graph, in from_ and made_
   std::vector<int> uses_;
   std::vector<int> positions_;
   int parameters_ = 0;
