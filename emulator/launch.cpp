@@ -209,12 +209,14 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
   if (threads == 1) {
     scheduler.work(*interpreters[0]);
   } else {
+    scheduler.hand_over();
     tbb::task_arena arena(threads);
     arena.execute([&] {
       tbb::parallel_for(
           0, threads, [&](int i) { scheduler.work(*interpreters[static_cast<std::size_t>(i)]); },
           tbb::simple_partitioner());
     });
+    scheduler.hand_over();
   }
   if (context.out_of_budget) {
     return make_error(ErrorKind::timeout, "kernel {} did not end within {} warp instructions", program.name(),

@@ -20,6 +20,9 @@ class Scheduler {
 
   /// Works until no unit is left or the launch stops; called by every host thread with an interpreter of its own.
   void work(Interpreter& interpreter);
+  /// Called by the launching thread before and after the host threads work: what it did before is then visible to them,
+  /// and what they did to it, also to tools that do not see the synchronisation inside oneTBB.
+  void hand_over() { const std::lock_guard guard(mutex_); }
   [[nodiscard]] bool completed() const { return finished_ == unit_count_; }
 
  private:

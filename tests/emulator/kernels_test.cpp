@@ -192,13 +192,15 @@ TEST_P(SampleKernels, ColumnSumsByTheLastBlock) {
   struct Row {
     const char* kernel;
     std::optional<Detector> expected;
+    const char* message = "";
   };
   const Row table[] = {
       {"column_sum_acq_rel", {}},
       {"column_sum_fence", {}},
       {"column_sum_fence_before", {}},
-      {"column_sum_unfenced", Detector::missing_fence},
-      {"column_sum_no_barrier", Detector::global_race},
+      {"column_sum_unfenced", Detector::missing_fence,
+       "are ordered only by relaxed atomics: a fence or .release/.acquire is missing"},
+      {"column_sum_no_barrier", Detector::global_race, "are not ordered"},
   };
   for (const Row& row : table) {
     const Buffer y = make(memory_, "y", columns * 4), scratch = make(memory_, "scratch", 6 * columns * 4);
@@ -208,14 +210,13 @@ TEST_P(SampleKernels, ColumnSumsByTheLastBlock) {
     const LaunchReport report =
         run(load_kernel("reductions", row.kernel), shape(6, columns), parameters, memory_, options_);
     EXPECT_TRUE(report.completed);
-    EXPECT_EQ(report.findings.empty(), !row.expected.has_value()) << row.kernel << "\n" << test::findings_text(report);
-    for (const Finding& finding : report.findings) {
-      EXPECT_EQ(finding.detector, row.expected) << to_text(finding);
-      EXPECT_THAT(finding.message, testing::HasSubstr(finding.detector == Detector::missing_fence
-                                                          ? "are ordered only by relaxed atomics: a fence or "
-                                                            ".release/.acquire is missing"
-                                                          : "are not ordered"));
+    if (row.expected) {
+      // What else goes wrong, and the result, depend on the interleaving.
+      EXPECT_THAT(report.findings, testing::Contains(testing::Field(&Finding::detector, *row.expected))) << row.kernel;
+      EXPECT_THAT(test::findings_text(report), testing::HasSubstr(row.message));
+      continue;
     }
+    EXPECT_TRUE(report.clean()) << row.kernel << "\n" << test::findings_text(report);
     expect_near(get<float>(memory_, y), wanted, 1e-5);
   }
 }
@@ -225,6 +226,7 @@ TEST_P(SampleKernels, BarriersOfTheWholeGrid) {
   constexpr std::uint32_t blocks = 12;
   const std::vector<float> x = noise(n, 8);
   for (const bool racy : {false, true}) {
+    if (racy && GetParam() > 1) continue;  // whether a race happens is then a matter of the interleaving
     const Buffer data = put(memory_, "x", x);
     ParameterBlock parameters;
     parameters.add(data).add(make(memory_, "partial", blocks * 4)).add(make(memory_, "counter", 4, Contents::zero()));
