@@ -1,16 +1,286 @@
 #include "profiler/block_sample.h"
 
 #include <algorithm>
-#include <set>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
 
 #include "base/random.h"
+#include "graph/reduce_kind.h"
+#include "search/axes.h"
 
 namespace stitch::profiler {
+namespace {
 
-std::int64_t kernel_work(const search::KernelProgram& program) {
+using search::Anchor;
+using search::Buffer;
+using search::GroupProgram;
+using search::KernelProgram;
+using search::Level;
+
+/// More slices than this are more trouble for the reference than the blocks they save.
+constexpr std::size_t most_intervals = 1024;
+
+bool is_written(const Buffer& buffer) {
+  return buffer.kind == Buffer::Kind::output || buffer.kind == Buffer::Kind::scratch;
+}
+
+/// A group of a phase that all blocks take part in, and where its tiles are.
+struct Placed {
+  const GroupProgram* group = nullptr;
+  std::size_t phase = 0;
+  std::int64_t first = 0;  ///< tile of the phase
+  bool partial = false;    ///< leaves partial results
+  int axis = -1;           ///< sampled: tiles run for some of its grid digits, and then for all digits of other axes
+  std::int64_t digits = 1, stride = 1;
+
+  [[nodiscard]] std::int64_t digit(std::int64_t tile) const { return tile / stride % digits; }
+};
+
+/// The last block runs this phase by itself.
+bool runs_alone(const KernelProgram& program, std::size_t phase) {
+  const auto& syncs = program.schedule.syncs;
+  return std::any_of(syncs.begin(), syncs.begin() + static_cast<std::ptrdiff_t>(std::min(phase, syncs.size())),
+                     [](search::Sync sync) { return sync == search::Sync::last_block; });
+}
+
+/// Whether a phase reads what another wrote, partial results apart: those would have to be there, whoever runs.
+bool hands_over_values(const KernelProgram& program) {
+  const auto is_value = [](const search::Scratch& scratch) { return scratch.kind == search::Scratch::Kind::value; };
+  if (std::any_of(program.scratch.begin(), program.scratch.end(), is_value)) return true;
+  for (const search::PhaseProgram& phase : program.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      for (const search::Item& item : group.structure.program->items()) {
+        if (item.kind == search::Item::Kind::load && item.buffer.kind == Buffer::Kind::output) return true;
+      }
+    }
+  }
+  return false;
+}
+
+class Sampler {
+ public:
+  Sampler(const graph::Graph& graph, const KernelProgram& program, const codegen::GeneratedKernel& kernel)
+      : graph_(graph),
+        program_(program),
+        kernel_(kernel),
+        analysis_(graph),
+        clusters_(kernel.blocks / kernel.cluster) {}
+
+  std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
+    if (program_.phases.size() > 1 && hands_over_values(program_)) return std::nullopt;
+    if (program_.phases.size() == 1 && !kernel_.scratch.empty()) return std::nullopt;
+    if (!place_groups()) return std::nullopt;
+    const double share = static_cast<double>(budget) / static_cast<double>(kernel_work(program_));
+    const std::vector<bool> chosen = choose(static_cast<std::int64_t>(share * static_cast<double>(clusters_)), seed);
+    const std::int64_t count = std::count(chosen.begin(), chosen.end(), true);
+    if (count * 4 > clusters_ * 3) return std::nullopt;
+    for (std::int64_t c = 0; c < clusters_; ++c) {
+      for (int b = 0; chosen[static_cast<std::size_t>(c)] && b < kernel_.cluster; ++b)
+        sample_.blocks.push_back(static_cast<std::uint64_t>(c * kernel_.cluster + b));
+    }
+    for (const Placed& placed : placed_) {
+      if (placed.partial && !restrict(placed, digits_run(placed, chosen))) return std::nullopt;
+    }
+    preset_counters();
+    return std::move(sample_);
+  }
+
+ private:
+  bool place_groups() {
+    for (std::size_t p = 0; p < program_.phases.size(); ++p) {
+      if (runs_alone(program_, p)) break;
+      const std::vector<std::int64_t> first = first_tiles(program_, kernel_, p);
+      for (std::size_t g = 0; g < program_.phases[p].groups.size(); ++g) {
+        Placed placed{&program_.phases[p].groups[g], p, first.empty() ? 0 : first[g]};
+        placed.partial = placed.group->structure.has_partials();
+        if (placed.partial && first.empty()) return false;
+        if (placed.partial) choose_axis(placed);
+        placed_.push_back(placed);
+      }
+    }
+    return true;
+  }
+
+  /// The longest grid axis that all of the group's partial reductions combine over.
+  static void choose_axis(Placed& placed) {
+    std::uint64_t common = ~std::uint64_t{0};
+    for (const Anchor& anchor : placed.group->structure.anchors) {
+      if (anchor.kind == Anchor::Kind::partial) common &= anchor.reduced;
+    }
+    placed.stride = placed.group->tiles;
+    std::int64_t after = 1;
+    for (std::size_t a = placed.group->extents.size(); a-- > 0;) {
+      const std::int64_t extent = placed.group->extent(a, Level::grid);
+      if (((common >> a) & 1) != 0 && extent > placed.digits) {
+        placed.axis = static_cast<int>(a), placed.digits = extent, placed.stride = after;
+      }
+      after *= extent;
+    }
+  }
+
+  [[nodiscard]] std::size_t cluster_of(const Placed& placed, std::int64_t tile) const {
+    return static_cast<std::size_t>((placed.first + tile) % clusters_);
+  }
+
+  [[nodiscard]] std::vector<bool> digits_run(const Placed& placed, const std::vector<bool>& chosen) const {
+    std::vector<bool> run(static_cast<std::size_t>(placed.digits), false);
+    for (std::int64_t t = 0; t < placed.group->tiles; ++t) {
+      if (chosen[cluster_of(placed, t)]) run[static_cast<std::size_t>(placed.digit(t))] = true;
+    }
+    return run;
+  }
+
+  /// Adds what must run too: all tiles of every digit of a sampled axis that has one.
+  void close(std::vector<bool>& chosen) const {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Placed& placed : placed_) {
+        if (!placed.partial) continue;
+        const std::vector<bool> run = digits_run(placed, chosen);
+        for (std::int64_t t = 0; t < placed.group->tiles; ++t) {
+          const std::size_t cluster = cluster_of(placed, t);
+          if (!run[static_cast<std::size_t>(placed.digit(t))] || chosen[cluster]) continue;
+          chosen[cluster] = changed = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<bool> choose(std::int64_t wanted, std::uint64_t seed) const {
+    std::vector<bool> edges(static_cast<std::size_t>(clusters_), false);
+    edges.front() = edges.back() = true;
+    for (const Placed& placed : placed_) {
+      edges[cluster_of(placed, 0)] = edges[cluster_of(placed, placed.group->tiles - 1)] = true;
+    }
+    wanted = std::min(wanted, clusters_ / 2);
+    // What the others need may come to far more than was drawn: then fewer are drawn.
+    for (std::int64_t draws = wanted;; draws /= 2) {
+      std::vector<bool> chosen = edges;
+      std::int64_t count = std::count(chosen.begin(), chosen.end(), true);
+      Random random(seed);
+      while (count < draws) {
+        const std::size_t cluster = random.below(static_cast<std::uint64_t>(clusters_));
+        count += chosen[cluster] ? 0 : 1;
+        chosen[cluster] = true;
+      }
+      close(chosen);
+      if (draws <= 2 || std::count(chosen.begin(), chosen.end(), true) <= wanted + wanted / 4) return chosen;
+    }
+  }
+
+  /// What the digits that run mean for the group's partial reductions; false when that is no set of slices.
+  bool restrict(const Placed& placed, const std::vector<bool>& run) {
+    if (std::find(run.begin(), run.end(), false) == run.end()) return true;
+    for (const Anchor& anchor : placed.group->structure.anchors) {
+      if (anchor.kind != Anchor::Kind::partial) continue;
+      if (!restrict_reduction(placed, anchor, run)) return false;
+      if (!preset_partials(placed, anchor, run)) return false;
+    }
+    return true;
+  }
+
+  bool restrict_reduction(const Placed& placed, const Anchor& anchor, const std::vector<bool>& run) {
+    const auto a = static_cast<std::size_t>(placed.axis);
+    const int axis = placed.group->structure.program->axes().axes[a];
+    const graph::Value operand = graph_.node(anchor.node).operands[0];
+    const std::int64_t extent = placed.group->extents[a];
+    for (std::size_t d = 0; d < graph_.type(operand).dims.size(); ++d) {
+      const std::vector<int>& parts = analysis_.of(operand, d);
+      const auto found = std::find(parts.begin(), parts.end(), axis);
+      if (found == parts.end()) continue;
+      const auto length = [&](auto from, auto to) {
+        return std::accumulate(from, to, std::int64_t{1}, [&](std::int64_t n, int part) {
+          return n * analysis_.axes()[static_cast<std::size_t>(part)].extent;
+        });
+      };
+      if (length(found, found + 1) != extent) return false;
+      const std::int64_t inner = length(found + 1, parts.end()), outer = length(parts.begin(), found);
+      graph::ReduceRestriction restriction{anchor.node, static_cast<std::int64_t>(d), {}};
+      const std::int64_t step = placed.group->mapping.axes[a].step(Level::grid);
+      for (std::int64_t o = 0; o < outer; ++o) {
+        for (std::size_t g = 0; g < run.size(); ++g) {
+          const std::int64_t begin = static_cast<std::int64_t>(g) * step, end = std::min(begin + step, extent);
+          if (!run[g] || begin >= end) continue;
+          const graph::Interval slice{(o * extent + begin) * inner, (o * extent + end) * inner};
+          std::vector<graph::Interval>& slices = restriction.intervals;
+          if (!slices.empty() && slices.back().end == slice.begin) {
+            slices.back().end = slice.end;
+          } else {
+            slices.push_back(slice);
+          }
+        }
+        if (restriction.intervals.size() > most_intervals) return false;
+      }
+      sample_.restrictions.push_back(std::move(restriction));
+      return true;
+    }
+    return false;
+  }
+
+  /// Sets of partials of digits that never run hold the identity.
+  bool preset_partials(const Placed& placed, const Anchor& anchor, const std::vector<bool>& run) {
+    const graph::Node& node = graph_.node(anchor.node);
+    const bool is_arg = node.op == graph::Op::arg_reduce;
+    const graph::ReduceKind kind =
+        is_arg ? node.as<graph::ArgReduceAttributes>().kind : node.as<graph::ReduceAttributes>().kind;
+    if (kind == graph::ReduceKind::replace) return false;
+    // Sets are numbered by the grid digits of the reduced axes, the last one fastest.
+    std::int64_t inner = 1;
+    for (std::size_t a = static_cast<std::size_t>(placed.axis) + 1; a < placed.group->extents.size(); ++a) {
+      if (((anchor.reduced >> a) & 1) != 0) inner *= placed.group->extent(a, Level::grid);
+    }
+    for (std::size_t r = 0; r < anchor.buffers.size(); ++r) {
+      const auto number = static_cast<std::size_t>(anchor.buffers[r].number);
+      const search::Scratch& scratch = program_.scratch[number];
+      std::uint64_t bits = graph::identity_bits(kind, scratch.dtype);
+      // An index that loses every tie.
+      if (is_arg && r == 1) {
+        const int unused = 64 - 8 * graph::byte_size(scratch.dtype);
+        const bool last = node.as<graph::ArgReduceAttributes>().last;
+        bits = last ? ~std::uint64_t{0} : ~std::uint64_t{0} >> (unused + 1);
+      }
+      for (std::int64_t set = 0; set < program_.partial_count[number]; ++set) {
+        if (run[static_cast<std::size_t>(set / inner % placed.digits)]) continue;
+        const int size = graph::byte_size(scratch.dtype);
+        const std::int64_t offset = set * scratch.elements * size;
+        BlockSample::Preset* last = sample_.presets.empty() ? nullptr : &sample_.presets.back();
+        if (last != nullptr && last->scratch == anchor.buffers[r].number &&
+            last->offset + last->count * size == offset) {
+          last->count += scratch.elements;
+        } else {
+          sample_.presets.push_back({anchor.buffers[r].number, offset, size, scratch.elements, bits});
+        }
+      }
+    }
+    return true;
+  }
+
+  /// Arrivals are counted until all blocks are there (codegen/device/grid.cuh).
+  void preset_counters() {
+    const auto absent = static_cast<std::uint64_t>(kernel_.blocks) - sample_.blocks.size();
+    for (std::size_t p = 1; p < program_.phases.size() && !runs_alone(program_, p - 1); ++p) {
+      sample_.presets.push_back(
+          {static_cast<int>(program_.scratch.size()), static_cast<std::int64_t>(p - 1) * 8, 4, 1, absent});
+    }
+  }
+
+  const graph::Graph& graph_;
+  const KernelProgram& program_;
+  const codegen::GeneratedKernel& kernel_;
+  const search::AxisAnalysis analysis_;
+  const std::int64_t clusters_;
+  std::vector<Placed> placed_;
+  BlockSample sample_;
+};
+
+}  // namespace
+
+std::int64_t kernel_work(const KernelProgram& program) {
   double work = 0;
   for (const search::PhaseProgram& phase : program.phases) {
-    for (const search::GroupProgram& group : phase.groups) {
+    for (const GroupProgram& group : phase.groups) {
       double elements = 1;
       for (const std::int64_t extent : group.extents) elements *= static_cast<double>(extent);
       std::size_t items = 0;
@@ -21,28 +291,51 @@ std::int64_t kernel_work(const search::KernelProgram& program) {
   return static_cast<std::int64_t>(std::min(work, 9e18));
 }
 
-std::vector<std::uint64_t> sample_blocks(const search::KernelProgram& program, const codegen::GeneratedKernel& kernel,
-                                         std::int64_t budget, std::uint64_t seed) {
-  const std::int64_t work = kernel_work(program);
-  if (work <= budget || !kernel.scratch.empty() || program.phases.size() != 1) return {};
-  const auto cluster = static_cast<std::uint64_t>(kernel.cluster);
-  const auto clusters = static_cast<std::uint64_t>(kernel.blocks) / cluster;
-  const double share = static_cast<double>(budget) / static_cast<double>(work);
-  const auto wanted = static_cast<std::uint64_t>(share * static_cast<double>(clusters));
-  std::set<std::uint64_t> chosen = {0, clusters - 1};
+std::vector<std::int64_t> first_tiles(const KernelProgram& program, const codegen::GeneratedKernel& kernel,
+                                      std::size_t phase) {
+  const std::vector<GroupProgram>& groups = program.phases[phase].groups;
+  if (groups.size() == 1) return {0};
+  // Groups that share code stand together, so tiles are in order of the kernel's table, not of the program; a group is
+  // found there by what only it writes.
+  std::map<Buffer, int> writers;
+  for (const search::PhaseProgram& each : program.phases) {
+    for (const GroupProgram& group : each.groups) {
+      std::map<Buffer, int> own;
+      for (const Anchor& anchor : group.structure.anchors) {
+        for (const Buffer& buffer : anchor.buffers) own[buffer] = 1;
+      }
+      for (const auto& [buffer, one] : own) writers[buffer] += one;
+    }
+  }
+  std::map<Buffer, std::size_t> place;
+  for (std::size_t i = kernel.arguments.size(); i-- > 0;) {
+    if (kernel.arguments[i].kind == codegen::Argument::Kind::buffer) place[kernel.arguments[i].buffer] = i;
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // place in the table, group
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    std::optional<std::size_t> found;
+    for (const Anchor& anchor : groups[g].structure.anchors) {
+      for (const Buffer& buffer : anchor.buffers) {
+        if (!found && is_written(buffer) && writers[buffer] == 1 && place.contains(buffer)) found = place[buffer];
+      }
+    }
+    if (!found) return {};
+    order.emplace_back(*found, g);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::int64_t> first(groups.size(), 0);
   std::int64_t tile = 0;
-  for (const search::GroupProgram& group : program.phases.front().groups) {
-    chosen.insert(static_cast<std::uint64_t>(tile) % clusters);
-    tile += group.tiles;
-    chosen.insert(static_cast<std::uint64_t>(tile - 1) % clusters);
+  for (const auto& [at, g] : order) {
+    first[g] = tile;
+    tile += groups[g].tiles;
   }
-  Random random(seed);
-  while (chosen.size() < std::min(wanted, clusters / 2)) chosen.insert(random.below(clusters));
-  std::vector<std::uint64_t> blocks;
-  for (const std::uint64_t c : chosen) {
-    for (std::uint64_t b = 0; b < cluster; ++b) blocks.push_back(c * cluster + b);
-  }
-  return blocks;
+  return first;
+}
+
+BlockSample sample_blocks(const graph::Graph& graph, const KernelProgram& program,
+                          const codegen::GeneratedKernel& kernel, std::int64_t budget, std::uint64_t seed) {
+  if (kernel_work(program) <= budget) return {};
+  return Sampler(graph, program, kernel).sample(budget, seed).value_or(BlockSample{});
 }
 
 }  // namespace stitch::profiler

@@ -64,6 +64,16 @@ void merge_neighbours(std::vector<graph::Box>& boxes) {
 
 }  // namespace
 
+DenseRuns dense_runs(const graph::Box& box, const graph::Dims& dims) {
+  DenseRuns runs{box, 1};
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    runs.length *= box.size[d];
+    runs.starts.size[d] = 1;
+    if (box.size[d] != dims[d]) break;
+  }
+  return runs;
+}
+
 std::vector<graph::Box> boxes_of_range(const graph::Dims& dims, std::int64_t first, std::int64_t last) {
   std::vector<graph::Box> boxes;
   if (first >= last) return boxes;

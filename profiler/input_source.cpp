@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/random.h"
+#include "graph/literal.h"
+#include "profiler/element_ranges.h"
 
 namespace stitch::profiler {
 namespace {
@@ -20,11 +22,11 @@ constexpr std::array<std::string_view, 6> distribution_names = {"mixed",    "sma
                                                                 "denormal", "constant rows", "offset"};
 
 /// Sum of four uniforms, centred and scaled to unit variance: near enough to a normal distribution, and cheap.
-double roughly_normal(std::uint64_t seed, std::uint64_t index) {
+inline double roughly_normal(std::uint64_t seed, std::uint64_t index) {
   const std::uint64_t bits = random_at(seed, index);
-  double sum = 0;
-  for (int i = 0; i < 4; ++i) sum += static_cast<double>((bits >> (16 * i)) & 0xFFFF) / 65536.0;
-  return (sum - 2.0) * 1.7320508075688772;
+  const std::uint64_t pairs = (bits & 0x0000FFFF0000FFFF) + (bits >> 16 & 0x0000FFFF0000FFFF);
+  const std::uint64_t sum = (pairs & 0xFFFFFFFF) + (pairs >> 32);
+  return (static_cast<double>(static_cast<std::int64_t>(sum)) * 0x1.0p-16 - 2.0) * 1.7320508075688772;
 }
 
 /// Lowers the limit of every integer parameter that `value` is computed from.
@@ -72,83 +74,122 @@ InputSource::InputSource(graph::TensorType type, Distribution distribution, std:
                          std::optional<Range> range)
     : type_(std::move(type)), distribution_(distribution), seed_(seed), range_(range) {}
 
-double InputSource::floating(std::int64_t index) const {
-  const auto i = static_cast<std::uint64_t>(index);
-  const double normal = roughly_normal(seed_, i);
+void InputSource::floats(std::int64_t first, std::span<double> values) const {
+  const auto each = [&](auto&& value) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<std::uint64_t>(first) + i);
+  };
+  const std::uint64_t seed = seed_;
   switch (distribution_) {
-    case Distribution::mixed: return normal;
-    case Distribution::small: return normal * 1e-3;
-    case Distribution::large: return normal * (type_.dtype == DType::f8e4m3 ? 50.0 : 100.0);
-    case Distribution::denormal:
-      return random_at(seed_ ^ 0x5bd1e995, i) % 4 == 0 ? normal * graph::smallest_normal(type_.dtype) * 0.25 : normal;
-    case Distribution::constant_rows: {
-      const std::int64_t row = type_.dims.empty() ? 1 : std::max<std::int64_t>(1, type_.dims.back());
-      return roughly_normal(seed_, static_cast<std::uint64_t>(index / row));
+    case Distribution::mixed: return each([seed](auto i) { return roughly_normal(seed, i); });
+    case Distribution::small: return each([seed](auto i) { return roughly_normal(seed, i) * 1e-3; });
+    case Distribution::large: {
+      const double scale = type_.dtype == DType::f8e4m3 ? 50.0 : 100.0;
+      return each([seed, scale](auto i) { return roughly_normal(seed, i) * scale; });
     }
-    case Distribution::offset:
-      return (type_.dtype == DType::f32 || type_.dtype == DType::f64 ? 100.0 : 4.0) + 0.1 * normal;
+    case Distribution::denormal: {
+      const double tiny = graph::smallest_normal(type_.dtype) * 0.25;
+      return each([seed, tiny](auto i) {
+        return roughly_normal(seed, i) * (random_at(seed ^ 0x5bd1e995, i) % 4 == 0 ? tiny : 1.0);
+      });
+    }
+    case Distribution::constant_rows: {
+      const auto row =
+          static_cast<std::uint64_t>(std::max<std::int64_t>(1, type_.dims.empty() ? 1 : type_.dims.back()));
+      std::uint64_t end = 0;
+      double value = 0;
+      return each([&](auto i) {
+        if (i >= end) end = (i / row + 1) * row, value = roughly_normal(seed, i / row);
+        return value;
+      });
+    }
+    case Distribution::offset: {
+      const double centre = type_.dtype == DType::f32 || type_.dtype == DType::f64 ? 100.0 : 4.0;
+      return each([seed, centre](auto i) { return centre + 0.1 * roughly_normal(seed, i); });
+    }
   }
-  return normal;
 }
 
-std::int64_t InputSource::integer(std::int64_t index) const {
-  const std::uint64_t bits = random_at(seed_, static_cast<std::uint64_t>(index));
-  if (type_.dtype == DType::pred) return static_cast<std::int64_t>(bits >> 63);
+void InputSource::integers(std::int64_t first, std::span<std::int64_t> values) const {
+  const auto each = [&](auto&& value) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = value(random_at(seed_, static_cast<std::uint64_t>(first) + i));
+  };
+  if (type_.dtype == DType::pred) return each([](auto bits) { return static_cast<std::int64_t>(bits >> 63); });
   if (range_) {
     const auto span = static_cast<std::uint64_t>(range_->high - range_->low) + 1;
-    return range_->low + static_cast<std::int64_t>(bits % span);
+    return each(
+        [this, span](auto bits) { return range_->low + static_cast<std::int64_t>(span == 0 ? bits : bits % span); });
   }
-  if (graph::is_unsigned_integer(type_.dtype)) {
-    // Random keys are unsigned: they take all their bits.
-    const int width = graph::byte_size(type_.dtype) * 8;
-    if (distribution_ == Distribution::large || distribution_ == Distribution::mixed) {
-      return static_cast<std::int64_t>(width == 64 ? bits : bits >> (64 - width));
-    }
-    return static_cast<std::int64_t>(bits % 17);
+  if (!graph::is_unsigned_integer(type_.dtype)) {
+    return each([](auto bits) { return static_cast<std::int64_t>(bits % 17) - 8; });
   }
-  return static_cast<std::int64_t>(bits % 17) - 8;
+  // Random keys are unsigned: they take all their bits.
+  const int unused = 64 - graph::byte_size(type_.dtype) * 8;
+  if (distribution_ == Distribution::large || distribution_ == Distribution::mixed) {
+    return each([unused](auto bits) { return static_cast<std::int64_t>(bits >> unused); });
+  }
+  each([](auto bits) { return static_cast<std::int64_t>(bits % 17); });
+}
+
+void InputSource::rounded_floats(std::int64_t first, std::span<double> values) const {
+  floats(first, values);
+  // The reference must see what the dtype holds, as the kernel does.
+  if (type_.dtype == DType::f64) return;
+  if (type_.dtype == DType::f32) {
+    for (double& value : values) value = static_cast<double>(static_cast<float>(value));
+    return;
+  }
+  for (double& value : values) value = graph::round_to(type_.dtype, value);
 }
 
 graph::Input InputSource::input() const {
   return [*this](graph::Tensor& part) -> Status {
-    const graph::Dims strides = graph::row_major_strides(part.type.dims);
     if (part.box.empty()) return {};
-    graph::Dims index = part.box.start;
-    std::size_t i = 0;
-    const bool floats = graph::is_floating(part.type.dtype);
+    const graph::Dims strides = graph::row_major_strides(part.type.dims);
+    const auto [runs, length] = dense_runs(part.box, part.type.dims);
+    graph::Dims index = runs.start;
+    std::size_t at = 0;
     do {
       std::int64_t flat = 0;
       for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
-      if (floats) {
-        part.floats[i++] = floating(flat);
+      const auto count = static_cast<std::size_t>(length);
+      if (graph::is_floating(part.type.dtype)) {
+        rounded_floats(flat, std::span(part.floats).subspan(at, count));
       } else {
-        part.integers[i++] = integer(flat);
+        integers(flat, std::span(part.integers).subspan(at, count));
       }
-    } while (graph::next_index(part.box, index));
-    // The reference must see what the dtype holds, as the kernel does.
-    if (floats && part.type.dtype != DType::f64) {
-      part.floats = graph::tensor_from_bytes(part.type, part.box, graph::to_bytes(part)).floats;
-    }
+      at += count;
+    } while (graph::next_index(runs, index));
     return {};
   };
 }
 
 Filler InputSource::filler() const {
   return [*this](std::uint64_t offset, std::span<std::byte> bytes) {
-    const auto size = static_cast<std::uint64_t>(graph::byte_size(type_.dtype));
-    const auto count = static_cast<std::int64_t>(bytes.size() / size);
-    graph::Tensor chunk = graph::Tensor::zeros({type_.dtype, {count}});
-    const auto first = static_cast<std::int64_t>(offset / size);
-    const bool floats = graph::is_floating(type_.dtype);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (floats) {
-        chunk.floats[static_cast<std::size_t>(i)] = floating(first + i);
+    // A page at a time; short chunks stay in the first-level cache.
+    constexpr std::size_t chunk = 512;
+    const auto size = static_cast<std::size_t>(graph::byte_size(type_.dtype));
+    std::array<double, chunk> floating;
+    std::array<std::int64_t, chunk> whole;
+    for (std::size_t done = 0; done < bytes.size(); done += chunk * size) {
+      const std::size_t count = std::min(chunk, (bytes.size() - done) / size);
+      const auto first = static_cast<std::int64_t>((offset + done) / size);
+      std::byte* to = &bytes[done];
+      if (!graph::is_floating(type_.dtype)) {
+        integers(first, std::span(whole).first(count));
+        for (std::size_t i = 0; i < count; ++i) graph::store_integer(type_.dtype, whole[i], to + i * size);
+        continue;
+      }
+      floats(first, std::span(floating).first(count));
+      if (type_.dtype == DType::f32) {
+        for (std::size_t i = 0; i < count; ++i) {
+          const auto value = static_cast<float>(floating[i]);
+          std::memcpy(to + i * size, &value, sizeof(value));
+        }
       } else {
-        chunk.integers[static_cast<std::size_t>(i)] = integer(first + i);
+        for (std::size_t i = 0; i < count; ++i) graph::store_element(type_.dtype, floating[i], to + i * size);
       }
     }
-    const std::vector<std::byte> encoded = graph::to_bytes(chunk);
-    std::copy(encoded.begin(), encoded.end(), bytes.begin());
   };
 }
 

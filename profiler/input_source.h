@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -36,8 +37,10 @@ class InputSource {
   [[nodiscard]] graph::Input input() const;  ///< the same values for graph::evaluate_parts
 
  private:
-  [[nodiscard]] double floating(std::int64_t index) const;
-  [[nodiscard]] std::int64_t integer(std::int64_t index) const;
+  /// Elements `first` and following, before they are rounded to the dtype.
+  void floats(std::int64_t first, std::span<double> values) const;
+  void rounded_floats(std::int64_t first, std::span<double> values) const;
+  void integers(std::int64_t first, std::span<std::int64_t> values) const;
 
   graph::TensorType type_;
   Distribution distribution_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/random.h"
 #include "profiler/block_sample.h"
@@ -62,7 +63,8 @@ class Run {
     return {};
   }
 
-  Result<LaunchResult> launch(KernelHandle handle, std::span<const std::uint64_t> blocks) {
+  Result<LaunchResult> launch(KernelHandle handle, const BlockSample& sample) {
+    for (const BlockSample::Preset& preset : sample.presets) STITCH_TRY(write(preset));
     std::vector<LaunchValue> values;
     for (const codegen::Argument& argument : kernel_.arguments) {
       if (argument.kind == codegen::Argument::Kind::integer) {
@@ -80,7 +82,7 @@ class Run {
     }
     const LaunchShape shape{kernel_.blocks, kernel_.threads, kernel_.cluster, kernel_.shared_bytes,
                             kernel_.cooperative};
-    return session_.launch(handle, shape, values, blocks);
+    return session_.launch(handle, shape, values, sample.blocks);
   }
 
   /// Whether the kernel counts on memory that its last launch left behind.
@@ -100,29 +102,27 @@ class Run {
     const TensorType& type = graph_.type(graph_.results()[i]);
     const graph::Dims strides = graph::row_major_strides(type.dims);
     const std::int64_t size = graph::byte_size(type.dtype);
-    // Rows of the box: runs along the last dimension.
-    graph::Box rows = box;
-    std::int64_t run = 1;
-    if (!box.size.empty()) {
-      run = box.size.back();
-      rows.size.back() = 1;
-    }
     std::vector<std::byte> bytes(static_cast<std::size_t>(box.elements() * size));
-    graph::Dims index = rows.start;
-    std::size_t at = 0;
-    if (!rows.empty()) {
-      do {
-        std::int64_t flat = 0;
-        for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
-        const auto length = static_cast<std::size_t>(run * size);
-        STITCH_TRY(session_.read(outputs_[i], flat * size, std::span(bytes).subspan(at, length)));
-        at += length;
-      } while (graph::next_index(rows, index));
+    const auto [runs, length] = dense_runs(box, type.dims);
+    graph::Dims index = runs.start;
+    for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(length * size)) {
+      std::int64_t flat = 0;
+      for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
+      const auto part = std::span(bytes).subspan(at, static_cast<std::size_t>(length * size));
+      STITCH_TRY(session_.read(outputs_[i], flat * size, part));
+      graph::next_index(runs, index);
     }
     return graph::tensor_from_bytes(type, box, bytes);
   }
 
  private:
+  Status write(const BlockSample::Preset& preset) {
+    const auto size = static_cast<std::size_t>(preset.size);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(preset.count) * size);
+    for (std::size_t at = 0; at < bytes.size(); at += size) std::memcpy(&bytes[at], &preset.bits, size);
+    return session_.write(scratch_[static_cast<std::size_t>(preset.scratch)], preset.offset, bytes);
+  }
+
   Session& session_;
   const Graph& graph_;
   const codegen::GeneratedKernel& kernel_;
@@ -136,10 +136,17 @@ struct Comparison {
   std::string failure;
 };
 
+/// The index of element `i` of a box.
+graph::Dims index_in(const graph::Box& box, std::int64_t i) {
+  graph::Dims index = box.start;
+  for (std::size_t d = index.size(); d-- > 0; i /= box.size[d]) index[d] += i % box.size[d];
+  return index;
+}
+
 Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t result) {
   Comparison comparison;
-  graph::Dims index = kernel.box.start;
-  for (std::int64_t i = 0; i < kernel.elements(); ++i) {
+  const bool integral = !reference.integers.empty();
+  for (std::int64_t i = 0, count = kernel.elements(); i < count; ++i) {
     const double bound = reference.bound(i);
     const double want = reference.at(i);
     const double got = kernel.at(i);
@@ -150,15 +157,14 @@ Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t re
       }
     }
     // Integers beyond 2^53 are compared exactly.
-    const bool exact = bound == 0 && !reference.integers.empty();
     const auto at = static_cast<std::size_t>(i);
-    const bool right = exact ? kernel.integers[at] == reference.integers[at] : graph::accepts(want, bound, got);
+    const bool right =
+        bound == 0 && integral ? kernel.integers[at] == reference.integers[at] : graph::accepts(want, bound, got);
     if (!right) {
       comparison.failure = fmt::format("result {} at {}: {:.9g} instead of {:.9g} ± {:.3g}", result,
-                                       graph::to_string(index), got, want, bound);
+                                       graph::to_string(index_in(kernel.box, i)), got, want, bound);
       return comparison;
     }
-    graph::next_index(kernel.box, index);
   }
   return comparison;
 }
@@ -199,6 +205,54 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
   return total == 0 ? 1.0 : static_cast<double>(checked) / total;
 }
 
+/// What does not depend on the inputs.
+struct Subject {
+  Session& session;
+  KernelHandle handle;
+  const Graph& graph;
+  const codegen::GeneratedKernel& kernel;
+  graph::EvaluateOptions evaluate;
+};
+
+/// Runs `sample` of the kernel on one set of inputs. A failure lands in `verification`, as it stands.
+Status run_once(const Subject& subject, const std::vector<InputSource>& sources, const BlockSample& sample,
+                Verification& verification) {
+  Run run(subject.session, subject.graph, subject.kernel);
+  STITCH_TRY(run.allocate(sources));
+  STITCH_ASSIGN(auto launched, run.launch(subject.handle, sample));
+  // Counters must be left ready for the next launch: it is the second one that is judged.
+  if (launched.findings.empty() && run.has_state() && !verification.counters) {
+    STITCH_ASSIGN(launched, run.launch(subject.handle, sample));
+  }
+  verification.blocks_run = sample.whole() ? subject.kernel.blocks : static_cast<std::int64_t>(sample.blocks.size());
+  verification.counters = launched.counters;
+  if (!launched.findings.empty()) {
+    verification.failure = launched.findings.front();
+    return {};
+  }
+  graph::EvaluateOptions evaluate = subject.evaluate;
+  evaluate.restrictions = sample.restrictions;
+  STITCH_ASSIGN(const double share,
+                compare_results(run, subject.graph, sources, sample.whole(), evaluate, verification));
+  verification.share = std::max(verification.share, share);
+  return {};
+}
+
+/// The distributions of a kernel that must run whole: as many as the budget allows, at least two; `mixed` and others
+/// that the seed draws.
+std::vector<Distribution> affordable(const VerifyOptions& options, std::int64_t work) {
+  std::vector<Distribution> all = options.distributions;
+  const auto count =
+      static_cast<std::size_t>(std::max<std::int64_t>(2, options.whole_budget / std::max<std::int64_t>(1, work)));
+  if (count >= all.size()) return all;
+  Random random(options.seed);
+  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.below(i)]);
+  if (const auto mixed = std::find(all.begin(), all.end(), Distribution::mixed); mixed != all.end())
+    std::rotate(all.begin(), mixed, mixed + 1);
+  all.resize(count);
+  return all;
+}
+
 }  // namespace
 
 Result<Verification> verify_kernel(Device& device, const Graph& graph, const search::KernelProgram& program,
@@ -209,38 +263,35 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
   verification.blocks = kernel.blocks;
   STITCH_ASSIGN(const auto session, device.session());
   STITCH_ASSIGN(const auto handle, session->load(image));
-  graph::EvaluateOptions evaluate;
-  evaluate.bounds = true;
-  evaluate.error_model.serial_additions = serial_additions(program);
-  evaluate.error_model.flush_denormals = true;
+  Subject subject{*session, handle, graph, kernel, {}};
+  subject.evaluate.bounds = true;
+  subject.evaluate.error_model.serial_additions = serial_additions(program);
+  subject.evaluate.error_model.flush_denormals = true;
+  const auto sample_for = [&](std::uint64_t seed) {
+    return session->samples_blocks() ? sample_blocks(graph, program, kernel, options.work_budget, seed) : BlockSample{};
+  };
+  const bool whole = sample_for(options.seed).whole();
+  verification.distributions = whole ? affordable(options, kernel_work(program)) : options.distributions;
   const auto ranges = integer_ranges(graph);
-  for (std::size_t d = 0; d < options.distributions.size(); ++d) {
-    const std::uint64_t seed = mix(options.seed, d);
+  for (const Distribution distribution : verification.distributions) {
+    const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
     std::vector<InputSource> sources;
     for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
-      sources.emplace_back(graph.node(graph.parameters()[p]).type(), options.distributions[d], mix(seed, p), ranges[p]);
+      sources.emplace_back(graph.node(graph.parameters()[p]).type(), distribution, mix(seed, p), ranges[p]);
     }
-    const auto fail = [&](std::string_view what) {
+    const BlockSample sample = sample_for(seed);
+    STITCH_TRY(run_once(subject, sources, sample, verification));
+    // What a sample's reductions should give is an argument about the schedule; a verdict against a kernel is not
+    // left to it.
+    if (!verification.failure.empty() && !sample.restrictions.empty()) {
+      verification.failure.clear();
+      STITCH_TRY(run_once(subject, sources, {}, verification));
+    }
+    if (!verification.failure.empty()) {
       verification.failure =
-          fmt::format("inputs {} (seed {}): {}", to_string(options.distributions[d]), options.seed, what);
+          fmt::format("inputs {} (seed {}): {}", to_string(distribution), options.seed, verification.failure);
       return verification;
-    };
-    std::vector<std::uint64_t> blocks;
-    if (session->samples_blocks()) blocks = sample_blocks(program, kernel, options.work_budget, seed);
-    verification.blocks_run = blocks.empty() ? kernel.blocks : static_cast<std::int64_t>(blocks.size());
-
-    Run run(*session, graph, kernel);
-    STITCH_TRY(run.allocate(sources));
-    STITCH_ASSIGN(auto launched, run.launch(handle, blocks));
-    // Counters must be left ready for the next launch: it is the second one that is judged.
-    if (d == 0 && launched.findings.empty() && run.has_state()) {
-      STITCH_ASSIGN(launched, run.launch(handle, blocks));
     }
-    if (!launched.findings.empty()) return fail(launched.findings.front());
-    verification.counters = launched.counters;
-    STITCH_ASSIGN(const double share, compare_results(run, graph, sources, blocks.empty(), evaluate, verification));
-    if (!verification.failure.empty()) return fail(std::string(verification.failure));
-    verification.share = std::max(verification.share, share);
   }
   verification.correct = true;
   return verification;

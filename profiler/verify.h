@@ -20,8 +20,11 @@ struct VerifyOptions {
   /// Input distributions, each run anew with fresh inputs; see input_source.h.
   std::vector<Distribution> distributions = default_distributions();
   /// Bounds the cost: work (elements that blocks handle, times operators) per distribution. Above it a sample of the
-  /// blocks is run, where the device can; first, last and edge blocks always.
+  /// blocks is run, where the device and the kernel allow it (block_sample.h).
   std::int64_t work_budget = std::int64_t{1} << 22;
+  /// Work over all distributions of a kernel that cannot be sampled: above it fewer distributions are used, but always
+  /// two, `mixed` among them, the rest drawn by the seed.
+  std::int64_t whole_budget = std::int64_t{1} << 26;
 };
 
 /// How a kernel was found to be right, or wrong.
@@ -29,7 +32,8 @@ struct Verification {
   bool correct = false;
   std::string failure;     ///< of a wrong kernel: which output, element, values, distribution; or the device's finding
   std::uint64_t seed = 0;  ///< inputs can be made again from it
-  double share = 0;        ///< of the output elements that were compared, 0 … 1
+  std::vector<Distribution> distributions;     ///< that were used, in this order (the last one is a failure's)
+  double share = 0;                            ///< of the output elements that were compared, 0 … 1
   std::int64_t compared = 0;                   ///< elements, over all distributions
   double worst = 0;                            ///< largest |difference| ÷ tolerance seen
   std::optional<emulator::Counters> counters;  ///< of one run, of the blocks that were run
