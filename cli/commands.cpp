@@ -3,14 +3,20 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/device_spec.h"
+
 namespace stitch::cli {
 
 void add_common_options(CLI::App& command, CommonOptions& options) {
-  command
-      .add_option("--target", options.target, "GPU that is planned for (v100, t4, a100, l4, rtx4090, h100, h200, b200)")
+  std::vector<std::string> targets;
+  for (const DeviceSpec& device : known_devices()) targets.push_back(device.name);
+  command.add_option("--target", options.target, "GPU that is planned for")
+      ->check(CLI::IsMember(targets))
       ->capture_default_str();
   command.add_option("--arch", options.architecture, "architecture to compile for; the target's when not given");
-  command.add_option("--device", options.device, "where kernels are verified")->capture_default_str();
+  command.add_option("--device", options.device, "where kernels are verified")
+      ->check(CLI::IsMember({"emulated"}))
+      ->capture_default_str();
   command.add_option("--cache", options.cache, "folder of compiled kernels");
   command.add_option("--threads", options.threads, "worker threads; 0: one per hardware thread")->capture_default_str();
   command.add_flag("--json", options.json, "print one JSON object");

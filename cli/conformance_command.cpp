@@ -125,7 +125,6 @@ void print_rows(const std::vector<CaseRow>& rows) {
 
 Result<ExitCode> conformance(const ConformanceOptions& options) {
   if (options.worker) return serve_cases(options);
-  if (options.folders.empty()) return make_error(ErrorKind::invalid_argument, "which folder of cases?");
   STITCH_ASSIGN(const auto cases, list_cases(options));
   const std::vector<CaseRow> rows = run_all(cases, options);
   if (!options.table.empty()) STITCH_TRY(RealFileSystem().publish(options.table, conformance_page(rows)));
@@ -156,6 +155,7 @@ void add_conformance_command(CLI::App& app, ExitCode& code) {
       ->group("");
   add_common_options(*command, options->common);
   command->callback([options, &code] {
+    if (!options->worker && options->folders.empty()) throw CLI::RequiredError("folder");
     const Result<ExitCode> result = conformance(*options);
     code = result ? *result : report(result.error(), options->common.json);
   });

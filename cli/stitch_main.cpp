@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "base/version.h"
 #include "cli/commands.h"
 
@@ -9,12 +11,21 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::success;
   add_plan_command(app, code);
   add_tune_command(app, code);
+  add_explain_command(app, code);
   add_conformance_command(app, code);
   add_serve_command(app, code);
+  add_show_command(app, code);
+  add_verify_command(app, code);
+  add_transfer_commands(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::usage);
+  }
+  // What was asked for did not arrive: a full disk, a closed pipe.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fprintf(stderr, "stitch: standard output cannot be written\n");
+    return static_cast<int>(code == ExitCode::success ? ExitCode::failure : code);
   }
   return static_cast<int>(code);
 }

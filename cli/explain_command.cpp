@@ -1,0 +1,73 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/explanation.h"
+#include "import/import.h"
+
+namespace stitch::cli {
+namespace {
+
+struct ExplainOptions {
+  CommonOptions common;
+  std::filesystem::path model, html;
+  std::string fragment;
+  int pairs = 64;
+  bool no_run = false;
+};
+
+Result<ExitCode> explain(const ExplainOptions& options) {
+  STITCH_ASSIGN(const auto session, Session::open(options.common));
+  STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model));
+  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported)));
+  const daemon::ProgressSink progress = progress_display(options.common.quiet);
+  std::vector<FragmentExplanation> fragments;
+  bool sound = true;
+  for (std::size_t i = 0; i < model.entries.size(); ++i) {
+    const daemon::ModelFragments::Entry& entry = model.entries[i];
+    if (!entry.key.hex().starts_with(options.fragment)) continue;
+    if (progress) {
+      progress({"explain", static_cast<double>(i) / static_cast<double>(model.entries.size()), entry.name});
+    }
+    fragments.push_back(explain_fragment(entry, *session->tuner, !options.no_run, options.pairs));
+    sound = sound && fragments.back().failure.empty();
+  }
+  if (progress) progress({"explain", 1, ""});
+  if (fragments.empty()) {
+    return make_error(ErrorKind::not_found, "{}: no fragment{}", options.model.string(),
+                      options.fragment.empty() ? "" : fmt::format(" whose key starts with '{}'", options.fragment));
+  }
+  if (!options.html.empty()) {
+    STITCH_TRY(session->files.publish(options.html, to_html(options.model.filename().string(), fragments)));
+  }
+  if (options.common.json) {
+    nlohmann::ordered_json json = {{"model", options.model.filename().string()}};
+    json["fragments"] = nlohmann::ordered_json::array();
+    for (const FragmentExplanation& fragment : fragments) json["fragments"].push_back(to_document(fragment));
+    std::printf("%s\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  } else if (options.html.empty()) {
+    for (const FragmentExplanation& fragment : fragments) std::printf("%s\n", to_text(fragment).c_str());
+  }
+  return sound ? ExitCode::success : ExitCode::failure;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, ExitCode& code) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "Why each kernel ends where it ends, how it is mapped, what its time is made of, what was counted");
+  command->add_option("model", options->model, "model or fragment file")->required();
+  add_common_options(*command, options->common);
+  command->add_option("--fragment", options->fragment, "only fragments whose key starts with this");
+  command->add_option("--html", options->html, "write a self-contained page here instead of text");
+  command->add_option("--pairs", options->pairs, "pairs of kernels whose merger is examined, per fragment")
+      ->capture_default_str();
+  command->add_flag("--no-run", options->no_run, "generate and run nothing: plan and predictions only");
+  command->callback([options, &code] {
+    const Result<ExitCode> result = explain(*options);
+    code = result ? *result : report(result.error(), options->common.json);
+  });
+}
+
+}  // namespace stitch::cli

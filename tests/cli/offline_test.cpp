@@ -1,0 +1,135 @@
+#include <gmock/gmock.h>
+
+#include "tests/cli/run_stitch.h"
+
+// A fragment's way through the commands, without a server: tuned, shown, moved, verified, explained.
+namespace stitch::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class OfflineEmulated : public testing::Test {
+ protected:
+  Outcome tune(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> command = {"tune",   model, "--db", database, "--json", "--cache", folder.at("cache"),
+                                        "--quiet"};
+    command.insert(command.end(), more.begin(), more.end());
+    return stitch(command);
+  }
+
+  Folder folder;
+  std::string model = folder.write("softmax.hlo.txt", softmax_hlo);
+  std::string database = folder.at("plans.db");
+};
+
+TEST_F(OfflineEmulated, TunedPlansAreStoredShownMovedAndVerified) {
+  const Outcome tuned = tune();
+  ASSERT_EQ(tuned.code, 0) << tuned.out << tuned.err;
+  const json report = tuned.json();
+  EXPECT_EQ(report["verified"]["kernels"], report["kernels"]);
+  EXPECT_EQ(report["verified"]["wrong"], 0);
+
+  const json plans = stitch({"show", "plans", "--db", database, "--json"}).json();
+  ASSERT_EQ(plans.size(), 1U);
+  EXPECT_EQ(plans[0]["status"], "incumbent");
+  EXPECT_EQ(plans[0]["verified_share"], 1.0);
+  const std::string id = plans[0]["id"], key = plans[0]["fragment"];
+  const json plan = stitch({"show", "plan", id, "--db", database, "--source", "--json"}).json();
+  EXPECT_EQ(plan["launches"].size(), report["launches"].get<std::size_t>());
+  EXPECT_THAT(plan["launches"][0]["source"].get<std::string>(), HasSubstr("__global__"));
+  EXPECT_THAT(stitch({"show", "plan", id, "--db", database}).out, HasSubstr("launch 0"));
+  EXPECT_THAT(stitch({"show", "workloads", "--db", database}).out, HasSubstr("softmax.hlo.txt"));
+  EXPECT_THAT(stitch({"show", "devices", "--db", database}).out, HasSubstr("emulated"));
+  EXPECT_EQ(stitch({"show", "plan", std::string(32, '0'), "--db", database}).code, 3);
+
+  // A fragment that is shown as JSON is a model file.
+  const Outcome fragment = stitch({"show", "fragment", key, "--db", database, "--json"});
+  const json again = stitch({"plan", folder.write("fragment.json", fragment.out), "--json"}).json();
+  EXPECT_EQ(again["launches"], report["launches"]);
+  EXPECT_EQ(again["bytes"], report["bytes"]);
+
+  const std::string portable = folder.at("plans.stitch");
+  EXPECT_EQ(stitch({"export", portable, "--db", database, "--json"}).json()["fragments"], 1);
+  EXPECT_EQ(stitch({"import", portable, "--db", folder.at("other.db"), "--json"}).json()["plans"], 1);
+  EXPECT_EQ(stitch({"import", portable, "--db", folder.at("other.db"), "--json"}).json()["plans"], 0);
+  for (const std::vector<std::string>& place :
+       {std::vector<std::string>{portable}, std::vector<std::string>{"--db", folder.at("other.db")}}) {
+    std::vector<std::string> command = {"verify", "--json"};
+    command.insert(command.end(), place.begin(), place.end());
+    const Outcome verified = stitch(command);
+    EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+    EXPECT_EQ(verified.json()["right"], 1);
+    EXPECT_GE(verified.json()["plans"][0]["compared"], 24 * 64 + 64);
+  }
+  EXPECT_EQ(stitch({"verify", portable, "--most-bytes", "100", "--json"}).json()["skipped"], 1);
+
+  const std::string bytes = read_file(portable);
+  EXPECT_EQ(stitch({"verify", folder.write("cut.stitch", bytes.substr(0, bytes.size() / 2))}).code, 3);
+}
+
+TEST_F(OfflineEmulated, WhatIsVerifiedIsNotTunedAgain) {
+  ASSERT_EQ(tune().code, 0);
+  const json again = tune().json();
+  EXPECT_EQ(again["verified"]["kernels"], again["kernels"]);
+  EXPECT_EQ(again["seconds"]["verify"], 0.0);
+  EXPECT_EQ(stitch({"show", "plans", "--db", database, "--json"}).json().size(), 1U);
+}
+
+TEST_F(OfflineEmulated, ADiskThatIsFullIsSaidAndLeavesWhatWasThere) {
+  ASSERT_EQ(tune().code, 0);
+  const std::string norm = STITCH_SOURCE_DIR "/bench/models/fragments/row_and_column_sums_1024.hlo.txt.gz";
+  // Files may not grow beyond a size that the database has already: what a full disk does, without a disk.
+  const Outcome full =
+      run({"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" tune \"$1\" --db \"$2\" --cache \"$3\" --quiet",
+           stitch_program, norm, database, folder.at("cache")});
+  EXPECT_NE(full.code, 0) << full.out;
+  EXPECT_LT(full.code, 128) << full.err;
+  EXPECT_NE(full.err, "");
+  EXPECT_EQ(stitch({"show", "plans", "--db", database, "--json"}).json().size(), 1U);
+  EXPECT_EQ(stitch({"verify", "--db", database, "--json"}).json()["right"], 1);
+}
+
+TEST_F(OfflineEmulated, ADatabaseWithoutAPlaceIsNamed) {
+  database = "/proc/self/stitch.db";
+  const Outcome outcome = tune();
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.json()["error"]["message"].get<std::string>(), HasSubstr("/proc/self"));
+}
+
+TEST_F(OfflineEmulated, ExplainSaysWhyAndWhatWasCounted) {
+  const std::string page = folder.at("page.html");
+  const Outcome outcome =
+      stitch({"explain", model, "--json", "--html", page, "--cache", folder.at("cache"), "--quiet"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json fragment = outcome.json()["fragments"][0];
+  ASSERT_GE(fragment["kernels"].size(), 1U);
+  for (const json& kernel : fragment["kernels"]) {
+    double sum = 0;
+    bool binds = false;
+    for (const json& term : kernel["predicted"]["terms"]) {
+      sum += term["us"].get<double>();
+      binds = binds || term["name"] == kernel["predicted"]["binding"];
+    }
+    EXPECT_GT(sum, 0);
+    EXPECT_TRUE(binds) << kernel["predicted"];
+    EXPECT_EQ(kernel["counted"]["of_blocks"], kernel["blocks"]);
+    EXPECT_GT(kernel["counted"]["global_loads"]["unique_sectors"], 0);
+    EXPECT_FALSE(kernel["groups"].empty());
+  }
+  // Between any two kernels of a way there is a reason.
+  for (const json& boundary : fragment["boundaries"]) EXPECT_FALSE(boundary["why"].get<std::string>().empty());
+  const std::string html = read_file(page);
+  EXPECT_THAT(html, HasSubstr("<svg"));
+  EXPECT_THAT(html, HasSubstr("__global__"));
+  EXPECT_EQ(html.find("http://"), html.find("http://www.w3.org/2000/svg"));  // nothing comes from elsewhere
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+
+  const Outcome text = stitch({"explain", model, "--no-run"});
+  EXPECT_THAT(text.out, HasSubstr("bound by"));
+  EXPECT_EQ(text.out.find("counted"), std::string::npos);
+  EXPECT_EQ(stitch({"explain", model, "--fragment", "nothing"}).code, 3);
+}
+
+}  // namespace
+}  // namespace stitch::cli
