@@ -49,7 +49,8 @@ class Evaluation {
   };
 
   [[nodiscard]] Slot& slot(Value value) {
-    return slots_[static_cast<std::size_t>(first_slot_[static_cast<std::size_t>(value.node)] + value.result)];
+    const auto first = static_cast<std::size_t>(first_slot_[static_cast<std::size_t>(value.node)]);
+    return slots_[first + static_cast<std::size_t>(value.result)];
   }
   NodeState& state(NodeId id) { return states_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] OpContext context(NodeId id, std::size_t box);

@@ -81,9 +81,9 @@ Result<double> NodeView::number(std::string_view name, double fallback) const {
   return attribute == nullptr ? fallback : static_cast<double>(attribute->f());
 }
 
-Result<std::string> NodeView::text(std::string_view name, std::string fallback) const {
+Result<std::string> NodeView::text(std::string_view name, std::string_view fallback) const {
   STITCH_ASSIGN(const AttributeProto* attribute, typed(name, AttributeProto::STRING));
-  return attribute == nullptr ? fallback : attribute->s();
+  return attribute == nullptr ? std::string(fallback) : attribute->s();
 }
 
 Result<std::optional<graph::Dims>> NodeView::integers(std::string_view name) const {
@@ -97,13 +97,14 @@ Result<graph::Dims> NodeView::integers(std::string_view name, graph::Dims fallba
   return given ? std::move(*given) : std::move(fallback);
 }
 
-Result<std::vector<double>> NodeView::numbers(std::string_view name, std::vector<double> fallback) const {
+Result<std::vector<double>> NodeView::numbers(std::string_view name, const std::vector<double>& fallback) const {
   STITCH_ASSIGN(const AttributeProto* attribute, typed(name, AttributeProto::FLOATS));
   if (attribute == nullptr) return fallback;
   return std::vector<double>(attribute->floats().begin(), attribute->floats().end());
 }
 
-Result<std::vector<std::string>> NodeView::texts(std::string_view name, std::vector<std::string> fallback) const {
+Result<std::vector<std::string>> NodeView::texts(std::string_view name,
+                                                 const std::vector<std::string>& fallback) const {
   STITCH_ASSIGN(const AttributeProto* attribute, typed(name, AttributeProto::STRINGS));
   if (attribute == nullptr) return fallback;
   return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());

@@ -44,12 +44,13 @@ class NodeView {
 
   [[nodiscard]] Result<std::int64_t> integer(std::string_view name, std::int64_t fallback) const;
   [[nodiscard]] Result<double> number(std::string_view name, double fallback) const;
-  [[nodiscard]] Result<std::string> text(std::string_view name, std::string fallback) const;
+  [[nodiscard]] Result<std::string> text(std::string_view name, std::string_view fallback) const;
   /// None when the node does not give it.
   [[nodiscard]] Result<std::optional<graph::Dims>> integers(std::string_view name) const;
   [[nodiscard]] Result<graph::Dims> integers(std::string_view name, graph::Dims fallback) const;
-  [[nodiscard]] Result<std::vector<double>> numbers(std::string_view name, std::vector<double> fallback) const;
-  [[nodiscard]] Result<std::vector<std::string>> texts(std::string_view name, std::vector<std::string> fallback) const;
+  [[nodiscard]] Result<std::vector<double>> numbers(std::string_view name, const std::vector<double>& fallback) const;
+  [[nodiscard]] Result<std::vector<std::string>> texts(std::string_view name,
+                                                       const std::vector<std::string>& fallback) const;
   /// A subgraph or a tensor that the operator cannot do without.
   [[nodiscard]] Result<const pb::GraphProto*> graph(std::string_view name) const;
   [[nodiscard]] Result<const pb::TensorProto*> tensor(std::string_view name) const;
@@ -58,8 +59,8 @@ class NodeView {
   [[nodiscard]] std::string describe() const;
 
  private:
-  /// The attribute, if it is of the kind that the number of AttributeProto.AttributeType says.
-  [[nodiscard]] Result<const pb::AttributeProto*> typed(std::string_view name, int kind) const;
+  /// The attribute, if it is of the wanted kind (a number of AttributeProto.AttributeType).
+  [[nodiscard]] Result<const pb::AttributeProto*> typed(std::string_view name, int wanted) const;
 
   const pb::NodeProto* node_;
   const AttributeBindings* bindings_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -308,6 +309,16 @@ TEST(Simplify, PassNamesAreUniqueAndDescribed) {
     EXPECT_TRUE(names.insert(pass.name).second) << pass.name;
     EXPECT_FALSE(pass.summary.empty());
   }
+}
+
+TEST(Simplify, DocumentationListsEveryPassInOrder) {
+  std::ifstream page(STITCH_SOURCE_DIR "/docs/passes.md");
+  std::vector<std::string> listed, expected;
+  for (std::string line; std::getline(page, line) && line != "## Normal forms";) {
+    if (line.starts_with("| `")) listed.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  for (const SimplificationPass& pass : simplification_passes()) expected.emplace_back(pass.name);
+  EXPECT_EQ(listed, expected);
 }
 
 TEST(Simplify, ParametersAndResultsStay) {
