@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "search/kernel_graph.h"
 
@@ -280,52 +281,104 @@ class PlanBuilder {
     return false;
   }
 
-  /// Merges neighbours (producer and consumer, or readers of the same value) while the full model predicts a gain.
+  struct Merge {
+    int a = 0, b = 0;  ///< parts, a < b
+    VertexSet together;
+    double gain_us = 0;
+  };
+
+  /// Merges neighbours (producer and consumer, or readers of the same value) while the full model predicts a gain. Each
+  /// round merges as many pairs as do not touch one another, best first, so that the number of rounds grows with the
+  /// logarithm of the parts.
   void refine(std::vector<VertexSet>& parts) {
     if (parts.size() > 256) return;
-    for (bool changed = true; changed && parts.size() > 1;) {
-      changed = false;
-      const Quotient quotient(vertices_, parts);
-      std::vector<std::pair<int, int>> pairs;
-      for (int a = 0; a < static_cast<int>(parts.size()); ++a) {
-        for (int b = a + 1; b < static_cast<int>(parts.size()); ++b) {
-          if (related(quotient, parts, a, b) && quotient.mergeable(a, b)) pairs.emplace_back(a, b);
-        }
+    while (parts.size() > 1) {
+      std::vector<Merge> merges = gainful_merges(parts);
+      if (merges.empty()) return;
+      std::vector<bool> touched(parts.size(), false);
+      for (Merge& merge : merges) {
+        const auto a = static_cast<std::size_t>(merge.a), b = static_cast<std::size_t>(merge.b);
+        if (touched[a] || touched[b]) continue;
+        touched[a] = touched[b] = true;
+        // An earlier merge of this round may have closed a way around this pair.
+        VertexSet before_a = std::exchange(parts[a], merge.together), before_b = std::exchange(parts[b], nothing());
+        if (Quotient(vertices_, parts).order().empty()) parts[a] = std::move(before_a), parts[b] = std::move(before_b);
       }
-      std::vector<VertexSet> unions;
-      for (const auto& [a, b] : pairs) {
-        unions.push_back(parts[static_cast<std::size_t>(a)]);
-        unions.back().merge(parts[static_cast<std::size_t>(b)]);
-      }
-      warm(unions);
-      double best_gain = 1e-6;
-      int best = -1;
-      for (std::size_t i = 0; i < pairs.size(); ++i) {
-        const std::optional<double> us = cost(unions[i]);
-        if (!us) continue;
-        const double gain = *cost(parts[static_cast<std::size_t>(pairs[i].first)]) +
-                            *cost(parts[static_cast<std::size_t>(pairs[i].second)]) - *us;
-        if (gain > best_gain) best_gain = gain, best = static_cast<int>(i);
-      }
-      if (best < 0) return;
-      const auto [a, b] = pairs[static_cast<std::size_t>(best)];
-      parts[static_cast<std::size_t>(a)] = unions[static_cast<std::size_t>(best)];
-      parts.erase(parts.begin() + b);
-      changed = true;
+      std::erase(parts, nothing());
     }
   }
 
-  [[nodiscard]] bool related(const Quotient& quotient, const std::vector<VertexSet>& parts, int a, int b) const {
-    if (quotient.has_edge(a, b) || quotient.has_edge(b, a)) return true;
-    std::set<Value> read;
-    for (const int v : parts[static_cast<std::size_t>(a)].members())
-      read.insert(vertices_.reads(v).begin(), vertices_.reads(v).end());
-    for (const int v : parts[static_cast<std::size_t>(b)].members()) {
-      for (const Value value : vertices_.reads(v)) {
-        if (read.contains(value) && vertices_.fragment().type(value).bytes() >= 4096) return true;
+  /// Pairs worth merging, most gain first.
+  std::vector<Merge> gainful_merges(const std::vector<VertexSet>& parts) {
+    const Quotient quotient(vertices_, parts);
+    std::vector<Merge> merges;
+    for (const auto& [a, b] : related_pairs(parts)) {
+      if (!quotient.mergeable(a, b)) continue;
+      Merge merge{a, b, parts[static_cast<std::size_t>(a)], 0};
+      merge.together.merge(parts[static_cast<std::size_t>(b)]);
+      merges.push_back(std::move(merge));
+    }
+    std::vector<VertexSet> unions;
+    for (const Merge& merge : merges) unions.push_back(merge.together);
+    warm(unions);
+    for (Merge& merge : merges) {
+      const std::optional<double> us = cost(merge.together);
+      if (!us) continue;
+      merge.gain_us =
+          *cost(parts[static_cast<std::size_t>(merge.a)]) + *cost(parts[static_cast<std::size_t>(merge.b)]) - *us;
+    }
+    std::erase_if(merges, [](const Merge& merge) { return merge.gain_us <= 1e-6; });
+    std::stable_sort(merges.begin(), merges.end(),
+                     [](const Merge& x, const Merge& y) { return x.gain_us > y.gain_us; });
+    return merges;
+  }
+
+  [[nodiscard]] VertexSet nothing() const { return VertexSet(static_cast<std::size_t>(vertices_.size())); }
+
+  /// Pairs of parts that hand values to one another or read the same ones; per part the few that share most bytes.
+  [[nodiscard]] std::vector<std::pair<int, int>> related_pairs(const std::vector<VertexSet>& parts) const {
+    const std::size_t most_partners = parts.size() > 64 ? 3 : 6;
+    constexpr std::int64_t least_bytes = 4096;  // of a value that is only read by both
+    std::map<Value, std::vector<int>> readers;
+    std::map<Value, int> writer;
+    for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
+      for (const int v : parts[static_cast<std::size_t>(p)].members()) {
+        const NodeId node = vertices_.node(v);
+        for (int r = 0; r < static_cast<int>(vertices_.fragment().node(node).results.size()); ++r)
+          writer[{node, r}] = p;
+        for (const Value value : vertices_.reads(v)) {
+          std::vector<int>& list = readers[value];
+          if (list.empty() || list.back() != p) list.push_back(p);
+        }
       }
     }
-    return false;
+    std::map<std::pair<int, int>, std::int64_t> shared;
+    for (const auto& [value, list] : readers) {
+      const std::int64_t bytes = vertices_.fragment().type(value).bytes();
+      if (const auto from = writer.find(value); from != writer.end()) {
+        for (const int p : list) {
+          if (p != from->second) shared[std::minmax(p, from->second)] += bytes + 1;
+        }
+      }
+      // A value that very many read (a scalar, a table) is no reason to join any two of them.
+      if (bytes < least_bytes || list.size() > 16) continue;
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        for (std::size_t j = i + 1; j < list.size(); ++j) shared[std::minmax(list[i], list[j])] += bytes;
+      }
+    }
+    std::vector<std::vector<std::pair<std::int64_t, int>>> partners(parts.size());
+    for (const auto& [pair, bytes] : shared) {
+      partners[static_cast<std::size_t>(pair.first)].emplace_back(-bytes, pair.second);
+      partners[static_cast<std::size_t>(pair.second)].emplace_back(-bytes, pair.first);
+    }
+    std::set<std::pair<int, int>> pairs;
+    for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
+      auto& list = partners[static_cast<std::size_t>(p)];
+      std::sort(list.begin(), list.end());
+      for (std::size_t i = 0; i < std::min(most_partners, list.size()); ++i)
+        pairs.insert(std::minmax(p, list[i].second));
+    }
+    return {pairs.begin(), pairs.end()};
   }
 
   /// Remote fusion: a virtual vertex that produces everything has the kernels as consumers; independent ones are joined

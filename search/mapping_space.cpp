@@ -262,8 +262,7 @@ class Enumerator {
       } else {
         for (const std::int64_t beside : {4, 8, 16, 32, 64}) {
           const bool narrow = beside < 2 * power_above(runs(vector_axis())) || sparse_;
-          if (beside * per_row <= options_.threads && narrow)
-            enumerate_row(per_row, beside);
+          if (beside * per_row <= options_.threads && narrow) enumerate_row(per_row, beside);
         }
       }
     }

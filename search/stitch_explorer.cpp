@@ -79,8 +79,13 @@ class Explorer {
     std::vector<int> clusters = {1};
     if (groups == 1 && structure.phases[0].groups[0].stages > 1 && scorer_.device().has_clusters())
       clusters = {1, 2, 4, 8};
-    const std::vector<int> threads =
+    std::vector<int> threads =
         options_.wide ? std::vector<int>{64, 128, 256, 512, 1024} : std::vector<int>{128, 256, 512, 1024};
+    if (groups > 8 && !options_.wide) {
+      // Many packed groups: what suits one of them hardly moves the sum, and exploring them costs in proportion.
+      threads = {256};
+      if (partials) partial_tiles = {sms};
+    }
     for (const int block : threads) {
       for (const int cluster : clusters) {
         for (const std::int64_t tiles : partial_tiles) {
