@@ -24,13 +24,19 @@ ExitCode finish(const daemon::ModelReport& report, bool json) {
   return sound ? ExitCode::success : ExitCode::failure;
 }
 
+/// An error that arose from the model says in which file; one that was asked for, by a signal, needs no place.
+Error in_model(const std::filesystem::path& model, const Error& error) {
+  return error.kind == ErrorKind::cancelled ? error : error.within(model.string());
+}
+
 Result<ExitCode> plan(const TuneOptions& options) {
   const Interruption interruption;
   STITCH_ASSIGN(const auto session, Session::open(options.common));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  STITCH_ASSIGN(const auto tuning, daemon::plan_model(bytes, options.model.filename().string(), *session->tuner,
-                                                      progress_display(options.common.quiet), interruption.token()));
-  return finish(tuning.report, options.common.json);
+  const auto tuning = daemon::plan_model(bytes, options.model.filename().string(), *session->tuner,
+                                         progress_display(options.common.quiet), interruption.token());
+  if (!tuning) return in_model(options.model, tuning.error());
+  return finish(tuning->report, options.common.json);
 }
 
 /// The server has its own target, cache and database.
@@ -38,9 +44,10 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const Interruption interruption;
   STITCH_ASSIGN(std::string bytes, RealFileSystem().read(options.model));
   STITCH_ASSIGN(const auto server, connect(options.server));
-  STITCH_ASSIGN(const std::string result, tune_remotely(*server, std::move(bytes), options.model.filename().string(),
-                                                        progress_display(options.common.quiet), interruption.token()));
-  STITCH_ASSIGN(const daemon::ModelReport model, model_report_from_json(result));
+  const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(),
+                                    progress_display(options.common.quiet), interruption.token());
+  if (!result) return in_model(options.model, result.error());
+  STITCH_ASSIGN(const daemon::ModelReport model, model_report_from_json(*result));
   return finish(model, options.common.json);
 }
 
@@ -62,11 +69,11 @@ Result<ExitCode> tune(const TuneOptions& options) {
   const daemon::FragmentFilter settled = [&](const Hash128& fragment) {
     return keeper && keeper->is_settled(fragment);
   };
-  STITCH_ASSIGN(const auto tuning,
-                daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
-                                   progress_display(options.common.quiet), interruption.token(), keep, settled));
-  if (keeper) STITCH_TRY(keeper->finish(tuning.workload));
-  return finish(tuning.report, options.common.json);
+  const auto tuning = daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
+                                         progress_display(options.common.quiet), interruption.token(), keep, settled);
+  if (!tuning) return in_model(options.model, tuning.error());
+  if (keeper) STITCH_TRY(keeper->finish(tuning->workload));
+  return finish(tuning->report, options.common.json);
 }
 
 void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*run)(const TuneOptions&), bool stores,
