@@ -1,0 +1,130 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "codegen/kernel.h"
+#include "graph/builder.h"
+#include "profiler/emulated_device.h"
+#include "profiler/verify.h"
+#include "search/stitch_explorer.h"
+
+/// Graphs to kernels to verdicts, for the suites that verify on the emulated device.
+namespace stitch::profiler::test {
+
+/// Likes 64 blocks best, so that small graphs too have a grid.
+class GridScorer final : public search::Scorer {
+ public:
+  [[nodiscard]] double predict_us(const graph::Graph&, const search::KernelProgram& program) const override {
+    return 1 + std::abs(std::log2(static_cast<double>(program.blocks) / 64));
+  }
+  [[nodiscard]] search::Score explain(const graph::Graph&, const search::KernelProgram&) const override { return {}; }
+  [[nodiscard]] const DeviceSpec& device() const override { return device_; }
+
+ private:
+  DeviceSpec device_ = *find_device("h100");
+};
+
+using Wish = std::function<bool(const search::KernelProgram&)>;
+
+struct KernelCase {
+  std::shared_ptr<const graph::Graph> graph;
+  search::KernelProgram program;
+  codegen::GeneratedKernel kernel;
+};
+
+/// What a schedule must be like.
+inline bool any(const search::KernelProgram&) { return true; }
+inline bool one_phase(const search::KernelProgram& p) { return p.phases.size() == 1; }
+inline bool clustered(const search::KernelProgram& p) { return p.schedule.cluster > 1 && p.phases[0].tiles >= 8; }
+inline Wish phases(std::size_t count, search::Sync sync, std::int64_t least_tiles = 8) {
+  return [=](const search::KernelProgram& p) {
+    return p.phases.size() == count && p.schedule.syncs.front() == sync && p.phases[0].tiles >= least_tiles;
+  };
+}
+
+/// The first schedule of the explorer that is as wished.
+inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any) {
+  if (!graph) {
+    throw std::runtime_error(graph.error().message);
+  }
+  KernelCase made;
+  made.graph = std::make_shared<const graph::Graph>(std::move(*graph));
+  search::StitchOptions options;
+  options.keep = 1000;
+  const auto candidates = search::explore_stitches(*made.graph, GridScorer(), options);
+  if (!candidates) {
+    throw std::runtime_error(candidates.error().message);
+  }
+  for (const search::StitchCandidate& candidate : *candidates) {
+    if (!wish(candidate.program)) continue;
+    made.program = candidate.program;
+    auto kernel = codegen::generate(*made.graph, made.program, {});
+    if (!kernel) {
+      throw std::runtime_error(kernel.error().message);
+    }
+    made.kernel = std::move(*kernel);
+    return made;
+  }
+  std::string all;
+  for (const search::StitchCandidate& candidate : *candidates) {
+    const search::KernelProgram& p = candidate.program;
+    all += fmt::format("cluster {} blocks {} phases", p.schedule.cluster, p.blocks);
+    for (const search::PhaseProgram& phase : p.phases) all += fmt::format(" {} tiles", phase.tiles);
+    for (const search::Scratch& scratch : p.scratch)
+      all += scratch.kind == search::Scratch::Kind::value ? " value" : " partials";
+    all += "\n";
+  }
+  throw std::runtime_error("none of these schedules is as wished:\n" + all);
+}
+
+inline KernelImage compile(const codegen::GeneratedKernel& kernel) {
+  static const auto compiler = codegen::NvrtcCompiler::create();
+  if (!compiler) {
+    throw std::runtime_error(compiler.error().message);
+  }
+  static std::map<std::string, KernelImage> known;
+  KernelImage& image = known[kernel.source];
+  if (!image.ptx.empty()) return image;
+  codegen::CompileRequest request;
+  request.source = kernel.source, request.architecture = "sm_90a";
+  const auto compiled = (*compiler)->compile(request);
+  if (!compiled) {
+    throw std::runtime_error(compiled.error().message + "\n" + kernel.source);
+  }
+  return image = {kernel.name, compiled->ptx, compiled->cubin, compiled->architecture};
+}
+
+inline Verification verify(const KernelCase& each, const VerifyOptions& options = {}, EmulatedOptions device = {}) {
+  EmulatedDevice emulated(device);
+  auto verification = verify_kernel(emulated, *each.graph, each.program, each.kernel, compile(each.kernel), options);
+  if (!verification) {
+    ADD_FAILURE() << to_string(verification.error().kind) << ": " << verification.error().message << "\n"
+                  << each.kernel.source;
+    return {};
+  }
+  return *verification;
+}
+
+/// The kernel with one piece of its source replaced; the piece must be there.
+inline KernelCase mutated(KernelCase each, const std::string& from, const std::string& to) {
+  const std::size_t at = each.kernel.source.find(from);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << "no '" << from << "' in\n" << each.kernel.source;
+  } else {
+    each.kernel.source.replace(at, from.size(), to);
+  }
+  return each;
+}
+
+}  // namespace stitch::profiler::test

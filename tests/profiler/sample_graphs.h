@@ -1,0 +1,107 @@
+#pragma once
+
+#include "graph/builder.h"
+
+/// Small graphs of the kinds of kernel that models are made of.
+namespace stitch::profiler::test {
+
+using graph::Builder;
+using graph::Dims;
+using graph::DType;
+using graph::Graph;
+using graph::Op;
+using graph::ReduceKind;
+using graph::Value;
+
+/// 3·x + y
+inline Result<Graph> scaled_sum(const Dims& dims, DType dtype = DType::f32) {
+  Builder b;
+  const Value x = b.parameter(dtype, dims), y = b.parameter(dtype, dims);
+  return b.finish({b.binary(Op::add, b.binary(Op::multiply, x, b.filled(dtype, dims, 3)), y)});
+}
+
+inline Result<Graph> softmax(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.parameter(DType::f32, dims);
+  const Value top = b.broadcast(b.reduce(ReduceKind::max, x, {1}), dims, {0});
+  const Value e = b.unary(Op::exp, b.binary(Op::subtract, x, top));
+  return b.finish({b.binary(Op::divide, e, b.broadcast(b.reduce(ReduceKind::sum, e, {1}), dims, {0}))});
+}
+
+/// Sums over the rows and, for every row, over the columns, of x·y: what a norm's backward pass takes.
+inline Result<Graph> norm_backward(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.parameter(DType::f32, dims), y = b.parameter(DType::f32, dims);
+  const Value product = b.binary(Op::multiply, x, y);
+  const Value row = b.reduce(ReduceKind::sum, product, {1});
+  const Value gradient = b.binary(Op::subtract, x, b.broadcast(row, dims, {0}));
+  return b.finish({gradient, b.reduce(ReduceKind::sum, product, {0}), b.reduce(ReduceKind::sum, y, {0})});
+}
+
+/// Reduction of [a,b,c] over its first and last dimension.
+inline Result<Graph> channel_reduction(ReduceKind kind, const Dims& dims, DType dtype = DType::f32) {
+  Builder b;
+  return b.finish({b.reduce(kind, b.parameter(dtype, dims), {0, 2})});
+}
+
+/// x divided by its running sum: the second phase reads what the first stored.
+inline Result<Graph> scanned(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {rows, columns});
+  const Value sums = b.add(Op::scan, {b.unary(Op::abs, x)}, graph::ScanAttributes{ReduceKind::sum, 1, false, false});
+  return b.finish({b.binary(Op::divide, x, sums)});
+}
+
+inline Result<Graph> transposed(const Dims& dims, const Dims& permutation, DType dtype = DType::f32) {
+  Builder b;
+  return b.finish({b.unary(Op::negate, b.transpose(b.parameter(dtype, dims), permutation))});
+}
+
+/// Rows of a table, by index.
+inline Result<Graph> looked_up(std::int64_t rows, std::int64_t columns, std::int64_t count) {
+  Builder b;
+  const Value table = b.parameter(DType::f32, {rows, columns}), index = b.parameter(DType::s32, {count, 1});
+  graph::GatherAttributes gather;
+  gather.offset_dims = {1}, gather.collapsed_slice_dims = {0}, gather.start_index_map = {0};
+  gather.index_vector_dim = 1, gather.slice_sizes = {1, columns};
+  return b.finish({b.unary(Op::tanh, b.add(Op::gather, {table, index}, gather))});
+}
+
+/// Element [i, index[i]] of a matrix: an index vector put together from a counter and a parameter.
+inline Result<Graph> picked(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {rows, columns}), label = b.parameter(DType::s32, {rows, 1});
+  const Value index = b.concatenate({b.iota(DType::s32, {rows, 1}, 0), label}, 1);
+  graph::GatherAttributes gather;
+  gather.collapsed_slice_dims = {0, 1}, gather.start_index_map = {0, 1};
+  gather.index_vector_dim = 1, gather.slice_sizes = {1, 1};
+  return b.finish({b.unary(Op::negate, b.add(Op::gather, {x, index}, gather))});
+}
+
+/// Rows added to a table where the indices say.
+inline Result<Graph> scattered(std::int64_t rows, std::int64_t columns, std::int64_t count) {
+  Builder b;
+  const Value table = b.parameter(DType::f32, {rows, columns}), index = b.parameter(DType::s32, {count, 1});
+  const Value updates = b.parameter(DType::f32, {count, columns});
+  graph::ScatterAttributes scatter;
+  scatter.update_window_dims = {1}, scatter.inserted_window_dims = {0}, scatter.scatter_dims_to_operand_dims = {0};
+  scatter.index_vector_dim = 1;
+  return b.finish({b.add(Op::scatter, {table, index, updates}, scatter)});
+}
+
+/// Independent kernels side by side: `count` vectors of different lengths, each doubled, with row sums in between.
+inline Result<Graph> packed(int count) {
+  Builder b;
+  std::vector<Value> results;
+  for (int i = 0; i < count; ++i) {
+    const Dims dims = {4000 + 4 * i};
+    const Value x = b.parameter(DType::f32, dims);
+    results.push_back(b.binary(Op::add, x, x));
+    if (i % 2 == 0) results.push_back(b.reduce(ReduceKind::sum, b.parameter(DType::f32, {64, 300}), {1}));
+  }
+  return b.finish(std::move(results));
+}
+
+}  // namespace stitch::profiler::test

@@ -1,0 +1,188 @@
+#include "profiler/verify.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "profiler/block_sample.h"
+#include "tests/profiler/kernel_case.h"
+#include "tests/profiler/sample_graphs.h"
+
+namespace stitch::profiler::test {
+namespace {
+
+using graph::ReduceKind;
+using search::Sync;
+
+/// The last block finishes the partial results tile by tile, its warps exchanging theirs in each.
+bool finished_in_a_loop(const search::KernelProgram& p) {
+  return phases(2, Sync::last_block)(p) && p.phases[1].tiles > 1 && p.phases[1].groups[0].exchange_bytes > 0;
+}
+
+struct Example {
+  std::string name;
+  std::function<Result<Graph>()> graph;
+  Wish wish = any;
+  bool can_be_sampled = true;
+};
+
+void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
+
+std::vector<Example> examples() {
+  return {
+      {"element_wise", [] { return scaled_sum({100003}); }},
+      {"element_wise_bf16",
+       [] {
+         return scaled_sum({300, 257}, DType::bf16);
+       }},
+      {"softmax", [] { return softmax(257, 300); }, one_phase},
+      {"softmax_cluster", [] { return softmax(40, 8192); }, clustered},
+      {"norm_backward_last_block_loops", [] { return norm_backward(2048, 250); }, finished_in_a_loop},
+      {"norm_backward_barrier", [] { return norm_backward(2048, 250); }, phases(2, Sync::barrier)},
+      {"channel_sum",
+       [] {
+         return channel_reduction(ReduceKind::sum, {256, 8, 100});
+       },
+       phases(2, Sync::last_block)},
+      {"channel_max",
+       [] {
+         return channel_reduction(ReduceKind::max, {256, 8, 100});
+       },
+       phases(2, Sync::barrier)},
+      {"channel_product",
+       [] {
+         return channel_reduction(ReduceKind::product, {256, 8, 100});
+       },
+       phases(2, Sync::last_block)},
+      {"channel_min_s32",
+       [] {
+         return channel_reduction(ReduceKind::min, {256, 8, 100}, DType::s32);
+       },
+       phases(2, Sync::last_block)},
+      {"scan", [] { return scanned(300, 100); }, any, false},
+      {"transpose",
+       [] {
+         return transposed({300, 700}, {1, 0});
+       }},
+      {"transpose_3d_bf16",
+       [] {
+         return transposed({20, 70, 96}, {2, 0, 1}, DType::bf16);
+       }},
+      {"gather", [] { return looked_up(500, 96, 300); }},
+      {"picked", [] { return picked(3000, 100); }},
+      {"scatter", [] { return scattered(300, 64, 40); }},
+      {"packed", [] { return packed(5); }},
+  };
+}
+
+class VerifyEmulated : public testing::TestWithParam<Example> {};
+
+// The whole grid and a sample of it come to the same verdict, and the sample stands by itself: had it failed and been
+// judged again whole, all blocks would be on record.
+TEST_P(VerifyEmulated, SampledAndWholeAgree) {
+  const KernelCase each = make_case(GetParam().graph(), GetParam().wish);
+  const std::int64_t work = kernel_work(each.program);
+  VerifyOptions options;
+  options.work_budget = work;
+  const Verification whole = verify(each, options);
+  EXPECT_TRUE(whole.correct) << whole.failure << "\n" << each.kernel.source;
+  EXPECT_EQ(whole.blocks_run, each.kernel.blocks);
+  EXPECT_EQ(whole.distributions, default_distributions());
+  EXPECT_LE(whole.worst, 1.0);
+
+  options.work_budget = work / 8;
+  const Verification sampled = verify(each, options);
+  EXPECT_TRUE(sampled.correct) << sampled.failure << "\n" << each.kernel.source;
+  if (GetParam().can_be_sampled) {
+    EXPECT_LT(sampled.blocks_run, each.kernel.blocks);
+    EXPECT_GT(sampled.share, 0);
+  } else {
+    EXPECT_EQ(sampled.blocks_run, each.kernel.blocks);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, VerifyEmulated, testing::ValuesIn(examples()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(VerifySamplesEmulated, EqualSeedsAndAnyThreadsGiveTheSameRecord) {
+  const KernelCase each = make_case(norm_backward(2048, 128), phases(2, Sync::barrier));
+  VerifyOptions options;
+  options.work_budget = kernel_work(each.program) / 4;
+  const auto record = [&](std::uint64_t seed, int threads) {
+    options.seed = seed;
+    const Verification v = verify(each, options, EmulatedOptions{threads, std::uint64_t{1} << 36});
+    return std::tuple(v.correct, v.failure, v.share, v.compared, v.worst, v.blocks_run);
+  };
+  const auto one = record(7, 1);
+  EXPECT_TRUE(std::get<0>(one));
+  EXPECT_EQ(one, record(7, 1));
+  EXPECT_EQ(one, record(7, 3));
+  EXPECT_NE(std::get<4>(one), std::get<4>(record(8, 1)));
+}
+
+TEST(VerifySamplesEmulated, WhatMustRunWholeUsesTheDistributionsItCanAfford) {
+  const KernelCase each = make_case(scanned(64, 100));
+  VerifyOptions options;
+  options.work_budget = 1;
+  std::set<std::vector<Distribution>> sets;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    options.seed = seed, options.whole_budget = 3 * kernel_work(each.program);
+    const Verification v = verify(each, options);
+    EXPECT_TRUE(v.correct) << v.failure;
+    EXPECT_EQ(v.distributions.size(), 3U);
+    EXPECT_EQ(v.distributions.front(), Distribution::mixed);
+    sets.insert(v.distributions);
+  }
+  EXPECT_GT(sets.size(), 1U);
+  options.whole_budget = 0;
+  EXPECT_EQ(verify(each, options).distributions.size(), 2U);
+}
+
+// ---- wrong kernels --------------------------------------------------------------------------------------------
+
+struct Damage {
+  std::string name;
+  std::function<KernelCase()> kernel;
+  std::string from, to;  ///< in the source
+  std::string reason;    ///< that the failure names
+};
+
+KernelCase element_wise() { return make_case(scaled_sum({5003}), one_phase); }
+KernelCase softmax_block() {
+  return make_case(softmax(37, 1000), [](const search::KernelProgram& p) {
+    return p.phases.size() == 1 && p.schedule.cluster == 1 && p.phases[0].groups[0].exchange_bytes > 0;
+  });
+}
+KernelCase channels(Sync sync) { return make_case(channel_reduction(ReduceKind::sum, {256, 8, 100}), phases(2, sync)); }
+
+void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
+
+std::vector<Damage> damages() {
+  return {
+      {"constant", element_wise, "3.0f", "3.0001f", "result 0 at ["},
+      {"guard", element_wise, "result_0, 5003", "result_0, 5002", "result 0: 5002 of 5003 elements were written"},
+      {"past_the_end", element_wise, "result_0, 5003", "result_0, 5004", "out_of_bounds"},
+      {"missing_barrier", softmax_block, "__syncthreads();", "", "uninitialised_read: read of shared memory"},
+      {"identity", [] { return channels(Sync::last_block); }, "= 0.0f", "= 0.5f", "result "},
+      {"early_finish", [] { return channels(Sync::last_block); }, "gridDim.x", "gridDim.x - 1", ""},
+      {"no_grid_barrier", [] { return channels(Sync::barrier); }, "grid_barrier(", "if (false) grid_barrier(", ""},
+  };
+}
+
+class WrongKernelsEmulated : public testing::TestWithParam<Damage> {};
+
+TEST_P(WrongKernelsEmulated, AreFoundWithTheirReason) {
+  const KernelCase right = GetParam().kernel();
+  const Verification before = verify(right);
+  ASSERT_TRUE(before.correct) << before.failure;
+  const KernelCase wrong = mutated(right, GetParam().from, GetParam().to);
+  const Verification after = verify(wrong);
+  EXPECT_FALSE(after.correct);
+  EXPECT_THAT(after.failure, testing::HasSubstr("inputs mixed (seed 1): "));
+  EXPECT_THAT(after.failure, testing::HasSubstr(GetParam().reason)) << right.kernel.source;
+}
+
+INSTANTIATE_TEST_SUITE_P(Damages, WrongKernelsEmulated, testing::ValuesIn(damages()),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace stitch::profiler::test
