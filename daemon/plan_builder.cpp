@@ -54,6 +54,15 @@ class ValuePlaces {
     bytes_ = layout.bytes;
   }
 
+  /// Where a kernel writes a value: never a parameter, which the caller keeps. A parameter that is a result has a kernel
+  /// that copies it.
+  [[nodiscard]] LaunchArgument written_place(Value value) const {
+    const LaunchArgument known = places_.at(value);
+    if (known.kind != LaunchArgument::Kind::parameter) return known;
+    const auto at = std::find(fragment_.results().begin(), fragment_.results().end(), value);
+    return {LaunchArgument::Kind::result, at - fragment_.results().begin()};
+  }
+
   [[nodiscard]] bool knows(Value value) const { return places_.contains(value); }
   [[nodiscard]] LaunchArgument place(Value value) const { return places_.at(value); }
   [[nodiscard]] std::int64_t scratch_offset(int launch, int number) const {
@@ -100,7 +109,7 @@ KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKernel& 
     } else if (argument.buffer.kind == search::Buffer::Kind::input) {
       result.arguments.push_back(places.place(planned.arguments[number]));
     } else if (argument.buffer.kind == search::Buffer::Kind::output) {
-      result.arguments.push_back(places.place(planned.results[number]));
+      result.arguments.push_back(places.written_place(planned.results[number]));
     } else {
       result.arguments.push_back(
           {LaunchArgument::Kind::workspace, places.scratch_offset(launch, argument.buffer.number)});
@@ -170,8 +179,9 @@ Result<Plan> build_plan(const Graph& fragment, const search::FusionPlan& fusion,
   }
   for (std::size_t r = 0; r < fragment.results().size(); ++r) {
     const Value value = fragment.results()[r];
-    const LaunchArgument place = places.place(value);
+    const LaunchArgument place = written.contains(value) ? places.written_place(value) : places.place(value);
     const auto own = static_cast<std::int64_t>(r);
+    if (fragment.type(value).elements() == 0) continue;  // nothing to write
     if (place == LaunchArgument{LaunchArgument::Kind::result, own}) {
       if (!written.contains(value)) {
         return make_error(ErrorKind::internal, "no kernel of the plan computes result {} (node {})", r, value.node);

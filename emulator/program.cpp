@@ -25,7 +25,10 @@ class Assembler {
     code_.register_bytes = register_end_;
     bool any_tracked = false;
     for (const TrackedUse& use : code_.tracked_uses) any_tracked |= !use.reads.empty();
-    if (!any_tracked) code_.tracked_uses.clear();
+    if (!any_tracked) {
+      code_.tracked_uses.clear();
+      for (Instruction& instruction : code_.instructions) instruction.tracked = false;
+    }
   }
 
  private:

@@ -110,17 +110,34 @@ class Symbols {
 /// One symbol per dimension of every value, and the equations that each operator gives.
 class Equations {
  public:
-  Equations(const Graph& graph, const std::vector<std::size_t>& first_value) : graph_(graph), first_(first_value) {
+  /// Operators in `detached` give none: their results have axes of their own.
+  Equations(const Graph& graph, const std::vector<std::size_t>& first_value, const std::set<NodeId>& detached)
+      : graph_(graph), first_(first_value) {
     for (NodeId id = 0; id < graph.size(); ++id) {
       for (const graph::TensorType& type : graph.node(id).results) {
         dims_.emplace_back();
         for (const std::int64_t extent : type.dims) dims_.back().push_back(symbols.fresh(extent));
       }
     }
-    for (NodeId id = 0; id < graph.size(); ++id) relate(id);
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (!detached.contains(id)) relate(id);
+    }
   }
 
   Symbols symbols;
+
+  /// Axes that some value has in two places: x + transpose(x), or one iota along both dimensions of a mask. Taken as
+  /// they are, such a value's iteration space would be its diagonal.
+  [[nodiscard]] std::set<int> repeated() const {
+    std::set<int> found;
+    for (const std::vector<int>& value : dims_) {
+      std::set<int> seen;
+      for (const int leaf : symbols.leaves(value)) {
+        if (symbols.extent(leaf) > 1 && !seen.insert(leaf).second) found.insert(leaf);
+      }
+    }
+    return found;
+  }
 
   [[nodiscard]] const std::vector<int>& dims(Value value) const {
     return dims_[first_[static_cast<std::size_t>(value.node)] + static_cast<std::size_t>(value.result)];
@@ -311,13 +328,56 @@ std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int
 
 }  // namespace
 
+namespace {
+
+/// How readily an operator's result gets axes of its own when two dimensions would share one; 0: never.
+int detach_rank(const Graph& graph, NodeId id, const std::vector<bool>& varies) {
+  const Node& node = graph.node(id);
+  switch (node.op) {
+    // Computed anew at any index: nothing is lost.
+    case Op::broadcast: return varies[static_cast<std::size_t>(id)] ? 3 : 1;
+    case Op::transpose:
+    case Op::gather:
+    case Op::slice:
+    case Op::reshape: return 2;
+    default: return node.operands.empty() ? 0 : 4;
+  }
+}
+
+/// Equations under which no value has one axis twice: the cheapest operators that cause it are detached, their operands
+/// reached by index propagation.
+Equations consistent_equations(const Graph& graph, const std::vector<std::size_t>& first_value) {
+  std::vector<bool> varies(static_cast<std::size_t>(graph.size()), false);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    varies[static_cast<std::size_t>(id)] =
+        node.op == Op::parameter || std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+          return varies[static_cast<std::size_t>(operand.node)];
+        });
+  }
+  std::set<NodeId> detached;
+  for (int rank = 1;; ++rank) {
+    Equations equations(graph, first_value, detached);
+    const std::set<int> repeated = equations.repeated();
+    if (repeated.empty() || rank > 4) return equations;
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (detach_rank(graph, id, varies) != rank) continue;
+      const std::vector<int> leaves = equations.symbols.leaves(equations.dims({id, 0}));
+      if (std::any_of(leaves.begin(), leaves.end(), [&](int leaf) { return repeated.contains(leaf); }))
+        detached.insert(id);
+    }
+  }
+}
+
+}  // namespace
+
 AxisAnalysis::AxisAnalysis(const Graph& graph) : graph_(&graph) {
   std::size_t count = 0;
   for (const Node& node : graph.nodes()) {
     first_value_.push_back(count);
     count += node.results.size();
   }
-  Equations equations(graph, first_value_);
+  Equations equations = consistent_equations(graph, first_value_);
 
   std::vector<std::vector<std::vector<int>>> leaves(count);
   std::vector<std::vector<int>> dimension_sequences, value_sequences;

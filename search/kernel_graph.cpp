@@ -15,10 +15,18 @@ using graph::Value;
 
 }  // namespace
 
+bool is_empty(const Node& node) {
+  return std::all_of(node.results.begin(), node.results.end(), [](const auto& type) { return type.elements() == 0; });
+}
+
 std::vector<bool> attached_operators(const Graph& fragment) {
   std::vector<bool> attached(static_cast<std::size_t>(fragment.size()), false);
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const Node& node = fragment.node(id);
+    if (node.op != Op::parameter && is_empty(node)) {
+      attached[static_cast<std::size_t>(id)] = true;
+      continue;
+    }
     switch (node.op) {
       case Op::constant:
       case Op::iota:

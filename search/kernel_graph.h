@@ -18,6 +18,9 @@ struct KernelGraph {
 /// scalar arithmetic on such. They are never kernels of their own unless a fragment's result is one.
 std::vector<bool> attached_operators(const graph::Graph& fragment);
 
+/// Whether all results have no elements: nobody computes or stores them.
+bool is_empty(const graph::Node& node);
+
 /// The kernel that computes `members` (operators that are not attached, plus attached ones that are results).
 /// Values of other operators become parameters; a result is what other operators or the fragment's results use.
 KernelGraph extract_kernel(const graph::Graph& fragment, const std::vector<bool>& attached,

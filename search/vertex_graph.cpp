@@ -54,6 +54,7 @@ VertexGraph::VertexGraph(const graph::Graph& fragment) : fragment_(&fragment), a
   vertex_of_.assign(static_cast<std::size_t>(fragment.size()), -1);
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const auto at = static_cast<std::size_t>(id);
+    if (is_empty(fragment.node(id))) continue;
     if (results[at]) attached_[at] = false;  // somebody must store it
     // A parameter that is a result must be copied: a vertex that nobody depends on.
     if (attached_[at] || (fragment.node(id).op == Op::parameter && !results[at])) continue;
