@@ -142,6 +142,9 @@ class GroupDeriver {
     const auto v = static_cast<std::size_t>(vector);
     const bool uniform = !has(program_.axes_of(address), v) && (guard < 0 || !has(program_.at(guard).axes, v));
     if (uniform) return {1, true};
+    // All of a vector's elements lie side by side and are there together, or each is looked up by itself.
+    const IndexPool::Run whole = program_.pool().run(address, program_.axes().variables[v], vector_extent());
+    if (!whole.regular || whole.step != 1 || !guard_is_uniform(guard, vector_extent())) return {1, false};
     // At most 16 bytes at a time; longer runs take several accesses.
     std::int64_t width = std::min<std::int64_t>(vector_extent(), 16 / graph::byte_size(dtype));
     // Dynamic indices that vary along the vector make it a gather.
@@ -153,8 +156,7 @@ class GroupDeriver {
       });
       if (dynamic) return {1, false};
       const IndexPool::Run run = program_.pool().run(address, program_.axes().variables[v], width);
-      if (run.regular && run.step == 1 && run.aligned && guard_is_uniform(guard, width))
-        return {static_cast<int>(width), false};
+      if (run.regular && run.step == 1 && run.aligned) return {static_cast<int>(width), false};
     }
     return {1, false};
   }
