@@ -51,9 +51,9 @@ Status check_extents(std::string_view what, const Dims& dims) {
   for (const std::int64_t extent : dims) {
     if (extent < 0) return bad("{}: negative extent in {}", what, to_string(dims));
     // Empty dimensions count as one: products of some of the extents must not overflow either.
-    if (extent > most_elements || (count *= std::max<std::int64_t>(extent, 1)) > most_elements) {
-      return bad("{}: {} has too many elements", what, to_string(dims));
-    }
+    const std::int64_t factor = std::max<std::int64_t>(extent, 1);
+    if (factor > most_elements / count) return bad("{}: {} has too many elements", what, to_string(dims));
+    count *= factor;
   }
   return {};
 }

@@ -56,8 +56,11 @@ Result<graph::Dims> read_dims(const pb::TensorProto& tensor) {
     if (extent < 0 || extent > most_elements) {
       return make_error(ErrorKind::parse, "extent {} in {}", extent, graph::to_string(dims));
     }
-    count *= std::max<std::int64_t>(extent, 1);
-    if (count > most_elements) return make_error(ErrorKind::parse, "{} is too large", graph::to_string(dims));
+    const std::int64_t factor = std::max<std::int64_t>(extent, 1);
+    if (factor > most_elements / count) {
+      return make_error(ErrorKind::parse, "{} is too large", graph::to_string(dims));
+    }
+    count *= factor;
   }
   return dims;
 }

@@ -9,6 +9,8 @@
 namespace stitch::graph {
 namespace {
 
+constexpr std::int64_t most = std::int64_t{1} << 40;  // elements of a tensor
+
 TensorType type(std::string_view text) { return *parse_tensor_type(text); }
 
 std::vector<TensorType> types(std::string_view list) {
@@ -93,7 +95,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Op::iota, "", IotaAttributes{type("pred[3]"), 0}, "!is not a number"},
         Case{Op::opaque, "f32[2] s8[]", OpaqueAttributes{"sort", "", {type("f32[2]"), type("s32[2]")}},
              "f32[2] s32[2]"},
-        Case{Op::opaque, "", OpaqueAttributes{"big", "", {{DType::f32, {1 << 30, 1 << 30}}}}, "!too many elements"}));
+        Case{Op::opaque, "", OpaqueAttributes{"big", "", {{DType::f32, {1 << 30, 1 << 30}}}}, "!too many elements"},
+        Case{Op::opaque, "", OpaqueAttributes{"2^72", "", {{DType::f32, {most, most >> 8}}}}, "!too many elements"},
+        Case{Op::opaque, "", OpaqueAttributes{"empty", "", {{DType::f32, {most, 0, 2}}}}, "!too many elements"},
+        Case{Op::opaque, "", OpaqueAttributes{"most", "", {{DType::pred, {1, most, 1, 0}}}},
+             "pred[1,1099511627776,1,0]"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Layout, Infer,

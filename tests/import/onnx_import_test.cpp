@@ -280,6 +280,18 @@ const BadModel bad_models[] = {
        m.node("Reshape", {"x", "shape"}, {"y"});
      },
      ErrorKind::invalid_argument, "reshape 'y_node': attribute 'dims': [7] has 7 elements"},
+    {"ReshapeBeyondAllBounds",
+     [](OnnxModel& m) {
+       m.integers("shape", {2}, {std::int64_t{1} << 40, std::int64_t{1} << 40});
+       m.node("Reshape", {"x", "shape"}, {"y"});
+     },
+     ErrorKind::invalid_argument, "shape [1099511627776,1099511627776] is too large"},
+    {"TensorBeyondAllBounds",
+     [](OnnxModel& m) {
+       m.external("w", f32, {std::int64_t{1} << 40, std::int64_t{1} << 40});
+       m.node("Add", {"x", "w"}, {"y"});
+     },
+     ErrorKind::parse, "[1099511627776,1099511627776] is too large"},
     {"Split",
      [](OnnxModel& m) {
        m.integers("parts", {2}, {1, 5});
