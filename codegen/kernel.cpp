@@ -231,6 +231,7 @@ class KernelEmitter {
     const bool looped = is_looped(0);
     open_tiles(program_.phases[0].tiles, looped, false);
     emit_body(group.body);
+    if (looped) emit_tile_end(0);
     out_.close(looped ? 1 : 0);
     emit_cluster_end();
     out_.close();
@@ -249,6 +250,14 @@ class KernelEmitter {
     } else {
       out_.line("const int tile = {};", first);
     }
+  }
+
+  /// Threads may still read the exchange buffers that the next tile writes.
+  void emit_tile_end(std::size_t phase) {
+    const auto& groups = program_.phases[phase].groups;
+    const bool exchanges =
+        std::any_of(groups.begin(), groups.end(), [](const GroupProgram& group) { return group.exchange_bytes > 0; });
+    if (exchanges) out_.line("{}", program_.schedule.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
   }
 
   /// Blocks of a cluster read each other's shared memory: none may leave before all have read.
@@ -362,6 +371,7 @@ class KernelEmitter {
       otherwise = "else ";
       first = last;
     }
+    if (looped) emit_tile_end(phase);
     out_.close(out_.depth() - depth);
   }
 
