@@ -54,8 +54,8 @@ class ValuePlaces {
     bytes_ = layout.bytes;
   }
 
-  /// Where a kernel writes a value: never a parameter, which the caller keeps. A parameter that is a result has a kernel
-  /// that copies it.
+  /// Where a kernel writes a value: never a parameter, which the caller keeps. A parameter that is a result has a
+  /// kernel that copies it.
   [[nodiscard]] LaunchArgument written_place(Value value) const {
     const LaunchArgument known = places_.at(value);
     if (known.kind != LaunchArgument::Kind::parameter) return known;
