@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "base/random.h"
 #include "graph/reduce_kind.h"
@@ -32,6 +33,7 @@ struct Placed {
   std::size_t phase = 0;
   std::int64_t first = 0;  ///< tile of the phase
   bool partial = false;    ///< leaves partial results
+  bool needed = false;     ///< all of it: a later phase reads what it stores
   int axis = -1;           ///< sampled: tiles run for some of its grid digits, and then for all digits of other axes
   std::int64_t digits = 1, stride = 1;
 
@@ -45,15 +47,27 @@ bool runs_alone(const KernelProgram& program, std::size_t phase) {
                      [](search::Sync sync) { return sync == search::Sync::last_block; });
 }
 
-/// Whether a phase reads what another wrote, partial results apart: those would have to be there, whoever runs.
-bool hands_over_values(const KernelProgram& program) {
-  const auto is_value = [](const search::Scratch& scratch) { return scratch.kind == search::Scratch::Kind::value; };
-  if (std::any_of(program.scratch.begin(), program.scratch.end(), is_value)) return true;
+/// What a phase reads of an earlier one besides partial results: it has to be there, whoever runs.
+std::set<Buffer> handed_over(const KernelProgram& program) {
+  std::set<Buffer> buffers;
   for (const search::PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {
       for (const search::Item& item : group.structure.program->items()) {
-        if (item.kind == search::Item::Kind::load && item.buffer.kind == Buffer::Kind::output) return true;
+        const bool is_value =
+            item.buffer.kind == Buffer::Kind::scratch &&
+            program.scratch[static_cast<std::size_t>(item.buffer.number)].kind == search::Scratch::Kind::value;
+        if (item.kind == search::Item::Kind::load && (is_value || item.buffer.kind == Buffer::Kind::output))
+          buffers.insert(item.buffer);
       }
+    }
+  }
+  return buffers;
+}
+
+bool writes_any(const GroupProgram& group, const std::set<Buffer>& buffers) {
+  for (const Anchor& anchor : group.structure.anchors) {
+    for (const Buffer& buffer : anchor.buffers) {
+      if (buffers.contains(buffer)) return true;
     }
   }
   return false;
@@ -69,7 +83,6 @@ class Sampler {
         clusters_(kernel.blocks / kernel.cluster) {}
 
   std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
-    if (program_.phases.size() > 1 && hands_over_values(program_)) return std::nullopt;
     if (program_.phases.size() == 1 && !kernel_.scratch.empty()) return std::nullopt;
     if (!place_groups()) return std::nullopt;
     const double share = static_cast<double>(budget) / static_cast<double>(kernel_work(program_));
@@ -89,13 +102,15 @@ class Sampler {
 
  private:
   bool place_groups() {
+    const std::set<Buffer> read = handed_over(program_);
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
       if (runs_alone(program_, p)) break;
       const std::vector<std::int64_t> first = first_tiles(program_, kernel_, p);
       for (std::size_t g = 0; g < program_.phases[p].groups.size(); ++g) {
         Placed placed{&program_.phases[p].groups[g], p, first.empty() ? 0 : first[g]};
         placed.partial = placed.group->structure.has_partials();
-        if (placed.partial && first.empty()) return false;
+        placed.needed = writes_any(*placed.group, read);
+        if ((placed.partial || placed.needed) && first.empty()) return false;
         if (placed.partial) choose_axis(placed);
         placed_.push_back(placed);
       }
@@ -153,6 +168,7 @@ class Sampler {
     edges.front() = edges.back() = true;
     for (const Placed& placed : placed_) {
       edges[cluster_of(placed, 0)] = edges[cluster_of(placed, placed.group->tiles - 1)] = true;
+      for (std::int64_t t = 0; placed.needed && t < placed.group->tiles; ++t) edges[cluster_of(placed, t)] = true;
     }
     wanted = std::min(wanted, clusters_ / 2);
     // What the others need may come to far more than was drawn: then fewer are drawn.

@@ -243,12 +243,12 @@ bool may_be_the_sample(std::string_view failure) {
   return failure.starts_with("result ") || failure.starts_with("uninitialised_read") || failure.starts_with("deadlock");
 }
 
-/// The distributions of a kernel that must run whole: as many as the budget allows, at least two; `mixed` and others
-/// that the seed draws.
+/// As many distributions as the budget allows with `work` for each, at least two: `mixed` and others that the seed
+/// draws.
 std::vector<Distribution> affordable(const VerifyOptions& options, std::int64_t work) {
   std::vector<Distribution> all = options.distributions;
   const auto count =
-      static_cast<std::size_t>(std::max<std::int64_t>(2, options.whole_budget / std::max<std::int64_t>(1, work)));
+      static_cast<std::size_t>(std::max<std::int64_t>(2, options.total_budget / std::max<std::int64_t>(1, work)));
   if (count >= all.size()) return all;
   Random random(options.seed);
   for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.below(i)]);
@@ -275,8 +275,11 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
   const auto sample_for = [&](std::uint64_t seed) {
     return session->samples_blocks() ? sample_blocks(graph, program, kernel, options.work_budget, seed) : BlockSample{};
   };
-  const bool whole = sample_for(options.seed).whole();
-  verification.distributions = whole ? affordable(options, kernel_work(program)) : options.distributions;
+  const BlockSample typical = sample_for(options.seed);
+  const double part =
+      typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / static_cast<double>(kernel.blocks);
+  verification.distributions =
+      affordable(options, static_cast<std::int64_t>(part * static_cast<double>(kernel_work(program))));
   const auto ranges = integer_ranges(graph);
   for (const Distribution distribution : verification.distributions) {
     const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));

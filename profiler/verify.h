@@ -22,9 +22,9 @@ struct VerifyOptions {
   /// Bounds the cost: work (elements that blocks handle, times operators) per distribution. Above it a sample of the
   /// blocks is run, where the device and the kernel allow it (block_sample.h).
   std::int64_t work_budget = std::int64_t{1} << 22;
-  /// Work over all distributions of a kernel that cannot be sampled: above it fewer distributions are used, but always
-  /// two, `mixed` among them, the rest drawn by the seed.
-  std::int64_t whole_budget = std::int64_t{1} << 26;
+  /// Work over all distributions. Blocks that are larger, or a kernel that must run whole, use fewer distributions, but
+  /// always two, `mixed` among them, the rest drawn by the seed.
+  std::int64_t total_budget = std::int64_t{1} << 26;
 };
 
 /// How a kernel was found to be right, or wrong.

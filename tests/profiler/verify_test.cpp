@@ -119,13 +119,13 @@ TEST(VerifySamplesEmulated, EqualSeedsAndAnyThreadsGiveTheSameRecord) {
   EXPECT_NE(std::get<4>(one), std::get<4>(record(8, 1)));
 }
 
-TEST(VerifySamplesEmulated, WhatMustRunWholeUsesTheDistributionsItCanAfford) {
+TEST(VerifySamplesEmulated, CostlyKernelsUseTheDistributionsTheyCanAfford) {
   const KernelCase each = make_case(scanned(64, 100));
   VerifyOptions options;
   options.work_budget = 1;
   std::set<std::vector<Distribution>> sets;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    options.seed = seed, options.whole_budget = 3 * kernel_work(each.program);
+    options.seed = seed, options.total_budget = 3 * kernel_work(each.program);
     const Verification v = verify(each, options);
     EXPECT_TRUE(v.correct) << v.failure;
     EXPECT_EQ(v.distributions.size(), 3U);
@@ -133,7 +133,7 @@ TEST(VerifySamplesEmulated, WhatMustRunWholeUsesTheDistributionsItCanAfford) {
     sets.insert(v.distributions);
   }
   EXPECT_GT(sets.size(), 1U);
-  options.whole_budget = 0;
+  options.total_budget = 0;
   EXPECT_EQ(verify(each, options).distributions.size(), 2U);
 }
 
