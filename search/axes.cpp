@@ -392,6 +392,14 @@ AxisAnalysis::AxisAnalysis(const Graph& graph) : graph_(&graph) {
       }
       value_sequences.push_back(std::move(whole));
     }
+    if (graph.node(id).op != Op::transpose) continue;
+    // The operand as the result walks it: neither stays contiguous along what both would merge into.
+    std::vector<int> turned;
+    for (const std::int64_t d : graph.node(id).as<graph::TransposeAttributes>().permutation) {
+      const auto& axes = leaves[value_index(graph.node(id).operands[0])][static_cast<std::size_t>(d)];
+      turned.insert(turned.end(), axes.begin(), axes.end());
+    }
+    value_sequences.push_back(std::move(turned));
   }
   values_ = leaves;
   for (NodeId id = 0; id < graph.size(); ++id) {

@@ -177,7 +177,7 @@ class PlanBuilder {
   Result<FusionPlan> build(std::vector<std::vector<VertexSet>> partitions) {
     VertexSet everything(static_cast<std::size_t>(vertices_.size()));
     for (int v = 0; v < vertices_.size(); ++v) everything.insert(v);
-    if (vertices_.size() <= 4 * options_.patterns.max_vertices) partitions.push_back({everything});
+    if (options_.packing && vertices_.size() <= 4 * options_.patterns.max_vertices) partitions.push_back({everything});
     double best_us = 0;
     std::vector<VertexSet> best;
     for (std::vector<VertexSet>& parts : partitions) {

@@ -53,6 +53,7 @@ class Explorer {
         last_error_ = structure.error();
         continue;
       }
+      if (structure->phases.empty()) return make_error(ErrorKind::constraint, "the kernel stores nothing");
       explore_structure(*structure, tile_axes);
       if (found_.empty())
         reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ", tile_axes.size(),

@@ -51,10 +51,15 @@ std::vector<int> VertexSet::members() const {
 
 VertexGraph::VertexGraph(const graph::Graph& fragment) : fragment_(&fragment), attached_(attached_operators(fragment)) {
   const std::vector<bool> results = graph::is_result(fragment);
+  std::vector<bool> needed = results;  // what no result needs has no kernel
+  for (NodeId id = fragment.size(); id-- > 0;) {
+    if (!needed[static_cast<std::size_t>(id)] || is_empty(fragment.node(id))) continue;
+    for (const Value operand : fragment.node(id).operands) needed[static_cast<std::size_t>(operand.node)] = true;
+  }
   vertex_of_.assign(static_cast<std::size_t>(fragment.size()), -1);
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const auto at = static_cast<std::size_t>(id);
-    if (is_empty(fragment.node(id))) continue;
+    if (is_empty(fragment.node(id)) || !needed[at]) continue;
     if (results[at]) attached_[at] = false;  // somebody must store it
     // A parameter that is a result must be copied: a vertex that nobody depends on.
     if (attached_[at] || (fragment.node(id).op == Op::parameter && !results[at])) continue;

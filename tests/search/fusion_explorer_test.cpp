@@ -1,0 +1,308 @@
+#include "search/fusion_explorer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <oneapi/tbb/global_control.h>
+
+#include <functional>
+#include <numeric>
+
+#include "base/random.h"
+#include "tests/graph/random_graph.h"
+#include "tests/search/example_graphs.h"
+#include "tests/search/plan_checks.h"
+
+namespace stitch::search::test {
+namespace {
+
+Graph random_fragment(std::uint64_t seed) {
+  graph::testing::RandomGraphOptions options;
+  options.seed = seed, options.operators = 10 + static_cast<int>(seed % 3) * 6;
+  options.parameters = 2 + static_cast<int>(seed % 4);
+  options.scan = static_cast<int>(seed % 2), options.arg_reduce = 1, options.reduce_window = static_cast<int>(seed % 2);
+  if (seed % 5 == 0) options.dtypes = {DType::f32, DType::bf16, DType::s32};
+  return graph::testing::random_graph(options);
+}
+
+// ---- every plan ---------------------------------------------------------------------------------------------------
+
+class RandomPlan : public testing::TestWithParam<int> {};
+
+TEST_P(RandomPlan, IsRunnableCompleteAndNotSlowerThanUnfused) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  const Graph fragment = random_fragment(seed);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto unfused = unfused_plan(fragment, cache);
+  ASSERT_TRUE(unfused) << unfused.error().message;
+  const auto fused = explore_fusion(fragment, cache, {});
+  ASSERT_TRUE(fused) << fused.error().message;
+  const std::vector<graph::Tensor> arguments = graph::testing::random_arguments(fragment, seed);
+  for (const FusionPlan* plan : {&*unfused, &*fused}) {
+    check_plan(fragment, *plan);
+    check_values(fragment, *plan, arguments);
+  }
+  EXPECT_EQ(unfused->kernels.size(), static_cast<std::size_t>(VertexGraph(fragment).size()));
+  EXPECT_LE(fused->predicted_us, unfused->predicted_us + 1e-9);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlan, testing::Range(1, 31));
+
+class RandomPartition : public testing::TestWithParam<int> {};
+
+// Any partition without cycles is a plan with the same values; one with cycles is refused.
+TEST_P(RandomPartition, IsAPlanOrACircle) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  const Graph fragment = random_fragment(seed);
+  const VertexGraph vertices(fragment);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  Random random(seed);
+  std::vector<VertexSet> parts(3, VertexSet(static_cast<std::size_t>(vertices.size())));
+  for (int v = 0; v < vertices.size(); ++v) parts[random.below(3)].insert(v);
+  std::erase_if(parts, [](const VertexSet& part) { return part.count() == 0; });
+  const auto plan = plan_of_partition(vertices, parts, cache);
+  if (plan) {
+    EXPECT_EQ(plan->kernels.size(), parts.size());
+    check_plan(fragment, *plan);
+    check_values(fragment, *plan, graph::testing::random_arguments(fragment, seed));
+  } else {
+    EXPECT_EQ(plan.error().kind, ErrorKind::constraint);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPartition, testing::Range(1, 21));
+
+// ---- options ------------------------------------------------------------------------------------------------------
+
+struct Setting {
+  std::string name;
+  FusionOptions options;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+std::vector<Setting> settings() {
+  std::vector<Setting> list(6);
+  list[0].name = "narrow", list[0].options.beam_width = 1, list[0].options.patterns.per_vertex = 1;
+  list[1].name = "wide", list[1].options.beam_width = 8, list[1].options.patterns.per_vertex = 6;
+  list[2].name = "no_packing", list[2].options.packing = false;
+  list[3].name = "no_refinement", list[3].options.refine = false;
+  list[4].name = "small_patterns", list[4].options.patterns.max_vertices = 2;
+  list[5].name = "free_launches", list[5].options.delta = DeltaModel{1e-6, 0, 0, 0, 1e6};
+  return list;
+}
+
+class FusionSetting : public testing::TestWithParam<Setting> {};
+
+TEST_P(FusionSetting, StillGivesRunnablePlans) {
+  for (const std::uint64_t seed : {101U, 102U, 103U, 104U}) {
+    const Graph fragment = random_fragment(seed);
+    const RoughScorer scorer;
+    KernelCache cache(scorer, {});
+    const auto plan = explore_fusion(fragment, cache, GetParam().options);
+    ASSERT_TRUE(plan) << plan.error().message;
+    check_plan(fragment, *plan);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, FusionSetting, testing::ValuesIn(settings()),
+                         [](const auto& each) { return each.param.name; });
+
+// ---- determinism --------------------------------------------------------------------------------------------------
+
+class PlanDeterminism : public testing::TestWithParam<int> {};
+
+TEST_P(PlanDeterminism, ThreadsAndRepetitionChangeNothing) {
+  graph::testing::RandomGraphOptions options;
+  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 30, options.parameters = 5;
+  const Graph fragment = graph::testing::random_graph(options);
+  const RoughScorer scorer;
+  std::string first;
+  for (const std::size_t threads : {1U, 2U, 8U, 8U, 2U}) {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
+    KernelCache cache(scorer, {});
+    const auto plan = explore_fusion(fragment, cache, {});
+    ASSERT_TRUE(plan) << plan.error().message;
+    const std::string text = to_text(*plan);
+    if (first.empty()) first = text;
+    EXPECT_EQ(text, first) << threads << " threads";
+  }
+  // A cache that already knows the kernels changes nothing either.
+  KernelCache cache(scorer, {});
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(to_text(*explore_fusion(fragment, cache, {})), first);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PlanDeterminism, testing::Range(1, 5));
+
+// ---- plans that can be told beforehand ----------------------------------------------------------------------------
+
+struct Known {
+  std::string name;
+  std::function<Graph()> graph;
+  std::size_t vertices;
+  std::size_t kernels;
+};
+
+void PrintTo(const Known& known, std::ostream* out) { *out << known.name; }
+
+/// `count` vectors of a length each, added to themselves.
+Graph independent(int count) {
+  Builder b;
+  std::vector<Value> results;
+  for (int i = 0; i < count; ++i) {
+    const Value x = b.parameter(DType::f32, {1000 + 4 * i});
+    results.push_back(b.binary(Op::add, x, x));
+  }
+  return finished(b, results);
+}
+
+/// A long chain of element-wise operators.
+Graph chain(int length) {
+  Builder b;
+  Value x = b.parameter(DType::f32, {4096});
+  for (int i = 0; i < length; ++i) x = b.unary(i % 2 == 0 ? Op::tanh : Op::exp, x);
+  return finished(b, {x});
+}
+
+/// x → a → (b, c) → d: a and d together without b and c would be a circle.
+Graph diamond() {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {1 << 16});
+  const Value a = b.unary(Op::tanh, x);
+  return finished(b, {b.binary(Op::add, b.unary(Op::exp, a), b.unary(Op::negate, a))});
+}
+
+std::vector<Known> known_plans() {
+  return {
+      {"softmax", [] { return softmax(64, 300); }, 5, 1},
+      {"layer_norm", [] { return layer_norm(64, 256); }, 9, 1},
+      {"layer_norm_backward", [] { return layer_norm_backward(4096, 256); }, 11, 1},
+      {"row_and_column_sums", [] { return row_and_column_sums(4096, 1024); }, 2, 1},
+      {"chain", [] { return chain(20); }, 20, 1},
+      {"diamond", diamond, 4, 1},
+      {"independent_ones_are_packed", [] { return independent(12); }, 12, 1},
+      {"update_in_place", [] { return cache_update(16, 2048, 64, true); }, 2, 1},
+  };
+}
+
+class KnownPlan : public testing::TestWithParam<Known> {};
+
+// Two microseconds a launch: whatever may be one kernel should be.
+TEST_P(KnownPlan, HasTheKernelsItShould) {
+  const Graph fragment = GetParam().graph();
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = explore_fusion(fragment, cache, {});
+  ASSERT_TRUE(plan) << plan.error().message;
+  check_plan(fragment, *plan);
+  EXPECT_EQ(plan->kernels.size(), GetParam().kernels) << to_text(*plan);
+  const auto unfused = unfused_plan(fragment, cache);
+  ASSERT_TRUE(unfused);
+  EXPECT_EQ(unfused->kernels.size(), GetParam().vertices);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, KnownPlan, testing::ValuesIn(known_plans()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(FusionExplorer, PacksIndependentKernelsOnlyWhenAsked) {
+  const Graph fragment = independent(5);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  FusionOptions options;
+  options.packing = false;
+  EXPECT_EQ(explore_fusion(fragment, cache, options)->kernels.size(), 5U);
+  options.packing = true;
+  EXPECT_EQ(explore_fusion(fragment, cache, options)->kernels.size(), 1U);
+}
+
+/// All partitions of `count` things: the block of each, by restricted growth.
+std::vector<std::vector<int>> partitions(int count) {
+  std::vector<std::vector<int>> all = {{}};
+  for (int i = 0; i < count; ++i) {
+    std::vector<std::vector<int>> next;
+    for (const std::vector<int>& made : all) {
+      const int blocks = made.empty() ? 0 : *std::max_element(made.begin(), made.end()) + 1;
+      for (int block = 0; block <= blocks; ++block) {
+        next.push_back(made);
+        next.back().push_back(block);
+      }
+    }
+    all = std::move(next);
+  }
+  return all;
+}
+
+TEST(FusionExplorer, FindsTheBestPartitionOfSmallFragments) {
+  ASSERT_EQ(partitions(5).size(), 52U);  // Bell number
+  const RoughScorer scorer;
+  for (const std::function<Graph()>& make : std::vector<std::function<Graph()>>{
+           diamond, [] { return softmax(64, 300); }, [] { return independent(4); }, [] { return scanned(64, 256); }}) {
+    const Graph fragment = make();
+    const VertexGraph vertices(fragment);
+    KernelCache cache(scorer, {});
+    double best = 1e9;
+    int circles = 0;
+    for (const std::vector<int>& block : partitions(vertices.size())) {
+      std::vector<VertexSet> parts(static_cast<std::size_t>(*std::max_element(block.begin(), block.end())) + 1,
+                                   VertexSet(block.size()));
+      for (std::size_t v = 0; v < block.size(); ++v)
+        parts[static_cast<std::size_t>(block[v])].insert(static_cast<int>(v));
+      const auto plan = plan_of_partition(vertices, parts, cache);
+      if (plan) best = std::min(best, plan->predicted_us);
+      circles += plan ? 0 : 1;
+    }
+    const auto plan = explore_fusion(fragment, cache, {});
+    ASSERT_TRUE(plan);
+    EXPECT_NEAR(plan->predicted_us, best, 1e-9);
+    if (vertices.size() == 4 && fragment.results().size() == 1 && fragment.node(vertices.node(3)).op == Op::add) {
+      // Without b and c both inside, a and d may not share a kernel: {a,d}{b}{c}, {a,d}{b,c}, {a,b,d}{c}, {a,c,d}{b}.
+      EXPECT_EQ(circles, 4);
+    }
+  }
+}
+
+TEST(FusionExplorer, NothingToComputeIsAnEmptyPlan) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {0, 4});
+  const Graph fragment = finished(b, {b.unary(Op::negate, x)});
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = explore_fusion(fragment, cache, {});
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->kernels.empty());
+  EXPECT_EQ(plan->predicted_us, 0);
+}
+
+TEST(FusionExplorer, NamesTheOperatorThatFitsNoKernel) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64, 64});
+  graph::DotAttributes dot;
+  dot.lhs_contracting = {1}, dot.rhs_contracting = {0};
+  b.at("product");
+  const Value product = b.dot(b.unary(Op::tanh, x), x, dot);
+  b.at("after");
+  const Graph fragment = finished(b, {b.unary(Op::exp, product)});
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = explore_fusion(fragment, cache, {});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().kind, ErrorKind::constraint);
+  EXPECT_THAT(plan.error().message, testing::HasSubstr("dot 'product'"));
+}
+
+TEST(FusionExplorer, CirclesAreRefused) {
+  const Graph fragment = diamond();
+  const VertexGraph vertices(fragment);
+  VertexSet ends(4), middle(4);
+  ends.insert(0), ends.insert(3), middle.insert(1), middle.insert(2);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = plan_of_partition(vertices, {ends, middle}, cache);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().kind, ErrorKind::constraint);
+  EXPECT_THAT(plan.error().message, testing::HasSubstr("circle"));
+}
+
+}  // namespace
+}  // namespace stitch::search::test
