@@ -60,8 +60,7 @@ const graph::Graph& simplified(const std::string& model) {
 
 std::int64_t node_count(const graph::Graph& graph) {
   std::int64_t count = 0;
-  graph::for_each_region(graph,
-                         [&](const graph::Graph& region, std::int64_t, const std::string&) { count += region.size(); });
+  graph::for_each_region(graph, [&](const graph::RegionSite& site) { count += site.graph.size(); });
   return count;
 }
 

@@ -39,6 +39,7 @@ std::string describe_anchor(const Graph& graph, const search::Anchor& anchor) {
     case search::Anchor::Kind::partial: return "part of " + graph::to_text(graph, anchor.node);
     case search::Anchor::Kind::scan: return "scan " + graph::to_text(graph, anchor.node);
     case search::Anchor::Kind::scatter: return "scatter " + graph::to_text(graph, anchor.node);
+    case search::Anchor::Kind::atomic: return "updates of " + graph::to_text(graph, anchor.node);
   }
   std::string places;
   for (const search::Buffer& buffer : anchor.buffers) {

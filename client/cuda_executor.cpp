@@ -82,6 +82,7 @@ class CudaPlan final : public LoadedPlan {
 
  private:
   Status load_kernel(const daemon::KernelLaunch& launch, const ArtifactSource& artifacts);
+  Status enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream);
   Status enqueue(Addresses parameters, Addresses results, CUstream stream);
   Status enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream);
 
@@ -178,20 +179,26 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
   return driver_.check(driver_.launch(&config, functions_[index], pointers.data(), nullptr), "cuLaunchKernelEx");
 }
 
+Status CudaPlan::enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream) {
+  for (const daemon::ResultCopy& copy : plan_.copies) {
+    const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? parameters : results;
+    const CUdeviceptr from = sources[static_cast<std::size_t>(copy.from.value)];
+    const CUdeviceptr to = results[static_cast<std::size_t>(copy.to)];
+    if (copy.before != before || from == to) continue;
+    STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), stream),
+                             "cuMemcpyDtoDAsync"));
+  }
+  return {};
+}
+
 Status CudaPlan::enqueue(Addresses parameters, Addresses results, CUstream stream) {
+  STITCH_TRY(enqueue_copies(true, parameters, results, stream));
   for (std::size_t i = 0; i < plan_.launches.size(); ++i) {
     if (Status launched = enqueue_kernel(i, parameters, results, stream); !launched) {
       return launched.error().within(fmt::format("launch {} ({})", i, plan_.launches[i].name));
     }
   }
-  for (const daemon::ResultCopy& copy : plan_.copies) {
-    const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? parameters : results;
-    const CUdeviceptr from = sources[static_cast<std::size_t>(copy.from.value)];
-    const CUdeviceptr to = results[static_cast<std::size_t>(copy.to)];
-    STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), stream),
-                             "cuMemcpyDtoDAsync"));
-  }
-  return {};
+  return enqueue_copies(false, parameters, results, stream);
 }
 
 Status CudaPlan::launch(Addresses parameters, Addresses results, void* stream) {

@@ -12,6 +12,13 @@ namespace {
 using daemon::LaunchArgument;
 using profiler::BufferHandle;
 
+/// A buffer that starts as a copy of host memory.
+profiler::Filler contents(std::span<const std::byte> from) {
+  return [from](std::uint64_t offset, std::span<std::byte> bytes) {
+    std::memcpy(bytes.data(), from.data() + offset, bytes.size());
+  };
+}
+
 class EmulatedPlan final : public LoadedPlan {
  public:
   EmulatedPlan(daemon::Plan plan, std::unique_ptr<profiler::Session> session)
@@ -78,18 +85,18 @@ profiler::LaunchValue EmulatedPlan::value_of(const LaunchArgument& argument, con
 Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffers) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<const std::byte> from = parameters[i];
-    const auto filler = [from](std::uint64_t offset, std::span<std::byte> bytes) {
-      std::memcpy(bytes.data(), from.data() + offset, bytes.size());
-    };
-    STITCH_ASSIGN(const auto buffer,
-                  session_->allocate(fmt::format("parameter {}", i), static_cast<std::int64_t>(from.size()),
-                                     profiler::Filler(filler)));
+    STITCH_ASSIGN(const auto buffer, session_->allocate(fmt::format("parameter {}", i),
+                                                        static_cast<std::int64_t>(from.size()), contents(from)));
     buffers.parameters.push_back(buffer);
   }
+  std::vector<profiler::Fill> fills(results.size(), profiler::Poison{});
+  for (const daemon::ResultCopy& copy : plan_.copies) {
+    const std::span<const std::byte> from = parameters[static_cast<std::size_t>(copy.from.value)];
+    if (copy.before) fills[static_cast<std::size_t>(copy.to)] = contents(from);
+  }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    STITCH_ASSIGN(const auto buffer,
-                  session_->allocate(fmt::format("result {}", i), static_cast<std::int64_t>(results[i].size()),
-                                     profiler::Poison{}));
+    STITCH_ASSIGN(const auto buffer, session_->allocate(fmt::format("result {}", i),
+                                                        static_cast<std::int64_t>(results[i].size()), fills[i]));
     buffers.results.push_back(buffer);
   }
   return {};
@@ -109,6 +116,7 @@ Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
   }
   for (std::size_t i = 0; i < results.size(); ++i) STITCH_TRY(session_->read(buffers.results[i], 0, results[i]));
   for (const daemon::ResultCopy& copy : plan_.copies) {
+    if (copy.before) continue;
     const auto from = static_cast<std::size_t>(copy.from.value);
     const bool parameter = copy.from.kind == LaunchArgument::Kind::parameter;
     const auto source = parameter ? buffers.parameters[from] : buffers.results[from];

@@ -23,6 +23,40 @@ GroupEmitter::GroupEmitter(const graph::Graph& graph, const search::GroupProgram
                            const search::Schedule& schedule, GroupContext context)
     : graph_(graph), group_(group), program_(*group.structure.program), schedule_(schedule), context_(context) {
   for (const search::HeldItem& held : group.held) held_[held.item] = &held;
+  find_rounded_quotients();
+}
+
+/// A quotient on its way to being rounded to an integer must be the correctly rounded one: quantisation meets exact
+/// halves (2.5 from 5 / 2), and an ulp decides where they go.
+void GroupEmitter::find_rounded_quotients() {
+  std::vector<bool> rounded(program_.items().size(), false);
+  for (std::size_t i = program_.items().size(); i-- > 0;) {
+    const search::Item& item = program_.items()[i];
+    if (item.kind != search::Item::Kind::compute || item.origin.node < 0) continue;
+    const bool truncates = item.op == graph::Op::convert && graph::is_integer(item.dtype);
+    switch (item.op) {
+      case graph::Op::divide:
+        if (rounded[i]) rounded_quotients_.insert(static_cast<ItemId>(i));
+        break;
+      case graph::Op::round_even:
+      case graph::Op::round_away:
+      case graph::Op::floor:
+      case graph::Op::ceil: rounded[i] = true; break;
+      case graph::Op::convert: rounded[i] = rounded[i] || truncates; break;
+      case graph::Op::add:
+      case graph::Op::subtract:
+      case graph::Op::multiply:
+      case graph::Op::maximum:
+      case graph::Op::minimum:
+      case graph::Op::clamp:
+      case graph::Op::select: break;
+      default: rounded[i] = false;
+    }
+    for (const ItemId operand : item.operands) {
+      if (rounded[i] && graph::is_floating(program_.at(operand).dtype))
+        rounded[static_cast<std::size_t>(operand)] = true;
+    }
+  }
 }
 
 std::string GroupEmitter::pointer_name(std::size_t number) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class GroupEmitter {
 
  private:
   using ItemId = search::ItemId;
+
+  void find_rounded_quotients();
 
   // axes and indices (group_emitter.cpp)
   void emit_digits();
@@ -91,6 +94,8 @@ class GroupEmitter {
   [[nodiscard]] std::string band_guard(const Band& band) const;
   void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);
   void emit_store(int anchor, bool element);
+  void emit_atomic(int anchor, bool element);
+  [[nodiscard]] std::string element_store_guard(const search::Anchor& anchor, bool element) const;
   void emit_vector_store(int anchor);
   [[nodiscard]] bool is_kept_in_shared(ItemId id) const;
   [[nodiscard]] std::string kept_place(ItemId id) const;
@@ -134,6 +139,7 @@ class GroupEmitter {
   std::map<ItemId, const search::HeldItem*> held_;
   int exchanges_ = 0;
   bool alternating_ = false;
+  std::set<ItemId> rounded_quotients_;  ///< divisions that must be rounded correctly
 };
 
 }  // namespace stitch::codegen

@@ -118,6 +118,8 @@ std::string GroupEmitter::item_expression(ItemId id, bool element) const {
   }
   std::vector<std::string> operands;
   for (const ItemId operand : item.operands) operands.push_back(value(operand, element));
+  if (rounded_quotients_.contains(id) && item.dtype != graph::DType::f64)
+    return fmt::format("__fdiv_rn({}, {})", operands[0], operands[1]);
   const std::size_t data = item.op == graph::Op::select && item.kind == Item::Kind::compute ? 1 : 0;
   return expression(item, program_.at(item.operands[data]).dtype, operands);
 }

@@ -226,8 +226,9 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
     const bool anchor_needs = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].anchors.begin(),
                                           group_.sweeps[static_cast<std::size_t>(stage)].anchors.end(), [&](int a) {
                                             const Anchor& it = anchor(a);
+                                            const std::vector<ItemId> needs = search::roots_of(program_, it);
                                             return band_of(it.axes) != band.axes &&
-                                                   std::find(it.items.begin(), it.items.end(), id) != it.items.end();
+                                                   std::find(needs.begin(), needs.end(), id) != needs.end();
                                           });
     const bool shared_here = is_kept_in_shared(id) && held_.at(id)->from == stage;
     if (!outlives && !anchor_needs && !shared_here) continue;
@@ -322,6 +323,8 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
                 value(anchor(a).items[0], true));
     } else if (anchor(a).kind == Anchor::Kind::store) {
       emit_store(a, vector);
+    } else if (anchor(a).kind == Anchor::Kind::atomic) {
+      emit_atomic(a, vector);
     } else {
       emit_accumulate(a, vector);
     }
@@ -345,8 +348,8 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
   }
 }
 
-void GroupEmitter::emit_store(int number, bool element) {
-  const Anchor& it = anchor(number);
+/// Which threads store an element, and whether it is one; empty: all, always.
+std::string GroupEmitter::element_store_guard(const Anchor& it, bool element) const {
   std::string guard = replica_guard(it.axes);
   const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
   if (element && vector_tail_by_element()) {
@@ -354,9 +357,26 @@ void GroupEmitter::emit_store(int number, bool element) {
     if (has(it.axes, axis)) add(fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)));
   }
   if (it.guard >= 0) add(value(it.guard, element));
+  return guard;
+}
+
+void GroupEmitter::emit_store(int number, bool element) {
+  const Anchor& it = anchor(number);
+  const std::string guard = element_store_guard(it, element);
   if (!guard.empty()) out_.open("if ({})", guard);
   out_.line("{}[{}] = narrow<{}>({});", pointer_of(it.buffers[0]),
             index_text(it.addresses[0], element, is_wide(it.addresses[0])), storage_type(graph_.type(it.value).dtype),
+            value(it.items[0], element));
+  if (!guard.empty()) out_.close();
+}
+
+void GroupEmitter::emit_atomic(int number, bool element) {
+  const Anchor& it = anchor(number);
+  const std::string guard = element_store_guard(it, element);
+  if (!guard.empty()) out_.open("if ({})", guard);
+  const graph::Node& scatter = graph_.node(it.node);
+  out_.line("{}::combine_atomically({} + {}, {});", combiner(scatter.as<graph::ScatterAttributes>().combiner),
+            pointer_of(it.buffers[0]), index_text(it.addresses[0], element, is_wide(it.addresses[0])),
             value(it.items[0], element));
   if (!guard.empty()) out_.close();
 }

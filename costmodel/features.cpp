@@ -147,6 +147,7 @@ class Counter {
       double factor = 1;
       if (anchor.kind == search::Anchor::Kind::store)
         factor = waste(anchor.addresses[0], graph::byte_size(graph_.type(anchor.value).dtype), group_.stores[i][0]);
+      if (anchor.kind == search::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
       f_.dram_write_bytes += bytes;
       f_.l2_bytes += bytes * factor;
       f_.instructions += warps_ * per_thread(anchor.axes) /

@@ -132,24 +132,27 @@ Result<ModelFragments> cut_model(import::Imported imported) {
   STITCH_TRY(graph::simplify(imported.graph));
   std::map<Hash128, std::size_t> known;
   Status status;
-  graph::for_each_region(imported.graph, [&](const Graph& region, std::int64_t occurrences, const std::string& path) {
-    if (occurrences == 0 || !status) return;
-    const graph::CutGraph cut = graph::cut(region);
-    model.library_calls += occurrences * static_cast<std::int64_t>(cut.calls.size());
+  graph::for_each_region(imported.graph, [&](const graph::RegionSite& site) {
+    if (site.occurrences == 0 || !status) return;
+    graph::CutOptions options;
+    options.carried = site.is_loop_body;
+    const graph::CutGraph cut = graph::cut(site.graph, options);
+    model.library_calls += site.occurrences * static_cast<std::int64_t>(cut.calls.size());
     for (const graph::NodeId id : cut.others) {
-      const Op op = region.node(id).op;
-      if (op != Op::loop && op != Op::conditional) model.library_calls += occurrences;
+      const Op op = site.graph.node(id).op;
+      if (op != Op::loop && op != Op::conditional) model.library_calls += site.occurrences;
     }
-    for (const graph::FragmentSite& site : cut.fragments) {
-      Result<graph::CanonicalForm> form = graph::canonicalise(site.graph);
-      const std::string place = fmt::format("{}level {}", path.empty() ? "" : path.substr(1) + ", ", site.level);
+    for (const graph::FragmentSite& fragment : cut.fragments) {
+      Result<graph::CanonicalForm> form = graph::canonicalise(fragment.graph);
+      const std::string place =
+          fmt::format("{}level {}", site.path.empty() ? "" : site.path.substr(1) + ", ", fragment.level);
       if (!form) {
         status = form.error().within(place);
         return;
       }
       const auto [entry, added] = known.emplace(form->key, model.entries.size());
       if (added) model.entries.push_back({form->key, form->family_key, std::move(form->graph), 0, place});
-      model.entries[entry->second].occurrences += occurrences;
+      model.entries[entry->second].occurrences += site.occurrences;
     }
   });
   if (!status) return status.error();

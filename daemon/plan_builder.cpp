@@ -5,6 +5,7 @@
 #include <set>
 
 #include "daemon/workspace.h"
+#include "graph/in_place.h"
 
 namespace stitch::daemon {
 namespace {
@@ -182,13 +183,17 @@ Result<Plan> build_plan(const Graph& fragment, const search::FusionPlan& fusion,
     const LaunchArgument place = written.contains(value) ? places.written_place(value) : places.place(value);
     const auto own = static_cast<std::int64_t>(r);
     if (fragment.type(value).elements() == 0) continue;  // nothing to write
+    if (const auto updated = graph::updated_parameter(fragment, value)) {
+      const LaunchArgument parameter{LaunchArgument::Kind::parameter, static_cast<std::int64_t>(*updated)};
+      plan.copies.push_back({parameter, own, fragment.type(value).bytes(), true});
+    }
     if (place == LaunchArgument{LaunchArgument::Kind::result, own}) {
       if (!written.contains(value)) {
         return make_error(ErrorKind::internal, "no kernel of the plan computes result {} (node {})", r, value.node);
       }
       continue;
     }
-    plan.copies.push_back({place, own, fragment.type(value).bytes()});
+    plan.copies.push_back({place, own, fragment.type(value).bytes(), false});
   }
   plan.workspace_bytes = places.bytes();
   return plan;

@@ -56,7 +56,8 @@ Json fixed_part(const Plan& plan) {
   Json launches = Json::array(), copies = Json::array(), zeroed = Json::array();
   for (const KernelLaunch& launch : plan.launches) launches.push_back(document_of(launch));
   for (const ResultCopy& copy : plan.copies) {
-    copies.push_back({{"from", document_of(copy.from)}, {"to", copy.to}, {"bytes", copy.bytes}});
+    copies.push_back(
+        {{"from", document_of(copy.from)}, {"to", copy.to}, {"bytes", copy.bytes}, {"before", copy.before}});
   }
   for (const ZeroedRange& range : plan.zeroed) zeroed.push_back({{"offset", range.offset}, {"bytes", range.bytes}});
   return {{"parameters", document_of(plan.parameters)},
@@ -132,6 +133,7 @@ static Status read(const Json& value, const std::string& path, ResultCopy& into)
       .required("from", into.from)
       .required("to", into.to)
       .required("bytes", into.bytes)
+      .required("before", into.before)
       .require(into.bytes >= 0, "bytes", "negative")
       .status();
 }
@@ -170,6 +172,8 @@ Status check_copy(const Plan& plan, const ResultCopy& copy, const std::string& p
   const bool tensor =
       copy.from.kind == LaunchArgument::Kind::parameter || copy.from.kind == LaunchArgument::Kind::result;
   if (!tensor) return make_error(ErrorKind::parse, "{}.from.kind: neither parameter nor result", path);
+  if (copy.before && copy.from.kind != LaunchArgument::Kind::parameter)
+    return make_error(ErrorKind::parse, "{}.from.kind: only a parameter is there before the launches", path);
   STITCH_TRY(check_argument(plan, copy.from, path + ".from"));
   STITCH_TRY(check_argument(plan, {LaunchArgument::Kind::result, copy.to}, path + ".to"));
   const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? plan.parameters : plan.results;

@@ -65,10 +65,12 @@ struct ZeroedRange {
 };
 
 /// Result `to` is the same tensor as parameter or result `from`, and no kernel writes it: copied after the launches.
+/// Or it is parameter `from` updated in place: copied `before` the launches, unless the two share their memory.
 struct ResultCopy {
   LaunchArgument from;
   std::int64_t to = 0;
   std::int64_t bytes = 0;
+  bool before = false;
   bool operator==(const ResultCopy&) const = default;
 };
 

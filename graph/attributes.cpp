@@ -15,6 +15,7 @@ Attributes default_attributes(Op op) {
     case Op::transpose: return TransposeAttributes{};
     case Op::slice: return SliceAttributes{};
     case Op::dynamic_slice: return DynamicSliceAttributes{};
+    case Op::dynamic_update_slice: return UpdateAttributes{};
     case Op::concatenate: return ConcatenateAttributes{};
     case Op::pad: return PadAttributes{};
     case Op::reverse: return ReverseAttributes{};

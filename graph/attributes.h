@@ -154,6 +154,17 @@ struct ReverseAttributes {
   bool operator==(const ReverseAttributes&) const = default;
 };
 
+/// dynamic-update-slice. Operands: tensor, update, a start index per dimension (clamped so that the update fits).
+struct UpdateAttributes {
+  /// Whoever runs the graph gives the result the tensor's memory: what the update does not cover is not written.
+  bool in_place = false;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("in_place", self.in_place);
+  }
+  bool operator==(const UpdateAttributes&) const = default;
+};
+
 /// XLA's general gather; out-of-range starts are clamped. Operands: tensor, integer indices.
 struct GatherAttributes {
   Dims offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims, start_indices_batching_dims;
@@ -345,12 +356,13 @@ struct LoopAttributes {
   bool operator==(const LoopAttributes&) const = default;
 };
 
-using Attributes = std::variant<NoAttributes, ParameterAttributes, ConstantAttributes, IotaAttributes,
-                                ConvertAttributes, CompareAttributes, BroadcastAttributes, ReshapeAttributes,
-                                TransposeAttributes, SliceAttributes, DynamicSliceAttributes, ConcatenateAttributes,
-                                PadAttributes, ReverseAttributes, GatherAttributes, ScatterAttributes, ReduceAttributes,
-                                ArgReduceAttributes, ReduceWindowAttributes, SelectAndScatterAttributes, ScanAttributes,
-                                DotAttributes, ConvolutionAttributes, OpaqueAttributes, LoopAttributes>;
+using Attributes =
+    std::variant<NoAttributes, ParameterAttributes, ConstantAttributes, IotaAttributes, ConvertAttributes,
+                 CompareAttributes, BroadcastAttributes, ReshapeAttributes, TransposeAttributes, SliceAttributes,
+                 DynamicSliceAttributes, UpdateAttributes, ConcatenateAttributes, PadAttributes, ReverseAttributes,
+                 GatherAttributes, ScatterAttributes, ReduceAttributes, ArgReduceAttributes, ReduceWindowAttributes,
+                 SelectAndScatterAttributes, ScanAttributes, DotAttributes, ConvolutionAttributes, OpaqueAttributes,
+                 LoopAttributes>;
 
 /// Default-constructed attributes of the alternative that `op` uses; the codec fills it, the verifier compares kinds.
 Attributes default_attributes(Op op);

@@ -21,6 +21,7 @@ class Cutter {
   CutGraph cut() {
     cut_.calls = find_library_calls(graph_, options_.library);
     mark_boundaries();
+    if (options_.carried) find_updates_in_place();
     find_levels();
     find_recomputable();
     if (options_.sink) sink_tails();
@@ -88,6 +89,28 @@ class Cutter {
     }
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!boundary_[at(id)]) last_level_ = std::max(last_level_, level_[at(id)]);
+    }
+  }
+
+  // ---- updates in place -------------------------------------------------------------------------------------
+
+  void find_updates_in_place() {
+    for (std::size_t r = 0; r < graph_.results().size(); ++r) {
+      const Value update = storage(graph_.results()[r]);
+      if (graph_.node(update.node).op != Op::dynamic_update_slice || boundary_[at(update.node)]) continue;
+      if (only_reader_of(graph_.parameters()[r], update.node)) updates_in_place_.insert(update.node);
+    }
+  }
+
+  /// Whether `reader` takes the parameter, reshaped at most, as its first operand, and nothing else uses it.
+  [[nodiscard]] bool only_reader_of(NodeId parameter, NodeId reader) const {
+    Value value = graph_.node(reader).operands[0];
+    for (NodeId user = reader;; user = value.node, value = graph_.node(user).operands[0]) {
+      const auto& operands = graph_.node(user).operands;
+      if (uses_[at(value.node)] != std::vector<NodeId>{user} || results_[at(value.node)]) return false;
+      if (std::count(operands.begin(), operands.end(), value) != 1) return false;
+      if (value.node == parameter) return true;
+      if (graph_.node(value.node).op != Op::reshape) return false;
     }
   }
 
@@ -226,8 +249,9 @@ class Cutter {
       for (const Value operand : boundary_operands(id)) require(operand);
     }
     std::set<Value> seen;
-    for (const Value result : graph_.results()) {
-      const Value value = storage(result);
+    for (std::size_t r = 0; r < graph_.results().size(); ++r) {
+      const Value result = graph_.results()[r], value = storage(result);
+      if (options_.carried && value.node == graph_.parameters()[r]) continue;  // it stays where it is
       if (graph_.node(value.node).op == Op::parameter || !seen.insert(value).second) {
         copies_.insert(result);  // a result of its own needs memory of its own
       } else {
@@ -289,6 +313,7 @@ class Cutter {
     for (const NodeId id : members) {
       Node copy = graph_.node(id);
       for (Value& operand : copy.operands) operand = inside.at(operand);
+      if (updates_in_place_.contains(id)) copy.attributes = UpdateAttributes{true};
       const auto results = static_cast<std::int32_t>(copy.results.size());
       const Value first = site.graph.add_unchecked(std::move(copy));
       for (std::int32_t r = 0; r < results; ++r) inside[{id, r}] = {first.node, r};
@@ -311,6 +336,7 @@ class Cutter {
   std::vector<bool> cheap_;
   std::vector<bool> waits_;  ///< sunk to the last level
   int last_level_ = 0;
+  std::set<NodeId> updates_in_place_;
   std::set<Value> required_;
   std::set<Value> copies_;
 };

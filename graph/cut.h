@@ -34,6 +34,9 @@ struct CutOptions {
   /// Operators that feed no boundary wait for the last level when nothing is lost by it, so that an optimizer's
   /// hundreds of updates become one fragment.
   bool sink = true;
+  /// The graph is a loop's body: result i takes the place of parameter i. A value handed on as it is needs no copy, and
+  /// an update of a carried tensor that nobody else reads happens in place (UpdateAttributes::in_place).
+  bool carried = false;
   /// What the generator cannot put into a kernel is a boundary.
   std::function<bool(const Graph&, NodeId)> supported;
 };

@@ -78,33 +78,31 @@ std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
 }
 
-void visit_regions(
-    const Graph& graph, std::int64_t occurrences, const std::string& path,
-    const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit) {
-  visit(graph, occurrences, path);
-  for (const Node& node : graph.nodes()) {
+void visit_regions(const RegionSite& site, const std::function<void(const RegionSite&)>& visit) {
+  visit(site);
+  for (const Node& node : site.graph.nodes()) {
     for (std::size_t i = 0; i < node.regions.size(); ++i) {
+      const bool is_body = node.op == Op::loop && i == 0;
       std::int64_t times = 1;
       if (node.op == Op::loop && node.as<LoopAttributes>().trip_count >= 0)
-        times = i == 0 ? node.as<LoopAttributes>().trip_count : 0;  // nobody asks the condition of a counted loop
-      visit_regions(*node.regions[i], saturating_product(occurrences, times),
-                    fmt::format("{}/{}.{}", path, node.name, i), visit);
+        times = is_body ? node.as<LoopAttributes>().trip_count : 0;  // nobody asks the condition of a counted loop
+      visit_regions({*node.regions[i], saturating_product(site.occurrences, times),
+                     fmt::format("{}/{}.{}", site.path, node.name, i), is_body},
+                    visit);
     }
   }
 }
 
 }  // namespace
 
-void for_each_region(
-    const Graph& graph,
-    const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit) {
-  visit_regions(graph, 1, "", visit);
+void for_each_region(const Graph& graph, const std::function<void(const RegionSite&)>& visit) {
+  visit_regions({graph, 1, {}, false}, visit);
 }
 
 std::int64_t operator_count(const Graph& graph) {
   std::int64_t count = 0;
-  for_each_region(graph, [&](const Graph& region, std::int64_t, const std::string&) {
-    for (const Node& node : region.nodes()) count += node.op != Op::parameter && node.op != Op::constant;
+  for_each_region(graph, [&](const RegionSite& region) {
+    for (const Node& node : region.graph.nodes()) count += node.op != Op::parameter && node.op != Op::constant;
   });
   return count;
 }

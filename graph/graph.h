@@ -96,12 +96,18 @@ std::vector<std::vector<NodeId>> users(const Graph& graph);
 /// For every node, whether one of its results is a result of the graph.
 std::vector<bool> is_result(const Graph& graph);
 
-/// Calls `visit` for the graph and, depth first, for the regions of its nodes, each with how often it runs:
-/// a loop body by the trip count (1 when unknown), times the occurrences of the graph around it; its condition as often
-/// while the count is unknown and 0 times when it is known.
-void for_each_region(
-    const Graph& graph,
-    const std::function<void(const Graph& region, std::int64_t occurrences, const std::string& path)>& visit);
+/// A graph or one of the regions inside it.
+struct RegionSite {
+  const Graph& graph;
+  std::int64_t occurrences = 1;  ///< how often it runs when the outermost graph runs once
+  std::string path;              ///< "/name of the node.number of the region", from the outside in
+  bool is_loop_body = false;
+};
+
+/// Calls `visit` for the graph and, depth first, for the regions of its nodes. A loop's body occurs by the trip count
+/// (1 when unknown), times the occurrences of the graph around it; its condition as often while the count is unknown
+/// and 0 times when it is known.
+void for_each_region(const Graph& graph, const std::function<void(const RegionSite&)>& visit);
 
 /// Number of operators, regions included, leaving out parameters and constants.
 std::int64_t operator_count(const Graph& graph);

@@ -6,13 +6,13 @@ namespace {
 
 std::vector<Boundary> boundaries_of(const graph::Graph& graph) {
   std::vector<Boundary> found;
-  graph::for_each_region(graph, [&](const graph::Graph& region, std::int64_t occurrences, const std::string& path) {
-    for (graph::NodeId id = 0; id < region.size(); ++id) {
-      const graph::Node& node = region.node(id);
+  graph::for_each_region(graph, [&](const graph::RegionSite& site) {
+    for (graph::NodeId id = 0; id < site.graph.size(); ++id) {
+      const graph::Node& node = site.graph.node(id);
       if (node.op != graph::Op::opaque) continue;
       found.push_back({node.as<graph::OpaqueAttributes>().target,
-                       fmt::format("node {} '{}'{}{}", id, node.name, path.empty() ? "" : " in ", path), occurrences,
-                       "opaque in the fragment"});
+                       fmt::format("node {} '{}'{}{}", id, node.name, site.path.empty() ? "" : " in ", site.path),
+                       site.occurrences, "opaque in the fragment"});
     }
   });
   return found;

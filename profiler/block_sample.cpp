@@ -64,6 +64,18 @@ std::set<Buffer> handed_over(const KernelProgram& program) {
   return buffers;
 }
 
+/// Whether an element is the sum of what any blocks add to it.
+bool adds_atomically(const KernelProgram& program) {
+  for (const search::PhaseProgram& phase : program.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      const auto& anchors = group.structure.anchors;
+      if (std::any_of(anchors.begin(), anchors.end(), [](const Anchor& a) { return a.kind == Anchor::Kind::atomic; }))
+        return true;
+    }
+  }
+  return false;
+}
+
 bool writes_any(const GroupProgram& group, const std::set<Buffer>& buffers) {
   for (const Anchor& anchor : group.structure.anchors) {
     for (const Buffer& buffer : anchor.buffers) {
@@ -84,6 +96,7 @@ class Sampler {
 
   std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
     if (program_.phases.size() == 1 && !kernel_.scratch.empty()) return std::nullopt;
+    if (adds_atomically(program_)) return std::nullopt;
     if (!place_groups()) return std::nullopt;
     const double share = static_cast<double>(budget) / static_cast<double>(kernel_work(program_));
     const std::vector<bool> chosen = choose(static_cast<std::int64_t>(share * static_cast<double>(clusters_)), seed);
@@ -213,13 +226,18 @@ class Sampler {
       };
       if (length(found, found + 1) != extent) return false;
       const std::int64_t inner = length(found + 1, parts.end()), outer = length(parts.begin(), found);
+      // Dimensions that nothing tells apart share an axis, which stands in the first of them: slices of it are slices
+      // of that dimension when they hold whole runs of the others.
+      const std::int64_t dimension = graph_.type(operand).dims[d], run_length = outer * extent * inner / dimension;
       graph::ReduceRestriction restriction{anchor.node, static_cast<std::int64_t>(d), {}};
       const std::int64_t step = placed.group->mapping.axes[a].step(Level::grid);
       for (std::int64_t o = 0; o < outer; ++o) {
         for (std::size_t g = 0; g < run.size(); ++g) {
           const std::int64_t begin = static_cast<std::int64_t>(g) * step, end = std::min(begin + step, extent);
           if (!run[g] || begin >= end) continue;
-          const graph::Interval slice{(o * extent + begin) * inner, (o * extent + end) * inner};
+          const std::int64_t from = (o * extent + begin) * inner, to = (o * extent + end) * inner;
+          if (from % run_length != 0 || to % run_length != 0) return false;
+          const graph::Interval slice{from / run_length, to / run_length};
           std::vector<graph::Interval>& slices = restriction.intervals;
           if (!slices.empty() && slices.back().end == slice.begin) {
             slices.back().end = slice.end;

@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 
+#include "graph/in_place.h"
+
 namespace stitch::search {
 namespace {
 
@@ -24,6 +26,8 @@ std::optional<std::int64_t> bytes_taken(const Graph& kernel, Value value,
       const std::optional<std::int64_t> part = bytes_taken(kernel, {user, 0}, uses);
       if (!part) return std::nullopt;
       total += *part;
+    } else if (first && node.op == Op::dynamic_update_slice && graph::updated_parameter(kernel, {user, 0})) {
+      continue;  // only written to
     } else if (first && (node.op == Op::slice || node.op == Op::dynamic_slice || node.op == Op::gather)) {
       total += node.type().bytes();
     } else {
@@ -45,7 +49,10 @@ std::int64_t kernel_bytes(const Graph& kernel) {
         results[static_cast<std::size_t>(id)] ? std::nullopt : bytes_taken(kernel, {id, 0}, uses);
     bytes += part ? std::min(*part, full) : full;
   }
-  for (const Value result : kernel.results()) bytes += kernel.type(result).bytes();
+  for (const Value result : kernel.results()) {
+    const bool in_place = graph::updated_parameter(kernel, result).has_value();
+    bytes += kernel.type(in_place ? kernel.node(result.node).operands[1] : result).bytes();
+  }
   return bytes;
 }
 
@@ -56,9 +63,15 @@ std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) 
   for (const PhaseProgram& phase : program.phases) {
     std::map<Buffer, int> here;
     for (const GroupProgram& group : phase.groups) {
+      // What a scatter adds to has been stored by an earlier phase: it is read and written once more.
+      for (const Anchor& anchor : group.structure.anchors) {
+        if (anchor.kind == Anchor::Kind::atomic) bytes += 2 * kernel.type(kernel.node(anchor.node).operands[2]).bytes();
+      }
       for (const Sweep& sweep : group.sweeps) {
         std::map<Buffer, bool> seen;
-        for (const ItemId id : sweep.body) {
+        std::vector<ItemId> items = sweep.uniform;  // where threads have one element each, all there is
+        items.insert(items.end(), sweep.body.begin(), sweep.body.end());
+        for (const ItemId id : items) {
           const Item& item = group.structure.program->at(id);
           if (item.kind != Item::Kind::load || item.buffer.kind == Buffer::Kind::table) continue;
           std::int64_t elements = 1;

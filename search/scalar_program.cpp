@@ -150,33 +150,33 @@ ItemId ScalarProgram::compared(ItemId item, graph::Comparison comparison, std::i
   return add(std::move(comparing));
 }
 
-Result<ScalarProgram::ScatterTerm> ScalarProgram::scatter_term(NodeId scatter, const std::vector<Index>& indices,
-                                                               Index batch) {
+Result<ScalarProgram::Target> ScalarProgram::update_target(NodeId update, const std::vector<Index>& indices) {
+  const Node& node = graph_.node(update);
+  const Dims &to = node.type().dims, &from = graph_.type(node.operands[1]).dims;
+  Target target;
+  for (std::size_t d = 0; d < to.size(); ++d) {
+    STITCH_ASSIGN(const ItemId start, item(node.operands[d + 2], {}));
+    target.indices.push_back(pool_.add(indices[d], dynamic_index(start, to[d] - from[d])));
+  }
+  return target;
+}
+
+Result<ScalarProgram::Window> ScalarProgram::scatter_window(NodeId scatter, const std::vector<Index>& batch) {
   const Node& node = graph_.node(scatter);
   const auto& a = node.as<graph::ScatterAttributes>();
-  const graph::TensorType& operand = graph_.type(node.operands[0]);
-  const graph::TensorType& index_type = graph_.type(node.operands[1]);
-  const graph::TensorType& update = graph_.type(node.operands[2]);
-  // Where in the indices this update's start lies.
-  Dims batch_dims;
-  for (std::size_t d = 0; d < update.dims.size(); ++d) {
-    if (!contains(a.update_window_dims, d)) batch_dims.push_back(update.dims[d]);
-  }
-  const std::vector<Index> along = pool_.delinearise(batch, batch_dims);
-  std::vector<Index> position = along;
-  const bool has_vector = a.index_vector_dim < index_type.rank();
+  const Dims& extents = node.type().dims;
+  std::vector<Index> position = batch;
+  const bool has_vector = a.index_vector_dim < graph_.type(node.operands[1]).rank();
   if (has_vector) position.insert(position.begin() + a.index_vector_dim, pool_.constant(0));
-  // Where the window stands in every dimension of the operand, and whether it is in range.
-  std::vector<Index> start(operand.dims.size(), pool_.constant(0));
-  Dims window(operand.dims.size(), 1);
-  std::size_t next = 0;
-  for (std::size_t d = 0; d < operand.dims.size(); ++d) {
+  Window window{std::vector<Index>(extents.size(), pool_.constant(0)), Dims(extents.size(), 1), {}, -1};
+  for (std::size_t d = 0; d < extents.size(); ++d) {
     if (contains(a.inserted_window_dims, d) || contains(a.input_batching_dims, d)) continue;
-    window[d] = update.dims[static_cast<std::size_t>(a.update_window_dims[next++])];
+    const auto along = static_cast<std::size_t>(a.update_window_dims[window.dims.size()]);
+    window.sizes[d] = graph_.type(node.operands[2]).dims[along];
+    window.dims.push_back(d);
   }
-  ScatterTerm term;
   for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
-    start[static_cast<std::size_t>(a.input_batching_dims[k])] =
+    window.start[static_cast<std::size_t>(a.input_batching_dims[k])] =
         position[static_cast<std::size_t>(a.scatter_indices_batching_dims[k])];
   }
   for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
@@ -184,28 +184,50 @@ Result<ScalarProgram::ScatterTerm> ScalarProgram::scatter_term(NodeId scatter, c
     if (has_vector)
       position[static_cast<std::size_t>(a.index_vector_dim)] = pool_.constant(static_cast<std::int64_t>(k));
     STITCH_ASSIGN(const ItemId from, item(node.operands[1], position));
-    const std::int64_t last = operand.dims[d] - window[d];
+    const std::int64_t last = extents[d] - window.sizes[d];
     if (!graph::is_unsigned_integer(at(from).dtype))
-      term.hits = both(term.hits, compared(from, graph::Comparison::ge, 0));
-    term.hits = both(term.hits, compared(from, graph::Comparison::le, last));
-    start[d] = dynamic_index(from, last);
+      window.fits = both(window.fits, compared(from, graph::Comparison::ge, 0));
+    window.fits = both(window.fits, compared(from, graph::Comparison::le, last));
+    window.start[d] = dynamic_index(from, last);
   }
-  std::vector<Index> inner(update.dims.size());
-  std::size_t batch_at = 0;
-  next = 0;
-  std::vector<Index> offset(operand.dims.size());
-  for (std::size_t d = 0; d < operand.dims.size(); ++d) {
-    offset[d] = pool_.subtract(indices[d], start[d]);
-    if (pool_.low(offset[d]) < 0 || pool_.high(offset[d]) >= window[d])
-      term.hits = both(term.hits, in_range(offset[d], 0, window[d]));
+  return window;
+}
+
+Result<ScalarProgram::Target> ScalarProgram::scatter_target(NodeId scatter, const std::vector<Index>& indices) {
+  const auto& a = graph_.node(scatter).as<graph::ScatterAttributes>();
+  std::vector<Index> batch, inside;
+  for (std::size_t d = 0; d < indices.size(); ++d)
+    (contains(a.update_window_dims, d) ? inside : batch).push_back(indices[d]);
+  STITCH_ASSIGN(Window window, scatter_window(scatter, batch));
+  for (std::size_t w = 0; w < inside.size(); ++w) {
+    Index& to = window.start[window.dims[w]];
+    to = pool_.add(to, inside[w]);
   }
-  std::vector<std::size_t> window_dims;
-  for (std::size_t d = 0; d < operand.dims.size(); ++d) {
-    if (!contains(a.inserted_window_dims, d) && !contains(a.input_batching_dims, d)) window_dims.push_back(d);
+  return Target{std::move(window.start), window.fits};
+}
+
+Result<ScalarProgram::ScatterTerm> ScalarProgram::scatter_term(NodeId scatter, const std::vector<Index>& indices,
+                                                               Index batch) {
+  const Node& node = graph_.node(scatter);
+  const auto& a = node.as<graph::ScatterAttributes>();
+  const Dims& update = graph_.type(node.operands[2]).dims;
+  Dims batch_dims;
+  for (std::size_t d = 0; d < update.size(); ++d) {
+    if (!contains(a.update_window_dims, d)) batch_dims.push_back(update[d]);
   }
-  for (std::size_t d = 0; d < update.dims.size(); ++d) {
-    inner[d] = contains(a.update_window_dims, d) ? offset[window_dims[next++]] : along[batch_at++];
+  const std::vector<Index> along = pool_.delinearise(batch, batch_dims);
+  STITCH_ASSIGN(const Window window, scatter_window(scatter, along));
+  ScatterTerm term{window.fits, -1};
+  std::vector<Index> offset(indices.size());
+  for (std::size_t d = 0; d < indices.size(); ++d) {
+    offset[d] = pool_.subtract(indices[d], window.start[d]);
+    if (pool_.low(offset[d]) < 0 || pool_.high(offset[d]) >= window.sizes[d])
+      term.hits = both(term.hits, in_range(offset[d], 0, window.sizes[d]));
   }
+  std::vector<Index> inner(update.size());
+  std::size_t batch_at = 0, window_at = 0;
+  for (std::size_t d = 0; d < update.size(); ++d)
+    inner[d] = contains(a.update_window_dims, d) ? offset[window.dims[window_at++]] : along[batch_at++];
   STITCH_ASSIGN(term.update, item(node.operands[2], inner, term.hits));
   return term;
 }

@@ -99,6 +99,16 @@ class ScalarProgram {
   };
   Result<ScatterTerm> scatter_term(graph::NodeId scatter, const std::vector<Index>& indices, Index batch);
 
+  /// Where an element of an update goes: its indices in the result, and whether it goes anywhere (-1: always).
+  struct Target {
+    std::vector<Index> indices;
+    ItemId guard = -1;
+  };
+  /// Of a dynamic-update-slice; `indices` are those of the element in the update.
+  Result<Target> update_target(graph::NodeId update, const std::vector<Index>& indices);
+  /// Of a scatter; windows that do not fit are dropped whole.
+  Result<Target> scatter_target(graph::NodeId scatter, const std::vector<Index>& indices);
+
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
   [[nodiscard]] const Item& at(ItemId id) const { return items_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] IndexPool& pool() { return pool_; }
@@ -119,6 +129,16 @@ class ScalarProgram {
     ItemId guard;
     auto operator<=>(const Request&) const = default;
   };
+
+  /// Where one update of a scatter stands in the result.
+  struct Window {
+    std::vector<Index> start;       ///< per dimension of the result
+    graph::Dims sizes;              ///< per dimension of the result; 1 where it has no window dimension
+    std::vector<std::size_t> dims;  ///< dimension of the result for each window dimension of the update
+    ItemId fits = -1;               ///< -1: always
+  };
+  /// `batch`: indices of the update's scatter dimensions.
+  Result<Window> scatter_window(graph::NodeId scatter, const std::vector<Index>& batch);
 
   Result<ItemId> propagate(graph::Value value, const std::vector<Index>& indices, ItemId guard);
   Result<ItemId> propagate_layout(const graph::Node& node, graph::Value value, const std::vector<Index>& indices,

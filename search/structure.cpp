@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/in_place.h"
+#include "search/holding.h"
+
 namespace stitch::search {
 namespace {
 
@@ -23,13 +26,16 @@ bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 /// Results are only ever read from memory.
 bool is_stored_only(Op op) { return op == Op::scan || op == Op::scatter; }
 
+/// Updates that the elements of a scatter's result may look for themselves, in tests: fewer are not worth a phase.
+constexpr std::int64_t max_scatter_tests = std::int64_t{1} << 20;
+
 bool subset(const std::vector<int>& a, const std::vector<int>& b) {
   return std::all_of(a.begin(), a.end(), [&](int x) { return std::find(b.begin(), b.end(), x) != b.end(); });
 }
 
 /// An anchor before its items exist.
 struct Draft {
-  enum class Kind { output, piece, reduce, finish, keep, scan, scatter };
+  enum class Kind { output, piece, update, reduce, finish, keep, scan, scatter, fill, add_updates };
   Kind kind = Kind::output;
   NodeId node = -1;
   Value value;                       ///< the value whose elements the anchor ranges over
@@ -99,9 +105,7 @@ class StructureBuilder {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       int phase = 0;
       for (const Value operand : graph_.node(id).operands) {
-        const Op op = graph_.node(operand.node).op;
-        const bool later = is_stored_only(op) || (is_reduction(op) && is_global(operand.node));
-        phase = std::max(phase, phase_[static_cast<std::size_t>(operand.node)] + (later ? 1 : 0));
+        phase = std::max(phase, phase_[static_cast<std::size_t>(operand.node)] + finishing_delay(operand.node));
       }
       if (const auto found = earliest_node_.find(id); found != earliest_node_.end())
         phase = std::max(phase, found->second);
@@ -158,6 +162,12 @@ class StructureBuilder {
     draft.node = id, draft.value = {id, 0}, draft.phase = phase_of(id), draft.axes = analysis_.of(draft.value);
     const auto found = outputs.find(draft.value);
     draft.output = found == outputs.end() ? -1 : found->second.front();
+    if (adds_atomically(id)) {
+      draft.kind = Draft::Kind::fill;
+      drafts_.push_back(draft);
+      draft.kind = Draft::Kind::add_updates, ++draft.phase;
+      draft.axes = analysis_.of(graph_.node(id).operands[2]);
+    }
     drafts_.push_back(draft);
     if (found == outputs.end()) return;
     for (std::size_t i = 1; i < found->second.size(); ++i) draft_output(draft.value, found->second[i]);
@@ -172,7 +182,27 @@ class StructureBuilder {
 
   [[nodiscard]] int finishing_delay(NodeId id) const {
     const Op op = graph_.node(id).op;
-    return (is_stored_only(op) || (is_reduction(op) && is_global(id))) ? 1 : 0;
+    if (is_stored_only(op)) return adds_atomically(id) ? 2 : 1;
+    return is_reduction(op) && is_global(id) ? 1 : 0;
+  }
+
+  /// Whether a scatter fills its result in one phase and adds the updates with atomics in the next. Where the order of
+  /// the updates or the rounding of 16-bit sums matters, and for few updates, every element collects its own.
+  [[nodiscard]] bool adds_atomically(NodeId id) const {
+    const Node& node = graph_.node(id);
+    if (node.op != Op::scatter) return false;
+    const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
+    const graph::DType dtype = node.type().dtype;
+    const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
+    const bool sum =
+        kind == graph::ReduceKind::sum && (integer || dtype == graph::DType::f32 || dtype == graph::DType::f64);
+    const bool extreme = (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && integer;
+    if (!sum && !extreme) return false;
+    std::int64_t rows = node.type().elements();
+    const graph::Dims& update = graph_.type(node.operands[2]).dims;
+    for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
+      rows /= std::max<std::int64_t>(update[static_cast<std::size_t>(d)], 1);
+    return rows * update_count(id) > max_scatter_tests;
   }
 
   void draft_output(Value value, int output) {
@@ -181,6 +211,11 @@ class StructureBuilder {
     draft.phase = phase_of(value.node) + finishing_delay(value.node);
     if (const auto found = earliest_output_.find(output); found != earliest_output_.end()) {
       draft.phase = std::max(draft.phase, found->second);
+    }
+    if (graph::updated_parameter(graph_, value)) {
+      draft.kind = Draft::Kind::update, draft.axes = analysis_.of(graph_.node(value.node).operands[1]);
+      drafts_.push_back(std::move(draft));
+      return;
     }
     draft_pieces(draft, std::vector<std::int64_t>(graph_.type(value).dims.size(), 0));
   }
@@ -240,9 +275,19 @@ class StructureBuilder {
   }
 
   [[nodiscard]] std::vector<Value> draft_roots(const Draft& draft) const {
-    if (draft.kind == Draft::Kind::finish) return {};
-    if (draft.kind == Draft::Kind::scan || draft.kind == Draft::Kind::scatter) return graph_.node(draft.node).operands;
-    if (draft.kind == Draft::Kind::reduce) return graph_.node(draft.node).operands;
+    const std::vector<Value>& operands = graph_.node(draft.node).operands;
+    switch (draft.kind) {
+      case Draft::Kind::finish: return {};
+      case Draft::Kind::reduce:
+      case Draft::Kind::scan:
+      case Draft::Kind::scatter: return operands;
+      case Draft::Kind::fill: return {operands[0]};
+      case Draft::Kind::update:
+      case Draft::Kind::add_updates: return {operands.begin() + 1, operands.end()};
+      case Draft::Kind::output:
+      case Draft::Kind::piece:
+      case Draft::Kind::keep: break;
+    }
     return {draft.value};
   }
 
@@ -256,7 +301,7 @@ class StructureBuilder {
       }
     }
     const int ready = phase_of(node) + finishing_delay(node) + (is_stored_only(op) ? 0 : 1);
-    if (draft.output >= 0 && draft.kind != Draft::Kind::scan && draft.kind != Draft::Kind::scatter) {
+    if (draft.output >= 0 && !is_stored_only(graph_.node(draft.node).op)) {
       int& earliest = earliest_output_[draft.output];
       earliest = std::max(earliest, ready);
     } else {
@@ -433,7 +478,12 @@ class StructureBuilder {
       case Draft::Kind::finish: return build_finish(draft, group, std::move(anchor));
       case Draft::Kind::scan:
       case Draft::Kind::scatter: return build_special(draft, program, structure, std::move(anchor));
-      default: break;
+      case Draft::Kind::fill: return build_fill(draft, program, structure, std::move(anchor));
+      case Draft::Kind::update:
+      case Draft::Kind::add_updates: return build_update(draft, program, structure, std::move(anchor));
+      case Draft::Kind::output:
+      case Draft::Kind::piece:
+      case Draft::Kind::keep: break;
     }
     const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
     STITCH_ASSIGN(const ItemId item, program.item(draft.value, indices));
@@ -498,6 +548,38 @@ class StructureBuilder {
     return anchor;
   }
 
+  /// What a scatter's updates are added to.
+  Result<Anchor> build_fill(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
+    const Node& node = graph_.node(draft.node);
+    const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
+    STITCH_ASSIGN(const ItemId item, program.item(node.operands[0], indices));
+    anchor.items = {item};
+    anchor.buffers = {buffer_of(draft, structure)};
+    anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(node.type().dims))};
+    return anchor;
+  }
+
+  /// The elements of an update, stored (dynamic-update-slice in place) or added (scatter) where they belong.
+  Result<Anchor> build_update(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
+    const Node& node = graph_.node(draft.node);
+    const bool adds = draft.kind == Draft::Kind::add_updates;
+    const Value update = node.operands[adds ? 2 : 1];
+    const std::vector<Index> indices = program.canonical_indices(analysis_, update);
+    STITCH_ASSIGN(const ScalarProgram::Target target,
+                  adds ? program.scatter_target(draft.node, indices) : program.update_target(draft.node, indices));
+    STITCH_ASSIGN(const ItemId item, program.item(update, indices, target.guard));
+    anchor.kind = adds ? Anchor::Kind::atomic : Anchor::Kind::store;
+    anchor.items = {item};
+    anchor.guard = target.guard;
+    anchor.buffers = {buffer_of(draft, structure)};
+    anchor.addresses = {program.pool().linear(target.indices, graph::row_major_strides(node.type().dims))};
+    return anchor;
+  }
+
+  Buffer buffer_of(const Draft& draft, KernelStructure& structure) {
+    return draft.output >= 0 ? Buffer{Buffer::Kind::output, draft.output} : scratch_for(draft.value, structure);
+  }
+
   Result<Anchor> build_special(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
     const Node& node = graph_.node(draft.node);
     const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
@@ -515,8 +597,7 @@ class StructureBuilder {
       anchor.reduced = std::uint64_t{1} << updates;
       anchor.axes |= anchor.reduced;
     }
-    anchor.buffers = {draft.output >= 0 ? Buffer{Buffer::Kind::output, draft.output}
-                                        : scratch_for(draft.value, structure)};
+    anchor.buffers = {buffer_of(draft, structure)};
     anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(node.type().dims))};
     return anchor;
   }
@@ -578,15 +659,9 @@ class StructureBuilder {
       }
     };
     for (Anchor& anchor : group.anchors) {
-      for (const ItemId item : anchor.items) {
+      for (const ItemId item : roots_of(program, anchor)) {
         stage_items(item);
         anchor.stage = std::max(anchor.stage, group.item_stage[static_cast<std::size_t>(item)]);
-      }
-      for (const Index address : anchor.addresses) {
-        for (const ItemId item : program.items_of(address)) {
-          stage_items(item);
-          anchor.stage = std::max(anchor.stage, group.item_stage[static_cast<std::size_t>(item)]);
-        }
       }
       if (anchor.kind == Anchor::Kind::reduce) reduction_stage[anchor.node] = anchor.stage;
       group.stages = std::max(group.stages, anchor.stage + 1);
@@ -599,11 +674,11 @@ class StructureBuilder {
     for (const Draft& draft : drafts_) {
       if (draft.phase != phase) continue;
       const graph::Dims& dims = graph_.type(draft.value).dims;
-      if (draft.kind == Draft::Kind::output) {
+      if (draft.kind == Draft::Kind::output || draft.kind == Draft::Kind::update) {
         stored_[draft.value] = {{Buffer::Kind::output, draft.output}, dims};
       } else if (draft.kind == Draft::Kind::keep) {
         stored_.try_emplace(draft.value, StoredValue{{Buffer::Kind::scratch, scratch_of_.at(draft.value)}, dims});
-      } else if (is_special(draft)) {
+      } else if (is_special(draft) || draft.kind == Draft::Kind::add_updates) {
         stored_[draft.value] = {draft.output >= 0 ? Buffer{Buffer::Kind::output, draft.output}
                                                   : Buffer{Buffer::Kind::scratch, scratch_of_.at(draft.value)},
                                 dims};

@@ -22,7 +22,8 @@ struct Anchor {
     reduce,   ///< combines `item` over `reduced`; every thread that needs it gets the result
     partial,  ///< combines `item` over the part of `reduced` that a tile holds; partial results go to scratch
     scan,     ///< cumulative combination along one axis, written to `buffer`
-    scatter,  ///< combines updates into a tensor, written to `buffer`
+    scatter,  ///< combines updates into a tensor, written to `buffer`: every element looks for its updates
+    atomic,   ///< combines `item` into the element of `buffer` at `address`, which an earlier phase has filled
   };
   Kind kind = Kind::store;
   graph::NodeId node = -1;      ///< the reduction, or the node whose value is stored

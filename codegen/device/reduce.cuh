@@ -1,5 +1,6 @@
 #pragma once
-// Combining the threads of a warp, a block and a cluster. Orders are fixed, so results do not vary from run to run.
+// Combining the threads of a warp, a block and a cluster. Orders are fixed, so results do not vary from run to run,
+// except where a scatter adds atomically.
 
 #include "stitch/math.cuh"
 #include "stitch/types.cuh"
@@ -10,6 +11,14 @@ struct Sum {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {
     return static_cast<T>(x + y);
+  }
+  // Into memory that other blocks combine into too: sums of floats depend on who comes first.
+  template <class T>
+  __device__ static __forceinline__ void combine_atomically(T* to, T x) {
+    atomicAdd(to, x);
+  }
+  __device__ static __forceinline__ void combine_atomically(s64* to, s64 x) {
+    atomicAdd(reinterpret_cast<u64*>(to), static_cast<u64>(x));
   }
 };
 struct Product {
@@ -23,11 +32,19 @@ struct Max {
   __device__ static __forceinline__ T combine(T x, T y) {
     return maximum(x, y);
   }
+  template <class T>
+  __device__ static __forceinline__ void combine_atomically(T* to, T x) {
+    atomicMax(to, x);
+  }
 };
 struct Min {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {
     return minimum(x, y);
+  }
+  template <class T>
+  __device__ static __forceinline__ void combine_atomically(T* to, T x) {
+    atomicMin(to, x);
   }
 };
 struct And {

@@ -91,7 +91,7 @@ Replacement dynamic_update_slice(Rewriter& graph, const Node& node) {
   auto normal = normal_starts(graph, node, 2, extents, sizes);
   if (!normal) return {};
   normal->insert(normal->begin(), {x, update});
-  return graph.add(Op::dynamic_update_slice, *normal, {});
+  return graph.add(Op::dynamic_update_slice, *normal, node.attributes);
 }
 
 /// Where the dimensions of a gather's operand go: the result dimension that runs along it, or none for those that the

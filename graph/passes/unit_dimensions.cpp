@@ -187,7 +187,7 @@ Replacement dynamic_update_slice(Rewriter& graph, const Node& node) {
   if (dropped.none()) return {};
   std::vector<Value> rest = kept_starts(node, 2, dropped);
   rest.insert(rest.begin(), without_dimensions(graph, node.operands[1], dropped));
-  return narrowed(graph, node, dropped, NoAttributes{}, rest);
+  return narrowed(graph, node, dropped, node.attributes, rest);
 }
 
 /// Unit dimensions of an index tensor that are no batching dimensions; the index vector's own dimension counts when it

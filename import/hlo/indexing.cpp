@@ -49,7 +49,7 @@ Result<Values> lower_dynamic_slice(const Site& site) {
 Result<Values> lower_dynamic_update_slice(const Site& site) {
   STITCH_ASSIGN(std::vector<Value> operands, start_indices(site, 2, site.operand_type(0).rank()));
   operands.insert(operands.begin(), {site.operand(0), site.operand(1)});
-  return Values{site.builder.add(site.op, std::move(operands))};
+  return Values{site.builder.add(site.op, std::move(operands), graph::UpdateAttributes{})};
 }
 
 Result<Values> lower_gather(const Site& site) {

@@ -298,12 +298,12 @@ Result<Values> Lowering::absent_constant(const Site& site) {
 
 std::vector<Boundary> Lowering::boundaries(const Graph& whole) const {
   std::vector<Boundary> found;
-  graph::for_each_region(whole, [&](const Graph& region, std::int64_t occurrences, const std::string&) {
-    for (const graph::Node& node : region.nodes()) {
+  graph::for_each_region(whole, [&](const graph::RegionSite& site) {
+    for (const graph::Node& node : site.graph.nodes()) {
       if (node.op != graph::Op::opaque) continue;
       const auto reason = reasons_.find({node.line, node.name});
       found.push_back({node.as<graph::OpaqueAttributes>().target, fmt::format("line {}, {}", node.line, node.name),
-                       occurrences, reason == reasons_.end() ? std::string() : reason->second});
+                       site.occurrences, reason == reasons_.end() ? std::string() : reason->second});
     }
   });
   return found;

@@ -106,7 +106,7 @@ Value append_row(graph::Builder& b, Value buffer, Value row, Value index) {
   dims.insert(dims.begin(), 1);
   Values operands{buffer, b.reshape(row, dims), index};
   for (std::size_t d = 1; d < dims.size(); ++d) operands.push_back(b.scalar(DType::s64, 0.0));
-  return b.add(Op::dynamic_update_slice, std::move(operands));
+  return b.add(Op::dynamic_update_slice, std::move(operands), graph::UpdateAttributes{});
 }
 
 bool has_opaque(const graph::Graph& graph) {

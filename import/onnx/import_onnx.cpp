@@ -83,11 +83,11 @@ Status add_inputs(Scope& scope, const pb::GraphProto& graph) {
 }
 
 void collect_boundaries(const State& state, Imported& imported) {
-  for_each_region(imported.graph, [&](const graph::Graph& region, std::int64_t occurrences, const std::string&) {
-    for (const graph::Node& node : region.nodes()) {
+  for_each_region(imported.graph, [&](const graph::RegionSite& site) {
+    for (const graph::Node& node : site.graph.nodes()) {
       if (node.op != graph::Op::opaque) continue;
       Boundary boundary = state.boundaries.at(node.name);
-      boundary.occurrences = occurrences;
+      boundary.occurrences = site.occurrences;
       imported.boundaries.push_back(std::move(boundary));
     }
   });

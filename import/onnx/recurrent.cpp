@@ -192,7 +192,8 @@ Result<std::vector<Value>> run_direction(Call& c, const Layer& l, const Directio
       shown = b.select(mask, shown, like(b, shown, 0.0));
     }
     const Value written =
-        b.add(Op::dynamic_update_slice, {parameters[1], b.reshape(shown, {1, l.batch, l.hidden}), time, zero, zero});
+        b.add(Op::dynamic_update_slice, {parameters[1], b.reshape(shown, {1, l.batch, l.hidden}), time, zero, zero},
+              graph::UpdateAttributes{});
     next.insert(next.begin(), written);
     return next;
   };

@@ -96,7 +96,8 @@ Graph one_of_each() {
   c.strides = {2, 1}, c.low = {0, 1}, c.high = {1, 0}, c.input_dilation = {1, 2}, c.kernel_dilation = {1, 1};
   c.window_reversal = {false, true};
   const Value convolved = b.add(Op::convolution, {b.convert(x, DType::bf16), w}, c);
-  const Value updated = b.add(Op::dynamic_update_slice, {x, b.slice(x, {0, 0, 0, 0}, {1, 4, 6, 3}), i, i, i, i});
+  const Value updated =
+      b.add(Op::dynamic_update_slice, {x, b.slice(x, {0, 0, 0, 0}, {1, 4, 6, 3}), i, i, i, i}, UpdateAttributes{});
   OpaqueAttributes opaque{"topk\xC3\xA9", "k=5", {{DType::f32, {5}}, {DType::s32, {5}}}};
   const Value top = b.add(Op::opaque, {k}, opaque);
   const Value scanned = b.add(Op::scan, {x}, ScanAttributes{ReduceKind::product, 2, true, true});

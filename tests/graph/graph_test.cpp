@@ -66,8 +66,8 @@ Graph loop_of(std::int64_t trips, const Graph* inner) {
 
 std::vector<std::string> visited(const Graph& graph) {
   std::vector<std::string> list;
-  for_each_region(graph, [&](const Graph& region, std::int64_t occurrences, const std::string& path) {
-    list.push_back(fmt::format("{} {} {}", region.name, occurrences, path));
+  for_each_region(graph, [&](const RegionSite& site) {
+    list.push_back(fmt::format("{} {} {}", site.graph.name, site.occurrences, site.path));
   });
   return list;
 }
@@ -88,9 +88,8 @@ TEST(Graph, OccurrencesOfUnknownAndHugeLoops) {
   EXPECT_EQ(visited(loop_of(0, nullptr))[1], "body 0 /while.0");
   const Graph inner = loop_of(std::int64_t{1} << 40, nullptr);
   std::int64_t most = 0;
-  for_each_region(
-      loop_of(std::int64_t{1} << 40, &inner),
-      [&](const Graph&, std::int64_t occurrences, const std::string&) { most = std::max(most, occurrences); });
+  for_each_region(loop_of(std::int64_t{1} << 40, &inner),
+                  [&](const RegionSite& site) { most = std::max(most, site.occurrences); });
   EXPECT_EQ(most, std::numeric_limits<std::int64_t>::max());
 }
 

@@ -150,10 +150,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Op::dynamic_slice, "f32[8] f32[]", DynamicSliceAttributes{{2}},
              "!operand 1 is f32[], not an integer scalar"},
         Case{Op::dynamic_slice, "f32[8] s32[]", DynamicSliceAttributes{{9}}, "!attribute 'sizes': 9"},
-        Case{Op::dynamic_update_slice, "f32[8] f32[2] s32[]", none, "f32[8]"},
-        Case{Op::dynamic_update_slice, "f32[8] f32[9] s32[]", none, "!does not fit"},
-        Case{Op::dynamic_update_slice, "f32[8] f16[2] s32[]", none, "!operand 1 is f16[2]"},
-        Case{Op::dynamic_update_slice, "f32[8] f32[2]", none, "!0 start indices for rank 1"}));
+        Case{Op::dynamic_update_slice, "f32[8] f32[2] s32[]", UpdateAttributes{}, "f32[8]"},
+        Case{Op::dynamic_update_slice, "f32[8] f32[9] s32[]", UpdateAttributes{}, "!does not fit"},
+        Case{Op::dynamic_update_slice, "f32[8] f16[2] s32[]", UpdateAttributes{}, "!operand 1 is f16[2]"},
+        Case{Op::dynamic_update_slice, "f32[8] f32[2]", UpdateAttributes{}, "!0 start indices for rank 1"}));
 
 GatherAttributes rows() { return {{1}, {0}, {0}, {}, {}, 1, {1, 6}}; }
 template <class A, class Change>

@@ -309,7 +309,7 @@ TEST(PassesIndexing, DynamicSlices) {
           {"an update of everything",
            [](Builder& b) {
              const Value x = b.parameter(f32, {6}), y = b.parameter(f32, {6}), i = b.parameter(s32, {});
-             return Values{b.add(Op::dynamic_update_slice, {x, y, i})};
+             return Values{b.add(Op::dynamic_update_slice, {x, y, i}, UpdateAttributes{})};
            },
            [](Builder& b) {
              b.parameter(f32, {6});
@@ -320,7 +320,7 @@ TEST(PassesIndexing, DynamicSlices) {
           {"an update in the middle",
            [=](Builder& b) {
              const Value x = b.parameter(f32, {6}), y = b.parameter(f32, {2});
-             return Values{b.add(Op::dynamic_update_slice, {x, y, start(b, 3)})};
+             return Values{b.add(Op::dynamic_update_slice, {x, y, start(b, 3)}, UpdateAttributes{})};
            },
            [](Builder& b) {
              const Value x = b.parameter(f32, {6}), y = b.parameter(f32, {2});
@@ -329,7 +329,8 @@ TEST(PassesIndexing, DynamicSlices) {
           {"an update of zeros",
            [=](Builder& b) {
              const Value y = b.parameter(f32, {2, 3});
-             return Values{b.add(Op::dynamic_update_slice, {b.filled(f32, {6, 8}, 0), y, start(b, 1), start(b, 2)})};
+             return Values{b.add(Op::dynamic_update_slice, {b.filled(f32, {6, 8}, 0), y, start(b, 1), start(b, 2)},
+                                 UpdateAttributes{})};
            },
            [](Builder& b) {
              return Values{b.pad(b.parameter(f32, {2, 3}), b.scalar(f32, 0), {1, 2}, {3, 3})};

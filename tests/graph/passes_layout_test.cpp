@@ -102,14 +102,15 @@ TEST(PassesLayout, UnitDimensionsLeaveTheOperators) {
            [](Builder& b) {
              const Value x = b.parameter(f32, {1, 6}), i = b.parameter(s32, {}), j = b.parameter(s32, {});
              return Values{b.add(Op::dynamic_slice, {x, i, j}, DynamicSliceAttributes{{1, 2}}),
-                           b.add(Op::dynamic_update_slice, {x, b.slice(x, {0, 0}, {1, 2}), i, j})};
+                           b.add(Op::dynamic_update_slice, {x, b.slice(x, {0, 0}, {1, 2}), i, j}, UpdateAttributes{})};
            },
            [](Builder& b) {
              const Value x = b.reshape(b.parameter(f32, {1, 6}), {6});
              b.parameter(s32, {});
              const Value j = b.parameter(s32, {});
-             return Values{b.reshape(b.add(Op::dynamic_slice, {x, j}, DynamicSliceAttributes{{2}}), {1, 2}),
-                           b.reshape(b.add(Op::dynamic_update_slice, {x, b.slice(x, {0}, {2}), j}), {1, 6})};
+             return Values{
+                 b.reshape(b.add(Op::dynamic_slice, {x, j}, DynamicSliceAttributes{{2}}), {1, 2}),
+                 b.reshape(b.add(Op::dynamic_update_slice, {x, b.slice(x, {0}, {2}), j}, UpdateAttributes{}), {1, 6})};
            }},
           {"index vectors of one entry become implicit",
            [](Builder& b) {

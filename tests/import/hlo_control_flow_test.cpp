@@ -13,8 +13,8 @@ using testing::HasSubstr;
 /// Trip counts of the loops of a graph, regions included, in the order of their nodes.
 std::vector<std::int64_t> trip_counts(const graph::Graph& graph) {
   std::vector<std::int64_t> counts;
-  graph::for_each_region(graph, [&](const graph::Graph& region, std::int64_t, const std::string&) {
-    for (const graph::Node& node : region.nodes()) {
+  graph::for_each_region(graph, [&](const graph::RegionSite& site) {
+    for (const graph::Node& node : site.graph.nodes()) {
       if (node.op == graph::Op::loop) counts.push_back(node.as<graph::LoopAttributes>().trip_count);
     }
   });

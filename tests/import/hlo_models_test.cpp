@@ -22,8 +22,8 @@ Imported import_model(const std::string& folder, const std::string& name) {
 /// How often operators run, loops counted by their trips.
 std::map<graph::Op, std::int64_t> runs(const graph::Graph& graph) {
   std::map<graph::Op, std::int64_t> count;
-  graph::for_each_region(graph, [&](const graph::Graph& region, std::int64_t occurrences, const std::string&) {
-    for (const graph::Node& node : region.nodes()) count[node.op] += occurrences;
+  graph::for_each_region(graph, [&](const graph::RegionSite& site) {
+    for (const graph::Node& node : site.graph.nodes()) count[node.op] += site.occurrences;
   });
   return count;
 }

@@ -159,8 +159,8 @@ inline std::vector<double> evaluate(const Imported& imported, const std::vector<
 /// How often each operator occurs, regions included.
 inline int count_ops(const graph::Graph& graph, graph::Op op) {
   int count = 0;
-  graph::for_each_region(graph, [&](const graph::Graph& region, std::int64_t, const std::string&) {
-    for (const graph::Node& node : region.nodes()) count += node.op == op;
+  graph::for_each_region(graph, [&](const graph::RegionSite& site) {
+    for (const graph::Node& node : site.graph.nodes()) count += node.op == op;
   });
   return count;
 }
