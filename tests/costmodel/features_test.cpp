@@ -1,0 +1,256 @@
+#include "costmodel/features.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "search/fusion_plan.h"
+#include "tests/costmodel/example_kernels.h"
+#include "tests/profiler/kernel_case.h"
+
+namespace stitch::costmodel::test {
+namespace {
+
+using graph::Builder;
+using graph::DType;
+using graph::Op;
+using graph::ReduceKind;
+using graph::Value;
+using profiler::test::channel_reduction, profiler::test::looked_up, profiler::test::norm_backward,
+    profiler::test::packed, profiler::test::scaled_sum, profiler::test::softmax, profiler::test::transposed;
+using search::KernelProgram;
+
+/// The features of all groups of a kernel, added up.
+GroupFeatures features_of(const graph::Graph& graph, const KernelProgram& program) {
+  GroupFeatures sum;
+  sum.tiles = 0;
+  for (const search::PhaseProgram& phase : program.phases) {
+    for (const search::GroupProgram& group : phase.groups) {
+      const GroupFeatures f = group_features(graph, group, program.schedule, *find_device("h100"));
+      sum.dram_read_bytes += f.dram_read_bytes, sum.dram_write_bytes += f.dram_write_bytes;
+      sum.l2_bytes += f.l2_bytes, sum.shared_bytes += f.shared_bytes, sum.instructions += f.instructions;
+      sum.special_instructions += f.special_instructions, sum.barriers += f.barriers, sum.tiles += f.tiles;
+    }
+  }
+  return sum;
+}
+
+// ---- device-memory bytes, by hand ---------------------------------------------------------------------------------
+
+struct Traffic {
+  std::string name;
+  std::function<Result<graph::Graph>()> graph;
+  double read, written;
+};
+
+void PrintTo(const Traffic& traffic, std::ostream* out) { *out << traffic.name; }
+
+Result<graph::Graph> biased() {
+  Builder b;
+  const Value x = b.parameter(DType::bf16, {512, 256}), bias = b.parameter(DType::bf16, {256});
+  return b.finish({b.binary(Op::add, x, b.broadcast(bias, {512, 256}, {1}))});
+}
+
+Result<graph::Graph> row_sums() {
+  Builder b;
+  return b.finish({b.reduce(ReduceKind::sum, b.parameter(DType::f32, {512, 256}), {1})});
+}
+
+Result<graph::Graph> doubled() {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {1 << 16});
+  return b.finish({b.binary(Op::add, b.binary(Op::multiply, x, x), x)});
+}
+
+std::vector<Traffic> traffics() {
+  return {
+      {"element_wise", [] { return scaled_sum({1 << 20}); }, 8.0 * (1 << 20), 4.0 * (1 << 20)},
+      {"bf16", [] { return scaled_sum({1 << 20}, DType::bf16); }, 4.0 * (1 << 20), 2.0 * (1 << 20)},
+      {"odd_length", [] { return scaled_sum({100003}); }, 8.0 * 100003, 4.0 * 100003},
+      {"read_twice_is_read_once", doubled, 4.0 * (1 << 16), 4.0 * (1 << 16)},
+      {"bias", biased, 2 * (512 * 256 + 256.0), 2 * 512 * 256.0},
+      {"row_sums", row_sums, 4 * 512 * 256.0, 4 * 512.0},
+      {"softmax", [] { return softmax(1024, 768); }, 4 * 1024 * 768.0, 4 * 1024 * 768.0},
+      {"transpose",
+       [] {
+         return transposed({1000, 700}, {1, 0});
+       },
+       4 * 700e3, 4 * 700e3},
+      {"gather", [] { return looked_up(50000, 96, 300); }, 4 * (300 * 96 + 300.0), 4 * 300 * 96.0},
+      {"gather_of_more_than_there_is", [] { return looked_up(10, 96, 300); }, 4 * (10 * 96 + 300.0), 4 * 300 * 96.0},
+      {"packed", [] { return packed(2); }, 4 * (4000 + 4004 + 64 * 300.0), 4 * (4000 + 4004 + 64.0)},
+  };
+}
+
+class DramBytes : public testing::TestWithParam<Traffic> {};
+
+TEST_P(DramBytes, AreThoseOfAHandCount) {
+  const Kernel kernel = best_of(GetParam().graph());
+  ASSERT_EQ(kernel.program.phases.size(), 1U);
+  const GroupFeatures f = features_of(*kernel.graph, kernel.program);
+  EXPECT_EQ(f.dram_read_bytes, GetParam().read);
+  EXPECT_EQ(f.dram_write_bytes, GetParam().written);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, DramBytes, testing::ValuesIn(traffics()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(DramBytesOfPhases, PartialResultsGoOutAndBack) {
+  for (const Kernel& kernel : candidates_of(channel_reduction(ReduceKind::sum, {256, 8, 100}), *find_device("h100"))) {
+    if (kernel.program.phases.size() != 2) continue;
+    const double sets = static_cast<double>(kernel.program.partial_count.at(0)), partials = sets * 8 * 4;
+    const auto of = [&](std::size_t phase) {
+      return group_features(*kernel.graph, kernel.program.phases[phase].groups.at(0), kernel.program.schedule,
+                            *find_device("h100"));
+    };
+    EXPECT_EQ(of(0).dram_read_bytes, 256 * 8 * 100 * 4.0);
+    EXPECT_EQ(of(0).dram_write_bytes, partials);
+    EXPECT_EQ(of(1).dram_read_bytes, partials);
+    EXPECT_EQ(of(1).dram_write_bytes, 8 * 4.0);
+  }
+}
+
+// ---- instructions -------------------------------------------------------------------------------------------------
+
+TEST(SpecialInstructions, AreAWarpInstructionPerThirtyTwoElements) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {1 << 20});
+  const Value y = b.binary(Op::add, b.unary(Op::exp, x), b.unary(Op::tanh, x));
+  const Kernel kernel = best_of(b.finish({y}));
+  EXPECT_EQ(features_of(*kernel.graph, kernel.program).special_instructions, 2.0 * (1 << 20) / 32);
+  const Kernel plain = best_of(scaled_sum({1 << 20}));
+  EXPECT_EQ(features_of(*plain.graph, plain.program).special_instructions, 0);
+}
+
+TEST(LaneEfficiency, IsTheUsefulShareOfWhatIsMapped) {
+  for (const Kernel& kernel : candidates_of(softmax(37, 1000), *find_device("h100"))) {
+    for (const search::PhaseProgram& phase : kernel.program.phases) {
+      for (const search::GroupProgram& group : phase.groups) {
+        const double efficiency =
+            group_features(*kernel.graph, group, kernel.program.schedule, *find_device("h100")).lane_efficiency;
+        EXPECT_GT(efficiency, 0);
+        EXPECT_LE(efficiency, 1);
+      }
+    }
+  }
+  const Kernel whole = best_of(scaled_sum({1 << 22}));
+  EXPECT_EQ(
+      group_features(*whole.graph, whole.program.phases[0].groups[0], whole.program.schedule, *find_device("h100"))
+          .lane_efficiency,
+      1);
+}
+
+struct Cost {
+  std::string name;
+  search::Item::Kind kind;
+  Op op;
+  DType dtype;
+  double low, high;
+};
+
+search::Item item_of(const Cost& cost) {
+  search::Item item;
+  item.kind = cost.kind, item.op = cost.op, item.dtype = cost.dtype;
+  return item;
+}
+
+// Instructions that NVRTC makes of them: ranges, since they are counted in SASS and differ by release.
+TEST(OperationCost, FollowsTheCodeThatIsGenerated) {
+  using Kind = search::Item::Kind;
+  for (const Cost& cost : std::vector<Cost>{{"literal", Kind::literal, Op::add, DType::f32, 0, 0},
+                                            {"reduced", Kind::reduced, Op::add, DType::f32, 0, 0},
+                                            {"add", Kind::compute, Op::add, DType::f32, 1, 1},
+                                            {"wide integers", Kind::compute, Op::add, DType::s64, 2, 2},
+                                            {"bits", Kind::compute, Op::bitcast_convert, DType::f32, 0, 0},
+                                            {"rsqrt", Kind::compute, Op::rsqrt, DType::f32, 1, 3},
+                                            {"exp", Kind::compute, Op::exp, DType::f32, 2, 4},
+                                            {"tanh", Kind::compute, Op::tanh, DType::f32, 8, 20},
+                                            {"float division", Kind::compute, Op::divide, DType::f32, 4, 12},
+                                            {"integer division", Kind::compute, Op::divide, DType::s32, 15, 40},
+                                            {"random bits", Kind::compute, Op::threefry2x32, DType::u32, 60, 120}}) {
+    EXPECT_GE(operation_cost(item_of(cost)), cost.low) << cost.name;
+    EXPECT_LE(operation_cost(item_of(cost)), cost.high) << cost.name;
+  }
+}
+
+TEST(OperationCost, DoublesAreNeverCheaper) {
+  for (const Op op : {Op::add, Op::exp, Op::log, Op::tanh, Op::sqrt, Op::rsqrt, Op::divide, Op::power, Op::sin, Op::erf,
+                      Op::cbrt, Op::log1p, Op::expm1, Op::logistic, Op::atan2}) {
+    const auto cost = [&](DType dtype) {
+      return operation_cost(item_of({"", search::Item::Kind::compute, op, dtype, 0, 0}));
+    };
+    EXPECT_GE(cost(DType::f64), cost(DType::f32)) << to_string(op);
+  }
+}
+
+// ---- against the events that the emulated device counts -----------------------------------------------------------
+
+struct Counted {
+  std::string name;
+  std::function<Result<graph::Graph>()> graph;
+  profiler::test::Wish wish = profiler::test::any;
+  double dram_factor = 1.05;  ///< device-memory bytes against distinct sectors
+  double l2_factor = 1.25;    ///< requested bytes against sectors of all requests
+};
+
+void PrintTo(const Counted& counted, std::ostream* out) { *out << counted.name; }
+
+std::vector<Counted> counted_kernels() {
+  return {
+      {"element_wise", [] { return scaled_sum({1 << 16}); }},
+      {"element_wise_bf16",
+       [] {
+         return scaled_sum({300, 256}, DType::bf16);
+       }},
+      {"odd_rows",
+       [] {
+         return scaled_sum({100, 257});
+       }},
+      {"row_sums", [] { return row_sums(); }, profiler::test::one_phase},
+      {"softmax", [] { return softmax(256, 512); }, profiler::test::one_phase},
+      {"softmax_cluster", [] { return softmax(40, 8192); }, profiler::test::clustered},
+      {"norm_backward", [] { return norm_backward(1024, 256); }, profiler::test::phases(2, search::Sync::barrier), 1.1,
+       1.5},
+      {"channels",
+       [] {
+         return channel_reduction(ReduceKind::sum, {256, 8, 128});
+       },
+       profiler::test::phases(2, search::Sync::barrier), 1.1, 1.5},
+      {"gather", [] { return looked_up(500, 96, 300); }, profiler::test::any, 1.5, 1.5},
+      {"transpose",
+       [] {
+         return transposed({256, 512}, {1, 0});
+       },
+       profiler::test::any, 1.05, 1.5},
+      {"bias", biased, profiler::test::any, 1.1, 1.5},
+  };
+}
+
+class FeaturesEmulated : public testing::TestWithParam<Counted> {};
+
+TEST_P(FeaturesEmulated, AgreeWithTheSectorsThatAWholeRunTouches) {
+  const profiler::test::KernelCase each = profiler::test::make_case(GetParam().graph(), GetParam().wish);
+  profiler::VerifyOptions options;
+  options.work_budget = options.total_budget = std::int64_t{1} << 40;
+  options.distributions = {profiler::Distribution::mixed};
+  const profiler::Verification run = profiler::test::verify(each, options);
+  ASSERT_TRUE(run.correct) << run.failure;
+  ASSERT_EQ(run.blocks_run, run.blocks);
+  ASSERT_TRUE(run.counters);
+  const GroupFeatures f = features_of(*each.graph, each.program);
+  const auto& loads = run.counters->global_loads;
+  const auto& stores = run.counters->global_stores;
+  const double distinct = 32.0 * static_cast<double>(loads.unique_sectors + stores.unique_sectors);
+  const double requested = 32.0 * static_cast<double>(loads.sectors + stores.sectors);
+  const double dram = f.dram_read_bytes + f.dram_write_bytes;
+  EXPECT_LE(dram, GetParam().dram_factor * distinct) << distinct << " bytes touched";
+  EXPECT_GE(dram, distinct / GetParam().dram_factor) << distinct << " bytes touched";
+  EXPECT_LE(f.l2_bytes, GetParam().l2_factor * requested) << requested << " bytes requested";
+  EXPECT_GE(f.l2_bytes, requested / GetParam().l2_factor) << requested << " bytes requested";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, FeaturesEmulated, testing::ValuesIn(counted_kernels()),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace stitch::costmodel::test
