@@ -204,12 +204,16 @@ std::vector<Example> examples() {
        [] { return scattered(4096, 8, 1024, DType::s32, ReduceKind::max); },
        {},
        "[32768] store:0@0 | [8192] atomic:0@0"},
-      // Order matters, there is no such atomic, or it would round every time.
+      // 16-bit values are summed in f32, in scratch memory.
+      {"many_of_bf16",
+       [] { return scattered(4096, 8, 1024, DType::bf16); },
+       {},
+       "[32768] store:s0@0 | [8192] atomic:s0@0 | [32768] store:0@0"},
+      // Order matters, or there is no such atomic.
       {"many_that_replace",
        [] { return scattered(4096, 8, 1024, DType::f32, ReduceKind::replace); },
        {},
        "[32768 1024] scatter/1:0@0"},
-      {"many_of_bf16", [] { return scattered(4096, 8, 1024, DType::bf16); }, {}, "[32768 1024] scatter/1:0@0"},
       {"many_maxima_of_f32",
        [] { return scattered(4096, 8, 1024, DType::f32, ReduceKind::max); },
        {},
@@ -282,13 +286,15 @@ TEST(Structure, PartialResultsStandSetBySet) {
   EXPECT_EQ(structure.scratch[0].value, graph.results()[1]);
 }
 
-TEST(Structure, PartialsAreKeptInTheAccumulatorsType) {
+TEST(Structure, PartialResultsAndSumsAreKeptInTheAccumulatorsType) {
   const Graph graph = one([](Builder& b) {
     const Value x = b.parameter(DType::bf16, {64, 256});
     return std::vector{b.reduce(ReduceKind::sum, x, {0})};
   });
   const KernelStructure structure = structure_of(graph);
   EXPECT_EQ(structure.scratch.at(0).dtype, DType::f32);
+  const Graph added = scattered(4096, 8, 1024, DType::bf16);
+  EXPECT_EQ(structure_of(added).scratch.at(0).dtype, DType::f32);
 }
 
 TEST(Structure, MaterialisedValuesAreKeptInScratch) {

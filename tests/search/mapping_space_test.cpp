@@ -1,0 +1,222 @@
+#include "search/mapping_space.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "search/legality.h"
+#include "tests/graph/random_graph.h"
+#include "tests/search/example_graphs.h"
+
+namespace stitch::search::test {
+namespace {
+
+struct Example {
+  std::string name;
+  std::function<Graph()> graph;
+  std::set<int> tile_axes;
+};
+
+void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
+
+Graph element_wise(DType dtype, const Dims& dims) {
+  Builder b;
+  return finished(b, {b.unary(Op::tanh, b.parameter(dtype, dims))});
+}
+
+Graph transposed(const Dims& dims, int results) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, dims), turned = b.transpose(x, {1, 0});
+  std::vector<Value> list = {b.unary(Op::negate, turned)};
+  for (int i = 1; i < results; ++i)
+    list.push_back(b.binary(Op::multiply, turned, b.filled(DType::f32, {dims[1], dims[0]}, i)));
+  return finished(b, list);
+}
+
+std::vector<Example> examples() {
+  return {
+      {"scalar", [] { return element_wise(DType::f32, {}); }, {}},
+      {"tiny", [] { return element_wise(DType::f32, {3}); }, {}},
+      {"element_wise", [] { return element_wise(DType::f32, {1 << 20}); }, {}},
+      {"odd", [] { return element_wise(DType::bf16, {100003}); }, {}},
+      {"softmax", [] { return softmax(64, 300); }, {1}},
+      {"short_rows", [] { return softmax(5000, 5); }, {1}},
+      {"long_rows", [] { return softmax(16, 65536); }, {1}},
+      {"softmax_in_phases", [] { return softmax(64, 300); }, {}},
+      {"norm_backward", [] { return layer_norm_backward(2048, 256); }, {1}},
+      {"both_sums", [] { return row_and_column_sums(64, 256); }, {0, 1}},
+      {"columns_first", [] { return row_and_column_sums(4096, 33); }, {0}},
+      {"scan", [] { return scanned(300, 100); }, {}},
+      {"scatter", [] { return scattered(300, 64, 40); }, {}},
+      {"atomic", [] { return scattered(4096, 8, 1024); }, {}},
+      {"update", [] { return cache_update(16, 2048, 64, true); }, {}},
+      {"transpose",
+       [] {
+         return transposed({300, 700}, 1);
+       },
+       {}},
+  };
+}
+
+KernelStructure structure_of(const Graph& graph, const std::set<int>& tile_axes) {
+  const AxisAnalysis analysis(graph);
+  auto structure = derive_structure(graph, analysis, {tile_axes, {}});
+  if (!structure) {
+    throw std::runtime_error(structure.error().message);
+  }
+  return std::move(*structure);
+}
+
+/// What every mapping of a group must be; returns how many of them a program can be derived from.
+int check_mappings(const GroupStructure& group, const MappingSpaceOptions& options) {
+  const std::vector<GroupMapping> mappings = enumerate_mappings(group, options, *find_device("h100"));
+  std::vector<std::int64_t> extents = group.program->axes().extents;
+  if (group.partial_axis >= 0) extents[static_cast<std::size_t>(group.partial_axis)] = options.partials;
+  int usable = 0;
+  for (std::size_t m = 0; m < mappings.size(); ++m) {
+    const GroupMapping& mapping = mappings[m];
+    EXPECT_EQ(std::find(mappings.begin(), mappings.begin() + static_cast<std::ptrdiff_t>(m), mapping),
+              mappings.begin() + static_cast<std::ptrdiff_t>(m))
+        << "mapping " << m << " is there twice";
+    if (mapping.axes.size() != extents.size()) {
+      ADD_FAILURE() << mapping.axes.size() << " axes of " << extents.size();
+      continue;
+    }
+    std::int64_t threads = 1, lanes = 1, clusters = 1;
+    for (std::size_t a = 0; a < extents.size(); ++a) {
+      const AxisMapping& axis = mapping.axes[a];
+      EXPECT_GE(axis.step(Level::grid) * axis.at(Level::grid), extents[a]) << "axis " << a << " of mapping " << m;
+      // No tile lies wholly beyond the end.
+      EXPECT_LT(axis.step(Level::grid) * (axis.at(Level::grid) - 1), extents[a]) << "axis " << a << " of mapping " << m;
+      if (axis.at(Level::vector) > 1) {
+        EXPECT_EQ(static_cast<int>(a), mapping.vector_axis);
+      }
+      threads *= axis.threads(), lanes *= axis.at(Level::lane), clusters *= axis.at(Level::cluster);
+    }
+    EXPECT_LE(threads, options.threads);
+    EXPECT_LE(lanes, 32);
+    EXPECT_TRUE(clusters == 1 || clusters == options.cluster);
+    Schedule schedule;
+    schedule.threads = options.threads, schedule.cluster = options.cluster;
+    const auto program = derive_group(group, mapping, schedule, options.partials);
+    if (program) {
+      ++usable;
+    } else {
+      EXPECT_EQ(program.error().kind, ErrorKind::constraint) << program.error().message;
+    }
+  }
+  return usable;
+}
+
+class MappingsOf : public testing::TestWithParam<Example> {};
+
+TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {
+  const Graph graph = GetParam().graph();
+  const KernelStructure structure = structure_of(graph, GetParam().tile_axes);
+  for (const PhaseStructure& phase : structure.phases) {
+    for (const GroupStructure& group : phase.groups) {
+      int usable = 0;
+      for (const int threads : {64, 256, 1024}) {
+        for (const bool wide : {false, true}) {
+          MappingSpaceOptions options;
+          options.threads = threads, options.wide = wide, options.partial_tiles = 132;
+          options.partials = group.partial_axis >= 0 ? 66 : 1;
+          usable += check_mappings(group, options);
+        }
+      }
+      EXPECT_GT(usable, 0);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, MappingsOf, testing::ValuesIn(examples()),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(MappingSpace, ClustersSplitTheRow) {
+  const Graph graph = softmax(16, 65536);
+  const KernelStructure structure = structure_of(graph, {1});
+  MappingSpaceOptions options;
+  options.cluster = 4;
+  check_mappings(structure.phases[0].groups[0], options);
+  for (const GroupMapping& mapping : enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"))) {
+    EXPECT_EQ(mapping.axes[0].at(Level::cluster), 1);
+    EXPECT_EQ(mapping.axes[1].at(Level::cluster), 4);
+    EXPECT_EQ(mapping.axes[1].at(Level::grid), 1);
+  }
+}
+
+TEST(MappingSpace, WideHoldsAllOfTheUsual) {
+  const Graph graph = softmax(64, 300);
+  const KernelStructure structure = structure_of(graph, {1});
+  MappingSpaceOptions options;
+  options.wide = false;
+  const auto usual = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
+  options.wide = true;
+  const auto wide = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
+  EXPECT_GT(wide.size(), usual.size());
+  for (const GroupMapping& mapping : usual) EXPECT_NE(std::find(wide.begin(), wide.end(), mapping), wide.end());
+}
+
+class RandomMappings : public testing::TestWithParam<int> {};
+
+TEST_P(RandomMappings, CoverEveryAxisAndFitTheBlock) {
+  graph::testing::RandomGraphOptions options;
+  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 10;
+  const Graph graph = graph::testing::random_graph(options);
+  const KernelStructure structure = structure_of(graph, {});
+  for (const PhaseStructure& phase : structure.phases) {
+    for (const GroupStructure& group : phase.groups) {
+      MappingSpaceOptions space;
+      space.partials = group.partial_axis >= 0 ? 3 : 1, space.partial_tiles = 3;
+      EXPECT_GT(check_mappings(group, space), 0);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomMappings, testing::Range(1, 31));
+
+// ---- vectors ------------------------------------------------------------------------------------------------------
+
+struct Vector {
+  std::string name;
+  std::function<Graph()> graph;
+  std::set<int> tile_axes;
+  int axis;
+  std::int64_t width;
+};
+
+void PrintTo(const Vector& vector, std::ostream* out) { *out << vector.name; }
+
+class VectorOf : public testing::TestWithParam<Vector> {};
+
+TEST_P(VectorOf, Group) {
+  const Graph graph = GetParam().graph();
+  const VectorChoice choice = choose_vector(structure_of(graph, GetParam().tile_axes).phases[0].groups[0]);
+  EXPECT_EQ(choice.axis, GetParam().axis);
+  EXPECT_EQ(choice.width, GetParam().width);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Groups, VectorOf,
+    testing::Values(  // 16 bytes at a time, whole vectors to a row
+        Vector{"f32", [] { return element_wise(DType::f32, {1 << 20}); }, {}, 0, 4},
+        Vector{"bf16", [] { return element_wise(DType::bf16, {1 << 20}); }, {}, 0, 8},
+        Vector{"f64", [] { return element_wise(DType::f64, {1 << 20}); }, {}, 0, 2},
+        Vector{"odd_but_alone_has_a_tail", [] { return element_wise(DType::f32, {100003}); }, {}, 0, 4},
+        Vector{"rows_of_300", [] { return softmax(64, 300); }, {1}, 1, 4},
+        Vector{"rows_of_302", [] { return softmax(64, 302); }, {1}, 1, 2},
+        Vector{"rows_of_301", [] { return softmax(64, 301); }, {1}, 1, 1},
+        Vector{"shorter_than_a_vector", [] { return element_wise(DType::f32, {3}); }, {}, 0, 2},
+        Vector{"scalar", [] { return element_wise(DType::f32, {}); }, {}, -1, 1},
+        // One load along the rows, three stores along the columns: the stores weigh more.
+        Vector{"transpose_with_many_stores",
+               [] {
+                 return transposed({64, 128}, 3);
+               },
+               {},
+               1,
+               4}),
+    [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace stitch::search::test
