@@ -216,6 +216,31 @@ TEST(FusionExplorer, PacksIndependentKernelsOnlyWhenAsked) {
   EXPECT_EQ(explore_fusion(fragment, cache, options)->kernels.size(), 1U);
 }
 
+TEST(FusionExplorer, RefinementMergesWhatThePatternsLeft) {
+  const Graph fragment = chain(20);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  FusionOptions options;
+  options.patterns.max_vertices = 2, options.refine = false;  // too small for the whole to be tried at once
+  const auto pairs = explore_fusion(fragment, cache, options);
+  ASSERT_TRUE(pairs);
+  EXPECT_EQ(pairs->kernels.size(), 10U);
+  options.refine = true;
+  const auto merged = explore_fusion(fragment, cache, options);
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(merged->kernels.size(), 1U);
+}
+
+TEST(FusionExplorer, TheFullModelChoosesAmongPlans) {
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  FusionOptions options;
+  options.patterns.max_vertices = 2, options.refine = false;  // pairs against everything at once
+  const auto plan = explore_fusion(diamond(), cache, options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->kernels.size(), 1U);
+}
+
 /// All partitions of `count` things: the block of each, by restricted growth.
 std::vector<std::vector<int>> partitions(int count) {
   std::vector<std::vector<int>> all = {{}};

@@ -46,11 +46,14 @@ INSTANTIATE_TEST_SUITE_P(
         Example{"bottleneck", 4, {{0, 1, 5}, {1, 2, 2}, {2, 3, 4}}, {true, true, false, false}},
         Example{"nearest_the_source_of_two", 4, {{0, 1, 2}, {1, 2, 2}, {2, 3, 2}}, {true, false, false, false}},
         Example{"parallel_edges_add_up", 3, {{0, 1, 2}, {0, 1, 2}, {1, 2, 3}}, {true, true, false}},
-        // Two ways of 10 through a middle edge that a greedy flow would use the wrong way round.
-        Example{"flow_must_be_taken_back",
-                4,
-                {{0, 1, 10}, {0, 2, 10}, {1, 2, 1}, {1, 3, 10}, {2, 3, 10}},
-                {true, false, false, false}},
+        // Two ways of 10 beside an edge between them.
+        Example{
+            "two_ways", 4, {{0, 1, 10}, {0, 2, 10}, {1, 2, 1}, {1, 3, 10}, {2, 3, 10}}, {true, false, false, false}},
+        // The shortest way 0-1-4-7 blocks both longer ones; flow back along 4-1 frees them.
+        Example{"flow_must_be_taken_back_from_the_shortest_way",
+                8,
+                {{0, 1, 1}, {1, 4, 1}, {4, 7, 1}, {0, 2, 1}, {2, 5, 1}, {5, 4, 1}, {1, 3, 1}, {3, 6, 1}, {6, 7, 1}},
+                {true, false, false, false, false, false, false, false}},
         Example{"infinite_edges_are_not_cut",
                 4,
                 {{0, 1, MinCut::infinite}, {1, 2, 7}, {2, 3, MinCut::infinite}},

@@ -162,6 +162,30 @@ INSTANTIATE_TEST_SUITE_P(Rows, AccessWidth,
                                          Accessed{"single", 256, DType::f32, 1, 1}),
                          [](const auto& each) { return each.param.name; });
 
+struct Joined {
+  std::int64_t first, second;
+  int width_of_first, width_of_second;
+};
+
+// A vector lies in one part of a concatenation or every element is looked up by itself.
+TEST(AccessWidthOfGuardedLoads, NeedsTheWholeVectorInside) {
+  for (const Joined& joined : std::vector<Joined>{{8, 8, 4, 4}, {6, 10, 1, 1}, {12, 4, 4, 4}, {2, 14, 1, 1}}) {
+    Builder b;
+    const Value x = b.parameter(DType::f32, {joined.first}), y = b.parameter(DType::f32, {joined.second});
+    const Grouped each(finished(b, {b.unary(Op::tanh, b.concatenate({x, y}, 0))}), {});
+    Schedule schedule;
+    schedule.threads = 32;
+    const auto group =
+        derive_group(each.group(), {{axis({{Level::vector, 4}, {Level::lane, 4}})}, 0, Hold::registers}, schedule, 1);
+    ASSERT_TRUE(group) << group.error().message;
+    std::vector<int> widths;
+    for (std::size_t i = 0; i < group->accesses.size(); ++i) {
+      if (each.group().program->items()[i].kind == Item::Kind::load) widths.push_back(group->accesses[i].width);
+    }
+    EXPECT_EQ(widths, (std::vector{joined.width_of_first, joined.width_of_second})) << joined.first;
+  }
+}
+
 // ---- what no program follows from ---------------------------------------------------------------------------------
 
 struct Refused {
