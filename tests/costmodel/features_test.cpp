@@ -62,6 +62,23 @@ Result<graph::Graph> doubled() {
   return b.finish({b.binary(Op::add, b.binary(Op::multiply, x, x), x)});
 }
 
+Result<graph::Graph> sliced(const graph::Dims& dims, const graph::Dims& limits, const graph::Dims& strides) {
+  Builder b;
+  return b.finish({b.unary(Op::negate, b.slice(b.parameter(DType::f32, dims), {0, 0}, limits, strides))});
+}
+
+/// A thread's vector is a row of four.
+bool whole_row_vectors(const KernelProgram& program) {
+  return program.phases[0].groups[0].mapping.axes.back().at(search::Level::vector) == 4;
+}
+
+/// One tensor read along its columns for several that are written along their rows.
+Result<graph::Graph> transposed_loads() {
+  Builder b;
+  const Value x = b.transpose(b.parameter(DType::f32, {256, 512}), {1, 0});
+  return b.finish({b.unary(Op::negate, x), b.unary(Op::abs, x), b.binary(Op::add, x, x)});
+}
+
 std::vector<Traffic> traffics() {
   return {
       {"element_wise", [] { return scaled_sum({1 << 20}); }, 8.0 * (1 << 20), 4.0 * (1 << 20)},
@@ -223,6 +240,18 @@ std::vector<Counted> counted_kernels() {
        },
        profiler::test::any, 1.05, 1.5},
       {"bias", biased, profiler::test::any, 1.1, 1.5},
+      // Sectors of which only a part is wanted.
+      {"every_eighth",
+       [] {
+         return sliced({64, 2048}, {64, 2048}, {1, 8});
+       },
+       profiler::test::any, 8.1},
+      {"half_of_every_sector",
+       [] {
+         return sliced({65536, 8}, {65536, 4}, {1, 1});
+       },
+       whole_row_vectors, 2.1},
+      {"transposed_loads", transposed_loads, profiler::test::any, 1.05, 1.5},
   };
 }
 
