@@ -43,6 +43,8 @@ void GroupEmitter::find_rounded_quotients() {
       case graph::Op::floor:
       case graph::Op::ceil: rounded[i] = true; break;
       case graph::Op::convert: rounded[i] = rounded[i] || truncates; break;
+      case graph::Op::negate:
+      case graph::Op::abs:
       case graph::Op::add:
       case graph::Op::subtract:
       case graph::Op::multiply:

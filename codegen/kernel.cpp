@@ -1,6 +1,7 @@
 #include "codegen/kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "codegen/group_emitter.h"
@@ -13,6 +14,18 @@ namespace {
 using search::Buffer;
 using search::GroupProgram;
 using search::KernelProgram;
+
+/// A group's text without its comments: those name nodes and extents, in which groups that share code may differ.
+std::string without_comments(const std::string& body) {
+  std::string code;
+  for (std::size_t start = 0; start < body.size();) {
+    const std::size_t end = std::min(body.find('\n', start), body.size() - 1);
+    const std::size_t text = body.find_first_not_of(' ', start);
+    if (body.compare(text, 2, "//") != 0) code.append(body, start, end + 1 - start);
+    start = end + 1;
+  }
+  return code;
+}
 
 /// Groups whose code is the same text: they share it and differ in their pointers, extents and tiles.
 struct GroupClass {
@@ -102,7 +115,7 @@ class KernelEmitter {
       context.runtime_extent = groups.size() > 1 && can_vary_extent(group);
       GroupEmitter emitter(graph_, group, program_.schedule, context);
       const std::string body = emitter.emit();
-      const auto [found, fresh] = by_text.try_emplace(body, classes.size());
+      const auto [found, fresh] = by_text.try_emplace(without_comments(body), classes.size());
       if (fresh) {
         GroupClass made;
         made.body = body, made.runtime_extent = context.runtime_extent, made.description = describe(group);
@@ -187,17 +200,23 @@ class KernelEmitter {
   }
 
   void emit_table(int number, const graph::ConstantAttributes& constant) {
-    // 16- and 8-bit floats and pred are given by their bits.
-    const bool by_bits = needs_widening(constant.type.dtype);
+    // 16- and 8-bit floats and pred are given by their bits, and so is what no literal of the language names.
+    const graph::DType dtype = constant.type.dtype;
+    const auto text = [&](std::uint64_t bits) {
+      if (needs_widening(dtype)) return fmt::format("{{{:#x}}}", bits);
+      if (!graph::is_floating(dtype) || std::isfinite(graph::load_element(dtype, reinterpret_cast<std::byte*>(&bits))))
+        return literal(dtype, bits);
+      return fmt::format("__builtin_bit_cast({}, {:#x}{})", storage_type(dtype), bits,
+                         dtype == graph::DType::f64 ? "ull" : "u");
+    };
     std::string values;
     const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
     for (std::size_t at = 0; at < constant.data.size(); at += size) {
       std::uint64_t bits = 0;
       std::memcpy(&bits, &constant.data[at], size);
-      values += fmt::format("{}{}", at == 0 ? "" : ", ",
-                            by_bits ? fmt::format("{{{:#x}}}", bits) : literal(constant.type.dtype, bits));
+      values += fmt::format("{}{}", at == 0 ? "" : ", ", text(bits));
     }
-    out_.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(constant.type.dtype), number,
+    out_.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(dtype), number,
               std::max<std::int64_t>(constant.type.elements(), 1), values);
     out_.blank();
   }

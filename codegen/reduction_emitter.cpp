@@ -49,7 +49,7 @@ std::string GroupEmitter::accumulator_op(int number) const {
 std::string GroupEmitter::accumulator_name(int number) const {
   const graph::Node& node = graph_.node(anchor(number).node);
   const std::string_view what = is_arg(number) ? "extreme" : graph::to_string(node.as<graph::ReduceAttributes>().kind);
-  return fmt::format("{}_n{}", what, anchor(number).node);
+  return fmt::format("{}{}", what, number);
 }
 
 void GroupEmitter::declare_accumulators(int number) {
@@ -235,7 +235,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   for (const int p : crossing) {
     const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
     offset = (offset + 15) / 16 * 16;
-    buffers.push_back(fmt::format("partial_n{}", anchor(plan.anchor).node));
+    buffers.push_back(fmt::format("partial{}", plan.anchor));
     const std::string type = accumulator_type(plan.anchor);
     out_.line("{0}* const {1} = reinterpret_cast<{0}*>({2}{3});", type, buffers.back(), base,
               offset == 0 ? "" : fmt::format(" + {}", offset));
@@ -346,7 +346,10 @@ void GroupEmitter::emit_partials(const std::vector<int>& plans) {
     const search::Index address = it.addresses.back();
     std::string place = index_text(address, along, is_wide(address));
     const std::int64_t elements = std::max<std::int64_t>(graph_.node(it.node).results[0].elements(), 1);
-    if (!which.empty()) place = fmt::format("static_cast<s64>({}) * {} + {}", which, elements, place);
+    if (!which.empty()) {
+      const bool wide = plan.partials * elements >= std::int64_t{1} << 31;
+      place = fmt::format("{} * {} + {}", wide ? fmt::format("static_cast<s64>({})", which) : which, elements, place);
+    }
     const std::string own = accumulator_name(plan.anchor) + array_subscript(kept_axes(plan.anchor), along);
     if (is_arg(plan.anchor)) {
       out_.line("{}[{}] = {}.value;", pointer_of(it.buffers[0]), place, own);

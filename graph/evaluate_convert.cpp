@@ -45,7 +45,7 @@ void float_to_float(const Chunk& c) {
       const Settled s = e == unchecked ? Settled{x, unchecked} : settle(r, x, bound, corners, 3);
       c.floats[i] = s.value, bound = s.bound;
       // f8e4m3 turns infinities into NaN, if it is rounded to at all.
-      if (c.dtype == DType::f8e4m3 && std::isinf(x)) bound = unchecked;
+      if (c.dtype == DType::f8e4m3 && std::isinf(c.floats[i])) bound = unchecked;
     }
     c.bounds[i] = bound;
   }

@@ -65,7 +65,7 @@ class GroupDeriver {
         return constraint("axis {} has vectors but is not the vector axis", a);
       }
     }
-    if (clusters != 1 && clusters != schedule_.cluster)
+    if (clusters != schedule_.cluster)  // blocks left over would do the same tile, and race
       return constraint("{} blocks per cluster, the launch has {}", clusters, schedule_.cluster);
     if (threads > schedule_.threads)
       return constraint("{} threads mapped, the block has {}", threads, schedule_.threads);

@@ -87,43 +87,40 @@ __device__ __forceinline__ T remainder_integer(T x, T y) {
   return static_cast<T>(x % y);
 }
 
-template <class T>
-struct Unsigned {
-  using type = T;
+// The integers of one size.
+template <class S, class U>
+struct Integers {
+  using Signed = S;
+  using Unsigned = U;
 };
+template <int bytes>
+struct IntegersOf;
 template <>
-struct Unsigned<s8> {
-  using type = u8;
-};
+struct IntegersOf<1> : Integers<s8, u8> {};
 template <>
-struct Unsigned<s16> {
-  using type = u16;
-};
+struct IntegersOf<2> : Integers<s16, u16> {};
 template <>
-struct Unsigned<s32> {
-  using type = u32;
-};
+struct IntegersOf<4> : Integers<s32, u32> {};
 template <>
-struct Unsigned<s64> {
-  using type = u64;
-};
+struct IntegersOf<8> : Integers<s64, u64> {};
 
-// Shifts by the width or more give 0, or the sign.
+// Shifts by the width or more give 0, or the sign: the uppermost bit, also of unsigned numbers.
 template <class T>
 __device__ __forceinline__ T shift_left(T x, T y) {
-  using U = typename Unsigned<T>::type;
+  using U = typename IntegersOf<sizeof(T)>::Unsigned;
   return static_cast<U>(y) < sizeof(T) * 8 ? static_cast<T>(static_cast<U>(x) << static_cast<U>(y)) : T(0);
 }
 template <class T>
 __device__ __forceinline__ T shift_right_logical(T x, T y) {
-  using U = typename Unsigned<T>::type;
+  using U = typename IntegersOf<sizeof(T)>::Unsigned;
   return static_cast<U>(y) < sizeof(T) * 8 ? static_cast<T>(static_cast<U>(x) >> static_cast<U>(y)) : T(0);
 }
 template <class T>
 __device__ __forceinline__ T shift_right_arithmetic(T x, T y) {
-  using U = typename Unsigned<T>::type;
+  using S = typename IntegersOf<sizeof(T)>::Signed;
+  using U = typename IntegersOf<sizeof(T)>::Unsigned;
   const U limit = sizeof(T) * 8 - 1;
-  return static_cast<T>(x >> (static_cast<U>(y) < limit ? static_cast<U>(y) : limit));
+  return static_cast<T>(static_cast<S>(x) >> (static_cast<U>(y) < limit ? static_cast<U>(y) : limit));
 }
 
 // The 20-round threefry-2x32 block function (Salmon et al., SC'11), as JAX's random bits use it.

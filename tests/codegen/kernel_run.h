@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/evaluate.h"
+#include "graph/in_place.h"
+#include "graph/literal.h"
+#include "tests/profiler/kernel_case.h"
+
+/// Generated kernels run on the emulated device with chosen bytes, where verification's own inputs would not do.
+namespace stitch::codegen::test {
+
+using profiler::test::compile;
+using profiler::test::KernelCase;
+using profiler::test::make_case;
+using profiler::test::Wish;
+
+using Bytes = std::vector<std::byte>;
+
+/// Elements of `dtype`, each the nearest to a number; 64-bit integers from load_integer's range take `bytes_of` below.
+inline Bytes bytes_of(graph::DType dtype, std::span<const double> values) {
+  const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+  Bytes bytes(values.size() * size);
+  for (std::size_t i = 0; i < values.size(); ++i) graph::store_element(dtype, values[i], &bytes[i * size]);
+  return bytes;
+}
+
+/// Elements given by their bits.
+inline Bytes bytes_of_bits(graph::DType dtype, std::span<const std::uint64_t> bits) {
+  const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+  Bytes bytes(bits.size() * size);
+  for (std::size_t i = 0; i < bits.size(); ++i) std::memcpy(&bytes[i * size], &bits[i], size);
+  return bytes;
+}
+
+inline std::uint64_t bits_at(graph::DType dtype, const Bytes& bytes, std::size_t element) {
+  const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &bytes[element * size], size);
+  return bits;
+}
+
+struct KernelOutcome {
+  std::vector<Bytes> results;
+  emulator::Counters counters;
+};
+
+/// One launch of all blocks; results that are not written keep a pattern of 0xCD.
+inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& inputs) {
+  profiler::EmulatedDevice device;
+  const auto must = [&](auto result) {
+    if (!result) {
+      throw std::runtime_error(result.error().message + "\n" + each.kernel.source);
+    }
+    return std::move(*result);
+  };
+  const auto done = [&](const Status& status) {
+    if (!status) {
+      throw std::runtime_error(status.error().message);
+    }
+  };
+  const auto session = must(device.session());
+  const auto handle = must(session->load(compile(each.kernel)));
+  std::vector<profiler::BufferHandle> in, out, scratch;
+  for (const Bytes& bytes : inputs) {
+    in.push_back(must(session->allocate("input", static_cast<std::int64_t>(bytes.size()), profiler::Zero{})));
+    done(session->write(in.back(), 0, bytes));
+  }
+  for (const graph::Value value : each.graph->results()) {
+    out.push_back(must(session->allocate("result", each.graph->type(value).bytes(), profiler::Zero{})));
+    done(session->write(out.back(), 0, Bytes(static_cast<std::size_t>(out.back().bytes), std::byte{0xCD})));
+  }
+  for (const ScratchBuffer& buffer : each.kernel.scratch) {
+    scratch.push_back(must(session->allocate("scratch", buffer.bytes, profiler::Zero{})));
+  }
+  std::vector<profiler::LaunchValue> arguments;
+  for (const Argument& argument : each.kernel.arguments) {
+    const auto number = static_cast<std::size_t>(argument.buffer.number);
+    if (argument.kind == Argument::Kind::integer) {
+      arguments.emplace_back(argument.integer);
+    } else if (argument.buffer.kind == search::Buffer::Kind::input) {
+      arguments.emplace_back(in.at(number));
+    } else if (argument.buffer.kind == search::Buffer::Kind::output) {
+      arguments.emplace_back(out.at(number));
+    } else {
+      arguments.emplace_back(scratch.at(number));
+    }
+  }
+  const profiler::LaunchShape shape{each.kernel.blocks, each.kernel.threads, each.kernel.cluster,
+                                    each.kernel.shared_bytes, each.kernel.cooperative};
+  const profiler::LaunchResult launched = must(session->launch(handle, shape, arguments, {}));
+  KernelOutcome outcome;
+  for (const std::string& finding : launched.findings) ADD_FAILURE() << finding << "\n" << each.kernel.source;
+  if (launched.counters) outcome.counters = *launched.counters;
+  for (const profiler::BufferHandle buffer : out) {
+    Bytes& bytes = outcome.results.emplace_back(static_cast<std::size_t>(buffer.bytes));
+    done(session->read(buffer, 0, bytes));
+  }
+  return outcome;
+}
+
+/// Runs the kernel and compares every result with the float64 reference, within the reference's own bounds.
+inline void expect_right(const KernelCase& each, const std::vector<Bytes>& inputs) {
+  std::vector<graph::Tensor> arguments;
+  for (std::size_t p = 0; p < inputs.size(); ++p) {
+    const graph::TensorType& type = each.graph->node(each.graph->parameters()[p]).type();
+    arguments.push_back(graph::tensor_from_bytes(type, graph::Box::whole(type.dims), inputs[p]));
+  }
+  graph::EvaluateOptions options;
+  options.bounds = true;
+  options.error_model.flush_denormals = true;
+  const auto reference = graph::evaluate(*each.graph, arguments, options);
+  ASSERT_TRUE(reference) << reference.error().message;
+  const KernelOutcome outcome = run(each, inputs);
+  int wrong = 0;
+  for (std::size_t r = 0; r < reference->size(); ++r) {
+    const graph::Tensor& want = (*reference)[r];
+    const graph::Tensor got = graph::tensor_from_bytes(want.type, want.box, outcome.results[r]);
+    for (std::int64_t i = 0; i < want.elements() && wrong < 10; ++i) {
+      const bool exact = !want.integers.empty() && want.bound(i) == 0;
+      const auto at = static_cast<std::size_t>(i);
+      const bool right =
+          exact ? want.integers[at] == got.integers[at] : graph::accepts(want.at(i), want.bound(i), got.at(i));
+      if (right) continue;
+      std::string operands;
+      for (const graph::Tensor& argument : arguments) {
+        if (argument.elements() == want.elements()) operands += fmt::format(" {:.9g}", argument.at(i));
+      }
+      ++wrong;
+      ADD_FAILURE() << fmt::format("result {} ({}) at {}: {:.9g} instead of {:.9g} ± {:.3g}, from{}", r,
+                                   graph::to_string(each.graph->node(each.graph->results()[r].node).op), i, got.at(i),
+                                   want.at(i), want.bound(i), operands);
+    }
+  }
+  if (wrong > 0) ADD_FAILURE() << each.kernel.source;
+}
+
+}  // namespace stitch::codegen::test

@@ -1,0 +1,319 @@
+// Every element-wise operator on the edges of every dtype, constants to the bit, quotients that meet a rounding: what
+// codegen/spelling.cpp and the item emitter print, run on the emulated device.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/codegen/kernel_run.h"
+
+namespace stitch::codegen::test {
+namespace {
+
+using graph::Builder;
+using graph::Comparison;
+using graph::DType;
+using graph::Graph;
+using graph::Op;
+using graph::Value;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+std::vector<std::uint64_t> edges_of(DType dtype) {
+  std::vector<std::uint64_t> bits;
+  if (dtype == DType::pred) return {0, 1};
+  const auto bytes = static_cast<std::size_t>(graph::byte_size(dtype));
+  if (graph::is_integer(dtype)) {
+    const std::uint64_t ones = ~std::uint64_t{0} >> (64 - 8 * bytes), high = ones ^ (ones >> 1);
+    for (const std::uint64_t low : {0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 100}) bits.push_back(low & ones);
+    for (const std::uint64_t back : {0, 1, 2, 6, 7, 99}) bits.push_back((ones - back) & ones);  // -1, -2, … when signed
+    bits.push_back(high), bits.push_back(high - 1), bits.push_back(high + 1);
+    return bits;
+  }
+  const double largest = graph::largest_finite(dtype), normal = graph::smallest_normal(dtype);
+  for (const double value : {0.0,
+                             -0.0,
+                             1.0,
+                             -1.0,
+                             0.5,
+                             1.5,
+                             -2.5,
+                             3.5,
+                             0.1,
+                             -7.25,
+                             20.0,
+                             -100.0,
+                             largest,
+                             -largest,
+                             normal,
+                             -normal / 2,
+                             graph::smallest_subnormal(dtype),
+                             1 / 3.0,
+                             infinity,
+                             -infinity,
+                             nan}) {
+    std::uint64_t word = 0;
+    graph::store_element(dtype, value, reinterpret_cast<std::byte*>(&word));
+    bits.push_back(word);
+  }
+  return bits;
+}
+
+/// All pairs of edges: x runs through them slowly, y fast.
+std::vector<Bytes> pairs_of_edges(DType dtype) {
+  const std::vector<std::uint64_t> edges = edges_of(dtype);
+  std::vector<std::uint64_t> x, y;
+  for (const std::uint64_t a : edges) {
+    for (const std::uint64_t b : edges) x.push_back(a), y.push_back(b);
+  }
+  return {bytes_of_bits(dtype, x), bytes_of_bits(dtype, y)};
+}
+
+std::vector<Op> unary_operators(DType dtype) {
+  if (dtype == DType::pred) return {Op::bit_not};
+  std::vector<Op> list = {Op::negate, Op::abs, Op::sign};
+  if (graph::is_integer(dtype)) {
+    list.insert(list.end(), {Op::bit_not, Op::popcount});
+  } else {
+    list.insert(list.end(),
+                {Op::floor, Op::ceil,  Op::round_even, Op::round_away, Op::exp,       Op::expm1,  Op::log,
+                 Op::log1p, Op::sqrt,  Op::rsqrt,      Op::cbrt,       Op::erf,       Op::sin,    Op::cos,
+                 Op::tan,   Op::asin,  Op::acos,       Op::atan,       Op::sinh,      Op::cosh,   Op::tanh,
+                 Op::asinh, Op::acosh, Op::atanh,      Op::logistic,   Op::is_finite, Op::is_nan, Op::is_inf});
+  }
+  return list;
+}
+
+std::vector<Op> binary_operators(DType dtype) {
+  std::vector<Op> list = {Op::maximum, Op::minimum};
+  if (dtype != DType::pred) {
+    list.insert(list.end(), {Op::add, Op::subtract, Op::multiply, Op::divide, Op::remainder, Op::power});
+  }
+  if (graph::is_floating(dtype)) {
+    list.push_back(Op::atan2);
+  } else {
+    list.insert(list.end(), {Op::bit_and, Op::bit_or, Op::bit_xor});
+  }
+  if (graph::is_integer(dtype)) {
+    list.insert(list.end(), {Op::shift_left, Op::shift_right_logical, Op::shift_right_arithmetic});
+  }
+  return list;
+}
+
+constexpr DType all_dtypes[] = {DType::pred,   DType::s8,  DType::u8,   DType::s16, DType::u16,
+                                DType::s32,    DType::u32, DType::s64,  DType::u64, DType::f8e4m3,
+                                DType::f8e5m2, DType::f16, DType::bf16, DType::f32, DType::f64};
+
+/// Whether bits came through. Floats of 16 and 8 bits are computed in f32, which keeps no payload of a NaN.
+bool came_through(DType dtype, std::uint64_t bits, std::uint64_t got) {
+  if (bits == got) return true;
+  if (!graph::is_floating(dtype) || graph::byte_size(dtype) > 2) return false;
+  return std::isnan(graph::load_element(dtype, reinterpret_cast<const std::byte*>(&bits))) &&
+         std::isnan(graph::load_element(dtype, reinterpret_cast<const std::byte*>(&got)));
+}
+
+class OperatorsEmulated : public testing::TestWithParam<DType> {};
+/// Not the 8-bit floats: they are element types to convert from and to.
+class ArithmeticEmulated : public testing::TestWithParam<DType> {};
+
+std::string dtype_name(const testing::TestParamInfo<DType>& each) { return std::string(graph::to_string(each.param)); }
+
+TEST_P(ArithmeticEmulated, OneOperandOnEveryEdge) {
+  const DType dtype = GetParam();
+  const std::vector<std::uint64_t> edges = edges_of(dtype);
+  Builder b;
+  const Value x = b.parameter(dtype, {static_cast<std::int64_t>(edges.size())});
+  std::vector<Value> results;
+  for (const Op op : unary_operators(dtype)) results.push_back(b.unary(op, x));
+  expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, edges)});
+}
+
+TEST_P(ArithmeticEmulated, TwoOperandsOnEveryPairOfEdges) {
+  const DType dtype = GetParam();
+  const auto count = static_cast<std::int64_t>(edges_of(dtype).size());
+  Builder b;
+  const Value x = b.parameter(dtype, {count * count}), y = b.parameter(dtype, {count * count});
+  std::vector<Value> results;
+  for (const Op op : binary_operators(dtype)) results.push_back(b.binary(op, x, y));
+  for (const Comparison direction :
+       {Comparison::eq, Comparison::ne, Comparison::lt, Comparison::le, Comparison::gt, Comparison::ge}) {
+    results.push_back(b.compare(direction, x, y));
+  }
+  results.push_back(b.select(b.compare(Comparison::lt, x, y), x, y));
+  if (dtype != DType::pred) {
+    const Value low = b.filled(dtype, {count * count}, 1), high = b.filled(dtype, {count * count}, 3);
+    results.push_back(b.add(Op::clamp, {low, x, high}));
+    results.push_back(b.add(Op::clamp, {y, x, high}));
+  }
+  expect_right(make_case(b.finish(results)), pairs_of_edges(dtype));
+}
+
+TEST_P(OperatorsEmulated, ConvertsToEveryDtype) {
+  const DType dtype = GetParam();
+  const std::vector<std::uint64_t> edges = edges_of(dtype);
+  Builder b;
+  const Value x = b.parameter(dtype, {static_cast<std::int64_t>(edges.size())});
+  std::vector<Value> results;
+  for (const DType to : all_dtypes) {
+    if (to != dtype) results.push_back(b.convert(x, to));
+  }
+  expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, edges)});
+}
+
+// Reading and writing without arithmetic keeps every bit, NaNs and denormals of all dtypes included.
+TEST_P(OperatorsEmulated, MovingKeepsEveryBit) {
+  const DType dtype = GetParam();
+  std::vector<std::uint64_t> bits = edges_of(dtype);
+  if (dtype == DType::f32) bits.insert(bits.end(), {0x7fc00001u, 0xffc12345u, 0x00000001u, 0x807fffffu});
+  if (dtype == DType::f64) bits.insert(bits.end(), {0x7ff8000000000001u, 0x8000000000000001u});
+  const auto count = static_cast<std::int64_t>(bits.size());
+  Builder b;
+  const Value x = b.parameter(dtype, {count});
+  const KernelOutcome outcome = run(make_case(b.finish({b.reverse(x, {0})})), {bytes_of_bits(dtype, bits)});
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const std::uint64_t got = bits_at(dtype, outcome.results[0], bits.size() - 1 - i);
+    EXPECT_TRUE(came_through(dtype, bits[i], got)) << fmt::format("{:#x} became {:#x}", bits[i], got);
+  }
+}
+
+// Constants are printed so that NVRTC reads back the very bits: the literal of every edge, chosen by a select.
+TEST_P(OperatorsEmulated, ConstantsAreExact) {
+  const DType dtype = GetParam();
+  std::vector<std::uint64_t> bits = edges_of(dtype);
+  if (dtype == DType::f32) {
+    bits.insert(bits.end(), {0x7fc00001u, 0xffc12345u, 0x00000001u, 0x807fffffu, 0x3f800001u, 0x34000001u});
+  }
+  if (dtype == DType::f64) bits.insert(bits.end(), {0x3ff0000000000001u, 0x000fffffffffffffu});
+  Builder b;
+  const Value other = b.parameter(dtype, {4}), chosen = b.parameter(DType::pred, {4});
+  std::vector<Value> results;
+  for (const std::uint64_t word : bits) {
+    graph::ConstantAttributes constant{{dtype, {}}, bytes_of_bits(dtype, std::vector{word})};
+    results.push_back(b.select(chosen, b.broadcast(b.constant(constant), {4}, {}), other));
+  }
+  const KernelCase each = make_case(b.finish(results));
+  const KernelOutcome outcome =
+      run(each, {bytes_of_bits(dtype, std::vector<std::uint64_t>(4, 1)), Bytes(4, std::byte{1})});
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const std::uint64_t got = bits_at(dtype, outcome.results[i], 0);
+    EXPECT_TRUE(came_through(dtype, bits[i], got))
+        << fmt::format("{:#x} became {:#x}\n", bits[i], got) << each.kernel.source;
+  }
+}
+
+// Constants with many different elements are tables in the source.
+TEST_P(OperatorsEmulated, TablesAreExact) {
+  const DType dtype = GetParam();
+  const std::vector<std::uint64_t> bits = edges_of(dtype);
+  const auto count = static_cast<std::int64_t>(bits.size());
+  Builder b;
+  const Value other = b.parameter(dtype, {count}), chosen = b.parameter(DType::pred, {count});
+  const Value table = b.constant({{dtype, {count}}, bytes_of_bits(dtype, bits)});
+  const KernelCase each = make_case(b.finish({b.select(chosen, table, other)}));
+  const KernelOutcome outcome =
+      run(each, {bytes_of_bits(dtype, bits), Bytes(static_cast<std::size_t>(count), std::byte{1})});
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const std::uint64_t got = bits_at(dtype, outcome.results[0], i);
+    EXPECT_TRUE(came_through(dtype, bits[i], got))
+        << fmt::format("{:#x} became {:#x}\n", bits[i], got) << each.kernel.source;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, OperatorsEmulated, testing::ValuesIn(all_dtypes), dtype_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, ArithmeticEmulated,
+                         testing::Values(DType::pred, DType::s8, DType::u8, DType::s16, DType::u16, DType::s32,
+                                         DType::u32, DType::s64, DType::u64, DType::f16, DType::bf16, DType::f32,
+                                         DType::f64),
+                         dtype_name);
+
+// ---- quotients that are rounded -----------------------------------------------------------------------------------
+
+/// (k + 1/2) · d over d is k + 1/2 exactly: to even, away from zero, down. An approximate quotient is an ulp off and
+/// goes the other way.
+struct Halves {
+  std::vector<double> x, y;
+};
+Halves halves() {
+  Halves h;
+  for (const double d : {3.0, 5.0, 7.0, 10.0, 11.0, 49.0, 1.5, 0.1f * 1.0, 127.0, 255.0}) {
+    for (int k = -60; k < 60; ++k) {
+      const double product = (k + 0.5) * d;
+      if (static_cast<double>(static_cast<float>(product)) != product) continue;
+      h.x.push_back(product), h.y.push_back(d);
+    }
+  }
+  return h;
+}
+
+using Rounding = std::function<Value(Builder&, Value)>;
+struct RoundedQuotient {
+  std::string name;
+  Rounding round;
+  double (*expected)(double);
+};
+void PrintTo(const RoundedQuotient& each, std::ostream* out) { *out << each.name; }
+
+class RoundedQuotientEmulated : public testing::TestWithParam<RoundedQuotient> {};
+
+TEST_P(RoundedQuotientEmulated, MeetsExactHalves) {
+  const Halves h = halves();
+  const auto count = static_cast<std::int64_t>(h.x.size());
+  ASSERT_GT(count, 1000);
+  Builder b;
+  const Value x = b.parameter(DType::f32, {count}), y = b.parameter(DType::f32, {count});
+  const KernelCase each = make_case(b.finish({GetParam().round(b, b.binary(Op::divide, x, y))}));
+  const DType dtype = each.graph->type(each.graph->results()[0]).dtype;
+  const KernelOutcome outcome = run(each, {bytes_of(DType::f32, h.x), bytes_of(DType::f32, h.y)});
+  int wrong = 0;
+  for (std::size_t i = 0; i < h.x.size() && wrong < 5; ++i) {
+    const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+    const double got = graph::load_element(dtype, &outcome.results[0][i * size]);
+    const double want = GetParam().expected(h.x[i] / h.y[i]);
+    if (got == want) continue;
+    ++wrong;
+    ADD_FAILURE() << fmt::format("{} of {} / {}: {} instead of {}", GetParam().name, h.x[i], h.y[i], got, want);
+  }
+  EXPECT_THAT(each.kernel.source, HasSubstr("__fdiv_rn"));
+}
+
+Value unary(Builder& b, Op op, Value x) { return b.unary(op, x); }
+
+const RoundedQuotient rounded_quotients[] = {
+    {"to_even", [](Builder& b, Value q) { return unary(b, Op::round_even, q); },
+     [](double q) { return std::nearbyint(q); }},
+    {"away", [](Builder& b, Value q) { return unary(b, Op::round_away, q); }, [](double q) { return std::round(q); }},
+    {"floor_after_half",
+     [](Builder& b, Value q) {
+       return unary(b, Op::floor, b.binary(Op::add, q, b.filled(DType::f32, b.dims(q), 0.5)));
+     },
+     [](double q) { return std::floor(q + 0.5); }},
+    {"to_integer_after_half",
+     [](Builder& b, Value q) {
+       return b.convert(b.binary(Op::add, q, b.filled(DType::f32, b.dims(q), 0.5)), DType::s32);
+     },
+     [](double q) { return std::trunc(q + 0.5); }},
+    {"clamped",
+     [](Builder& b, Value q) {
+       const Value low = b.filled(DType::f32, b.dims(q), -20), high = b.filled(DType::f32, b.dims(q), 20);
+       return unary(b, Op::round_even, b.add(Op::clamp, {low, q, high}));
+     },
+     [](double q) { return std::nearbyint(std::min(std::max(q, -20.0), 20.0)); }},
+    {"negated", [](Builder& b, Value q) { return unary(b, Op::round_even, b.unary(Op::negate, q)); },
+     [](double q) { return std::nearbyint(-q); }},
+    {"magnitude", [](Builder& b, Value q) { return unary(b, Op::round_even, b.unary(Op::abs, q)); },
+     [](double q) { return std::nearbyint(std::fabs(q)); }},
+};
+INSTANTIATE_TEST_SUITE_P(Roundings, RoundedQuotientEmulated, testing::ValuesIn(rounded_quotients),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(QuotientEmulated, ThatIsNotRoundedIsFast) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {100}), y = b.parameter(DType::f32, {100});
+  EXPECT_THAT(make_case(b.finish({b.binary(Op::divide, x, y)})).kernel.source, Not(HasSubstr("__fdiv_rn")));
+}
+
+}  // namespace
+}  // namespace stitch::codegen::test
