@@ -186,6 +186,23 @@ TEST(AccessWidthOfGuardedLoads, NeedsTheWholeVectorInside) {
   }
 }
 
+TEST(AccessWidthOfGuardedLoads, NeedsThePaddingToKeepVectorsWhole) {
+  for (const auto& [low, width] : std::vector<std::pair<std::int64_t, int>>{{4, 4}, {8, 4}, {2, 1}, {1, 1}}) {
+    Builder b;
+    const Value x = b.parameter(DType::f32, {8});
+    const Grouped each(finished(b, {b.pad(x, b.scalar(DType::f32, 1), {low}, {16 - low})}), {});
+    Schedule schedule;
+    schedule.threads = 32;
+    const auto group =
+        derive_group(each.group(), {{axis({{Level::vector, 4}, {Level::lane, 6}})}, 0, Hold::registers}, schedule, 1);
+    ASSERT_TRUE(group) << group.error().message;
+    for (std::size_t i = 0; i < group->accesses.size(); ++i) {
+      if (each.group().program->items()[i].kind != Item::Kind::load) continue;
+      EXPECT_EQ(group->accesses[i].width, width) << "padded by " << low;
+    }
+  }
+}
+
 // ---- what no program follows from ---------------------------------------------------------------------------------
 
 struct Refused {
