@@ -1,0 +1,115 @@
+// fragment 0, kernel 0: 512 blocks of 128 threads in clusters of 8, 25088 bytes of dynamic shared memory
+
+#include "stitch/kernel.cuh"
+
+namespace {
+
+using namespace stitch;
+
+}  // namespace
+
+// sum of %8, sum of %14; 2 add, 5 multiply, 1 rsqrt, 1 subtract
+extern "C" __global__ void __launch_bounds__(128)
+stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int tile = static_cast<int>(blockIdx.x / 8);
+  // axes  i: 4096 = lane 16, warp 4, grid 64; j: 768 = vector 4, lane 2, register 4, loop 3, cluster 8
+  const int j_lane = static_cast<int>(threadIdx.x) % 2;
+  const int i_lane = static_cast<int>(threadIdx.x) / 2 % 16;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int j_cluster = static_cast<int>(blockIdx.x % 8);  // rank in the cluster
+  const int i_grid = tile;
+  const int i = (i_lane + 16 * i_warp) + i_grid * 64;
+  const int j0 = j_lane * 4 + j_cluster * 96;
+  f32* const in0_0_kept = reinterpret_cast<f32*>(shared + 0);  // 128 threads × 192 elements
+  f32* const subtract_4_kept = reinterpret_cast<f32*>(shared + 0);  // 128 threads × 192 elements
+
+  // sweep 0: reduce 8
+  f32 sum0 = 0.0f;
+  for (int j_loop = 0; j_loop < 3; ++j_loop) {
+    f32 in0_0[4][4];
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 8 + j_loop * 32;
+      load<4, Cached::streamed>(in0_0[j_r], in0 + (i * 768 + j));
+    }
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 8 + j_loop * 32;
+      store<4>(in0_0_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, in0_0[j_r]);
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        sum0 += in0_0[j_r][v];
+      }
+    }
+  }
+  sum0 = reduce_lanes<Sum, 1>(sum0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 24576);
+  if (j_lane == 0) {
+    partial0[(0) * 64 + (i_lane + 16 * i_warp)] = sum0;
+  }
+  cluster_barrier();
+  sum0 = reduce_cluster<Sum, 8>(partial0 + (i_lane + 16 * i_warp));
+
+  // sweep 1: reduce 14
+  f32 sum1 = 0.0f;
+  const f32 multiply_3 = 0.0013020834f * sum0;
+  for (int j_loop = 0; j_loop < 3; ++j_loop) {
+    f32 in0_0[4][4];
+    f32 subtract_4[4][4];
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 8 + j_loop * 32;
+      load<4, Cached::plain>(in0_0[j_r], in0_0_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+    }
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 8 + j_loop * 32;
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        subtract_4[j_r][v] = in0_0[j_r][v] - multiply_3;
+        const f32 multiply_5 = subtract_4[j_r][v] * subtract_4[j_r][v];
+        sum1 += multiply_5;
+      }
+      store<4>(subtract_4_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, subtract_4[j_r]);
+    }
+  }
+  sum1 = reduce_lanes<Sum, 1>(sum1);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 24832);
+  if (j_lane == 0) {
+    partial1[(0) * 64 + (i_lane + 16 * i_warp)] = sum1;
+  }
+  cluster_barrier();
+  sum1 = reduce_cluster<Sum, 8>(partial1 + (i_lane + 16 * i_warp));
+
+  // sweep 2: store 21
+  const f32 multiply_10 = 0.0013020834f * sum1;
+  const f32 add_11 = 1e-05f + multiply_10;
+  const f32 rsqrt_12 = rsqrtf(add_11);
+  for (int j_loop = 0; j_loop < 3; ++j_loop) {
+    f32 in1_6[4][4];
+    f32 in2_7[4][4];
+    f32 subtract_4[4][4];
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 8 + j_loop * 32;
+      load<4, Cached::streamed>(in1_6[j_r], in1 + j);
+      load<4, Cached::streamed>(in2_7[j_r], in2 + j);
+      load<4, Cached::plain>(subtract_4[j_r], subtract_4_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+    }
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 8 + j_loop * 32;
+      f32 result_2[4];
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        const f32 multiply_13 = subtract_4[j_r][v] * rsqrt_12;
+        const f32 multiply_14 = in2_7[j_r][v] * multiply_13;
+        const f32 add_15 = in1_6[j_r][v] + multiply_14;
+        result_2[v] = narrow<f32>(add_15);
+      }
+      store<4>(out0 + (i * 768 + j), result_2);
+    }
+  }
+  cluster_barrier();
+}

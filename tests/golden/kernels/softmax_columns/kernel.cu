@@ -1,0 +1,142 @@
+// fragment 0, kernel 0: 512 blocks of 128 threads in clusters of 8, 640 bytes of dynamic shared memory
+
+#include "stitch/kernel.cuh"
+
+namespace {
+
+using namespace stitch;
+
+}  // namespace
+
+// max of %3, sum of %7; 1 divide, 1 exp, 1 multiply, 1 subtract
+extern "C" __global__ void __launch_bounds__(128)
+stitch_98d78bd7972b(const f32* __restrict__ in0, f32* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int tile = static_cast<int>(blockIdx.x / 8);
+  // axes  i: 4096 = lane 8, warp 4, register 16, cluster 8; j: 1024 = vector 4, lane 4, grid 64
+  const int j_lane = static_cast<int>(threadIdx.x) % 4;
+  const int i_lane = static_cast<int>(threadIdx.x) / 4 % 8;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int i_cluster = static_cast<int>(blockIdx.x % 8);  // rank in the cluster
+  const int j_grid = tile;
+  const int i0 = (i_lane + 8 * i_warp) + i_cluster * 512;
+  const int j = j_lane * 4 + j_grid * 16;
+  f32 in0_0[16][4];
+  f32 exp_3[16][4];
+
+  // sweep 0: reduce 3
+  f32 max0[4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    max0[v] = __int_as_float(0xff800000);
+  }
+  {
+    #pragma unroll
+    for (int i_r = 0; i_r < 16; ++i_r) {
+      const int i = i0 + i_r * 32;
+      load<4, Cached::streamed>(in0_0[i_r], in0 + (i * 1024 + j));
+    }
+    #pragma unroll
+    for (int i_r = 0; i_r < 16; ++i_r) {
+      const int i = i0 + i_r * 32;
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        max0[v] = Max::combine(max0[v], in0_0[i_r][v]);
+      }
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    max0[v] = reduce_lanes<Max, 16, 8, 4>(max0[v]);
+  }
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  if (i_lane == 0) {
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      partial0[(j_lane * 4 + v) * 4 + i_warp] = max0[v];
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    max0[v] = reduce_shared<Max, 4, 1>(partial0 + (j_lane * 4 + v) * 4);
+  }
+  if (i_lane == 0 && i_warp == 0) {
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      (partial0 + 64)[j_lane * 4 + v] = max0[v];
+    }
+  }
+  cluster_barrier();
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    max0[v] = reduce_cluster<Max, 8>((partial0 + 64) + j_lane * 4 + v);
+  }
+
+  // sweep 1: reduce 7
+  f32 sum1[4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    sum1[v] = 0.0f;
+  }
+  {
+    #pragma unroll
+    for (int i_r = 0; i_r < 16; ++i_r) {
+      const int i = i0 + i_r * 32;
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        const f32 subtract_2 = in0_0[i_r][v] - max0[v];
+        exp_3[i_r][v] = exponential(subtract_2);
+        sum1[v] += exp_3[i_r][v];
+      }
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    sum1[v] = reduce_lanes<Sum, 16, 8, 4>(sum1[v]);
+  }
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 320);
+  if (i_lane == 0) {
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      partial1[(j_lane * 4 + v) * 4 + i_warp] = sum1[v];
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    sum1[v] = reduce_shared<Sum, 4, 1>(partial1 + (j_lane * 4 + v) * 4);
+  }
+  if (i_lane == 0 && i_warp == 0) {
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      (partial1 + 64)[j_lane * 4 + v] = sum1[v];
+    }
+  }
+  cluster_barrier();
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    sum1[v] = reduce_cluster<Sum, 8>((partial1 + 64) + j_lane * 4 + v);
+  }
+
+  // sweep 2: store 10
+  {
+    f32 divide_6[4];
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      divide_6[v] = 1.0f / sum1[v];
+    }
+    #pragma unroll
+    for (int i_r = 0; i_r < 16; ++i_r) {
+      const int i = i0 + i_r * 32;
+      f32 result_2[4];
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        const f32 multiply_7 = exp_3[i_r][v] * divide_6[v];
+        result_2[v] = narrow<f32>(multiply_7);
+      }
+      store<4>(out0 + (i * 1024 + j), result_2);
+    }
+  }
+  cluster_barrier();
+}

@@ -1,0 +1,94 @@
+// fragment 0, kernel 0: 768 blocks of 128 threads in clusters of 8, 128 bytes of dynamic shared memory
+
+#include "stitch/kernel.cuh"
+
+namespace {
+
+using namespace stitch;
+
+}  // namespace
+
+// max of %22, sum of %26; 1 bitcast-convert, 1 compare, 1 divide, 1 exp, 3 multiply, 1 or, 2 select, 1 shift-right-logical, 1 subtract, 2 threefry2x32, 1 xor
+extern "C" __global__ void __launch_bounds__(128)
+stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, const u32* __restrict__ in2, f32* __restrict__ out0) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int tile = static_cast<int>(blockIdx.x / 8);
+  // axes  i: 2 = grid 2; j: 768 = lane 4, warp 4, grid 48; k: 512 = vector 8, lane 8, cluster 8
+  const int k_lane = static_cast<int>(threadIdx.x) % 8;
+  const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
+  const int j_warp = static_cast<int>(threadIdx.x) / 32;
+  const int k_cluster = static_cast<int>(blockIdx.x % 8);  // rank in the cluster
+  const int j_grid = tile % 48;
+  const int i_grid = tile / 48;
+  const int i = i_grid;
+  const int j = (j_lane + 4 * j_warp) + j_grid * 16;
+  const int k = k_lane * 8 + k_cluster * 64;
+  f32 select_5[8];
+  f32 exp_8[8];
+
+  // sweep 0: reduce 22
+  f32 max0 = __int_as_float(0xff800000);
+  {
+    pred in0_0[8];
+    f32 in1_1[8];
+    load<8, Cached::streamed>(in0_0, in0 + (i * 512 + k));
+    load<4, Cached::streamed>(in1_1, in1 + (i * 393216 + j * 512 + k));
+    load<4, Cached::streamed>(in1_1 + 4, in1 + (i * 393216 + j * 512 + k) + 4);
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const f32 multiply_3 = in1_1[v] * 0.125f;
+      select_5[v] = widen(in0_0[v]) ? multiply_3 : (-1000000000.0f);
+      max0 = Max::combine(max0, select_5[v]);
+    }
+  }
+  max0 = reduce_lanes<Max, 4, 2, 1>(max0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  if (k_lane == 0) {
+    partial0[((j_lane + 4 * j_warp)) * 1 + 0] = max0;
+  }
+  cluster_barrier();
+  max0 = reduce_cluster<Max, 8>(partial0 + (j_lane + 4 * j_warp));
+
+  // sweep 1: reduce 26
+  f32 sum1 = 0.0f;
+  {
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const f32 subtract_7 = select_5[v] - max0;
+      exp_8[v] = exponential(subtract_7);
+      sum1 += exp_8[v];
+    }
+  }
+  sum1 = reduce_lanes<Sum, 4, 2, 1>(sum1);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 64);
+  if (k_lane == 0) {
+    partial1[((j_lane + 4 * j_warp)) * 1 + 0] = sum1;
+  }
+  cluster_barrier();
+  sum1 = reduce_cluster<Sum, 8>(partial1 + (j_lane + 4 * j_warp));
+
+  // sweep 2: store 47
+  const u32 in2_10 = load_one<Cached::streamed>(&in2[0]);
+  const u32 in2_11 = load_one<Cached::streamed>(&in2[1]);
+  const f32 divide_26 = 1.0f / sum1;
+  const f32 multiply_27 = 1.1111112f * divide_26;
+  {
+    f32 result_2[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const u32 threefry2x32_14 = threefry2x32(in2_10, in2_11, 0u, static_cast<u32>((i * 393216 + j * 512 + (k + v)))).first;
+      const u32 threefry2x32_15 = threefry2x32(in2_10, in2_11, 0u, static_cast<u32>((i * 393216 + j * 512 + (k + v)))).second;
+      const u32 xor_16 = (threefry2x32_14 ^ threefry2x32_15);
+      const u32 shift_right_logical_18 = shift_right_logical(xor_16, 9u);
+      const u32 or_19 = (1065353216u | shift_right_logical_18);
+      const f32 bitcast_convert_20 = widen(bitcast<f32>(narrow<u32>(or_19)));
+      const bool compare_22 = bitcast_convert_20 < 1.9f;
+      const f32 multiply_28 = exp_8[v] * multiply_27;
+      const f32 select_30 = compare_22 ? multiply_28 : 0.0f;
+      result_2[v] = narrow<f32>(select_30);
+    }
+    store<4>(out0 + (i * 393216 + j * 512 + k), result_2);
+    store<4>(out0 + (i * 393216 + j * 512 + k) + 4, result_2 + 4);
+  }
+  cluster_barrier();
+}
