@@ -212,6 +212,7 @@ class Enumerator {
   bool unroll_flat(ThreadLayout& layout, std::int64_t unroll) const {
     if (unroll == 1) return true;
     std::vector<std::size_t> order = inner_first(roles_.partial);
+    if (has(roles_.partial, vector_axis())) order.push_back(vector_axis());
     if (!roles_.has_partials) {
       order = {vector_axis()};
       const auto rest = inner_first(all_axes());
