@@ -93,11 +93,7 @@ std::string GroupEmitter::emit() {
   }
   for (const search::Anchor& a : group_.structure.anchors) {
     for (std::size_t i = 0; i < a.buffers.size(); ++i) {
-      const graph::DType dtype = a.kind == search::Anchor::Kind::partial
-                                     ? (i == 0 ? graph::info(graph_.node(a.node).results[0].dtype).accumulator
-                                               : graph_.node(a.node).results[i].dtype)
-                                     : graph_.type(a.value).dtype;
-      pointer(a.buffers[i], dtype);
+      pointer(a.buffers[i], i == 0 ? a.dtype : graph_.node(a.node).results[i].dtype);
     }
   }
   int exchanging = 0;

@@ -223,13 +223,13 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
                                         }
                                         return std::find(needs.begin(), needs.end(), id) != needs.end();
                                       });
-    const bool anchor_needs = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].anchors.begin(),
-                                          group_.sweeps[static_cast<std::size_t>(stage)].anchors.end(), [&](int a) {
-                                            const Anchor& it = anchor(a);
-                                            const std::vector<ItemId> needs = search::roots_of(program_, it);
-                                            return band_of(it.axes) != band.axes &&
-                                                   std::find(needs.begin(), needs.end(), id) != needs.end();
-                                          });
+    const bool anchor_needs =
+        std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].anchors.begin(),
+                    group_.sweeps[static_cast<std::size_t>(stage)].anchors.end(), [&](int a) {
+                      const Anchor& it = anchor(a);
+                      const std::vector<ItemId> needs = search::roots_of(program_, it);
+                      return band_of(it.axes) != band.axes && std::find(needs.begin(), needs.end(), id) != needs.end();
+                    });
     const bool shared_here = is_kept_in_shared(id) && held_.at(id)->from == stage;
     if (!outlives && !anchor_needs && !shared_here) continue;
     keep_for_sweep(id);
@@ -294,7 +294,7 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
     anything = true;
     if (vector && anchor(a).kind == Anchor::Kind::store && group_.stores[static_cast<std::size_t>(a)][0].width > 1) {
       vector_stores.push_back(a);
-      out_.line("{} result_{}[{}];", storage_type(graph_.type(anchor(a).value).dtype), a, vector_extent());
+      out_.line("{} result_{}[{}];", storage_type(anchor(a).dtype), a, vector_extent());
     }
   }
   if (!anything) return;
@@ -319,8 +319,7 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
   }
   for (const int a : band.anchors) {
     if (std::find(vector_stores.begin(), vector_stores.end(), a) != vector_stores.end()) {
-      out_.line("result_{}[v] = narrow<{}>({});", a, storage_type(graph_.type(anchor(a).value).dtype),
-                value(anchor(a).items[0], true));
+      out_.line("result_{}[v] = narrow<{}>({});", a, storage_type(anchor(a).dtype), value(anchor(a).items[0], true));
     } else if (anchor(a).kind == Anchor::Kind::store) {
       emit_store(a, vector);
     } else if (anchor(a).kind == Anchor::Kind::atomic) {
@@ -365,7 +364,7 @@ void GroupEmitter::emit_store(int number, bool element) {
   const std::string guard = element_store_guard(it, element);
   if (!guard.empty()) out_.open("if ({})", guard);
   out_.line("{}[{}] = narrow<{}>({});", pointer_of(it.buffers[0]),
-            index_text(it.addresses[0], element, is_wide(it.addresses[0])), storage_type(graph_.type(it.value).dtype),
+            index_text(it.addresses[0], element, is_wide(it.addresses[0])), storage_type(it.dtype),
             value(it.items[0], element));
   if (!guard.empty()) out_.close();
 }

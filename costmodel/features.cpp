@@ -142,11 +142,11 @@ class Counter {
             bytes = static_cast<double>(plan.partials) * elements(anchor.axes & ~anchor.reduced) * 4;
         }
       } else {
-        bytes = elements(anchor.axes) * graph::byte_size(graph_.type(anchor.value).dtype);
+        bytes = elements(anchor.axes) * graph::byte_size(anchor.dtype);
       }
       double factor = 1;
       if (anchor.kind == search::Anchor::Kind::store)
-        factor = waste(anchor.addresses[0], graph::byte_size(graph_.type(anchor.value).dtype), group_.stores[i][0]);
+        factor = waste(anchor.addresses[0], graph::byte_size(anchor.dtype), group_.stores[i][0]);
       if (anchor.kind == search::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
       f_.dram_write_bytes += bytes;
       f_.l2_bytes += bytes * factor;
@@ -231,7 +231,7 @@ class Counter {
     const double window = elements_out / std::max(rows, 1.0);
     const double tests = by_warp ? warps_ * updates / 32 : warps_ * updates * per_thread(anchor.axes & ~anchor.reduced);
     f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;
-    f_.l2_bytes += warps_ * updates * 4 + updates * window * graph::byte_size(graph_.type(anchor.value).dtype);
+    f_.l2_bytes += warps_ * updates * 4 + updates * window * graph::byte_size(anchor.dtype);
     f_.latency_cycles += device_.l2_latency * (by_warp ? updates / 32 : updates) + 2 * device_.dram_latency;
     f_.bytes_in_flight = 16;
   }

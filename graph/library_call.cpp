@@ -95,9 +95,15 @@ class EpilogueFinder {
       case Op::add: return absorb_addition(user, node);
       case Op::maximum:
         return state_ != State::activated && other_is_zero(node) && !used_twice(node) && accept(user, State::activated);
-      case Op::convert: return is_floating(node.type().dtype) && accept(user, State::converted);
+      case Op::convert: return narrows(node) && accept(user, State::converted);
       default: return false;
     }
+  }
+
+  /// A wider result would be written for others to read; they widen what they read for nothing.
+  [[nodiscard]] bool narrows(const Node& conversion) const {
+    const DType to = conversion.type().dtype, from = graph_.type(conversion.operands[0]).dtype;
+    return is_floating(to) && is_floating(from) && byte_size(to) <= byte_size(from);
   }
 
   bool accept(NodeId user, State state) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "search/boundary.h"
 #include "search/kernel_graph.h"
 
 namespace stitch::search {
@@ -178,6 +179,8 @@ class PlanBuilder {
     VertexSet everything(static_cast<std::size_t>(vertices_.size()));
     for (int v = 0; v < vertices_.size(); ++v) everything.insert(v);
     if (options_.packing && vertices_.size() <= 4 * options_.patterns.max_vertices) partitions.push_back({everything});
+    partitions.emplace_back();  // nothing fused: no plan may be slower
+    for (int v = 0; v < vertices_.size(); ++v) partitions.back().push_back(single(vertices_, v).vertices);
     double best_us = 0;
     std::vector<VertexSet> best;
     for (std::vector<VertexSet>& parts : partitions) {
@@ -189,7 +192,7 @@ class PlanBuilder {
     }
     if (options_.refine) refine(best);
     if (options_.packing) pack(best);
-    if (options_.refine) refine(best);
+    if (options_.refine) refine(best), move_boundaries(best);
     return finish(best);
   }
 
@@ -278,6 +281,35 @@ class PlanBuilder {
       parts.erase(largest);
       for (const int v : members) parts.push_back(single(vertices_, v).vertices);
     }
+    return false;
+  }
+
+  /// Patterns take what they can reach; what a later kernel could compute for less traffic is handed over to it.
+  void move_boundaries(std::vector<VertexSet>& parts) {
+    if (parts.size() > 256) return;
+    constexpr int rounds = 4;
+    bool changed = true;
+    for (int round = 0; round < rounds && changed; ++round) {
+      changed = false;
+      const Quotient quotient(vertices_, parts);
+      for (int a = 0; a < static_cast<int>(parts.size()); ++a) {
+        for (int b = 0; b < static_cast<int>(parts.size()); ++b) {
+          if (quotient.has_edge(a, b)) changed = move_boundary(parts, a, b) || changed;
+        }
+      }
+      std::erase(parts, nothing());
+    }
+  }
+
+  bool move_boundary(std::vector<VertexSet>& parts, int a, int b) {
+    VertexSet &first = parts[static_cast<std::size_t>(a)], &second = parts[static_cast<std::size_t>(b)];
+    auto [before, after] = best_boundary(vertices_, first, second);
+    if (before == first) return false;
+    const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
+    if (price(before) + price(after) >= price(first) + price(second) - 1e-6) return false;
+    std::swap(first, before), std::swap(second, after);
+    if (!Quotient(vertices_, parts).order().empty()) return true;
+    std::swap(first, before), std::swap(second, after);
     return false;
   }
 

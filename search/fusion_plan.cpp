@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "graph/in_place.h"
@@ -37,18 +38,45 @@ std::optional<std::int64_t> bytes_taken(const Graph& kernel, Value value,
   return total;
 }
 
-}  // namespace
-
-std::int64_t kernel_bytes(const Graph& kernel) {
+/// Per parameter: the bytes that the kernel takes of it.
+std::vector<std::int64_t> parameter_bytes(const Graph& kernel) {
   const auto uses = graph::users(kernel);
   const std::vector<bool> results = graph::is_result(kernel);
-  std::int64_t bytes = 0;
+  std::vector<std::int64_t> bytes;
   for (const NodeId id : kernel.parameters()) {
     const std::int64_t full = kernel.node(id).type().bytes();
     const std::optional<std::int64_t> part =
         results[static_cast<std::size_t>(id)] ? std::nullopt : bytes_taken(kernel, {id, 0}, uses);
-    bytes += part ? std::min(*part, full) : full;
+    bytes.push_back(part ? std::min(*part, full) : full);
   }
+  return bytes;
+}
+
+/// Bytes that one sweep loads of each buffer, at most.
+std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_t sweep) {
+  std::map<Buffer, std::int64_t> bytes;
+  const auto count = [&](const std::vector<ItemId>& items) {
+    for (const ItemId id : items) {
+      const Item& item = group.structure.program->at(id);
+      if (item.kind != Item::Kind::load) continue;
+      std::int64_t elements = 1;
+      for (std::size_t a = 0; a < group.extents.size(); ++a) {
+        if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
+      }
+      bytes[item.buffer] += elements * graph::byte_size(item.dtype);
+    }
+  };
+  if (sweep == 0) count(group.hoisted);
+  count(group.sweeps[sweep].uniform);
+  count(group.sweeps[sweep].body);
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t kernel_bytes(const Graph& kernel) {
+  const std::vector<std::int64_t> parameters = parameter_bytes(kernel);
+  std::int64_t bytes = std::accumulate(parameters.begin(), parameters.end(), std::int64_t{0});
   for (const Value result : kernel.results()) {
     const bool in_place = graph::updated_parameter(kernel, result).has_value();
     bytes += kernel.type(in_place ? kernel.node(result.node).operands[1] : result).bytes();
@@ -57,42 +85,29 @@ std::int64_t kernel_bytes(const Graph& kernel) {
 }
 
 std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) {
+  const std::vector<std::int64_t> taken = parameter_bytes(kernel);
   std::int64_t bytes = kernel_bytes(kernel);
-  std::map<Buffer, int> sweeps_reading;
-  std::map<Buffer, std::int64_t> size;
+  std::map<Buffer, std::int64_t> read;
   for (const PhaseProgram& phase : program.phases) {
-    std::map<Buffer, int> here;
     for (const GroupProgram& group : phase.groups) {
       // What a scatter adds to has been stored by an earlier phase: it is read and written once more.
       for (const Anchor& anchor : group.structure.anchors) {
         if (anchor.kind == Anchor::Kind::atomic) bytes += 2 * kernel.type(kernel.node(anchor.node).operands[2]).bytes();
       }
-      for (const Sweep& sweep : group.sweeps) {
-        std::map<Buffer, bool> seen;
-        std::vector<ItemId> items = sweep.uniform;  // where threads have one element each, all there is
-        items.insert(items.end(), sweep.body.begin(), sweep.body.end());
-        for (const ItemId id : items) {
-          const Item& item = group.structure.program->at(id);
-          if (item.kind != Item::Kind::load || item.buffer.kind == Buffer::Kind::table) continue;
-          std::int64_t elements = 1;
-          for (std::size_t a = 0; a < group.extents.size(); ++a) {
-            if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
-          }
-          size[item.buffer] = std::max(size[item.buffer], elements * graph::byte_size(item.dtype));
-          if (!seen[item.buffer]) ++here[item.buffer];
-          seen[item.buffer] = true;
+      for (std::size_t sweep = 0; sweep < group.sweeps.size(); ++sweep) {
+        for (const auto& [buffer, here] : sweep_bytes(group, sweep)) {
+          const auto number = static_cast<std::size_t>(buffer.number);
+          if (buffer.kind == Buffer::Kind::input) read[buffer] += std::min(here, taken[number]);
+          if (buffer.kind == Buffer::Kind::output)
+            read[buffer] += std::min(here, kernel.type(kernel.results()[number]).bytes());
         }
       }
     }
-    for (const auto& [buffer, count] : here) sweeps_reading[buffer] += count;
   }
-  for (const auto& [buffer, count] : sweeps_reading) {
-    std::int64_t full = size[buffer];
-    if (buffer.kind == Buffer::Kind::input)
-      full = std::min(full, kernel.node(kernel.parameters()[static_cast<std::size_t>(buffer.number)]).type().bytes());
-    // The first reading of an input is in kernel_bytes; outputs and scratch are read only by later phases.
-    const int again = buffer.kind == Buffer::Kind::input ? count - 1 : count;
-    if (buffer.kind != Buffer::Kind::scratch) bytes += static_cast<std::int64_t>(again) * full;
+  // The first reading of an input is in kernel_bytes; outputs are read only by later phases.
+  for (const auto& [buffer, total] : read) {
+    const bool input = buffer.kind == Buffer::Kind::input;
+    bytes += input ? std::max<std::int64_t>(0, total - taken[static_cast<std::size_t>(buffer.number)]) : total;
   }
   for (std::size_t i = 0; i < program.scratch.size(); ++i) bytes += 2 * program.scratch_bytes(i);
   return bytes;

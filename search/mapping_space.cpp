@@ -361,8 +361,7 @@ VectorChoice choose_vector(const GroupStructure& group) {
     if (item.kind == Item::Kind::load) consider(item.index, graph::byte_size(item.dtype), item.axes);
   }
   for (const Anchor& anchor : group.anchors) {
-    if (anchor.kind == Anchor::Kind::store)
-      consider(anchor.addresses[0], graph::byte_size(program.at(anchor.items[0]).dtype), anchor.axes);
+    if (anchor.kind == Anchor::Kind::store) consider(anchor.addresses[0], graph::byte_size(anchor.dtype), anchor.axes);
     if (anchor.kind == Anchor::Kind::partial) consider(anchor.addresses.back(), 4, anchor.axes & ~anchor.reduced);
   }
   VectorChoice choice;

@@ -170,8 +170,7 @@ class GroupDeriver {
     for (const Anchor& anchor : group_.structure.anchors) {
       group_.stores.emplace_back();
       if (anchor.kind != Anchor::Kind::store) continue;
-      const graph::DType dtype = program_.at(anchor.items[0]).dtype;
-      group_.stores.back().push_back(access(anchor.addresses[0], dtype, anchor.guard));
+      group_.stores.back().push_back(access(anchor.addresses[0], anchor.dtype, anchor.guard));
     }
   }
 

@@ -246,7 +246,7 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
   const Node& node = graph_.node(value.node);
   if (const auto found = stored_.find(value); found != stored_.end()) {
     const Dims strides = graph::row_major_strides(found->second.dims);
-    return load(found->second.buffer, node.type(value.result).dtype, pool_.linear(indices, strides), value, guard);
+    return load(found->second.buffer, found->second.dtype, pool_.linear(indices, strides), value, guard);
   }
   switch (node.op) {
     case Op::parameter: {

@@ -63,6 +63,7 @@ struct GroupAxes {
 struct StoredValue {
   Buffer buffer;
   graph::Dims dims;
+  graph::DType dtype = graph::DType::f32;  ///< of its elements in the buffer: wider than the value's while it is summed
 };
 
 /// Builds the items of one group by index propagation from its anchors: given a value and the index of the wanted

@@ -163,14 +163,17 @@ class StructureBuilder {
     const auto found = outputs.find(draft.value);
     draft.output = found == outputs.end() ? -1 : found->second.front();
     if (adds_atomically(id)) {
+      // 16-bit values are summed in f32, in scratch memory; whoever wants them rounds them.
+      if (accumulator_of(draft.value) != graph_.type(draft.value).dtype) draft.output = -1;
       draft.kind = Draft::Kind::fill;
       drafts_.push_back(draft);
       draft.kind = Draft::Kind::add_updates, ++draft.phase;
       draft.axes = analysis_.of(graph_.node(id).operands[2]);
     }
     drafts_.push_back(draft);
-    if (found == outputs.end()) return;
-    for (std::size_t i = 1; i < found->second.size(); ++i) draft_output(draft.value, found->second[i]);
+    for (const int output : found == outputs.end() ? std::vector<int>{} : found->second) {
+      if (output != draft.output) draft_output(draft.value, output);
+    }
   }
 
   void draft_keep(Value value) {
@@ -187,15 +190,14 @@ class StructureBuilder {
   }
 
   /// Whether a scatter fills its result in one phase and adds the updates with atomics in the next. Where the order of
-  /// the updates or the rounding of 16-bit sums matters, and for few updates, every element collects its own.
+  /// the updates matters, and for few updates, every element collects its own.
   [[nodiscard]] bool adds_atomically(NodeId id) const {
     const Node& node = graph_.node(id);
     if (node.op != Op::scatter) return false;
     const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
     const graph::DType dtype = node.type().dtype;
     const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
-    const bool sum =
-        kind == graph::ReduceKind::sum && (integer || dtype == graph::DType::f32 || dtype == graph::DType::f64);
+    const bool sum = kind == graph::ReduceKind::sum && (integer || graph::is_floating(dtype));
     const bool extreme = (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && integer;
     if (!sum && !extreme) return false;
     std::int64_t rows = node.type().elements();
@@ -473,6 +475,9 @@ class StructureBuilder {
     ScalarProgram& program = *group.program;
     Anchor anchor;
     anchor.node = draft.node, anchor.value = draft.value, anchor.axes = mask_of(program, draft.axes);
+    anchor.dtype = graph_.type(draft.value).dtype;
+    if (draft.kind == Draft::Kind::fill || draft.kind == Draft::Kind::add_updates)
+      anchor.dtype = accumulator_of(draft.value);
     switch (draft.kind) {
       case Draft::Kind::reduce: return build_reduce(draft, program, structure, std::move(anchor));
       case Draft::Kind::finish: return build_finish(draft, group, std::move(anchor));
@@ -521,6 +526,7 @@ class StructureBuilder {
       return anchor;
     }
     anchor.kind = Anchor::Kind::partial;
+    anchor.dtype = partial_dtype(graph_.node(draft.node), 0);
     anchor.buffers = partials_for(draft.node, structure);
     anchor.addresses.push_back(
         program.pool().linear(kept, graph::row_major_strides(graph_.node(draft.node).type().dims)));
@@ -616,11 +622,17 @@ class StructureBuilder {
     return result == 0 ? graph::info(dtype).accumulator : dtype;
   }
 
+  /// The type in which a value lies in scratch memory.
+  [[nodiscard]] graph::DType accumulator_of(Value value) const {
+    const graph::DType dtype = graph_.type(value).dtype;
+    return adds_atomically(value.node) ? graph::info(dtype).accumulator : dtype;
+  }
+
   Buffer scratch_for(Value value, KernelStructure& structure) {
     const auto [found, fresh] = scratch_of_.try_emplace(value, static_cast<int>(structure.scratch.size()));
     if (fresh) {
       const graph::TensorType& type = graph_.type(value);
-      structure.scratch.push_back({Scratch::Kind::value, value, graph::info(type.dtype).dtype, type.elements()});
+      structure.scratch.push_back({Scratch::Kind::value, value, accumulator_of(value), type.elements()});
     }
     return {Buffer::Kind::scratch, found->second};
   }
@@ -673,17 +685,28 @@ class StructureBuilder {
   void record_stored(int phase) {
     for (const Draft& draft : drafts_) {
       if (draft.phase != phase) continue;
-      const graph::Dims& dims = graph_.type(draft.value).dims;
-      if (draft.kind == Draft::Kind::output || draft.kind == Draft::Kind::update) {
-        stored_[draft.value] = {{Buffer::Kind::output, draft.output}, dims};
-      } else if (draft.kind == Draft::Kind::keep) {
-        stored_.try_emplace(draft.value, StoredValue{{Buffer::Kind::scratch, scratch_of_.at(draft.value)}, dims});
-      } else if (is_special(draft) || draft.kind == Draft::Kind::add_updates) {
-        stored_[draft.value] = {draft.output >= 0 ? Buffer{Buffer::Kind::output, draft.output}
-                                                  : Buffer{Buffer::Kind::scratch, scratch_of_.at(draft.value)},
-                                dims};
+      const graph::TensorType& type = graph_.type(draft.value);
+      const Buffer output{Buffer::Kind::output, draft.output};
+      switch (draft.kind) {
+        case Draft::Kind::output:
+        case Draft::Kind::update: stored_[draft.value] = {output, type.dims, type.dtype}; break;
+        case Draft::Kind::keep: stored_.try_emplace(draft.value, in_scratch(draft.value)); break;
+        case Draft::Kind::scan:
+        case Draft::Kind::scatter:
+        case Draft::Kind::add_updates:
+          stored_[draft.value] =
+              draft.output >= 0 ? StoredValue{output, type.dims, type.dtype} : in_scratch(draft.value);
+          break;
+        case Draft::Kind::piece:
+        case Draft::Kind::reduce:
+        case Draft::Kind::finish:
+        case Draft::Kind::fill: break;
       }
     }
+  }
+
+  [[nodiscard]] StoredValue in_scratch(Value value) const {
+    return {{Buffer::Kind::scratch, scratch_of_.at(value)}, graph_.type(value).dims, accumulator_of(value)};
   }
 
   static void drop_empty_phases(KernelStructure& structure) {

@@ -31,8 +31,9 @@ struct Anchor {
   std::vector<ItemId> items;    ///< operand of the reduction or value to store; more for several results at once
   std::vector<Buffer> buffers;  ///< where results go (store, partial: one per item; scan and scatter: one)
   std::vector<Index> addresses;
-  ItemId guard = -1;       ///< store only where this holds
-  std::uint64_t axes = 0;  ///< axes of the group that the anchor ranges over (reduced ones included)
+  graph::DType dtype = graph::DType::f32;  ///< of the elements that are stored (partial: of the first buffer's)
+  ItemId guard = -1;                       ///< store only where this holds
+  std::uint64_t axes = 0;                  ///< axes of the group that the anchor ranges over (reduced ones included)
   std::uint64_t reduced = 0;
   int stage = 0;  ///< sweep of the group in which it is computed
 };

@@ -63,7 +63,16 @@ std::optional<Above> broadcast_above(const Rewriter& graph, Value broadcast, con
   return above;
 }
 
+/// A matmul writes its result transposed for nothing, but not widened: between the two the transpose stays above.
+bool belongs_to_contraction(const Rewriter& graph, const Node& node, const Move& move) {
+  if (node.op != Op::convert || move.op != Op::transpose) return false;
+  const Value source = graph.operand(node.operands[0]);
+  const DType from = graph.node(node.operands[0]).type().dtype;
+  return graph.is(source, Op::dot) && byte_size(node.type().dtype) > byte_size(from);
+}
+
 Replacement sink(Rewriter& graph, const Node& node, const Move& move) {
+  if (belongs_to_contraction(graph, node, move)) return {};
   bool saves = false;
   for (const Value& operand : node.operands) {
     if (is_moved(graph, operand, move)) {

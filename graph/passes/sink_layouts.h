@@ -11,6 +11,8 @@ namespace stitch::graph {
 ///     reshape(a) · reshape(b)           →  reshape(a · b)
 ///     transpose(a) + broadcast(bias)    →  transpose(a + broadcast'(bias))
 ///
+/// A transpose between a dot and a widening conversion stays: the library writes transposed results.
+///
 /// Expects: layout chains merged. Guarantees: what reaches a boundary or a reduction through several element-wise
 /// operators has its layout changed once. Exact. Stands behind sink_broadcasts, so that a broadcast operand is there
 /// only where it is needed.

@@ -330,4 +330,31 @@ TEST(FusionExplorer, CirclesAreRefused) {
 }
 
 }  // namespace
+/// Every operator beyond the first costs more than a launch: nothing is worth fusing.
+class DearFusion final : public Scorer {
+ public:
+  double predict_us(const Graph& graph, const KernelProgram&) const override {
+    double operators = 0;
+    for (const graph::Node& node : graph.nodes()) operators += node.op == Op::parameter ? 0 : 1;
+    return 1 + operators * operators;
+  }
+  Score explain(const Graph&, const KernelProgram&) const override { return {}; }
+  const DeviceSpec& device() const override { return device_; }
+
+ private:
+  DeviceSpec device_ = *find_device("h100");
+};
+TEST(FusionExplorer, WhatIsNotWorthFusingStaysApart) {
+  Builder b;
+  Value x = b.parameter(DType::f32, {4096});
+  for (int i = 0; i < 6; ++i) x = b.unary(i % 2 == 0 ? Op::tanh : Op::exp, x);
+  const Graph fragment = finished(b, {x});
+  const DearFusion scorer;
+  KernelCache cache(scorer, {});
+  const auto fused = explore_fusion(fragment, cache, {});
+  const auto unfused = unfused_plan(fragment, cache);
+  ASSERT_TRUE(fused && unfused);
+  EXPECT_LE(fused->predicted_us, unfused->predicted_us);
+}
+
 }  // namespace stitch::search::test

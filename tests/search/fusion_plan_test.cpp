@@ -251,4 +251,16 @@ TEST(PlanBytes, SumUpTheKernelsAndWhatTheyHandOver) {
 }
 
 }  // namespace
+TEST(ScheduledBytes, GroupsThatReadDifferentPartsReadNothingAgain) {
+  // The parts of a packed projection have axes of their own, so each is a group.
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64, 300});
+  const Value first = b.unary(Op::tanh, b.slice(x, {0, 0}, {64, 100}));
+  const Value second = b.unary(Op::exp, b.slice(x, {0, 100}, {64, 200}));
+  const Value third = b.unary(Op::negate, b.slice(x, {0, 200}, {64, 300}));
+  const Graph graph = finished(b, {first, second, third});
+  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.phases.size() == 1; });
+  EXPECT_EQ(scheduled_bytes(graph, program), 2 * 64 * 300 * 4);
+}
+
 }  // namespace stitch::search::test
