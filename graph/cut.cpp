@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace stitch::graph {
@@ -263,6 +264,13 @@ class Cutter {
   /// Level at which a required value is computed: cloned values with no other reader wait for nobody.
   [[nodiscard]] int level_of(Value value) const { return level_[at(value.node)]; }
 
+  /// What one level computes and what it reads for that.
+  struct Extent {
+    std::set<NodeId> members;
+    std::vector<Value> arguments;
+    std::set<Value> argument_set;
+  };
+
   void extract(int level) {
     // What this level must leave in memory, and everything it needs for that.
     std::vector<Value> outputs;
@@ -271,20 +279,28 @@ class Cutter {
     }
     if (level == last_level_) outputs.insert(outputs.end(), copies_.begin(), copies_.end());
     if (outputs.empty()) return;
-    std::set<NodeId> members;
-    std::vector<Value> arguments;
-    std::set<Value> argument_set;
+    std::set<NodeId> again;
+    Extent extent = reach(level, outputs, again);
+    constexpr int rounds = 4;
+    for (int round = 0; options_.recompute && round < rounds && add_recomputed(extent, again); ++round)
+      extent = reach(level, outputs, again);
+    for (const Value argument : extent.arguments) require(argument);
+    build(level, extent.members, std::move(extent.arguments), outputs);
+  }
+
+  /// `again`: operators of earlier levels that this level computes for itself.
+  [[nodiscard]] Extent reach(int level, const std::vector<Value>& outputs, const std::set<NodeId>& again) const {
+    Extent extent;
     std::vector<NodeId> open;
     const auto need = [&](Value value) {
       const NodeId id = value.node;
-      if (members.contains(id)) return;
-      const bool own = !is_in_place(id) && (level_[at(id)] == level || is_cloned(id));
+      if (extent.members.contains(id)) return;
+      const bool own = !is_in_place(id) && (level_[at(id)] == level || is_cloned(id) || again.contains(id));
       if (own) {
-        members.insert(id);
+        extent.members.insert(id);
         open.push_back(id);
-      } else if (argument_set.insert(value).second) {
-        arguments.push_back(value);
-        require(value);
+      } else if (extent.argument_set.insert(value).second) {
+        extent.arguments.push_back(value);
       }
     };
     for (const Value output : outputs) need(output);
@@ -293,7 +309,58 @@ class Cutter {
       open.pop_back();
       for (const Value operand : graph_.node(id).operands) need(operand);
     }
-    build(level, members, std::move(arguments), outputs);
+    return extent;
+  }
+
+  /// Looks for values of earlier levels that are cheaper to compute again than to store and read: an exponential in f32
+  /// whose operand lies in memory in bf16. Adds their operators to `again`; whether there were any.
+  [[nodiscard]] bool add_recomputed(const Extent& extent, std::set<NodeId>& again) const {
+    bool found = false;
+    for (const Value value : extent.arguments) {
+      if (is_in_place(value.node) || graph_.type(value).bytes() < shared_read_bytes) continue;
+      const std::optional<std::set<NodeId>> cone = recomputation(value, extent);
+      if (!cone) continue;
+      again.insert(cone->begin(), cone->end());
+      found = true;
+    }
+    return found;
+  }
+
+  /// The operators that compute `value` anew from what is in memory, if that moves clearly fewer bytes.
+  [[nodiscard]] std::optional<std::set<NodeId>> recomputation(Value value, const Extent& extent) const {
+    constexpr std::size_t most_operators = 24;
+    const std::int64_t own = graph_.type(value).bytes();
+    std::set<NodeId> cone = {value.node};
+    std::set<Value> leaves;
+    std::vector<NodeId> open = {value.node};
+    while (!open.empty()) {
+      const Node& node = graph_.node(open.back());
+      open.pop_back();
+      const bool moves =
+          node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::constant || node.op == Op::iota;
+      if (!moves && info(node.op).category != OpCategory::elementwise) return std::nullopt;
+      if (node.op == Op::threefry2x32 || cone.size() > most_operators) return std::nullopt;
+      for (const Value operand : node.operands) {
+        const Value stored = storage(operand);
+        const bool small = graph_.type(operand).bytes() * 16 <= own;
+        const bool there = is_in_place(stored.node) || required_.contains(stored) ||
+                           extent.argument_set.contains(operand) || extent.members.contains(operand.node);
+        if (there || (small && !is_cloned(operand.node))) {
+          leaves.insert(there ? stored : operand);
+        } else if (cone.insert(operand.node).second) {
+          open.push_back(operand.node);
+        }
+      }
+    }
+    const auto stores = [&](Value v) { return is_in_place(v.node) || required_.contains(v) ? 0 : 1; };
+    const std::int64_t keeping = own * (1 + stores(value));
+    std::int64_t anew = 0;
+    for (const Value leaf : leaves) {
+      if (extent.argument_set.contains(leaf) || extent.members.contains(leaf.node)) continue;
+      anew += graph_.type(leaf).bytes() * (1 + stores(leaf));
+    }
+    if (anew * 4 > keeping * 3) return std::nullopt;
+    return cone;
   }
 
   void build(int level, const std::set<NodeId>& members, std::vector<Value> arguments,
