@@ -10,6 +10,9 @@
 namespace stitch::costmodel {
 namespace {
 
+/// SMs that clusters leave idle: 4 of 132 with clusters of 8 (an H100's GPCs have 16 or 18 SMs).
+constexpr double cluster_idle_share = 0.03;
+
 /// Rival limits of one phase, µs; the largest decides.
 struct PhaseTime {
   double dram = 0, l2 = 0, shared = 0, issue = 0, special = 0, latency = 0;
@@ -68,9 +71,10 @@ PhaseTime phase_time(const graph::Graph& graph, const search::PhaseProgram& phas
     weight += bytes;
   }
   // Little's law: what is in flight on an SM, over the latency of device memory, bounds its bandwidth. Loads are not
-  // outstanding all the time within a tile; other resident blocks fill the gaps, so about 60 % counts with one block.
+  // outstanding all the time within a tile; other blocks fill the gaps where an SM holds more than one. That depends on
+  // what an SM can hold, not on how many blocks there are: more work must never be predicted to take less time.
   const double blocks_per_sm = std::min<double>(resident, std::max(1.0, concurrent / sms));
-  const double duty = std::min(1.0, 0.6 + 0.2 * (blocks_per_sm - 1));
+  const double duty = std::min(1.0, 0.6 + 0.2 * (resident - 1));
   const double in_flight = flight / weight * blocks_per_sm * duty;
   const double reachable = device.reachable_bandwidth();
   double bandwidth = std::min(reachable, busy_sms * in_flight * device.clock_hz / device.dram_latency);
@@ -82,6 +86,11 @@ PhaseTime phase_time(const graph::Graph& graph, const search::PhaseProgram& phas
   for (double* throughput : {&time.l2, &time.shared, &time.issue, &time.special})
     *throughput *= std::min(quantisation, 2.0);
   time.dram *= std::min(quantisation, 1.5);
+  // The blocks of a cluster stand in one GPC together, and what is left of its SMs stays idle.
+  if (kernel.schedule.cluster > 1) {
+    for (double* throughput : {&time.dram, &time.l2, &time.shared, &time.issue, &time.special})
+      *throughput *= 1 + cluster_idle_share;
+  }
   return time;
 }
 
