@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 768 blocks of 128 threads in clusters of 8, 768 bytes of dynamic shared memory
+// fragment 0, kernel 0: 192 blocks of 256 threads, 1024 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -9,19 +9,17 @@ using namespace stitch;
 }  // namespace
 
 // sum of %27; 3 add, 1 erf, 1 exp, 8 multiply
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
 stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0, f32* __restrict__ out1, f32* __restrict__ out2) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const int tile = static_cast<int>(blockIdx.x / 8);
-  // axes  i: 2048 = lane 8, warp 2, register 4, loop 4, cluster 8; j: 3072 = vector 4, lane 4, warp 2, grid 96
+  const int tile = static_cast<int>(blockIdx.x);
+  // axes  i: 2048 = lane 8, warp 8, register 4, loop 8; j: 3072 = vector 4, lane 4, grid 192
   const int j_lane = static_cast<int>(threadIdx.x) % 4;
   const int i_lane = static_cast<int>(threadIdx.x) / 4 % 8;
-  const int j_warp = static_cast<int>(threadIdx.x) / 32 % 2;
-  const int i_warp = static_cast<int>(threadIdx.x) / 64;
-  const int i_cluster = static_cast<int>(blockIdx.x % 8);  // rank in the cluster
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int j_grid = tile;
-  const int i0 = (i_lane + 8 * i_warp) + i_cluster * 256;
-  const int j = (j_lane + 4 * j_warp) * 4 + j_grid * 32;
+  const int i0 = (i_lane + 8 * i_warp);
+  const int j = j_lane * 4 + j_grid * 16;
 
   // sweep 0: store 23, store 26, reduce 27
   f32 sum2[4];
@@ -32,18 +30,18 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   {
     f32 in1_1[4];
     load<4, Cached::streamed>(in1_1, in1 + j);
-    for (int i_loop = 0; i_loop < 4; ++i_loop) {
+    for (int i_loop = 0; i_loop < 8; ++i_loop) {
       f32 in0_0[4][4];
       f32 in2_11[4][4];
       #pragma unroll
       for (int i_r = 0; i_r < 4; ++i_r) {
-        const int i = i0 + i_r * 16 + i_loop * 64;
+        const int i = i0 + i_r * 64 + i_loop * 256;
         load<4, Cached::streamed>(in0_0[i_r], in0 + (i * 3072 + j));
         load<4, Cached::streamed>(in2_11[i_r], in2 + (i * 3072 + j));
       }
       #pragma unroll
       for (int i_r = 0; i_r < 4; ++i_r) {
-        const int i = i0 + i_r * 16 + i_loop * 64;
+        const int i = i0 + i_r * 64 + i_loop * 256;
         f32 result_0[4];
         f32 result_1[4];
         #pragma unroll
@@ -78,24 +76,13 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial2[((j_lane + 4 * j_warp) * 4 + v) * 2 + i_warp] = sum2[v];
+      partial2[(j_lane * 4 + v) * 8 + i_warp] = sum2[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum2[v] = reduce_shared<Sum, 2, 1>(partial2 + ((j_lane + 4 * j_warp) * 4 + v) * 2);
-  }
-  if (i_lane == 0 && i_warp == 0) {
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-      (partial2 + 64)[(j_lane + 4 * j_warp) * 4 + v] = sum2[v];
-    }
-  }
-  cluster_barrier();
-#pragma unroll
-  for (int v = 0; v < 4; ++v) {
-    sum2[v] = reduce_cluster<Sum, 8>((partial2 + 64) + (j_lane + 4 * j_warp) * 4 + v);
+    sum2[v] = reduce_shared<Sum, 8, 1>(partial2 + (j_lane * 4 + v) * 8);
   }
 
   // sweep 1: store 27
@@ -105,9 +92,8 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     for (int v = 0; v < 4; ++v) {
       result_3[v] = narrow<f32>(sum2[v]);
     }
-    if (i_lane == 0 && i_warp == 0 && i_cluster == 0) {
+    if (i_lane == 0 && i_warp == 0) {
       store<4>(out2 + j, result_3);
     }
   }
-  cluster_barrier();
 }

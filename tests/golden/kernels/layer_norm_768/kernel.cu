@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 512 blocks of 128 threads in clusters of 8, 25088 bytes of dynamic shared memory
+// fragment 0, kernel 0: 512 blocks of 128 threads, 24576 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -12,15 +12,14 @@ using namespace stitch;
 extern "C" __global__ void __launch_bounds__(128)
 stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const int tile = static_cast<int>(blockIdx.x / 8);
-  // axes  i: 4096 = lane 16, warp 4, grid 64; j: 768 = vector 4, lane 2, register 4, loop 3, cluster 8
-  const int j_lane = static_cast<int>(threadIdx.x) % 2;
-  const int i_lane = static_cast<int>(threadIdx.x) / 2 % 16;
+  const int tile = static_cast<int>(blockIdx.x);
+  // axes  i: 4096 = lane 2, warp 4, grid 512; j: 768 = vector 4, lane 16, register 4, loop 3
+  const int j_lane = static_cast<int>(threadIdx.x) % 16;
+  const int i_lane = static_cast<int>(threadIdx.x) / 16 % 2;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int j_cluster = static_cast<int>(blockIdx.x % 8);  // rank in the cluster
   const int i_grid = tile;
-  const int i = (i_lane + 16 * i_warp) + i_grid * 64;
-  const int j0 = j_lane * 4 + j_cluster * 96;
+  const int i = (i_lane + 2 * i_warp) + i_grid * 8;
+  const int j0 = j_lane * 4;
   f32* const in0_0_kept = reinterpret_cast<f32*>(shared + 0);  // 128 threads × 192 elements
   f32* const subtract_4_kept = reinterpret_cast<f32*>(shared + 0);  // 128 threads × 192 elements
 
@@ -30,12 +29,12 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     f32 in0_0[4][4];
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
-      const int j = j0 + j_r * 8 + j_loop * 32;
+      const int j = j0 + j_r * 64 + j_loop * 256;
       load<4, Cached::streamed>(in0_0[j_r], in0 + (i * 768 + j));
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
-      const int j = j0 + j_r * 8 + j_loop * 32;
+      const int j = j0 + j_r * 64 + j_loop * 256;
       store<4>(in0_0_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, in0_0[j_r]);
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
@@ -43,13 +42,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       }
     }
   }
-  sum0 = reduce_lanes<Sum, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 24576);
-  if (j_lane == 0) {
-    partial0[(0) * 64 + (i_lane + 16 * i_warp)] = sum0;
-  }
-  cluster_barrier();
-  sum0 = reduce_cluster<Sum, 8>(partial0 + (i_lane + 16 * i_warp));
+  sum0 = reduce_lanes<Sum, 8, 4, 2, 1>(sum0);
 
   // sweep 1: reduce 14
   f32 sum1 = 0.0f;
@@ -59,12 +52,12 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     f32 subtract_4[4][4];
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
-      const int j = j0 + j_r * 8 + j_loop * 32;
+      const int j = j0 + j_r * 64 + j_loop * 256;
       load<4, Cached::plain>(in0_0[j_r], in0_0_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
-      const int j = j0 + j_r * 8 + j_loop * 32;
+      const int j = j0 + j_r * 64 + j_loop * 256;
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         subtract_4[j_r][v] = in0_0[j_r][v] - multiply_3;
@@ -74,13 +67,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       store<4>(subtract_4_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, subtract_4[j_r]);
     }
   }
-  sum1 = reduce_lanes<Sum, 1>(sum1);
-  f32* const partial1 = reinterpret_cast<f32*>(shared + 24832);
-  if (j_lane == 0) {
-    partial1[(0) * 64 + (i_lane + 16 * i_warp)] = sum1;
-  }
-  cluster_barrier();
-  sum1 = reduce_cluster<Sum, 8>(partial1 + (i_lane + 16 * i_warp));
+  sum1 = reduce_lanes<Sum, 8, 4, 2, 1>(sum1);
 
   // sweep 2: store 21
   const f32 multiply_10 = 0.0013020834f * sum1;
@@ -92,14 +79,14 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     f32 subtract_4[4][4];
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
-      const int j = j0 + j_r * 8 + j_loop * 32;
+      const int j = j0 + j_r * 64 + j_loop * 256;
       load<4, Cached::streamed>(in1_6[j_r], in1 + j);
       load<4, Cached::streamed>(in2_7[j_r], in2 + j);
       load<4, Cached::plain>(subtract_4[j_r], subtract_4_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
-      const int j = j0 + j_r * 8 + j_loop * 32;
+      const int j = j0 + j_r * 64 + j_loop * 256;
       f32 result_2[4];
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
@@ -111,5 +98,4 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       store<4>(out0 + (i * 768 + j), result_2);
     }
   }
-  cluster_barrier();
 }

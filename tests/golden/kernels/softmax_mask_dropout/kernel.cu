@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 768 blocks of 128 threads in clusters of 8, 128 bytes of dynamic shared memory
+// fragment 0, kernel 0: 768 blocks of 128 threads, 32 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -12,17 +12,16 @@ using namespace stitch;
 extern "C" __global__ void __launch_bounds__(128)
 stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, const u32* __restrict__ in2, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
-  const int tile = static_cast<int>(blockIdx.x / 8);
-  // axes  i: 2 = grid 2; j: 768 = lane 4, warp 4, grid 48; k: 512 = vector 8, lane 8, cluster 8
-  const int k_lane = static_cast<int>(threadIdx.x) % 8;
-  const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
-  const int j_warp = static_cast<int>(threadIdx.x) / 32;
-  const int k_cluster = static_cast<int>(blockIdx.x % 8);  // rank in the cluster
-  const int j_grid = tile % 48;
-  const int i_grid = tile / 48;
+  const int tile = static_cast<int>(blockIdx.x);
+  // axes  i: 2 = grid 2; j: 768 = warp 2, grid 384; k: 512 = vector 8, lane 32, warp 2
+  const int k_lane = static_cast<int>(threadIdx.x) % 32;
+  const int k_warp = static_cast<int>(threadIdx.x) / 32 % 2;
+  const int j_warp = static_cast<int>(threadIdx.x) / 64;
+  const int j_grid = tile % 384;
+  const int i_grid = tile / 384;
   const int i = i_grid;
-  const int j = (j_lane + 4 * j_warp) + j_grid * 16;
-  const int k = k_lane * 8 + k_cluster * 64;
+  const int j = j_warp + j_grid * 2;
+  const int k = (k_lane + 32 * k_warp) * 8;
   f32 select_5[8];
   f32 exp_8[8];
 
@@ -41,13 +40,13 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
       max0 = Max::combine(max0, select_5[v]);
     }
   }
-  max0 = reduce_lanes<Max, 4, 2, 1>(max0);
+  max0 = reduce_lanes<Max, 16, 8, 4, 2, 1>(max0);
   f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
   if (k_lane == 0) {
-    partial0[((j_lane + 4 * j_warp)) * 1 + 0] = max0;
+    partial0[(j_warp) * 2 + k_warp] = max0;
   }
-  cluster_barrier();
-  max0 = reduce_cluster<Max, 8>(partial0 + (j_lane + 4 * j_warp));
+  __syncthreads();
+  max0 = reduce_shared<Max, 2, 1>(partial0 + (j_warp) * 2);
 
   // sweep 1: reduce 26
   f32 sum1 = 0.0f;
@@ -59,13 +58,13 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
       sum1 += exp_8[v];
     }
   }
-  sum1 = reduce_lanes<Sum, 4, 2, 1>(sum1);
-  f32* const partial1 = reinterpret_cast<f32*>(shared + 64);
+  sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 16);
   if (k_lane == 0) {
-    partial1[((j_lane + 4 * j_warp)) * 1 + 0] = sum1;
+    partial1[(j_warp) * 2 + k_warp] = sum1;
   }
-  cluster_barrier();
-  sum1 = reduce_cluster<Sum, 8>(partial1 + (j_lane + 4 * j_warp));
+  __syncthreads();
+  sum1 = reduce_shared<Sum, 2, 1>(partial1 + (j_warp) * 2);
 
   // sweep 2: store 47
   const u32 in2_10 = load_one<Cached::streamed>(&in2[0]);
@@ -90,5 +89,4 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
     store<4>(out0 + (i * 393216 + j * 512 + k), result_2);
     store<4>(out0 + (i * 393216 + j * 512 + k) + 4, result_2 + 4);
   }
-  cluster_barrier();
 }
