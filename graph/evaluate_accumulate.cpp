@@ -14,7 +14,9 @@ Accumulation::Accumulation(DType type, const ErrorModel& error_model) : dtype(ty
 Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulation& a) {
   const Rounding& r = a.rounding;
   if (t.error == unchecked) return {value, unchecked};
-  if (t.special) return {value, 0};  // an infinite or NaN element: so is the sum, in any order
+  // An infinite or NaN element: so is the sum, in any order. Opposite infinities may be products that overflowed, which
+  // a contracted addition does not round.
+  if (t.special) return {value, std::isnan(value) && !t.nan ? unchecked : 0};
   const double accumulator_integers = 1 / unit_roundoff(info(a.dtype).accumulator);
   const bool fits = std::fabs(value) <= r.exact_integers || r.representable(value);
   if (t.count <= 1 || (t.error == 0 && t.integers && t.magnitude <= accumulator_integers && fits && !a.rounds_each)) {

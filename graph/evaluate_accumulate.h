@@ -37,6 +37,7 @@ struct SumTotals {
   std::int64_t count = 0;
   bool integers = true;  ///< every element is an integer
   bool special = false;  ///< some element is infinite or NaN
+  bool nan = false;      ///< some element is NaN
 };
 Accumulated<double> finish_sum(double value, const SumTotals& totals, const Accumulation& a);
 
@@ -60,6 +61,7 @@ class FloatSum {
       totals_.error += e;
       totals_.integers &= (x + integer_shift) - integer_shift == x;
       totals_.special |= !(x - x == 0);
+      totals_.nan |= x != x;
     }
   }
   [[nodiscard]] Accumulated<double> finish(const Accumulation& a) const {

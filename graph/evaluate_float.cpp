@@ -70,9 +70,9 @@ void settle_binary(const Chunk& c) {
     const double x = c.in[0].floats[i], ex = c.in[0].bounds[i], y = c.in[1].floats[i], ey = c.in[1].bounds[i];
     const double corners[] = {c.floats[i], F::value(x - ex, y - ey), F::value(x - ex, y + ey), F::value(x + ex, y - ey),
                               F::value(x + ex, y + ey)};
-    // A contracted a·b - c has no infinite product, so no NaN either.
-    const bool contractable = std::is_same_v<F, Add> || std::is_same_v<F, Subtract>;
-    const bool uncertain = ex == unchecked || ey == unchecked || (contractable && std::isinf(x) && std::isinf(y));
+    // A contracted a·b - c has no infinite product, and so no NaN where an overflow leads to one.
+    const bool from_infinity = std::isnan(c.floats[i]) && (std::isinf(x) || std::isinf(y)) && x == x && y == y;
+    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
     c.floats[i] = s.value, c.bounds[i] = s.bound;

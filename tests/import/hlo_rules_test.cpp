@@ -346,7 +346,7 @@ return %8)"},
       {R"(  u = f32[1,8] reshape(v)
   ROOT r = f32[4,8] dynamic-update-slice(x, u, k, k))",
        R"(%8 = reshape f32[1,8] %7
-%9 = dynamic-update-slice f32[4,8] %0, %8, %6, %6
+%9 = dynamic-update-slice f32[4,8] %0, %8, %6, %6 {in_place=false}
 return %9)"},
       {R"(  ROOT r = f32[4,8,8] gather(x, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1,8}, indices_are_sorted=true)",
        R"(%8 = gather f32[4,8,8] %0, %2 {offset_dims=[2], collapsed_slice_dims=[0], start_index_map=[0], operand_batching_dims=[], start_indices_batching_dims=[], index_vector_dim=2, slice_sizes=[1,8]}
