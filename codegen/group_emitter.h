@@ -94,6 +94,7 @@ class GroupEmitter {
   [[nodiscard]] std::string band_guard(const Band& band) const;
   void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);
   void emit_store(int anchor, bool element);
+  [[nodiscard]] std::string stored_value(const search::Anchor& anchor, bool element) const;
   void emit_atomic(int anchor, bool element);
   [[nodiscard]] std::string element_store_guard(const search::Anchor& anchor, bool element) const;
   void emit_vector_store(int anchor);

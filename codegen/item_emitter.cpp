@@ -155,8 +155,9 @@ void GroupEmitter::declare_array(ItemId id) {
   const std::string type = item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype);
   const auto held = held_.find(id);
   if (held != held_.end() && held->second->place == search::Hold::shared) {
-    out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>(shared + {2});  // {3} threads × {4} elements", type,
-              name(id), context_.shared_held + held->second->shared_offset, group_.threads,
+    const std::int64_t offset = context_.shared_held + held->second->shared_offset;
+    out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>(shared{2});  // {3} threads × {4} elements", type, name(id),
+              offset == 0 ? "" : fmt::format(" + {}", offset), group_.threads,
               group_.held_bytes / std::max(1, group_.threads));
     return;
   }

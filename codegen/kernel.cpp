@@ -226,7 +226,11 @@ class KernelEmitter {
     return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);
   }
 
-  void emit_launch_bounds() { launch_bounds_ = fmt::format("__launch_bounds__({})", kernel_.threads); }
+  void emit_launch_bounds() {
+    const bool bounded = kernel_.cooperative && options_.blocks_per_sm > 1;
+    launch_bounds_ = bounded ? fmt::format("__launch_bounds__({}, {})", kernel_.threads, options_.blocks_per_sm)
+                             : fmt::format("__launch_bounds__({})", kernel_.threads);
+  }
 
   void emit_shared() {
     if (kernel_.shared_bytes > 0) out_.line("extern __shared__ __align__(16) unsigned char shared[];");

@@ -45,6 +45,9 @@ struct GeneratedKernel {
 struct GenerateOptions {
   std::string name = "stitch_kernel";
   std::string comment;  ///< first lines of the source
+  /// Blocks that must fit an SM together, so that all blocks of a cooperative grid are resident: the compiler keeps the
+  /// registers within that. 0: as many as fit.
+  int blocks_per_sm = 0;
 };
 
 /// Lowers a kernel program to CUDA C++.

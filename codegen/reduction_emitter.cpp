@@ -14,6 +14,9 @@ using search::ReductionPlan;
 
 namespace {
 
+/// An expression as one factor of a product.
+std::string factor(const std::string& text) { return text.find(' ') == std::string::npos ? text : "(" + text + ")"; }
+
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
 /// Up to this many results of a block lie next to their own partials (wide reads); more lie next to one another.
@@ -144,7 +147,7 @@ std::string GroupEmitter::kept_index(int number) const {
     if (axis.at(Level::reg) > 1) terms.push_back(fmt::format("{}_r * {}", axis_name(a), axis.step(Level::reg)));
     if (vector) terms.emplace_back("v");
     const std::string own = joined(terms, " + ");
-    text = text.empty() ? own : fmt::format("({}) * {} + {}", text, extent, own);
+    text = text.empty() ? own : fmt::format("{} * {} + {}", factor(text), extent, own);
   }
   return text.empty() ? "0" : text;
 }
@@ -177,7 +180,7 @@ void GroupEmitter::emit_exchange_write(const ReductionPlan& plan, const std::str
         extent *= warps;
       }
       if (extent > 1)
-        partner.index = partner.index.empty() ? own : fmt::format("({}) * {} + {}", partner.index, extent, own);
+        partner.index = partner.index.empty() ? own : fmt::format("{} * {} + {}", factor(partner.index), extent, own);
     } else if (!has(it.axes, a)) {
       if (lanes > 1) partner.leaders.push_back(digit(a, Level::lane) + " == 0");
       if (warps > 1) partner.leaders.push_back(digit(a, Level::warp) + " == 0");
@@ -189,8 +192,8 @@ void GroupEmitter::emit_exchange_write(const ReductionPlan& plan, const std::str
   open_kept_loops(number);
   const std::string index = partner.index.empty() ? "0" : partner.index;
   const std::string place = plan.kept_per_block <= few_results
-                                ? fmt::format("({}) * {} + {}", kept_index(number), plan.exchange, index)
-                                : fmt::format("({}) * {} + {}", index, plan.kept_per_block, kept_index(number));
+                                ? fmt::format("{} * {} + {}", factor(kept_index(number)), plan.exchange, index)
+                                : fmt::format("{} * {} + {}", factor(index), plan.kept_per_block, kept_index(number));
   out_.line("{}[{}] = {}{};", buffer, place, accumulator_name(number), array_subscript(kept_axes(number), true));
   out_.close(out_.depth() - depth);
 }
@@ -228,17 +231,16 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   if (crossing.empty()) return;
   std::int64_t offset = 0;
   std::vector<std::string> buffers;
-  const std::string base =
-      alternating_ ? fmt::format("shared + {} + turn * {}", context_.shared_exchange, group_.exchange_bytes)
-                   : fmt::format("shared + {}", context_.shared_exchange + (exchanges_ % 2) * group_.exchange_bytes);
+  const std::int64_t base = context_.shared_exchange + (alternating_ ? 0 : (exchanges_ % 2) * group_.exchange_bytes);
+  const std::string turn = alternating_ ? fmt::format(" + turn * {}", group_.exchange_bytes) : "";
   ++exchanges_;
   for (const int p : crossing) {
     const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
     offset = (offset + 15) / 16 * 16;
     buffers.push_back(fmt::format("partial{}", plan.anchor));
     const std::string type = accumulator_type(plan.anchor);
-    out_.line("{0}* const {1} = reinterpret_cast<{0}*>({2}{3});", type, buffers.back(), base,
-              offset == 0 ? "" : fmt::format(" + {}", offset));
+    out_.line("{0}* const {1} = reinterpret_cast<{0}*>(shared{2}{3});", type, buffers.back(),
+              base + offset == 0 ? "" : fmt::format(" + {}", base + offset), turn);
     offset += plan.shared_bytes;
   }
   for (std::size_t i = 0; i < crossing.size(); ++i)

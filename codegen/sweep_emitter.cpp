@@ -160,18 +160,22 @@ std::string GroupEmitter::band_guard(const Band& band) const {
 
 std::string GroupEmitter::kept_place(ItemId id) const {
   // Element run of this thread: runs of one step lie side by side for all threads, so lanes touch distinct banks.
-  std::string step = "0";
+  std::string step;
+  const auto add = [&](const std::string& digit, std::int64_t extent) {
+    step = step.empty() ? digit : fmt::format("({} * {} + {})", step, extent, digit);
+  };
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(program_.at(id).axes, a)) continue;
     if (has(group_.inner_loops, a) && group_.extent(a, Level::loop) > 1)
-      step = fmt::format("({} * {} + {}_loop)", step, group_.extent(a, Level::loop), axis_name(a));
-    if (group_.extent(a, Level::reg) > 1)
-      step = fmt::format("({} * {} + {}_r)", step, group_.extent(a, Level::reg), axis_name(a));
+      add(axis_name(a) + "_loop", group_.extent(a, Level::loop));
+    if (group_.extent(a, Level::reg) > 1) add(axis_name(a) + "_r", group_.extent(a, Level::reg));
   }
   const bool along = group_.mapping.vector_axis >= 0 &&
                      has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis));
-  return fmt::format("{}_kept + ({} * {} + static_cast<int>(threadIdx.x)) * {}", name(id), step, group_.threads,
-                     along ? vector_extent() : 1);
+  const std::string thread = "static_cast<int>(threadIdx.x)";
+  const std::string run = step.empty() ? thread : fmt::format("({} * {} + {})", step, group_.threads, thread);
+  return along ? fmt::format("{}_kept + {} * {}", name(id), run, vector_extent())
+               : fmt::format("{}_kept + {}", name(id), run);
 }
 
 void GroupEmitter::keep_for_sweep(ItemId id) {
@@ -319,7 +323,7 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
   }
   for (const int a : band.anchors) {
     if (std::find(vector_stores.begin(), vector_stores.end(), a) != vector_stores.end()) {
-      out_.line("result_{}[v] = narrow<{}>({});", a, storage_type(anchor(a).dtype), value(anchor(a).items[0], true));
+      out_.line("result_{}[v] = {};", a, stored_value(anchor(a), true));
     } else if (anchor(a).kind == Anchor::Kind::store) {
       emit_store(a, vector);
     } else if (anchor(a).kind == Anchor::Kind::atomic) {
@@ -347,6 +351,13 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
   }
 }
 
+/// The value of a store's item in the type of its buffer.
+std::string GroupEmitter::stored_value(const Anchor& it, bool element) const {
+  const std::string text = value(it.items[0], element), type = storage_type(it.dtype);
+  const bool same = program_.at(it.items[0]).dtype == it.dtype && compute_type(it.dtype) == type;
+  return same ? text : fmt::format("narrow<{}>({})", type, text);
+}
+
 /// Which threads store an element, and whether it is one; empty: all, always.
 std::string GroupEmitter::element_store_guard(const Anchor& it, bool element) const {
   std::string guard = replica_guard(it.axes);
@@ -363,9 +374,8 @@ void GroupEmitter::emit_store(int number, bool element) {
   const Anchor& it = anchor(number);
   const std::string guard = element_store_guard(it, element);
   if (!guard.empty()) out_.open("if ({})", guard);
-  out_.line("{}[{}] = narrow<{}>({});", pointer_of(it.buffers[0]),
-            index_text(it.addresses[0], element, is_wide(it.addresses[0])), storage_type(it.dtype),
-            value(it.items[0], element));
+  out_.line("{}[{}] = {};", pointer_of(it.buffers[0]), index_text(it.addresses[0], element, is_wide(it.addresses[0])),
+            stored_value(it, element));
   if (!guard.empty()) out_.close();
 }
 

@@ -41,6 +41,7 @@ Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int 
   const search::KernelProgram& program = kernel.candidates[static_cast<std::size_t>(candidate)].program;
   codegen::GenerateOptions options;
   options.name = "stitch_" + kernel.key.hex().substr(0, 12);
+  options.blocks_per_sm = static_cast<int>((program.blocks + device_.sm_count - 1) / device_.sm_count);
   Result<codegen::GeneratedKernel> generated = codegen::generate(kernel.graph, program, options);
   if (!generated) {
     trial.failure = generated.error();

@@ -69,12 +69,17 @@ class BoundaryCut {
 
   void fix_members() {
     const auto is_foreign = [&](int v) { return !is_member(v); };
+    VertexSet combined(static_cast<std::size_t>(vertices_.size()));
+    for (const int v : members_) {
+      if (first_.contains(v) && combines(vertices_.fragment().node(vertices_.node(v)).op)) combined.insert(v);
+    }
     for (const int v : members_) {
       const auto &consumers = vertices_.consumers(v), &producers = vertices_.producers(v);
       const bool stays = combines(vertices_.fragment().node(vertices_.node(v)).op);
       if (first_.contains(v) && (stays || std::any_of(consumers.begin(), consumers.end(), is_foreign)))
         implies(source, node_of_.at(v));
-      if (second_.contains(v) && (stays || std::any_of(producers.begin(), producers.end(), is_foreign)))
+      const bool waits = vertices_.ancestors(v).intersects(combined);
+      if (second_.contains(v) && (stays || waits || std::any_of(producers.begin(), producers.end(), is_foreign)))
         implies(node_of_.at(v), sink);
       for (const int producer : producers) {
         if (is_member(producer)) implies(node_of_.at(v), node_of_.at(producer));

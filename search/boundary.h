@@ -10,8 +10,9 @@ namespace stitch::search {
 /// element-wise and layout operators with producers in the first and consumers in the second, one that moves the fewest
 /// bytes through device memory (values handed over are written and read, inputs of both are read twice). A minimum cut.
 ///
-/// Reductions, scans and scatters stay where they are, since they are why there are two kernels; so does what a third
-/// kernel reads from the first or hands to the second. No operator moves when that saves nothing.
+/// Reductions, scans and scatters stay where they are, since they are why there are two kernels, and so does what waits
+/// in the second for those of the first, and what a third kernel reads from the first or hands to the second. No
+/// operator moves when that saves nothing.
 std::pair<VertexSet, VertexSet> best_boundary(const VertexGraph& vertices, const VertexSet& first,
                                               const VertexSet& second);
 

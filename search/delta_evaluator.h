@@ -6,8 +6,7 @@
 
 namespace stitch::search {
 
-/// Constants of the delta evaluator, µs. Defaults follow from the device table; bench/fit_delta fits them to the full
-/// model's predictions by regression.
+/// Constants of the delta evaluator, µs; they follow from the device table.
 struct DeltaModel {
   double us_per_byte = 0;      ///< device-memory traffic removed
   double us_per_launch = 0;    ///< launches removed

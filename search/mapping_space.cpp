@@ -93,6 +93,7 @@ class Enumerator {
     return out_;
   }
 
+ private:
   void enumerate_widths() {
     for (const std::int64_t width : vector_widths()) {
       width_ = width;
@@ -104,7 +105,6 @@ class Enumerator {
     }
   }
 
- private:
   [[nodiscard]] std::vector<std::int64_t> vector_widths() const {
     if (vector_.axis < 0 || vector_.width == 1) return {1};
     std::vector<std::int64_t> widths = {vector_.width};

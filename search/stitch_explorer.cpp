@@ -12,7 +12,6 @@ namespace {
 
 using graph::Graph;
 using graph::NodeId;
-using graph::Op;
 
 /// Sets of axes that a tile may hold whole: nothing, all that is reduced and used again, each reduction's own.
 std::vector<std::set<int>> tile_axis_options(const Graph& graph, const AxisAnalysis& analysis) {

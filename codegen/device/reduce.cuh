@@ -147,6 +147,11 @@ __device__ __forceinline__ T cluster_value(const T* own, int rank) {
     bits.words[i] = cluster_word(reinterpret_cast<const u32*>(own) + i, rank);
   return bits.value;
 }
+// Member by member: nobody writes what lies between them.
+template <class T>
+__device__ __forceinline__ Indexed<T> cluster_value(const Indexed<T>* own, int rank) {
+  return {cluster_value(&own->value, rank), cluster_value(&own->index, rank)};
+}
 // Combines what the blocks of a cluster keep at `own`, in rank order.
 template <class Op, int blocks, class T>
 __device__ __forceinline__ T reduce_cluster(const T* own) {

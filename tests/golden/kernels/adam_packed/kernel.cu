@@ -42,9 +42,9 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
       const f32 divide_19 = add_13 / add_18;
       const f32 multiply_20 = in4_15 * divide_19;
       const f32 subtract_21 = in3_14[v] - multiply_20;
-      result_0[v] = narrow<f32>(add_7);
-      result_1[v] = narrow<f32>(add_13);
-      result_2[v] = narrow<f32>(subtract_21);
+      result_0[v] = add_7;
+      result_1[v] = add_13;
+      result_2[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
     store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -88,9 +88,9 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
       const f32 divide_19 = add_13 / add_18;
       const f32 multiply_20 = in4_15 * divide_19;
       const f32 subtract_21 = in3_14[v] - multiply_20;
-      result_0[v] = narrow<f32>(add_7);
-      result_1[v] = narrow<f32>(add_13);
-      result_2[v] = narrow<f32>(subtract_21);
+      result_0[v] = add_7;
+      result_1[v] = add_13;
+      result_2[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
     store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -134,9 +134,9 @@ __device__ __forceinline__ void group_0_2(const f32* __restrict__ in0, const f32
       const f32 divide_19 = add_13 / add_18;
       const f32 multiply_20 = in4_15 * divide_19;
       const f32 subtract_21 = in3_14[v] - multiply_20;
-      result_0[v] = narrow<f32>(add_7);
-      result_1[v] = narrow<f32>(add_13);
-      result_2[v] = narrow<f32>(subtract_21);
+      result_0[v] = add_7;
+      result_1[v] = add_13;
+      result_2[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
     store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -189,9 +189,9 @@ __device__ __forceinline__ void group_0_3(const f32* __restrict__ in0, const f32
         const f32 divide_19 = add_13 / add_18;
         const f32 multiply_20 = in4_15 * divide_19;
         const f32 subtract_21 = in3_14[i_r][v] - multiply_20;
-        result_0[v] = narrow<f32>(add_7);
-        result_1[v] = narrow<f32>(add_13);
-        result_2[v] = narrow<f32>(subtract_21);
+        result_0[v] = add_7;
+        result_1[v] = add_13;
+        result_2[v] = subtract_21;
       }
       store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
       store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -245,9 +245,9 @@ __device__ __forceinline__ void group_0_4(const f32* __restrict__ in0, const f32
         const f32 divide_19 = add_13 / add_18;
         const f32 multiply_20 = in4_15 * divide_19;
         const f32 subtract_21 = in3_14[i_r][v] - multiply_20;
-        result_0[v] = narrow<f32>(add_7);
-        result_1[v] = narrow<f32>(add_13);
-        result_2[v] = narrow<f32>(subtract_21);
+        result_0[v] = add_7;
+        result_1[v] = add_13;
+        result_2[v] = subtract_21;
       }
       store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
       store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -292,9 +292,9 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, const f32
       const f32 divide_19 = add_13 / add_18;
       const f32 multiply_20 = in4_15 * divide_19;
       const f32 subtract_21 = in3_14[v] - multiply_20;
-      result_0[v] = narrow<f32>(add_7);
-      result_1[v] = narrow<f32>(add_13);
-      result_2[v] = narrow<f32>(subtract_21);
+      result_0[v] = add_7;
+      result_1[v] = add_13;
+      result_2[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
     store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -322,7 +322,7 @@ __device__ __forceinline__ void group_0_6(const f32* __restrict__ in0, const f32
       const f32 multiply_4 = in1_3[v] * in1_3[v];
       const f32 multiply_6 = multiply_4 * 0.001f;
       const f32 add_7 = multiply_2 + multiply_6;
-      result_0[v] = narrow<f32>(add_7);
+      result_0[v] = add_7;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -364,9 +364,9 @@ __device__ __forceinline__ void group_0_7(const f32* __restrict__ in0, const f32
       const f32 divide_19 = add_6 / add_18;
       const f32 multiply_20 = in4_15 * divide_19;
       const f32 subtract_21 = in3_14[v] - multiply_20;
-      result_0[v] = narrow<f32>(add_6);
-      result_1[v] = narrow<f32>(add_13);
-      result_2[v] = narrow<f32>(subtract_21);
+      result_0[v] = add_6;
+      result_1[v] = add_13;
+      result_2[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
     store_tail<4>(out1 + static_cast<s64>(i), result_1, extent - i);
@@ -393,7 +393,7 @@ __device__ __forceinline__ void group_0_8(const f32* __restrict__ in0, const f32
       const f32 multiply_2 = in0_0[v] * 0.9f;
       const f32 multiply_5 = in1_3[v] * 0.1f;
       const f32 add_6 = multiply_2 + multiply_5;
-      result_0[v] = narrow<f32>(add_6);
+      result_0[v] = add_6;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -418,7 +418,7 @@ __device__ __forceinline__ void group_0_9(const f32* __restrict__ in0, const f32
       const f32 multiply_2 = in0_0[v] * 0.9f;
       const f32 multiply_5 = in1_3[v] * 0.1f;
       const f32 add_6 = multiply_2 + multiply_5;
-      result_0[v] = narrow<f32>(add_6);
+      result_0[v] = add_6;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -457,7 +457,7 @@ __device__ __forceinline__ void group_0_10(const f32* __restrict__ in0, const f3
       const f32 divide_19 = add_8 / add_18;
       const f32 multiply_20 = in1_1 * divide_19;
       const f32 subtract_21 = in0_0[v] - multiply_20;
-      result_0[v] = narrow<f32>(subtract_21);
+      result_0[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -483,7 +483,7 @@ __device__ __forceinline__ void group_0_11(const f32* __restrict__ in0, const f3
       const f32 multiply_5 = in1_4[v] * in1_4[v];
       const f32 multiply_6 = 0.001f * multiply_5;
       const f32 add_7 = multiply_2 + multiply_6;
-      result_0[v] = narrow<f32>(add_7);
+      result_0[v] = add_7;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -522,7 +522,7 @@ __device__ __forceinline__ void group_0_12(const f32* __restrict__ in0, const f3
       const f32 divide_19 = add_8 / add_18;
       const f32 multiply_20 = in1_1 * divide_19;
       const f32 subtract_21 = in0_0[v] - multiply_20;
-      result_0[v] = narrow<f32>(subtract_21);
+      result_0[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -548,7 +548,7 @@ __device__ __forceinline__ void group_0_13(const f32* __restrict__ in0, const f3
       const f32 multiply_3 = multiply_1 * 0.001f;
       const f32 multiply_6 = in1_4[v] * 0.999f;
       const f32 add_7 = multiply_3 + multiply_6;
-      result_0[v] = narrow<f32>(add_7);
+      result_0[v] = add_7;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -587,7 +587,7 @@ __device__ __forceinline__ void group_0_14(const f32* __restrict__ in0, const f3
       const f32 divide_19 = add_8 / add_18;
       const f32 multiply_20 = in1_1 * divide_19;
       const f32 subtract_21 = in0_0[v] - multiply_20;
-      result_0[v] = narrow<f32>(subtract_21);
+      result_0[v] = subtract_21;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }

@@ -53,7 +53,7 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   for (int v = 0; v < 4; ++v) {
     sum0[v] = reduce_lanes<Sum, 16, 8, 4>(sum0[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -94,7 +94,7 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       const f32 multiply_10 = in1_8[v] * 0.9f;
       const f32 multiply_12 = 0.1f * multiply_3[v];
       const f32 add_13 = multiply_10 + multiply_12;
-      result_3[v] = narrow<f32>(add_13);
+      result_3[v] = add_13;
     }
     if (i_lane == 0 && i_warp == 0 && i_cluster == 0) {
       store<4>(out1 + j, result_3);
@@ -154,7 +154,7 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       const f32 add_18 = 1e-05f + multiply_7;
       const f32 rsqrt_19 = rsqrtf(add_18);
       multiply_20[v] = in3_16[v] * rsqrt_19;
-      result_2[v] = narrow<f32>(multiply_7);
+      result_2[v] = multiply_7;
     }
     if (i_lane == 0 && i_warp == 0 && i_cluster == 0) {
       store<4>(out0 + j, result_2);
@@ -169,7 +169,7 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
           const f32 multiply_21 = subtract_4[i_r][v] * multiply_20[v];
           const f32 add_22 = in2_15[v] + multiply_21;
           const f32 maximum_23 = maximum(0.0f, add_22);
-          result_4[v] = narrow<f32>(maximum_23);
+          result_4[v] = maximum_23;
         }
         store<4>(out2 + (i * 128 + j), result_4);
       }

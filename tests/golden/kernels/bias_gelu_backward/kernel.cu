@@ -59,8 +59,8 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
           const f32 multiply_18 = add_2 * multiply_17;
           const f32 add_19 = multiply_9 + multiply_18;
           const f32 multiply_20 = in2_11[i_r][v] * add_19;
-          result_0[v] = narrow<f32>(multiply_10);
-          result_1[v] = narrow<f32>(multiply_20);
+          result_0[v] = multiply_10;
+          result_1[v] = multiply_20;
           sum2[v] += multiply_20;
         }
         store<4>(out0 + (i * 3072 + j), result_0);
@@ -72,7 +72,7 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   for (int v = 0; v < 4; ++v) {
     sum2[v] = reduce_lanes<Sum, 16, 8, 4>(sum2[v]);
   }
-  f32* const partial2 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial2 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -90,7 +90,7 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     f32 result_3[4];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      result_3[v] = narrow<f32>(sum2[v]);
+      result_3[v] = sum2[v];
     }
     if (i_lane == 0 && i_warp == 0) {
       store<4>(out2 + j, result_3);

@@ -33,9 +33,9 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -43,7 +43,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 13
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -75,9 +75,9 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -85,7 +85,7 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 15
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -121,9 +121,9 @@ __device__ __forceinline__ void group_0_2(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -131,7 +131,7 @@ __device__ __forceinline__ void group_0_2(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 16
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -157,9 +157,9 @@ __device__ __forceinline__ void group_0_3(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -167,7 +167,7 @@ __device__ __forceinline__ void group_0_3(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 17
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -193,9 +193,9 @@ __device__ __forceinline__ void group_0_4(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -203,7 +203,7 @@ __device__ __forceinline__ void group_0_4(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 18
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -235,9 +235,9 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -245,7 +245,7 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 20
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -277,9 +277,9 @@ __device__ __forceinline__ void group_0_6(const f32* __restrict__ in0, f32* __re
     }
   }
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[(0) * 8 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
@@ -287,7 +287,7 @@ __device__ __forceinline__ void group_0_6(const f32* __restrict__ in0, f32* __re
   // sweep 1: store 23
   {
     if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = narrow<f32>(sum0);
+      scratch0[0] = sum0;
     }
   }
 }
@@ -318,7 +318,7 @@ __device__ __forceinline__ void group_0_7(const f32* __restrict__ in0, f32* __re
   {
     if (active) {
       if (i_lane == 0) {
-        scratch0[0] = narrow<f32>(sum0);
+        scratch0[0] = sum0;
       }
     }
   }
@@ -367,7 +367,7 @@ __device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, f32* __re
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         const f32 multiply_20 = in0_0[i_r][v] * divide_19;
-        result_0[v] = narrow<f32>(multiply_20);
+        result_0[v] = multiply_20;
       }
       store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
     }
@@ -407,7 +407,7 @@ __device__ __forceinline__ void group_1_1(const f32* __restrict__ in0, f32* __re
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const f32 multiply_20 = in0_0[v] * divide_19;
-      result_0[v] = narrow<f32>(multiply_20);
+      result_0[v] = multiply_20;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -446,7 +446,7 @@ __device__ __forceinline__ void group_1_2(const f32* __restrict__ in0, f32* __re
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const f32 multiply_20 = in0_0[v] * divide_19;
-      result_0[v] = narrow<f32>(multiply_20);
+      result_0[v] = multiply_20;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -486,7 +486,7 @@ __device__ __forceinline__ void group_1_3(const f32* __restrict__ in0, f32* __re
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const f32 multiply_20 = in0_0[v] * divide_19;
-      result_0[v] = narrow<f32>(multiply_20);
+      result_0[v] = multiply_20;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
@@ -498,7 +498,7 @@ struct Table {
   u64 words[111];
 };
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 6)
 stitch_633a7ad8f05e(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);

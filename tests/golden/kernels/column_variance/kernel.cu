@@ -48,7 +48,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     sum0[v] = reduce_lanes<Sum, 16, 8, 4>(sum0[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -129,7 +129,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const f32 multiply_7 = 0.00024414062f * sum1[v];
-      result_2[v] = narrow<f32>(multiply_7);
+      result_2[v] = multiply_7;
     }
     if (i_lane == 0 && i_warp == 0 && i_cluster == 0) {
       store<4>(out0 + j, result_2);

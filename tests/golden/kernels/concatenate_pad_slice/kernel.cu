@@ -42,7 +42,7 @@ stitch_d6aec006f520(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     for (int v = 0; v < 2; ++v) {
       const f32 select_4 = ((-(j + v) + 349) >= 203) ? in1_3[v] : in0_1[v];
       const f32 multiply_6 = select_4 * in2_5[v];
-      result_0[v] = narrow<f32>(multiply_6);
+      result_0[v] = multiply_6;
     }
     store<2>(out0 + (i * 350 + j), result_0);
   }

@@ -39,9 +39,9 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
     }
   }
   max0 = reduce_lanes<Max, 16, 8, 4, 2, 1>(max0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (j_lane == 0) {
-    partial0[(0) * 16 + j_warp] = max0;
+    partial0[0 * 16 + j_warp] = max0;
   }
   __syncthreads();
   max0 = reduce_shared<Max, 16, 1>(partial0 + (0) * 16);
@@ -50,7 +50,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
   f32 sum2 = 0.0f;
   {
     if (j_lane == 0 && j_warp == 0) {
-      scratch0[i] = narrow<f32>(max0);
+      scratch0[i] = max0;
     }
     #pragma unroll
     for (int j_r = 0; j_r < 16; ++j_r) {
@@ -68,7 +68,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
   sum2 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum2);
   f32* const partial2 = reinterpret_cast<f32*>(shared + 64);
   if (j_lane == 0) {
-    partial2[(0) * 16 + j_warp] = sum2;
+    partial2[0 * 16 + j_warp] = sum2;
   }
   __syncthreads();
   sum2 = reduce_shared<Sum, 16, 1>(partial2 + (0) * 16);
@@ -78,7 +78,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
   const s32 in1_9 = load_one<Cached::streamed>(&in1[i]);
   {
     if (j_lane == 0 && j_warp == 0) {
-      scratch1[i] = narrow<f32>(sum2);
+      scratch1[i] = sum2;
     }
     #pragma unroll
     for (int j_r = 0; j_r < 16; ++j_r) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
           const f32 convert_12 = convert<f32>(compare_11);
           const f32 subtract_13 = multiply_8 - convert_12;
           const f32 multiply_14 = 0.015625f * subtract_13;
-          result_4[v] = narrow<f32>(multiply_14);
+          result_4[v] = multiply_14;
         }
         store<4>(out0 + (i * 32000 + j), result_4);
       }
@@ -137,7 +137,7 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, const s32*
   {
     if (active) {
       if (i_lane == 0) {
-        out0[0] = narrow<f32>(multiply_10);
+        out0[0] = multiply_10;
       }
     }
   }

@@ -32,7 +32,7 @@ __device__ __forceinline__ void group_0_0(const u32* __restrict__ in0, const f32
       const bool compare_13 = bitcast_convert_11 < 1.875f;
       const f32 multiply_16 = in1_14[v] * 1.1428572f;
       const f32 select_18 = compare_13 ? multiply_16 : 0.0f;
-      result_0[v] = narrow<f32>(select_18);
+      result_0[v] = select_18;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
   }

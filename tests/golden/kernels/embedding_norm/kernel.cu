@@ -61,7 +61,7 @@ stitch_0a48388e2f69(const s32* __restrict__ in0, const f32* __restrict__ in1, co
       for (int v = 0; v < 4; ++v) {
         const f32 multiply_10 = in1_1[j_r][v] * rsqrt_9;
         const f32 multiply_11 = in2_3[j_r][v] * multiply_10;
-        result_1[v] = narrow<f32>(multiply_11);
+        result_1[v] = multiply_11;
       }
       store<4>(out0 + (i * 768 + j), result_1);
     }

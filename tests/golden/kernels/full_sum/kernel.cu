@@ -40,9 +40,9 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
 
   // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0 + turn * 16);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + turn * 16);
   if (i_lane == 0) {
-    partial0[(0) * 4 + i_warp] = sum0;
+    partial0[0 * 4 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 4, 1>(partial0 + (0) * 4);
@@ -87,7 +87,7 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   {
     if (active) {
       if (i_lane == 0) {
-        out0[0] = narrow<f32>(sum0);
+        out0[0] = sum0;
       }
     }
   }

@@ -20,8 +20,8 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   const int i_grid = tile;
   const int i = (i_lane + 2 * i_warp) + i_grid * 8;
   const int j0 = j_lane * 4;
-  f32* const in0_0_kept = reinterpret_cast<f32*>(shared + 0);  // 128 threads × 192 elements
-  f32* const subtract_4_kept = reinterpret_cast<f32*>(shared + 0);  // 128 threads × 192 elements
+  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 128 threads × 192 elements
+  f32* const subtract_4_kept = reinterpret_cast<f32*>(shared);  // 128 threads × 192 elements
 
   // sweep 0: reduce 8
   f32 sum0 = 0.0f;
@@ -35,7 +35,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
       const int j = j0 + j_r * 64 + j_loop * 256;
-      store<4>(in0_0_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, in0_0[j_r]);
+      store<4>(in0_0_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, in0_0[j_r]);
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         sum0 += in0_0[j_r][v];
@@ -53,7 +53,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
       const int j = j0 + j_r * 64 + j_loop * 256;
-      load<4, Cached::plain>(in0_0[j_r], in0_0_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+      load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
@@ -64,7 +64,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
         const f32 multiply_5 = subtract_4[j_r][v] * subtract_4[j_r][v];
         sum1 += multiply_5;
       }
-      store<4>(subtract_4_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, subtract_4[j_r]);
+      store<4>(subtract_4_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4, subtract_4[j_r]);
     }
   }
   sum1 = reduce_lanes<Sum, 8, 4, 2, 1>(sum1);
@@ -82,7 +82,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       const int j = j0 + j_r * 64 + j_loop * 256;
       load<4, Cached::streamed>(in1_6[j_r], in1 + j);
       load<4, Cached::streamed>(in2_7[j_r], in2 + j);
-      load<4, Cached::plain>(subtract_4[j_r], subtract_4_kept + (((0 * 3 + j_loop) * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+      load<4, Cached::plain>(subtract_4[j_r], subtract_4_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
@@ -93,7 +93,7 @@ stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, co
         const f32 multiply_13 = subtract_4[j_r][v] * rsqrt_12;
         const f32 multiply_14 = in2_7[j_r][v] * multiply_13;
         const f32 add_15 = in1_6[j_r][v] + multiply_14;
-        result_2[v] = narrow<f32>(add_15);
+        result_2[v] = add_15;
       }
       store<4>(out0 + (i * 768 + j), result_2);
     }

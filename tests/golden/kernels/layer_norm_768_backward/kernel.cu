@@ -120,9 +120,9 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
           const f32 multiply_25 = in0_0[j_r][v] * multiply_21;
           const f32 multiply_27 = in2_2[j_r][v] * multiply_21;
           const f32 add_28 = in3_26[j_r][v] + multiply_27;
-          result_5[v] = narrow<f32>(multiply_24);
+          result_5[v] = multiply_24;
           sum6[j_r][v] += multiply_25;
-          result_7[v] = narrow<f32>(add_28);
+          result_7[v] = add_28;
         }
         store<4>(out0 + (i * 768 + j), result_5);
         store<4>(out1 + (i * 768 + j), result_7);
@@ -131,20 +131,20 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
   }
 
   // partial results of this tile
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
-  f32* const partial6 = reinterpret_cast<f32*>(shared + 0 + 12288);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
+  f32* const partial6 = reinterpret_cast<f32*>(shared + 12288);
 #pragma unroll
   for (int j_r = 0; j_r < 6; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[(i_warp) * 768 + j_lane * 4 + j_r * 128 + v] = sum0[j_r][v];
+      partial0[i_warp * 768 + j_lane * 4 + j_r * 128 + v] = sum0[j_r][v];
     }
   }
 #pragma unroll
   for (int j_r = 0; j_r < 6; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial6[(i_warp) * 768 + j_lane * 4 + j_r * 128 + v] = sum6[j_r][v];
+      partial6[i_warp * 768 + j_lane * 4 + j_r * 128 + v] = sum6[j_r][v];
     }
   }
   __syncthreads();
@@ -232,8 +232,8 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_lanes<Sum, 16, 8, 4>(sum1[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
-  f32* const partial1 = reinterpret_cast<f32*>(shared + 0 + 256);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 256);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -262,8 +262,8 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
     f32 result_3[4];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      result_2[v] = narrow<f32>(sum0[v]);
-      result_3[v] = narrow<f32>(sum1[v]);
+      result_2[v] = sum0[v];
+      result_3[v] = sum1[v];
     }
     if (i_lane == 0 && i_warp == 0) {
       store<4>(out0 + j, result_2);
@@ -280,7 +280,7 @@ struct Table {
   u64 words[13];
 };
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 2)
 stitch_11d2132ac418(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);

@@ -40,9 +40,9 @@ stitch_28fae700263f(const f32* __restrict__ in0, f32* __restrict__ out0) {
     }
   }
   max0 = reduce_lanes<Max, 16, 8, 4, 2, 1>(max0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (j_lane == 0) {
-    partial0[(0) * 16 + j_warp] = max0;
+    partial0[0 * 16 + j_warp] = max0;
   }
   __syncthreads();
   max0 = reduce_shared<Max, 16, 1>(partial0 + (0) * 16);
@@ -69,7 +69,7 @@ stitch_28fae700263f(const f32* __restrict__ in0, f32* __restrict__ out0) {
   sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
   f32* const partial1 = reinterpret_cast<f32*>(shared + 80);
   if (j_lane == 0) {
-    partial1[(0) * 16 + j_warp] = sum1;
+    partial1[0 * 16 + j_warp] = sum1;
   }
   __syncthreads();
   sum1 = reduce_shared<Sum, 16, 1>(partial1 + (0) * 16);
@@ -84,7 +84,7 @@ stitch_28fae700263f(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const f32 add_6 = max0 + log_5;
   {
     if (j_lane == 0 && j_warp == 0 && j_cluster == 0) {
-      out0[i] = narrow<f32>(add_6);
+      out0[i] = add_6;
     }
   }
   cluster_barrier();

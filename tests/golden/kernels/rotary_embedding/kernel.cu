@@ -42,8 +42,8 @@ stitch_4ae6a870dc44(const f32* __restrict__ in0, const f32* __restrict__ in1, f3
     const f32 multiply_10 = in0_6[v] * cos_4;
     const f32 multiply_11 = in0_0[v] * sin_7;
     const f32 add_12 = multiply_10 + multiply_11;
-    result_0[v] = narrow<f32>(subtract_9);
-    result_1[v] = narrow<f32>(add_12);
+    result_0[v] = subtract_9;
+    result_1[v] = add_12;
   }
   store<4>(out0 + (i * 32768 + j * 64 + k), result_0);
   store<4>(out0 + (i * 32768 + j * 64 + k + 32), result_1);

@@ -51,7 +51,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
     // sweep 1: store 1
     {
       if (j_lane == 0) {
-        out0[i] = narrow<f32>(max0);
+        out0[i] = max0;
       }
     }
   }
@@ -64,13 +64,13 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
       sum2[j_r][v] = reduce_lanes<Sum, 16>(sum2[j_r][v]);
     }
   }
-  f32* const partial2 = reinterpret_cast<f32*>(shared + 0 + turn * 16384);
+  f32* const partial2 = reinterpret_cast<f32*>(shared + turn * 16384);
   if (i_lane == 0) {
     #pragma unroll
     for (int j_r = 0; j_r < 16; ++j_r) {
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
-        partial2[(i_warp) * 1024 + j_lane * 4 + j_r * 64 + v] = sum2[j_r][v];
+        partial2[i_warp * 1024 + j_lane * 4 + j_r * 64 + v] = sum2[j_r][v];
       }
     }
   }
@@ -131,7 +131,7 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   for (int v = 0; v < 4; ++v) {
     sum0[v] = reduce_lanes<Sum, 16, 8, 4>(sum0[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
     f32 result_1[4];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      result_1[v] = narrow<f32>(sum0[v]);
+      result_1[v] = sum0[v];
     }
     if (i_lane == 0 && i_warp == 0) {
       store<4>(out0 + j, result_1);

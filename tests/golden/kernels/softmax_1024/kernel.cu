@@ -66,7 +66,7 @@ stitch_f513f90765f1(const f32* __restrict__ in0, f32* __restrict__ out0) {
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         const f32 multiply_7 = exp_3[j_r][v] * divide_6;
-        result_2[v] = narrow<f32>(multiply_7);
+        result_2[v] = multiply_7;
       }
       store<4>(out0 + (i * 1024 + j), result_2);
     }

@@ -41,9 +41,9 @@ stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
     }
   }
   max0 = reduce_lanes<Max, 16, 8, 4, 2, 1>(max0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (j_lane == 0) {
-    partial0[(0) * 8 + j_warp] = max0;
+    partial0[0 * 8 + j_warp] = max0;
   }
   __syncthreads();
   max0 = reduce_shared<Max, 8, 1>(partial0 + (0) * 8);
@@ -70,7 +70,7 @@ stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
   sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
   f32* const partial1 = reinterpret_cast<f32*>(shared + 48);
   if (j_lane == 0) {
-    partial1[(0) * 8 + j_warp] = sum1;
+    partial1[0 * 8 + j_warp] = sum1;
   }
   __syncthreads();
   sum1 = reduce_shared<Sum, 8, 1>(partial1 + (0) * 8);
@@ -90,7 +90,7 @@ stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         const f32 multiply_7 = exp_3[j_r][v] * divide_6;
-        result_2[v] = narrow<f32>(multiply_7);
+        result_2[v] = multiply_7;
       }
       store<4>(out0 + (i * 131072 + j), result_2);
     }

@@ -49,7 +49,7 @@ stitch_98d78bd7972b(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     max0[v] = reduce_lanes<Max, 16, 8, 4>(max0[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -133,7 +133,7 @@ stitch_98d78bd7972b(const f32* __restrict__ in0, f32* __restrict__ out0) {
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         const f32 multiply_7 = exp_3[i_r][v] * divide_6[v];
-        result_2[v] = narrow<f32>(multiply_7);
+        result_2[v] = multiply_7;
       }
       store<4>(out0 + (i * 1024 + j), result_2);
     }

@@ -41,9 +41,9 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
     }
   }
   max0 = reduce_lanes<Max, 16, 8, 4, 2, 1>(max0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + 0);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (k_lane == 0) {
-    partial0[(j_warp) * 2 + k_warp] = max0;
+    partial0[j_warp * 2 + k_warp] = max0;
   }
   __syncthreads();
   max0 = reduce_shared<Max, 2, 1>(partial0 + (j_warp) * 2);
@@ -61,7 +61,7 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
   sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
   f32* const partial1 = reinterpret_cast<f32*>(shared + 16);
   if (k_lane == 0) {
-    partial1[(j_warp) * 2 + k_warp] = sum1;
+    partial1[j_warp * 2 + k_warp] = sum1;
   }
   __syncthreads();
   sum1 = reduce_shared<Sum, 2, 1>(partial1 + (j_warp) * 2);
@@ -84,7 +84,7 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
       const bool compare_22 = bitcast_convert_20 < 1.9f;
       const f32 multiply_28 = exp_8[v] * multiply_27;
       const f32 select_30 = compare_22 ? multiply_28 : 0.0f;
-      result_2[v] = narrow<f32>(select_30);
+      result_2[v] = select_30;
     }
     store<4>(out0 + (i * 393216 + j * 512 + k), result_2);
     store<4>(out0 + (i * 393216 + j * 512 + k) + 4, result_2 + 4);

@@ -28,9 +28,9 @@ stitch_8818ce6558fd(const f32* __restrict__ in0, f32* __restrict__ out0, f32* __
     f32 result_1[4];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      out0[((i + v) * 2496 + j * 104 + k)] = narrow<f32>(in0_0[v]);
-      result_1[v] = narrow<f32>(in0_0[v]);
-      out2[((i + v) * 2496 + j + k * 24)] = narrow<f32>(in0_0[v]);
+      out0[((i + v) * 2496 + j * 104 + k)] = in0_0[v];
+      result_1[v] = in0_0[v];
+      out2[((i + v) * 2496 + j + k * 24)] = in0_0[v];
     }
     store<4>(out1 + (i + j * 96 + k * 2304), result_1);
   }

@@ -16,7 +16,7 @@ stitch_66d2abd29e12(s32* __restrict__ out0) {
 
   // sweep 0: store 0
   if (active) {
-    out0[0] = narrow<s32>(0);
+    out0[0] = 0;
   }
 }
 
@@ -36,7 +36,7 @@ __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, s32* __re
   const s32 in0_0 = active ? load_one<Cached::streamed>(&in0[0]) : 0;
   const s32 add_2 = static_cast<s32>(static_cast<u32>(in0_0) + static_cast<u32>(1));
   if (active) {
-    out0[0] = narrow<s32>(add_2);
+    out0[0] = add_2;
   }
 }
 
@@ -56,9 +56,9 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const s32
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const f32 tanh_1 = tanhf(in0_0[v]);
-      result_0[v] = narrow<f32>(tanh_1);
+      result_0[v] = tanh_1;
       if ((i + v) < extent) {
-        out1[(static_cast<s64>((i + v)) + static_cast<s64>(minimum<s64>(maximum<s64>(in1_2, 0), 511)) * 1024 + static_cast<s64>(minimum<s64>(maximum<s64>(0, 0), 0)))] = narrow<f32>(tanh_1);
+        out1[(static_cast<s64>((i + v)) + static_cast<s64>(minimum<s64>(maximum<s64>(in1_2, 0), 511)) * 1024 + static_cast<s64>(minimum<s64>(maximum<s64>(0, 0), 0)))] = tanh_1;
       }
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);

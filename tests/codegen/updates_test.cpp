@@ -1,0 +1,114 @@
+// Updates of tensors in memory: in place, and by atomics.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <numeric>
+
+#include "base/random.h"
+#include "graph/builder.h"
+#include "tests/codegen/kernel_run.h"
+
+namespace stitch::codegen::test {
+namespace {
+
+using graph::Builder;
+using graph::DType;
+using graph::Op;
+using graph::ReduceKind;
+using graph::Value;
+
+/// Rows added (or otherwise combined) into a table; enough of them that every element does not look for its own.
+Result<graph::Graph> scattered(DType dtype, ReduceKind combiner, std::int64_t rows, std::int64_t count) {
+  constexpr std::int64_t columns = 24;
+  Builder b;
+  const Value index = b.parameter(DType::s32, {count, 1}), updates = b.parameter(dtype, {count, columns});
+  graph::ScatterAttributes a;
+  a.update_window_dims = {1}, a.inserted_window_dims = {0}, a.scatter_dims_to_operand_dims = {0};
+  a.index_vector_dim = 1, a.combiner = combiner;
+  return b.finish({b.add(Op::scatter, {b.filled(dtype, {rows, columns}, 1), index, updates}, a)});
+}
+
+bool has_atomics(const KernelCase& each) {
+  for (const search::PhaseProgram& phase : each.program.phases) {
+    for (const search::GroupProgram& group : phase.groups) {
+      for (const search::Anchor& anchor : group.structure.anchors) {
+        if (anchor.kind == search::Anchor::Kind::atomic) return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// Indices from -2 to rows + 1: those outside are dropped.
+std::vector<Bytes> inputs_of(const KernelCase& each, std::int64_t rows) {
+  Random random(7);
+  std::vector<Bytes> inputs;
+  for (const graph::NodeId id : each.graph->parameters()) {
+    const graph::TensorType& type = each.graph->node(id).type();
+    std::vector<double> values(static_cast<std::size_t>(type.elements()));
+    const bool is_index = type.dims.back() == 1;
+    for (double& value : values) {
+      value = is_index ? static_cast<double>(random.below(static_cast<std::uint64_t>(rows + 4))) - 2
+                       : static_cast<double>(random.below(64)) / 8 - 4;
+    }
+    inputs.push_back(bytes_of(type.dtype, values));
+  }
+  return inputs;
+}
+
+struct AtomicRow {
+  DType dtype;
+  ReduceKind combiner;
+};
+
+class AtomicsEmulated : public testing::TestWithParam<AtomicRow> {};
+
+TEST_P(AtomicsEmulated, EveryUpdateArrivesOnce) {
+  const std::int64_t rows = 700, count = 3000;
+  const KernelCase each = make_case(scattered(GetParam().dtype, GetParam().combiner, rows, count));
+  EXPECT_TRUE(has_atomics(each));
+  expect_right(each, inputs_of(each, rows));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AtomicsEmulated,
+                         testing::Values(AtomicRow{DType::f32, ReduceKind::sum}, AtomicRow{DType::f64, ReduceKind::sum},
+                                         AtomicRow{DType::bf16, ReduceKind::sum},
+                                         AtomicRow{DType::f16, ReduceKind::sum}, AtomicRow{DType::s32, ReduceKind::sum},
+                                         AtomicRow{DType::s64, ReduceKind::sum}, AtomicRow{DType::s32, ReduceKind::max},
+                                         AtomicRow{DType::u32, ReduceKind::min}),
+                         [](const auto& row) {
+                           return fmt::format("{}_{}", to_string(row.param.dtype), to_string(row.param.combiner));
+                         });
+
+TEST(ScatterEmulated, FewUpdatesAndOrderedOnesNeedNoAtomics) {
+  EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::sum, 16, 20))));
+  EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::replace, 700, 3000))));
+  EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::product, 700, 3000))));
+}
+
+// Only the update is written: what is around it keeps what was in memory.
+TEST(UpdateInPlaceEmulated, WritesTheUpdateAndNothingElse) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {10, 5, 36}), u = b.parameter(DType::f32, {1, 5, 36}),
+              i = b.parameter(DType::s32, {});
+  const Value zero = b.scalar(DType::s32, 0);
+  const KernelCase each = make_case(b.finish(
+      {b.add(Op::dynamic_update_slice, {x, b.unary(Op::negate, u), i, zero, zero}, graph::UpdateAttributes{true})}));
+  const std::size_t row = 5 * 36;
+  std::vector<double> update(row);
+  std::iota(update.begin(), update.end(), 1.0);
+  for (const double index : {0.0, 3.0, 9.0, 42.0}) {  // the last is clamped
+    const auto at = static_cast<std::size_t>(std::min(index, 9.0));
+    const KernelOutcome outcome = run(each, {bytes_of(DType::f32, std::vector<double>(10 * row, 0.5)),
+                                             bytes_of(DType::f32, update), bytes_of(DType::s32, std::vector{index})});
+    for (std::size_t e = 0; e < 10 * row; ++e) {
+      const bool inside = e / row == at;
+      const auto want = inside ? std::bit_cast<std::uint32_t>(static_cast<float>(-update[e % row])) : 0xCDCDCDCDU;
+      ASSERT_EQ(bits_at(DType::f32, outcome.results[0], e), want) << "index " << index << " element " << e;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stitch::codegen::test

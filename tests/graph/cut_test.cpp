@@ -1,0 +1,180 @@
+#include "graph/cut.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "graph/builder.h"
+#include "graph/in_place.h"
+
+namespace stitch::graph {
+namespace {
+
+Graph finished(Builder& builder, std::vector<Value> results) {
+  Result<Graph> graph = builder.finish(std::move(results));
+  if (!graph) {
+    throw std::runtime_error(graph.error().message);
+  }
+  return std::move(*graph);
+}
+
+DotAttributes rows_by_columns(DType result = DType::f32) {
+  DotAttributes a;
+  a.result = result;
+  a.lhs_contracting = {1}, a.rhs_contracting = {0};
+  return a;
+}
+
+Dims count_of(const Graph& graph, Op op) {
+  std::int64_t count = 0;
+  for (const Node& node : graph.nodes()) count += node.op == op ? 1 : 0;
+  return {count};
+}
+
+std::vector<std::string> parameter_types(const Graph& graph) {
+  std::vector<std::string> types;
+  for (const NodeId id : graph.parameters()) types.push_back(to_string(graph.node(id).type()));
+  std::sort(types.begin(), types.end());
+  return types;
+}
+
+using testing::ElementsAre;
+
+TEST(Cut, LevelsAreSeparatedByContractions) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64, 64}), w = b.parameter(DType::f32, {64, 64});
+  const Value before = b.unary(Op::tanh, x);
+  const Value product = b.dot(before, w, rows_by_columns());
+  const CutGraph cut_graph = cut(finished(b, {b.unary(Op::exp, product)}));
+  ASSERT_EQ(cut_graph.calls.size(), 1U);
+  ASSERT_EQ(cut_graph.fragments.size(), 2U);
+  EXPECT_EQ(cut_graph.fragments[0].level, 0);
+  EXPECT_EQ(count_of(cut_graph.fragments[0].graph, Op::tanh), Dims{1});
+  EXPECT_EQ(cut_graph.fragments[1].level, 1);
+  EXPECT_EQ(count_of(cut_graph.fragments[1].graph, Op::exp), Dims{1});
+  EXPECT_EQ(cut_graph.fragments[1].arguments, std::vector<Value>{product});
+}
+
+// Softmax between two matmuls, its exponentials wanted again behind the second: in f32 they are twice as large as the
+// logits in bf16 and would be written and read.
+Graph softmax_with_backward(DType logits_type) {
+  Builder b;
+  const Value q = b.parameter(logits_type, {512, 512}), k = b.parameter(logits_type, {512, 512});
+  const Value logits = b.convert(b.dot(q, k, rows_by_columns(logits_type)), DType::f32);
+  const Value top = b.broadcast(b.reduce(ReduceKind::max, logits, {1}), {512, 512}, {0});
+  const Value e = b.unary(Op::exp, b.binary(Op::subtract, logits, top));
+  const Value again = b.dot(b.convert(e, logits_type), k, rows_by_columns(logits_type));
+  return finished(b, {b.binary(Op::multiply, e, b.convert(again, DType::f32))});
+}
+
+TEST(Cut, WhatIsCheaperToComputeAgainIsNotStored) {
+  const CutGraph cut_graph = cut(softmax_with_backward(DType::bf16));
+  ASSERT_EQ(cut_graph.fragments.size(), 2U);
+  // The first level leaves the exponentials in bf16 for the matmul and the rows' maxima; the second starts from both
+  // products and the maxima.
+  EXPECT_EQ(cut_graph.fragments[0].results.size(), 2U);
+  EXPECT_EQ(count_of(cut_graph.fragments[1].graph, Op::exp), Dims{1});
+  EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("bf16[512,512]", "bf16[512,512]", "f32[512]"));
+}
+
+TEST(Cut, WhatIsStoredAnywayIsRead) {
+  // In f32 the exponentials are the matmul's operand: they are in memory, and reading logits and maxima saves nothing.
+  const CutGraph cut_graph = cut(softmax_with_backward(DType::f32));
+  ASSERT_EQ(cut_graph.fragments.size(), 2U);
+  EXPECT_EQ(cut_graph.fragments[0].results.size(), 1U);
+  EXPECT_EQ(count_of(cut_graph.fragments[1].graph, Op::exp), Dims{0});
+  EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("f32[512,512]", "f32[512,512]"));
+}
+
+TEST(Cut, NothingIsComputedAgainUnlessAllowed) {
+  CutOptions options;
+  options.recompute = false;
+  const CutGraph cut_graph = cut(softmax_with_backward(DType::bf16), options);
+  ASSERT_EQ(cut_graph.fragments.size(), 2U);
+  EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("bf16[512,512]", "f32[512,512]"));
+}
+
+// A loop's body: one carried tensor gets a row, one is handed on, one is read and updated.
+struct Body {
+  Graph graph;
+  Value update;
+};
+
+Body body_with_update(bool read_elsewhere, bool other_slot) {
+  Builder b;
+  const Value stack = b.parameter(DType::f32, {100, 64}), row = b.parameter(DType::f32, {1, 64}),
+              step = b.parameter(DType::s32, {});
+  const Value fresh = b.unary(Op::tanh, row);
+  const Value update =
+      b.add(Op::dynamic_update_slice, {stack, fresh, step, b.scalar(DType::s32, 0)}, UpdateAttributes{});
+  const Value next =
+      read_elsewhere ? b.binary(Op::add, fresh, b.slice(stack, {0, 0}, {1, 64})) : b.unary(Op::exp, fresh);
+  if (other_slot) return {finished(b, {next, update, step}), update};
+  return {finished(b, {update, next, step}), update};
+}
+
+bool marks_in_place(const CutGraph& cut_graph) {
+  for (const FragmentSite& site : cut_graph.fragments) {
+    for (const Value result : site.graph.results()) {
+      if (updated_parameter(site.graph, result)) return true;
+    }
+  }
+  return false;
+}
+
+CutOptions carried() {
+  CutOptions options;
+  options.carried = true;
+  return options;
+}
+
+TEST(Cut, CarriedTensorsAreUpdatedInPlace) {
+  EXPECT_TRUE(marks_in_place(cut(body_with_update(false, false).graph, carried())));
+}
+
+TEST(Cut, NotOutsideALoop) { EXPECT_FALSE(marks_in_place(cut(body_with_update(false, false).graph))); }
+
+TEST(Cut, NotWhenSomebodyElseReadsTheTensor) {
+  EXPECT_FALSE(marks_in_place(cut(body_with_update(true, false).graph, carried())));
+}
+
+TEST(Cut, WhatIsHandedOnIsNotCopied) {
+  Builder b;
+  const Value weights = b.parameter(DType::f32, {64, 64}), x = b.parameter(DType::f32, {64, 64});
+  const Graph body = finished(b, {weights, b.binary(Op::multiply, weights, x)});
+  const auto copied = [&](const CutOptions& options) {
+    std::size_t results = 0;
+    for (const FragmentSite& site : cut(body, options).fragments) results += site.results.size();
+    return results - 1;
+  };
+  EXPECT_EQ(copied(carried()), 0U);
+  EXPECT_EQ(copied({}), 1U);
+}
+
+TEST(Cut, ValuesThatChangePlacesAreCopied) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64}), y = b.parameter(DType::f32, {64});
+  const CutGraph cut_graph = cut(finished(b, {y, x}), carried());
+  ASSERT_EQ(cut_graph.fragments.size(), 1U);
+  EXPECT_EQ(cut_graph.fragments[0].results.size(), 2U);
+}
+
+TEST(UpdatedParameter, SeesThroughReshapes) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {4, 8}), u = b.parameter(DType::f32, {1, 2, 8}),
+              i = b.parameter(DType::s32, {});
+  const Value zero = b.scalar(DType::s32, 0);
+  const Value shaped = b.reshape(x, {2, 2, 8});
+  const Value kept = b.add(Op::dynamic_update_slice, {shaped, u, i, zero, zero}, UpdateAttributes{true});
+  const Value copied = b.add(Op::dynamic_update_slice, {shaped, u, i, zero, zero}, UpdateAttributes{});
+  const Value made =
+      b.add(Op::dynamic_update_slice, {b.unary(Op::exp, shaped), u, i, zero, zero}, UpdateAttributes{true});
+  const Graph graph = finished(b, {kept, copied, made});
+  EXPECT_EQ(updated_parameter(graph, kept), std::size_t{0});
+  EXPECT_EQ(updated_parameter(graph, copied), std::nullopt);
+  EXPECT_EQ(updated_parameter(graph, made), std::nullopt);
+}
+
+}  // namespace
+}  // namespace stitch::graph
