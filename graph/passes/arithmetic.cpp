@@ -17,6 +17,7 @@ struct Rules {
   Rewriter& graph;
   const Node& node;
   bool reassociate;
+  bool reciprocals;  ///< a quotient may become a product
 
   [[nodiscard]] Value x() const { return node.operands[0]; }
   [[nodiscard]] Value y() const { return node.operands[1]; }
@@ -171,7 +172,7 @@ std::optional<double> reciprocal(const Rules& r, double c) {
   if (c == 0 || !std::isfinite(c)) return std::nullopt;
   int exponent = 0;
   const bool exact = std::fabs(std::frexp(c, &exponent)) == 0.5;
-  if (!exact && !(r.wide() && r.reassociate)) return std::nullopt;
+  if (!exact && !(r.wide() && r.reciprocals)) return std::nullopt;
   const double value = round_to(r.dtype(), 1 / c);
   if (!std::isfinite(value) || std::fabs(value) < smallest_normal(r.dtype())) return std::nullopt;
   return value;
@@ -186,7 +187,7 @@ Replacement divide(const Rules& r) {
     if (const auto inverse = reciprocal(r, *c)) return g.binary(Op::multiply, r.x(), g.filled(r.node.type(), *inverse));
   }
   const BroadcastAttributes* divisor = r.is_constant(r.y()) ? nullptr : small_factor(g, r.y());
-  if (divisor != nullptr && r.reassociate && r.wide()) {
+  if (divisor != nullptr && r.reciprocals && r.wide()) {
     const Value d = g.operand(r.y());
     const Value inverse = g.binary(Op::divide, g.filled(g.type(d), 1), d);
     return g.binary(Op::multiply, r.x(), g.broadcast(inverse, divisor->dims, divisor->mapping));
@@ -217,11 +218,31 @@ Replacement rule(const Rules& r) {
   }
 }
 
+/// Whether some quotient is on its way to being rounded to an integer: quantisation meets exact halves, and the error
+/// of a reciprocal decides where they go.
+bool rounds_quotients(const Graph& graph) {
+  std::vector<bool> from_quotient(static_cast<std::size_t>(graph.size()), false);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const bool reached = std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
+      return from_quotient[static_cast<std::size_t>(operand.node)];
+    });
+    const bool truncates = node.op == Op::convert && is_integer(node.type().dtype);
+    const bool rounds = node.op == Op::round_even || node.op == Op::round_away || node.op == Op::floor ||
+                        node.op == Op::ceil || truncates;
+    if (reached && rounds) return true;
+    const bool quotient = node.op == Op::divide && is_floating(node.type().dtype);
+    from_quotient[static_cast<std::size_t>(id)] = quotient || reached;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<int> simplify_arithmetic(Graph& graph, const PassContext& context) {
+  const bool reciprocals = context.reassociate && !rounds_quotients(graph);
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) {
-    return rule({rewriter, node, context.reassociate});
+    return rule({rewriter, node, context.reassociate, reciprocals});
   });
 }
 

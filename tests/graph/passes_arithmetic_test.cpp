@@ -165,6 +165,12 @@ TEST(PassesArithmetic, ConstantsOfAChainMeet) {
           {"x / 3", with_constant(Op::divide, f32, 3), with_constant(Op::multiply, f32, 1.0 / 3)},
           {"bf16 x / 3 keeps its rounding", with_constant(Op::divide, DType::bf16, 3)},
           {"a reciprocal that is no normal number", with_constant(Op::divide, f32, 3e38)},
+          {"a quotient that is rounded behind a sum",
+           [](Builder& b) {
+             const Value x = b.parameter(f32, {4, 6});
+             const Value q = b.binary(Op::divide, x, b.filled(f32, {4, 6}, 3));
+             return Values{b.unary(Op::round_even, b.binary(Op::add, q, x))};
+           }},
           {"a product that overflows", of_one(f32,
                                               [=](Builder& b, Value x) {
                                                 return b.binary(Op::multiply, b.binary(Op::multiply, x, c(b, 1e30)),
