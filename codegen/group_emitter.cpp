@@ -33,16 +33,12 @@ void GroupEmitter::find_rounded_quotients() {
   for (std::size_t i = program_.items().size(); i-- > 0;) {
     const search::Item& item = program_.items()[i];
     if (item.kind != search::Item::Kind::compute || item.origin.node < 0) continue;
-    const bool truncates = item.op == graph::Op::convert && graph::is_integer(item.dtype);
+    if (item.op == graph::Op::divide && rounded[i]) rounded_quotients_.insert(static_cast<ItemId>(i));
+    const bool rounds = graph::rounds_to_integer(item.op, item.dtype);
     switch (item.op) {
+      // What is rounded behind these is made of their operands.
       case graph::Op::divide:
-        if (rounded[i]) rounded_quotients_.insert(static_cast<ItemId>(i));
-        break;
-      case graph::Op::round_even:
-      case graph::Op::round_away:
-      case graph::Op::floor:
-      case graph::Op::ceil: rounded[i] = true; break;
-      case graph::Op::convert: rounded[i] = rounded[i] || truncates; break;
+      case graph::Op::convert:
       case graph::Op::negate:
       case graph::Op::abs:
       case graph::Op::add:
@@ -51,8 +47,8 @@ void GroupEmitter::find_rounded_quotients() {
       case graph::Op::maximum:
       case graph::Op::minimum:
       case graph::Op::clamp:
-      case graph::Op::select: break;
-      default: rounded[i] = false;
+      case graph::Op::select: rounded[i] = rounded[i] || rounds; break;
+      default: rounded[i] = rounds;
     }
     for (const ItemId operand : item.operands) {
       if (rounded[i] && graph::is_floating(program_.at(operand).dtype))

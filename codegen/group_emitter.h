@@ -93,10 +93,8 @@ class GroupEmitter {
   void open_register_loops(std::uint64_t axes);
   [[nodiscard]] std::string band_guard(const Band& band) const;
   void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);
-  void emit_store(int anchor, bool element);
   [[nodiscard]] std::string stored_value(const search::Anchor& anchor, bool element) const;
-  void emit_atomic(int anchor, bool element);
-  [[nodiscard]] std::string element_store_guard(const search::Anchor& anchor, bool element) const;
+  void emit_element(int anchor, bool element);
   void emit_vector_store(int anchor);
   [[nodiscard]] bool is_kept_in_shared(ItemId id) const;
   [[nodiscard]] std::string kept_place(ItemId id) const;

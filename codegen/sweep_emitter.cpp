@@ -218,13 +218,7 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
     const bool outlives = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].body.begin(),
                                       group_.sweeps[static_cast<std::size_t>(stage)].body.end(), [&](ItemId user) {
                                         if (band_of(program_.at(user).axes) == band.axes) return false;
-                                        const Item& item = program_.at(user);
-                                        std::vector<ItemId> needs = item.operands;
-                                        if (item.guard >= 0) needs.push_back(item.guard);
-                                        if (item.index >= 0) {
-                                          const auto more = program_.items_of(item.index);
-                                          needs.insert(needs.end(), more.begin(), more.end());
-                                        }
+                                        const std::vector<ItemId> needs = search::dependencies(program_, user);
                                         return std::find(needs.begin(), needs.end(), id) != needs.end();
                                       });
     const bool anchor_needs =
@@ -324,10 +318,8 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
   for (const int a : band.anchors) {
     if (std::find(vector_stores.begin(), vector_stores.end(), a) != vector_stores.end()) {
       out_.line("result_{}[v] = {};", a, stored_value(anchor(a), true));
-    } else if (anchor(a).kind == Anchor::Kind::store) {
-      emit_store(a, vector);
-    } else if (anchor(a).kind == Anchor::Kind::atomic) {
-      emit_atomic(a, vector);
+    } else if (anchor(a).kind == Anchor::Kind::store || anchor(a).kind == Anchor::Kind::atomic) {
+      emit_element(a, vector);
     } else {
       emit_accumulate(a, vector);
     }
@@ -358,8 +350,9 @@ std::string GroupEmitter::stored_value(const Anchor& it, bool element) const {
   return same ? text : fmt::format("narrow<{}>({})", type, text);
 }
 
-/// Which threads store an element, and whether it is one; empty: all, always.
-std::string GroupEmitter::element_store_guard(const Anchor& it, bool element) const {
+/// Stores an element, or combines it into what is there.
+void GroupEmitter::emit_element(int number, bool element) {
+  const Anchor& it = anchor(number);
   std::string guard = replica_guard(it.axes);
   const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
   if (element && vector_tail_by_element()) {
@@ -367,26 +360,16 @@ std::string GroupEmitter::element_store_guard(const Anchor& it, bool element) co
     if (has(it.axes, axis)) add(fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)));
   }
   if (it.guard >= 0) add(value(it.guard, element));
-  return guard;
-}
-
-void GroupEmitter::emit_store(int number, bool element) {
-  const Anchor& it = anchor(number);
-  const std::string guard = element_store_guard(it, element);
   if (!guard.empty()) out_.open("if ({})", guard);
-  out_.line("{}[{}] = {};", pointer_of(it.buffers[0]), index_text(it.addresses[0], element, is_wide(it.addresses[0])),
-            stored_value(it, element));
-  if (!guard.empty()) out_.close();
-}
-
-void GroupEmitter::emit_atomic(int number, bool element) {
-  const Anchor& it = anchor(number);
-  const std::string guard = element_store_guard(it, element);
-  if (!guard.empty()) out_.open("if ({})", guard);
-  const graph::Node& scatter = graph_.node(it.node);
-  out_.line("{}::combine_atomically({} + {}, {});", combiner(scatter.as<graph::ScatterAttributes>().combiner),
-            pointer_of(it.buffers[0]), index_text(it.addresses[0], element, is_wide(it.addresses[0])),
-            value(it.items[0], element));
+  const std::string pointer = pointer_of(it.buffers[0]);
+  const std::string index = index_text(it.addresses[0], element, is_wide(it.addresses[0]));
+  if (it.kind == Anchor::Kind::atomic) {
+    const auto& scatter = graph_.node(it.node).as<graph::ScatterAttributes>();
+    out_.line("{}::combine_atomically({} + {}, {});", combiner(scatter.combiner), pointer, index,
+              value(it.items[0], element));
+  } else {
+    out_.line("{}[{}] = {};", pointer, index, stored_value(it, element));
+  }
   if (!guard.empty()) out_.close();
 }
 

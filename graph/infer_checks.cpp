@@ -50,10 +50,7 @@ Status check_extents(std::string_view what, const Dims& dims) {
   std::int64_t count = 1;
   for (const std::int64_t extent : dims) {
     if (extent < 0) return bad("{}: negative extent in {}", what, to_string(dims));
-    // Empty dimensions count as one: products of some of the extents must not overflow either.
-    const std::int64_t factor = std::max<std::int64_t>(extent, 1);
-    if (factor > most_elements / count) return bad("{}: {} has too many elements", what, to_string(dims));
-    count *= factor;
+    if (!multiply_extent(count, extent)) return bad("{}: {} has too many elements", what, to_string(dims));
   }
   return {};
 }

@@ -20,9 +20,6 @@ namespace stitch::graph {
 using Types = std::vector<TensorType>;
 using OperandTypes = std::span<const TensorType>;
 
-/// Extents, paddings, strides and dilations stay below this, and so does a tensor's element count: beyond any device,
-/// and products of two of them do not overflow index arithmetic.
-inline constexpr std::int64_t most_elements = std::int64_t{1} << 40;
 inline constexpr int most_dimensions = 64;
 
 template <class... Args>

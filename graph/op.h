@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "graph/dtype.h"
+
 namespace stitch::graph {
 
 /// The primitive operators (docs/ir.md describes each). Formats use the names of the table, never these numbers.
@@ -132,6 +134,12 @@ inline std::string_view to_string(Op op) { return info(op).name; }
 std::optional<Op> op_from_name(std::string_view name);
 
 inline bool is_elementwise(Op op) { return info(op).category == OpCategory::elementwise; }
+
+/// Whether the operator, with this result, rounds numbers to integers, in whatever direction: a convert truncates.
+inline bool rounds_to_integer(Op op, DType result) {
+  return op == Op::round_even || op == Op::round_away || op == Op::floor || op == Op::ceil ||
+         (op == Op::convert && is_integer(result));
+}
 
 /// How elements are combined by reduce, scan, reduce_window and scatter.
 enum class ReduceKind : std::uint8_t { sum, product, max, min, bit_and, bit_or, bit_xor, replace };

@@ -1,9 +1,17 @@
 #include "graph/tensor_type.h"
 
 #include <fmt/ranges.h>
+#include <algorithm>
 #include <charconv>
 
 namespace stitch::graph {
+
+bool multiply_extent(std::int64_t& count, std::int64_t extent) {
+  const std::int64_t factor = std::max<std::int64_t>(extent, 1);
+  if (factor > most_elements / count) return false;
+  count *= factor;
+  return true;
+}
 
 std::int64_t element_count(const Dims& dims) {
   std::int64_t count = 1;

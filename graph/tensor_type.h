@@ -15,6 +15,14 @@ using Dims = std::vector<std::int64_t>;
 /// Product of the extents: 1 for a scalar, 0 when an extent is 0.
 std::int64_t element_count(const Dims& dims);
 
+/// Extents, paddings, strides and dilations stay below this, and so does a tensor's element count: beyond any device,
+/// and products of two of them do not overflow index arithmetic.
+inline constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+
+/// Multiplies `count` (1 to begin with) by an extent. An empty one counts as one, so that products of some of the
+/// extents do not overflow either. False, and `count` as it was, when the product would be above most_elements.
+bool multiply_extent(std::int64_t& count, std::int64_t extent);
+
 /// Distance in elements between neighbours along each dimension of a dense row-major tensor.
 Dims row_major_strides(const Dims& dims);
 

@@ -326,10 +326,6 @@ std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int
   return runs;
 }
 
-}  // namespace
-
-namespace {
-
 /// How readily an operator's result gets axes of its own when two dimensions would share one; 0: never.
 int detach_rank(const Graph& graph, NodeId id, const std::vector<bool>& varies) {
   const Node& node = graph.node(id);

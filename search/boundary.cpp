@@ -12,10 +12,7 @@ namespace {
 using graph::Op;
 using graph::Value;
 
-bool combines(Op op) {
-  return op == Op::reduce || op == Op::arg_reduce || op == Op::scan || op == Op::scatter || op == Op::reduce_window ||
-         op == Op::select_and_scatter;
-}
+bool combines(Op op) { return graph::info(op).category == graph::OpCategory::reduction || op == Op::scatter; }
 
 class BoundaryCut {
  public:
@@ -39,18 +36,8 @@ class BoundaryCut {
     for (const Edge& edge : edges_) cut.edge(edge.from, edge.to, edge.bytes);
     const std::vector<bool> in_first = cut.source_side(source, sink);
     VertexSet before(static_cast<std::size_t>(vertices_.size())), after = before;
-    std::int64_t old_bytes = 0, new_bytes = 0;
     for (const int v : members_) (in_first[at(v)] ? before : after).insert(v);
-    // What the division costs now, by the same network.
-    for (const Edge& edge : edges_) {
-      if (edge.bytes >= MinCut::infinite) continue;
-      new_bytes += in_first[static_cast<std::size_t>(edge.from)] && !in_first[static_cast<std::size_t>(edge.to)]
-                       ? edge.bytes
-                       : 0;
-    }
-    for (const auto& [value, bytes] : handed_) old_bytes += crosses(value) ? bytes : 0;
-    for (const auto& [value, bytes] : inputs_) old_bytes += read_by_both(value) ? bytes : 0;
-    if (new_bytes >= old_bytes) return {first_, second_};
+    if (bytes_between(before, after) >= bytes_between(first_, second_)) return {first_, second_};
     return {std::move(before), std::move(after)};
   }
 
@@ -130,16 +117,20 @@ class BoundaryCut {
     return found == readers_.end() ? nobody : found->second;
   }
 
-  [[nodiscard]] bool crosses(Value value) const {
-    if (!first_.contains(vertices_.vertex_of(value.node))) return false;
-    const std::vector<int>& readers = readers_of(value);
-    return std::any_of(readers.begin(), readers.end(), [&](int v) { return second_.contains(v); });
-  }
-
-  [[nodiscard]] bool read_by_both(Value value) const {
-    const std::vector<int>& readers = readers_of(value);
-    return std::any_of(readers.begin(), readers.end(), [&](int v) { return first_.contains(v); }) &&
-           std::any_of(readers.begin(), readers.end(), [&](int v) { return second_.contains(v); });
+  /// What a division costs: values handed over, and inputs that both sides read.
+  [[nodiscard]] std::int64_t bytes_between(const VertexSet& first, const VertexSet& second) const {
+    const auto is_read_in = [&](Value value, const VertexSet& side) {
+      const std::vector<int>& readers = readers_of(value);
+      return std::any_of(readers.begin(), readers.end(), [&](int v) { return side.contains(v); });
+    };
+    std::int64_t total = 0;
+    for (const auto& [value, bytes] : handed_) {
+      if (first.contains(vertices_.vertex_of(value.node)) && is_read_in(value, second)) total += bytes;
+    }
+    for (const auto& [value, bytes] : inputs_) {
+      if (is_read_in(value, first) && is_read_in(value, second)) total += bytes;
+    }
+    return total;
   }
 
   const VertexGraph& vertices_;

@@ -476,29 +476,22 @@ class StructureBuilder {
     Anchor anchor;
     anchor.node = draft.node, anchor.value = draft.value, anchor.axes = mask_of(program, draft.axes);
     anchor.dtype = graph_.type(draft.value).dtype;
-    if (draft.kind == Draft::Kind::fill || draft.kind == Draft::Kind::add_updates)
-      anchor.dtype = accumulator_of(draft.value);
     switch (draft.kind) {
       case Draft::Kind::reduce: return build_reduce(draft, program, structure, std::move(anchor));
       case Draft::Kind::finish: return build_finish(draft, group, std::move(anchor));
       case Draft::Kind::scan:
       case Draft::Kind::scatter: return build_special(draft, program, structure, std::move(anchor));
-      case Draft::Kind::fill: return build_fill(draft, program, structure, std::move(anchor));
+      case Draft::Kind::fill:
+        return build_whole(draft, graph_.node(draft.node).operands[0], program, structure, std::move(anchor));
+      case Draft::Kind::keep: return build_whole(draft, draft.value, program, structure, std::move(anchor));
       case Draft::Kind::update:
       case Draft::Kind::add_updates: return build_update(draft, program, structure, std::move(anchor));
       case Draft::Kind::output:
-      case Draft::Kind::piece:
-      case Draft::Kind::keep: break;
+      case Draft::Kind::piece: break;
     }
     const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
     STITCH_ASSIGN(const ItemId item, program.item(draft.value, indices));
     anchor.items = {item};
-    if (draft.kind == Draft::Kind::keep) {
-      const graph::TensorType& type = graph_.type(draft.value);
-      anchor.buffers = {scratch_for(draft.value, structure)};
-      anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(type.dims))};
-      return anchor;
-    }
     std::vector<Index> moved;
     for (std::size_t d = 0; d < indices.size(); ++d)
       moved.push_back(program.pool().offset(indices[d], draft.offset[d]));
@@ -554,14 +547,16 @@ class StructureBuilder {
     return anchor;
   }
 
-  /// What a scatter's updates are added to.
-  Result<Anchor> build_fill(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
-    const Node& node = graph_.node(draft.node);
+  /// All of the draft's value, where later phases find it; its elements are those of `source` (itself, or what a
+  /// scatter's updates will be added to).
+  Result<Anchor> build_whole(const Draft& draft, Value source, ScalarProgram& program, KernelStructure& structure,
+                             Anchor anchor) {
     const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
-    STITCH_ASSIGN(const ItemId item, program.item(node.operands[0], indices));
+    STITCH_ASSIGN(const ItemId item, program.item(source, indices));
     anchor.items = {item};
+    anchor.dtype = accumulator_of(draft.value);
     anchor.buffers = {buffer_of(draft, structure)};
-    anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(node.type().dims))};
+    anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(graph_.type(draft.value).dims))};
     return anchor;
   }
 
@@ -575,6 +570,7 @@ class StructureBuilder {
                   adds ? program.scatter_target(draft.node, indices) : program.update_target(draft.node, indices));
     STITCH_ASSIGN(const ItemId item, program.item(update, indices, target.guard));
     anchor.kind = adds ? Anchor::Kind::atomic : Anchor::Kind::store;
+    anchor.dtype = accumulator_of(draft.value);
     anchor.items = {item};
     anchor.guard = target.guard;
     anchor.buffers = {buffer_of(draft, structure)};

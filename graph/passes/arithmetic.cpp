@@ -227,10 +227,7 @@ bool rounds_quotients(const Graph& graph) {
     const bool reached = std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
       return from_quotient[static_cast<std::size_t>(operand.node)];
     });
-    const bool truncates = node.op == Op::convert && is_integer(node.type().dtype);
-    const bool rounds = node.op == Op::round_even || node.op == Op::round_away || node.op == Op::floor ||
-                        node.op == Op::ceil || truncates;
-    if (reached && rounds) return true;
+    if (reached && rounds_to_integer(node.op, node.type().dtype)) return true;
     const bool quotient = node.op == Op::divide && is_floating(node.type().dtype);
     from_quotient[static_cast<std::size_t>(id)] = quotient || reached;
   }

@@ -12,7 +12,6 @@ namespace stitch::import::hlo {
 namespace {
 
 constexpr int deepest_shape = 64;
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
 
 /// The IR's dtype of an HLO element type. XLA's "f8e4m3" has infinities; the IR's f8e4m3 is the finite one ("fn").
 std::optional<graph::DType> dtype_of(std::string_view element) {
@@ -48,9 +47,7 @@ Status parse_extents(Scanner& scanner, Shape& shape) {
     STITCH_ASSIGN(const std::int64_t extent, scanner.integer("an extent"));
     if (extent < 0) return parse_error(at, "an extent is negative");
     shape.dims.push_back(extent);
-    // Both factors are at most 2^40: divide instead of multiplying.
-    if (extent > 0 && elements > most_elements / extent) return parse_error(at, "the shape has too many elements");
-    elements *= std::max<std::int64_t>(extent, 1);
+    if (!graph::multiply_extent(elements, extent)) return parse_error(at, "the shape has too many elements");
   }
   return {};
 }

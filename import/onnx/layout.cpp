@@ -8,9 +8,6 @@
 namespace stitch::import::onnx {
 namespace {
 
-/// As many elements as the IR takes; products of extents below it do not overflow.
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
-
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Dims of a reshape: 0 copies the extent (unless `allow_zero`), one -1 takes what is left.
@@ -28,9 +25,7 @@ Result<Dims> target_dims(const Dims& from, Dims to, bool allow_zero) {
       continue;
     }
     if (to[d] < 0) return Call::wrong("shape {}", graph::to_string(to));
-    const std::int64_t factor = std::max<std::int64_t>(to[d], 1);
-    if (factor > most_elements / known) return Call::wrong("shape {} is too large", graph::to_string(to));
-    known *= factor;
+    if (!graph::multiply_extent(known, to[d])) return Call::wrong("shape {} is too large", graph::to_string(to));
   }
   if (open >= 0) {
     for (const std::int64_t extent : to) {

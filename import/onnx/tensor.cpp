@@ -46,21 +46,15 @@ constexpr std::array<TypeRow, 24> types = {{
     {"FLOAT4E2M1", {}},
 }};
 
-/// No tensor of more elements than the IR itself takes; keeps the products below from overflowing.
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
-
 Result<graph::Dims> read_dims(const pb::TensorProto& tensor) {
   graph::Dims dims(tensor.dims().begin(), tensor.dims().end());
   std::int64_t count = 1;
   for (const std::int64_t extent : dims) {
-    if (extent < 0 || extent > most_elements) {
+    if (extent < 0 || extent > graph::most_elements) {
       return make_error(ErrorKind::parse, "extent {} in {}", extent, graph::to_string(dims));
     }
-    const std::int64_t factor = std::max<std::int64_t>(extent, 1);
-    if (factor > most_elements / count) {
+    if (!graph::multiply_extent(count, extent))
       return make_error(ErrorKind::parse, "{} is too large", graph::to_string(dims));
-    }
-    count *= factor;
   }
   return dims;
 }
