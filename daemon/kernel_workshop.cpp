@@ -3,30 +3,6 @@
 #include "search/legality.h"
 
 namespace stitch::daemon {
-namespace {
-
-int resident_of(const codegen::GeneratedKernel& kernel, int registers, const codegen::ResourceUsage& used,
-                const DeviceSpec& device) {
-  return search::resident_blocks(kernel.threads, registers, kernel.shared_bytes + used.shared_bytes, device);
-}
-
-/// Whether blocks that wait for each other are all running.
-bool is_resident(const codegen::GeneratedKernel& kernel, int registers, const codegen::ResourceUsage& used,
-                 const DeviceSpec& device) {
-  const std::int64_t room = std::int64_t{resident_of(kernel, registers, used, device)} * device.sm_count;
-  return !kernel.cooperative || kernel.blocks <= room;
-}
-
-/// The most registers of a thread, below what it took, with which a cooperative grid fits; 0: with none.
-int registers_to_be_resident(const codegen::GeneratedKernel& kernel, const codegen::ResourceUsage& used,
-                             const DeviceSpec& device) {
-  for (int registers = used.registers / 8 * 8; registers >= 24; registers -= 8) {
-    if (is_resident(kernel, registers, used, device)) return registers;
-  }
-  return 0;
-}
-
-}  // namespace
 
 KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   const std::lock_guard lock(mutex_);
@@ -56,22 +32,14 @@ Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int 
     trial.failure = compiled.error();
     return trial;
   }
-  // The schedule counted on an estimate of the registers; where ptxas took more than a cooperative grid can have, it is
-  // told to do with fewer.
-  if (!is_resident(*generated, compiled->resources.registers, compiled->resources, device_)) {
-    request.max_registers = registers_to_be_resident(*generated, compiled->resources, device_);
-    if (request.max_registers > 0) compiled = compiler_.compile(request);
-    if (!compiled) {
-      trial.failure = compiled.error();
-      return trial;
-    }
-  }
+  // What ptxas really took decides whether a cooperative grid still fits.
   const codegen::ResourceUsage& used = compiled->resources;
-  const int resident = resident_of(*generated, used.registers, used, device_);
+  const int resident =
+      search::resident_blocks(generated->threads, used.registers, generated->shared_bytes + used.shared_bytes, device_);
   if (resident < 1) {
     trial.failure = make_error(ErrorKind::constraint, "a block of {} threads with {} does not fit an SM of {}",
                                generated->threads, used.describe(), device_.name);
-  } else if (!is_resident(*generated, used.registers, used, device_)) {
+  } else if (generated->cooperative && generated->blocks > std::int64_t{resident} * device_.sm_count) {
     trial.failure = make_error(ErrorKind::constraint, "{} blocks must be resident together, {} has room for {}",
                                generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
   } else {
