@@ -3,6 +3,7 @@
 #include "cli/remote.h"
 #include "client/connection.h"
 #include "daemon/plan_record.h"
+#include "daemon/record_summary.h"
 #include "db/sqlite_store.h"
 #include "graph/codec.h"
 
@@ -10,49 +11,6 @@ namespace stitch::cli {
 namespace {
 
 using nlohmann::json;
-
-json describe(const db::Plan& plan) {
-  json document = {{"id", plan.id.hex()},
-                   {"fragment", plan.key.fragment.hex()},
-                   {"target",
-                    {{"device", plan.key.target.device},
-                     {"architecture", plan.key.target.architecture},
-                     {"toolkit", plan.key.target.toolkit},
-                     {"version", plan.key.target.version}}},
-                   {"label", db::to_string(plan.label)},
-                   {"status", db::to_string(plan.status)},
-                   {"bytes", plan.bytes},
-                   {"predicted_us", plan.predicted_us},
-                   {"verified_share", plan.verified_share}};
-  if (plan.measured_us) document["measured_us"] = *plan.measured_us;
-  return document;
-}
-
-json describe(const db::FragmentSummary& fragment) {
-  return {{"key", fragment.key.hex()},
-          {"family", fragment.family.hex()},
-          {"name", fragment.name},
-          {"operators", fragment.operator_count},
-          {"bytes", fragment.parameter_bytes}};
-}
-
-json describe(const db::Workload& workload) {
-  json parts = json::array();
-  for (const db::Workload::Part& part : workload.parts) {
-    parts.push_back({{"fragment", part.fragment.hex()}, {"occurrences", part.occurrences}});
-  }
-  return {{"key", workload.key.hex()},
-          {"name", workload.name},
-          {"format", workload.format},
-          {"report", json::parse(workload.report, nullptr, false)},
-          {"parts", std::move(parts)}};
-}
-
-json describe(const db::Device& device) {
-  return {{"key", device.key}, {"kind", device.kind}, {"name", device.name}, {"architecture", device.architecture}};
-}
-
-json describe(const db::Job& job) { return daemon::to_document(daemon::to_wire(job)); }
 
 /// Every page of a listing.
 template <class Fetch>
@@ -62,7 +20,7 @@ Result<json> every_page(const Fetch& fetch) {
   do {
     const auto listing = fetch(page);
     if (!listing) return listing.error();
-    for (const auto& item : listing->items) items.push_back(describe(item));
+    for (const auto& item : listing->items) items.push_back(daemon::summarise(item));
     page.after = listing->next;
   } while (page.after != 0);
   return items;
@@ -85,7 +43,7 @@ class DatabaseCatalogue final : public Catalogue {
     if (what != "devices") return unknown_listing(what);
     STITCH_ASSIGN(const auto devices, store_->list_devices());
     json items = json::array();
-    for (const db::Device& device : devices) items.push_back(describe(device));
+    for (const db::Device& device : devices) items.push_back(daemon::summarise(device));
     return items;
   }
 

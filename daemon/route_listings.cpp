@@ -2,6 +2,7 @@
 
 #include "daemon/call_fields.h"
 #include "daemon/plan_record.h"
+#include "daemon/record_summary.h"
 #include "daemon/route_handlers.h"
 
 // Handlers that show what the store holds.
@@ -10,72 +11,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json provenance(const db::Provenance& from) {
-  return {{"tool", from.tool},
-          {"toolkit", from.toolkit},
-          {"device", from.device},
-          {"wall_us", from.wall_us},
-          {"judged", from.judged}};
-}
-
 /// {"items": [...], "next": …}: one page of a listing.
-template <class T, class Describe>
-http::Reply page_answer(const Call& call, const Result<db::Listing<T>>& listing, const Describe& describe) {
+template <class T>
+http::Reply page_answer(const Call& call, const Result<db::Listing<T>>& listing) {
   if (!listing) return refusal(call, listing.error());
   Json items = Json::array();
-  for (const T& item : listing->items) items.push_back(describe(item));
+  for (const T& item : listing->items) items.push_back(summarise(item));
   return answer(call, {{"items", std::move(items)}, {"next", listing->next}});
-}
-
-Json describe_fragment(const db::FragmentSummary& fragment) {
-  return {{"key", fragment.key.hex()},
-          {"family", fragment.family.hex()},
-          {"name", fragment.name},
-          {"operators", fragment.operator_count},
-          {"bytes", fragment.parameter_bytes},
-          {"provenance", provenance(fragment.provenance)}};
-}
-
-Json describe_workload(const db::Workload& workload) {
-  Json parts = Json::array();
-  for (const db::Workload::Part& part : workload.parts) {
-    parts.push_back({{"fragment", part.fragment.hex()}, {"occurrences", part.occurrences}});
-  }
-  return {{"key", workload.key.hex()}, {"name", workload.name},
-          {"format", workload.format}, {"report", Json::parse(workload.report, nullptr, false)},
-          {"parts", std::move(parts)}, {"provenance", provenance(workload.provenance)}};
-}
-
-Json describe_plan(const db::Plan& plan) {
-  Json document = {{"id", plan.id.hex()},
-                   {"fragment", plan.key.fragment.hex()},
-                   {"target",
-                    {{"device", plan.key.target.device},
-                     {"architecture", plan.key.target.architecture},
-                     {"toolkit", plan.key.target.toolkit},
-                     {"version", plan.key.target.version}}},
-                   {"label", db::to_string(plan.label)},
-                   {"status", db::to_string(plan.status)},
-                   {"bytes", plan.bytes},
-                   {"predicted_us", plan.predicted_us},
-                   {"verified_share", plan.verified_share},
-                   {"sequence", plan.sequence},
-                   {"provenance", provenance(plan.provenance)}};
-  if (plan.measured_us) document["measured_us"] = *plan.measured_us;
-  if (plan.neighbour) document["neighbour"] = plan.neighbour->hex();
-  return document;
-}
-
-Json describe_device(const db::Device& device) {
-  return {{"key", device.key},
-          {"kind", device.kind},
-          {"target", device.target},
-          {"name", device.name},
-          {"architecture", device.architecture},
-          {"driver", device.driver},
-          {"sm_count", device.sm_count},
-          {"memory_bytes", device.memory_bytes},
-          {"provenance", provenance(device.provenance)}};
 }
 
 Result<db::PlanFilter> plan_filter(const Call& call) {
@@ -100,7 +42,7 @@ Result<db::Page> plain_page(const Call& call) {
 http::Reply list_fragments(const Call& call) {
   const auto page = plain_page(call);
   if (!page) return refusal(call, page.error());
-  return page_answer(call, call.service.store().list_fragments(*page), describe_fragment);
+  return page_answer(call, call.service.store().list_fragments(*page));
 }
 
 http::Reply get_fragment(const Call& call) {
@@ -110,8 +52,9 @@ http::Reply get_fragment(const Call& call) {
   if (!fragment) return refusal(call, fragment.error());
   const auto graph = graph::decode(fragment->graph, graph::Encoding::cbor);
   if (!graph) return refusal(call, Error{ErrorKind::corrupt, graph.error().message}.within("graph"));
-  Json document = describe_fragment({fragment->key, fragment->family, fragment->name, fragment->operator_count,
-                                     fragment->parameter_bytes, fragment->provenance});
+  Json document =
+      summarise(db::FragmentSummary{fragment->key, fragment->family, fragment->name, fragment->operator_count,
+                                    fragment->parameter_bytes, fragment->provenance});
   document["graph"] = graph::to_document(*graph, call.answer_in);
   return answer(call, document);
 }
@@ -119,14 +62,14 @@ http::Reply get_fragment(const Call& call) {
 http::Reply list_workloads(const Call& call) {
   const auto page = plain_page(call);
   if (!page) return refusal(call, page.error());
-  return page_answer(call, call.service.store().list_workloads(*page), describe_workload);
+  return page_answer(call, call.service.store().list_workloads(*page));
 }
 
 http::Reply get_workload(const Call& call) {
   const auto key = hash_in_path(call, "key");
   if (!key) return refusal(call, key.error());
   const auto workload = call.service.store().get_workload(*key);
-  return workload ? answer(call, describe_workload(*workload)) : refusal(call, workload.error());
+  return workload ? answer(call, summarise(*workload)) : refusal(call, workload.error());
 }
 
 http::Reply list_jobs(const Call& call) {
@@ -138,8 +81,7 @@ http::Reply list_jobs(const Call& call) {
   const auto state = word_in_query<db::JobState>(call, "state", db::job_state_of);
   if (!state) return refusal(call, state.error());
   const db::JobFilter filter{*state, text_in_query(call, "kind").value_or("")};
-  return page_answer(call, call.service.store().list_jobs(filter, *page),
-                     [](const db::Job& job) { return to_document(to_wire(job)); });
+  return page_answer(call, call.service.store().list_jobs(filter, *page));
 }
 
 http::Reply list_plans(const Call& call) {
@@ -147,7 +89,7 @@ http::Reply list_plans(const Call& call) {
   if (!filter) return refusal(call, filter.error());
   const auto page = page_in_query(call);
   if (!page) return refusal(call, page.error());
-  return page_answer(call, call.service.store().list_plans(*filter, *page), describe_plan);
+  return page_answer(call, call.service.store().list_plans(*filter, *page));
 }
 
 http::Reply get_plan(const Call& call) {
@@ -178,7 +120,7 @@ http::Reply list_devices(const Call& call) {
   const auto devices = call.service.store().list_devices();
   if (!devices) return refusal(call, devices.error());
   Json items = Json::array();
-  for (const db::Device& device : *devices) items.push_back(describe_device(device));
+  for (const db::Device& device : *devices) items.push_back(summarise(device));
   return answer(call, {{"items", std::move(items)}, {"next", 0}});
 }
 
