@@ -63,7 +63,8 @@ Status EmulatedPlan::load_kernels(const ArtifactSource& artifacts) {
 
 Status EmulatedPlan::make_workspace() {
   if (plan_.workspace_bytes == 0) return {};
-  STITCH_ASSIGN(workspace_, session_->allocate("workspace", plan_.workspace_bytes, profiler::Poison{}));
+  STITCH_ASSIGN(workspace_, session_->allocate("workspace", plan_.workspace_bytes, profiler::Poison{},
+                                               profiler::Access::read_write));
   for (const daemon::ZeroedRange& range : plan_.zeroed) {
     const std::vector<std::byte> zeros(static_cast<std::size_t>(range.bytes));
     STITCH_TRY(session_->write(*workspace_, range.offset, zeros));
@@ -85,18 +86,20 @@ profiler::LaunchValue EmulatedPlan::value_of(const LaunchArgument& argument, con
 Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffers) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<const std::byte> from = parameters[i];
-    STITCH_ASSIGN(const auto buffer, session_->allocate(fmt::format("parameter {}", i),
-                                                        static_cast<std::int64_t>(from.size()), contents(from)));
+    STITCH_ASSIGN(const auto buffer,
+                  session_->allocate(fmt::format("parameter {}", i), static_cast<std::int64_t>(from.size()),
+                                     contents(from), profiler::Access::read_only));
     buffers.parameters.push_back(buffer);
   }
   std::vector<profiler::Fill> fills(results.size(), profiler::Poison{});
   for (const daemon::ResultCopy& copy : plan_.copies) {
-    const std::span<const std::byte> from = parameters[static_cast<std::size_t>(copy.from.value)];
-    if (copy.before) fills[static_cast<std::size_t>(copy.to)] = contents(from);
+    if (copy.before)
+      fills[static_cast<std::size_t>(copy.to)] = contents(parameters[static_cast<std::size_t>(copy.from.value)]);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    STITCH_ASSIGN(const auto buffer, session_->allocate(fmt::format("result {}", i),
-                                                        static_cast<std::int64_t>(results[i].size()), fills[i]));
+    STITCH_ASSIGN(const auto buffer,
+                  session_->allocate(fmt::format("result {}", i), static_cast<std::int64_t>(results[i].size()),
+                                     fills[i], profiler::Access::read_write));
     buffers.results.push_back(buffer);
   }
   return {};

@@ -17,7 +17,7 @@ enum class Detector : std::uint8_t {
   divergent_barrier,    ///< a barrier that some threads of the warp or block cannot reach, or with a wrong count
   deadlock,             ///< every warp waits, or spins on memory that nobody left can change
   async_before_wait,    ///< the target of an asynchronous copy or wgmma used before it was waited for
-  read_only_violation,  ///< ld.global.nc of bytes that the same launch writes
+  read_only_violation,  ///< a write to a read-only buffer, ld.global.nc of bytes that the same launch writes
   cluster_lifetime,     ///< another block's shared memory used before that block is known to run, or after its exit
   invalid_use,          ///< what PTX leaves undefined: wrong lane masks, mbarrier misuse, source lanes that are off
   trap,                 ///< trap instruction or failed device assertion

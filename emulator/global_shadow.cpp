@@ -128,6 +128,15 @@ void for_sectors(Region& region, std::uint64_t offset, std::uint32_t bytes, std:
 
 void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                        GlobalOutcome& outcome) {
+  if (region.read_only) {
+    // Nothing can be wrong; only what is touched for the first time is of interest.
+    for (std::uint64_t sector = offset / sector_bytes; sector <= (offset + bytes - 1) / sector_bytes; ++sector) {
+      const auto bit = static_cast<std::uint8_t>(1U << sector % 8);
+      outcome.new_read_sectors += (region.sectors_read[sector / 8] & bit) == 0 ? 1 : 0;
+      region.sectors_read[sector / 8] |= bit;
+    }
+    return;
+  }
   for_sectors(region, offset, bytes, who.generation,
               [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {
                 const std::uint32_t missing = mask & ~region.initialised(record);

@@ -170,7 +170,7 @@ class Interpreter {
   void report_global(const GlobalOutcome& outcome, const Region& region, std::uint32_t lane, Touch touch);
   [[nodiscard]] GlobalAccessor global_accessor(bool strong, bool read_only) const;
   std::uint32_t count_sectors(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes) const;
-  Region* region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, std::string_view what);
+  Region* region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch, std::string_view what);
   BufferTraffic& traffic_of(const Region& region);
   void access_shared(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,
                      bool cluster);

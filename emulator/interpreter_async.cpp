@@ -30,7 +30,7 @@ Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t l
     if (bytes == size) {
       whole |= 1U << lane;
     } else if (bytes != 0) {
-      Region* region = region_of(from.at[lane], bytes, lane, "read");
+      Region* region = region_of(from.at[lane], bytes, lane, Touch::read, "read");
       // A short run is staged where the lane's whole one would be.
       if (region != nullptr) global_run(*region, from.at[lane], bytes, lane, Touch::read, access);
     }
@@ -87,7 +87,7 @@ bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_
                                 std::vector<std::byte>& data) {
   data.resize(bytes);
   if (space == Space::global) {
-    Region* region = region_of(address, bytes, lane, "bulk read");
+    Region* region = region_of(address, bytes, lane, Touch::read, "bulk read");
     if (region == nullptr) return false;
     MemoryAccess access;
     access.element_bytes = 16;
@@ -194,7 +194,7 @@ Interpreter::Step Interpreter::bulk_commit(const Instruction&, std::uint32_t lan
 void Interpreter::land_bulk_store(PendingBulk& copy) {
   const auto bytes = static_cast<std::uint32_t>(copy.data.size());
   block_->shared.end_async_read(copy.source_offset, bytes);
-  Region* region = region_of(copy.target, bytes, copy.lane, "bulk write");
+  Region* region = region_of(copy.target, bytes, copy.lane, Touch::write, "bulk write");
   if (region == nullptr) return;
   MemoryAccess access;
   access.element_bytes = 16;

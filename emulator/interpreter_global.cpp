@@ -59,12 +59,16 @@ GlobalAccessor Interpreter::global_accessor(bool strong, bool read_only) const {
   return who;
 }
 
-/// The region that holds the whole access, or null after a finding.
-Region* Interpreter::region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, std::string_view what) {
+/// The region that holds the whole access and allows it, or null after a finding.
+Region* Interpreter::region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch,
+                               std::string_view what) {
   Region* region = context_.memory->region_at(address);
-  if (region != nullptr && region->contains(address, bytes)) return region;
-  report(Detector::out_of_bounds, lane,
-         [&] { return fmt::format("{} of {} bytes at {}", what, bytes, context_.memory->describe(address)); });
+  const bool inside = region != nullptr && region->contains(address, bytes);
+  if (inside && (touch == Touch::read || !region->read_only)) return region;
+  report(inside ? Detector::read_only_violation : Detector::out_of_bounds, lane, [&] {
+    return fmt::format("{} of {} bytes at {}{}", what, bytes, context_.memory->describe(address),
+                       inside ? ", which is read only" : "");
+  });
   return nullptr;
 }
 
@@ -205,11 +209,11 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
       ++end;
     std::uint32_t run_bytes = (end - lane) * bytes;
     Region* region = context_.memory->region_at(start);
-    if (region == nullptr || !region->contains(start, run_bytes)) {
+    if (region == nullptr || !region->contains(start, run_bytes) || (region->read_only && touch != Touch::read)) {
       // Part of the run may be inside: look at its first lane alone.
       end = lane + 1;
       run_bytes = bytes;
-      region = region_of(start, bytes, lane, what);
+      region = region_of(start, bytes, lane, touch, what);
     }
     if (region == nullptr) {
       if (touch == Touch::read) std::memset(staging_.data() + std::size_t{lane} * bytes, 0xCD, bytes);

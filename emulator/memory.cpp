@@ -84,7 +84,8 @@ struct Memory::State {
   static Status map(Region& region) {
     const std::uint64_t pages = std::max<std::uint64_t>(page_count(region.buffer.bytes), 1);
     const std::size_t data_bytes = static_cast<std::size_t>(pages) * page_bytes;
-    const std::size_t record_bytes = data_bytes / sector_bytes * sizeof(SectorRecord);
+    const std::size_t record_bytes =
+        region.read_only ? page_align(pages * read_bytes_per_page) : data_bytes / sector_bytes * sizeof(SectorRecord);
     const std::size_t stamp_bytes = page_align(pages * sizeof(std::uint32_t));
     region.mapped_bytes = data_bytes + record_bytes + stamp_bytes + page_align(pages);
     void* mapping =
@@ -95,7 +96,11 @@ struct Memory::State {
     }
     region.mapping = mapping;
     region.data = static_cast<std::byte*>(mapping);
-    region.sectors = reinterpret_cast<SectorRecord*>(region.data + data_bytes);
+    if (region.read_only) {
+      region.sectors_read = reinterpret_cast<std::uint8_t*>(region.data + data_bytes);
+    } else {
+      region.sectors = reinterpret_cast<SectorRecord*>(region.data + data_bytes);
+    }
     region.page_stamp = reinterpret_cast<std::uint32_t*>(region.data + data_bytes + record_bytes);
     region.group_stamp = std::make_unique<std::atomic<std::uint32_t>[]>(
         static_cast<std::size_t>((pages + Region::pages_per_group - 1) / Region::pages_per_group));
@@ -115,7 +120,7 @@ Memory::~Memory() = default;
 Memory::Memory(Memory&&) noexcept = default;
 Memory& Memory::operator=(Memory&&) noexcept = default;
 
-Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents contents) {
+Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents contents, Access access) {
   if (bytes > largest_buffer) {
     return make_error(ErrorKind::resource_exhausted, "buffer \"{}\" of {} bytes is larger than {}", name, bytes,
                       largest_buffer);
@@ -124,13 +129,18 @@ Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents 
     return make_error(ErrorKind::invalid_argument, "buffer \"{}\" has {} bytes, its contents {}", name, bytes,
                       contents.bytes_.size());
   }
+  const bool initialised = contents.kind_ == Contents::Kind::zero || contents.kind_ == Contents::Kind::lazy;
+  if (access == Access::read_only && !initialised &&
+      (contents.kind_ != Contents::Kind::bytes || contents.bytes_.size() < bytes)) {
+    return make_error(ErrorKind::invalid_argument, "buffer \"{}\" is read only and not initialised", name);
+  }
   auto region = std::make_unique<Region>();
+  region->read_only = access == Access::read_only;
   const auto id = static_cast<std::uint32_t>(state_->regions.size());
   region->name = std::move(name);
   region->buffer = {id, global_base + (std::uint64_t{id} << region_shift) + region_margin, bytes};
   STITCH_TRY(State::map(*region));
-  if (contents.kind_ == Contents::Kind::zero || contents.kind_ == Contents::Kind::lazy)
-    region->default_initialised = ~0U;
+  if (initialised) region->default_initialised = ~0U;
   if (contents.kind_ == Contents::Kind::lazy) region->filler = std::move(contents.filler_);
   if (contents.kind_ == Contents::Kind::poison) {
     region->filler = [pattern = contents.pattern_](std::uint64_t, std::span<std::byte> page) {
@@ -190,6 +200,7 @@ Status Memory::write(std::uint64_t address, std::span<const std::byte> from) {
   for (std::uint64_t page = offset / page_bytes; page <= (offset + from.size() - 1) / page_bytes; ++page)
     region->prepare(page);
   std::memcpy(region->data + offset, from.data(), from.size());
+  if (region->read_only) return {};
   for_each_sector(*region, offset, from.size(),
                   [region](SectorRecord& record, std::uint32_t mask) { region->initialise(record, mask); });
   return {};
@@ -198,6 +209,7 @@ Status Memory::write(std::uint64_t address, std::span<const std::byte> from) {
 bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
   const Region* region = state_->find(buffer);
   if (region == nullptr || !region->contains(buffer.address + range.offset, range.bytes)) return false;
+  if (region->read_only) return true;
   bool all = true;
   for_each_sector(*region, range.offset, range.bytes, [&](const SectorRecord& record, std::uint32_t mask) {
     all &= (region->initialised(record) & mask) == mask;
@@ -208,7 +220,7 @@ bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
 std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
   std::vector<ByteRange> ranges;
   const Region* region = state_->find(buffer);
-  if (region == nullptr) return ranges;
+  if (region == nullptr || region->read_only) return ranges;
   const auto add = [&ranges](std::uint64_t offset, std::uint64_t bytes) {
     if (!ranges.empty() && ranges.back().offset + ranges.back().bytes == offset) {
       ranges.back().bytes += bytes;
@@ -275,7 +287,7 @@ std::uint32_t Memory::begin_launch() {
       const std::uint64_t pages = page_count(region->buffer.bytes);
       std::fill_n(region->page_stamp, pages, 0);
       for (std::uint64_t i = 0; i * Region::pages_per_group < pages; ++i) region->group_stamp[i] = 0;
-      for (std::uint64_t i = 0; i < pages * sectors_per_page; ++i) region->sectors[i].stamp = 0;
+      for (std::uint64_t i = 0; !region->read_only && i < pages * sectors_per_page; ++i) region->sectors[i].stamp = 0;
     }
   }
   state_->generation = state_->generation + 1 >= generations ? 1 : state_->generation + 1;

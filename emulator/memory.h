@@ -52,6 +52,12 @@ class Contents {
   PageFiller filler_;
 };
 
+/// What a kernel may do with a buffer.
+enum class Access : std::uint8_t {
+  read_write,
+  read_only,  ///< a write is a finding and changes nothing
+};
+
 /// A run of bytes inside a buffer.
 struct ByteRange {
   std::uint64_t offset = 0;
@@ -63,8 +69,9 @@ struct ByteRange {
 /// The simulated device memory: named buffers, 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address
 /// space, so that everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
 ///
-/// Only touched pages take host memory; a page costs two and a half times its size, since every 32-byte sector carries
-/// a record of which bytes are initialised, which the current launch wrote, and who touched it last.
+/// Only touched pages take host memory. A page costs two and a half times its size, since every 32-byte sector carries
+/// a record of which bytes are initialised, which the current launch wrote, and who touched it last; a page that is
+/// read only costs its size.
 ///
 /// Host calls must not overlap a launch that uses the memory, nor each other.
 class Memory {
@@ -77,8 +84,10 @@ class Memory {
   Memory& operator=(Memory&&) noexcept;
 
   /// A new buffer of `bytes` (0 is allowed: its address is valid, no access is). Errors: invalid_argument (more bytes
-  /// of contents than of buffer), resource_exhausted (over 32 GiB, or the host refuses).
-  Result<Buffer> allocate(std::string name, std::uint64_t bytes, Contents contents = Contents::uninitialised());
+  /// of contents than of buffer; a read-only buffer whose contents leave bytes uninitialised), resource_exhausted (over
+  /// 32 GiB, or the host refuses).
+  Result<Buffer> allocate(std::string name, std::uint64_t bytes, Contents contents = Contents::uninitialised(),
+                          Access access = Access::read_write);
 
   /// Ends a buffer's life; later accesses to its addresses are out of bounds. Error: not_found.
   Status free(const Buffer& buffer);

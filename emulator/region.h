@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -15,6 +16,7 @@ namespace stitch::emulator {
 
 inline constexpr std::uint32_t sector_bytes = 32;
 inline constexpr std::uint32_t sectors_per_page = Memory::page_bytes / sector_bytes;
+inline constexpr std::uint32_t read_bytes_per_page = sectors_per_page / 8;
 inline constexpr int region_shift = 36;
 
 /// Who touched a sector last, and when: position of the block in the launch, time of the block's clock, warp.
@@ -97,8 +99,10 @@ struct Region {
   Buffer buffer;
   std::string name;
   std::byte* data = nullptr;
-  SectorRecord* sectors = nullptr;
-  std::uint32_t* page_stamp = nullptr;                        ///< generation of the last launch that touched the page
+  bool read_only = false;
+  SectorRecord* sectors = nullptr;       ///< null when read only
+  std::uint8_t* sectors_read = nullptr;  ///< when read only: a bit per sector, of the page's launch
+  std::uint32_t* page_stamp = nullptr;   ///< generation of the last launch that touched the page
   std::unique_ptr<std::atomic<std::uint32_t>[]> group_stamp;  ///< the same for each run of pages_per_group pages
   std::uint8_t* page_ready = nullptr;                         ///< 1: the page holds its initial contents
   std::uint32_t default_initialised = 0;                      ///< all ones: bytes count as initialised from the start
@@ -139,6 +143,8 @@ struct Region {
   /// Notes that the launch touches the page, and makes it ready. The caller holds its lock.
   void touch(std::uint64_t page, std::uint32_t generation) {
     prepare(page);
+    if (read_only && page_stamp[page] != generation)
+      std::fill_n(sectors_read + page * read_bytes_per_page, read_bytes_per_page, std::uint8_t{0});
     page_stamp[page] = generation;
     // Pages of a group have different locks.
     std::atomic<std::uint32_t>& group = group_stamp[page / pages_per_group];

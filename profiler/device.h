@@ -54,6 +54,12 @@ struct Poison {
 struct Zero {};
 using Fill = std::variant<Poison, Zero, Filler>;
 
+/// What kernels may do with a buffer.
+enum class Access : std::uint8_t {
+  read_write,
+  read_only,  ///< inputs; a write is a finding where the device can see it
+};
+
 /// A kernel argument of 8 bytes: a buffer's address or an integer.
 using LaunchValue = std::variant<BufferHandle, std::int64_t>;
 
@@ -87,8 +93,8 @@ class Session {
 
   /// Errors: unsupported (an instruction or architecture the device lacks), parse, runtime.
   virtual Result<KernelHandle> load(const KernelImage& image) = 0;
-  /// A buffer with red zones around it. Errors: resource_exhausted.
-  virtual Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill) = 0;
+  /// A buffer with red zones around it. Errors: resource_exhausted; invalid_argument (read only and poisoned).
+  virtual Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill, Access access) = 0;
   virtual Status free(BufferHandle buffer) = 0;
   virtual Status read(BufferHandle buffer, std::int64_t offset, std::span<std::byte> into) = 0;
   virtual Status write(BufferHandle buffer, std::int64_t offset, std::span<const std::byte> from) = 0;

@@ -17,8 +17,10 @@ class EmulatedSession final : public Session {
     return KernelHandle{static_cast<int>(programs_.size()) - 1};
   }
 
-  Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill) override {
-    STITCH_ASSIGN(auto buffer, memory_.allocate(std::move(name), static_cast<std::uint64_t>(bytes), contents_of(fill)));
+  Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill, Access access) override {
+    STITCH_ASSIGN(auto buffer, memory_.allocate(std::move(name), static_cast<std::uint64_t>(bytes), contents_of(fill),
+                                                access == Access::read_only ? emulator::Access::read_only
+                                                                            : emulator::Access::read_write));
     buffers_.emplace(next_, buffer);
     return BufferHandle{next_++, bytes, buffer.address};
   }

@@ -48,20 +48,21 @@ class Run {
   Status allocate(const std::vector<InputSource>& sources) {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const TensorType& type = graph_.node(graph_.parameters()[i]).type();
-      STITCH_ASSIGN(const auto buffer,
-                    session_.allocate(fmt::format("parameter {}", i), type.bytes(), sources[i].filler()));
+      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("parameter {}", i), type.bytes(),
+                                                         sources[i].filler(), Access::read_only));
       inputs_.push_back(buffer);
     }
     for (std::size_t i = 0; i < graph_.results().size(); ++i) {
       const std::int64_t bytes = graph_.type(graph_.results()[i]).bytes();
       const auto updated = graph::updated_parameter(graph_, graph_.results()[i]);
       const Fill fill = updated ? Fill(sources[*updated].filler()) : Fill(Poison{});
-      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("result {}", i), bytes, fill));
+      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("result {}", i), bytes, fill, Access::read_write));
       outputs_.push_back(buffer);
     }
     for (std::size_t i = 0; i < kernel_.scratch.size(); ++i) {
       const Fill fill = kernel_.scratch[i].zeroed ? Fill(Zero{}) : Fill(Poison{});
-      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("scratch {}", i), kernel_.scratch[i].bytes, fill));
+      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("scratch {}", i), kernel_.scratch[i].bytes, fill,
+                                                         Access::read_write));
       scratch_.push_back(buffer);
     }
     return {};

@@ -66,15 +66,17 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
   const auto handle = must(session->load(compile(each.kernel)));
   std::vector<profiler::BufferHandle> in, out, scratch;
   for (const Bytes& bytes : inputs) {
-    in.push_back(must(session->allocate("input", static_cast<std::int64_t>(bytes.size()), profiler::Zero{})));
+    in.push_back(must(session->allocate("input", static_cast<std::int64_t>(bytes.size()), profiler::Zero{},
+                                        profiler::Access::read_only)));
     done(session->write(in.back(), 0, bytes));
   }
   for (const graph::Value value : each.graph->results()) {
-    out.push_back(must(session->allocate("result", each.graph->type(value).bytes(), profiler::Zero{})));
+    out.push_back(must(
+        session->allocate("result", each.graph->type(value).bytes(), profiler::Zero{}, profiler::Access::read_write)));
     done(session->write(out.back(), 0, Bytes(static_cast<std::size_t>(out.back().bytes), std::byte{0xCD})));
   }
   for (const ScratchBuffer& buffer : each.kernel.scratch) {
-    scratch.push_back(must(session->allocate("scratch", buffer.bytes, profiler::Zero{})));
+    scratch.push_back(must(session->allocate("scratch", buffer.bytes, profiler::Zero{}, profiler::Access::read_write)));
   }
   std::vector<profiler::LaunchValue> arguments;
   for (const Argument& argument : each.kernel.arguments) {

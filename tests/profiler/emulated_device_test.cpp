@@ -29,12 +29,13 @@ TEST_F(EmulatedDeviceEmulated, SaysWhoItIs) {
 }
 
 TEST_F(EmulatedDeviceEmulated, BuffersHoldWhatTheyWereFilledWith) {
-  const auto zero = *session_->allocate("zero", 64, Zero{});
-  const auto poison = *session_->allocate("poison", 64, Poison{std::byte{0x5A}});
+  const auto zero = *session_->allocate("zero", 64, Zero{}, Access::read_write);
+  const auto poison = *session_->allocate("poison", 64, Poison{std::byte{0x5A}}, Access::read_write);
   const auto made = *session_->allocate("made", 10000, Filler([](std::uint64_t offset, std::span<std::byte> bytes) {
                                           for (std::size_t i = 0; i < bytes.size(); ++i)
                                             bytes[i] = static_cast<std::byte>((offset + i) % 251);
-                                        }));
+                                        }),
+                                        Access::read_only);
   std::array<std::byte, 4> got{};
   ASSERT_TRUE(session_->read(zero, 60, got));
   EXPECT_EQ(got, (std::array<std::byte, 4>{}));
@@ -50,14 +51,15 @@ TEST_F(EmulatedDeviceEmulated, BuffersHoldWhatTheyWereFilledWith) {
 }
 
 TEST_F(EmulatedDeviceEmulated, ErrorsNameWhatIsWrong) {
-  const auto buffer = *session_->allocate("x", 16, Zero{});
+  const auto buffer = *session_->allocate("x", 16, Zero{}, Access::read_write);
   std::array<std::byte, 8> bytes{};
   EXPECT_THAT(error_of(session_->read(buffer, 12, bytes)), HasSubstr("\"x\" (16 bytes)"));
   EXPECT_THAT(error_of(session_->write(buffer, 16, bytes)), HasSubstr("\"x\" (16 bytes)"));
   EXPECT_TRUE(session_->free(buffer));
   EXPECT_THAT(error_of(session_->free(buffer)), HasSubstr("is not allocated"));
   EXPECT_THAT(error_of(session_->read(buffer, 0, bytes)), HasSubstr("is not allocated"));
-  EXPECT_THAT(error_of(session_->allocate("huge", std::int64_t{1} << 40, Zero{})), HasSubstr("resource_exhausted"));
+  EXPECT_THAT(error_of(session_->allocate("huge", std::int64_t{1} << 40, Zero{}, Access::read_write)),
+              HasSubstr("resource_exhausted"));
   EXPECT_THAT(error_of(session_->load({"k", "not PTX", "", ""})), HasSubstr("parse"));
   EXPECT_THAT(error_of(session_->launch(KernelHandle{3}, {}, {}, {})), HasSubstr("kernel handle 3 is not loaded"));
 }
@@ -73,7 +75,8 @@ TEST_F(EmulatedDeviceEmulated, LaunchesRunTheBlocksTheyAreGiven) {
   BufferHandle out;
   for (const codegen::Argument& argument : each.kernel.arguments) {
     const bool is_output = argument.buffer.kind == search::Buffer::Kind::output;
-    const auto buffer = *session_->allocate("b", 4 << 14, is_output ? Fill(Poison{}) : Fill(Filler(input)));
+    const auto buffer = is_output ? *session_->allocate("out", 4 << 14, Poison{}, Access::read_write)
+                                  : *session_->allocate("in", 4 << 14, Filler(input), Access::read_only);
     if (is_output) out = buffer;
     arguments.emplace_back(buffer);
   }
@@ -93,6 +96,25 @@ TEST_F(EmulatedDeviceEmulated, LaunchesRunTheBlocksTheyAreGiven) {
   EXPECT_THAT(error_of(session_->launch(handle, shape, arguments, {})), HasSubstr("invalid_argument"));
 }
 
+TEST_F(EmulatedDeviceEmulated, WritesToReadOnlyBuffersAreFoundAndChangeNothing) {
+  KernelCase each = make_case(scaled_sum({1 << 12}), one_phase);
+  each.kernel.source = "extern \"C\" __global__ void stitch_kernel(int* p, int* q) { q[0] = p[0]; p[1] = 7; }";
+  const auto handle = *session_->load(compile(each.kernel));
+  const auto in = *session_->allocate("in", 8, Zero{}, Access::read_only);
+  const auto out = *session_->allocate("out", 4, Poison{}, Access::read_write);
+  const std::vector<LaunchValue> arguments = {in, out};
+  const auto launched = session_->launch(handle, {1, 1, 1, 0, false}, arguments, {});
+  ASSERT_TRUE(launched) << launched.error().message;
+  ASSERT_EQ(launched->findings.size(), 1U);
+  EXPECT_THAT(launched->findings.front(), HasSubstr("write of 4 bytes at offset 4 of buffer \"in\" (8 bytes), which is "
+                                                    "read only"));
+  std::array<std::byte, 4> got{};
+  ASSERT_TRUE(session_->read(in, 4, got));
+  EXPECT_EQ(got, (std::array<std::byte, 4>{}));
+  EXPECT_EQ(launched->counters->global_loads.unique_sectors, 1U);
+  EXPECT_THAT(error_of(session_->allocate("holes", 8, Poison{}, Access::read_only)), HasSubstr("is read only and not"));
+}
+
 TEST_F(EmulatedDeviceEmulated, EndlessKernelsRunIntoTheirBudget) {
   KernelCase each = make_case(scaled_sum({1 << 12}), one_phase);
   each.kernel.source =
@@ -100,7 +122,7 @@ TEST_F(EmulatedDeviceEmulated, EndlessKernelsRunIntoTheirBudget) {
   EmulatedDevice limited(EmulatedOptions{1, 100000});
   const auto session = *limited.session();
   const auto handle = *session->load(compile(each.kernel));
-  const std::vector<LaunchValue> arguments = {*session->allocate("p", 4, Zero{})};
+  const std::vector<LaunchValue> arguments = {*session->allocate("p", 4, Zero{}, Access::read_write)};
   EXPECT_THAT(error_of(session->launch(handle, {1, 1, 1, 0, false}, arguments, {})), HasSubstr("timeout"));
 }
 
