@@ -9,6 +9,7 @@
 #include "graph/in_place.h"
 #include "profiler/block_sample.h"
 #include "profiler/element_ranges.h"
+#include "profiler/kernel_buffers.h"
 
 namespace stitch::profiler {
 namespace {
@@ -34,60 +35,12 @@ std::int64_t serial_additions(const search::KernelProgram& program) {
 /// One run of the kernel on fresh inputs.
 class Run {
  public:
-  Run(Session& session, const Graph& graph, const codegen::GeneratedKernel& kernel)
-      : session_(session), graph_(graph), kernel_(kernel) {}
-
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-  ~Run() {
-    for (const auto* set : {&inputs_, &outputs_, &scratch_}) {
-      for (const BufferHandle buffer : *set) (void)session_.free(buffer);
-    }
-  }
-
-  Status allocate(const std::vector<InputSource>& sources) {
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const TensorType& type = graph_.node(graph_.parameters()[i]).type();
-      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("parameter {}", i), type.bytes(),
-                                                         sources[i].filler(), Access::read_only));
-      inputs_.push_back(buffer);
-    }
-    for (std::size_t i = 0; i < graph_.results().size(); ++i) {
-      const std::int64_t bytes = graph_.type(graph_.results()[i]).bytes();
-      const auto updated = graph::updated_parameter(graph_, graph_.results()[i]);
-      const Fill fill = updated ? Fill(sources[*updated].filler()) : Fill(Poison{});
-      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("result {}", i), bytes, fill, Access::read_write));
-      outputs_.push_back(buffer);
-    }
-    for (std::size_t i = 0; i < kernel_.scratch.size(); ++i) {
-      const Fill fill = kernel_.scratch[i].zeroed ? Fill(Zero{}) : Fill(Poison{});
-      STITCH_ASSIGN(const auto buffer, session_.allocate(fmt::format("scratch {}", i), kernel_.scratch[i].bytes, fill,
-                                                         Access::read_write));
-      scratch_.push_back(buffer);
-    }
-    return {};
-  }
+  Run(Session& session, const Graph& graph, const codegen::GeneratedKernel& kernel, KernelBuffers buffers)
+      : session_(session), graph_(graph), kernel_(kernel), buffers_(std::move(buffers)) {}
 
   Result<LaunchResult> launch(KernelHandle handle, const BlockSample& sample) {
     for (const BlockSample::Preset& preset : sample.presets) STITCH_TRY(write(preset));
-    std::vector<LaunchValue> values;
-    for (const codegen::Argument& argument : kernel_.arguments) {
-      if (argument.kind == codegen::Argument::Kind::integer) {
-        values.emplace_back(argument.integer);
-        continue;
-      }
-      const auto number = static_cast<std::size_t>(argument.buffer.number);
-      switch (argument.buffer.kind) {
-        case search::Buffer::Kind::input: values.emplace_back(inputs_[number]); break;
-        case search::Buffer::Kind::output: values.emplace_back(outputs_[number]); break;
-        case search::Buffer::Kind::scratch: values.emplace_back(scratch_[number]); break;
-        case search::Buffer::Kind::table:
-          return make_error(ErrorKind::internal, "a constant's table is not a kernel argument");
-      }
-    }
-    const LaunchShape shape{kernel_.blocks, kernel_.threads, kernel_.cluster, kernel_.shared_bytes,
-                            kernel_.cooperative};
-    return session_.launch(handle, shape, values, sample.blocks);
+    return session_.launch(handle, buffers_.shape(), buffers_.arguments(), sample.blocks);
   }
 
   /// Whether the kernel counts on memory that its last launch left behind.
@@ -99,7 +52,7 @@ class Run {
   [[nodiscard]] std::vector<graph::Box> written(std::size_t i) const {
     const TensorType& type = graph_.type(graph_.results()[i]);
     if (!session_.samples_blocks()) return {graph::Box::whole(type.dims)};
-    return boxes_of(type, session_.written(outputs_[i]));
+    return boxes_of(type, session_.written(buffers_.output(i)));
   }
 
   /// The elements of a box of result `i` as the kernel left them.
@@ -114,7 +67,7 @@ class Run {
       std::int64_t flat = 0;
       for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
       const auto part = std::span(bytes).subspan(at, static_cast<std::size_t>(length * size));
-      STITCH_TRY(session_.read(outputs_[i], flat * size, part));
+      STITCH_TRY(session_.read(buffers_.output(i), flat * size, part));
       graph::next_index(runs, index);
     }
     return graph::tensor_from_bytes(type, box, bytes);
@@ -125,13 +78,13 @@ class Run {
     const auto size = static_cast<std::size_t>(preset.size);
     std::vector<std::byte> bytes(static_cast<std::size_t>(preset.count) * size);
     for (std::size_t at = 0; at < bytes.size(); at += size) std::memcpy(&bytes[at], &preset.bits, size);
-    return session_.write(scratch_[static_cast<std::size_t>(preset.scratch)], preset.offset, bytes);
+    return session_.write(buffers_.scratch(static_cast<std::size_t>(preset.scratch)), preset.offset, bytes);
   }
 
   Session& session_;
   const Graph& graph_;
   const codegen::GeneratedKernel& kernel_;
-  std::vector<BufferHandle> inputs_, outputs_, scratch_;
+  KernelBuffers buffers_;
 };
 
 /// What comparing one box found.
@@ -174,12 +127,14 @@ Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t re
   return comparison;
 }
 
-/// A result with more elements than this is compared in parts: the reference keeps all that they depend on.
-constexpr std::int64_t most_compared = std::int64_t{1} << 22;
+/// When all results together have more elements than this, they are compared in parts: the reference keeps what these
+/// depend on.
+constexpr std::int64_t most_compared = std::int64_t{1} << 23;
+constexpr std::int64_t small_result = 8192;  ///< always compared whole
 
-/// Boxes of up to 4096 elements that lie side by side, spread over a tensor by `seed`; the first and the last are
-/// always among them.
-std::vector<graph::Box> some_boxes(const TensorType& type, std::uint64_t seed) {
+/// Boxes of up to 4096 elements that lie side by side, spread over a tensor by `seed`, which hold `share` of it; the
+/// first and the last are always among them.
+std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::uint64_t seed) {
   constexpr std::int64_t run = 4096;
   graph::Box box = graph::Box::whole(type.dims);
   std::size_t split = 0;  // dimensions before it are taken one index at a time, those behind it whole
@@ -195,7 +150,8 @@ std::vector<graph::Box> some_boxes(const TensorType& type, std::uint64_t seed) {
     }
     return here;
   };
-  const std::int64_t all = graph::element_count(steps), wanted = most_compared / 4 / run;
+  const std::int64_t all = graph::element_count(steps);
+  const auto wanted = static_cast<std::int64_t>(share * static_cast<double>(all));
   std::set<std::int64_t> numbers = {0, all - 1};
   Random random(seed);
   for (std::int64_t i = 0; i < wanted; ++i)
@@ -210,10 +166,10 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
                                const graph::EvaluateOptions& options, Verification& verification) {
   std::vector<std::vector<graph::Box>> wanted;
   double total = 0;
+  for (const graph::Value result : graph.results()) total += static_cast<double>(graph.type(result).elements());
   for (std::size_t r = 0; r < graph.results().size(); ++r) {
     const TensorType& type = graph.type(graph.results()[r]);
     wanted.push_back(run.written(r));
-    total += static_cast<double>(type.elements());
     std::int64_t written = 0;
     for (const graph::Box& box : wanted.back()) written += box.elements();
     if (whole && graph::updated_parameter(graph, graph.results()[r])) {
@@ -222,7 +178,8 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
       verification.failure = fmt::format("result {}: {} of {} elements were written", r, written, type.elements());
       return 0.0;
     }
-    if (whole && type.elements() > most_compared) wanted.back() = some_boxes(type, mix(verification.seed, r));
+    const double share = most_compared / total;
+    if (whole && share < 1 && type.elements() > 0) wanted.back() = some_boxes(type, share, mix(verification.seed, r));
   }
   std::vector<graph::Input> inputs;
   for (const InputSource& source : sources) inputs.push_back(source.input());
@@ -256,8 +213,8 @@ struct Subject {
 /// Runs `sample` of the kernel on one set of inputs. A failure lands in `verification`, as it stands.
 Status run_once(const Subject& subject, const std::vector<InputSource>& sources, const BlockSample& sample,
                 Verification& verification) {
-  Run run(subject.session, subject.graph, subject.kernel);
-  STITCH_TRY(run.allocate(sources));
+  STITCH_ASSIGN(auto buffers, KernelBuffers::allocate(subject.session, subject.graph, subject.kernel, sources));
+  Run run(subject.session, subject.graph, subject.kernel, std::move(buffers));
   STITCH_ASSIGN(auto launched, run.launch(subject.handle, sample));
   // Counters must be left ready for the next launch: it is the second one that is judged.
   if (launched.findings.empty() && run.has_state() && !verification.counters) {
@@ -319,13 +276,9 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
       typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / static_cast<double>(kernel.blocks);
   verification.distributions =
       affordable(options, static_cast<std::int64_t>(part * static_cast<double>(kernel_work(program))));
-  const auto ranges = integer_ranges(graph);
   for (const Distribution distribution : verification.distributions) {
     const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
-    std::vector<InputSource> sources;
-    for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
-      sources.emplace_back(graph.node(graph.parameters()[p]).type(), distribution, mix(seed, p), ranges[p]);
-    }
+    const std::vector<InputSource> sources = make_inputs(graph, distribution, seed);
     const BlockSample sample = sample_for(seed);
     STITCH_TRY(run_once(subject, sources, sample, verification));
     // What a sample's reductions should give is an argument about the schedule; a verdict against a kernel is not
