@@ -179,7 +179,8 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
       return 0.0;
     }
     const double share = most_compared / total;
-    if (whole && share < 1 && type.elements() > 0) wanted.back() = some_boxes(type, share, mix(verification.seed, r));
+    if (whole && share < 1 && type.elements() > small_result)
+      wanted.back() = some_boxes(type, share, mix(verification.seed, r));
   }
   std::vector<graph::Input> inputs;
   for (const InputSource& source : sources) inputs.push_back(source.input());
