@@ -27,3 +27,17 @@ add_library(stitch::cuda_headers ALIAS stitch_cuda_headers)
 target_include_directories(stitch_cuda_headers SYSTEM INTERFACE ${STITCH_CUDA_INCLUDE})
 target_link_libraries(stitch_cuda_headers INTERFACE ${CMAKE_DL_LIBS})
 get_filename_component(STITCH_NVRTC_DIRECTORY ${STITCH_NVRTC_LIBRARY} DIRECTORY)
+
+# CUPTI, by which stitch-runner times kernels: part of a toolkit (beside its other headers, or in extras/CUPTI). Its
+# library is not linked either; where it was found is where the runner looks first.
+find_path(STITCH_CUPTI_INCLUDE cupti_range_profiler.h
+  HINTS ${STITCH_CUDA_ROOT} ${CMAKE_SOURCE_DIR}/.cuda ${STITCH_CUDA_INCLUDE}/.. /usr/local/cuda $ENV{CUDA_HOME}
+  PATH_SUFFIXES include extras/CUPTI/include REQUIRED)
+find_file(STITCH_CUPTI_LIBRARY NAMES libcupti.so.13 libcupti.so.12 libcupti.so
+  HINTS ${STITCH_CUDA_ROOT} ${CMAKE_SOURCE_DIR}/.cuda ${STITCH_CUDA_INCLUDE}/.. /usr/local/cuda $ENV{CUDA_HOME}
+  PATH_SUFFIXES lib64 lib extras/CUPTI/lib64)
+get_filename_component(STITCH_CUPTI_DIRECTORY "${STITCH_CUPTI_LIBRARY}" DIRECTORY)
+add_library(stitch_cupti_headers INTERFACE)
+add_library(stitch::cupti_headers ALIAS stitch_cupti_headers)
+target_include_directories(stitch_cupti_headers SYSTEM INTERFACE ${STITCH_CUPTI_INCLUDE})
+target_link_libraries(stitch_cupti_headers INTERFACE stitch::cuda_headers)

@@ -263,26 +263,24 @@ graph::Input InputSource::input() const {
   };
 }
 
-Filler InputSource::filler() const {
-  return [*this](std::uint64_t offset, std::span<std::byte> bytes) {
-    // A page at a time; short chunks stay in the first-level cache.
-    constexpr std::size_t chunk = 512;
-    const auto size = static_cast<std::size_t>(graph::byte_size(type_.dtype));
-    std::array<double, chunk> floating;
-    std::array<std::int64_t, chunk> whole;
-    for (std::size_t done = 0; done < bytes.size(); done += chunk * size) {
-      const std::size_t count = std::min(chunk, (bytes.size() - done) / size);
-      const auto first = static_cast<std::int64_t>((offset + done) / size);
-      std::byte* to = &bytes[done];
-      if (!graph::is_floating(type_.dtype)) {
-        integers(first, std::span(whole).first(count));
-        for (std::size_t i = 0; i < count; ++i) graph::store_integer(type_.dtype, whole[i], to + i * size);
-        continue;
-      }
-      floats(first, std::span(floating).first(count));
-      encode(type_.dtype, std::span(floating).first(count), to);
+void InputSource::operator()(std::uint64_t offset, std::span<std::byte> bytes) const {
+  // A page at a time; short chunks stay in the first-level cache.
+  constexpr std::size_t chunk = 512;
+  const auto size = static_cast<std::size_t>(graph::byte_size(type_.dtype));
+  std::array<double, chunk> floating;
+  std::array<std::int64_t, chunk> whole;
+  for (std::size_t done = 0; done < bytes.size(); done += chunk * size) {
+    const std::size_t count = std::min(chunk, (bytes.size() - done) / size);
+    const auto first = static_cast<std::int64_t>((offset + done) / size);
+    std::byte* to = &bytes[done];
+    if (!graph::is_floating(type_.dtype)) {
+      integers(first, std::span(whole).first(count));
+      for (std::size_t i = 0; i < count; ++i) graph::store_integer(type_.dtype, whole[i], to + i * size);
+      continue;
     }
-  };
+    floats(first, std::span(floating).first(count));
+    encode(type_.dtype, std::span(floating).first(count), to);
+  }
 }
 
 std::vector<std::optional<InputSource::Range>> integer_ranges(const Graph& graph) {

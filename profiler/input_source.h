@@ -33,8 +33,16 @@ class InputSource {
   };
   InputSource(graph::TensorType type, Distribution distribution, std::uint64_t seed, std::optional<Range> range);
 
-  [[nodiscard]] Filler filler() const;       ///< bytes as they lie in device memory
+  /// Bytes as they lie in device memory. Such a filler tells what it was made of (Filler::target<InputSource>), so that
+  /// a device in another process can make the same bytes itself.
+  [[nodiscard]] Filler filler() const { return *this; }
+  void operator()(std::uint64_t offset, std::span<std::byte> bytes) const;
   [[nodiscard]] graph::Input input() const;  ///< the same values for graph::evaluate_parts
+
+  [[nodiscard]] const graph::TensorType& type() const { return type_; }
+  [[nodiscard]] Distribution distribution() const { return distribution_; }
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  [[nodiscard]] const std::optional<Range>& range() const { return range_; }
 
  private:
   /// Elements `first` and following, before they are rounded to the dtype.

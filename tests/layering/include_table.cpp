@@ -28,7 +28,7 @@ const std::vector<OutsideRule>& outside_rules() {
       {"onnx/", {"import"}},
       {"google/protobuf/", {"import"}},
       {"boost/", {"daemon", "client", "cli"}},
-      {"CLI/", {"cli", "daemon"}},
+      {"CLI/", {"cli", "daemon", "profiler"}},
       {"spdlog/", {"daemon", "cli"}},
   };
   return rules;

@@ -1,0 +1,104 @@
+#include "profiler/gpu_context.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stitch::profiler {
+namespace {
+
+/// As nvidia-smi and NVML write it.
+std::string uuid_text(const CUuuid& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) {
+  std::shared_ptr<GpuContext> gpu(new GpuContext);
+  gpu->ordinal = options.ordinal;
+  STITCH_ASSIGN(gpu->driver, DriverApi::load(options.driver));
+  STITCH_TRY(gpu->find_device());
+  if (auto cupti = CuptiApi::load(options.cupti)) {
+    gpu->cupti = std::move(*cupti);
+  } else {
+    gpu->no_cupti = cupti.error().message;
+  }
+  STITCH_TRY(gpu->identify());
+  if (auto monitor = GpuMonitor::open(gpu->identity.key, options.nvml)) gpu->monitor = std::move(*monitor);
+  if (gpu->monitor && !gpu->monitor->driver_version().empty()) {
+    gpu->identity.driver = fmt::format("{} ({})", gpu->monitor->driver_version(), gpu->identity.driver);
+  }
+  const DriverApi& driver = *gpu->driver;
+  STITCH_TRY(driver.check(driver.retain_primary(&gpu->context, gpu->device_), "cuDevicePrimaryCtxRetain",
+                          ErrorKind::unavailable));
+  STITCH_TRY(driver.check(driver.set_current(gpu->context), "cuCtxSetCurrent", ErrorKind::unavailable));
+  STITCH_TRY(
+      driver.check(driver.create_stream(&gpu->stream, CU_STREAM_DEFAULT), "cuStreamCreate", ErrorKind::unavailable));
+  return gpu;
+}
+
+GpuContext::~GpuContext() {
+  if (context == nullptr || lost_) return;
+  if (flush_buffer_ != 0) driver->free(flush_buffer_);
+  if (stream != nullptr) driver->destroy_stream(stream);
+  driver->release_primary(device_);
+}
+
+Status GpuContext::find_device() {
+  int count = 0;
+  STITCH_TRY(driver->check(driver->device_count(&count), "cuDeviceGetCount", ErrorKind::unavailable));
+  if (ordinal < 0 || ordinal >= count) {
+    return make_error(ErrorKind::unavailable, "no GPU {}: the driver sees {}", ordinal, count);
+  }
+  return driver->check(driver->device_get(&device_, ordinal), "cuDeviceGet", ErrorKind::unavailable);
+}
+
+Result<int> GpuContext::attribute(CUdevice_attribute which) const {
+  int value = 0;
+  STITCH_TRY(
+      driver->check(driver->device_attribute(&value, which, device_), "cuDeviceGetAttribute", ErrorKind::unavailable));
+  return value;
+}
+
+Status GpuContext::identify() {
+  std::array<char, 256> name{};
+  CUuuid uuid{};
+  std::size_t memory = 0;
+  int version = 0;
+  STITCH_TRY(driver->check(driver->device_name(name.data(), static_cast<int>(name.size()), device_), "cuDeviceGetName",
+                           ErrorKind::unavailable));
+  STITCH_TRY(driver->check(driver->device_uuid(&uuid, device_), "cuDeviceGetUuid", ErrorKind::unavailable));
+  STITCH_TRY(driver->check(driver->device_memory(&memory, device_), "cuDeviceTotalMem", ErrorKind::unavailable));
+  STITCH_TRY(driver->check(driver->version(&version), "cuDriverGetVersion", ErrorKind::unavailable));
+  STITCH_ASSIGN(const int major, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+  STITCH_ASSIGN(const int minor, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  STITCH_ASSIGN(identity.sm_count, attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  STITCH_ASSIGN(const int l2, attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+  l2_bytes_ = static_cast<std::size_t>(std::max(l2, 0));
+  identity.key = uuid_text(uuid);
+  identity.kind = "gpu";
+  identity.name = name.data();
+  // From Hopper on, what a chip alone has is in its architecture-specific target.
+  identity.architecture = fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
+  identity.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+  identity.memory_bytes = static_cast<std::int64_t>(memory);
+  return {};
+}
+
+Status GpuContext::check(CUresult result, const char* call, ErrorKind kind) {
+  if (loses_context(result)) lost_ = true;
+  return driver->check(result, call, kind);
+}
+
+Status GpuContext::flush_l2() {
+  if (l2_bytes_ == 0) return {};
+  if (flush_buffer_ == 0) STITCH_TRY(check(driver->allocate(&flush_buffer_, 2 * l2_bytes_), "cuMemAlloc"));
+  return check(driver->fill_async(flush_buffer_, 0, 2 * l2_bytes_, stream), "cuMemsetD8Async");
+}
+
+}  // namespace stitch::profiler

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "profiler/cupti_api.h"
+#include "profiler/device.h"
+#include "profiler/driver_api.h"
+#include "profiler/gpu_monitor.h"
+
+namespace stitch::profiler {
+
+struct GpuOptions {
+  int ordinal = 0;                      ///< as CUDA numbers the GPUs that it is let see
+  std::string driver = "libcuda.so.1";  ///< libraries, as the loader takes them
+  std::string cupti;                    ///< "": where CuptiApi::load looks
+  std::string nvml = "libnvidia-ml.so.1";
+};
+
+/// One GPU as this process has it: libraries, primary context, one stream. Made, used and destroyed by one thread.
+class GpuContext {
+ public:
+  /// Errors: unavailable (no driver, no such GPU; the driver's own words). Without CUPTI or NVML there is a context
+  /// nevertheless, which cannot time, or does not know its clocks.
+  static Result<std::shared_ptr<GpuContext>> open(const GpuOptions& options);
+  ~GpuContext();
+  GpuContext(const GpuContext&) = delete;
+  GpuContext& operator=(const GpuContext&) = delete;
+
+  /// The driver's check; remembers when the error is one that loses the context.
+  Status check(CUresult result, const char* call, ErrorKind kind = ErrorKind::runtime);
+  /// Waits for everything on the stream.
+  Status synchronize() { return check(driver->synchronize(stream), "cuStreamSynchronize"); }
+  /// Overwrites twice the L2's size, on the stream, so that nothing of before is left in it. Error: resource_exhausted.
+  Status flush_l2();
+  [[nodiscard]] DeviceState state() const { return monitor ? monitor->state() : DeviceState{}; }
+  [[nodiscard]] bool lost() const { return lost_; }
+
+  std::shared_ptr<const DriverApi> driver;
+  std::shared_ptr<const CuptiApi> cupti;  ///< null: no_cupti says why
+  std::string no_cupti;
+  std::unique_ptr<GpuMonitor> monitor;  ///< null: there is none
+  std::string no_counters;              ///< why counting failed before; not tried again
+  DeviceIdentity identity;
+  int ordinal = 0;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;  ///< waits for the default stream and the other way round, so that copies need no events
+
+ private:
+  GpuContext() = default;
+  Status find_device();
+  Status identify();
+  Result<int> attribute(CUdevice_attribute which) const;
+
+  CUdevice device_ = 0;
+  bool lost_ = false;
+  std::size_t l2_bytes_ = 0;
+  CUdeviceptr flush_buffer_ = 0;
+};
+
+}  // namespace stitch::profiler

@@ -1,0 +1,161 @@
+#include "profiler/gpu_measure.h"
+
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "profiler/cupti_counters.h"
+#include "profiler/cupti_timer.h"
+#include "profiler/sampler.h"
+
+namespace stitch::profiler {
+namespace {
+
+/// An executable CUDA graph of what a function puts on the context's stream.
+class CapturedGraph {
+ public:
+  explicit CapturedGraph(GpuContext& gpu) : gpu_(gpu) {}
+  CapturedGraph(CapturedGraph&& other) noexcept
+      : gpu_(other.gpu_), executable_(std::exchange(other.executable_, nullptr)) {}
+  CapturedGraph& operator=(CapturedGraph&&) = delete;
+  ~CapturedGraph() {
+    if (executable_ != nullptr && !gpu_.lost()) gpu_.driver->destroy_executable(executable_);
+  }
+
+  Status capture(const std::function<Status()>& enqueue) {
+    const DriverApi& driver = *gpu_.driver;
+    STITCH_TRY(
+        gpu_.check(driver.begin_capture(gpu_.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
+    const Status enqueued = enqueue();
+    CUgraph graph = nullptr;
+    const CUresult ended = driver.end_capture(gpu_.stream, &graph);
+    if (!enqueued) {
+      if (graph != nullptr) driver.destroy_graph(graph);
+      return enqueued;
+    }
+    STITCH_TRY(gpu_.check(ended, "cuStreamEndCapture"));
+    const Status made = gpu_.check(driver.instantiate(&executable_, graph, 0), "cuGraphInstantiate");
+    driver.destroy_graph(graph);
+    STITCH_TRY(made);
+    return gpu_.check(driver.upload_graph(executable_, gpu_.stream), "cuGraphUpload");
+  }
+
+  Status launch() { return gpu_.check(gpu_.driver->launch_graph(executable_, gpu_.stream), "cuGraphLaunch"); }
+
+ private:
+  GpuContext& gpu_;
+  CUgraphExec executable_ = nullptr;
+};
+
+/// Launches on the context's stream, timed by CUPTI.
+class TimedLaunches final : public SampleSource {
+ public:
+  TimedLaunches(GpuContext& gpu, CuptiTimer& timer, const GpuWork& work, bool cold_l2)
+      : gpu_(gpu), timer_(timer), work_(work), cold_l2_(cold_l2) {}
+
+  Status warm_up(double us) {
+    constexpr int least = 3;
+    const Stopwatch watch;
+    for (int i = 0; i < least || watch.seconds() * 1e6 < us; ++i) STITCH_TRY(take(1));
+    return {};
+  }
+
+  Result<std::vector<double>> take(int count) override {
+    for (int i = 0; i < count; ++i) {
+      if (cold_l2_) STITCH_TRY(gpu_.flush_l2());
+      const std::size_t turn = turn_++ % work_.size();
+      STITCH_TRY(work_[turn]());
+    }
+    STITCH_TRY(gpu_.synchronize());
+    STITCH_ASSIGN(const auto intervals, timer_.take(static_cast<std::size_t>(count)));
+    std::vector<double> durations;
+    for (const ActivityInterval& interval : intervals) durations.push_back(interval.us());
+    return durations;
+  }
+
+  DeviceState state() override { return gpu_.state(); }
+  void pause(double us) override { std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us)); }
+
+ private:
+  GpuContext& gpu_;
+  CuptiTimer& timer_;
+  const GpuWork& work_;
+  bool cold_l2_;
+  std::size_t turn_ = 0;
+};
+
+/// Counters are an extra: what goes wrong with them is noted, and no reason to have measured in vain.
+void add_counters(GpuContext& gpu, const GpuWork& work, const MeasureTask& task, Measurement& measurement) {
+  if (!task.options.counters) return;
+  if (task.cuda_graph) {
+    measurement.no_counters = "a CUDA graph is counted by its kernels";
+    return;
+  }
+  if (gpu.no_counters.empty()) {
+    const auto prepare = [&]() -> Status {
+      if (task.options.cold_l2) STITCH_TRY(gpu.flush_l2());
+      return gpu.synchronize();
+    };
+    const auto run = [&]() -> Status {
+      STITCH_TRY(work.front()());
+      return gpu.synchronize();
+    };
+    const auto counters = count_hardware(gpu.cupti, gpu.context, gpu.ordinal, prepare, run);
+    if (counters) {
+      measurement.counters = *counters;
+    } else {
+      gpu.no_counters = counters.error().message;
+    }
+  }
+  measurement.no_counters = gpu.no_counters;
+}
+
+Result<Measurement> measure_enqueued(GpuContext& gpu, std::unique_ptr<CuptiTimer> timer, const GpuWork& work,
+                                     const MeasureTask& task) {
+  Measurement measurement;
+  measurement.method = "CUPTI activity";
+  measurement.cold_l2 = task.options.cold_l2;
+  measurement.cuda_graph = task.cuda_graph;
+  measurement.rotation = static_cast<int>(task.rotations.size());
+  measurement.launches = 0;
+  for (const PlanStep& step : task.rotations.front()) measurement.launches += step.index() == 0 ? 1 : 0;
+  measurement.driver = gpu.identity.driver;
+  measurement.toolkit = fmt::format("CUPTI {}", gpu.cupti->api_version);
+  TimedLaunches launches(gpu, *timer, work, task.options.cold_l2);
+  STITCH_TRY(launches.warm_up(task.options.warm_up_us));
+  measurement.before = gpu.state();
+  STITCH_ASSIGN(Sampling sampling, take_samples(launches, SystemClock(), task.options));
+  measurement.after = gpu.state();
+  timer.reset();  // CUPTI traces or counts, one at a time
+  measurement.samples = std::move(sampling.samples);
+  measurement.dropped_samples = std::move(sampling.dropped);
+  measurement.dropped_reasons = std::move(sampling.dropped_reasons);
+  if (measurement.samples.empty()) {
+    return make_error(ErrorKind::unavailable, "all {} samples were taken while the GPU throttled ({})",
+                      measurement.dropped_samples.size(), fmt::join(measurement.dropped_reasons, ", "));
+  }
+  summarise(measurement, sampling.verdict);
+  add_counters(gpu, work, task, measurement);
+  if (gpu.lost()) return make_error(ErrorKind::runtime, "counting failed: {}", measurement.no_counters);
+  return measurement;
+}
+
+}  // namespace
+
+Result<Measurement> measure_work(GpuContext& gpu, const GpuWork& work, const MeasureTask& task) {
+  if (!gpu.cupti) return make_error(ErrorKind::unavailable, "{}", gpu.no_cupti);
+  // Before any graph is made: CUPTI traces those that it saw come into being.
+  const auto kind = task.cuda_graph ? CuptiTimer::Kind::graphs : CuptiTimer::Kind::kernels;
+  STITCH_ASSIGN(auto timer, CuptiTimer::start(gpu.cupti, kind));
+  if (!task.cuda_graph) return measure_enqueued(gpu, std::move(timer), work, task);
+  std::vector<CapturedGraph> graphs;
+  for (const auto& enqueue : work) STITCH_TRY(graphs.emplace_back(gpu).capture(enqueue));
+  GpuWork launches;
+  for (CapturedGraph& graph : graphs) launches.emplace_back([&graph] { return graph.launch(); });
+  return measure_enqueued(gpu, std::move(timer), launches, task);
+}
+
+}  // namespace stitch::profiler

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "profiler/gpu_context.h"
+#include "profiler/timed_device.h"
+
+namespace stitch::profiler {
+
+/// Puts the steps of one sample on the context's stream; one function for each rotation.
+using GpuWork = std::vector<std::function<Status()>>;
+
+/// Times `work` as `task` says: warms up, then takes samples in batches until the stopping rule is content, with a cold
+/// L2 before each; drops batches during which the GPU throttled; counts hardware events of one more launch at the end.
+/// Samples are durations of CUPTI's activity records. Errors: unavailable (no CUPTI, CUPTI refuses, nothing but
+/// throttled samples), and those of the work.
+Result<Measurement> measure_work(GpuContext& gpu, const GpuWork& work, const MeasureTask& task);
+
+}  // namespace stitch::profiler

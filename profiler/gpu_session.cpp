@@ -1,0 +1,175 @@
+#include "profiler/gpu_session.h"
+
+#include <array>
+
+#include "profiler/gpu_measure.h"
+
+namespace stitch::profiler {
+namespace {
+
+/// Errors of a launch itself that say something of its shape; the context survives them.
+ErrorKind launch_error_kind(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+    case CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
+    case CUDA_ERROR_INVALID_CLUSTER_SIZE: return ErrorKind::constraint;
+    default: return ErrorKind::runtime;
+  }
+}
+
+/// The compiler's words without the zeros that fill its buffer.
+std::string first_lines(const std::array<char, 4096>& log) { return log.data(); }
+
+}  // namespace
+
+GpuSession::~GpuSession() {
+  if (gpu_->lost()) return;
+  for (const auto& [id, kernel] : kernels_) gpu_->driver->unload_module(kernel.module);
+}
+
+Result<CUmodule> GpuSession::load_ptx(const KernelImage& image) {
+  std::array<char, 4096> log{};
+  std::array<CUjit_option, 2> options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  CUmodule module = nullptr;
+  const CUresult result =
+      gpu_->driver->load_module(&module, image.ptx.c_str(), options.size(), options.data(), values.data());
+  const ErrorKind kind = result == CUDA_ERROR_INVALID_PTX ? ErrorKind::parse : ErrorKind::unsupported;
+  if (Status loaded = gpu_->check(result, "cuModuleLoadDataEx", kind); !loaded) {
+    return make_error(loaded.error().kind, "{}\n{}", loaded.error().message, first_lines(log));
+  }
+  return module;
+}
+
+Result<CUmodule> GpuSession::load_module(const KernelImage& image) {
+  if (image.cubin.empty()) return load_ptx(image);
+  CUmodule module = nullptr;
+  const CUresult result = gpu_->driver->load_module(&module, image.cubin.data(), 0, nullptr, nullptr);
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && !image.ptx.empty()) return load_ptx(image);
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
+    return make_error(ErrorKind::unsupported, "compiled for {}, this GPU is {}", image.architecture,
+                      gpu_->identity.architecture);
+  }
+  STITCH_TRY(gpu_->check(result, "cuModuleLoadDataEx"));
+  return module;
+}
+
+Result<KernelHandle> GpuSession::load(const KernelImage& image) {
+  auto module = load_module(image);
+  if (!module) return module.error().within(fmt::format("kernel {}", image.name));
+  Kernel& kernel = kernels_[next_] = {image.name, *module, nullptr};
+  STITCH_TRY(gpu_->check(gpu_->driver->get_function(&kernel.function, kernel.module, image.name.c_str()),
+                         "cuModuleGetFunction"));
+  return KernelHandle{next_++};
+}
+
+Result<BufferHandle> GpuSession::allocate(std::string name, std::int64_t bytes, Fill fill, Access access) {
+  return memory_.allocate(std::move(name), bytes, fill, access);
+}
+
+Result<const GpuSession::Kernel*> GpuSession::find(KernelHandle kernel) const {
+  const auto found = kernels_.find(kernel.id);
+  if (found == kernels_.end()) {
+    return make_error(ErrorKind::invalid_argument, "kernel handle {} is not loaded", kernel.id);
+  }
+  return &found->second;
+}
+
+Status GpuSession::enqueue(const PlannedLaunch& launch) {
+  STITCH_TRY(check_shape(launch.shape));
+  STITCH_ASSIGN(const Kernel* kernel, find(launch.kernel));
+  std::vector<std::uint64_t> values;
+  for (const LaunchValue& value : launch.arguments) {
+    if (const auto* buffer = std::get_if<BufferHandle>(&value)) {
+      STITCH_ASSIGN(const CUdeviceptr address, memory_.address(*buffer));
+      values.push_back(address);
+    } else {
+      values.push_back(static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
+    }
+  }
+  std::vector<void*> pointers;
+  for (std::uint64_t& value : values) pointers.push_back(&value);
+  const LaunchShape& shape = launch.shape;
+  const auto set = [&](CUfunction_attribute attribute, int value) {
+    return gpu_->check(gpu_->driver->set_attribute(kernel->function, attribute, value), "cuFuncSetAttribute",
+                       ErrorKind::constraint);
+  };
+  if (shape.shared_bytes > 0) {
+    STITCH_TRY(set(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shape.shared_bytes)));
+  }
+  constexpr int portable_cluster = 8;
+  if (shape.cluster > portable_cluster) STITCH_TRY(set(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+  std::array<CUlaunchAttribute, 2> attributes{};
+  CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned>(shape.blocks);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.blockDimX = static_cast<unsigned>(shape.threads);
+  config.sharedMemBytes = static_cast<unsigned>(shape.shared_bytes);
+  config.hStream = gpu_->stream;
+  config.attrs = attributes.data();
+  if (shape.cluster > 1) {
+    CUlaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+  }
+  if (shape.cooperative) {
+    CUlaunchAttribute& cooperative = attributes[config.numAttrs++];
+    cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    cooperative.value.cooperative = 1;
+  }
+  const CUresult result = gpu_->driver->launch(&config, kernel->function, pointers.data(), nullptr);
+  return gpu_->check(result, "cuLaunchKernelEx", launch_error_kind(result));
+}
+
+Status GpuSession::enqueue(const PlanStep& step) {
+  if (const auto* launch = std::get_if<PlannedLaunch>(&step)) return enqueue(*launch);
+  const auto& copy = std::get<PlannedCopy>(step);
+  STITCH_ASSIGN(const CUdeviceptr from, memory_.address(copy.from));
+  STITCH_ASSIGN(const CUdeviceptr to, memory_.address(copy.to));
+  if (copy.bytes < 0 || copy.bytes > copy.from.bytes || copy.bytes > copy.to.bytes) {
+    return make_error(ErrorKind::invalid_argument, "a copy of {} bytes between buffers of {} and {}", copy.bytes,
+                      copy.from.bytes, copy.to.bytes);
+  }
+  return gpu_->check(gpu_->driver->copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), gpu_->stream),
+                     "cuMemcpyDtoDAsync");
+}
+
+Result<LaunchResult> GpuSession::launch(KernelHandle kernel, const LaunchShape& shape,
+                                        std::span<const LaunchValue> arguments, std::span<const std::uint64_t> blocks) {
+  if (!blocks.empty()) return make_error(ErrorKind::unsupported, "a GPU runs all blocks of a kernel");
+  STITCH_ASSIGN(const Kernel* known, find(kernel));
+  Status done = enqueue(PlannedLaunch{kernel, shape, {arguments.begin(), arguments.end()}});
+  if (done) done = gpu_->synchronize();
+  if (!done) return done.error().within(fmt::format("kernel {}", known->name));
+  LaunchResult result;
+  STITCH_ASSIGN(result.findings, memory_.damage());
+  return result;
+}
+
+Result<Measurement> GpuSession::measure(const MeasureTask& task) {
+  STITCH_TRY(check_task(task));
+  GpuWork work;
+  for (const auto& steps : task.rotations) {
+    work.emplace_back([this, &steps]() -> Status {
+      for (const PlanStep& step : steps) STITCH_TRY(enqueue(step));
+      return {};
+    });
+  }
+  STITCH_ASSIGN(auto measurement, measure_work(*gpu_, work, task));
+  STITCH_ASSIGN(const auto damage, memory_.damage());
+  if (!damage.empty()) return make_error(ErrorKind::runtime, "{}", damage.front());
+  return measurement;
+}
+
+Result<std::unique_ptr<TimedDevice>> GpuDevice::create(const GpuOptions& options) {
+  STITCH_ASSIGN(auto gpu, GpuContext::open(options));
+  return std::unique_ptr<TimedDevice>(new GpuDevice(std::move(gpu)));
+}
+
+Result<std::unique_ptr<TimedSession>> GpuDevice::timed_session() {
+  return std::unique_ptr<TimedSession>(std::make_unique<GpuSession>(gpu_));
+}
+
+}  // namespace stitch::profiler

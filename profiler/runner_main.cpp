@@ -1,0 +1,122 @@
+// stitch-runner: owns a device, and serves it to a parent over standard input and output (docs/measurement.md).
+#include <poll.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include <CLI/CLI.hpp>
+
+#include "base/version.h"
+#include "profiler/counted_device.h"
+#include "profiler/gpu_session.h"
+#include "profiler/runner_server.h"
+
+namespace {
+
+using stitch::ErrorKind;
+using stitch::Result;
+using stitch::profiler::CountedDevice;
+using stitch::profiler::EmulatedOptions;
+using stitch::profiler::GpuDevice;
+using stitch::profiler::GpuOptions;
+using stitch::profiler::ServeEnd;
+using stitch::profiler::TimedDevice;
+
+struct RunnerMainOptions {
+  std::string device = "gpu:0";
+  bool probe = false;
+  bool counts = false;
+  GpuOptions gpu;
+  EmulatedOptions emulated;
+};
+
+Result<std::unique_ptr<TimedDevice>> open_device(const RunnerMainOptions& options) {
+  if (options.device == "emulated") {
+    return std::unique_ptr<TimedDevice>(std::make_unique<CountedDevice>(options.emulated, options.counts));
+  }
+  GpuOptions gpu = options.gpu;
+  const std::string number = options.device.substr(options.device.find(':') + 1);
+  gpu.ordinal = std::stoi(number);
+  return GpuDevice::create(gpu);
+}
+
+int probe(const RunnerMainOptions& options) {
+  const auto device = open_device(options);
+  if (!device) {
+    std::fprintf(stderr, "stitch-runner: %s\n", device.error().message.c_str());
+    return static_cast<int>(ServeEnd::no_device);
+  }
+  const stitch::profiler::DeviceIdentity& identity = (*device)->identity();
+  const nlohmann::json document = {{"key", identity.key},
+                                   {"kind", identity.kind},
+                                   {"name", identity.name},
+                                   {"architecture", identity.architecture},
+                                   {"driver", identity.driver},
+                                   {"sm_count", identity.sm_count},
+                                   {"memory_bytes", identity.memory_bytes}};
+  std::printf("%s\n", document.dump().c_str());
+  return 0;
+}
+
+/// Ends the process when the other end of `input` is closed, which is how a parent's death shows: a kernel that hangs
+/// would otherwise keep the device for good. What was sent before gets five seconds to be served.
+void end_with_parent(int input) {
+  std::thread([input] {
+    pollfd closed{input, 0, 0};
+    while (::poll(&closed, 1, -1) < 0 && errno == EINTR) {
+    }
+    if ((closed.revents & (POLLHUP | POLLERR)) == 0) return;  // a file, which never hangs up
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    ::_exit(static_cast<int>(ServeEnd::broken));
+  }).detach();
+}
+
+int run(const RunnerMainOptions& options) {
+  // Replies have a descriptor of their own: what libraries print must not end up between them.
+  const int output = ::dup(STDOUT_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  end_with_parent(STDIN_FILENO);
+  ServeEnd end;
+  {
+    const auto device = open_device(options);
+    end = stitch::profiler::serve(device, STDIN_FILENO, output);
+  }
+  // Nothing is left to be done, and libraries' handlers at exit have been seen to wait for a lost device.
+  std::fflush(nullptr);
+  ::_exit(static_cast<int>(end));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  RunnerMainOptions options;
+  CLI::App app(
+      "stitch-runner: owns a GPU and serves it to its parent over standard input and output.\n"
+      "Exit codes: 0 done, 2 wrong usage, 3 the device was lost to a fault, 4 the parent sent no message or is gone,\n"
+      "5 no such device (the reason is on standard error, or in the reply).");
+  app.set_version_flag("--version", std::string(stitch::tool_version));
+  app.add_option("--device", options.device, "gpu:N, or emulated")
+      ->check([](const std::string& text) {
+        const bool numbered = text.starts_with("gpu:") && text.size() > 4 && text.size() < 9 &&
+                              text.find_first_not_of("0123456789", 4) == std::string::npos;
+        return numbered || text == "emulated" ? std::string() : "'" + text + "' is neither gpu:N nor emulated";
+      })
+      ->capture_default_str();
+  app.add_flag("--probe", options.probe, "print the device as JSON, or why there is none, and end");
+  app.add_flag("--counts", options.counts, "of the emulated device: answer measurements with sector counts");
+  app.add_option("--instruction-budget", options.emulated.instruction_budget,
+                 "of the emulated device: warp instructions of one launch")
+      ->capture_default_str();
+  app.add_option("--threads", options.emulated.host_threads, "of the emulated device: 0 for all");
+  app.add_option("--driver", options.gpu.driver, "CUDA driver library")->capture_default_str();
+  app.add_option("--cupti", options.gpu.cupti, "CUPTI library; by default the toolkit's");
+  app.add_option("--nvml", options.gpu.nvml, "NVML library")->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return options.probe ? probe(options) : run(options);
+}

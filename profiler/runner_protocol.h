@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "profiler/device.h"
+#include "profiler/input_source.h"
+#include "profiler/timed_device.h"
+
+// What stitch-runner and its parent say to each other over the runner's standard streams (docs/measurement.md): the
+// parent sends a request and reads the reply to it, one at a time. A frame is 4 bytes of length, little-endian, and
+// that many bytes of CBOR.
+namespace stitch::profiler {
+
+/// Both sides must speak the same; counted up with every change.
+inline constexpr int protocol_version = 1;
+
+/// A longer frame is an error, so that a damaged length cannot make anybody allocate what it says.
+inline constexpr std::uint32_t most_frame_bytes = std::uint32_t{64} << 20;
+/// Bytes of a buffer in one message; more go in several.
+inline constexpr std::int64_t most_data_bytes = std::int64_t{32} << 20;
+
+inline constexpr std::size_t frame_prefix_bytes = 4;
+/// Length and body. Error: resource_exhausted.
+Result<std::string> make_frame(std::string_view body);
+/// The length that the first 4 bytes of a frame announce. Errors: parse (0), resource_exhausted (over the bound).
+Result<std::uint32_t> frame_length(std::string_view prefix);
+
+struct HelloRequest {
+  int protocol = protocol_version;
+  std::string tool;  ///< the parent's version
+};
+struct OpenRequest {};  ///< a session
+struct CloseRequest {};
+struct LoadRequest {
+  KernelImage image;
+};
+/// Contents that travel: a pattern, values that the runner makes itself, or the bytes.
+using SentFill = std::variant<Poison, Zero, InputSource, std::string>;
+struct AllocateRequest {
+  std::string name;
+  std::int64_t bytes = 0;
+  SentFill fill;
+  Access access = Access::read_write;
+};
+struct FreeRequest {
+  BufferHandle buffer;
+};
+struct ReadRequest {
+  BufferHandle buffer;
+  std::int64_t offset = 0, bytes = 0;
+};
+struct WriteRequest {
+  BufferHandle buffer;
+  std::int64_t offset = 0;
+  std::string data;
+};
+struct LaunchRequest {
+  PlannedLaunch launch;
+  std::vector<std::uint64_t> blocks;
+};
+struct MeasureRequest {
+  MeasureTask task;
+};
+struct ShutdownRequest {};
+
+struct Request {
+  std::int64_t id = 0;  ///< repeated by the reply
+  int session = 0;      ///< which OpenRequest gave; 0 where none is needed
+  std::variant<HelloRequest, OpenRequest, CloseRequest, LoadRequest, AllocateRequest, FreeRequest, ReadRequest,
+               WriteRequest, LaunchRequest, MeasureRequest, ShutdownRequest>
+      body;
+};
+/// "launch"; what messages and errors call a request.
+std::string_view name_of(const Request& request);
+
+struct DoneReply {};
+struct WelcomeReply {
+  int protocol = 0;
+  std::string tool;
+  DeviceIdentity identity;
+};
+struct OpenedReply {
+  int session = 0;
+  bool samples_blocks = false;
+};
+struct LoadedReply {
+  KernelHandle kernel;
+};
+struct AllocatedReply {
+  BufferHandle buffer;
+};
+struct DataReply {
+  std::string data;
+};
+struct LaunchedReply {
+  LaunchResult result;
+  /// What the launch wrote of each buffer among its arguments, by handle; of devices that can tell.
+  std::vector<std::pair<int, std::vector<WrittenRange>>> written;
+};
+struct MeasuredReply {
+  Measurement measurement;
+};
+
+struct Reply {
+  std::int64_t id = 0;
+  bool lost = false;  ///< the device is lost, and the runner ends itself after this reply
+  std::variant<DoneReply, WelcomeReply, OpenedReply, LoadedReply, AllocatedReply, DataReply, LaunchedReply,
+               MeasuredReply, Error>
+      body;
+};
+
+std::string encode(const Request& request);
+std::string encode(const Reply& reply);
+/// Whatever the bytes are: a message or an error that names what is wrong and where (parse, resource_exhausted,
+/// invalid_argument).
+Result<Request> decode_request(std::string_view bytes);
+Result<Reply> decode_reply(std::string_view bytes);
+
+}  // namespace stitch::profiler
