@@ -14,8 +14,9 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
       ->check(CLI::IsMember(targets))
       ->capture_default_str();
   command.add_option("--arch", options.architecture, "architecture to compile for; the target's when not given");
-  command.add_option("--device", options.device, "where kernels are verified")
-      ->check(CLI::IsMember({"emulated"}))
+  command
+      .add_option("--device", options.device,
+                  "where kernels are verified, and measured if it can: emulated, emulated:counts, gpu:N")
       ->capture_default_str();
   command.add_option("--cache", options.cache, "folder of compiled kernels");
   command.add_option("--threads", options.threads, "worker threads; 0: one per hardware thread")->capture_default_str();

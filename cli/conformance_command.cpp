@@ -35,7 +35,7 @@ Result<ExitCode> serve_cases(const ConformanceOptions& options) {
   const RealFileSystem files;
   if (!options.evaluator_only) {
     STITCH_ASSIGN(session, Session::open(options.common));
-    executor = std::make_unique<client::EmulatedExecutor>(*session->device);
+    executor = std::make_unique<client::EmulatedExecutor>(session->devices->verifier());
   }
   for (std::string folder; std::getline(std::cin, folder);) {
     // A runner per case: a case must not depend on what was loaded for the ones before it.

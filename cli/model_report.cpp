@@ -25,6 +25,7 @@ Result<daemon::ModelReport> model_report_from_json(std::string_view text) {
     seconds.at("plan").get_to(report.seconds.plan);
     seconds.at("codegen").get_to(report.seconds.codegen);
     seconds.at("verify").get_to(report.seconds.verify);
+    report.seconds.measure = seconds.value("measure", 0.0);
     for (const nlohmann::json& boundary : json.at("boundaries")) {
       report.boundaries.emplace_back(boundary.at("operator"), boundary.at("count"));
     }

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "profiler/emulated_device.h"
-
 namespace stitch::cli {
 
 ExitCode exit_code_of(const Error& error) {
@@ -33,16 +31,17 @@ std::filesystem::path default_cache() {
 
 Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning) {
   auto session = std::make_unique<Session>();
-  if (options.device != "emulated") {
-    return make_error(ErrorKind::invalid_argument, "--device {}: only 'emulated' is known here", options.device);
-  }
-  session->device = std::make_unique<profiler::EmulatedDevice>();
+  const std::filesystem::path cache = options.cache.empty() ? default_cache() : options.cache;
+  daemon::DeviceOptions where;
+  where.name = options.device;
+  where.quarantine = cache / "quarantine.json";
+  STITCH_ASSIGN(session->devices, daemon::DeviceSet::open(where, session->files, session->clock));
   tuning.target = options.target;
   tuning.architecture = options.architecture;
-  tuning.artifact_folder = (options.cache.empty() ? default_cache() : options.cache) / "kernels";
+  tuning.artifact_folder = cache / "kernels";
   tuning.threads = options.threads;
-  STITCH_ASSIGN(session->tuner,
-                daemon::Tuner::create(std::move(tuning), *session->device, session->files, session->clock));
+  STITCH_ASSIGN(session->tuner, daemon::Tuner::create(std::move(tuning), session->devices->verifier(),
+                                                      session->devices->timer(), session->files, session->clock));
   return session;
 }
 

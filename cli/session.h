@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/result.h"
+#include "daemon/device_set.h"
 #include "daemon/tuner.h"
-#include "profiler/device.h"
 
 namespace stitch::cli {
 
@@ -35,14 +35,14 @@ struct CommonOptions {
   bool quiet = false;
 };
 
-/// What offline commands work with: files, clock, device and tuner, in the right order of destruction.
+/// What offline commands work with: files, clock, devices and tuner, in the right order of destruction.
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {});
 
   RealFileSystem files;
   SystemClock clock;
-  std::unique_ptr<profiler::Device> device;
+  std::unique_ptr<daemon::DeviceSet> devices;
   std::unique_ptr<daemon::Tuner> tuner;
 };
 

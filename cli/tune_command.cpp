@@ -3,9 +3,9 @@
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/model_report.h"
-#include "cli/plan_keeper.h"
 #include "cli/remote.h"
 #include "daemon/model_tuning.h"
+#include "db/sqlite_store.h"
 
 namespace stitch::cli {
 namespace {
@@ -59,20 +59,17 @@ Result<ExitCode> tune(const TuneOptions& options) {
   tuning_options.verify.seed = options.seed;
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  std::unique_ptr<PlanKeeper> keeper;
+  std::unique_ptr<db::Store> database;
+  std::unique_ptr<daemon::TuningStore> store;
   if (!options.database.empty()) {
-    STITCH_ASSIGN(keeper, PlanKeeper::open(options.database, *session->tuner, *session->device, session->clock));
+    db::SqliteOptions storage;
+    storage.path = options.database;
+    STITCH_ASSIGN(database, db::open_sqlite_store(storage, session->clock));
+    STITCH_ASSIGN(store, daemon::TuningStore::open(*database, *session->tuner, session->clock));
   }
-  const daemon::FragmentSink keep = [&](const daemon::TunedFragment& tuned, std::int64_t) {
-    return keeper ? keeper->keep(tuned) : Status();
-  };
-  const daemon::FragmentFilter settled = [&](const Hash128& fragment) {
-    return keeper && keeper->is_settled(fragment);
-  };
   const auto tuning = daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
-                                         progress_display(options.common.quiet), interruption.token(), keep, settled);
+                                         progress_display(options.common.quiet), interruption.token(), store.get());
   if (!tuning) return in_model(options.model, tuning.error());
-  if (keeper) STITCH_TRY(keeper->finish(tuning->workload));
   return finish(tuning->report, options.common.json);
 }
 

@@ -7,11 +7,11 @@
 #include "cli/commands.h"
 #include "cli/plan_check.h"
 #include "client/emulated_executor.h"
+#include "daemon/device_set.h"
 #include "daemon/plan_record.h"
 #include "db/portable.h"
 #include "db/sqlite_store.h"
 #include "graph/codec.h"
-#include "profiler/emulated_device.h"
 
 namespace stitch::cli {
 namespace {
@@ -79,8 +79,12 @@ Result<Row> verify_plan(const db::Plan& listed, const db::Store& store, client::
 Result<std::vector<Row>> verify_store(const db::Store& store, const VerifyOptions& options) {
   STITCH_ASSIGN(const db::IntegrityReport integrity, store.integrity_check(true));
   if (!integrity.problems.empty()) return make_error(ErrorKind::corrupt, "{}", integrity.problems.front());
-  profiler::EmulatedDevice device;
-  client::EmulatedExecutor executor(device);
+  RealFileSystem files;
+  const SystemClock clock;
+  daemon::DeviceOptions where;
+  where.name = options.device;
+  STITCH_ASSIGN(const auto devices, daemon::DeviceSet::open(where, files, clock));
+  client::EmulatedExecutor executor(devices->verifier());
   std::vector<Row> rows;
   db::Page page{.limit = 1000};
   do {
@@ -155,9 +159,7 @@ void add_verify_command(CLI::App& app, ExitCode& code) {
   place->add_option("file", options->file, "portable file that `stitch export` wrote");
   place->add_option("--db", options->database, "database file");
   place->require_option(1);
-  command->add_option("--device", options->device, "where the plans run")
-      ->check(CLI::IsMember({"emulated"}))
-      ->capture_default_str();
+  command->add_option("--device", options->device, "where the plans run: emulated, gpu:N")->capture_default_str();
   command->add_option("--seed", options->check.seed, "of the inputs")->capture_default_str();
   command->add_option("--most-bytes", options->most_bytes, "skip fragments with larger inputs and results together")
       ->capture_default_str();

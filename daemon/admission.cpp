@@ -4,18 +4,16 @@
 
 namespace stitch::daemon {
 
-AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger) {
+AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger,
+                        const std::optional<profiler::SampleComparison>& comparison) {
   using db::Admission;
   const bool verified = challenger.verified_share > 0;
   if (!incumbent) return {Admission::if_vacant, "nothing was served"};
   if (incumbent->verified_share <= 0 && verified) return {Admission::replace, "the incumbent was never verified"};
   if (!verified) return {Admission::challenger, "not verified"};
-  if (!incumbent->measured_us || !challenger.measured_us) {
-    return {Admission::challenger, "without two measured times the incumbent stays"};
-  }
-  const double share = *challenger.measured_us / *incumbent->measured_us;
-  if (share < clearly_faster) return {Admission::replace, fmt::format("measured at {:.3f} of the incumbent", share)};
-  return {Admission::challenger, fmt::format("measured at {:.3f} of the incumbent: not clearly faster", share)};
+  if (!comparison) return {Admission::challenger, "the two were not measured side by side"};
+  const bool faster = comparison->verdict == profiler::Comparison::faster;
+  return {faster ? Admission::replace : Admission::challenger, "measured at " + comparison->describe()};
 }
 
 }  // namespace stitch::daemon

@@ -5,11 +5,9 @@
 
 #include "db/records.h"
 #include "db/store_types.h"
+#include "profiler/sample_comparison.h"
 
 namespace stitch::daemon {
-
-/// A challenger's measured time must be below this share of the incumbent's to replace it.
-inline constexpr double clearly_faster = 0.98;
 
 struct AdmissionRuling {
   db::Admission admission = db::Admission::challenger;
@@ -17,7 +15,9 @@ struct AdmissionRuling {
 };
 
 /// Whether a plan takes the place of the one that is served for its key. A plan that nobody verified makes way for one
-/// that was; between verified plans only measured times decide, and an ambiguous comparison keeps the incumbent.
-AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger);
+/// that was; between verified plans only `comparison` decides, of samples taken side by side, and an ambiguous one
+/// keeps the incumbent.
+AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger,
+                        const std::optional<profiler::SampleComparison>& comparison);
 
 }  // namespace stitch::daemon

@@ -1,5 +1,9 @@
 #include "daemon/kernel_workshop.h"
 
+#include <algorithm>
+#include <span>
+
+#include "profiler/sample_comparison.h"
 #include "search/legality.h"
 
 namespace stitch::daemon {
@@ -44,18 +48,16 @@ Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int 
                                generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
   } else {
     trial.built = std::make_shared<const BuiltKernel>(
-        BuiltKernel{candidate, std::move(*generated), std::move(*compiled), std::nullopt});
+        BuiltKernel{candidate, std::move(*generated), std::move(*compiled), std::nullopt, std::nullopt});
   }
   return trial;
 }
 
 Trial KernelWorkshop::verify_candidate(const search::ExploredKernel& kernel, Trial trial) {
   const BuiltKernel& built = *trial.built;
-  const profiler::KernelImage image{built.generated.name, built.compiled.ptx, built.compiled.cubin,
-                                    built.compiled.architecture};
   const search::KernelProgram& program = kernel.candidates[static_cast<std::size_t>(trial.candidate)].program;
   Result<profiler::Verification> verification =
-      profiler::verify_kernel(verifier_, kernel.graph, program, built.generated, image, options_.verify);
+      profiler::verify_kernel(verifier_, kernel.graph, program, built.generated, image_of(built), options_.verify);
   if (!verification) {
     trial.failure = verification.error();
     return trial;
@@ -95,6 +97,52 @@ std::vector<Trial> KernelWorkshop::verify(const search::ExploredKernel& kernel) 
     entry.verified = std::move(trials);
   }
   return entry.verified;
+}
+
+Trial KernelWorkshop::measure_candidate(const search::ExploredKernel& kernel, Trial trial) {
+  Result<profiler::Measurement> measurement = timer_->measure_kernel(kernel, *trial.built);
+  if (!measurement) {
+    // A kernel that hangs or faults only here is bad; one that merely could not be timed is still right.
+    const ErrorKind kind = measurement.error().kind;
+    if (kind == ErrorKind::timeout || kind == ErrorKind::runtime) trial.failure = measurement.error();
+    return trial;
+  }
+  BuiltKernel timed = *trial.built;
+  timed.measurement = std::move(*measurement);
+  trial.built = std::make_shared<const BuiltKernel>(std::move(timed));
+  return trial;
+}
+
+std::vector<Trial> KernelWorkshop::measure(const search::ExploredKernel& kernel) {
+  std::vector<Trial> trials = verify(kernel);
+  if (timer_ == nullptr || trials.empty() || trials.back().failure) return trials;
+  Entry& entry = entry_of(kernel.key);
+  const std::lock_guard lock(entry.mutex);
+  if (!entry.measured.empty()) return entry.measured;
+  std::ptrdiff_t best = -1;
+  for (int next = static_cast<int>(trials.size()), right = 1;; ++next) {
+    Trial& last = trials.back();
+    if (!last.failure) last = measure_candidate(kernel, std::move(last));
+    if (!last.failure) {
+      const auto samples_of = [](const Trial& trial) -> std::span<const double> {
+        return trial.built->measurement ? std::span(trial.built->measurement->samples) : std::span<const double>();
+      };
+      const auto here = static_cast<std::ptrdiff_t>(trials.size()) - 1;
+      const bool faster =
+          best < 0 ||
+          profiler::compare_samples(samples_of(trials[static_cast<std::size_t>(best)]), samples_of(last)).verdict ==
+              profiler::Comparison::faster;
+      if (faster) best = here;
+    }
+    if (right >= options_.measured_candidates || next >= static_cast<int>(kernel.candidates.size())) break;
+    Trial trial = build_candidate(kernel, next);
+    if (!trial.failure) trial = verify_candidate(kernel, std::move(trial));
+    right += trial.failure ? 0 : 1;
+    trials.push_back(std::move(trial));
+  }
+  if (best >= 0) std::rotate(trials.begin() + best, trials.begin() + best + 1, trials.end());
+  entry.measured = std::move(trials);
+  return entry.measured;
 }
 
 }  // namespace stitch::daemon

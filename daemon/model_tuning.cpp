@@ -167,8 +167,7 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 }
 
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, const FragmentSink& sink,
-                               const FragmentFilter& settled) {
+                               const ProgressSink& progress, std::stop_token stop, TuningStore* store) {
   constexpr double planning_share = 0.3;
   STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planning_share));
   ModelTuning& tuning = planned.tuning;
@@ -186,7 +185,7 @@ Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, co
     const ModelFragments::Entry& entry = planned.model.entries[order[step]];
     const PlannedEntry& plan = planned.planned[order[step]];
     if (!plan.fused) continue;
-    if (settled && settled(entry.key)) {
+    if (store != nullptr && store->is_settled(entry.key)) {
       for (const search::PlannedKernel& kernel : plan.fused->kernels) verified.insert(kernel.kernel->key);
       continue;
     }
@@ -198,8 +197,10 @@ Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, co
         progress(
             {p.stage, from + span * p.share, fmt::format("fragment {} of {}: {}", step + 1, order.size(), p.detail)});
     };
-    Result<TunedFragment> tuned =
-        tuner.tune(entry.graph, fmt::format("{}: {}", name, entry.name), inner, stop, &*plan.fused);
+    const std::string title = fmt::format("{}: {}", name, entry.name);
+    Result<TunedFragment> tuned = store != nullptr
+                                      ? store->tune(entry.graph, entry.key, title, inner, stop, &*plan.fused)
+                                      : tuner.tune(entry.graph, title, inner, stop, &*plan.fused);
     if (!tuned) {
       if (tuned.error().kind == ErrorKind::cancelled) return tuned.error();
       tuning.report.failures.push_back(fmt::format("{}: {}", entry.name, tuned.error().message));
@@ -209,14 +210,16 @@ Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, co
     }
     tuning.report.seconds.codegen += tuned->seconds.codegen;
     tuning.report.seconds.verify += tuned->seconds.verify;
+    tuning.report.seconds.measure += tuned->seconds.measure;
     for (const KernelReport& kernel : tuned->kernels) {
       if (kernel.verification && kernel.verification->correct) verified.insert(kernel.key);
     }
-    if (sink) STITCH_TRY(sink(*tuned, entry.occurrences));
+    if (store != nullptr) STITCH_TRY(store->keep(*tuned));
     tuning.fragments.push_back(std::move(*tuned));
   }
   tuning.report.verified_kernels = static_cast<std::int64_t>(verified.size());
   tuning.workload.report = to_json(tuning.report);
+  if (store != nullptr) STITCH_TRY(store->keep(tuning.workload));
   return std::move(tuning);
 }
 
@@ -237,7 +240,8 @@ std::string to_json(const ModelReport& report) {
   json["seconds"] = {{"import", report.seconds.import},
                      {"plan", report.seconds.plan},
                      {"codegen", report.seconds.codegen},
-                     {"verify", report.seconds.verify}};
+                     {"verify", report.seconds.verify},
+                     {"measure", report.seconds.measure}};
   json["boundaries"] = nlohmann::ordered_json::array();
   for (const auto& [op, times] : report.boundaries) json["boundaries"].push_back({{"operator", op}, {"count", times}});
   json["verified"] = {{"kernels", report.verified_kernels}, {"wrong", report.wrong_kernels}};
@@ -267,8 +271,10 @@ std::string to_table(const ModelReport& report) {
                   ratio(static_cast<double>(report.bytes), static_cast<double>(report.bytes_unfused))));
   row("predicted", fmt::format("{:.1f} us (unfused {:.1f} us)", report.predicted_us, report.predicted_unfused_us));
   row("verified kernels", fmt::format("{} right, {} wrong", report.verified_kernels, report.wrong_kernels));
-  row("seconds", fmt::format("import {:.2f}, plan {:.2f}, codegen {:.2f}, verify {:.2f}", report.seconds.import,
-                             report.seconds.plan, report.seconds.codegen, report.seconds.verify));
+  const StageSeconds& spent = report.seconds;
+  row("seconds", fmt::format("import {:.2f}, plan {:.2f}, codegen {:.2f}, verify {:.2f}", spent.import, spent.plan,
+                             spent.codegen, spent.verify) +
+                     (spent.measure > 0 ? fmt::format(", measure {:.2f}", spent.measure) : ""));
   for (const auto& [op, times] : report.boundaries) row("boundary", fmt::format("{} x{}", op, times));
   for (const std::string& failure : report.failures) row("no plan", failure);
   return text;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/tuner.h"
+#include "daemon/tuning_store.h"
 #include "graph/cut.h"
 #include "import/import.h"
 
@@ -61,15 +62,10 @@ struct ModelTuning {
 Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop);
 
-/// Called with every fragment as soon as it is tuned, so that it can be stored; an error ends the run.
-using FragmentSink = std::function<Status(const TunedFragment&, std::int64_t occurrences)>;
-
-/// Whether a fragment has a verified plan already: then it is not tuned again, and its kernels count as verified.
-using FragmentFilter = std::function<bool(const Hash128& fragment)>;
-
-/// The whole job, fragment by fragment, most predicted gain × occurrences first.
+/// The whole job, fragment by fragment, most predicted gain × occurrences first. `store` (may be null) keeps every
+/// fragment as soon as it is tuned, and the model; what is settled there is not tuned again, and its kernels count as
+/// verified. An error of the store ends the run.
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, const FragmentSink& sink,
-                               const FragmentFilter& settled = {});
+                               const ProgressSink& progress, std::stop_token stop, TuningStore* store);
 
 }  // namespace stitch::daemon

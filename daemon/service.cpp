@@ -40,12 +40,12 @@ void compare(const db::PlanKey& key, const db::Miss& miss, LookupAnswer& answer)
 
 }  // namespace
 
-Service::Service(db::Store& store, const Tuner& tuner, const profiler::Device& device, const Clock& clock,
+Service::Service(db::Store& store, const Tuner& tuner, const Clock& clock, std::unique_ptr<TuningStore> tuned,
                  ServiceOptions options)
     : store_(store),
       tuner_(tuner),
-      device_(device),
       clock_(clock),
+      tuned_(std::move(tuned)),
       started_us_(clock.now_us()),
       remember_failure_us_(options.remember_failure_us),
       jobs_(store, clock, options.jobs,
@@ -55,32 +55,17 @@ Service::Service(db::Store& store, const Tuner& tuner, const profiler::Device& d
 
 Service::~Service() = default;
 
-Result<std::unique_ptr<Service>> Service::create(db::Store& store, const Tuner& tuner, const profiler::Device& device,
-                                                 const Clock& clock, ServiceOptions options) {
-  const profiler::DeviceIdentity& identity = device.identity();
+Result<std::unique_ptr<Service>> Service::create(db::Store& store, const Tuner& tuner, const Clock& clock,
+                                                 ServiceOptions options) {
+  STITCH_ASSIGN(auto tuned, TuningStore::open(store, tuner, clock));
   const bool alone = options.alone;
-  std::unique_ptr<Service> service(new Service(store, tuner, device, clock, std::move(options)));
-  db::Device record;
-  record.key = identity.key;
-  record.kind = identity.kind;
-  record.name = identity.name;
-  record.architecture = identity.architecture;
-  record.driver = identity.driver;
-  record.sm_count = identity.sm_count;
-  record.memory_bytes = identity.memory_bytes;
-  record.provenance = service->provenance("present");
-  STITCH_TRY(store.put_device(record));
+  std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(tuned), std::move(options)));
   STITCH_ASSIGN(const auto touched, store.requeue_orphans({.everyone = alone, .owner = ""}));
   return service;
 }
 
 void Service::start() { jobs_.start(); }
 Status Service::stop() { return jobs_.stop(); }
-
-db::Provenance Service::provenance(std::string_view judged) const {
-  return {std::string(tool_version), tuner_.target().toolkit, device_.identity().key, clock_.wall_us(),
-          std::string(judged)};
-}
 
 // ---- look-ups
 
@@ -110,6 +95,10 @@ Result<std::optional<LookupAnswer>> Service::find(const graph::CanonicalForm& fo
   return std::optional(std::move(hit));
 }
 
+bool Service::is_settled(const Plan& plan) const {
+  return plan.verified_share > 0 && (!tuner_.measures() || plan.label == "measured");
+}
+
 Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
   auto waiting = std::make_shared<Waiting>();
   STITCH_ASSIGN(waiting->form, graph::canonicalise(request.fragment));
@@ -122,7 +111,7 @@ Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
   answer.result_order = form.result_order;
   STITCH_ASSIGN(std::optional<LookupAnswer> hit, find(form, answer));
   if (hit) {
-    if (request.improve && hit->plan->verified_share <= 0) STITCH_TRY(improve_served(form.graph, request.name, *hit));
+    if (request.improve && !is_settled(*hit->plan)) STITCH_TRY(improve_served(form.graph, request.name, *hit));
     metrics_.count_lookup(hit->source);
     return Lookup([hit = *std::move(hit)] { return std::optional<Result<LookupAnswer>>(hit); });
   }
@@ -176,7 +165,7 @@ Result<LookupAnswer> Service::lookup(const LookupRequest& request) {
 
 Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
   STITCH_ASSIGN(const TunedFragment predicted, tuner_.predict(canonical, name));
-  const Status stored = store_tuned(predicted);
+  const Status stored = tuned_->keep(predicted);
   jobs_.wake();  // tuning waits for this, so that it does not slow down what a client waits for
   return stored;
 }
@@ -220,7 +209,7 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical,
                                target.toolkit, target.version);
   job.payload = Json{{"fragment", key.hex()}, {"name", name}}.dump(-1, ' ', false, Json::error_handler_t::replace);
   job.max_stalled = most_stalled;
-  job.provenance = provenance("asked for by a client");
+  job.provenance = tuned_->provenance("asked for by a client");
   return store_.enqueue_job(job);
 }
 
@@ -234,7 +223,8 @@ Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::st
 Result<Submitted> Service::submit_model(std::string bytes, std::string_view name) {
   if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
   const db::Target& target = tuner_.target();
-  db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes), provenance("from a client")};
+  db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes),
+                     tuned_->provenance("from a client")};
   db::Job job;
   job.kind = model_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
@@ -274,7 +264,7 @@ Result<PromotionFeed> Service::promotions(std::int64_t after) const {
 }
 
 ServerVersion Service::version() const {
-  return {std::string(tool_version), protocol_version, to_wire(tuner_.target()), device_.identity().key};
+  return {std::string(tool_version), protocol_version, to_wire(tuner_.target()), tuner_.judges().front().key};
 }
 
 Result<std::string> Service::metrics_text() const {

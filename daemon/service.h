@@ -17,9 +17,9 @@
 #include "daemon/predictions.h"
 #include "daemon/protocol.h"
 #include "daemon/tuner.h"
+#include "daemon/tuning_store.h"
 #include "db/store.h"
 #include "graph/canonical.h"
-#include "profiler/device.h"
 
 namespace stitch::daemon {
 
@@ -39,10 +39,10 @@ inline constexpr std::string_view model_job = "tune-model";
 /// jobs that survive the process. Safe to call from any number of threads. Plain listings go to store().
 class Service {
  public:
-  /// Registers the device and takes the store's orphaned jobs back; nothing is worked on before start(). All arguments
+  /// Records the devices and takes the store's orphaned jobs back; nothing is worked on before start(). All arguments
   /// must outlive it. Errors: those of the store.
-  static Result<std::unique_ptr<Service>> create(db::Store& store, const Tuner& tuner, const profiler::Device& device,
-                                                 const Clock& clock, ServiceOptions options);
+  static Result<std::unique_ptr<Service>> create(db::Store& store, const Tuner& tuner, const Clock& clock,
+                                                 ServiceOptions options);
   ~Service();
 
   /// Starts to work on jobs.
@@ -78,20 +78,17 @@ class Service {
  private:
   struct Waiting;
 
-  Service(db::Store& store, const Tuner& tuner, const profiler::Device& device, const Clock& clock,
+  Service(db::Store& store, const Tuner& tuner, const Clock& clock, std::unique_ptr<TuningStore> tuned,
           ServiceOptions options);
 
   [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<LookupAnswer>> find(const graph::CanonicalForm& form, LookupAnswer& answer) const;
+  [[nodiscard]] bool is_settled(const Plan& plan) const;  ///< as TuningStore::is_settled
   Result<std::optional<Result<LookupAnswer>>> poll(Waiting& waiting);
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
   Status improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer);
   Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name);
 
-  [[nodiscard]] db::Provenance provenance(std::string_view judged) const;
-  Status store_tuned(const TunedFragment& tuned);
-  Status withdraw_unverified(const db::PlanKey& key, std::string_view reason);
-  [[nodiscard]] bool is_settled(const Hash128& fragment) const;
   [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
   void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
@@ -99,8 +96,8 @@ class Service {
 
   db::Store& store_;
   const Tuner& tuner_;
-  const profiler::Device& device_;
   const Clock& clock_;
+  std::unique_ptr<TuningStore> tuned_;
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
   Metrics metrics_;

@@ -11,12 +11,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/version.h"
+#include "daemon/device_set.h"
 #include "daemon/file_lock.h"
 #include "daemon/routes.h"
 #include "daemon/service.h"
 #include "daemon/tuner.h"
 #include "db/sqlite_store.h"
-#include "profiler/emulated_device.h"
 
 namespace stitch::daemon {
 namespace {
@@ -47,18 +47,13 @@ class StopSignals {
   sigset_t before_{};
 };
 
-Result<std::unique_ptr<profiler::Device>> open_device(const std::string& name) {
-  if (name == "emulated") return std::unique_ptr<profiler::Device>(std::make_unique<profiler::EmulatedDevice>());
-  return make_error(ErrorKind::unsupported, "device '{}': this build verifies on the device 'emulated'", name);
-}
-
 /// Everything between the options and the socket; members in order of dependence.
 struct Daemon {
   SystemClock clock;
   RealFileSystem files;
   std::optional<FileLock> lock;
   std::unique_ptr<db::Store> store;
-  std::unique_ptr<profiler::Device> device;
+  std::unique_ptr<DeviceSet> devices;
   std::unique_ptr<Tuner> tuner;
   std::unique_ptr<Service> service;
   std::unique_ptr<HttpServer> server;
@@ -67,23 +62,26 @@ struct Daemon {
 };
 
 Status Daemon::start(const StitchdOptions& options) {
-  STITCH_ASSIGN(device, open_device(options.device));
   auto held = FileLock::acquire(options.database.string() + ".lock");
   if (!held) return held.error().within("another stitchd uses the database");
   lock = *std::move(held);
   db::SqliteOptions storage;
   storage.path = options.database;
   STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
+  DeviceOptions where;
+  where.name = options.device;
+  where.quarantine = options.database.parent_path() / "quarantine.json";
+  STITCH_ASSIGN(devices, DeviceSet::open(where, files, clock));
   TunerOptions tuning;
   tuning.target = options.target;
   tuning.architecture = options.architecture;
   tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
-  STITCH_ASSIGN(tuner, Tuner::create(tuning, *device, files, clock));
+  STITCH_ASSIGN(tuner, Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
   ServiceOptions serving;
   serving.jobs.workers = options.workers;
   serving.jobs.owner = fmt::format("stitchd {} since {}", ::getpid(), clock.wall_us());
   serving.jobs.complain = [](std::string_view message) { spdlog::error("jobs: {}", message); };
-  STITCH_ASSIGN(service, Service::create(*store, *tuner, *device, clock, serving));
+  STITCH_ASSIGN(service, Service::create(*store, *tuner, clock, serving));
   service->start();
   HttpServerOptions http;
   http.socket = options.socket;

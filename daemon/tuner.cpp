@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "codegen/device_headers.h"
 #include "daemon/kernel_workshop.h"
+#include "daemon/measurement_record.h"
 #include "daemon/plan_builder.h"
 #include "daemon/plan_document.h"
 #include "graph/canonical.h"
@@ -56,7 +57,9 @@ struct Tuner::State {
   std::unique_ptr<costmodel::AnalyticalScorer> scorer;
   std::unique_ptr<search::KernelCache> kernels;
   std::unique_ptr<KernelWorkshop> workshop;
-  std::string judge;  ///< key of the device that verifies
+  KernelTimer* timer = nullptr;
+  std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
+  std::string judge;                             ///< key of the device that verifies
   const Clock* clock = nullptr;
   mutable tbb::task_arena arena;
 
@@ -65,10 +68,15 @@ struct Tuner::State {
   }
 
   Result<TunedFragment> work(const graph::Graph& canonical, std::string_view name, const search::FusionPlan* plan,
-                             bool verify, const ProgressSink& progress, std::stop_token stop) const;
+                             bool verify, const ProgressSink& progress, std::stop_token stop,
+                             const RunnablePlan* incumbent) const;
   Status make_kernels(const search::FusionPlan& fusion, bool verify, const ProgressSink& progress,
                       const std::stop_token& stop, std::vector<std::shared_ptr<const BuiltKernel>>& built,
                       TunedFragment& tuned) const;
+  void record_trials(const search::ExploredKernel& kernel, const std::vector<Trial>& trials, bool verified,
+                     TunedFragment& tuned) const;
+  Status measure_plan(const graph::Graph& canonical, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
+                      const RunnablePlan* incumbent, TunedFragment& tuned) const;
   void record(const search::FusionPlan& fusion, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
               bool verified, TunedFragment& tuned) const;
   Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
@@ -79,8 +87,11 @@ Tuner::~Tuner() = default;
 const db::Target& Tuner::target() const { return state_->target; }
 const search::Scorer& Tuner::scorer() const { return *state_->scorer; }
 
-Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Device& device, FileSystem& files,
-                                             const Clock& clock) {
+const std::vector<profiler::DeviceIdentity>& Tuner::judges() const { return state_->judges; }
+bool Tuner::measures() const { return state_->timer != nullptr; }
+
+Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Device& device, KernelTimer* timer,
+                                             FileSystem& files, const Clock& clock) {
   auto state = std::make_unique<State>();
   STITCH_ASSIGN(state->device, find_device(options.target));
   if (options.architecture.empty()) options.architecture = state->device.architecture();
@@ -95,9 +106,14 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
   state->target = {state->device.name, options.architecture, release_of(state->nvrtc->nvrtc().toolkit()),
                    generator_version()};
   state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
+  if (timer != nullptr) options.stitch.keep = std::max(options.stitch.keep, options.measured_candidates);
   state->kernels = std::make_unique<search::KernelCache>(*state->scorer, options.stitch);
-  state->workshop = std::make_unique<KernelWorkshop>(*compiler, device, state->device,
-                                                     WorkshopOptions{options.architecture, options.verify});
+  state->workshop = std::make_unique<KernelWorkshop>(
+      *compiler, device, timer, state->device,
+      WorkshopOptions{options.architecture, options.verify, options.measured_candidates});
+  state->timer = timer;
+  state->judges = {device.identity()};
+  if (timer != nullptr && timer->identity().key != device.identity().key) state->judges.push_back(timer->identity());
   state->judge = device.identity().key;
   state->clock = &clock;
   state->arena.initialize(options.threads > 0 ? options.threads : tbb::task_arena::automatic);
@@ -156,30 +172,20 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
     });
     return watch.seconds();
   };
+  const bool measure = verify && timer != nullptr;
   tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0,
                                 [&](const search::ExploredKernel& kernel) { return workshop->build(kernel); });
   if (verify) {
-    tuned.seconds.verify =
-        stage("verify", 0.5, 1.0, [&](const search::ExploredKernel& kernel) { return workshop->verify(kernel); });
+    tuned.seconds.verify = stage("verify", 0.5, measure ? 0.7 : 1.0,
+                                 [&](const search::ExploredKernel& kernel) { return workshop->verify(kernel); });
+  }
+  if (measure) {
+    tuned.seconds.measure =
+        stage("measure", 0.7, 1.0, [&](const search::ExploredKernel& kernel) { return workshop->measure(kernel); });
   }
   if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
   for (std::size_t k = 0; k < distinct.size(); ++k) {
-    for (const Trial& trial : trials[k]) {
-      db::Candidate candidate;
-      candidate.key = {tuned.fragment.key, target};
-      candidate.scope = db::Candidate::Scope::kernel;
-      candidate.schedule = fmt::format(R"({{"kernel":"{}","candidate":{}}})", distinct[k]->key.hex(), trial.candidate);
-      candidate.schedule_hash = hash_bytes(candidate.schedule);
-      candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
-                          : verify      ? db::Outcome::correct
-                                        : db::Outcome::untested;
-      if (trial.failure) candidate.detail = trial.failure->message;
-      candidate.seed = options.verify.seed;
-      candidate.predicted_us = distinct[k]->candidates[static_cast<std::size_t>(trial.candidate)].predicted_us;
-      if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
-      candidate.provenance = provenance(verify ? fmt::format("verified on {}", judge) : "compiled", judge);
-      tuned.candidates.push_back(std::move(candidate));
-    }
+    record_trials(*distinct[k], trials[k], verify, tuned);
     if (trials[k].empty() || trials[k].back().failure) {
       const Error why =
           trials[k].empty() ? make_error(ErrorKind::internal, "it has no candidates") : *trials[k].back().failure;
@@ -189,6 +195,62 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
   for (const search::PlannedKernel& kernel : fusion.kernels) {
     built.push_back(trials[first.at(kernel.kernel->key)].back().built);
   }
+  return {};
+}
+
+/// Keeps what became of a kernel's candidates.
+void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std::vector<Trial>& trials, bool verified,
+                                 TunedFragment& tuned) const {
+  for (const Trial& trial : trials) {
+    db::Candidate candidate;
+    candidate.key = {tuned.fragment.key, target};
+    candidate.scope = db::Candidate::Scope::kernel;
+    candidate.schedule = fmt::format(R"({{"kernel":"{}","candidate":{}}})", kernel.key.hex(), trial.candidate);
+    candidate.schedule_hash = hash_bytes(candidate.schedule);
+    candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
+                        : verified    ? db::Outcome::correct
+                                      : db::Outcome::untested;
+    if (trial.failure) candidate.detail = trial.failure->message;
+    candidate.seed = options.verify.seed;
+    candidate.predicted_us = kernel.candidates[static_cast<std::size_t>(trial.candidate)].predicted_us;
+    if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
+    candidate.provenance = provenance(verified ? fmt::format("verified on {}", judge) : "compiled", judge);
+    if (trial.built && trial.built->measurement) {
+      const std::string& on = timer->identity().key;
+      tuned.measurements.push_back(to_record(*trial.built->measurement, db::Measurement::Subject::schedule,
+                                             candidate.schedule_hash, on, provenance("measured", on)));
+    }
+    tuned.candidates.push_back(std::move(candidate));
+  }
+}
+
+/// Times the whole plan, and the one that is served now beside it.
+Status Tuner::State::measure_plan(const graph::Graph& canonical,
+                                  const std::vector<std::shared_ptr<const BuiltKernel>>& built,
+                                  const RunnablePlan* incumbent, TunedFragment& tuned) const {
+  std::vector<RunnablePlan> plans = {{&canonical, &tuned.plan, {}}};
+  for (const auto& kernel : built) plans.front().images.push_back(image_of(*kernel));
+  const bool other = incumbent != nullptr && incumbent->plan->id != tuned.plan.id;
+  if (other) plans.push_back(*incumbent);
+  const Result<std::vector<profiler::Measurement>> measured = timer->measure_plans(plans);
+  // A plan that could not be timed (a recording knows kernels only) is still a verified one.
+  if (!measured) return measured.error().kind == ErrorKind::unsupported ? Status() : Status(measured.error());
+  const std::string& on = timer->identity().key;
+  const auto record_of = [&](std::size_t i) {
+    return to_record((*measured)[i], db::Measurement::Subject::plan, plans[i].plan->id, on, provenance("measured", on));
+  };
+  const profiler::Measurement& mine = measured->front();
+  tuned.bundle.measurements.push_back(record_of(0));
+  if (mine.kind == profiler::Measurement::Kind::device_time) {
+    tuned.plan.label = "measured";
+    tuned.plan.measured_us = mine.median;
+    tuned.bundle.plan.label = db::Label::measured;
+    tuned.bundle.plan.measured_us = mine.median;
+  }
+  if (!other) return {};
+  tuned.measurements.push_back(record_of(1));
+  if (mine.kind == profiler::Measurement::Kind::device_time)
+    tuned.comparison = profiler::compare_samples((*measured)[1].samples, mine.samples);
   return {};
 }
 
@@ -227,7 +289,7 @@ void Tuner::State::record(const search::FusionPlan& fusion,
     share += bytes * (one.verification ? one.verification->share : 0.0);
     weight += bytes;
     tuned.kernels.push_back({fusion.kernels[launch].kernel->key, one.generated.name, one.generated.source, used,
-                             tuned.plan.launches[launch].predicted_us, one.verification});
+                             tuned.plan.launches[launch].predicted_us, one.verification, one.measurement});
   }
   Plan& plan = tuned.plan;
   plan.fragment = tuned.fragment.key;
@@ -249,7 +311,7 @@ void Tuner::State::record(const search::FusionPlan& fusion,
 
 Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::string_view name,
                                          const search::FusionPlan* plan, bool verify, const ProgressSink& progress,
-                                         std::stop_token stop) const {
+                                         std::stop_token stop, const RunnablePlan* incumbent) const {
   TunedFragment tuned;
   STITCH_ASSIGN(tuned.fragment, describe(canonical, name));
   if (progress) progress({"plan", 0.0, std::string(name)});
@@ -266,6 +328,7 @@ Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::str
   STITCH_TRY(make_kernels(fusion, verify, progress, stop, built, tuned));
   STITCH_ASSIGN(tuned.plan, build_plan(canonical, fusion, built));
   record(fusion, built, verify, tuned);
+  if (verify && timer != nullptr) STITCH_TRY(measure_plan(canonical, built, incumbent, tuned));
   return tuned;
 }
 
@@ -274,12 +337,13 @@ Result<search::FusionPlan> Tuner::unfused(const graph::Graph& canonical) const {
 }
 
 Result<TunedFragment> Tuner::predict(const graph::Graph& canonical, std::string_view name) const {
-  return state_->arena.execute([&] { return state_->work(canonical, name, nullptr, false, {}, {}); });
+  return state_->arena.execute([&] { return state_->work(canonical, name, nullptr, false, {}, {}, nullptr); });
 }
 
 Result<TunedFragment> Tuner::tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
-                                  std::stop_token stop, const search::FusionPlan* plan) const {
-  return state_->arena.execute([&] { return state_->work(canonical, name, plan, true, progress, stop); });
+                                  std::stop_token stop, const search::FusionPlan* plan,
+                                  const RunnablePlan* incumbent) const {
+  return state_->arena.execute([&] { return state_->work(canonical, name, plan, true, progress, stop, incumbent); });
 }
 
 }  // namespace stitch::daemon

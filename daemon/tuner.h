@@ -15,10 +15,12 @@
 #include "codegen/artifact_cache.h"
 #include "codegen/compiler.h"
 #include "costmodel/analytical.h"
+#include "daemon/kernel_timer.h"
 #include "daemon/protocol.h"
 #include "db/trial_records.h"
 #include "graph/graph.h"
 #include "profiler/device.h"
+#include "profiler/sample_comparison.h"
 #include "profiler/verify.h"
 #include "search/fusion_explorer.h"
 
@@ -39,12 +41,13 @@ struct TunerOptions {
   search::FusionOptions fusion;
   search::StitchOptions stitch;
   profiler::VerifyOptions verify;
-  int threads = 0;  ///< 0: one per hardware thread
+  int measured_candidates = 6;  ///< of each kernel, where there is a timer
+  int threads = 0;              ///< 0: one per hardware thread
 };
 
 /// Wall time of the stages, seconds.
 struct StageSeconds {
-  double import = 0, plan = 0, codegen = 0, verify = 0;
+  double import = 0, plan = 0, codegen = 0, verify = 0, measure = 0;
 };
 
 /// One kernel of a plan with everything that was found out about it.
@@ -55,6 +58,7 @@ struct KernelReport {
   codegen::ResourceUsage resources;
   double predicted_us = 0;
   std::optional<profiler::Verification> verification;
+  std::optional<profiler::Measurement> measurement;
 };
 
 /// A fragment that was worked on, ready for the store and for a client.
@@ -63,23 +67,29 @@ struct TunedFragment {
   Plan plan;
   db::PlanBundle bundle;  ///< what put_plan takes: plan, kernels, artifacts
   std::vector<db::Candidate> candidates;
-  std::vector<KernelReport> kernels;  ///< by launch
+  std::vector<db::Measurement> measurements;  ///< of candidates, by schedule, and of the plan that was compared with
+  std::optional<profiler::SampleComparison> comparison;  ///< with that plan, measured side by side
+  std::vector<KernelReport> kernels;                     ///< by launch
   StageSeconds seconds;
 };
 
-/// The stages from a canonical fragment to a plan, tied together: search → codegen → compile → verify. Shares its
-/// caches between calls; safe to use from several threads.
+/// The stages from a canonical fragment to a plan, tied together: search → codegen → compile → verify → measure. Shares
+/// its caches between calls; safe to use from several threads.
 class Tuner {
  public:
-  /// `device` is where plans are verified; it, `files` and `clock` must outlive the tuner.
-  /// Errors: not_found (target), unavailable (NVRTC), unsupported (architecture).
-  static Result<std::unique_ptr<Tuner>> create(TunerOptions options, profiler::Device& device, FileSystem& files,
-                                               const Clock& clock);
+  /// `device` is where plans are verified, `timer` where they are measured (null: nowhere); they, `files` and `clock`
+  /// must outlive the tuner. Errors: not_found (target), unavailable (NVRTC), unsupported (architecture).
+  static Result<std::unique_ptr<Tuner>> create(TunerOptions options, profiler::Device& device, KernelTimer* timer,
+                                               FileSystem& files, const Clock& clock);
   ~Tuner();
 
   /// What plans are made for: the fields by which the store finds them.
   [[nodiscard]] const db::Target& target() const;
   [[nodiscard]] const search::Scorer& scorer() const;
+  /// The devices that plans are verified and measured on; the first one verifies.
+  [[nodiscard]] const std::vector<profiler::DeviceIdentity>& judges() const;
+  /// Whether tune measures what it verified.
+  [[nodiscard]] bool measures() const;
 
   /// The record of a fragment. `canonical` must be a canonical form's graph.
   Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
@@ -93,10 +103,13 @@ class Tuner {
   Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
 
   /// The best plan whose every kernel was verified on the device. A candidate that fails is recorded with its outcome
-  /// and seed, and the next one is taken. `plan`: what explore gave for the fragment; explored anew when null.
+  /// and seed, and the next one is taken. With a timer, several candidates of each kernel are measured and the fastest
+  /// are taken; then the whole plan is, beside `incumbent` (the plan that is served for the fragment now; may be null).
+  /// `plan`: what explore gave for the fragment; explored anew when null.
   /// Errors: cancelled; correctness when no candidate is right; compile.
   Result<TunedFragment> tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
-                             std::stop_token stop, const search::FusionPlan* plan = nullptr) const;
+                             std::stop_token stop, const search::FusionPlan* plan = nullptr,
+                             const RunnablePlan* incumbent = nullptr) const;
 
  private:
   struct State;

@@ -43,7 +43,7 @@ inline Tuner& shared_tuner(profiler::Device& device) {
   static auto tuner = [&] {
     TunerOptions options;
     options.verify.distributions.resize(1);
-    return Tuner::create(options, device, files, clock);
+    return Tuner::create(options, device, nullptr, files, clock);
   }();
   EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
   return **tuner;
@@ -73,7 +73,7 @@ class RunningService {
     serving.jobs.owner = "the test";
     serving.jobs.poll_us = 20'000;
     serving.predictions.most_waiting = options.predictions;
-    auto made = Service::create(*store, shared_tuner(shared_device()), shared_device(), clock, serving);
+    auto made = Service::create(*store, shared_tuner(shared_device()), clock, serving);
     EXPECT_TRUE(made.ok()) << (made ? "" : made.error().message);
     service = *std::move(made);
     if (options.work) service->start();

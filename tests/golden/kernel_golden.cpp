@@ -104,7 +104,7 @@ Result<Golden> make_golden(const std::filesystem::path& graph, int threads) {
   options.target = "h100";
   options.verify = verify_options();
   options.threads = threads;
-  STITCH_ASSIGN(const auto tuner, daemon::Tuner::create(std::move(options), device, files, clock));
+  STITCH_ASSIGN(const auto tuner, daemon::Tuner::create(std::move(options), device, nullptr, files, clock));
   STITCH_ASSIGN(const auto nvrtc, codegen::Nvrtc::load());
   Listing listing;
   for (std::size_t f = 0; f < model.entries.size(); ++f) {

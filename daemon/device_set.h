@@ -1,0 +1,48 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "base/subprocess.h"
+#include "daemon/kernel_timer.h"
+#include "profiler/device.h"
+#include "profiler/quarantine.h"
+#include "profiler/timed_device.h"
+
+namespace stitch::daemon {
+
+struct DeviceOptions {
+  /// "emulated"; "emulated:counts", the same behind stitch-runner, where the sectors that a kernel moves stand in for
+  /// the time that nothing here can tell; "gpu:N", the N-th GPU of the driver.
+  std::string name = "emulated";
+  std::filesystem::path quarantine;  ///< file of what killed a runner (profiler/quarantine.h); empty: not kept
+  std::string runner;                ///< program; empty: $STITCH_RUNNER, or stitch-runner beside this one
+  TimerOptions timing;
+};
+
+/// Where plans are verified, and measured where that is possible.
+class DeviceSet {
+ public:
+  /// `files` and `clock` must outlive it. Errors: invalid_argument (no such kind of device), unavailable (no GPU; the
+  /// driver's words), and those of RunnerDevice::create.
+  static Result<std::unique_ptr<DeviceSet>> open(const DeviceOptions& options, FileSystem& files, const Clock& clock);
+
+  [[nodiscard]] profiler::Device& verifier() const { return *verifier_; }
+  [[nodiscard]] KernelTimer* timer() const { return timer_.get(); }  ///< null: nothing is measured
+  /// The device that measures; null for none.
+  [[nodiscard]] profiler::TimedDevice* timed() const { return timed_; }
+
+ private:
+  DeviceSet() = default;
+  std::unique_ptr<ProcessLauncher> launcher_;
+  std::unique_ptr<profiler::Quarantine> quarantine_;
+  std::unique_ptr<profiler::Device> verifier_;
+  profiler::TimedDevice* timed_ = nullptr;
+  std::unique_ptr<KernelTimer> timer_;
+};
+
+}  // namespace stitch::daemon

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "daemon/kernel_timer.h"
+#include "daemon/tuner.h"
+#include "db/store.h"
+
+namespace stitch::daemon {
+
+/// A plan that a store serves, with the machine code of its launches.
+struct ServedPlan {
+  Plan plan;
+  std::vector<profiler::KernelImage> images;  ///< by launch
+};
+
+/// What stitchd and offline runs keep of tuned fragments, by the same rules: who is served, who has to wait, what was
+/// found out about candidates. Safe to use from several threads.
+class TuningStore {
+ public:
+  /// Records the devices that judge. All arguments must outlive it. Errors: those of the store.
+  static Result<std::unique_ptr<TuningStore>> open(db::Store& store, const Tuner& tuner, const Clock& clock);
+
+  /// Tuner::tune, beside the plan that is served for the fragment.
+  Result<TunedFragment> tune(const graph::Graph& canonical, const Hash128& key, std::string_view name,
+                             const ProgressSink& progress, std::stop_token stop, const search::FusionPlan* plan) const;
+
+  /// Stores a fragment with its plan, what became of the candidates, and who is served from now on.
+  Status keep(const TunedFragment& tuned);
+  /// The model with its report; fragments without a plan are left out.
+  Status keep(db::Workload workload);
+
+  /// Whether tuning the fragment again would find nothing new: its plan is verified, and measured where there is a
+  /// timer.
+  [[nodiscard]] bool is_settled(const Hash128& fragment) const;
+  /// The plan that is served for the fragment now. Errors: those of the store.
+  [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
+  /// Takes out of service what was predicted for the fragment and then found to be wrong.
+  Status withdraw_unverified(const Hash128& fragment, std::string_view reason);
+
+  [[nodiscard]] db::Provenance provenance(std::string_view judged) const;
+
+ private:
+  TuningStore(db::Store& store, const Tuner& tuner, const Clock& clock) : store_(store), tuner_(tuner), clock_(clock) {}
+  Status record(const profiler::DeviceIdentity& device);
+
+  db::Store& store_;
+  const Tuner& tuner_;
+  const Clock& clock_;
+};
+
+}  // namespace stitch::daemon
