@@ -1,11 +1,24 @@
 #include "cli/commands.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/device_spec.h"
 
 namespace stitch::cli {
+
+CLI::Validator device_name() {
+  const auto check = [](const std::string& name) -> std::string {
+    const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+    const bool gpu = name.starts_with("gpu:") && name.size() > 4 && std::all_of(name.begin() + 4, name.end(), digit);
+    const bool recorded = name.starts_with("recorded:") && name.size() > 9;
+    if (name == "emulated" || name == "emulated:counts" || gpu || recorded) return "";
+    return name + ": there are emulated, emulated:counts, gpu:N and recorded:FILE";
+  };
+  return {check, "DEVICE"};
+}
 
 void add_common_options(CLI::App& command, CommonOptions& options) {
   std::vector<std::string> targets;
@@ -16,7 +29,8 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_option("--arch", options.architecture, "architecture to compile for; the target's when not given");
   command
       .add_option("--device", options.device,
-                  "where kernels are verified, and measured if it can: emulated, emulated:counts, gpu:N")
+                  "where kernels are verified, and measured if it can: emulated, emulated:counts, gpu:N, recorded:FILE")
+      ->check(device_name())
       ->capture_default_str();
   command.add_option("--cache", options.cache, "folder of compiled kernels");
   command.add_option("--threads", options.threads, "worker threads; 0: one per hardware thread")->capture_default_str();

@@ -9,12 +9,16 @@ namespace stitch::cli {
 
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_tune_command(CLI::App& app, ExitCode& code);
+void add_bench_command(CLI::App& app, ExitCode& code);
 void add_conformance_command(CLI::App& app, ExitCode& code);
 void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);
 void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
+
+/// What --device takes; whether there is such a device is seen when it is opened (daemon/device_set.h).
+CLI::Validator device_name();
 
 /// Options that several commands take.
 void add_common_options(CLI::App& command, CommonOptions& options);

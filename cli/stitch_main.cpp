@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::success;
   add_plan_command(app, code);
   add_tune_command(app, code);
+  add_bench_command(app, code);
   add_explain_command(app, code);
   add_conformance_command(app, code);
   add_serve_command(app, code);

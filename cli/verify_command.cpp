@@ -159,7 +159,9 @@ void add_verify_command(CLI::App& app, ExitCode& code) {
   place->add_option("file", options->file, "portable file that `stitch export` wrote");
   place->add_option("--db", options->database, "database file");
   place->require_option(1);
-  command->add_option("--device", options->device, "where the plans run: emulated, gpu:N")->capture_default_str();
+  command->add_option("--device", options->device, "where the plans run: emulated, gpu:N")
+      ->check(device_name())
+      ->capture_default_str();
   command->add_option("--seed", options->check.seed, "of the inputs")->capture_default_str();
   command->add_option("--most-bytes", options->most_bytes, "skip fragments with larger inputs and results together")
       ->capture_default_str();

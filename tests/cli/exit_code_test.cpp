@@ -73,6 +73,12 @@ TEST(ExitCodes, FilesThatCannotBeReadAreThreeAndNamed) {
   }
 }
 
+TEST(ExitCodes, ADeviceThatIsNotThereIsFour) {
+  const Outcome outcome = stitch({"tune", model, "--device", "gpu:99"});
+  EXPECT_EQ(outcome.code, 4) << outcome.err;
+  EXPECT_EQ(stitch({"bench", model}).code, 4) << "the emulated device measures nothing";
+}
+
 TEST(ExitCodes, NobodyServingIsFour) {
   const Folder folder;
   const Outcome outcome = stitch({"tune", model, "--server", "unix:" + folder.at("nobody.sock")});

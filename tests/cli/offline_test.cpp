@@ -97,6 +97,18 @@ TEST_F(OfflineEmulated, ADatabaseWithoutAPlaceIsNamed) {
   EXPECT_THAT(outcome.json()["error"]["message"].get<std::string>(), HasSubstr("/proc/self"));
 }
 
+TEST_F(OfflineEmulated, BenchWithoutAGpuCountsAndSaysSo) {
+  const std::string hlo = folder.write("softmax.hlo.txt", softmax_hlo);
+  const Outcome outcome =
+      stitch({"bench", hlo, "--json", "--device", "emulated:counts", "--predicted", "--cache", folder.at("cache")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json counted = outcome.json();
+  EXPECT_FALSE(counted.contains("time_us")) << counted;
+  EXPECT_GT(counted["sectors"], 0);
+  EXPECT_EQ(counted["kernels"], 1);
+  EXPECT_EQ(counted["correct"], true);
+}
+
 TEST_F(OfflineEmulated, ExplainSaysWhyAndWhatWasCounted) {
   const std::string page = folder.at("page.html");
   const Outcome outcome =

@@ -1,0 +1,1 @@
+"""What bench/peers/generate, measure and report are made of."""

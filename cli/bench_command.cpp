@@ -1,0 +1,107 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/interruption.h"
+#include "daemon/model_tuning.h"
+
+namespace stitch::cli {
+namespace {
+
+using nlohmann::json;
+
+struct BenchOptions {
+  CommonOptions common;
+  std::filesystem::path model;
+  bool predicted = false;
+  bool tuned = false;
+};
+
+/// Sums over the fragments of a model, which follow one another.
+struct Sum {
+  std::vector<double> samples;  ///< the k-th: of the k-th samples of all fragments
+  double median = 0, worst = 0, verified_share = 1;
+  std::string unit = "us";
+  std::int64_t kernels = 0;
+
+  void add(const daemon::TunedFragment& tuned, std::int64_t times) {
+    const db::Measurement& measured = tuned.bundle.measurements.front();
+    if (measured.kind != db::Measurement::Kind::device_time) unit = "sectors";
+    const auto count = static_cast<double>(times);
+    const bool first = samples.empty() && kernels == 0;
+    samples.resize(first ? measured.samples.size() : std::min(samples.size(), measured.samples.size()));
+    for (std::size_t i = 0; i < samples.size(); ++i) samples[i] += count * measured.samples[i];
+    median += count * db::summarise(measured.samples).median;
+    kernels += times * static_cast<std::int64_t>(tuned.plan.launches.size());
+    verified_share = std::min(verified_share, tuned.plan.verified_share);
+    for (const daemon::KernelReport& kernel : tuned.kernels) {
+      if (kernel.verification) worst = std::max(worst, kernel.verification->worst);
+    }
+  }
+};
+
+Result<ExitCode> bench(const BenchOptions& options) {
+  const Interruption interruption;
+  daemon::TunerOptions tuning;
+  // One candidate: the plan as it is predicted to be best, were it not for kernels that turn out to be wrong.
+  if (options.predicted) tuning.measured_candidates = 1;
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning));
+  if (session->devices->timer() == nullptr)
+    return make_error(ErrorKind::unavailable, "device {} measures nothing", options.common.device);
+  STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
+  STITCH_ASSIGN(const auto done, daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
+                                                    progress_display(options.common.quiet || options.common.json),
+                                                    interruption.token(), nullptr));
+  if (done.report.library_calls > 0) {
+    return make_error(ErrorKind::unsupported, "{}: {} of its operators are left to libraries, which this does not time",
+                      options.model.string(), done.report.library_calls);
+  }
+  if (!done.report.failures.empty()) return make_error(ErrorKind::correctness, "{}", done.report.failures.front());
+  Sum sum;
+  for (const daemon::TunedFragment& tuned : done.fragments) {
+    const auto part = std::find_if(done.workload.parts.begin(), done.workload.parts.end(),
+                                   [&](const auto& p) { return p.fragment == tuned.fragment.key; });
+    if (tuned.bundle.measurements.empty())
+      return make_error(ErrorKind::unavailable, "fragment {} was not measured", tuned.fragment.key.hex());
+    sum.add(tuned, part == done.workload.parts.end() ? 1 : part->occurrences);
+  }
+  const std::string label = options.predicted ? "predicted" : "measured";
+  if (options.common.json) {
+    // Counts of the emulated device are never called a time.
+    const std::string suffix = sum.unit == "us" ? "us" : sum.unit;
+    const json document = {{sum.unit == "us" ? "time_us" : "sectors", sum.median},
+                           {"samples_" + suffix, sum.samples},
+                           {"kernels", sum.kernels},
+                           {"correct", done.report.wrong_kernels == 0},
+                           {"worst", sum.worst},
+                           {"verified_share", sum.verified_share},
+                           {"predicted_us", done.report.predicted_us},
+                           {"label", label},
+                           {"device", session->devices->timer()->identity().name}};
+    std::puts(document.dump().c_str());
+  } else {
+    std::puts(fmt::format("{}: {:.2f} {} in {} kernels ({} candidates of each), predicted {:.2f} us",
+                          options.model.filename().string(), sum.median, sum.unit, sum.kernels,
+                          options.predicted ? "the best predicted" : "the fastest measured", done.report.predicted_us)
+                  .c_str());
+  }
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, ExitCode& code) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand("bench", "Time what a file's fragments take by our plans, on a GPU");
+  command->add_option("model", options->model, "HLO text, ONNX or fragment, without library calls")->required();
+  add_common_options(*command, options->common);
+  auto* predicted = command->add_flag("--predicted", options->predicted, "of each kernel the best predicted candidate");
+  command->add_flag("--tuned", options->tuned, "of each kernel the fastest of several candidates; the default")
+      ->excludes(predicted);
+  command->callback([options, &code] {
+    const Result<ExitCode> result = bench(*options);
+    code = result ? *result : report(result.error(), options->common.json);
+  });
+}
+
+}  // namespace stitch::cli
