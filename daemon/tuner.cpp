@@ -332,6 +332,11 @@ Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::str
   return tuned;
 }
 
+std::shared_ptr<const BuiltKernel> Tuner::built(const search::ExploredKernel& kernel) const {
+  const std::vector<Trial> trials = state_->workshop->build(kernel);
+  return trials.empty() || trials.back().failure ? nullptr : trials.back().built;
+}
+
 Result<search::FusionPlan> Tuner::unfused(const graph::Graph& canonical) const {
   return state_->arena.execute([&] { return search::unfused_plan(canonical, *state_->kernels); });
 }

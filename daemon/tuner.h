@@ -99,6 +99,9 @@ class Tuner {
   /// Every operator in a kernel of its own: what a plan is compared with.
   Result<search::FusionPlan> unfused(const graph::Graph& canonical) const;
 
+  /// The kernel that tune chose (or the first that builds, if it was not tuned); null when none builds.
+  [[nodiscard]] std::shared_ptr<const BuiltKernel> built(const search::ExploredKernel& kernel) const;
+
   /// A plan that can be served now: explored, generated and compiled, labelled `predicted`, not verified.
   Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,7 +20,9 @@ std::string error_of(const Result<T>& result) {
   return result ? "fine" : fmt::format("{}: {}", to_string(result.error().kind), result.error().message);
 }
 
-inline const std::string runner_program = STITCH_BINARY_DIR "/bin/stitch-runner";
+/// Beside the tests' build, or where $STITCH_RUNNER says (the bundle of bench/gpu).
+inline const std::string runner_program =
+    std::getenv("STITCH_RUNNER") != nullptr ? std::getenv("STITCH_RUNNER") : STITCH_BINARY_DIR "/bin/stitch-runner";
 
 inline RunnerOptions runner_options(std::vector<std::string> arguments) {
   RunnerOptions options;

@@ -1,0 +1,189 @@
+// What the emulated device shows of kernels, shown again on a real one: random graphs and golden graphs are right
+// there, and the same kernel leaves the same bits on both. Skipped, with the driver's own reason, where there is no
+// GPU.
+//
+//   STITCH_TEST_DEVICE    device (default gpu:0); "emulated:counts" tries the suite itself out on any machine
+//   STITCH_TEST_SOURCE    where tests/golden is, when the program was not built here
+//   STITCH_TEST_RANDOM    how many random graphs (default 60)
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "daemon/device_set.h"
+#include "daemon/kernel_workshop.h"
+#include "daemon/model_tuning.h"
+#include "graph/canonical.h"
+#include "profiler/emulated_device.h"
+#include "profiler/kernel_buffers.h"
+#include "tests/daemon/running_service.h"
+#include "tests/graph/random_graph.h"
+
+namespace stitch::daemon {
+namespace {
+
+std::string from_environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+class DeviceSuiteGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    DeviceOptions where;
+    where.name = from_environment("STITCH_TEST_DEVICE", "gpu:0");
+    where.runner = from_environment("STITCH_RUNNER", STITCH_BINARY_DIR "/bin/stitch-runner");
+    auto opened = DeviceSet::open(where, files_, clock_);
+    if (!opened && opened.error().kind == ErrorKind::unavailable) GTEST_SKIP() << opened.error().message;
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    devices_ = *std::move(opened);
+    TunerOptions options;
+    options.stitch.keep = 3;
+    options.artifact_folder = folder_ / "kernels";
+    auto tuner = Tuner::create(options, devices_->verifier(), nullptr, files_, clock_);
+    ASSERT_TRUE(tuner.ok()) << tuner.error().message;
+    tuner_ = *std::move(tuner);
+  }
+
+  static std::vector<std::filesystem::path> golden_graphs() {
+    std::vector<std::filesystem::path> graphs;
+    const std::filesystem::path root = from_environment("STITCH_TEST_SOURCE", STITCH_SOURCE_DIR);
+    for (const auto& folder : std::filesystem::directory_iterator(root / "tests/golden/kernels")) {
+      for (const char* name : {"graph.hlo.txt", "graph.json"}) {
+        if (std::filesystem::exists(folder.path() / name)) graphs.push_back(folder.path() / name);
+      }
+    }
+    std::sort(graphs.begin(), graphs.end());
+    return graphs;
+  }
+
+  TestFolder folder_;
+  SystemClock clock_;
+  RealFileSystem files_;
+  std::unique_ptr<DeviceSet> devices_;
+  std::unique_ptr<Tuner> tuner_;
+};
+
+TEST_F(DeviceSuiteGpu, RandomGraphsAreRight) {
+  const int count = std::stoi(from_environment("STITCH_TEST_RANDOM", "60"));
+  int kernels = 0;
+  for (int seed = 1; seed <= count; ++seed) {
+    graph::testing::RandomGraphOptions options;
+    options.seed = static_cast<std::uint64_t>(seed);
+    options.operators = 6 + seed % 20;
+    options.most_extent = seed % 3 == 0 ? 70 : 9;
+    options.most_elements = seed % 3 == 0 ? 20000 : 600;
+    options.arg_reduce = options.scan = 1;
+    if (seed % 4 == 1) options.dtypes = {graph::DType::f32, graph::DType::bf16};
+    if (seed % 4 == 2) options.dtypes = {graph::DType::f16, graph::DType::s32};
+    const auto form = graph::canonicalise(graph::testing::random_graph(options));
+    ASSERT_TRUE(form.ok()) << form.error().message;
+    const auto tuned = tuner_->tune(form->graph, fmt::format("random {}", seed), {}, {});
+    ASSERT_TRUE(tuned.ok()) << "seed " << seed << ": " << tuned.error().message;
+    for (const db::Candidate& candidate : tuned->candidates) {
+      EXPECT_NE(candidate.outcome, db::Outcome::correctness) << "seed " << seed << ": " << candidate.detail;
+      EXPECT_NE(candidate.outcome, db::Outcome::runtime) << "seed " << seed << ": " << candidate.detail;
+    }
+    kernels += static_cast<int>(tuned->kernels.size());
+  }
+  std::cout << count << " random graphs, " << kernels << " kernels right\n";
+}
+
+TEST_F(DeviceSuiteGpu, GoldenGraphsAreRight) {
+  for (const auto& path : golden_graphs()) {
+    const auto bytes = files_.read(path);
+    ASSERT_TRUE(bytes.ok());
+    const std::string name = path.parent_path().filename().string();
+    const auto done = tune_model(*bytes, path.filename().string(), *tuner_, {}, {}, nullptr);
+    ASSERT_TRUE(done.ok()) << name << ": " << done.error().message;
+    EXPECT_EQ(done->report.wrong_kernels, 0) << name;
+    EXPECT_TRUE(done->report.failures.empty()) << name << ": " << done->report.failures.front();
+    std::cout << name << ": " << done->report.verified_kernels << " of " << done->report.kernels << " kernels right\n";
+  }
+}
+
+/// What one launch leaves in the kernel's results.
+std::vector<std::vector<std::byte>> results_on(profiler::Device& device, const search::ExploredKernel& kernel,
+                                               const BuiltKernel& built) {
+  std::vector<std::vector<std::byte>> results;
+  const auto session = device.session();
+  EXPECT_TRUE(session.ok()) << (session ? "" : session.error().message);
+  if (!session) return results;
+  const auto handle = (*session)->load(image_of(built));
+  EXPECT_TRUE(handle.ok()) << (handle ? "" : handle.error().message);
+  const auto inputs = profiler::make_inputs(kernel.graph, profiler::Distribution::mixed, 7);
+  const auto buffers = profiler::KernelBuffers::allocate(**session, kernel.graph, built.generated, inputs);
+  EXPECT_TRUE(buffers.ok()) << (buffers ? "" : buffers.error().message);
+  if (!handle || !buffers) return results;
+  const auto launched = (*session)->launch(*handle, buffers->shape(), buffers->arguments(), {});
+  EXPECT_TRUE(launched.ok()) << (launched ? "" : launched.error().message);
+  for (std::size_t r = 0; r < kernel.graph.results().size(); ++r) {
+    auto& bytes = results.emplace_back(static_cast<std::size_t>(kernel.graph.type(kernel.graph.results()[r]).bytes()));
+    EXPECT_TRUE((*session)->read(buffers->output(r), 0, bytes).ok());
+  }
+  return results;
+}
+
+/// Largest difference of two results relative to the larger magnitude of the pair, or to a millionth of the largest
+/// magnitude of all, so that what cancels is no surprise.
+double relative_difference(const graph::TensorType& type, std::span<const std::byte> a, std::span<const std::byte> b) {
+  const graph::Tensor left = graph::tensor_from_bytes(type, graph::Box::whole(type.dims), a);
+  const graph::Tensor right = graph::tensor_from_bytes(type, graph::Box::whole(type.dims), b);
+  double largest = 0, worst = 0;
+  for (std::int64_t i = 0; i < left.elements(); ++i) {
+    if (std::isfinite(left.at(i))) largest = std::max(largest, std::abs(left.at(i)));
+  }
+  for (std::int64_t i = 0; i < left.elements(); ++i) {
+    const double x = left.at(i), y = right.at(i);
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    worst = std::max(worst, std::abs(x - y) / std::max({std::abs(x), std::abs(y), largest * 1e-6, 1e-300}));
+  }
+  return worst;
+}
+
+TEST_F(DeviceSuiteGpu, TheEmulatorAgreesBitForBit) {
+  // ex2, rcp, rsqrt, sin, … of the hardware are within 2 units in the last place of f32 (CUDA C++ Programming Guide,
+  // intrinsic functions), the emulator's are rounded from double: what follows them may differ by a few such units, and
+  // by one of the result's own type.
+  constexpr double approximate_bound = 0x1.0p-17;
+  profiler::EmulatedDevice emulated;
+  for (const auto& path : golden_graphs()) {
+    const std::string name = path.parent_path().filename().string();
+    const auto done = tune_model(*files_.read(path), path.filename().string(), *tuner_, {}, {}, nullptr);
+    ASSERT_TRUE(done.ok()) << name << ": " << done.error().message;
+    for (const TunedFragment& fragment : done->fragments) {
+      const auto graph = graph::decode(fragment.fragment.graph, graph::Encoding::cbor);
+      ASSERT_TRUE(graph.ok());
+      const auto plan = tuner_->explore(*graph);
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      for (const search::PlannedKernel& planned : plan->kernels) {
+        const auto built = tuner_->built(*planned.kernel);
+        ASSERT_TRUE(built != nullptr) << name;
+        const std::string& ptx = built->compiled.ptx;
+        const bool unordered =
+            ptx.find("red.") != std::string::npos || ptx.find("atom.global.add.f") != std::string::npos;
+        if (unordered) continue;  // sums of floats in whatever order
+        const auto here = results_on(emulated, *planned.kernel, *built);
+        const auto there = results_on(devices_->verifier(), *planned.kernel, *built);
+        ASSERT_EQ(here.size(), there.size());
+        const bool approximate = ptx.find(".approx") != std::string::npos;
+        for (std::size_t r = 0; r < here.size(); ++r) {
+          if (here[r] == there[r]) continue;
+          const graph::TensorType& type = planned.kernel->graph.type(planned.kernel->graph.results()[r]);
+          const double unit = type.dtype == graph::DType::bf16  ? 0x1.0p-7
+                              : type.dtype == graph::DType::f16 ? 0x1.0p-10
+                                                                : 0;
+          const double difference = relative_difference(type, here[r], there[r]);
+          EXPECT_LE(difference, approximate ? approximate_bound + unit : 0) << name << ", result " << r;
+          std::cout << name << ", result " << r << ": not the same bits, largest relative difference " << difference
+                    << '\n';
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stitch::daemon
