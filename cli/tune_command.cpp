@@ -31,7 +31,9 @@ Error in_model(const std::filesystem::path& model, const Error& error) {
 
 Result<ExitCode> plan(const TuneOptions& options) {
   const Interruption interruption;
-  STITCH_ASSIGN(const auto session, Session::open(options.common));
+  daemon::TunerOptions exploring;
+  exploring.compiles = false;
+  STITCH_ASSIGN(const auto session, Session::open(options.common, exploring));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
   const auto tuning = daemon::plan_model(bytes, options.model.filename().string(), *session->tuner,
                                          progress_display(options.common.quiet), interruption.token());

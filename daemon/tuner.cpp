@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/version.h"
-#include "codegen/device_headers.h"
+#include "codegen/generator_version.h"
 #include "daemon/kernel_workshop.h"
 #include "daemon/measurement_record.h"
 #include "daemon/plan_builder.h"
@@ -24,11 +24,6 @@ std::string release_of(const std::string& toolkit) {
   const std::size_t first = toolkit.find('.');
   const std::size_t second = first == std::string::npos ? first : toolkit.find('.', first + 1);
   return toolkit.substr(0, second);
-}
-
-/// What else a kernel depends on: the tool and its device headers.
-std::string generator_version() {
-  return fmt::format("{}-{}", tool_version, codegen::device_headers_hash().hex().substr(0, 12));
 }
 
 std::string launch_document(const codegen::GeneratedKernel& kernel) {
@@ -51,12 +46,13 @@ struct Tuner::State {
   TunerOptions options;
   DeviceSpec device;
   db::Target target;
-  std::unique_ptr<codegen::NvrtcCompiler> nvrtc;
+  std::unique_ptr<codegen::NvrtcCompiler> nvrtc;  ///< null: explores only
+  std::string toolkit;                            ///< of NVRTC: "13.0.88"
   std::unique_ptr<codegen::ArtifactCache> artifacts;
   std::unique_ptr<codegen::CachingCompiler> caching;
   std::unique_ptr<costmodel::AnalyticalScorer> scorer;
   std::unique_ptr<search::KernelCache> kernels;
-  std::unique_ptr<KernelWorkshop> workshop;
+  std::unique_ptr<KernelWorkshop> workshop;  ///< null: explores only
   KernelTimer* timer = nullptr;
   std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
   std::string judge;                             ///< key of the device that verifies
@@ -64,7 +60,7 @@ struct Tuner::State {
   mutable tbb::task_arena arena;
 
   [[nodiscard]] db::Provenance provenance(std::string judged, std::string on) const {
-    return {std::string(tool_version), nvrtc->nvrtc().toolkit(), std::move(on), clock->wall_us(), std::move(judged)};
+    return {std::string(tool_version), toolkit, std::move(on), clock->wall_us(), std::move(judged)};
   }
 
   Result<TunedFragment> work(const graph::Graph& canonical, std::string_view name, const search::FusionPlan* plan,
@@ -95,22 +91,26 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
   auto state = std::make_unique<State>();
   STITCH_ASSIGN(state->device, find_device(options.target));
   if (options.architecture.empty()) options.architecture = state->device.architecture();
-  STITCH_ASSIGN(state->nvrtc, codegen::NvrtcCompiler::create());
+  if (options.compiles) {
+    STITCH_ASSIGN(state->nvrtc, codegen::NvrtcCompiler::create());
+    state->toolkit = state->nvrtc->nvrtc().toolkit();
+  }
   codegen::Compiler* compiler = state->nvrtc.get();
-  if (!options.artifact_folder.empty()) {
+  if (options.compiles && !options.artifact_folder.empty()) {
     state->artifacts =
         std::make_unique<codegen::ArtifactCache>(files, clock, codegen::ArtifactCacheOptions{options.artifact_folder});
     state->caching = std::make_unique<codegen::CachingCompiler>(*compiler, *state->artifacts);
     compiler = state->caching.get();
   }
-  state->target = {state->device.name, options.architecture, release_of(state->nvrtc->nvrtc().toolkit()),
-                   generator_version()};
+  state->target = {state->device.name, options.architecture, release_of(state->toolkit), codegen::generator_version()};
   state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
   if (timer != nullptr) options.stitch.keep = std::max(options.stitch.keep, options.measured_candidates);
   state->kernels = std::make_unique<search::KernelCache>(*state->scorer, options.stitch);
-  state->workshop = std::make_unique<KernelWorkshop>(
-      *compiler, device, timer, state->device,
-      WorkshopOptions{options.architecture, options.verify, options.measured_candidates});
+  if (options.compiles) {
+    state->workshop = std::make_unique<KernelWorkshop>(
+        *compiler, device, timer, state->device,
+        WorkshopOptions{options.architecture, options.verify, options.measured_candidates});
+  }
   state->timer = timer;
   state->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) state->judges.push_back(timer->identity());
@@ -312,6 +312,7 @@ void Tuner::State::record(const search::FusionPlan& fusion,
 Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::string_view name,
                                          const search::FusionPlan* plan, bool verify, const ProgressSink& progress,
                                          std::stop_token stop, const RunnablePlan* incumbent) const {
+  if (workshop == nullptr) return make_error(ErrorKind::unavailable, "this tuner was made to explore only");
   TunedFragment tuned;
   STITCH_ASSIGN(tuned.fragment, describe(canonical, name));
   if (progress) progress({"plan", 0.0, std::string(name)});
@@ -333,6 +334,7 @@ Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::str
 }
 
 std::shared_ptr<const BuiltKernel> Tuner::built(const search::ExploredKernel& kernel) const {
+  if (state_->workshop == nullptr) return nullptr;
   const std::vector<Trial> trials = state_->workshop->build(kernel);
   return trials.empty() || trials.back().failure ? nullptr : trials.back().built;
 }

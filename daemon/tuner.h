@@ -41,6 +41,7 @@ struct TunerOptions {
   search::FusionOptions fusion;
   search::StitchOptions stitch;
   profiler::VerifyOptions verify;
+  bool compiles = true;         ///< false: explores only, and needs no NVRTC
   int measured_candidates = 6;  ///< of each kernel, where there is a timer
   int threads = 0;              ///< 0: one per hardware thread
 };
