@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t price_of_byte = 3;
 constexpr std::int64_t price_light = 2, price_expensive = 40, price_reload = 4000, price_small_reload = 20;
 
-std::int64_t recompute_price(const ScalarProgram& program, const Item& item, std::uint64_t group_axes) {
+std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold hold) {
   switch (item.kind) {
     case Item::Kind::literal:
     case Item::Kind::index:
@@ -21,11 +21,11 @@ std::int64_t recompute_price(const ScalarProgram& program, const Item& item, std
     case Item::Kind::reduced: return 1;
     case Item::Kind::combine: return price_light;
     case Item::Kind::compute:
+      if (hold == Hold::shared_least) return price_light;
       return graph::info(item.op).cost == graph::OpCost::expensive ? price_expensive : price_light;
     case Item::Kind::load: break;
   }
   // An operand that is broadcast along some axis comes from a cache the second time.
-  (void)program;
   return (item.axes & group_axes) == group_axes ? price_reload : price_small_reload;
 }
 
@@ -92,6 +92,7 @@ std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMa
   for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
   if (structure.partial_axis >= 0) group_axes &= ~(std::uint64_t{1} << structure.partial_axis);
 
+  const Hold place = mapping.hold == Hold::registers ? Hold::registers : Hold::shared;
   std::map<ItemId, HeldItem> open;  // held across the boundary before
   for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
     std::vector<ItemId> early_roots, late_roots;
@@ -116,7 +117,7 @@ std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMa
         continue;
       }
       if (available) {
-        cut.edge(i, sink, recompute_price(program, item, group_axes));
+        cut.edge(i, sink, recompute_price(item, group_axes, mapping.hold));
         cut.edge(n + i, i, price_of_byte * held_bytes(item));
       } else {
         cut.edge(n + i, i, MinCut::infinite);
@@ -134,7 +135,7 @@ std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMa
       if (item.kind == Item::Kind::reduced || (item.axes & varying) == 0) continue;
       if (std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end()) continue;
       const auto before = open.find(i);
-      HeldItem kept = before != open.end() ? before->second : HeldItem{i, boundary, boundary + 1, mapping.hold, 0};
+      HeldItem kept = before != open.end() ? before->second : HeldItem{i, boundary, boundary + 1, place, 0};
       kept.until = boundary + 1;
       now[i] = kept;
     }

@@ -12,8 +12,8 @@ namespace stitch::search {
 /// At each boundary between sweeps this is a minimum cut of the item graph: an item that later sweeps need is either
 /// recomputed (at the price of its operator; reading device memory again costs most) or lies behind held items (at the
 /// price of their bytes). Thread-uniform items and finished reductions stay in registers anyway and cost nothing.
-/// With Hold::reload nothing is held. `varying` and `hoisted` are GroupProgram's;
-/// hoisted loads are at hand in every sweep.
+/// With Hold::reload nothing is held; with Hold::shared_least recomputing costs next to nothing, so that the least
+/// bytes are held. `varying` and `hoisted` are GroupProgram's; hoisted loads are at hand in every sweep.
 std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMapping& mapping, std::uint64_t varying,
                                   const std::vector<ItemId>& hoisted);
 

@@ -294,7 +294,7 @@ class Enumerator {
       }
       layout.mapping()[longest].at(Level::cluster) = options_.cluster;
     }
-    for (const Hold hold : {Hold::registers, Hold::shared, Hold::reload})
+    for (const Hold hold : {Hold::registers, Hold::shared, Hold::shared_least, Hold::reload})
       place_row(layout, order, hold, hold == Hold::registers);
     // Column results of a long row need every element's place fixed, but not its value in a register.
     if (roles_.has_partials) place_row(layout, order, Hold::shared, true);
@@ -311,10 +311,10 @@ class Enumerator {
       if (unrolled) {
         m.at(Level::reg) = iterations;
       } else {
-        // A few vectors at a time, the rest in a loop.
-        const std::int64_t unroll = std::min<std::int64_t>(iterations, iterations % 4 == 0   ? 4
-                                                                       : iterations % 2 == 0 ? 2
-                                                                                             : 1);
+        // A few vectors at a time, the rest in a loop. Single elements need more of them for enough bytes in flight,
+        // even if the last iteration is cut short then.
+        const std::int64_t even = iterations % 4 == 0 ? 4 : iterations % 2 == 0 ? 2 : 1;
+        const std::int64_t unroll = std::min(iterations, width_ == 1 && a == vector_axis() ? 8 : even);
         m.at(Level::reg) = unroll;
         m.at(Level::loop) = divide_up(iterations, unroll);
       }
@@ -323,6 +323,7 @@ class Enumerator {
     if (unrolled && each * width_ > 96) return;
     if (!unrolled && each * width_ < 32) return;  // it would fit registers
     if (group_.stages < 2 && hold == Hold::shared) return;
+    if (group_.stages < 3 && hold == Hold::shared_least) return;  // at most one value of a row is held in any case
     if (roles_.has_partials) loop_partials(layout);
     add(layout, hold);
   }

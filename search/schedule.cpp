@@ -9,7 +9,7 @@ std::string_view to_string(Level level) {
 }
 
 std::string_view to_string(Hold hold) {
-  constexpr std::array<std::string_view, 3> names = {"registers", "shared", "reload"};
+  constexpr std::array<std::string_view, 4> names = {"registers", "shared", "reload", "shared, least"};
   return names[static_cast<std::size_t>(hold)];
 }
 

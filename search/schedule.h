@@ -35,7 +35,12 @@ struct AxisMapping {
 };
 
 /// Where values that later sweeps need again are kept.
-enum class Hold : std::uint8_t { registers, shared, reload };
+enum class Hold : std::uint8_t {
+  registers,
+  shared,
+  reload,
+  shared_least,  ///< in shared memory as few bytes as will do; what can be computed of them is computed again
+};
 
 std::string_view to_string(Hold hold);
 

@@ -48,6 +48,7 @@ TEST(Schedule, NamesAreThoseOfTheDesign) {
   EXPECT_EQ(to_string(Hold::registers), "registers");
   EXPECT_EQ(to_string(Hold::shared), "shared");
   EXPECT_EQ(to_string(Hold::reload), "reload");
+  EXPECT_EQ(to_string(Hold::shared_least), "shared, least");
   EXPECT_EQ(to_string(Sync::last_block), "last-block");
   EXPECT_EQ(to_string(Sync::barrier), "barrier");
 }

@@ -1,0 +1,271 @@
+#include "search/schedule_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <unordered_set>
+
+#include "search/axes.h"
+#include "search/legality.h"
+#include "search/mapping_space.h"
+#include "search/schedule_hash.h"
+
+namespace stitch::search {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+
+/// Sets of axes that a tile may hold whole: nothing, all that is reduced and used again, each reduction's own.
+std::vector<std::set<int>> tile_axis_options(const Graph& graph, const AxisAnalysis& analysis) {
+  std::vector<std::set<int>> options;
+  const auto offer = [&](const std::set<int>& axes) {
+    if (std::find(options.begin(), options.end(), axes) == options.end()) options.push_back(axes);
+  };
+  const auto uses = graph::users(graph);
+  std::set<int> used_again, everything;
+  std::vector<std::set<int>> each;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const std::vector<int> reduced = analysis.reduced(id);
+    if (reduced.empty()) continue;
+    const std::set<int> own(reduced.begin(), reduced.end());
+    everything.insert(own.begin(), own.end());
+    if (std::find(each.begin(), each.end(), own) == each.end()) each.push_back(own);
+    if (!uses[static_cast<std::size_t>(id)].empty()) used_again.insert(own.begin(), own.end());
+  }
+  offer(used_again);
+  // With few distinct reductions every one alone is tried; a packed optimizer's hundreds are not.
+  if (each.size() <= 4) {
+    for (const std::set<int>& own : each) offer(own);
+  }
+  offer(everything);
+  offer({});
+  return options;
+}
+
+class Explorer {
+ public:
+  Explorer(const Graph& graph, const Scorer& scorer, const SpaceOptions& options)
+      : graph_(graph), scorer_(scorer), options_(options), analysis_(graph) {}
+
+  Result<ScheduleSpace> explore() {
+    for (const std::set<int>& tile_axes : tile_axis_options(graph_, analysis_)) {
+      Result<KernelStructure> structure = derive_structure(graph_, analysis_, {tile_axes, {}});
+      if (!structure) {
+        last_error_ = structure.error();
+        continue;
+      }
+      if (structure->phases.empty()) return make_error(ErrorKind::constraint, "the kernel stores nothing");
+      explore_structure(*structure, tile_axes);
+      if (best_.empty())
+        reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ", tile_axes.size(),
+                                structure->phases.size(), last_error_.message);
+    }
+    if (best_.empty())
+      return make_error(last_error_.kind, "no legal schedule ({})", reasons_.empty() ? last_error_.message : reasons_);
+    return collect();
+  }
+
+ private:
+  void explore_structure(const KernelStructure& structure, const std::set<int>& tile_axes) {
+    bool partials = false;
+    std::size_t groups = 0;
+    for (const PhaseStructure& phase : structure.phases) {
+      groups += phase.groups.size();
+      for (const GroupStructure& group : phase.groups) partials = partials || group.has_partials();
+    }
+    const std::int64_t sms = scorer_.device().sm_count;
+    std::vector<std::int64_t> partial_tiles = {1};
+    if (partials)
+      partial_tiles = options_.wide ? std::vector<std::int64_t>{sms / 4, sms / 2, sms, 2 * sms, 4 * sms}
+                                    : std::vector<std::int64_t>{sms / 2, sms, 2 * sms};
+    std::vector<int> clusters = {1};
+    if (groups == 1 && structure.phases[0].groups[0].stages > 1 && scorer_.device().has_clusters())
+      clusters = {1, 2, 4, 8};
+    std::vector<int> threads =
+        options_.wide ? std::vector<int>{64, 128, 256, 512, 1024} : std::vector<int>{128, 256, 512, 1024};
+    if (groups > 8 && !options_.wide) {
+      // Many packed groups: what suits one of them hardly moves the sum, and exploring them costs in proportion.
+      threads = {256};
+      if (partials) partial_tiles = {sms};
+    }
+    for (const int block : threads) {
+      for (const int cluster : clusters) {
+        for (const std::int64_t tiles : partial_tiles) {
+          Schedule base;
+          base.tile_axes = tile_axes, base.threads = block, base.cluster = cluster;
+          assemble(structure, base, tiles);
+        }
+      }
+    }
+  }
+
+  /// Combines mappings of the groups, phase by phase, under one choice of everything else.
+  void assemble(const KernelStructure& structure, const Schedule& schedule, std::int64_t partial_tiles) {
+    std::size_t groups = 0;
+    for (const PhaseStructure& phase : structure.phases) groups += phase.groups.size();
+    // The largest number of mappings per group whose combinations are no more than wanted.
+    width_ = 1;
+    while (groups > 0 && std::pow(width_ + 1, groups) <= options_.combinations) ++width_;
+    ranked_.clear();
+    partials_.clear();
+    Schedule chosen = schedule;
+    chosen.phases.assign(1, {});
+    extend(structure, chosen, partial_tiles);
+  }
+
+  /// Adds the next group's mappings in turn, then those of the groups after it.
+  void extend(const KernelStructure& structure, Schedule& schedule, std::int64_t partial_tiles) {
+    const std::size_t at = schedule.phases.size() - 1, next = schedule.phases.back().size();
+    if (next == structure.phases[at].groups.size()) {
+      if (at + 1 == structure.phases.size()) return synchronise(structure, schedule);
+      schedule.phases.emplace_back();
+      extend(structure, schedule, partial_tiles);
+      schedule.phases.pop_back();
+      return;
+    }
+    const GroupStructure& group = structure.phases[at].groups[next];
+    const std::int64_t partials = group.partial_of >= 0 ? partials_.at(group.partial_of) : 1;
+    const auto [entry, fresh] = ranked_.try_emplace({at, next, partials});
+    if (fresh) {
+      MappingSpaceOptions space;
+      space.threads = schedule.threads, space.cluster = schedule.cluster, space.partial_tiles = partial_tiles,
+      space.wide = options_.wide, space.partials = partials;
+      entry->second = best_groups(group, space, schedule);
+    }
+    for (const GroupProgram& best : entry->second) {
+      for (const ReductionPlan& plan : best.reductions) {
+        const Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
+        if (anchor.kind == Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
+      }
+      schedule.phases.back().push_back(best.mapping);
+      extend(structure, schedule, partial_tiles);
+      schedule.phases.back().pop_back();
+    }
+  }
+
+  /// All phases after the first by the last block, or a barrier before each.
+  void synchronise(const KernelStructure& structure, Schedule schedule) {
+    if (structure.phases.size() == 1) return consider(structure, schedule);
+    schedule.syncs.assign(structure.phases.size() - 1, Sync::last_block);
+    consider(structure, schedule);
+    schedule.syncs.assign(structure.phases.size() - 1, Sync::barrier);
+    limit_blocks(structure, schedule);
+    consider(structure, schedule);
+    if (structure.phases.size() > 2) {
+      schedule.syncs.back() = Sync::last_block;
+      consider(structure, schedule);
+    }
+  }
+
+  /// A barrier needs all blocks resident: fewer blocks that take several tiles each.
+  void limit_blocks(const KernelStructure& structure, Schedule& schedule) const {
+    const Result<KernelProgram> program = derive_program(graph_, structure, schedule);
+    if (!program) return;
+    const std::int64_t resident = static_cast<std::int64_t>(resident_blocks(*program, scorer_.device())) *
+                                  scorer_.device().sm_count / schedule.cluster;
+    std::int64_t most = 1;
+    for (const PhaseProgram& phase : program->phases) most = std::max(most, phase.tiles);
+    schedule.blocks = std::max<std::int64_t>(1, std::min(most, resident));
+  }
+
+  /// The mappings of a group that are legal alone, best prediction first, at most width_.
+  std::vector<GroupProgram> best_groups(const GroupStructure& structure, const MappingSpaceOptions& space,
+                                        const Schedule& schedule) {
+    std::vector<GroupProgram> best;
+    std::vector<double> times;
+    for (const GroupMapping& mapping : enumerate_mappings(structure, space, scorer_.device())) {
+      Result<GroupProgram> group = derive_group(structure, mapping, schedule, space.partials);
+      if (!group) {
+        last_error_ = group.error();
+        continue;
+      }
+      KernelProgram alone;
+      alone.schedule = schedule, alone.schedule.phases.clear();
+      alone.blocks = group->tiles * schedule.cluster;
+      alone.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
+      alone.registers = group->registers;
+      PhaseProgram phase;
+      phase.tiles = group->tiles;
+      phase.groups.push_back(std::move(*group));
+      alone.phases.push_back(std::move(phase));
+      if (const Status legal = check_legality(alone, scorer_.device()); !legal) {
+        last_error_ = legal.error();
+        continue;
+      }
+      const double us = scorer_.predict_us(graph_, alone);
+      const auto place = std::upper_bound(times.begin(), times.end(), us) - times.begin();
+      if (place < width_) {
+        best.insert(best.begin() + place, std::move(alone.phases[0].groups[0]));
+        times.insert(times.begin() + place, us);
+      }
+      if (static_cast<std::ptrdiff_t>(best.size()) > width_ || place >= width_) space_.whole = false;
+      if (static_cast<std::ptrdiff_t>(best.size()) > width_) best.pop_back(), times.pop_back();
+    }
+    return best;
+  }
+
+  void consider(const KernelStructure& structure, const Schedule& schedule) {
+    const Hash128 hash = schedule_hash(schedule);
+    if (!seen_.insert(hash).second) return;
+    Result<KernelProgram> program = derive_program(graph_, structure, schedule);
+    if (!program) {
+      last_error_ = program.error();
+      return;
+    }
+    if (const Status legal = check_legality(*program, scorer_.device()); !legal) {
+      last_error_ = legal.error();
+      return;
+    }
+    ++space_.legal;
+    StitchCandidate candidate{schedule, std::move(*program), 0};
+    candidate.predicted_us = scorer_.predict_us(graph_, candidate.program);
+    if (options_.sample > 0) {
+      // Among the least hashes of all there may be the best ones, which are returned anyway.
+      sample_.try_emplace(hash, candidate);
+      if (static_cast<int>(sample_.size()) > options_.sample + options_.keep) sample_.erase(std::prev(sample_.end()));
+    }
+    const double us = candidate.predicted_us;
+    best_.emplace(us, std::move(candidate));  // behind its equals
+    if (static_cast<int>(best_.size()) > options_.keep) best_.erase(std::prev(best_.end()));
+  }
+
+  ScheduleSpace collect() {
+    for (auto& [us, candidate] : best_) {
+      if (options_.sample > 0) sample_.erase(schedule_hash(candidate.schedule));
+      space_.candidates.push_back(std::move(candidate));
+    }
+    auto& others = space_.others;
+    for (auto& [hash, candidate] : sample_) {
+      if (static_cast<int>(others.size()) == options_.sample) break;
+      others.push_back(std::move(candidate));
+    }
+    std::stable_sort(others.begin(), others.end(), [](const StitchCandidate& a, const StitchCandidate& b) {
+      return a.predicted_us < b.predicted_us;
+    });
+    return std::move(space_);
+  }
+
+  const Graph& graph_;
+  const Scorer& scorer_;
+  const SpaceOptions& options_;
+  AxisAnalysis analysis_;
+  ScheduleSpace space_;
+  std::multimap<double, StitchCandidate> best_;
+  std::unordered_set<Hash128> seen_;           ///< schedules that were considered
+  std::map<Hash128, StitchCandidate> sample_;  ///< of the legal ones those with the least hashes
+  std::ptrdiff_t width_ = 1;                   ///< mappings that are tried of each group
+  std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::vector<GroupProgram>> ranked_;  ///< by phase, group
+  std::map<NodeId, std::int64_t> partials_;  ///< partial results that each reduction so far leaves
+  std::string reasons_;                      ///< why each structure failed
+  Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");
+};
+
+}  // namespace
+
+Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, const SpaceOptions& options) {
+  return Explorer(graph, scorer, options).explore();
+}
+
+}  // namespace stitch::search
