@@ -10,7 +10,10 @@ namespace stitch::cli {
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_tune_command(CLI::App& app, ExitCode& code);
 void add_bench_command(CLI::App& app, ExitCode& code);
+void add_record_command(CLI::App& app, ExitCode& code);
+void add_calibrate_command(CLI::App& app, ExitCode& code);
 void add_conformance_command(CLI::App& app, ExitCode& code);
+void add_search_command(CLI::App& app, ExitCode& code);
 void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);
 void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import

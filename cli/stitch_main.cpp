@@ -12,8 +12,11 @@ int main(int argc, char** argv) {
   add_plan_command(app, code);
   add_tune_command(app, code);
   add_bench_command(app, code);
+  add_record_command(app, code);
+  add_calibrate_command(app, code);
   add_explain_command(app, code);
   add_conformance_command(app, code);
+  add_search_command(app, code);
   add_serve_command(app, code);
   add_show_command(app, code);
   add_verify_command(app, code);

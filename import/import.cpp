@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "import/gzip.h"
+#include "base/gzip.h"
 
 namespace stitch::import {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <filesystem>
 
+#include "base/gzip.h"
 #include "base/random.h"
 #include "graph/verify.h"
-#include "import/gzip.h"
 #include "import/import.h"
 #include "tests/import/hlo_text.h"
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/gzip.h"
 #include "graph/codec.h"
-#include "import/gzip.h"
 #include "tests/import/hlo_text.h"
 
 namespace stitch::import {

@@ -1,10 +1,10 @@
-#include "import/gzip.h"
+#include "base/gzip.h"
 
 #include <zlib.h>
 #include <algorithm>
 #include <array>
 
-namespace stitch::import {
+namespace stitch {
 namespace {
 
 /// An inflating stream that is released whatever happens.
@@ -69,4 +69,4 @@ Result<std::string> gunzip(std::string_view bytes, std::int64_t most_bytes) {
   }
 }
 
-}  // namespace stitch::import
+}  // namespace stitch

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace stitch::import {
+namespace stitch {
 
 /// Whether the bytes begin like a gzip file (RFC 1952).
 bool is_gzip(std::string_view bytes);
@@ -15,4 +15,4 @@ bool is_gzip(std::string_view bytes);
 /// than `most_bytes` come out).
 Result<std::string> gunzip(std::string_view bytes, std::int64_t most_bytes);
 
-}  // namespace stitch::import
+}  // namespace stitch

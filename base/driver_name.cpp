@@ -1,0 +1,56 @@
+#include "base/driver_name.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+namespace stitch {
+namespace {
+
+/// What a driver's name must and must not contain, word by word; "H200" is not in "NVIDIA H20".
+struct DriverName {
+  std::string_view device;
+  std::vector<std::string_view> words;
+  std::vector<std::string_view> other;  ///< words that make it another GPU
+};
+
+const std::array<DriverName, 8>& table() {
+  static const std::array<DriverName, 8> names = {{{"v100", {"V100"}, {}},
+                                                   {"t4", {"T4"}, {}},
+                                                   {"a100", {"A100"}, {}},
+                                                   {"l4", {"L4"}, {}},
+                                                   {"rtx4090", {"RTX", "4090"}, {"D", "Laptop"}},
+                                                   {"h100", {"H100"}, {}},
+                                                   {"h200", {"H200"}, {}},
+                                                   {"b200", {"B200"}, {}}}};
+  return names;
+}
+
+std::vector<std::string_view> words_of(std::string_view name) {
+  std::vector<std::string_view> words;
+  while (!name.empty()) {
+    const std::size_t end = std::min(name.find_first_of(" -_"), name.size());
+    if (end > 0) words.push_back(name.substr(0, end));
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<DeviceSpec> find_device_by_driver_name(std::string_view name) {
+  const std::vector<std::string_view> words = words_of(name);
+  const auto has = [&](std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  std::string known;
+  for (const DriverName& entry : table()) {
+    const bool all = std::all_of(entry.words.begin(), entry.words.end(), has);
+    if (all && !has("MIG") && std::none_of(entry.other.begin(), entry.other.end(), has)) {
+      return find_device(entry.device);
+    }
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.device);
+  }
+  return make_error(ErrorKind::not_found, "no entry of the device table is for '{}'; there are {}", name, known);
+}
+
+}  // namespace stitch

@@ -1,0 +1,69 @@
+#include "profiler/recorded_space.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/gzip.h"
+#include "profiler/kernel_tuner_file.h"
+#include "profiler/t4_file.h"
+
+namespace stitch::profiler {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+
+/// Kernel Tuner appends entries while it runs and closes the file at the end: one that was interrupted ends behind an
+/// entry's comma, and is whole up to there.
+std::string closed(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos || text[last] != ',' ||
+      text.find("\"tune_params_keys\"") == std::string_view::npos) {
+    return std::string(text);
+  }
+  return std::string(text.substr(0, last)) + "}}";
+}
+
+}  // namespace
+
+std::optional<std::size_t> RecordedSpace::fastest() const {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    if (!trials[i].failure && (!best || trials[i].time_us < trials[*best].time_us)) best = i;
+  }
+  return best;
+}
+
+std::size_t RecordedSpace::failures() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(trials, [](const RecordedTrial& trial) { return trial.failure.has_value(); }));
+}
+
+Result<RecordedSpace> parse_recorded_space(std::string_view text) {
+  json document;
+  try {
+    document = json::parse(closed(text));
+  } catch (const json::parse_error& error) {
+    return make_error(ErrorKind::parse, "JSON is malformed or cut off at byte {} of {}", error.byte, text.size());
+  }
+  if (is_kernel_tuner_file(document)) return read_kernel_tuner_file(document);
+  if (is_t4_file(document)) return read_t4_file(document);
+  return make_error(
+      ErrorKind::invalid_argument,
+      "neither a Kernel Tuner cache file (tune_params, tune_params_keys, cache) nor T4 results (results)");
+}
+
+Result<RecordedSpace> read_recorded_space(const FileSystem& files, const std::filesystem::path& path) {
+  STITCH_ASSIGN(std::string bytes, files.read(path));
+  if (is_gzip(bytes)) {
+    Result<std::string> text = gunzip(bytes, most_bytes);
+    if (!text) return text.error().within(path.string());
+    bytes = std::move(*text);
+  }
+  Result<RecordedSpace> recorded = parse_recorded_space(bytes);
+  if (!recorded) return recorded.error().within(path.string());
+  return recorded;
+}
+
+}  // namespace stitch::profiler
