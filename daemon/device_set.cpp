@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "daemon/recorded_timer.h"
 #include "profiler/emulated_device.h"
 #include "profiler/runner_device.h"
 
@@ -14,11 +15,17 @@ Result<std::unique_ptr<DeviceSet>> DeviceSet::open(const DeviceOptions& options,
     set->verifier_ = std::make_unique<profiler::EmulatedDevice>();
     return set;
   }
+  if (constexpr std::string_view recorded = "recorded:"; options.name.starts_with(recorded)) {
+    set->verifier_ = std::make_unique<profiler::EmulatedDevice>();
+    STITCH_ASSIGN(set->timer_, RecordedTimer::open(files, options.name.substr(recorded.size())));
+    return set;
+  }
   const bool counts = options.name == "emulated:counts";
   if (!counts && !options.name.starts_with("gpu:")) {
-    return make_error(ErrorKind::invalid_argument,
-                      "device '{}': there are 'emulated', 'emulated:counts' and 'gpu:N' (gpu:0 is the first)",
-                      options.name);
+    return make_error(
+        ErrorKind::invalid_argument,
+        "device '{}': there are 'emulated', 'emulated:counts', 'gpu:N' (gpu:0 is the first) and 'recorded:FILE'",
+        options.name);
   }
   set->launcher_ = std::make_unique<RealProcessLauncher>();
   set->quarantine_ = std::make_unique<profiler::Quarantine>(files, clock, options.quarantine);

@@ -17,7 +17,8 @@ namespace stitch::daemon {
 
 struct DeviceOptions {
   /// "emulated"; "emulated:counts", the same behind stitch-runner, where the sectors that a kernel moves stand in for
-  /// the time that nothing here can tell; "gpu:N", the N-th GPU of the driver.
+  /// the time that nothing here can tell; "gpu:N", the N-th GPU of the driver; "recorded:FILE", verified on the
+  /// emulated device, with times from a recording (profiler/recording.h).
   std::string name = "emulated";
   std::filesystem::path quarantine;  ///< file of what killed a runner (profiler/quarantine.h); empty: not kept
   std::string runner;                ///< program; empty: $STITCH_RUNNER, or stitch-runner beside this one
@@ -28,12 +29,12 @@ struct DeviceOptions {
 class DeviceSet {
  public:
   /// `files` and `clock` must outlive it. Errors: invalid_argument (no such kind of device), unavailable (no GPU; the
-  /// driver's words), and those of RunnerDevice::create.
+  /// driver's words), and those of RunnerDevice::create and RecordedTimer::open.
   static Result<std::unique_ptr<DeviceSet>> open(const DeviceOptions& options, FileSystem& files, const Clock& clock);
 
   [[nodiscard]] profiler::Device& verifier() const { return *verifier_; }
   [[nodiscard]] KernelTimer* timer() const { return timer_.get(); }  ///< null: nothing is measured
-  /// The device that measures; null for none.
+  /// The device that measures; null for none, also of a recording.
   [[nodiscard]] profiler::TimedDevice* timed() const { return timed_; }
 
  private:

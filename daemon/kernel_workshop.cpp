@@ -102,9 +102,16 @@ std::vector<Trial> KernelWorkshop::verify(const search::ExploredKernel& kernel) 
 Trial KernelWorkshop::measure_candidate(const search::ExploredKernel& kernel, Trial trial) {
   Result<profiler::Measurement> measurement = timer_->measure_kernel(kernel, *trial.built);
   if (!measurement) {
-    // A kernel that hangs or faults only here is bad; one that merely could not be timed is still right.
-    const ErrorKind kind = measurement.error().kind;
-    if (kind == ErrorKind::timeout || kind == ErrorKind::runtime) trial.failure = measurement.error();
+    // A kernel that hangs or faults only here is bad, and so is one of which a recording says that it did or was
+    // wrong; one that merely could not be timed is still right.
+    switch (measurement.error().kind) {
+      case ErrorKind::constraint:
+      case ErrorKind::compile:
+      case ErrorKind::timeout:
+      case ErrorKind::runtime:
+      case ErrorKind::correctness: trial.failure = measurement.error(); break;
+      default: break;
+    }
     return trial;
   }
   BuiltKernel timed = *trial.built;

@@ -59,6 +59,12 @@ class KernelWorkshop {
   /// that could be verified but not measured is without measurement. The same as verify without a timer.
   std::vector<Trial> measure(const search::ExploredKernel& kernel);
 
+  /// One candidate by itself, step by step; nothing of it is remembered. Only a trial without failure goes on to the
+  /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.
+  Trial build_candidate(const search::ExploredKernel& kernel, int candidate);
+  Trial verify_candidate(const search::ExploredKernel& kernel, Trial trial);
+  Trial measure_candidate(const search::ExploredKernel& kernel, Trial trial);
+
  private:
   struct Entry {
     std::mutex mutex;  ///< held while the kernel is worked on: whoever asks second waits
@@ -67,9 +73,6 @@ class KernelWorkshop {
     std::vector<Trial> measured;
   };
   Entry& entry_of(const Hash128& key);
-  Trial build_candidate(const search::ExploredKernel& kernel, int candidate);
-  Trial verify_candidate(const search::ExploredKernel& kernel, Trial trial);
-  Trial measure_candidate(const search::ExploredKernel& kernel, Trial trial);
 
   codegen::Compiler& compiler_;
   profiler::Device& verifier_;

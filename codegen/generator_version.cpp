@@ -1,0 +1,14 @@
+#include "codegen/generator_version.h"
+
+#include <fmt/format.h>
+
+#include "base/version.h"
+#include "codegen/device_headers.h"
+
+namespace stitch::codegen {
+
+std::string generator_version() {
+  return fmt::format("{}-{}", tool_version, device_headers_hash().hex().substr(0, 12));
+}
+
+}  // namespace stitch::codegen
