@@ -221,7 +221,7 @@ Status Recorder::record_kernel(const Task& task, Recording& recording, KernelRec
   };
   constexpr std::size_t batch = 16;
   Status judged;
-  for (std::size_t from = 0; from < missing.size() && judged && !late(); from += batch) {
+  for (std::size_t from = 0; from < missing.size() && judged && (from == 0 || !late()); from += batch) {
     const auto some = std::span(missing).subspan(from, std::min(batch, missing.size() - from));
     judged = record_batch(*space.kernel, some, recording, at, done, late);
   }
@@ -238,22 +238,20 @@ Status Recorder::record_batch(const search::ExploredKernel& kernel, std::span<co
   std::vector<Trial> trials(batch.size());
   tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
   arena.execute([&] {
-    tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
-      trials[i] = workshop_.build_candidate(kernel, batch[i]);
-      if (!trials[i].failure) trials[i] = workshop_.verify_candidate(kernel, std::move(trials[i]));
-    });
+    tbb::parallel_for(std::size_t{0}, batch.size(),
+                      [&](std::size_t i) { trials[i] = workshop_.build_candidate(kernel, batch[i]); });
   });
-  // Nothing else runs here while a candidate is measured.
-  for (Trial& trial : trials) {
-    if (late()) break;
-    STITCH_TRY(judge(kernel, std::move(trial), recording, at, done));
-  }
+  // A device does one thing at a time, and nothing else runs here while it measures. Every call judges one candidate
+  // at least, so that however little time it has, the next one finds less to do.
+  for (std::size_t i = 0; i < trials.size() && (i == 0 || !late()); ++i)
+    STITCH_TRY(judge(kernel, std::move(trials[i]), recording, at, done));
   return {};
 }
 
-/// Measures a candidate that was found right, and writes down what became of it.
+/// Verifies and measures a candidate, and writes down what became of it.
 Status Recorder::judge(const search::ExploredKernel& kernel, Trial trial, Recording& recording, std::size_t at,
                        KernelRecord& done) {
+  if (!trial.failure) trial = workshop_.verify_candidate(kernel, std::move(trial));
   if (!trial.failure) trial = workshop_.measure_candidate(kernel, std::move(trial));
   const bool judged = trial.failure ? is_outcome(trial.failure->kind) : trial.built->measurement.has_value();
   if (!judged) {

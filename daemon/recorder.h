@@ -33,7 +33,7 @@ struct RecorderOptions {
 };
 
 /// Records candidate spaces: the kernels of models' plans, each candidate verified and measured. Candidates are built
-/// and verified several at a time and measured one by one.
+/// several at a time, and verified and measured one by one.
 class Recorder {
  public:
   /// `tuner` plans, `verifier` and `timer` judge. All arguments but the options must outlive the recorder.

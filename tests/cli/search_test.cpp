@@ -48,7 +48,7 @@ TEST(Search, TransfersBetweenGpus) {
   const json alone = stitch({"search", own, "--budget", "40", "--seeds", "4", "--json"}).json();
   const json helped = stitch({"search", own, "--transfer", other, "--budget", "40", "--seeds", "4", "--json"}).json();
   EXPECT_EQ(alone["transferred"], 0);
-  EXPECT_EQ(helped["transferred"], 3886);
+  EXPECT_EQ(helped["transferred"], 4362 - 161);  // all that ran on the other GPU
   EXPECT_GT(helped["mean"].get<double>(), alone["mean"].get<double>());
 }
 

@@ -31,8 +31,9 @@ class RecorderEmulated : public testing::Test {
     compiler_ = *codegen::NvrtcCompiler::create();
   }
 
-  Status record(int candidates, std::stop_token stop = {}) {
+  Status record(int candidates, std::stop_token stop = {}, double seconds_of_kernel = 0) {
     RecorderOptions options;
+    options.seconds_of_kernel = seconds_of_kernel;
     options.space = {candidates, 16};
     options.verify.distributions.resize(1);
     Recorder recorder(shared_tuner(shared_device()), *compiler_, shared_device(), *devices_->timer(), files_, clock_,
@@ -103,6 +104,16 @@ TEST_F(RecorderEmulated, AStopLeavesWhatWasThere) {
   ASSERT_TRUE(record(4, stop.get_token()).ok());
   EXPECT_TRUE(report_.kernels.empty());
   EXPECT_FALSE(files_.exists(path_));
+}
+
+TEST_F(RecorderEmulated, HoweverLittleTimeThereIsEveryCallGoesOn) {
+  for (int call = 1; call <= 3; ++call) {
+    ASSERT_TRUE(record(3, {}, 1e-9).ok()) << call;
+    ASSERT_EQ(report_.kernels.size(), 1U);
+    EXPECT_EQ(report_.kernels[0].recorded, call);
+    EXPECT_EQ(report_.complete(), call == 3);
+    EXPECT_EQ(read().kernels[0].complete(), call == 3);
+  }
 }
 
 TEST_F(RecorderEmulated, FilesOfOtherDevicesAreLeftAlone) {
