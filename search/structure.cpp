@@ -21,6 +21,8 @@ constexpr std::int64_t partial_extent = 1 << 20;
 /// Sharing a load smaller than this is no reason for two anchors to share a mapping.
 constexpr std::int64_t shared_load_elements = 1024;
 
+constexpr std::int64_t sector_bytes = 32;
+
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
 /// Results are only ever read from memory.
@@ -222,10 +224,22 @@ class StructureBuilder {
     draft_pieces(draft, std::vector<std::int64_t>(graph_.type(value).dims.size(), 0));
   }
 
-  /// A concatenation that is stored needs no selects: every part is written where it belongs.
+  /// Whether equal parts of a concatenation take turns within a sector of memory, as real and imaginary parts do.
+  [[nodiscard]] bool is_interleaved(const Node& node) const {
+    const graph::TensorType& part = graph_.type(node.operands.front());
+    std::int64_t run = graph::byte_size(part.dtype);
+    for (auto d = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension); d < part.dims.size();
+         ++d)
+      run *= part.dims[d];
+    return run < sector_bytes &&
+           std::ranges::all_of(node.operands, [&](Value operand) { return graph_.type(operand).dims == part.dims; });
+  }
+
+  /// A concatenation that is stored needs no selects: every part is written where it belongs. Interleaved parts stay
+  /// together: by themselves each would write every sector, a few bytes at a time.
   void draft_pieces(Draft draft, const std::vector<std::int64_t>& offset) {
     const Node& node = graph_.node(draft.value.node);
-    if (node.op != Op::concatenate || node.operands.size() > 64) {
+    if (node.op != Op::concatenate || node.operands.size() > 64 || is_interleaved(node)) {
       draft.offset = offset, draft.axes = analysis_.of(draft.value);
       if (draft.value != graph_.results()[static_cast<std::size_t>(draft.output)]) draft.kind = Draft::Kind::piece;
       drafts_.push_back(std::move(draft));

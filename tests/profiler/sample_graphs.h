@@ -59,6 +59,20 @@ inline Result<Graph> transposed(const Dims& dims, const Dims& permutation, DType
   return b.finish({b.unary(Op::negate, b.transpose(b.parameter(dtype, dims), permutation))});
 }
 
+/// Neighbouring elements as complex numbers, turned by an angle each: rotary embedding as GPT-J has it.
+inline Result<Graph> rotated_pairs(std::int64_t rows, std::int64_t pairs) {
+  Builder b;
+  const Dims dims = {rows, pairs, 1};
+  const Value x = b.parameter(DType::f32, {rows, 2 * pairs}), angle = b.parameter(DType::f32, {rows, pairs, 1});
+  const Value real = b.reshape(b.slice(x, {0, 0}, {rows, 2 * pairs - 1}, {1, 2}), dims);
+  const Value imaginary = b.reshape(b.slice(x, {0, 1}, {rows, 2 * pairs}, {1, 2}), dims);
+  const Value cosine = b.unary(Op::cos, angle), sine = b.unary(Op::sin, angle);
+  const auto product = [&](Value a, Value c) { return b.binary(Op::multiply, a, c); };
+  const Value turned_real = b.binary(Op::subtract, product(real, cosine), product(imaginary, sine));
+  const Value turned_imaginary = b.binary(Op::add, product(real, sine), product(imaginary, cosine));
+  return b.finish({b.concatenate({turned_real, turned_imaginary}, 2)});
+}
+
 /// Rows of a table, by index.
 inline Result<Graph> looked_up(std::int64_t rows, std::int64_t columns, std::int64_t count) {
   Builder b;

@@ -271,6 +271,18 @@ TEST(Structure, PiecesOfAConcatenationStandWhereTheyBelong) {
   EXPECT_EQ(address(groups[2], {1, 1}), 9 * 8 + 1);
 }
 
+TEST(Structure, PartsThatTakeTurnsWithinASectorAreStoredTogether) {
+  const auto interleaved = [](std::int64_t part, DType dtype) {
+    return one([&](Builder& b) {
+      const Value x = b.parameter(dtype, {8, 64, part});
+      return std::vector{b.concatenate({b.unary(Op::tanh, x), b.unary(Op::exp, x)}, 2)};
+    });
+  };
+  EXPECT_EQ(to_text(structure_of(interleaved(1, DType::f32))), "[512 2] store:0@0");
+  EXPECT_EQ(to_text(structure_of(interleaved(15, DType::bf16))), "[512 30] store:0@0");
+  EXPECT_EQ(to_text(structure_of(interleaved(16, DType::bf16))), "[512 16] store:0@0 store:0@0") << "a sector each";
+}
+
 TEST(Structure, PartialResultsStandSetBySet) {
   const Graph graph = row_and_column_sums(64, 256);
   const KernelStructure structure = structure_of(graph, {{1}, {}});
