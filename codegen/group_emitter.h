@@ -106,6 +106,7 @@ class GroupEmitter {
   void emit_accumulate(int anchor, bool element);
   void finish_reductions(const std::vector<int>& plans);
   void emit_exchange_write(const search::ReductionPlan& plan, const std::string& buffer);
+  [[nodiscard]] std::vector<std::string> block_leaders(int anchor) const;
   void emit_exchange_read(const search::ReductionPlan& plan, const std::string& buffer);
   void emit_partials(const std::vector<int>& plans);
   [[nodiscard]] std::string accumulator_type(int anchor) const;

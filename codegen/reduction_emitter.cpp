@@ -211,6 +211,20 @@ void GroupEmitter::emit_exchange_read(const ReductionPlan& plan, const std::stri
   out_.close(out_.depth() - depth);
 }
 
+/// What is true of one thread of the block for every element that the reduction keeps.
+std::vector<std::string> GroupEmitter::block_leaders(int number) const {
+  std::vector<std::string> leaders;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (has(kept_axes(number), a)) continue;
+    for (const Level level : {Level::lane, Level::warp}) {
+      if (group_.extent(a, level) > 1) leaders.push_back(digit(a, level) + " == 0");
+    }
+  }
+  // Digits start again behind the threads that the mapping uses.
+  if (group_.threads < schedule_.threads) leaders.emplace_back("active");
+  return leaders;
+}
+
 void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   for (const int p : plans) {
     const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
@@ -265,16 +279,8 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
         buffers[i] =
             fmt::format("({} + {})", buffers[i], whole.exchange > 1 ? whole.exchange * whole.kept_per_block : 0);
         const int depth = out_.depth();
-        out_.open("if ({})", [&] {
-          std::vector<std::string> zero;
-          for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-            if (has(kept_axes(whole.anchor), a)) continue;
-            for (const Level level : {Level::lane, Level::warp}) {
-              if (group_.extent(a, level) > 1) zero.push_back(digit(a, level) + " == 0");
-            }
-          }
-          return zero.empty() ? std::string("true") : joined(zero, " && ");
-        }());
+        const std::vector<std::string> leaders = block_leaders(whole.anchor);
+        if (!leaders.empty()) out_.open("if ({})", joined(leaders, " && "));
         open_kept_loops(whole.anchor);
         out_.line("{}[{}] = {}{};", buffers[i], kept_index(whole.anchor), accumulator_name(whole.anchor),
                   array_subscript(kept_axes(whole.anchor), true));

@@ -17,7 +17,7 @@
 #include "graph/builder.h"
 #include "profiler/emulated_device.h"
 #include "profiler/verify.h"
-#include "search/stitch_explorer.h"
+#include "search/schedule_space.h"
 
 /// Graphs to kernels to verdicts, for the suites that verify on the emulated device.
 namespace stitch::profiler::test {
@@ -53,20 +53,19 @@ inline Wish phases(std::size_t count, search::Sync sync, std::int64_t least_tile
   };
 }
 
-/// The first schedule of the explorer that is as wished.
-inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any) {
+/// The first schedule of a space that is as wished; of the one that tuning looks at, unless another is asked for.
+inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any,
+                            const search::SpaceOptions& space = {.keep = 1000}) {
   if (!graph) {
     throw std::runtime_error(graph.error().message);
   }
   KernelCase made;
   made.graph = std::make_shared<const graph::Graph>(std::move(*graph));
-  search::StitchOptions options;
-  options.keep = 1000;
-  const auto candidates = search::explore_stitches(*made.graph, GridScorer(), options);
-  if (!candidates) {
-    throw std::runtime_error(candidates.error().message);
+  const auto found = search::explore_space(*made.graph, GridScorer(), space);
+  if (!found) {
+    throw std::runtime_error(found.error().message);
   }
-  for (const search::StitchCandidate& candidate : *candidates) {
+  for (const search::StitchCandidate& candidate : found->candidates) {
     if (!wish(candidate.program)) continue;
     made.program = candidate.program;
     auto kernel = codegen::generate(*made.graph, made.program, {});
@@ -77,7 +76,7 @@ inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any) 
     return made;
   }
   std::string all;
-  for (const search::StitchCandidate& candidate : *candidates) {
+  for (const search::StitchCandidate& candidate : found->candidates) {
     const search::KernelProgram& p = candidate.program;
     all += fmt::format("cluster {} blocks {} phases", p.schedule.cluster, p.blocks);
     for (const search::PhaseProgram& phase : p.phases) all += fmt::format(" {} tiles", phase.tiles);

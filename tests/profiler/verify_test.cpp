@@ -67,11 +67,33 @@ std::vector<Example> examples() {
        [] {
          return transposed({20, 70, 96}, {2, 0, 1}, DType::bf16);
        }},
+      {"rotated_pairs", [] { return rotated_pairs(300, 48); }},
       {"gather", [] { return looked_up(500, 96, 300); }},
       {"picked", [] { return picked(3000, 100); }},
       {"scatter", [] { return scattered(300, 64, 40); }},
       {"packed", [] { return packed(5); }},
   };
+}
+
+/// A cluster's exchange in a group that leaves threads of its blocks idle.
+bool idle_in_a_cluster(const search::KernelProgram& p) {
+  for (const search::PhaseProgram& phase : p.phases) {
+    for (const search::GroupProgram& group : phase.groups) {
+      const bool crosses = std::ranges::any_of(
+          group.reductions, [](const search::ReductionPlan& plan) { return plan.cluster > 1 && plan.exchange > 1; });
+      if (crosses && group.threads < p.schedule.threads) return true;
+    }
+  }
+  return false;
+}
+
+// A group that needs fewer threads than another one of its kernel: those that are idle have digits like the others'.
+TEST(VerifyClustersEmulated, IdleThreadsKeepOutOfTheExchange) {
+  search::SpaceOptions space;
+  space.keep = 20'000, space.combinations = 8;
+  const KernelCase each = make_case(norm_backward(24, 64), idle_in_a_cluster, space);
+  const Verification verification = verify(each);
+  EXPECT_TRUE(verification.correct) << verification.failure << "\n" << each.kernel.source;
 }
 
 class VerifyEmulated : public testing::TestWithParam<Example> {};
