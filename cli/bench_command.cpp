@@ -68,9 +68,8 @@ Result<ExitCode> bench(const BenchOptions& options) {
   const std::string label = options.predicted ? "predicted" : "measured";
   if (options.common.json) {
     // Counts of the emulated device are never called a time.
-    const std::string suffix = sum.unit == "us" ? "us" : sum.unit;
     const json document = {{sum.unit == "us" ? "time_us" : "sectors", sum.median},
-                           {"samples_" + suffix, sum.samples},
+                           {"samples_" + sum.unit, sum.samples},
                            {"kernels", sum.kernels},
                            {"correct", done.report.wrong_kernels == 0},
                            {"worst", sum.worst},

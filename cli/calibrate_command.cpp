@@ -1,8 +1,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/driver_name.h"
-#include "base/version.h"
 #include "cli/commands.h"
 #include "codegen/compiler.h"
 #include "daemon/calibrated_device.h"
@@ -16,26 +14,6 @@ struct CalibrateOptions {
   std::filesystem::path database, cache;
   bool json = false;
 };
-
-/// The entry of the table that a device is compared with.
-Result<DeviceSpec> entry_of(const profiler::DeviceIdentity& identity, const std::string& target) {
-  STITCH_ASSIGN(DeviceSpec spec, target.empty() ? find_device_by_driver_name(identity.name) : find_device(target));
-  spec.sm_count = identity.sm_count;
-  return spec;
-}
-
-Status store(const CalibrateOptions& options, const profiler::DeviceIdentity& identity, const DeviceSpec& spec,
-             const profiler::Calibration& calibration, const std::string& toolkit, const Clock& clock) {
-  db::SqliteOptions storage;
-  storage.path = options.database;
-  STITCH_ASSIGN(const auto database, db::open_sqlite_store(storage, clock));
-  db::Device known;
-  if (auto stored = database->get_device(identity.key)) known = std::move(*stored);
-  db::Device record = daemon::device_record(identity, std::move(known));
-  daemon::set_calibration(record, calibration, spec.name, clock.wall_us());
-  record.provenance = {std::string(tool_version), toolkit, identity.key, clock.wall_us(), "calibrated"};
-  return database->put_device(record);
-}
 
 std::string to_json(const profiler::DeviceIdentity& identity, const DeviceSpec& spec,
                     const profiler::Calibration& calibration, const std::vector<std::string>& notes) {
@@ -78,16 +56,16 @@ Result<ExitCode> calibrate(const CalibrateOptions& options) {
     return make_error(ErrorKind::invalid_argument, "device '{}' measures nothing; calibrate gpu:N", options.device);
   }
   const profiler::DeviceIdentity& identity = devices->timed()->identity();
-  STITCH_ASSIGN(const DeviceSpec spec, entry_of(identity, options.target));
+  STITCH_ASSIGN(const DeviceSpec spec, daemon::planning_entry(options.target, &identity));
   STITCH_ASSIGN(const auto compiler, codegen::NvrtcCompiler::create());
-  const std::string architecture = identity.architecture.empty() ? spec.architecture() : identity.architecture;
-  STITCH_ASSIGN(
-      const profiler::Calibration calibration,
-      profiler::calibrate(*devices->timed(), spec, *compiler, architecture, profiler::CalibrationSizes::of(spec)));
-  const std::vector<std::string> notes = profiler::apply(spec, calibration).notes;
+  STITCH_ASSIGN(const auto calibration, daemon::calibrate_device(*devices->timed(), spec, *compiler));
   if (!options.database.empty()) {
-    STITCH_TRY(store(options, identity, spec, calibration, compiler->nvrtc().toolkit(), clock));
+    db::SqliteOptions storage;
+    storage.path = options.database;
+    STITCH_ASSIGN(const auto database, db::open_sqlite_store(storage, clock));
+    STITCH_TRY(daemon::store_calibration(*database, identity, spec, calibration, compiler->nvrtc().toolkit(), clock));
   }
+  const std::vector<std::string> notes = profiler::apply(spec, calibration).notes;
   std::printf("%s\n", (options.json ? to_json(identity, spec, calibration, notes)
                                     : to_table(identity, spec, calibration, notes))
                           .c_str());

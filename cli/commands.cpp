@@ -1,21 +1,17 @@
 #include "cli/commands.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/device_spec.h"
+#include "daemon/device_set.h"
 
 namespace stitch::cli {
 
 CLI::Validator device_name() {
   const auto check = [](const std::string& name) -> std::string {
-    const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-    const bool gpu = name.starts_with("gpu:") && name.size() > 4 && std::all_of(name.begin() + 4, name.end(), digit);
-    const bool recorded = name.starts_with("recorded:") && name.size() > 9;
-    if (name == "emulated" || name == "emulated:counts" || gpu || recorded) return "";
-    return name + ": there are emulated, emulated:counts, gpu:N and recorded:FILE";
+    const Status known = daemon::check_device_name(name);
+    return known ? "" : known.error().message;
   };
   return {check, "DEVICE"};
 }
@@ -23,9 +19,8 @@ CLI::Validator device_name() {
 void add_common_options(CLI::App& command, CommonOptions& options) {
   std::vector<std::string> targets;
   for (const DeviceSpec& device : known_devices()) targets.push_back(device.name);
-  command.add_option("--target", options.target, "GPU that is planned for")
-      ->check(CLI::IsMember(targets))
-      ->capture_default_str();
+  command.add_option("--target", options.target, "GPU that is planned for; by default the one that is there, or h100")
+      ->check(CLI::IsMember(targets));
   command.add_option("--arch", options.architecture, "architecture to compile for; the target's when not given");
   command
       .add_option("--device", options.device,

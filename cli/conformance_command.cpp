@@ -47,8 +47,11 @@ Result<ExitCode> serve_cases(const ConformanceOptions& options) {
 
 ProcessOptions worker_process(const ConformanceOptions& options) {
   ProcessOptions process;
-  process.arguments = {"/proc/self/exe", "conformance",         "--worker",  "--target", options.common.target,
-                       "--device",       options.common.device, "--threads", "1"};
+  process.arguments = {"/proc/self/exe",      "conformance", "--worker", "--device",
+                       options.common.device, "--threads",   "1"};
+  if (!options.common.target.empty()) {
+    process.arguments.insert(process.arguments.end(), {"--target", options.common.target});
+  }
   if (!options.common.architecture.empty()) {
     process.arguments.insert(process.arguments.end(), {"--arch", options.common.architecture});
   }

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "codegen/compiler.h"
+#include "daemon/calibrated_device.h"
 #include "daemon/recorder.h"
 
 namespace stitch::cli {
@@ -41,7 +42,10 @@ Result<ExitCode> record(const RecordOptions& options) {
                       where.name);
   }
   daemon::TunerOptions planning;
-  planning.target = options.common.target;
+  STITCH_ASSIGN(
+      const DeviceSpec entry,
+      daemon::planning_entry(options.common.target, devices->gpu() != nullptr ? &devices->gpu()->identity() : nullptr));
+  planning.target = entry.name;
   planning.architecture = options.common.architecture;
   planning.threads = options.common.threads;
   STITCH_ASSIGN(const auto tuner, daemon::Tuner::create(planning, devices->verifier(), nullptr, files, clock));

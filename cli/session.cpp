@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "daemon/calibrated_device.h"
+#include "db/sqlite_store.h"
+
 namespace stitch::cli {
 
 ExitCode exit_code_of(const Error& error) {
@@ -29,14 +32,23 @@ std::filesystem::path default_cache() {
   return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache" / "stitch";
 }
 
-Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning) {
+Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning,
+                                               const std::filesystem::path& database) {
   auto session = std::make_unique<Session>();
   const std::filesystem::path cache = options.cache.empty() ? default_cache() : options.cache;
   daemon::DeviceOptions where;
   where.name = options.device;
   where.quarantine = cache / "quarantine.json";
   STITCH_ASSIGN(session->devices, daemon::DeviceSet::open(where, session->files, session->clock));
-  tuning.target = options.target;
+  if (!database.empty()) {
+    db::SqliteOptions storage;
+    storage.path = database;
+    STITCH_ASSIGN(session->store, db::open_sqlite_store(storage, session->clock));
+  }
+  STITCH_ASSIGN(const auto planned,
+                daemon::planning_device(options.target, session->devices->gpu(), session->store.get(), session->clock));
+  for (const std::string& note : planned.notes) std::fprintf(stderr, "stitch: %s\n", note.c_str());
+  tuning.device = planned.spec;
   tuning.architecture = options.architecture;
   tuning.artifact_folder = cache / "kernels";
   tuning.threads = options.threads;

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "daemon/device_set.h"
 #include "daemon/tuner.h"
+#include "db/store.h"
 
 namespace stitch::cli {
 
@@ -26,7 +27,7 @@ ExitCode exit_code_of(const Error& error);
 
 /// Options that commands share.
 struct CommonOptions {
-  std::string target = "h100";
+  std::string target;  ///< empty: the GPU's own, or h100
   std::string architecture;
   std::string device = "emulated";
   std::filesystem::path cache;  ///< compiled kernels; empty: the user's cache folder
@@ -38,10 +39,13 @@ struct CommonOptions {
 /// What offline commands work with: files, clock, devices and tuner, in the right order of destruction.
 class Session {
  public:
-  static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {});
+  /// `database`: the file that plans are stored in, and what was calibrated; empty: none.
+  static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {},
+                                               const std::filesystem::path& database = {});
 
   RealFileSystem files;
   SystemClock clock;
+  std::unique_ptr<db::Store> store;  ///< null: none
   std::unique_ptr<daemon::DeviceSet> devices;
   std::unique_ptr<daemon::Tuner> tuner;
 };

@@ -5,7 +5,6 @@
 #include "cli/model_report.h"
 #include "cli/remote.h"
 #include "daemon/model_tuning.h"
-#include "db/sqlite_store.h"
 
 namespace stitch::cli {
 namespace {
@@ -59,15 +58,11 @@ Result<ExitCode> tune(const TuneOptions& options) {
   daemon::TunerOptions tuning_options;
   tuning_options.stitch.keep = 3;
   tuning_options.verify.seed = options.seed;
-  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options, options.database));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  std::unique_ptr<db::Store> database;
   std::unique_ptr<daemon::TuningStore> store;
-  if (!options.database.empty()) {
-    db::SqliteOptions storage;
-    storage.path = options.database;
-    STITCH_ASSIGN(database, db::open_sqlite_store(storage, session->clock));
-    STITCH_ASSIGN(store, daemon::TuningStore::open(*database, *session->tuner, session->clock));
+  if (session->store != nullptr) {
+    STITCH_ASSIGN(store, daemon::TuningStore::open(*session->store, *session->tuner, session->clock));
   }
   const auto tuning = daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
                                          progress_display(options.common.quiet), interruption.token(), store.get());

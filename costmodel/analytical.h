@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "search/scorer.h"
 
 namespace stitch::costmodel {
@@ -9,6 +11,8 @@ namespace stitch::costmodel {
 /// resident warps), throughput by whole waves of blocks. Sources and derivation: docs/cost-model.md.
 class AnalyticalScorer final : public search::Scorer {
  public:
+  static constexpr std::string_view version = "analytical v1";  ///< names the model in records
+
   explicit AnalyticalScorer(DeviceSpec device) : device_(std::move(device)) {}
 
   [[nodiscard]] double predict_us(const graph::Graph& graph, const search::KernelProgram& program) const override;

@@ -3,8 +3,21 @@
 #include <nlohmann/json.hpp>
 
 #include "base/driver_name.h"
+#include "base/version.h"
 
 namespace stitch::daemon {
+
+Result<DeviceSpec> planning_entry(std::string_view target, const profiler::DeviceIdentity* gpu) {
+  if (gpu == nullptr) return find_device(target.empty() ? "h100" : target);
+  auto own = find_device_by_driver_name(gpu->name);
+  if (target.empty()) return own;
+  STITCH_ASSIGN(DeviceSpec wanted, find_device(target));
+  if (own && own->name != wanted.name) {
+    return make_error(ErrorKind::invalid_argument, "the GPU is an {} ({}): plans for {} cannot be measured on it",
+                      gpu->name, own->name, wanted.name);
+  }
+  return wanted;
+}
 
 Result<profiler::CalibratedSpec> calibrated_spec(const db::Device& device) {
   const auto entry = device.target.empty() ? find_device_by_driver_name(device.name) : find_device(device.target);
@@ -24,6 +37,53 @@ void set_calibration(db::Device& device, const profiler::Calibration& calibratio
   device.target = target;
   device.constants = profiler::to_document(calibration).dump();
   device.calibrated_us = wall_us;
+}
+
+Result<profiler::Calibration> calibrate_device(profiler::TimedDevice& device, const DeviceSpec& entry,
+                                               codegen::Compiler& compiler) {
+  const profiler::DeviceIdentity& identity = device.identity();
+  const std::string architecture = identity.architecture.empty() ? entry.architecture() : identity.architecture;
+  DeviceSpec own = entry;
+  if (identity.sm_count > 0) own.sm_count = identity.sm_count;
+  return profiler::calibrate(device, own, compiler, architecture, profiler::CalibrationSizes::of(own));
+}
+
+Status store_calibration(db::Store& store, const profiler::DeviceIdentity& identity, const DeviceSpec& entry,
+                         const profiler::Calibration& calibration, const std::string& toolkit, const Clock& clock) {
+  db::Device known;
+  if (auto stored = store.get_device(identity.key)) known = std::move(*stored);
+  db::Device record = device_record(identity, std::move(known));
+  set_calibration(record, calibration, entry.name, clock.wall_us());
+  record.provenance = {std::string(tool_version), toolkit, identity.key, clock.wall_us(), "calibrated"};
+  return store.put_device(record);
+}
+
+namespace {
+
+Result<profiler::CalibratedSpec> calibrated_once(profiler::TimedDevice& device, const DeviceSpec& entry,
+                                                 db::Store& store, const Clock& clock) {
+  const auto known = store.get_device(device.identity().key);
+  if (!known || known->calibrated_us == 0 || known->target != entry.name) {
+    STITCH_ASSIGN(const auto compiler, codegen::NvrtcCompiler::create());
+    STITCH_ASSIGN(const auto calibration, calibrate_device(device, entry, *compiler));
+    STITCH_TRY(store_calibration(store, device.identity(), entry, calibration, compiler->nvrtc().toolkit(), clock));
+  }
+  STITCH_ASSIGN(const db::Device record, store.get_device(device.identity().key));
+  return calibrated_spec(record);
+}
+
+}  // namespace
+
+Result<profiler::CalibratedSpec> planning_device(std::string_view target, profiler::TimedDevice* gpu, db::Store* store,
+                                                 const Clock& clock) {
+  STITCH_ASSIGN(DeviceSpec entry, planning_entry(target, gpu != nullptr ? &gpu->identity() : nullptr));
+  if (gpu == nullptr) return profiler::CalibratedSpec{std::move(entry), {}};
+  if (gpu->identity().sm_count > 0) entry.sm_count = gpu->identity().sm_count;
+  if (store == nullptr) return profiler::CalibratedSpec{std::move(entry), {}};
+  auto calibrated = calibrated_once(*gpu, entry, *store, clock);
+  if (calibrated) return calibrated;
+  std::string note = "planning with the device table: " + calibrated.error().message;
+  return profiler::CalibratedSpec{std::move(entry), {std::move(note)}};
 }
 
 db::Device device_record(const profiler::DeviceIdentity& identity, db::Device known) {

@@ -1,32 +1,46 @@
 #include "daemon/device_set.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "daemon/recorded_timer.h"
 #include "profiler/emulated_device.h"
-#include "profiler/runner_device.h"
+#include "profiler/runner/device.h"
 
 namespace stitch::daemon {
 
+namespace {
+
+constexpr std::string_view recorded = "recorded:", gpu = "gpu:";
+
+}  // namespace
+
+Status check_device_name(std::string_view name) {
+  const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  if (name == "emulated" || name == "emulated:counts") return {};
+  if (name.starts_with(gpu) && name.size() > gpu.size() && std::ranges::all_of(name.substr(gpu.size()), digit))
+    return {};
+  if (name.starts_with(recorded) && name.size() > recorded.size()) return {};
+  return make_error(
+      ErrorKind::invalid_argument,
+      "device '{}': there are 'emulated', 'emulated:counts', 'gpu:N' (gpu:0 is the first) and 'recorded:FILE'", name);
+}
+
 Result<std::unique_ptr<DeviceSet>> DeviceSet::open(const DeviceOptions& options, FileSystem& files,
                                                    const Clock& clock) {
+  STITCH_TRY(check_device_name(options.name));
   std::unique_ptr<DeviceSet> set(new DeviceSet());
   if (options.name == "emulated") {
     set->verifier_ = std::make_unique<profiler::EmulatedDevice>();
     return set;
   }
-  if (constexpr std::string_view recorded = "recorded:"; options.name.starts_with(recorded)) {
+  if (options.name.starts_with(recorded)) {
     set->verifier_ = std::make_unique<profiler::EmulatedDevice>();
     STITCH_ASSIGN(set->timer_, RecordedTimer::open(files, options.name.substr(recorded.size())));
     return set;
   }
   const bool counts = options.name == "emulated:counts";
-  if (!counts && !options.name.starts_with("gpu:")) {
-    return make_error(
-        ErrorKind::invalid_argument,
-        "device '{}': there are 'emulated', 'emulated:counts', 'gpu:N' (gpu:0 is the first) and 'recorded:FILE'",
-        options.name);
-  }
   set->launcher_ = std::make_unique<RealProcessLauncher>();
   set->quarantine_ = std::make_unique<profiler::Quarantine>(files, clock, options.quarantine);
   STITCH_TRY(set->quarantine_->load());

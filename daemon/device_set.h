@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -14,6 +15,9 @@
 #include "profiler/timed_device.h"
 
 namespace stitch::daemon {
+
+/// Whether a device of this name can be asked for. Errors: invalid_argument, with the names that there are.
+Status check_device_name(std::string_view name);
 
 struct DeviceOptions {
   /// "emulated"; "emulated:counts", the same behind stitch-runner, where the sectors that a kernel moves stand in for
@@ -36,6 +40,10 @@ class DeviceSet {
   [[nodiscard]] KernelTimer* timer() const { return timer_.get(); }  ///< null: nothing is measured
   /// The device that measures; null for none, also of a recording.
   [[nodiscard]] profiler::TimedDevice* timed() const { return timed_; }
+  /// The same if it is a GPU.
+  [[nodiscard]] profiler::TimedDevice* gpu() const {
+    return timed_ != nullptr && timed_->identity().kind == "gpu" ? timed_ : nullptr;
+  }
 
  private:
   DeviceSet() = default;

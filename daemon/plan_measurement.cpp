@@ -48,8 +48,8 @@ Result<PlanOnDevice> PlanOnDevice::prepare(profiler::TimedSession& session, cons
   for (std::int64_t i = 0; i < sets; ++i) {
     const auto inputs =
         profiler::make_inputs(*plan.fragment, options.distribution, mix(options.seed, static_cast<std::uint64_t>(i)));
-    STITCH_TRY(ready.allocate(*plan.plan, inputs));
-    ready.rotations_.push_back(ready.steps(*plan.plan, kernels, ready.sets_.back()));
+    STITCH_ASSIGN(const Set set, ready.allocate(*plan.plan, inputs));
+    ready.rotations_.push_back(ready.steps(*plan.plan, kernels, set));
   }
   return ready;
 }
@@ -58,7 +58,7 @@ PlanOnDevice::~PlanOnDevice() {
   for (const BufferHandle buffer : buffers_) (void)session_->free(buffer);
 }
 
-Status PlanOnDevice::allocate(const Plan& plan, const std::vector<profiler::InputSource>& inputs) {
+Result<PlanOnDevice::Set> PlanOnDevice::allocate(const Plan& plan, const std::vector<profiler::InputSource>& inputs) {
   Set set;
   const auto add = [&](std::string name, std::int64_t bytes, profiler::Fill fill,
                        Access access) -> Result<BufferHandle> {
@@ -83,8 +83,7 @@ Status PlanOnDevice::allocate(const Plan& plan, const std::vector<profiler::Inpu
       STITCH_TRY(session_->write(set.workspace, range.offset, zeros));
     }
   }
-  sets_.push_back(std::move(set));
-  return {};
+  return set;
 }
 
 std::vector<profiler::PlanStep> PlanOnDevice::steps(const Plan& plan,

@@ -29,13 +29,12 @@ class PlanOnDevice {
     std::vector<profiler::BufferHandle> parameters, results;
     profiler::BufferHandle workspace;
   };
-  Status allocate(const Plan& plan, const std::vector<profiler::InputSource>& inputs);
+  Result<Set> allocate(const Plan& plan, const std::vector<profiler::InputSource>& inputs);
   [[nodiscard]] std::vector<profiler::PlanStep> steps(const Plan& plan,
                                                       const std::vector<profiler::KernelHandle>& kernels,
                                                       const Set& set) const;
 
   profiler::TimedSession* session_;
-  std::vector<Set> sets_;
   std::vector<profiler::BufferHandle> buffers_;  ///< all, to be freed
   std::vector<std::vector<profiler::PlanStep>> rotations_;
 };

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/version.h"
+#include "costmodel/analytical.h"
 #include "daemon/model_tuning.h"
 #include "graph/codec.h"
 #include "search/schedule_hash.h"
@@ -129,7 +130,7 @@ Result<Recording> Recorder::open(const std::filesystem::path& path) const {
     recording.target = target.device;
     recording.architecture = target.architecture;
     recording.toolkit = target.toolkit;
-    recording.scorer = "analytical v1";
+    recording.scorer = costmodel::AnalyticalScorer::version;
     recording.verification = describe(options_.verify);
     recording.device = timer_.identity();
     return recording;

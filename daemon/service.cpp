@@ -95,10 +95,6 @@ Result<std::optional<LookupAnswer>> Service::find(const graph::CanonicalForm& fo
   return std::optional(std::move(hit));
 }
 
-bool Service::is_settled(const Plan& plan) const {
-  return plan.verified_share > 0 && (!tuner_.measures() || plan.label == "measured");
-}
-
 Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
   auto waiting = std::make_shared<Waiting>();
   STITCH_ASSIGN(waiting->form, graph::canonicalise(request.fragment));
@@ -111,7 +107,7 @@ Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
   answer.result_order = form.result_order;
   STITCH_ASSIGN(std::optional<LookupAnswer> hit, find(form, answer));
   if (hit) {
-    if (request.improve && !is_settled(*hit->plan)) STITCH_TRY(improve_served(form.graph, request.name, *hit));
+    if (request.improve && !tuned_->is_settled(*hit->plan)) STITCH_TRY(improve_served(form.graph, request.name, *hit));
     metrics_.count_lookup(hit->source);
     return Lookup([hit = *std::move(hit)] { return std::optional<Result<LookupAnswer>>(hit); });
   }

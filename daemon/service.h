@@ -83,7 +83,6 @@ class Service {
 
   [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<LookupAnswer>> find(const graph::CanonicalForm& form, LookupAnswer& answer) const;
-  [[nodiscard]] bool is_settled(const Plan& plan) const;  ///< as TuningStore::is_settled
   Result<std::optional<Result<LookupAnswer>>> poll(Waiting& waiting);
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
   Status improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer);

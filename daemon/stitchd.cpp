@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/version.h"
+#include "daemon/calibrated_device.h"
 #include "daemon/device_set.h"
 #include "daemon/file_lock.h"
 #include "daemon/routes.h"
@@ -59,7 +60,23 @@ struct Daemon {
   std::unique_ptr<HttpServer> server;
 
   Status start(const StitchdOptions& options);
+
+ private:
+  /// What is planned for, as far as the device tells: a GPU is planned for with its own constants.
+  Result<TunerOptions> planning(const StitchdOptions& options);
 };
+
+Result<TunerOptions> Daemon::planning(const StitchdOptions& options) {
+  if (const profiler::TimedDevice* gpu = devices->gpu()) {
+    const profiler::DeviceIdentity& identity = gpu->identity();
+    spdlog::info("{} ({}), {} SMs, driver {}", identity.name, identity.key, identity.sm_count, identity.driver);
+  }
+  STITCH_ASSIGN(const auto planned, planning_device(options.target, devices->gpu(), store.get(), clock));
+  for (const std::string& note : planned.notes) spdlog::warn("calibration: {}", note);
+  TunerOptions tuning;
+  tuning.device = planned.spec;
+  return tuning;
+}
 
 Status Daemon::start(const StitchdOptions& options) {
   auto held = FileLock::acquire(options.database.string() + ".lock");
@@ -72,8 +89,7 @@ Status Daemon::start(const StitchdOptions& options) {
   where.name = options.device;
   where.quarantine = options.database.parent_path() / "quarantine.json";
   STITCH_ASSIGN(devices, DeviceSet::open(where, files, clock));
-  TunerOptions tuning;
-  tuning.target = options.target;
+  STITCH_ASSIGN(TunerOptions tuning, planning(options));
   tuning.architecture = options.architecture;
   tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
   STITCH_ASSIGN(tuner, Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));

@@ -13,9 +13,9 @@ struct StitchdOptions {
   std::filesystem::path database = default_database_path();
   std::filesystem::path socket = default_socket_path();  ///< empty: none
   std::optional<std::string> tcp;                        ///< port, or loopback address with port
-  std::string target = "h100";                           ///< entry of the device table that is planned for
+  std::string target;                                    ///< entry of the device table; empty: the GPU's own, or h100
   std::string architecture;                              ///< compiled for; empty: the target's
-  std::string device = "emulated";                       ///< where plans are verified
+  std::string device = "emulated";                       ///< where plans are verified, and measured if it can
   int workers = 1;                                       ///< jobs at once
   std::filesystem::path cache;                           ///< compiled kernels; empty: beside the database
   std::string log_level = "info";                        ///< trace, debug, info, warning, error, off

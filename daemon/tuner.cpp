@@ -55,10 +55,10 @@ struct Tuner::State {
   std::unique_ptr<KernelWorkshop> workshop;  ///< null: explores only
   KernelTimer* timer = nullptr;
   std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
-  std::string judge;                             ///< key of the device that verifies
   const Clock* clock = nullptr;
   mutable tbb::task_arena arena;
 
+  [[nodiscard]] const std::string& verifier() const { return judges.front().key; }
   [[nodiscard]] db::Provenance provenance(std::string judged, std::string on) const {
     return {std::string(tool_version), toolkit, std::move(on), clock->wall_us(), std::move(judged)};
   }
@@ -89,7 +89,11 @@ bool Tuner::measures() const { return state_->timer != nullptr; }
 Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Device& device, KernelTimer* timer,
                                              FileSystem& files, const Clock& clock) {
   auto state = std::make_unique<State>();
-  STITCH_ASSIGN(state->device, find_device(options.target));
+  if (options.device) {
+    state->device = *options.device;
+  } else {
+    STITCH_ASSIGN(state->device, find_device(options.target));
+  }
   if (options.architecture.empty()) options.architecture = state->device.architecture();
   if (options.compiles) {
     STITCH_ASSIGN(state->nvrtc, codegen::NvrtcCompiler::create());
@@ -114,7 +118,6 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
   state->timer = timer;
   state->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) state->judges.push_back(timer->identity());
-  state->judge = device.identity().key;
   state->clock = &clock;
   state->arena.initialize(options.threads > 0 ? options.threads : tbb::task_arena::automatic);
   state->options = std::move(options);
@@ -214,7 +217,7 @@ void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std
     candidate.seed = options.verify.seed;
     candidate.predicted_us = kernel.candidates[static_cast<std::size_t>(trial.candidate)].predicted_us;
     if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
-    candidate.provenance = provenance(verified ? fmt::format("verified on {}", judge) : "compiled", judge);
+    candidate.provenance = provenance(verified ? fmt::format("verified on {}", verifier()) : "compiled", verifier());
     if (trial.built && trial.built->measurement) {
       const std::string& on = timer->identity().key;
       tuned.measurements.push_back(to_record(*trial.built->measurement, db::Measurement::Subject::schedule,
@@ -233,8 +236,12 @@ Status Tuner::State::measure_plan(const graph::Graph& canonical,
   const bool other = incumbent != nullptr && incumbent->plan->id != tuned.plan.id;
   if (other) plans.push_back(*incumbent);
   const Result<std::vector<profiler::Measurement>> measured = timer->measure_plans(plans);
-  // A plan that could not be timed (a recording knows kernels only) is still a verified one.
-  if (!measured) return measured.error().kind == ErrorKind::unsupported ? Status() : Status(measured.error());
+  if (!measured) {
+    // A plan that could not be timed is still a verified one: a recording knows kernels only, and a GPU may throttle
+    // all the time. A fault is another matter.
+    const ErrorKind why = measured.error().kind;
+    return why == ErrorKind::unsupported || why == ErrorKind::unavailable ? Status() : Status(measured.error());
+  }
   const std::string& on = timer->identity().key;
   const auto record_of = [&](std::size_t i) {
     return to_record((*measured)[i], db::Measurement::Subject::plan, plans[i].plan->id, on, provenance("measured", on));
@@ -257,9 +264,10 @@ Status Tuner::State::measure_plan(const graph::Graph& canonical,
 void Tuner::State::record(const search::FusionPlan& fusion,
                           const std::vector<std::shared_ptr<const BuiltKernel>>& built, bool verified,
                           TunedFragment& tuned) const {
-  const db::Provenance origin =
-      verified ? provenance(fmt::format("verified on {}, predicted by analytical v1", judge), judge)
-               : provenance("predicted by analytical v1", "");
+  const std::string predicted = fmt::format("predicted by {}", costmodel::AnalyticalScorer::version);
+  const db::Provenance origin = verified
+                                    ? provenance(fmt::format("verified on {}, {}", verifier(), predicted), verifier())
+                                    : provenance(predicted, "");
   std::set<Hash128> known;
   const auto artifact = [&](db::Artifact::Kind kind, const std::string& bytes) {
     const Hash128 hash = hash_bytes(bytes);

@@ -36,6 +36,7 @@ using ProgressSink = std::function<void(const Progress&)>;
 
 struct TunerOptions {
   std::string target = "h100";            ///< entry of the device table that is planned for
+  std::optional<DeviceSpec> device;       ///< instead of the entry: what daemon::planning_device found out
   std::string architecture;               ///< compiled for; empty: the target's
   std::filesystem::path artifact_folder;  ///< compiled kernels are kept here; empty: not kept
   search::FusionOptions fusion;

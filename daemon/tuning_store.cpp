@@ -2,6 +2,7 @@
 
 #include "base/version.h"
 #include "daemon/admission.h"
+#include "daemon/calibrated_device.h"
 #include "daemon/plan_record.h"
 
 namespace stitch::daemon {
@@ -25,16 +26,9 @@ Result<std::unique_ptr<TuningStore>> TuningStore::open(db::Store& store, const T
 }
 
 Status TuningStore::record(const profiler::DeviceIdentity& device) {
-  // What was calibrated before stays.
-  db::Device record;
-  if (auto known = store_.get_device(device.key)) record = std::move(*known);
-  record.key = device.key;
-  record.kind = device.kind;
-  record.name = device.name;
-  record.architecture = device.architecture;
-  record.driver = device.driver;
-  record.sm_count = device.sm_count;
-  record.memory_bytes = device.memory_bytes;
+  db::Device known;
+  if (auto stored = store_.get_device(device.key)) known = std::move(*stored);
+  db::Device record = device_record(device, std::move(known));
   record.provenance = provenance("present");
   record.provenance.device = device.key;
   return store_.put_device(record);
@@ -88,8 +82,15 @@ Status TuningStore::keep(db::Workload workload) {
 
 bool TuningStore::is_settled(const Hash128& fragment) const {
   const auto served = store_.find_plan({fragment, tuner_.target()}, {});
-  if (!served || !served->plan || served->plan->verified_share <= 0) return false;
-  return !tuner_.measures() || served->plan->label == db::Label::measured;
+  return served && served->plan && is_settled(served->plan->verified_share, served->plan->label == db::Label::measured);
+}
+
+bool TuningStore::is_settled(const Plan& served) const {
+  return is_settled(served.verified_share, served.label == to_string(db::Label::measured));
+}
+
+bool TuningStore::is_settled(double verified_share, bool measured) const {
+  return verified_share > 0 && (measured || !tuner_.measures());
 }
 
 Result<std::optional<ServedPlan>> TuningStore::served(const Hash128& fragment) const {

@@ -38,6 +38,7 @@ class TuningStore {
   /// Whether tuning the fragment again would find nothing new: its plan is verified, and measured where there is a
   /// timer.
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
+  [[nodiscard]] bool is_settled(const Plan& served) const;  ///< the same of the plan that is served for it
   /// The plan that is served for the fragment now. Errors: those of the store.
   [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
   /// Takes out of service what was predicted for the fragment and then found to be wrong.
@@ -48,6 +49,7 @@ class TuningStore {
  private:
   TuningStore(db::Store& store, const Tuner& tuner, const Clock& clock) : store_(store), tuner_(tuner), clock_(clock) {}
   Status record(const profiler::DeviceIdentity& device);
+  [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
 
   db::Store& store_;
   const Tuner& tuner_;

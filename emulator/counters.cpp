@@ -5,12 +5,7 @@
 namespace stitch::emulator {
 namespace {
 
-struct NamedCounter {
-  std::string_view name;
-  std::uint64_t Counters::*value;
-};
-
-constexpr NamedCounter named_counters[] = {
+constexpr NamedCounter all_named[] = {
     {"global_atomics", &Counters::global_atomics},
     {"global_atomic_sectors", &Counters::global_atomic_sectors},
     {"shared_load_requests", &Counters::shared_load_requests},
@@ -37,6 +32,8 @@ void print_traffic(std::string& text, std::string_view name, const GlobalTraffic
 
 }  // namespace
 
+std::span<const NamedCounter> named_counters() { return all_named; }
+
 std::string_view to_string(InstructionClass kind) {
   constexpr std::array<std::string_view, instruction_class_count> names = {
       "integer",     "f32",          "f64",         "f16",          "special_function", "conversion",  "move",
@@ -61,7 +58,7 @@ Counters& Counters::operator+=(const Counters& other) {
   }
   global_loads += other.global_loads;
   global_stores += other.global_stores;
-  for (const NamedCounter& counter : named_counters) this->*counter.value += other.*counter.value;
+  for (const NamedCounter& counter : all_named) this->*counter.value += other.*counter.value;
   return *this;
 }
 
@@ -75,7 +72,7 @@ std::string to_text(const Counters& counters) {
   }
   print_traffic(text, "global_loads", counters.global_loads);
   print_traffic(text, "global_stores", counters.global_stores);
-  for (const NamedCounter& counter : named_counters) {
+  for (const NamedCounter& counter : all_named) {
     if (counters.*counter.value != 0) text += fmt::format("{} {}\n", counter.name, counters.*counter.value);
   }
   return text;

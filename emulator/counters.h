@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,6 +113,13 @@ struct Counters {
   Counters& operator+=(const Counters& other);
   bool operator==(const Counters&) const = default;
 };
+
+/// A counter that is a single number, by its name in texts and documents.
+struct NamedCounter {
+  std::string_view name;
+  std::uint64_t Counters::*value;
+};
+std::span<const NamedCounter> named_counters();
 
 /// One counter per line, zero counters left out: for logs and golden files.
 std::string to_text(const Counters& counters);

@@ -41,40 +41,25 @@ class Bench {
   template <class Make>
   Result<Measurement> time(Make&& make, bool cold_l2) {
     STITCH_ASSIGN(const auto session, device_.timed_session());
-    CalibrationKernels kernels(*session, compiled_);
-    STITCH_ASSIGN(const CalibrationRun run, make(kernels));
-    MeasureTask task;
-    task.rotations = {{run.launch}};
-    task.options = options(cold_l2);
-    return timed(session->measure(task));
+    STITCH_ASSIGN(const Measured done, run(*session, make, 1, cold_l2));
+    return done.measurement;
   }
 
   /// µs of a graph of `count` launches, one after the other.
   template <class Make>
   Result<Measurement> time_graph(Make&& make, std::size_t count) {
     STITCH_ASSIGN(const auto session, device_.timed_session());
-    CalibrationKernels kernels(*session, compiled_);
-    STITCH_ASSIGN(const CalibrationRun run, make(kernels));
-    MeasureTask task;
-    task.rotations = {std::vector<PlanStep>(count, run.launch)};
-    task.cuda_graph = true;
-    task.options = options(false);
-    return timed(session->measure(task));
+    STITCH_ASSIGN(const Measured done, run(*session, make, count, false));
+    return done.measurement;
   }
 
   /// Cycles per step, by the SM's own clock, over all launches of a measurement.
   template <class Make>
   Result<Figure> cycles(Make&& make, double steps, bool cold_l2) {
     STITCH_ASSIGN(const auto session, device_.timed_session());
-    CalibrationKernels kernels(*session, compiled_);
-    STITCH_ASSIGN(const CalibrationRun run, make(kernels));
-    MeasureTask task;
-    task.rotations = {{run.launch}};
-    task.options = options(cold_l2);
-    STITCH_ASSIGN(const Measurement measured, timed(session->measure(task)));
-    (void)measured;
+    STITCH_ASSIGN(const Measured done, run(*session, make, 1, cold_l2));
     std::vector<std::uint64_t> ring(cycle_ring_words);
-    STITCH_TRY(session->read(run.cycles, 0, std::as_writable_bytes(std::span(ring))));
+    STITCH_TRY(session->read(done.cycles, 0, std::as_writable_bytes(std::span(ring))));
     return cycles_per_step(ring, steps);
   }
 
@@ -89,10 +74,27 @@ class Bench {
   [[nodiscard]] const CalibrationSizes& sizes() const { return sizes_; }
 
  private:
-  static Result<Measurement> timed(Result<Measurement> measured) {
-    if (!measured || measured->kind == Measurement::Kind::device_time) return measured;
-    return make_error(ErrorKind::unsupported, "the device gives {} by {}, no times: nothing can be calibrated",
-                      measured->unit, measured->method);
+  struct Measured {
+    Measurement measurement;
+    BufferHandle cycles;  ///< where the kernel noted them, if it does
+  };
+
+  /// Times `count` launches of what `make` prepares, one launch by itself, several as one CUDA graph. Errors:
+  /// unsupported (the device tells no time).
+  template <class Make>
+  Result<Measured> run(TimedSession& session, Make&& make, std::size_t count, bool cold_l2) {
+    CalibrationKernels kernels(session, compiled_);
+    STITCH_ASSIGN(const CalibrationRun prepared, make(kernels));
+    MeasureTask task;
+    task.rotations = {std::vector<PlanStep>(count, prepared.launch)};
+    task.cuda_graph = count > 1;
+    task.options = options(cold_l2);
+    STITCH_ASSIGN(Measurement measured, session.measure(task));
+    if (measured.kind != Measurement::Kind::device_time) {
+      return make_error(ErrorKind::unsupported, "the device gives {} by {}, no times: nothing can be calibrated",
+                        measured.unit, measured.method);
+    }
+    return Measured{std::move(measured), prepared.cycles};
   }
 
   TimedDevice& device_;

@@ -34,15 +34,10 @@ class CountedSession final : public TimedSession {
     if (!counts_) {
       return make_error(ErrorKind::unsupported, "the emulated device has no times; ask it for counts");
     }
-    Measurement measurement;
+    Measurement measurement = begin_measurement(task);
     measurement.kind = Measurement::Kind::event_count;
     measurement.unit = "sectors";
     measurement.method = "emulator counters";
-    measurement.cold_l2 = task.options.cold_l2;
-    measurement.cuda_graph = task.cuda_graph;
-    measurement.rotation = static_cast<int>(task.rotations.size());
-    measurement.launches = 0;
-    for (const PlanStep& step : task.rotations.front()) measurement.launches += step.index() == 0 ? 1 : 0;
     for (const auto& steps : task.rotations) {
       STITCH_ASSIGN(const double sectors, count(steps));
       measurement.samples.push_back(sectors);

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "graph/codec.h"
+#include "profiler/device_document.h"
 
 namespace stitch::profiler {
 namespace {
@@ -69,7 +70,6 @@ Json document_of(const RecordedKernel& kernel) {
 Json document_of(const Recording& recording) {
   Json kernels = Json::array();
   for (const RecordedKernel& kernel : recording.kernels) kernels.push_back(document_of(kernel));
-  const DeviceIdentity& device = recording.device;
   return {{"tool", recording.tool},
           {"generator", recording.generator},
           {"target", recording.target},
@@ -77,14 +77,7 @@ Json document_of(const Recording& recording) {
           {"toolkit", recording.toolkit},
           {"scorer", recording.scorer},
           {"verification", recording.verification},
-          {"device",
-           {{"key", device.key},
-            {"kind", device.kind},
-            {"name", device.name},
-            {"architecture", device.architecture},
-            {"driver", device.driver},
-            {"sm_count", device.sm_count},
-            {"memory_bytes", device.memory_bytes}}},
+          {"device", to_document(recording.device)},
           {"kind", to_string(recording.kind)},
           {"unit", recording.unit},
           {"method", recording.method},
@@ -178,12 +171,7 @@ RecordedKernel kernel_from(const Json& document, std::size_t features, std::stri
 }
 
 DeviceIdentity device_from(const Json& document) {
-  DeviceIdentity device;
-  document.at("key").get_to(device.key);
-  document.at("kind").get_to(device.kind);
-  document.at("name").get_to(device.name);
-  document.at("architecture").get_to(device.architecture);
-  document.at("driver").get_to(device.driver);
+  DeviceIdentity device = identity_from(document);
   device.sm_count = static_cast<int>(count_from(document.at("sm_count")));
   device.memory_bytes = count_from(document.at("memory_bytes"));
   return device;

@@ -1,5 +1,7 @@
 #include "profiler/timed_device.h"
 
+#include <algorithm>
+
 namespace stitch::profiler {
 namespace {
 
@@ -35,6 +37,16 @@ Status check_task(const MeasureTask& task) {
     }
   }
   return {};
+}
+
+Measurement begin_measurement(const MeasureTask& task) {
+  Measurement measurement;
+  measurement.cold_l2 = task.options.cold_l2;
+  measurement.cuda_graph = task.cuda_graph;
+  measurement.rotation = static_cast<int>(task.rotations.size());
+  measurement.launches = static_cast<int>(std::ranges::count_if(
+      task.rotations.front(), [](const PlanStep& step) { return std::holds_alternative<PlannedLaunch>(step); }));
+  return measurement;
 }
 
 Status check_shape(const LaunchShape& shape) {

@@ -60,6 +60,9 @@ class TimedDevice : public Device {
 /// more than one step without a graph, a copy without a graph).
 Status check_task(const MeasureTask& task);
 
+/// A measurement of the task that has no samples yet: what of it is said by the task alone.
+Measurement begin_measurement(const MeasureTask& task);
+
 /// Bounds that hold for any device: dimensions and shared memory are not negative or absurd. Errors: constraint.
 Status check_shape(const LaunchShape& shape);
 

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "profiler/cupti_api.h"
-#include "profiler/cupti_counters.h"
-#include "profiler/cupti_timer.h"
-#include "profiler/driver_api.h"
+#include "profiler/gpu/cupti_api.h"
+#include "profiler/gpu/cupti_counters.h"
+#include "profiler/gpu/cupti_timer.h"
+#include "profiler/gpu/driver_api.h"
 
 namespace stitch::profiler {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "profiler/measure_kernel.h"
-#include "profiler/runner_device.h"
+#include "profiler/runner/device.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/ptx_kernels.h"
 #include "tests/profiler/running_device.h"

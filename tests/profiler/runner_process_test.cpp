@@ -1,6 +1,6 @@
 // stitch-runner as a process: what it says without a GPU, and how its parent fares when it hangs, dies or talks
 // nonsense. The emulated device stands behind the very protocol that a GPU stands behind.
-#include "profiler/runner_process.h"
+#include "profiler/runner/process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <limits>
 #include <thread>
 
-#include "profiler/runner_device.h"
-#include "profiler/runner_server.h"
+#include "profiler/runner/device.h"
+#include "profiler/runner/server.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/ptx_kernels.h"
 #include "tests/profiler/running_device.h"

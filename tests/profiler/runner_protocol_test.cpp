@@ -1,4 +1,4 @@
-#include "profiler/runner_protocol.h"
+#include "profiler/runner/protocol.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "profiler/counted_device.h"
-#include "profiler/runner_server.h"
+#include "profiler/runner/server.h"
 
 namespace stitch::profiler {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/subprocess.h"
-#include "profiler/runner_device.h"
+#include "profiler/runner/device.h"
 
 namespace stitch::profiler::test {
 

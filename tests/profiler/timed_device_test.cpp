@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profiler/gpu_monitor.h"
+#include "profiler/gpu/monitor.h"
 
 namespace stitch::profiler {
 namespace {

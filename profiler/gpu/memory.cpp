@@ -1,4 +1,4 @@
-#include "profiler/gpu_memory.h"
+#include "profiler/gpu/memory.h"
 
 #include <tbb/parallel_for.h>
 

@@ -1,4 +1,4 @@
-#include "profiler/gpu_monitor.h"
+#include "profiler/gpu/monitor.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "profiler/runner_server.h"
+#include "profiler/runner/server.h"
 
 #include <unistd.h>
 

@@ -4,14 +4,14 @@
 #include <memory>
 #include <string>
 
-#include "profiler/gpu_context.h"
-#include "profiler/gpu_memory.h"
+#include "profiler/gpu/context.h"
+#include "profiler/gpu/memory.h"
 #include "profiler/timed_device.h"
 
 namespace stitch::profiler {
 
 /// Kernels and buffers on a GPU, through the driver. A kernel that faults loses the whole context (GpuDevice::lost);
-/// one that hangs never returns: whoever owns the process ends it (profiler/runner_process.h).
+/// one that hangs never returns: whoever owns the process ends it (profiler/runner/process.h).
 class GpuSession final : public TimedSession {
  public:
   explicit GpuSession(std::shared_ptr<GpuContext> gpu) : gpu_(gpu), memory_(std::move(gpu)) {}

@@ -1,4 +1,4 @@
-#include "profiler/runner_device.h"
+#include "profiler/runner/device.h"
 
 #include <algorithm>
 #include <map>

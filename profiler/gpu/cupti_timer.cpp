@@ -1,4 +1,4 @@
-#include "profiler/cupti_timer.h"
+#include "profiler/gpu/cupti_timer.h"
 
 #include <algorithm>
 #include <chrono>

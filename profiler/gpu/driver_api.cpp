@@ -1,4 +1,4 @@
-#include "profiler/driver_api.h"
+#include "profiler/gpu/driver_api.h"
 
 #include <dlfcn.h>
 

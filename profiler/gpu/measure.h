@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "profiler/gpu_context.h"
+#include "profiler/gpu/context.h"
 #include "profiler/timed_device.h"
 
 namespace stitch::profiler {

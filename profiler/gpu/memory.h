@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "profiler/device.h"
-#include "profiler/gpu_context.h"
+#include "profiler/gpu/context.h"
 
 namespace stitch::profiler {
 

@@ -1,7 +1,7 @@
-#include "profiler/runner_documents.h"
+#include "profiler/runner/documents.h"
 
 #include "graph/codec.h"
-#include "profiler/runner_protocol.h"
+#include "profiler/runner/protocol.h"
 
 namespace stitch::profiler::documents {
 

@@ -1,4 +1,4 @@
-#include "profiler/gpu_context.h"
+#include "profiler/gpu/context.h"
 
 #include <algorithm>
 #include <array>

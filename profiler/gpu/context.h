@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "profiler/cupti_api.h"
 #include "profiler/device.h"
-#include "profiler/driver_api.h"
-#include "profiler/gpu_monitor.h"
+#include "profiler/gpu/cupti_api.h"
+#include "profiler/gpu/driver_api.h"
+#include "profiler/gpu/monitor.h"
 
 namespace stitch::profiler {
 

@@ -1,8 +1,8 @@
-#include "profiler/gpu_session.h"
+#include "profiler/gpu/session.h"
 
 #include <array>
 
-#include "profiler/gpu_measure.h"
+#include "profiler/gpu/measure.h"
 
 namespace stitch::profiler {
 namespace {

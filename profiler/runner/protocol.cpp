@@ -1,6 +1,6 @@
-#include "profiler/runner_protocol.h"
+#include "profiler/runner/protocol.h"
 
-// Frames. Requests are in profiler/runner_request.cpp, replies in profiler/runner_reply.cpp.
+// Frames. Requests are in profiler/runner/request.cpp, replies in profiler/runner/reply.cpp.
 namespace stitch::profiler {
 
 Result<std::string> make_frame(std::string_view body) {

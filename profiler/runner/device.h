@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "profiler/quarantine.h"
-#include "profiler/runner_process.h"
+#include "profiler/runner/process.h"
 #include "profiler/timed_device.h"
 
 namespace stitch::profiler {

@@ -1,9 +1,9 @@
-// Requests of the runner's protocol as documents; replies are in profiler/runner_reply.cpp.
+// Requests of the runner's protocol as documents; replies are in profiler/runner/reply.cpp.
 #include <algorithm>
 #include <array>
 
-#include "profiler/runner_documents.h"
-#include "profiler/runner_protocol.h"
+#include "profiler/runner/documents.h"
+#include "profiler/runner/protocol.h"
 
 namespace stitch::profiler {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/subprocess.h"
-#include "profiler/runner_protocol.h"
+#include "profiler/runner/protocol.h"
 
 namespace stitch::profiler {
 

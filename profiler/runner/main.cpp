@@ -3,15 +3,15 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include <CLI/CLI.hpp>
 
 #include "base/version.h"
 #include "profiler/counted_device.h"
-#include "profiler/gpu_session.h"
-#include "profiler/runner_server.h"
+#include "profiler/device_document.h"
+#include "profiler/gpu/session.h"
+#include "profiler/runner/server.h"
 
 namespace {
 
@@ -48,15 +48,7 @@ int probe(const RunnerMainOptions& options) {
     std::fprintf(stderr, "stitch-runner: %s\n", device.error().message.c_str());
     return static_cast<int>(ServeEnd::no_device);
   }
-  const stitch::profiler::DeviceIdentity& identity = (*device)->identity();
-  const nlohmann::json document = {{"key", identity.key},
-                                   {"kind", identity.kind},
-                                   {"name", identity.name},
-                                   {"architecture", identity.architecture},
-                                   {"driver", identity.driver},
-                                   {"sm_count", identity.sm_count},
-                                   {"memory_bytes", identity.memory_bytes}};
-  std::printf("%s\n", document.dump().c_str());
+  std::printf("%s\n", stitch::profiler::to_document((*device)->identity()).dump().c_str());
   return 0;
 }
 

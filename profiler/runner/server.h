@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/result.h"
-#include "profiler/runner_protocol.h"
+#include "profiler/runner/protocol.h"
 #include "profiler/timed_device.h"
 
 namespace stitch::profiler {

@@ -1,4 +1,4 @@
-#include "profiler/cupti_counters.h"
+#include "profiler/gpu/cupti_counters.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "profiler/runner_process.h"
+#include "profiler/runner/process.h"
 
 #include <filesystem>
 

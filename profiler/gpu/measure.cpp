@@ -1,4 +1,4 @@
-#include "profiler/gpu_measure.h"
+#include "profiler/gpu/measure.h"
 
 #include <fmt/ranges.h>
 
@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "profiler/cupti_counters.h"
-#include "profiler/cupti_timer.h"
+#include "profiler/gpu/cupti_counters.h"
+#include "profiler/gpu/cupti_timer.h"
 #include "profiler/sampler.h"
 
 namespace stitch::profiler {
@@ -115,13 +115,8 @@ void add_counters(GpuContext& gpu, const GpuWork& work, const MeasureTask& task,
 
 Result<Measurement> measure_enqueued(GpuContext& gpu, std::unique_ptr<CuptiTimer> timer, const GpuWork& work,
                                      const MeasureTask& task) {
-  Measurement measurement;
+  Measurement measurement = begin_measurement(task);
   measurement.method = "CUPTI activity";
-  measurement.cold_l2 = task.options.cold_l2;
-  measurement.cuda_graph = task.cuda_graph;
-  measurement.rotation = static_cast<int>(task.rotations.size());
-  measurement.launches = 0;
-  for (const PlanStep& step : task.rotations.front()) measurement.launches += step.index() == 0 ? 1 : 0;
   measurement.driver = gpu.identity.driver;
   measurement.toolkit = fmt::format("CUPTI {}", gpu.cupti->api_version);
   TimedLaunches launches(gpu, *timer, work, task.options.cold_l2);

@@ -1,4 +1,4 @@
-#include "profiler/cupti_api.h"
+#include "profiler/gpu/cupti_api.h"
 
 #include <dlfcn.h>
 

@@ -1,9 +1,10 @@
-// Replies of the runner's protocol as documents; requests are in profiler/runner_request.cpp.
+// Replies of the runner's protocol as documents; requests are in profiler/runner/request.cpp.
 #include <algorithm>
 #include <array>
 
-#include "profiler/runner_documents.h"
-#include "profiler/runner_protocol.h"
+#include "profiler/device_document.h"
+#include "profiler/runner/documents.h"
+#include "profiler/runner/protocol.h"
 
 namespace stitch::profiler {
 namespace {
@@ -13,29 +14,6 @@ using emulator::Counters;
 
 constexpr std::array<std::string_view, 9> reply_names = {"done", "welcome",  "opened",   "loaded", "allocated",
                                                          "data", "launched", "measured", "error"};
-
-struct CounterField {
-  const char* name;
-  std::uint64_t Counters::*member;
-};
-constexpr std::array<CounterField, 16> counter_fields = {{
-    {"global_atomics", &Counters::global_atomics},
-    {"global_atomic_sectors", &Counters::global_atomic_sectors},
-    {"shared_load_requests", &Counters::shared_load_requests},
-    {"shared_store_requests", &Counters::shared_store_requests},
-    {"shared_wavefronts", &Counters::shared_wavefronts},
-    {"shared_extra_wavefronts", &Counters::shared_extra_wavefronts},
-    {"shared_atomics", &Counters::shared_atomics},
-    {"distributed_shared_requests", &Counters::distributed_shared_requests},
-    {"local_load_lanes", &Counters::local_load_lanes},
-    {"local_store_lanes", &Counters::local_store_lanes},
-    {"block_barriers", &Counters::block_barriers},
-    {"cluster_barriers", &Counters::cluster_barriers},
-    {"warp_barriers", &Counters::warp_barriers},
-    {"async_copy_bytes", &Counters::async_copy_bytes},
-    {"bulk_copy_bytes", &Counters::bulk_copy_bytes},
-    {"blocks", &Counters::blocks},
-}};
 
 Json document_of(const emulator::GlobalTraffic& traffic) {
   return {traffic.requests, traffic.sectors, traffic.unique_sectors};
@@ -54,7 +32,9 @@ Json document_of(const Counters& counters) {
     instructions.push_back({count.warps, count.lanes});
   }
   document["instructions"] = std::move(instructions);
-  for (const CounterField& field : counter_fields) document[field.name] = counters.*field.member;
+  for (const emulator::NamedCounter& counter : emulator::named_counters()) {
+    document[counter.name] = counters.*counter.value;
+  }
   return document;
 }
 
@@ -66,30 +46,15 @@ Counters counters_from(const Json& document) {
     const Json& count = document.at("instructions").at(i);
     counters.instructions[i] = {count.at(0).get<std::uint64_t>(), count.at(1).get<std::uint64_t>()};
   }
-  for (const CounterField& field : counter_fields) document.at(field.name).get_to(counters.*field.member);
+  for (const emulator::NamedCounter& counter : emulator::named_counters()) {
+    document.at(counter.name).get_to(counters.*counter.value);
+  }
   return counters;
-}
-
-Json document_of(const DeviceIdentity& identity) {
-  return {{"key", identity.key},
-          {"kind", identity.kind},
-          {"name", identity.name},
-          {"architecture", identity.architecture},
-          {"driver", identity.driver},
-          {"sm_count", identity.sm_count},
-          {"memory_bytes", identity.memory_bytes}};
-}
-
-DeviceIdentity identity_from(const Json& document) {
-  return {document.at("key").get<std::string>(),          document.at("kind").get<std::string>(),
-          document.at("name").get<std::string>(),         document.at("architecture").get<std::string>(),
-          document.at("driver").get<std::string>(),       document.at("sm_count").get<int>(),
-          document.at("memory_bytes").get<std::int64_t>()};
 }
 
 Json document_of(const DoneReply&) { return Json::object(); }
 Json document_of(const WelcomeReply& welcome) {
-  return {{"protocol", welcome.protocol}, {"tool", welcome.tool}, {"identity", document_of(welcome.identity)}};
+  return {{"protocol", welcome.protocol}, {"tool", welcome.tool}, {"identity", to_document(welcome.identity)}};
 }
 Json document_of(const OpenedReply& opened) {
   return {{"session", opened.session}, {"samples_blocks", opened.samples_blocks}};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "profiler/cupti_api.h"
+#include "profiler/gpu/cupti_api.h"
 #include "profiler/measurement.h"
 
 namespace stitch::profiler {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "profiler/cupti_api.h"
+#include "profiler/gpu/cupti_api.h"
 
 namespace stitch::profiler {
 
