@@ -54,7 +54,7 @@ void GroupEmitter::emit_scan(int number) {
           a.reverse ? fmt::format("{} - {}_step", extent - 1, axis_name(x)) : fmt::format("{}_step", axis_name(x)));
     }
   }
-  for (const std::vector<ItemId>* list : {&group_.sweeps[0].uniform, &group_.sweeps[0].body}) {
+  for (const std::vector<ItemId>* list : {&group_.hoisted, &group_.sweeps[0].uniform, &group_.sweeps[0].body}) {
     for (const ItemId id : *list) emit_uniform(id);
   }
   const std::string element = fmt::format("static_cast<{}>({})", type, value(it.items[0], false));

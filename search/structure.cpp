@@ -350,6 +350,13 @@ class StructureBuilder {
     }
     join_finishes(drafts, finish_at, join, find);
     for (std::size_t i = 0; i < drafts.size(); ++i) {
+      if (is_special(*drafts[i])) {
+        // It walks its axis in its own way and holds no reduction on the side.
+        for (const auto* needed : {&drafts[i]->local_reductions, &drafts[i]->finished}) {
+          for (const NodeId reduction : *needed) block(*drafts[i], reduction);
+        }
+        continue;
+      }
       for (const NodeId reduction : drafts[i]->local_reductions) {
         if (!join(i, reduction_at.at(reduction))) block(*drafts[i], reduction);
       }

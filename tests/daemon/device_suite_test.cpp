@@ -16,6 +16,7 @@
 #include "daemon/kernel_workshop.h"
 #include "daemon/model_tuning.h"
 #include "graph/canonical.h"
+#include "graph/print.h"
 #include "profiler/emulated_device.h"
 #include "profiler/kernel_buffers.h"
 #include "tests/daemon/running_service.h"
@@ -66,10 +67,10 @@ class DeviceSuiteGpu : public testing::Test {
   std::unique_ptr<Tuner> tuner_;
 };
 
-TEST_F(DeviceSuiteGpu, RandomGraphsAreRight) {
-  const int count = std::stoi(from_environment("STITCH_TEST_RANDOM", "60"));
+/// Tunes one random graph per seed.
+void tune_random_graphs(const Tuner& tuner, int first, int last) {
   int kernels = 0;
-  for (int seed = 1; seed <= count; ++seed) {
+  for (int seed = first; seed <= last; ++seed) {
     graph::testing::RandomGraphOptions options;
     options.seed = static_cast<std::uint64_t>(seed);
     options.operators = 6 + seed % 20;
@@ -80,16 +81,41 @@ TEST_F(DeviceSuiteGpu, RandomGraphsAreRight) {
     if (seed % 4 == 2) options.dtypes = {graph::DType::f16, graph::DType::s32};
     const auto form = graph::canonicalise(graph::testing::random_graph(options));
     ASSERT_TRUE(form.ok()) << form.error().message;
-    const auto tuned = tuner_->tune(form->graph, fmt::format("random {}", seed), {}, {});
-    ASSERT_TRUE(tuned.ok()) << "seed " << seed << ": " << tuned.error().message;
+    const auto tuned = tuner.tune(form->graph, fmt::format("random {}", seed), {}, {});
+    if (!tuned) {
+      ADD_FAILURE() << "seed " << seed << ": " << tuned.error().message << "\n" << graph::to_text(form->graph);
+      continue;
+    }
     for (const db::Candidate& candidate : tuned->candidates) {
       EXPECT_NE(candidate.outcome, db::Outcome::correctness) << "seed " << seed << ": " << candidate.detail;
       EXPECT_NE(candidate.outcome, db::Outcome::runtime) << "seed " << seed << ": " << candidate.detail;
     }
     kernels += static_cast<int>(tuned->kernels.size());
   }
-  std::cout << count << " random graphs, " << kernels << " kernels right\n";
+  std::cout << last + 1 - first << " random graphs, " << kernels << " kernels right\n";
 }
+
+TEST_F(DeviceSuiteGpu, RandomGraphsAreRight) {
+  tune_random_graphs(*tuner_, 1, std::stoi(from_environment("STITCH_TEST_RANDOM", "60")));
+}
+
+// The same graphs where there is no GPU, so that what a GPU's time is spent on is known to be right here.
+class DeviceSuiteEmulated : public testing::TestWithParam<int> {};
+
+TEST_P(DeviceSuiteEmulated, RandomGraphsAreRight) {
+  const TestFolder folder;
+  const SystemClock clock;
+  RealFileSystem files;
+  profiler::EmulatedDevice device;
+  TunerOptions options;
+  options.stitch.keep = 3;
+  options.artifact_folder = folder / "kernels";
+  const auto tuner = Tuner::create(options, device, nullptr, files, clock);
+  ASSERT_TRUE(tuner.ok()) << tuner.error().message;
+  tune_random_graphs(**tuner, GetParam(), GetParam() + 14);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, DeviceSuiteEmulated, testing::Values(1, 16, 31, 46));
 
 TEST_F(DeviceSuiteGpu, GoldenGraphsAreRight) {
   for (const auto& path : golden_graphs()) {
