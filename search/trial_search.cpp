@@ -73,6 +73,7 @@ Status TrialSearch::observe(std::size_t candidate, const TrialOutcome& outcome) 
   states_[candidate] = State::done;
   ++trials_, ++idle_;
   if (outcome.failure) {
+    ++failures_;
     surrogate_.observe_failure(candidate);
     return {};
   }
@@ -126,18 +127,34 @@ std::vector<std::size_t> TrialSearch::around_fastest() const {
   return around;
 }
 
+std::vector<char> TrialSearch::worth_a_trial(const Prediction& prediction) const {
+  const double ran = static_cast<double>(trials_ - failures_) / static_cast<double>(trials_);
+  std::vector<char> worth(states_.size());
+  bool any = false;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i] != State::open) continue;
+    worth[i] = static_cast<double>(prediction.valid[i]) >= options_.least_valid * ran ? 1 : 0;
+    any = any || worth[i] != 0;
+  }
+  if (any) return worth;
+  for (std::size_t i = 0; i < states_.size(); ++i) worth[i] = states_[i] == State::open ? 1 : 0;
+  return worth;
+}
+
 Proposal TrialSearch::choose(const Prediction& prediction) {
+  const std::vector<char> worthwhile = worth_a_trial(prediction);
   const double lot = idle_ > options_.patience ? random_.uniform() : 1.0;
   const bool exploring = lot < options_.explore;
   const auto worth = [&](std::size_t i) {
     const double mean = static_cast<double>(prediction.mean[i]), deviation = deviation_of(prediction, i);
-    const double valid = static_cast<double>(prediction.log_valid[i]);
+    const double valid = std::log(static_cast<double>(prediction.valid[i]));
     if (exploring) return options_.optimism * deviation - mean + 2 * valid;
     return log_expected_improvement(mean, deviation, prediction.best) + valid;
   };
   Proposal chosen{0, exploring ? ProposalReason::exploration : ProposalReason::expected_improvement};
   double most = -std::numeric_limits<double>::infinity();
   const auto consider = [&](std::size_t i) {
+    if (worthwhile[i] == 0) return;
     const double value = worth(i);
     if (!(value > most)) return;
     most = value;
@@ -149,18 +166,17 @@ Proposal TrialSearch::choose(const Prediction& prediction) {
   }
   if (most > -std::numeric_limits<double>::infinity()) return chosen;
   if (chosen.reason == ProposalReason::local_move) chosen.reason = ProposalReason::expected_improvement;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i] == State::open) consider(i);
-  }
+  for (std::size_t i = 0; i < states_.size(); ++i) consider(i);
   return most > -std::numeric_limits<double>::infinity() ? chosen : draw();
 }
 
 void TrialSearch::judge(const Prediction& prediction) {
   settled_ = false;
   if (!best_ || trials_ < least_to_settle) return;
+  const std::vector<char> worthwhile = worth_a_trial(prediction);
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i] != State::open) continue;
+    if (worthwhile[i] == 0) continue;
     lowest =
         std::min(lowest, static_cast<double>(prediction.mean[i]) - options_.certainty * deviation_of(prediction, i));
   }

@@ -49,6 +49,7 @@ struct TrialSearchOptions {
   int patience = 4;              ///< trials without a faster candidate before exploration begins
   double explore = 0.5;          ///< share of explorations after that
   double local = 0;              ///< share of local moves after that
+  double least_valid = 0.5;      ///< candidates less likely to run than this, times the share that ran, are passed over
   double optimism = 2;           ///< standard deviations of an exploration's bound
   double certainty = 5;          ///< standard deviations of the bound that ends a search
   double least_gain = 0.01;      ///< an improvement that is worth a trial, as a share of the time
@@ -82,6 +83,8 @@ class TrialSearch {
  private:
   [[nodiscard]] Proposal cover();
   [[nodiscard]] std::optional<Proposal> recall();
+  /// Open candidates that are likely enough to run; all open ones when none is.
+  [[nodiscard]] std::vector<char> worth_a_trial(const Prediction& prediction) const;
   Proposal choose(const Prediction& prediction);
   Proposal draw();
   [[nodiscard]] std::vector<std::size_t> around_fastest() const;
@@ -96,7 +99,7 @@ class TrialSearch {
   Random random_;
   Surrogate surrogate_;
   std::vector<State> states_;
-  std::size_t open_ = 0, trials_ = 0, proposed_ = 0;
+  std::size_t open_ = 0, trials_ = 0, failures_ = 0, proposed_ = 0;
   std::vector<float> distance_;                          ///< to the nearest proposed or observed candidate, squared
   std::vector<std::size_t> near_;                        ///< the neighbour's fastest, fastest first
   std::vector<std::pair<double, std::size_t>> fastest_;  ///< the few fastest: time, candidate

@@ -115,6 +115,19 @@ TEST(TrialSearch, IsDeterminedByItsSeed) {
   EXPECT_NE(walk(kernel(), seeded(5), 60).proposals, walk(kernel(), seeded(6), 60).proposals);
 }
 
+// Once the best is found little is left to gain, and what is least known is what fails: the search must not go there.
+TEST(TrialSearch, LearnsWhereCandidatesFail) {
+  const auto failing = static_cast<std::size_t>(
+      std::ranges::count_if(kernel().outcomes, [](const auto& o) { return o.failure.has_value(); }));
+  ASSERT_GE(failing, kernel().outcomes.size() / 4);
+  std::size_t failures = 0;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const Walk walked = walk(kernel(), seeded(seed), 100);
+    for (std::size_t i = 50; i < 100; ++i) failures += kernel().outcomes[walked.proposals[i].candidate].failure ? 1 : 0;
+  }
+  EXPECT_LT(failures, 4 * 50 / 10);  // of trials at random a quarter would fail
+}
+
 TEST(TrialSearch, BatchesNeitherRepeatNorCluster) {
   TrialSearchOptions options = seeded(2);
   options.batch = 8;
