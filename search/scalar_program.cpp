@@ -31,6 +31,11 @@ std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64
   return bits;
 }
 
+/// Not a table: a packed kernel has hundreds of groups, and most of them load a few of its hundreds of parameters.
+int parameter_number(const Graph& graph, NodeId id) {
+  return static_cast<int>(std::ranges::find(graph.parameters(), id) - graph.parameters().begin());
+}
+
 bool contains(const Dims& list, std::size_t value) {
   return std::find(list.begin(), list.end(), static_cast<std::int64_t>(value)) != list.end();
 }
@@ -40,8 +45,12 @@ bool contains(const Dims& list, std::size_t value) {
 ScalarProgram::ScalarProgram(const Graph& graph, std::vector<int> axes, std::vector<std::int64_t> extents)
     : graph_(graph), axes_{std::move(axes), std::move(extents), {}} {
   for (const std::int64_t extent : axes_.extents) axes_.variables.push_back(pool_.variable(0, extent - 1));
-  for (std::size_t i = 0; i < graph.parameters().size(); ++i)
-    parameter_number_[graph.parameters()[i]] = static_cast<int>(i);
+}
+
+const StoredValue* ScalarProgram::stored(Value value) const {
+  if (stored_ == nullptr) return nullptr;
+  const auto found = stored_->find(value);
+  return found == stored_->end() ? nullptr : &found->second;
 }
 
 int ScalarProgram::position(int axis) const {
@@ -244,14 +253,14 @@ Result<ItemId> ScalarProgram::item(Value value, const std::vector<Index>& indice
 
 Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& indices, ItemId guard) {
   const Node& node = graph_.node(value.node);
-  if (const auto found = stored_.find(value); found != stored_.end()) {
-    const Dims strides = graph::row_major_strides(found->second.dims);
-    return load(found->second.buffer, found->second.dtype, pool_.linear(indices, strides), value, guard);
+  if (const StoredValue* found = stored(value)) {
+    const Dims strides = graph::row_major_strides(found->dims);
+    return load(found->buffer, found->dtype, pool_.linear(indices, strides), value, guard);
   }
   switch (node.op) {
     case Op::parameter: {
       const Dims strides = graph::row_major_strides(node.type().dims);
-      const Buffer buffer{Buffer::Kind::input, parameter_number_.at(value.node)};
+      const Buffer buffer{Buffer::Kind::input, parameter_number(graph_, value.node)};
       return load(buffer, node.type().dtype, pool_.linear(indices, strides), value, guard);
     }
     case Op::constant: {

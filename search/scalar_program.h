@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,6 +67,8 @@ struct StoredValue {
   graph::DType dtype = graph::DType::f32;  ///< of its elements in the buffer: wider than the value's while it is summed
 };
 
+using StoredValues = std::map<graph::Value, StoredValue>;
+
 /// Builds the items of one group by index propagation from its anchors: given a value and the index of the wanted
 /// element, the indices of its operands follow from the operator alone (FusionStitching §4.2). Equal (value, index,
 /// guard) requests share one item.
@@ -79,7 +82,7 @@ class ScalarProgram {
   std::vector<Index> canonical_indices(const AxisAnalysis& analysis, graph::Value value);
 
   /// Values that are read from a buffer instead of being computed.
-  void set_stored(graph::Value value, StoredValue stored) { stored_[value] = std::move(stored); }
+  void set_stored(std::shared_ptr<const StoredValues> stored) { stored_ = std::move(stored); }
   /// Declares that a reduction's results are complete in every thread at these (canonical) indices.
   void set_reduced(graph::NodeId node, std::vector<Index> indices) { reduced_[node] = std::move(indices); }
 
@@ -160,6 +163,7 @@ class ScalarProgram {
   Result<ItemId> small_reduce(const graph::Node& node, graph::Value value, const std::vector<Index>& indices,
                               ItemId guard);
 
+  [[nodiscard]] const StoredValue* stored(graph::Value value) const;
   /// A dynamic index: the item's value clamped to [0, high].
   Index dynamic_index(ItemId item, std::int64_t high);
   ItemId add(Item item);
@@ -176,11 +180,10 @@ class ScalarProgram {
   IndexPool pool_;
   std::vector<Item> items_;
   std::map<Request, ItemId> memo_;
-  std::map<graph::Value, StoredValue> stored_;
+  std::shared_ptr<const StoredValues> stored_;  ///< of all groups of a phase; null: none
   std::map<graph::NodeId, std::vector<Index>> reduced_;
   std::unordered_map<Index, ItemId> dynamic_;
   std::map<std::pair<ItemId, std::int64_t>, Index> dynamic_by_item_;
-  std::map<graph::NodeId, int> parameter_number_;
   std::optional<graph::NodeId> blocking_;
 };
 

@@ -70,7 +70,7 @@ class StructureBuilder {
     make_drafts();
     KernelStructure structure;
     scratch_of_.clear(), partials_of_.clear(), group_of_reduction_.clear();
-    stored_.clear();
+    stored_ = std::make_shared<StoredValues>();
     int last = 0;
     for (const Draft& draft : drafts_) last = std::max(last, draft.phase);
     for (int phase = 0; phase <= last; ++phase) {
@@ -83,12 +83,13 @@ class StructureBuilder {
       if (retry_) return structure;
       const std::vector<std::vector<Draft*>> groups = form_groups(drafts);
       if (retry_) return structure;
+      // All that is blocked in this phase is found at once: packed kernels have hundreds of groups.
       for (const std::vector<Draft*>& members : groups) {
         Result<GroupStructure> group = build_group(members, phase, structure);
         if (!group) return group.error();
-        if (retry_) return structure;
-        structure.phases.back().groups.push_back(std::move(*group));
+        if (!retry_) structure.phases.back().groups.push_back(std::move(*group));
       }
+      if (retry_) return structure;
       record_stored(phase);
     }
     drop_empty_phases(structure);
@@ -267,7 +268,7 @@ class StructureBuilder {
       open.pop_back();
       const Node& node = graph_.node(value.node);
       const bool large = graph_.type(value).elements() >= shared_load_elements;
-      if (stored_.contains(value) || node.op == Op::parameter) {
+      if (stored_->contains(value) || node.op == Op::parameter) {
         if (large) draft.loads.insert(value.node);
         continue;
       }
@@ -447,7 +448,7 @@ class StructureBuilder {
     }
     if (axes.size() > 60) return make_error(ErrorKind::constraint, "a group with {} axes", axes.size());
     group.program = std::make_shared<ScalarProgram>(graph_, axes, extents);
-    for (const auto& [value, stored] : stored_) group.program->set_stored(value, stored);
+    group.program->set_stored(stored_);
     // Finishes come first, then everything in topological order of the nodes; a store follows its reductions.
     std::vector<Draft*> order = members;
     std::stable_sort(order.begin(), order.end(), [](const Draft* a, const Draft* b) {
@@ -700,18 +701,21 @@ class StructureBuilder {
 
   /// What the phase left in memory, for the phases after it.
   void record_stored(int phase) {
+    // The programs of this phase keep what they know.
+    const auto known = std::make_shared<StoredValues>(*stored_);
+    StoredValues& stored = *known;
     for (const Draft& draft : drafts_) {
       if (draft.phase != phase) continue;
       const graph::TensorType& type = graph_.type(draft.value);
       const Buffer output{Buffer::Kind::output, draft.output};
       switch (draft.kind) {
         case Draft::Kind::output:
-        case Draft::Kind::update: stored_[draft.value] = {output, type.dims, type.dtype}; break;
-        case Draft::Kind::keep: stored_.try_emplace(draft.value, in_scratch(draft.value)); break;
+        case Draft::Kind::update: stored[draft.value] = {output, type.dims, type.dtype}; break;
+        case Draft::Kind::keep: stored.try_emplace(draft.value, in_scratch(draft.value)); break;
         case Draft::Kind::scan:
         case Draft::Kind::scatter:
         case Draft::Kind::add_updates:
-          stored_[draft.value] =
+          stored[draft.value] =
               draft.output >= 0 ? StoredValue{output, type.dims, type.dtype} : in_scratch(draft.value);
           break;
         case Draft::Kind::piece:
@@ -720,6 +724,7 @@ class StructureBuilder {
         case Draft::Kind::fill: break;
       }
     }
+    stored_ = known;
   }
 
   [[nodiscard]] StoredValue in_scratch(Value value) const {
@@ -735,7 +740,7 @@ class StructureBuilder {
   StructureOptions options_;
   std::vector<int> phase_;
   std::vector<Draft> drafts_;
-  std::map<Value, StoredValue> stored_;
+  std::shared_ptr<const StoredValues> stored_;
   std::map<Value, int> scratch_of_;
   std::map<NodeId, std::vector<Buffer>> partials_of_;
   std::map<NodeId, int> group_of_reduction_;

@@ -364,7 +364,8 @@ TEST(ScalarProgram, StoredValuesAreRead) {
   const Graph graph = finished(b, {b.unary(Op::exp, y)});
   const AxisAnalysis analysis(graph);
   ScalarProgram program(graph, {0}, {48});
-  program.set_stored(y, {{Buffer::Kind::scratch, 2}, {8, 6}});
+  program.set_stored(
+      std::make_shared<StoredValues>(StoredValues{{y, StoredValue{{Buffer::Kind::scratch, 2}, {8, 6}}}}));
   const Value result = graph.results()[0];
   ASSERT_TRUE(program.item(result, program.canonical_indices(analysis, result)));
   ASSERT_EQ(program.items().size(), 2U);
