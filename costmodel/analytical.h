@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "costmodel/analytical_constants.h"
+#include "costmodel/kernel_quantities.h"
 #include "search/scorer.h"
 
 namespace stitch::costmodel {
@@ -13,14 +15,22 @@ class AnalyticalScorer final : public search::Scorer {
  public:
   static constexpr std::string_view version = "analytical v1";  ///< names the model in records
 
-  explicit AnalyticalScorer(DeviceSpec device) : device_(std::move(device)) {}
+  explicit AnalyticalScorer(DeviceSpec device, AnalyticalConstants constants = {})
+      : device_(std::move(device)), constants_(constants) {}
 
   [[nodiscard]] double predict_us(const graph::Graph& graph, const search::KernelProgram& program) const override;
   [[nodiscard]] search::Score explain(const graph::Graph& graph, const search::KernelProgram& program) const override;
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
+  [[nodiscard]] const AnalyticalConstants& constants() const { return constants_; }
 
  private:
   DeviceSpec device_;
+  AnalyticalConstants constants_;
 };
+
+/// The same of what was counted before, for those who need the counts as well.
+double analytical_us(const KernelQuantities& kernel, const DeviceSpec& device, const AnalyticalConstants& constants);
+search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpec& device,
+                                 const AnalyticalConstants& constants);
 
 }  // namespace stitch::costmodel

@@ -32,6 +32,8 @@ class Counter {
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       useful *= static_cast<double>(group_.extents[a]);
       mapped *= static_cast<double>(group_.mapping.axes[a].step(Level::grid) * group_.extent(a, Level::grid));
+      f_.thread_elements *= static_cast<double>(group_.mapping.axes[a].per_thread());
+      f_.iterations *= static_cast<double>(group_.extent(a, Level::loop));
     }
     f_.lane_efficiency = useful / std::max(mapped, 1.0) * group_.threads / schedule_.threads;
     count_traffic();
@@ -94,6 +96,14 @@ class Counter {
     return 1;
   }
 
+  /// Whether an address depends on what was loaded (gather, dynamic-slice).
+  [[nodiscard]] bool is_dynamic(search::Index index) const {
+    bool dynamic = false;
+    program_.pool().for_each_variable(
+        index, [&](search::Index variable) { dynamic = dynamic || program_.dynamic_item(variable) >= 0; });
+    return dynamic;
+  }
+
   [[nodiscard]] double buffer_bytes(const search::Buffer& buffer, int bytes) const {
     switch (buffer.kind) {
       case search::Buffer::Kind::input:
@@ -150,8 +160,12 @@ class Counter {
       if (anchor.kind == search::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
       f_.dram_write_bytes += bytes;
       f_.l2_bytes += bytes * factor;
-      f_.instructions += warps_ * per_thread(anchor.axes) /
-                         std::max(1, anchor.kind == search::Anchor::Kind::store ? group_.stores[i][0].width : 1) * 1.5;
+      f_.requested_bytes += bytes;
+      const int width = std::max(1, anchor.kind == search::Anchor::Kind::store ? group_.stores[i][0].width : 1);
+      const double requests = warps_ * per_thread(anchor.axes) / width;
+      f_.instructions += requests * 1.5;
+      f_.store_requests += requests;
+      f_.store_lane_bytes += requests * width * graph::byte_size(anchor.dtype);
     }
   }
 
@@ -166,8 +180,13 @@ class Counter {
         const double bytes = graph::byte_size(item.dtype);
         const double lanes = has(item.axes, 0) || item.axes != 0 ? 32 : 1;
         f_.instructions += warps_ * times / width * 2;
+        f_.load_requests += warps_ * times / width;
+        f_.load_lane_bytes += warps_ * times * bytes;
+        if (is_dynamic(item.index)) f_.dynamic_requests += warps_ * times / width;
         // Requested bytes: a warp's distinct elements, with what its sectors waste.
-        f_.l2_bytes += warps_ * times * distinct_lanes(item.axes) * bytes * sector_waste(item, access);
+        const double requested = warps_ * times * distinct_lanes(item.axes) * bytes;
+        f_.requested_bytes += requested;
+        f_.l2_bytes += requested * sector_waste(item, access);
         if (!uniform)
           flight +=
               bytes * std::min(times, per_iteration(item.axes)) * std::min(1.0, distinct_lanes(item.axes) / lanes);
@@ -175,6 +194,9 @@ class Counter {
       }
       const double cost = operation_cost(item);
       f_.instructions += warps_ * times * cost;
+      if (graph::byte_size(item.dtype) == 8) f_.wide_instructions += warps_ * times * cost;
+      if (item.kind == Item::Kind::index || item.kind == Item::Kind::in_range)
+        f_.index_instructions += warps_ * times * cost;
       body += times * cost;
       if (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive &&
           item.op != Op::divide && item.op != Op::threefry2x32) {
@@ -199,6 +221,7 @@ class Counter {
         const double bytes = per_thread(item.axes) * search::held_bytes(item);
         f_.shared_bytes += bytes * group_.threads * static_cast<double>(group_.tiles) * schedule_.cluster;
         f_.instructions += warps_ * per_thread(item.axes) / 4 * 2;
+        f_.exchange_instructions += warps_ * per_thread(item.axes) / 4 * 2;
       }
     }
     if (flight > 0) chain += device_.dram_latency;
@@ -232,6 +255,9 @@ class Counter {
     const double tests = by_warp ? warps_ * updates / 32 : warps_ * updates * per_thread(anchor.axes & ~anchor.reduced);
     f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;
     f_.l2_bytes += warps_ * updates * 4 + updates * window * graph::byte_size(anchor.dtype);
+    f_.requested_bytes = f_.l2_bytes;
+    f_.load_requests += tests;
+    f_.load_lane_bytes += tests * 4;
     f_.latency_cycles += device_.l2_latency * (by_warp ? updates / 32 : updates) + 2 * device_.dram_latency;
     f_.bytes_in_flight = 16;
   }
@@ -277,9 +303,11 @@ class Counter {
       times *= loops;
       const auto steps = static_cast<double>(plan.shuffles.size());
       f_.instructions += warps_ * times * steps * 2.5;
+      f_.exchange_instructions += warps_ * times * steps * 2.5;
       f_.latency_cycles += loops * steps * 30;
       if (plan.exchange > 1) {
         f_.instructions += warps_ * times * (2 + plan.exchange * 1.5);
+        f_.exchange_instructions += warps_ * times * (2 + plan.exchange * 1.5);
         f_.shared_bytes += static_cast<double>(plan.exchange) * static_cast<double>(plan.kept_per_block) * 4 * 2 *
                            static_cast<double>(group_.tiles) * loops;
         f_.latency_cycles += loops * (device_.shared_latency + plan.exchange * 4.0) +

@@ -26,6 +26,19 @@ struct GroupFeatures {
   int threads = 0;
   int sweeps = 1;
   double lane_efficiency = 1;  ///< useful share of the mapped elements (tails, idle threads)
+
+  // Not of the analytical model: what the learned one reads besides (costmodel/kernel_features.h).
+  double requested_bytes = 0;        ///< of l2_bytes: what lanes ask for; the rest is wasted in sectors
+  double load_requests = 0;          ///< warp instructions that load from device memory
+  double load_lane_bytes = 0;        ///< Σ over those of the bytes that one lane asks for
+  double store_requests = 0;         ///< warp instructions that store to it
+  double store_lane_bytes = 0;       ///< Σ over those of the bytes that one lane writes
+  double dynamic_requests = 0;       ///< of load_requests: whose address was itself loaded
+  double wide_instructions = 0;      ///< of instructions: on 64-bit values
+  double index_instructions = 0;     ///< of instructions: index arithmetic that became values, range tests
+  double exchange_instructions = 0;  ///< of instructions: shuffles, and passes through shared memory
+  double iterations = 1;             ///< of the loops of one thread in a tile
+  double thread_elements = 1;        ///< that a thread handles in a tile: vector × register × loop of all axes
 };
 
 GroupFeatures group_features(const graph::Graph& graph, const search::GroupProgram& group,

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace stitch::costmodel {
+
+/// What the analytical model does not take from the device table. The defaults are starting values; costmodel/
+/// constant_fit.h fits them to measurements.
+struct AnalyticalConstants {
+  double overlap = 0.1;        ///< share of the limits that do not bind which shows in a phase's time
+  double duty_alone = 0.6;     ///< share of the time with loads outstanding where an SM has room for one block
+  double duty_further = 0.2;   ///< room for each further block adds
+  double cluster_idle = 0.03;  ///< SMs that clusters leave idle: 4 of 132 with clusters of 8 (GPCs of 16 or 18 SMs)
+  double last_block = 0.6;     ///< of a grid barrier: the hand-over to the block that arrives last
+  double alone_bytes_per_clock = 64;  ///< that a block by itself reaches
+  double most_stretch = 2.0;          ///< of throughput limits by a last wave that is not full
+  double most_dram_stretch = 1.5;     ///< of device memory by it
+  double ramp_latencies = 2.0;        ///< device-memory latencies of ramp-up and drain
+  // The limits of a phase, each against what the device table says.
+  double dram = 1, l2 = 1, shared = 1, issue = 1, special = 1, latency = 1;
+  double launch = 1;   ///< of the device's launch gap
+  double barrier = 1;  ///< of the device's grid barrier
+
+  bool operator==(const AnalyticalConstants&) const = default;
+};
+
+/// One constant: its name in records, where it is, and within which bounds a fit may move it.
+struct ConstantRow {
+  std::string_view name;
+  double AnalyticalConstants::*field;
+  double low, high;
+};
+std::span<const ConstantRow> constant_table();
+
+nlohmann::json to_document(const AnalyticalConstants& constants);
+/// Absent names keep their default. Errors: parse (not an object, a name that there is not, not a number, out of its
+/// bounds).
+Result<AnalyticalConstants> constants_from(const nlohmann::json& document);
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/device_spec.h"
+#include "costmodel/features.h"
+#include "graph/graph.h"
+#include "search/program.h"
+
+namespace stitch::costmodel {
+
+/// What stands before a phase of a kernel.
+enum class PhaseEntry : std::uint8_t {
+  launch,      ///< the first one
+  barrier,     ///< all blocks wait for each other and go on
+  last_block,  ///< the block that arrives last goes on by itself
+  same_block,  ///< it goes on by itself since an earlier phase
+};
+
+struct PhaseQuantities {
+  std::vector<GroupFeatures> groups;
+  std::int64_t tiles = 0;  ///< of all groups; a cluster's blocks count once
+  PhaseEntry entry = PhaseEntry::launch;
+
+  [[nodiscard]] bool alone() const { return entry == PhaseEntry::last_block || entry == PhaseEntry::same_block; }
+};
+
+/// All that the analytical model and the feature vector count of a kernel, once: neither looks at the program again.
+/// Nothing in it depends on a constant of a model.
+struct KernelQuantities {
+  std::vector<PhaseQuantities> phases;
+  std::int64_t blocks = 0;
+  int cluster = 1;
+  int resident = 1;  ///< blocks that fit on one SM together, by the estimate of registers; at least 1
+};
+
+KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
+                                   const DeviceSpec& device);
+
+}  // namespace stitch::costmodel
