@@ -48,6 +48,7 @@ Result<std::string> disassemble(std::string_view cubin, ProcessLauncher& launche
   const std::string program = options.nvdisasm.empty() ? "nvdisasm" : options.nvdisasm.string();
   ProcessOptions process;
   process.arguments = {program, "-c", file.string()};
+  if (options.encodings) process.arguments.insert(process.arguments.begin() + 2, "-hex");
   auto output = run_process(launcher, process, "", deadline_in(options.timeout_seconds));
   if (!output && output.error().kind == ErrorKind::not_found) {
     return make_error(ErrorKind::unavailable, "no SASS listing: {}; nvdisasm comes with the CUDA toolkit",

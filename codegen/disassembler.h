@@ -12,6 +12,7 @@ namespace stitch::codegen {
 struct DisassemblerOptions {
   std::filesystem::path nvdisasm;  ///< the program; looked up on PATH when empty
   double timeout_seconds = 60;
+  bool encodings = false;  ///< with the encoding of each instruction (-hex), which has its stall counts and scoreboards
 };
 
 /// The SASS listing of a cubin, as `nvdisasm -c` prints it. Optional: the tool comes with the CUDA toolkit.

@@ -45,6 +45,14 @@ TEST_F(DisassemblerTest, TheProgramGetsTheCubinAsAFileThatGoesAfterwards) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(file).parent_path()));
 }
 
+TEST_F(DisassemblerTest, EncodingsAreAskedFor) {
+  DisassemblerOptions options = stand_in("echo \"$1 $2\"; cat \"$3\"");
+  options.encodings = true;
+  const auto listing = disassemble("bytes", launcher_, options);
+  ASSERT_TRUE(listing) << listing.error().message;
+  EXPECT_EQ(*listing, "-c -hex\nbytes");
+}
+
 TEST_F(DisassemblerTest, ARefusalIsQuoted) {
   const auto listing = disassemble("1234", launcher_, stand_in("echo 'no Elf file' >&2; exit 3"));
   ASSERT_FALSE(listing);

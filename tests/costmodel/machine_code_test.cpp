@@ -1,0 +1,144 @@
+#include "costmodel/machine_code.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace stitch::costmodel::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string row_sum() {
+  std::ifstream file(STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// ---- a real listing (tests/data/sass) -----------------------------------------------------------------------------
+
+TEST(MachineCode, ARealLoopIsRead) {
+  const auto code = parse_machine_code(row_sum(), {600, 30, 20});
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(code->loops, 1) << "the trap behind the end is none";
+  EXPECT_EQ(code->loads, 4);
+  EXPECT_EQ(code->load_bytes, 64);
+  EXPECT_EQ(code->load_widths, (std::array<int, 5>{0, 0, 0, 0, 4}));
+  EXPECT_EQ(code->stores, 1);
+  EXPECT_EQ(code->store_bytes, 4);
+  EXPECT_EQ(code->barriers, 1);
+  EXPECT_EQ(code->local_accesses, 0);
+  EXPECT_EQ(code->by_pipe[Pipe::other], 0) << "every operation is known";
+  EXPECT_TRUE(code->loop.loop);
+  EXPECT_EQ(code->loop.instructions, 23);
+  EXPECT_EQ(code->loop.loads, 4);
+  EXPECT_EQ(code->loop.by_pipe[Pipe::special], 1);
+  EXPECT_EQ(code->loop.by_pipe[Pipe::floating], 13);
+  // By hand from the encodings: the stall counts of the 23 instructions, and when the first use of each load is.
+  EXPECT_EQ(code->loop.stall_cycles, 67);
+  EXPECT_EQ(code->loop.cycles, 664);
+  EXPECT_EQ(code->loads_before_wait, 4) << "all four are on their way before the first is used";
+  EXPECT_EQ(code->bytes_before_wait, 64);
+}
+
+TEST(MachineCode, ASlowerMemoryMakesALoopSlowerByAsMuch) {
+  const auto fast = parse_machine_code(row_sum(), {600, 30, 20}), slow = parse_machine_code(row_sum(), {800, 30, 20});
+  ASSERT_TRUE(fast && slow);
+  EXPECT_EQ(warp_cycles(*slow), warp_cycles(*fast) + 200);
+  EXPECT_EQ(slow->loop.stall_cycles, fast->loop.stall_cycles);
+}
+
+// ---- small listings -----------------------------------------------------------------------------------------------
+
+/// An instruction with the control fields given, as a listing has it.
+std::string line(int address, const std::string& text, int stall, int sets = 7, unsigned waits = 0) {
+  const std::uint64_t control = (std::uint64_t(waits) << 52) | (std::uint64_t(7) << 49) | (std::uint64_t(sets) << 46) |
+                                (std::uint64_t(stall) << 41);
+  return fmt::format("        /*{:04x}*/   {} ;   /* 0x{:016x} */\n                /* 0x{:016x} */\n", address, text, 1,
+                     control);
+}
+
+TEST(MachineCode, LoadsThatAreUsedAtOnceAreNotInFlightTogether) {
+  const std::string apart = line(0, "LDG.E R0, desc[UR4][R2.64]", 1, 0) + line(16, "FADD R1, R0, R0", 4, 7, 1) +
+                            line(32, "LDG.E.64 R4, desc[UR4][R2.64]", 1, 0) + line(48, "FADD R1, R4, R5", 4, 7, 1) +
+                            line(64, "EXIT", 5);
+  const std::string together = line(0, "LDG.E R0, desc[UR4][R2.64]", 1, 0) +
+                               line(16, "LDG.E.64 R4, desc[UR4][R2.64]", 1, 1) + line(32, "FADD R1, R0, R0", 4, 7, 1) +
+                               line(48, "FADD R1, R4, R5", 4, 7, 2) + line(64, "EXIT", 5);
+  const auto first = parse_machine_code(apart, {100, 30, 20}), second = parse_machine_code(together, {100, 30, 20});
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->loads_before_wait, 1);
+  EXPECT_EQ(first->bytes_before_wait, 8);
+  EXPECT_EQ(second->loads_before_wait, 2);
+  EXPECT_EQ(second->bytes_before_wait, 12);
+  EXPECT_FALSE(first->loop.loop);
+  EXPECT_EQ(first->loop.cycles, 100 + 4 + 100 + 4 + 5);
+  EXPECT_EQ(second->loop.cycles, 100 + 4 + 4 + 5);
+}
+
+TEST(MachineCode, TheHotLoopIsTheInnermostThatLoads) {
+  const std::string nested = ".L_x_0:\n" + line(0, "IADD3 R0, R0, 0x1, RZ", 2) + ".L_x_1:\n" +
+                             line(16, "LDG.E.U8 R2, desc[UR4][R2.64]", 2, 0) + line(32, "@P0 BRA `(.L_x_1)", 5) +
+                             ".L_x_2:\n" + line(48, "FADD R1, R1, R1", 4) + line(64, "FMUL R1, R1, R1", 4) +
+                             line(80, "FMUL R1, R1, R1", 4) + line(96, "@P1 BRA `(.L_x_2)", 5) +
+                             line(112, "@P2 BRA `(.L_x_0)", 5) + line(128, "EXIT", 5);
+  const auto code = parse_machine_code(nested);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(code->loops, 3);
+  EXPECT_EQ(code->loop.instructions, 2);
+  EXPECT_EQ(code->load_widths[0], 1);
+}
+
+struct Refusal {
+  std::string listing, message;
+};
+
+TEST(MachineCode, WhatCannotBeReadIsNamed) {
+  const std::string add = "        /*0000*/   FADD R1, R0, R0 ;";
+  for (const Refusal& refusal :
+       std::vector<Refusal>{{"", "no instruction in 0 lines"},
+                            {"  .headerflags\n", "no instruction in 1 lines"},
+                            {add + "\n", "line 1: no encoding: list with -hex"},
+                            {add + " /* 0x0000000000000001 */\n", "line 1: no encoding"},
+                            {add + " /* 0x0000000000000001 */\nnothing\n", "line 2: no second word"},
+                            {"/*00zz*/ FADD R1, R0, R0 ;\n", "line 1: an address that is no number"},
+                            {"/*0000*/ FADD R1, R0, R0\n", "line 1: an instruction without its end"},
+                            {line(0, "@P0 BRA `(.L_x_9)", 5), "goes to .L_x_9, which is not there"}}) {
+    const auto code = parse_machine_code(refusal.listing);
+    ASSERT_FALSE(code) << refusal.listing;
+    EXPECT_EQ(code.error().kind, ErrorKind::parse);
+    EXPECT_THAT(code.error().message, HasSubstr(refusal.message));
+  }
+}
+
+TEST(MachineCode, NoCutOfAListingIsMisread) {
+  const std::string whole = row_sum();
+  for (std::size_t length = 0; length < whole.size(); length += 97)
+    (void)parse_machine_code(std::string_view(whole).substr(0, length));  // no crash; ASan looks on
+}
+
+TEST(Pipe, OperationsGoWhereTheyAreExecuted) {
+  for (const auto& [operation, pipe] : std::vector<std::pair<std::string_view, Pipe>>{{"FFMA.FTZ", Pipe::floating},
+                                                                                      {"HFMA2.BF16_V2", Pipe::half},
+                                                                                      {"DFMA", Pipe::wide},
+                                                                                      {"IMAD.WIDE", Pipe::integer},
+                                                                                      {"MUFU.EX2", Pipe::special},
+                                                                                      {"LDG.E.128", Pipe::memory},
+                                                                                      {"LDGSTS.E", Pipe::memory},
+                                                                                      {"LDGDEPBAR", Pipe::control},
+                                                                                      {"LDS.128", Pipe::shared},
+                                                                                      {"LDC.64", Pipe::uniform},
+                                                                                      {"SHFL.BFLY", Pipe::shared},
+                                                                                      {"REDUX.OR", Pipe::integer},
+                                                                                      {"HGMMA.64x64x16", Pipe::tensor},
+                                                                                      {"ULDC.64", Pipe::uniform},
+                                                                                      {"UBLKCP.S.G", Pipe::memory},
+                                                                                      {"BAR.SYNC", Pipe::control},
+                                                                                      {"QUUX", Pipe::other}}) {
+    EXPECT_EQ(to_string(pipe_of(operation)), to_string(pipe)) << operation;
+  }
+}
+
+}  // namespace
+}  // namespace stitch::costmodel::test
