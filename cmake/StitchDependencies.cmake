@@ -12,6 +12,13 @@ find_package(SQLite3 REQUIRED)
 find_package(Boost 1.74 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GTest REQUIRED)
+# Debian's configuration file of XGBoost names a program that no package has.
+find_path(STITCH_XGBOOST_INCLUDE xgboost/c_api.h REQUIRED)
+find_library(STITCH_XGBOOST_LIBRARY xgboost REQUIRED)
+add_library(stitch_xgboost INTERFACE)
+add_library(stitch::xgboost ALIAS stitch_xgboost)
+target_include_directories(stitch_xgboost SYSTEM INTERFACE ${STITCH_XGBOOST_INCLUDE})
+target_link_libraries(stitch_xgboost INTERFACE ${STITCH_XGBOOST_LIBRARY})
 find_package(Protobuf REQUIRED)
 find_package(ONNX REQUIRED CONFIG)
 

@@ -25,6 +25,7 @@ const std::vector<OutsideRule>& outside_rules() {
       {"cuda.h", {"profiler", "client"}},
       {"cuda_runtime", {}},
       {"sqlite3.h", {"db"}},
+      {"xgboost/", {"costmodel"}},
       {"onnx/", {"import"}},
       {"google/protobuf/", {"import"}},
       {"boost/", {"daemon", "client", "cli"}},
