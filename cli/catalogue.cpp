@@ -2,6 +2,7 @@
 
 #include "cli/remote.h"
 #include "client/connection.h"
+#include "daemon/model_training.h"
 #include "daemon/plan_record.h"
 #include "daemon/record_summary.h"
 #include "db/sqlite_store.h"
@@ -40,12 +41,19 @@ class DatabaseCatalogue final : public Catalogue {
     if (what == "fragments") return every_page([&](const db::Page& page) { return store_->list_fragments(page); });
     if (what == "workloads") return every_page([&](const db::Page& page) { return store_->list_workloads(page); });
     if (what == "jobs") return every_page([&](const db::Page& page) { return store_->list_jobs({}, page); });
+    json items = json::array();
+    if (what == "models") {
+      STITCH_ASSIGN(const auto models, store_->list_models());
+      for (const db::TrainedModel& model : models) items.push_back(daemon::summarise(model));
+      return items;
+    }
     if (what != "devices") return unknown_listing(what);
     STITCH_ASSIGN(const auto devices, store_->list_devices());
-    json items = json::array();
     for (const db::Device& device : devices) items.push_back(daemon::summarise(device));
     return items;
   }
+
+  Result<json> model_report() override { return daemon::cost_model_report(*store_); }
 
   Result<daemon::Plan> plan(const Hash128& id) override {
     STITCH_ASSIGN(const db::Plan record, store_->get_plan(id));
@@ -73,10 +81,11 @@ class ServerCatalogue final : public Catalogue {
   explicit ServerCatalogue(std::unique_ptr<client::Connection> connection) : connection_(std::move(connection)) {}
 
   Result<json> list(std::string_view what) override {
-    if (what != "plans" && what != "fragments" && what != "devices" && what != "workloads" && what != "jobs") {
+    if (what != "plans" && what != "fragments" && what != "devices" && what != "workloads" && what != "jobs" &&
+        what != "models") {
       return unknown_listing(what);
     }
-    const std::string paging = what == "devices" ? "" : "?limit=1000&after=";
+    const std::string paging = what == "devices" || what == "models" ? "" : "?limit=1000&after=";
     json items = json::array();
     std::int64_t after = 0;
     do {
@@ -87,6 +96,8 @@ class ServerCatalogue final : public Catalogue {
     } while (after != 0);
     return items;
   }
+
+  Result<json> model_report() override { return get("/v1/models/report"); }
 
   Result<daemon::Plan> plan(const Hash128& id) override {
     STITCH_ASSIGN(const json document, get("/v1/plans/" + id.hex()));

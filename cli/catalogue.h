@@ -20,8 +20,10 @@ class Catalogue {
  public:
   virtual ~Catalogue() = default;
 
-  /// All entries of a listing: "plans", "fragments", "devices", "workloads", "jobs".
+  /// All entries of a listing: "plans", "fragments", "devices", "workloads", "jobs", "models" (cost models).
   virtual Result<nlohmann::json> list(std::string_view what) = 0;
+  /// daemon::cost_model_report.
+  virtual Result<nlohmann::json> model_report() = 0;
   virtual Result<daemon::Plan> plan(const Hash128& id) = 0;
   virtual Result<graph::Graph> fragment(const Hash128& key) = 0;
   /// Source of a plan's launch. Error: unsupported (a server hands out machine code, not source).

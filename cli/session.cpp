@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "daemon/calibrated_device.h"
+#include "daemon/model_training.h"
 #include "db/sqlite_store.h"
 
 namespace stitch::cli {
@@ -33,22 +34,25 @@ std::filesystem::path default_cache() {
 }
 
 Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning,
-                                               const std::filesystem::path& database) {
+                                               const SessionStore& kept) {
   auto session = std::make_unique<Session>();
   const std::filesystem::path cache = options.cache.empty() ? default_cache() : options.cache;
   daemon::DeviceOptions where;
   where.name = options.device;
   where.quarantine = cache / "quarantine.json";
   STITCH_ASSIGN(session->devices, daemon::DeviceSet::open(where, session->files, session->clock));
-  if (!database.empty()) {
+  if (!kept.database.empty()) {
     db::SqliteOptions storage;
-    storage.path = database;
+    storage.path = kept.database;
     STITCH_ASSIGN(session->store, db::open_sqlite_store(storage, session->clock));
   }
   STITCH_ASSIGN(const auto planned,
                 daemon::planning_device(options.target, session->devices->gpu(), session->store.get(), session->clock));
   for (const std::string& note : planned.notes) std::fprintf(stderr, "stitch: %s\n", note.c_str());
   tuning.device = planned.spec;
+  if (session->store != nullptr) {
+    STITCH_ASSIGN(tuning.model, daemon::choose_model(*session->store, planned.spec.name, kept.scorer));
+  }
   tuning.architecture = options.architecture;
   tuning.artifact_folder = cache / "kernels";
   tuning.threads = options.threads;

@@ -36,12 +36,17 @@ struct CommonOptions {
   bool quiet = false;
 };
 
+/// What a session takes from a database, and puts there: plans, calibrated constants, cost models.
+struct SessionStore {
+  std::filesystem::path database;  ///< empty: none
+  std::string scorer = "auto";     ///< what predicts (daemon/model_training.h)
+};
+
 /// What offline commands work with: files, clock, devices and tuner, in the right order of destruction.
 class Session {
  public:
-  /// `database`: the file that plans are stored in, and what was calibrated; empty: none.
   static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {},
-                                               const std::filesystem::path& database = {});
+                                               const SessionStore& kept = {});
 
   RealFileSystem files;
   SystemClock clock;

@@ -15,6 +15,7 @@ struct TuneOptions {
   std::filesystem::path database;
   std::string server;
   std::uint64_t seed = 1;
+  std::string scorer = "auto";
 };
 
 ExitCode finish(const daemon::ModelReport& report, bool json) {
@@ -58,7 +59,9 @@ Result<ExitCode> tune(const TuneOptions& options) {
   daemon::TunerOptions tuning_options;
   tuning_options.stitch.keep = 3;
   tuning_options.verify.seed = options.seed;
-  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options, options.database));
+  if (options.database.empty() && options.scorer == "combined")
+    return make_error(ErrorKind::invalid_argument, "--scorer combined: cost models are in a database; name it by --db");
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options, {options.database, options.scorer}));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
   std::unique_ptr<daemon::TuningStore> store;
   if (session->store != nullptr) {
@@ -80,6 +83,9 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
     CLI::Option* database = command->add_option("--db", options->database, "database that the plans are stored in");
     command->add_option("--server", options->server, "let this stitchd do it: unix:PATH or http://HOST:PORT")
         ->excludes(database);
+    command->add_option("--scorer", options->scorer, "what predicts times; auto: the newest model of --db that is fit")
+        ->check(CLI::IsMember({"auto", "analytical", "combined"}))
+        ->capture_default_str();
     command->add_option("--seed", options->seed, "of the inputs of verification")->capture_default_str();
   }
   command->callback([options, run, &code] {

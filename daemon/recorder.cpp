@@ -8,8 +8,10 @@
 #include <set>
 
 #include "base/version.h"
-#include "costmodel/analytical.h"
+#include "codegen/disassembler.h"
+#include "costmodel/kernel_features.h"
 #include "daemon/model_tuning.h"
+#include "daemon/training_samples.h"
 #include "graph/codec.h"
 #include "search/schedule_hash.h"
 
@@ -130,7 +132,8 @@ Result<Recording> Recorder::open(const std::filesystem::path& path) const {
     recording.target = target.device;
     recording.architecture = target.architecture;
     recording.toolkit = target.toolkit;
-    recording.scorer = costmodel::AnalyticalScorer::version;
+    recording.scorer = tuner_.scorer_name();
+    recording.feature_names = costmodel::feature_names();
     recording.verification = describe(options_.verify);
     recording.device = timer_.identity();
     return recording;
@@ -249,6 +252,28 @@ Status Recorder::record_batch(const search::ExploredKernel& kernel, std::span<co
   return {};
 }
 
+/// The row of a candidate, with as much as is known of its code.
+Result<std::vector<double>> Recorder::features_of(const search::ExploredKernel& kernel, const Trial& trial) const {
+  costmodel::CompiledFacts compiled;
+  std::optional<costmodel::MachineCodeFeatures> code;
+  if (trial.built) {
+    compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
+    if (options_.machine_code) {
+      RealProcessLauncher launcher;
+      codegen::DisassemblerOptions listing;
+      listing.encodings = true;
+      STITCH_ASSIGN(const std::string text, codegen::disassemble(trial.built->compiled.cubin, launcher, listing));
+      // A listing that cannot be read leaves its columns missing, and costs nothing else.
+      if (auto read = costmodel::parse_machine_code(text, costmodel::CodeLatencies::of(device_))) code = *read;
+    }
+    if (code) compiled.machine_code = &*code;
+  }
+  const search::StitchCandidate& candidate = kernel.candidates[static_cast<std::size_t>(trial.candidate)];
+  STITCH_ASSIGN(const CandidateFacts facts,
+                candidate_facts(kernel, candidate, device_, trial.built ? &compiled : nullptr));
+  return features_for_record(facts.features);
+}
+
 /// Verifies and measures a candidate, and writes down what became of it.
 Status Recorder::judge(const search::ExploredKernel& kernel, Trial trial, Recording& recording, std::size_t at,
                        KernelRecord& done) {
@@ -274,6 +299,10 @@ Status Recorder::judge(const search::ExploredKernel& kernel, Trial trial, Record
   if (!trial.failure) {
     STITCH_TRY(agree_on_figures(recording, *trial.built->measurement));
     profiler::keep_samples(*trial.built->measurement, record);
+  }
+  // A file that was begun by another version has other columns, or none; it goes on without.
+  if (recording.feature_names == costmodel::feature_names()) {
+    STITCH_ASSIGN(record.features, features_of(kernel, trial));
   }
   recording.kernels[at].candidates.push_back(std::move(record));
   return {};

@@ -26,6 +26,7 @@ struct RecorderOptions {
   double seconds = 0;            ///< from the recorder's making on; 0: no limit
   double seconds_of_kernel = 0;  ///< for each kernel; 0: no limit
   int threads = 0;               ///< 0: one per hardware thread
+  bool machine_code = false;     ///< disassemble each candidate for its features: about a second each, by nvdisasm
   profiler::VerifyOptions verify = verification();
 
   /// All distributions but `small`, which is `mixed` with other exponents: there are thousands of candidates.
@@ -43,7 +44,7 @@ class Recorder {
   /// Adds a model's kernels to the file, which is replaced after each one; what is in it already is not done again.
   /// Ends early, without error, when the time is up or a stop is asked for. Errors: those of import and planning;
   /// invalid_argument (the file was recorded elsewhere: device, target or generator differ); those of reading and
-  /// writing it; unavailable (the device is gone).
+  /// writing it; unavailable (the device is gone; machine code is asked for, and there is no nvdisasm).
   Status record(std::string_view bytes, std::string_view name, const std::filesystem::path& path,
                 const ProgressSink& progress, const std::stop_token& stop, RecordingReport& report);
 
@@ -55,6 +56,7 @@ class Recorder {
                        const std::stop_token& stop);
   Status record_batch(const search::ExploredKernel& kernel, std::span<const int> batch, profiler::Recording& recording,
                       std::size_t at, KernelRecord& done, const std::function<bool()>& late);
+  Result<std::vector<double>> features_of(const search::ExploredKernel& kernel, const Trial& trial) const;
   Status judge(const search::ExploredKernel& kernel, Trial trial, profiler::Recording& recording, std::size_t at,
                KernelRecord& done);
   [[nodiscard]] bool out_of_time() const { return options_.seconds > 0 && watch_.seconds() > options_.seconds; }

@@ -26,5 +26,7 @@ http::Reply list_plans(const Call& call);
 http::Reply get_plan(const Call& call);
 http::Reply get_artifact(const Call& call);
 http::Reply list_devices(const Call& call);
+http::Reply list_models(const Call& call);
+http::Reply report_models(const Call& call);
 
 }  // namespace stitch::daemon::handlers

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/call_fields.h"
+#include "daemon/model_training.h"
 #include "daemon/plan_record.h"
 #include "daemon/record_summary.h"
 #include "daemon/route_handlers.h"
@@ -122,6 +123,21 @@ http::Reply list_devices(const Call& call) {
   Json items = Json::array();
   for (const db::Device& device : *devices) items.push_back(summarise(device));
   return answer(call, {{"items", std::move(items)}, {"next", 0}});
+}
+
+http::Reply list_models(const Call& call) {
+  if (const Status known = only(call, {}); !known) return refusal(call, known.error());
+  const auto models = call.service.store().list_models();
+  if (!models) return refusal(call, models.error());
+  Json items = Json::array();
+  for (const db::TrainedModel& model : *models) items.push_back(summarise(model));
+  return answer(call, {{"items", std::move(items)}, {"next", 0}});
+}
+
+http::Reply report_models(const Call& call) {
+  if (const Status known = only(call, {}); !known) return refusal(call, known.error());
+  const auto report = cost_model_report(call.service.store());
+  return report ? answer(call, *report) : refusal(call, report.error());
 }
 
 }  // namespace stitch::daemon::handlers

@@ -19,6 +19,8 @@ constexpr std::array table = {
     Route{"GET", "/v1/fragments", "List fragments", list_fragments},
     Route{"GET", "/v1/fragments/{key}", "One fragment with its graph", get_fragment},
     Route{"POST", "/v1/models", "Submit a model file to be tuned", submit_model},
+    Route{"GET", "/v1/models", "List trained cost models", list_models},
+    Route{"GET", "/v1/models/report", "How well cost models order candidates", report_models},
     Route{"GET", "/v1/workloads", "List models that were tuned", list_workloads},
     Route{"GET", "/v1/workloads/{key}", "One model's report and fragments", get_workload},
     Route{"GET", "/v1/jobs", "List jobs", list_jobs},

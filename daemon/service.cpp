@@ -48,9 +48,11 @@ Service::Service(db::Store& store, const Tuner& tuner, const Clock& clock, std::
       tuned_(std::move(tuned)),
       started_us_(clock.now_us()),
       remember_failure_us_(options.remember_failure_us),
+      trainer_(store, tuner.target().device, clock, options.training),
       jobs_(store, clock, options.jobs,
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
-             {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }}}),
+             {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }},
+             {std::string(training_job), [this](const JobContext& context) { return train_job(context); }}}),
       predictions_(options.predictions, clock) {}
 
 Service::~Service() = default;
@@ -207,6 +209,22 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical,
   job.max_stalled = most_stalled;
   job.provenance = tuned_->provenance("asked for by a client");
   return store_.enqueue_job(job);
+}
+
+/// Cost models are trained anew when there is nothing to tune; a full queue can wait too.
+Status Service::enqueue_training() {
+  STITCH_ASSIGN(const bool due, trainer_.is_due());
+  if (!due) return {};
+  db::Job job;
+  job.kind = training_job;
+  job.dedupe_key = fmt::format("{} {}", training_job, tuner_.target().device);
+  job.priority = -1;
+  job.max_stalled = most_stalled;
+  job.provenance = tuned_->provenance("measurements have grown");
+  const auto enqueued = store_.enqueue_job(job);
+  if (!enqueued) return enqueued.error().kind == ErrorKind::resource_exhausted ? Status() : Status(enqueued.error());
+  jobs_.wake();
+  return {};
 }
 
 Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::string_view name) {

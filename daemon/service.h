@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "daemon/job_runner.h"
 #include "daemon/metrics.h"
+#include "daemon/model_training.h"
 #include "daemon/predictions.h"
 #include "daemon/protocol.h"
 #include "daemon/tuner.h"
@@ -30,10 +31,12 @@ struct ServiceOptions {
   std::int64_t remember_failure_us = 600'000'000;
   /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
   bool alone = true;
+  IncrementalOptions training;  ///< of cost models, from what is measured
 };
 
 inline constexpr std::string_view fragment_job = "tune-fragment";
 inline constexpr std::string_view model_job = "tune-model";
+inline constexpr std::string_view training_job = "train-cost-model";
 
 /// What stitchd does, without the transport: looks plans up, predicts them on a miss, and improves them in background
 /// jobs that survive the process. Safe to call from any number of threads. Plain listings go to store().
@@ -92,6 +95,8 @@ class Service {
   void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
   Result<std::string> tune_model_job(const JobContext& context);
+  Result<std::string> train_job(const JobContext& context);
+  Status enqueue_training();
 
   db::Store& store_;
   const Tuner& tuner_;
@@ -100,6 +105,7 @@ class Service {
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
   Metrics metrics_;
+  ModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
   std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again

@@ -45,6 +45,7 @@ Result<std::string> Service::tune_fragment_job(const JobContext& context) {
       return tuned.error();
     }
     STITCH_TRY(tuned_->keep(*tuned));
+    STITCH_TRY(enqueue_training());
   }
   STITCH_ASSIGN(const db::Lookup served, store_.find_plan(key, {}));
   Json result = {{"fragment", payload.subject.hex()}};
@@ -58,7 +59,14 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   const auto report = [&](const Progress& progress) { context.report(progress); };
   STITCH_ASSIGN(const ModelTuning tuning,
                 tune_model(model.bytes, payload.name, tuner_, report, context.stop(), tuned_.get()));
+  STITCH_TRY(enqueue_training());
   return to_json(tuning.report);
+}
+
+Result<std::string> Service::train_job(const JobContext& context) {
+  context.report({"train", 0, "cost models"});
+  STITCH_ASSIGN(const int stored, trainer_.train_if_due(context.stop()));
+  return Json{{"models", stored}}.dump();
 }
 
 }  // namespace stitch::daemon

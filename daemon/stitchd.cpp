@@ -14,6 +14,7 @@
 #include "daemon/calibrated_device.h"
 #include "daemon/device_set.h"
 #include "daemon/file_lock.h"
+#include "daemon/model_training.h"
 #include "daemon/routes.h"
 #include "daemon/service.h"
 #include "daemon/tuner.h"
@@ -62,7 +63,7 @@ struct Daemon {
   Status start(const StitchdOptions& options);
 
  private:
-  /// What is planned for, as far as the device tells: a GPU is planned for with its own constants.
+  /// What is planned for and with, as far as device and database tell: a GPU's own constants, the newest cost model.
   Result<TunerOptions> planning(const StitchdOptions& options);
 };
 
@@ -75,6 +76,7 @@ Result<TunerOptions> Daemon::planning(const StitchdOptions& options) {
   for (const std::string& note : planned.notes) spdlog::warn("calibration: {}", note);
   TunerOptions tuning;
   tuning.device = planned.spec;
+  STITCH_ASSIGN(tuning.model, choose_model(*store, planned.spec.name, options.scorer));
   return tuning;
 }
 
@@ -131,6 +133,7 @@ int run_stitchd(const StitchdOptions& options) {
   }
   spdlog::info("stitchd {}: database {}, target {} {}", tool_version, options.database.string(),
                daemon.tuner->target().device, daemon.tuner->target().architecture);
+  spdlog::info("times are predicted by: {}", daemon.tuner->scorer_name());
   if (!options.socket.empty()) spdlog::info("serving on unix://{}", options.socket.string());
   if (options.tcp) spdlog::info("serving on http://localhost:{}", daemon.server->port());
 

@@ -17,6 +17,7 @@ struct StitchdOptions {
   std::string architecture;                              ///< compiled for; empty: the target's
   std::string device = "emulated";                       ///< where plans are verified, and measured if it can
   int workers = 1;                                       ///< jobs at once
+  std::string scorer = "auto";                           ///< what predicts (daemon/model_training.h)
   std::filesystem::path cache;                           ///< compiled kernels; empty: beside the database
   std::string log_level = "info";                        ///< trace, debug, info, warning, error, off
   HttpLimits limits;

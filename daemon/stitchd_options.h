@@ -16,6 +16,9 @@ inline void add_options(CLI::App& app, StitchdOptions& options) {
   app.add_option("--device", options.device,
                  "where plans are verified, and measured if it can: emulated, emulated:counts, gpu:N, recorded:FILE")
       ->capture_default_str();
+  app.add_option("--scorer", options.scorer, "what predicts times; auto: the newest model that is fit")
+      ->check(CLI::IsMember({"auto", "analytical", "combined"}))
+      ->capture_default_str();
   app.add_option("--workers", options.workers, "jobs at once")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--cache", options.cache, "folder of compiled kernels; by default beside the database");
   app.add_option("--log-level", options.log_level, "how much is written to standard error")

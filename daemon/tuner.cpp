@@ -9,12 +9,16 @@
 
 #include "base/version.h"
 #include "codegen/generator_version.h"
+#include "costmodel/analytical.h"
+#include "costmodel/combined.h"
 #include "daemon/kernel_workshop.h"
 #include "daemon/measurement_record.h"
 #include "daemon/plan_builder.h"
 #include "daemon/plan_document.h"
+#include "daemon/training_samples.h"
 #include "graph/canonical.h"
 #include "graph/codec.h"
+#include "search/schedule_hash.h"
 
 namespace stitch::daemon {
 namespace {
@@ -50,7 +54,8 @@ struct Tuner::State {
   std::string toolkit;                            ///< of NVRTC: "13.0.88"
   std::unique_ptr<codegen::ArtifactCache> artifacts;
   std::unique_ptr<codegen::CachingCompiler> caching;
-  std::unique_ptr<costmodel::AnalyticalScorer> scorer;
+  std::unique_ptr<search::Scorer> scorer;
+  std::string scorer_name;
   std::unique_ptr<search::KernelCache> kernels;
   std::unique_ptr<KernelWorkshop> workshop;  ///< null: explores only
   KernelTimer* timer = nullptr;
@@ -82,6 +87,7 @@ Tuner::Tuner(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tuner::~Tuner() = default;
 const db::Target& Tuner::target() const { return state_->target; }
 const search::Scorer& Tuner::scorer() const { return *state_->scorer; }
+const std::string& Tuner::scorer_name() const { return state_->scorer_name; }
 
 const std::vector<profiler::DeviceIdentity>& Tuner::judges() const { return state_->judges; }
 bool Tuner::measures() const { return state_->timer != nullptr; }
@@ -107,7 +113,13 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
     compiler = state->caching.get();
   }
   state->target = {state->device.name, options.architecture, release_of(state->toolkit), codegen::generator_version()};
-  state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
+  if (options.model != nullptr) {
+    STITCH_ASSIGN(state->scorer, costmodel::CombinedScorer::create(options.model, state->device));
+    state->scorer_name = "combined, trained on " + options.model->training_set.hex().substr(0, 8);
+  } else {
+    state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
+    state->scorer_name = costmodel::AnalyticalScorer::version;
+  }
   if (timer != nullptr) options.stitch.keep = std::max(options.stitch.keep, options.measured_candidates);
   state->kernels = std::make_unique<search::KernelCache>(*state->scorer, options.stitch);
   if (options.compiles) {
@@ -208,20 +220,29 @@ void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std
     db::Candidate candidate;
     candidate.key = {tuned.fragment.key, target};
     candidate.scope = db::Candidate::Scope::kernel;
-    candidate.schedule = fmt::format(R"({{"kernel":"{}","candidate":{}}})", kernel.key.hex(), trial.candidate);
+    const search::StitchCandidate& scheduled = kernel.candidates[static_cast<std::size_t>(trial.candidate)];
+    // By the schedule itself: its place among the candidates depends on who ranks them.
+    candidate.schedule = fmt::format(R"({{"kernel":"{}","schedule":"{}"}})", kernel.key.hex(),
+                                     search::schedule_hash(scheduled.schedule).hex());
     candidate.schedule_hash = hash_bytes(candidate.schedule);
     candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
                         : verified    ? db::Outcome::correct
                                       : db::Outcome::untested;
     if (trial.failure) candidate.detail = trial.failure->message;
     candidate.seed = options.verify.seed;
-    candidate.predicted_us = kernel.candidates[static_cast<std::size_t>(trial.candidate)].predicted_us;
+    candidate.predicted_us = scheduled.predicted_us;
     if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
     candidate.provenance = provenance(verified ? fmt::format("verified on {}", verifier()) : "compiled", verifier());
     if (trial.built && trial.built->measurement) {
       const std::string& on = timer->identity().key;
-      tuned.measurements.push_back(to_record(*trial.built->measurement, db::Measurement::Subject::schedule,
-                                             candidate.schedule_hash, on, provenance("measured", on)));
+      db::Measurement record = to_record(*trial.built->measurement, db::Measurement::Subject::schedule,
+                                         candidate.schedule_hash, on, provenance("measured", on));
+      // Cost models are trained on it; a kernel that has no canonical form could not have been explored.
+      const auto compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
+      if (const auto facts = candidate_facts(kernel, scheduled, device, &compiled)) {
+        record.conditions = with_facts(record.conditions, *facts);
+      }
+      tuned.measurements.push_back(std::move(record));
     }
     tuned.candidates.push_back(std::move(candidate));
   }
@@ -264,7 +285,7 @@ Status Tuner::State::measure_plan(const graph::Graph& canonical,
 void Tuner::State::record(const search::FusionPlan& fusion,
                           const std::vector<std::shared_ptr<const BuiltKernel>>& built, bool verified,
                           TunedFragment& tuned) const {
-  const std::string predicted = fmt::format("predicted by {}", costmodel::AnalyticalScorer::version);
+  const std::string predicted = "predicted by " + scorer_name;
   const db::Provenance origin = verified
                                     ? provenance(fmt::format("verified on {}, {}", verifier(), predicted), verifier())
                                     : provenance(predicted, "");

@@ -14,7 +14,7 @@
 #include "base/result.h"
 #include "codegen/artifact_cache.h"
 #include "codegen/compiler.h"
-#include "costmodel/analytical.h"
+#include "costmodel/trained_model.h"
 #include "daemon/kernel_timer.h"
 #include "daemon/protocol.h"
 #include "db/trial_records.h"
@@ -45,6 +45,8 @@ struct TunerOptions {
   bool compiles = true;         ///< false: explores only, and needs no NVRTC
   int measured_candidates = 6;  ///< of each kernel, where there is a timer
   int threads = 0;              ///< 0: one per hardware thread
+  /// Predicts times with the combined cost model that this is; null: with the analytical one.
+  std::shared_ptr<const costmodel::TrainedCostModel> model;
 };
 
 /// Wall time of the stages, seconds.
@@ -80,7 +82,8 @@ struct TunedFragment {
 class Tuner {
  public:
   /// `device` is where plans are verified, `timer` where they are measured (null: nowhere); they, `files` and `clock`
-  /// must outlive the tuner. Errors: not_found (target), unavailable (NVRTC), unsupported (architecture).
+  /// must outlive the tuner. Errors: not_found (target), unavailable (NVRTC), unsupported (architecture),
+  /// invalid_argument (a model that is not for the target).
   static Result<std::unique_ptr<Tuner>> create(TunerOptions options, profiler::Device& device, KernelTimer* timer,
                                                FileSystem& files, const Clock& clock);
   ~Tuner();
@@ -88,6 +91,8 @@ class Tuner {
   /// What plans are made for: the fields by which the store finds them.
   [[nodiscard]] const db::Target& target() const;
   [[nodiscard]] const search::Scorer& scorer() const;
+  /// What predicts, for records: "analytical v1", "combined, trained on 1a2b3c4d".
+  [[nodiscard]] const std::string& scorer_name() const;
   /// The devices that plans are verified and measured on; the first one verifies.
   [[nodiscard]] const std::vector<profiler::DeviceIdentity>& judges() const;
   /// Whether tune measures what it verified.
