@@ -6,6 +6,10 @@
 namespace stitch::search {
 namespace {
 
+// Beyond so many trials, one that ran as expected teaches nothing that is worth its share of every later update.
+constexpr std::size_t taken_in_anyway = 64;
+constexpr float expected_to_run = 0.95F;
+
 /// Kernel parameters that fit the neighbour's failures, where it has any.
 KernelPrior failure_prior(const CandidateFeatures& features, const TransferPrior* prior,
                           const AdaptiveOptions& options) {
@@ -39,17 +43,18 @@ std::size_t FailureModel::group(std::size_t candidate) const {
 }
 
 void FailureModel::observe(std::size_t candidate, bool failed) {
+  ++tried_[group(candidate)];
+  if (failed) ++failures_[group(candidate)];
+  if (!failed && observed_.size() >= taken_in_anyway && valid_[candidate] > expected_to_run) return;
   process_.observe(candidate);
   observed_.push_back(candidate);
   failed_.push_back(failed ? 1 : 0);
-  ++tried_[group(candidate)];
-  if (failed) ++failures_[group(candidate)];
 }
 
 std::array<double, 2> FailureModel::shares() const {
-  // Half a trial's belief that a candidate runs; two thirds of one and a half that it fails again.
+  // Half a trial's belief that a candidate runs; what failed on the neighbour is as likely to run as not.
   return {static_cast<double>(failures_[0]) / (static_cast<double>(tried_[0]) + 0.5),
-          (static_cast<double>(failures_[1]) + 1) / (static_cast<double>(tried_[1]) + 1.5)};
+          (static_cast<double>(failures_[1]) + 0.5) / (static_cast<double>(tried_[1]) + 1)};
 }
 
 std::span<const float> FailureModel::update() {

@@ -14,7 +14,8 @@ namespace stitch::search {
 /// Williams, section 6.5) around the share that failed so far. What makes candidates fail, such as a product of block
 /// sizes, is seldom what makes them slow, so that this process has length scales of its own. Candidates that failed on
 /// a neighbour have a share of their own, and kernel parameters fitted to the neighbour's failures are the prior's
-/// means. Costs nothing until a trial fails.
+/// means. Costs nothing until a trial fails, and little after: of many trials, only failures and those that were not
+/// expected to run are taken in.
 class FailureModel {
  public:
   /// The features and the prior, if there is one, outlive the model.
@@ -35,7 +36,7 @@ class FailureModel {
   const CandidateFeatures* features_;
   const TransferPrior* prior_;
   AdaptiveProcess process_;
-  std::vector<std::size_t> observed_;
+  std::vector<std::size_t> observed_;                ///< taken in by `process_`
   std::vector<char> failed_;                         ///< of `observed_`
   std::array<std::size_t, 2> tried_{}, failures_{};  ///< by group: ran or unknown on the neighbour, failed there
   std::vector<float> valid_;
