@@ -70,12 +70,13 @@ Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_model(cons
                                                                             std::string_view device, std::string* why) {
   using Model = std::shared_ptr<const costmodel::TrainedCostModel>;
   STITCH_ASSIGN(std::vector<db::TrainedModel> models, store.list_models());
-  std::string reason = fmt::format("no cost model was trained for {}", device);
+  std::string reason;  // of the newest
   const std::string name = model_name(Kind::combined, "us");
   std::reverse(models.begin(), models.end());  // they come by version
   for (const db::TrainedModel& listed : models) {
     if (listed.name != name || listed.device != device) continue;
     const auto passed_over = [&](std::string_view what) {
+      if (!reason.empty()) return;
       reason = fmt::format("cost model {} {}, version {}: {}", listed.name, listed.device, listed.version, what);
     };
     const Json accuracy = Json::parse(listed.accuracy, nullptr, false);
@@ -96,6 +97,7 @@ Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_model(cons
     }
     return Model(std::make_shared<const costmodel::TrainedCostModel>(*std::move(model)));
   }
+  if (reason.empty()) reason = fmt::format("no cost model was trained for {}", device);
   if (why != nullptr) *why = reason;
   return Model();
 }
