@@ -179,7 +179,7 @@ BoundaryExplanation explain_boundary(const search::FusionPlan& plan, const searc
     }
   }
   const search::KernelGraph merged =
-      search::extract_kernel(vertices.fragment(), vertices.attached(), vertices.nodes_of(both));
+      search::extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(both));
   const auto explored = cache.explore(merged.graph);
   if (!explored || !explored->kernel->feasible()) {
     text.why =

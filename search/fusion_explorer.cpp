@@ -9,6 +9,8 @@
 
 #include "search/boundary.h"
 #include "search/kernel_graph.h"
+#include "search/partition_moves.h"
+#include "search/quotient.h"
 
 namespace stitch::search {
 namespace {
@@ -18,7 +20,8 @@ using graph::NodeId;
 using graph::Value;
 
 Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache) {
-  const KernelGraph extracted = extract_kernel(vertices.fragment(), vertices.attached(), vertices.nodes_of(set));
+  const KernelGraph extracted =
+      extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(set));
   STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph));
   PlannedKernel planned{std::move(entry.kernel), {}, {}, extracted.nodes};
   for (const int i : entry.parameter_order)
@@ -26,84 +29,6 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
   for (const int i : entry.result_order) planned.results.push_back(extracted.results[static_cast<std::size_t>(i)]);
   return planned;
 }
-
-// ---- the quotient graph of a partition ----------------------------------------------------------------------------
-
-/// Which parts must run before which.
-class Quotient {
- public:
-  Quotient(const VertexGraph& vertices, const std::vector<VertexSet>& parts) : next_(parts.size()) {
-    std::vector<int> part_of(static_cast<std::size_t>(vertices.size()), -1);
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      for (const int v : parts[p].members()) part_of[static_cast<std::size_t>(v)] = static_cast<int>(p);
-    }
-    for (int v = 0; v < vertices.size(); ++v) {
-      for (const int consumer : vertices.consumers(v)) {
-        const int from = part_of[static_cast<std::size_t>(v)], to = part_of[static_cast<std::size_t>(consumer)];
-        if (from != to && from >= 0 && to >= 0) next_[static_cast<std::size_t>(from)].insert(to);
-      }
-    }
-  }
-
-  [[nodiscard]] bool has_edge(int a, int b) const { return next_[static_cast<std::size_t>(a)].contains(b); }
-
-  /// Whether b can be reached from a through some third part.
-  [[nodiscard]] bool indirect(int a, int b) const {
-    std::vector<bool> seen(next_.size(), false);
-    std::vector<int> open;
-    for (const int n : next_[static_cast<std::size_t>(a)]) {
-      if (n != b) open.push_back(n);
-    }
-    while (!open.empty()) {
-      const int at = open.back();
-      open.pop_back();
-      if (at == b) return true;
-      if (seen[static_cast<std::size_t>(at)]) continue;
-      seen[static_cast<std::size_t>(at)] = true;
-      for (const int n : next_[static_cast<std::size_t>(at)]) open.push_back(n);
-    }
-    return false;
-  }
-
-  [[nodiscard]] bool mergeable(int a, int b) const { return !indirect(a, b) && !indirect(b, a); }
-
-  /// Parts in an order in which they can run; empty when there is a cycle. Ties by number.
-  [[nodiscard]] std::vector<int> order() const {
-    std::vector<int> waiting(next_.size(), 0);
-    for (const auto& list : next_) {
-      for (const int n : list) ++waiting[static_cast<std::size_t>(n)];
-    }
-    std::set<int> ready;
-    for (std::size_t p = 0; p < next_.size(); ++p) {
-      if (waiting[p] == 0) ready.insert(static_cast<int>(p));
-    }
-    std::vector<int> out;
-    while (!ready.empty()) {
-      const int part = *ready.begin();
-      ready.erase(ready.begin());
-      out.push_back(part);
-      for (const int n : next_[static_cast<std::size_t>(part)]) {
-        if (--waiting[static_cast<std::size_t>(n)] == 0) ready.insert(n);
-      }
-    }
-    return out.size() == next_.size() ? out : std::vector<int>{};
-  }
-
-  /// Longest way from a part without predecessors.
-  [[nodiscard]] std::vector<int> depths() const {
-    std::vector<int> depth(next_.size(), 0);
-    for (const int part : order()) {
-      for (const int n : next_[static_cast<std::size_t>(part)]) {
-        depth[static_cast<std::size_t>(n)] =
-            std::max(depth[static_cast<std::size_t>(n)], depth[static_cast<std::size_t>(part)] + 1);
-      }
-    }
-    return depth;
-  }
-
- private:
-  std::vector<std::set<int>> next_;
-};
 
 // ---- beam search --------------------------------------------------------------------------------------------------
 
@@ -170,6 +95,11 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
 
 // ---- plans by the full model --------------------------------------------------------------------------------------
 
+// Single moves are tried one by one, with two kernels to explore for each: in small fragments only, and only where
+// there is something to gain.
+constexpr int most_polished = 16;          ///< vertices
+constexpr double as_good_as_least = 1.15;  ///< times what any plan takes at least
+
 class PlanBuilder {
  public:
   PlanBuilder(const VertexGraph& vertices, KernelCache& cache, const FusionOptions& options)
@@ -192,7 +122,7 @@ class PlanBuilder {
     }
     if (options_.refine) refine(best);
     if (options_.packing) pack(best);
-    if (options_.refine) refine(best), move_boundaries(best);
+    if (options_.refine) refine(best), move_boundaries(best), polish(best);
     return finish(best);
   }
 
@@ -282,6 +212,29 @@ class PlanBuilder {
       for (const int v : members) parts.push_back(single(vertices_, v).vertices);
     }
     return false;
+  }
+
+  /// One launch that moves every parameter and result once.
+  [[nodiscard]] double least_us() const {
+    const DeltaModel model = options_.delta.value_or(DeltaModel::of(cache_.scorer().device()));
+    const Graph& fragment = vertices_.fragment();
+    double bytes = 0;
+    for (const NodeId parameter : fragment.parameters())
+      bytes += static_cast<double>(fragment.type({parameter}).bytes());
+    for (const Value result : fragment.results()) bytes += static_cast<double>(fragment.type(result).bytes());
+    return model.us_per_launch + model.us_per_byte * bytes;
+  }
+
+  /// What merging cannot mend: an operator that would be better off in another kernel, or in one of its own.
+  void polish(std::vector<VertexSet>& parts) {
+    if (vertices_.size() > most_polished || total(parts) < as_good_as_least * least_us()) return;
+    const auto price = [&](const std::vector<VertexSet>& sets) {
+      warm(sets);
+      std::vector<double> us;
+      for (const VertexSet& set : sets) us.push_back(cost(set).value_or(1e12));
+      return us;
+    };
+    while (const auto better = best_move(vertices_, parts, options_.packing, price)) parts = *better;
   }
 
   /// Patterns take what they can reach; what a later kernel could compute for less traffic is handed over to it.

@@ -13,6 +13,24 @@ using graph::NodeId;
 using graph::Op;
 using graph::Value;
 
+/// Whether an operator outside `asked` reads a value, directly or through attached operators.
+bool is_read_outside(Value value, const std::set<NodeId>& asked, const std::vector<bool>& attached,
+                     const FragmentUses& uses) {
+  std::vector<NodeId> open;
+  for (const FragmentUses::Use& use : uses.of(value.node)) {
+    if (use.result == value.result) open.push_back(use.reader);
+  }
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    const NodeId reader = open.back();
+    open.pop_back();
+    if (asked.contains(reader) || !seen.insert(reader).second) continue;
+    if (!attached[static_cast<std::size_t>(reader)]) return true;
+    for (const FragmentUses::Use& use : uses.of(reader)) open.push_back(use.reader);
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_empty(const Node& node) {
@@ -49,7 +67,19 @@ std::vector<bool> attached_operators(const Graph& fragment) {
   return attached;
 }
 
-KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attached,
+FragmentUses::FragmentUses(const Graph& fragment)
+    : uses_(static_cast<std::size_t>(fragment.size())), results_(fragment.results().begin(), fragment.results().end()) {
+  for (NodeId id = 0; id < fragment.size(); ++id) {
+    for (const Value operand : fragment.node(id).operands) {
+      uses_[static_cast<std::size_t>(operand.node)].push_back({operand.result, id});
+    }
+  }
+  std::ranges::sort(results_);
+}
+
+bool FragmentUses::is_result(Value value) const { return std::ranges::binary_search(results_, value); }
+
+KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attached, const FragmentUses& uses,
                            const std::vector<NodeId>& members) {
   std::set<NodeId> own(members.begin(), members.end());
   std::vector<NodeId> open = members;
@@ -87,28 +117,12 @@ KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attac
     for (std::int32_t r = 0; r < results; ++r) inside[{id, r}] = {first.node, r};
     kernel.nodes.push_back(id);
   }
-  // A member's value leaves the kernel when somebody outside needs it, directly or through attached operators.
-  std::set<Value> leaving;
   const std::set<NodeId> asked(members.begin(), members.end());
-  for (const Value result : fragment.results()) {
-    if (asked.contains(result.node)) leaving.insert(result);
-  }
-  std::vector<std::set<Value>> behind(
-      static_cast<std::size_t>(fragment.size()));  // members seen through attached operators
-  for (NodeId id = 0; id < fragment.size(); ++id) {
-    std::set<Value> sources;
-    for (const Value operand : fragment.node(id).operands) {
-      const auto at = static_cast<std::size_t>(operand.node);
-      if (attached[at] && !asked.contains(operand.node)) {
-        sources.insert(behind[at].begin(), behind[at].end());
-      } else if (asked.contains(operand.node)) {
-        sources.insert(operand);
-      }
-    }
-    if (attached[static_cast<std::size_t>(id)] && !asked.contains(id)) {
-      behind[static_cast<std::size_t>(id)] = std::move(sources);
-    } else if (!asked.contains(id)) {
-      leaving.insert(sources.begin(), sources.end());
+  std::vector<Value> leaving;
+  for (const NodeId id : asked) {
+    const auto results = static_cast<std::int32_t>(fragment.node(id).results.size());
+    for (std::int32_t r = 0; r < results; ++r) {
+      if (uses.is_result({id, r}) || is_read_outside({id, r}, asked, attached, uses)) leaving.push_back({id, r});
     }
   }
   // An attached operator that is a result of the fragment belongs to the kernel of the members it reads.

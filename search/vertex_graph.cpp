@@ -49,7 +49,8 @@ std::vector<int> VertexSet::members() const {
   return list;
 }
 
-VertexGraph::VertexGraph(const graph::Graph& fragment) : fragment_(&fragment), attached_(attached_operators(fragment)) {
+VertexGraph::VertexGraph(const graph::Graph& fragment)
+    : fragment_(&fragment), uses_(fragment), attached_(attached_operators(fragment)) {
   const std::vector<bool> results = graph::is_result(fragment);
   std::vector<bool> needed = results;  // what no result needs has no kernel
   for (NodeId id = fragment.size(); id-- > 0;) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "search/kernel_graph.h"
 
 namespace stitch::search {
 
@@ -51,6 +52,7 @@ class VertexGraph {
   }
   [[nodiscard]] const VertexSet& ancestors(int vertex) const { return ancestors_[static_cast<std::size_t>(vertex)]; }
   [[nodiscard]] const std::vector<bool>& attached() const { return attached_; }
+  [[nodiscard]] const FragmentUses& uses() const { return uses_; }
   [[nodiscard]] const graph::Graph& fragment() const { return *fragment_; }
 
   /// Values that a vertex reads: of other vertices, or of parameters.
@@ -65,6 +67,7 @@ class VertexGraph {
 
  private:
   const graph::Graph* fragment_;
+  FragmentUses uses_;
   std::vector<bool> attached_;
   std::vector<graph::NodeId> nodes_;
   std::vector<int> vertex_of_;

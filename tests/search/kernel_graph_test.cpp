@@ -63,7 +63,8 @@ class KernelOf : public testing::TestWithParam<Example> {};
 
 TEST_P(KernelOf, Members) {
   const Graph fragment = GetParam().fragment();
-  const KernelGraph kernel = extract_kernel(fragment, attached_operators(fragment), GetParam().members);
+  const KernelGraph kernel =
+      extract_kernel(fragment, attached_operators(fragment), FragmentUses(fragment), GetParam().members);
   EXPECT_TRUE(graph::verify(kernel.graph));
   EXPECT_EQ(to_text(kernel.arguments), GetParam().arguments);
   EXPECT_EQ(fmt::format("{}", fmt::join(kernel.nodes, " ")), GetParam().nodes);
@@ -83,7 +84,7 @@ TEST(KernelGraph, CopiesAParameterThatIsAResult) {
   Builder b;
   const Value x = b.parameter(DType::f32, {1000});
   const Graph fragment = finished(b, {x});
-  const KernelGraph kernel = extract_kernel(fragment, attached_operators(fragment), {x.node});
+  const KernelGraph kernel = extract_kernel(fragment, attached_operators(fragment), FragmentUses(fragment), {x.node});
   EXPECT_EQ(kernel.arguments, std::vector{x});
   EXPECT_EQ(kernel.results, std::vector{x});
   EXPECT_EQ(kernel.graph.size(), 1);
