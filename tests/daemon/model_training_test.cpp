@@ -16,7 +16,9 @@
 #include "graph/codec.h"
 #include "search/schedule_hash.h"
 #include "tests/costmodel/synthetic_times.h"
+#include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
+#include "tests/daemon/sample_fragments.h"
 #include "tests/db/sample_records.h"
 
 // Stores with candidates whose times are made up (tests/costmodel/synthetic_times.h): what models of them are good for
@@ -271,6 +273,33 @@ TEST_F(ModelTrainingTest, ATunerPredictsByTheModelThatItIsGiven) {
   EXPECT_EQ(Tuner::create(options, shared_device(), nullptr, files, clock_).error().kind, ErrorKind::invalid_argument);
   options.model = nullptr;
   EXPECT_EQ((*Tuner::create(options, shared_device(), nullptr, files, clock_))->scorer_name(), "analytical v1");
+}
+
+// What a daemon does by itself: a fragment is tuned, the store's measurements have grown, models are trained when there
+// is nothing else to do, and the API shows them.
+TEST_F(ModelTrainingTest, AServiceTrainsAfterTuningAndShowsItsModels) {
+  put_samples(0, 120);
+  store_.reset();
+  RunningService running(folder_ / "stitch.db", {.work = true, .serve = true});
+  const auto submitted = running.service->submit_fragment(samples::softmax(8, 64), "softmax");
+  ASSERT_TRUE(submitted.ok()) << submitted.error().message;
+  ASSERT_EQ(running.wait_for(submitted->job).state, "done");
+  const auto jobs = running.store->list_jobs({{}, std::string(training_job)}, {});
+  ASSERT_TRUE(jobs.ok());
+  ASSERT_THAT(jobs->items, SizeIs(1));
+  ASSERT_EQ(running.wait_for(jobs->items[0].id).state, "done");
+  const json models = json::parse(raw::request(running.socket, "GET", "/v1/models").body);
+  ASSERT_THAT(models["items"], SizeIs(2));
+  EXPECT_EQ(models["items"][0]["name"], "combined");
+  EXPECT_EQ(models["items"][0]["accuracy"]["samples"], 120);
+  const json report = json::parse(raw::request(running.socket, "GET", "/v1/models/report").body);
+  EXPECT_EQ(report["models"], models["items"]);
+  EXPECT_EQ(report["analytical"][0]["samples"], 120);
+  EXPECT_EQ(raw::request(running.socket, "GET", "/v1/models?limit=3").status, 400);
+  // Nothing has grown since: tuning another fragment asks for no training.
+  const auto again = running.service->submit_fragment(samples::softmax(8, 72), "softmax");
+  ASSERT_EQ(running.wait_for(again->job).state, "done");
+  EXPECT_THAT(running.store->list_jobs({{}, std::string(training_job)}, {})->items, SizeIs(1));
 }
 
 // ---- recordings ---------------------------------------------------------------------------------------------------
