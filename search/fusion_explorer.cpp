@@ -95,6 +95,10 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
 
 // ---- plans by the full model --------------------------------------------------------------------------------------
 
+// Of what is merged step by step. Index propagation recurses along the operators of a kernel: a chain of ten thousand
+// in one kernel overflows the stack.
+constexpr int most_merged = 2048;
+
 // Single moves are tried one by one, with two kernels to explore for each: in small fragments only, and only where
 // there is something to gain.
 constexpr int most_polished = 16;          ///< vertices
@@ -258,6 +262,8 @@ class PlanBuilder {
     VertexSet &first = parts[static_cast<std::size_t>(a)], &second = parts[static_cast<std::size_t>(b)];
     auto [before, after] = best_boundary(vertices_, first, second);
     if (before == first) return false;
+    const int larger = std::max({first.count(), second.count(), most_merged});
+    if (before.count() > larger || after.count() > larger) return false;
     const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
     if (price(before) + price(after) >= price(first) + price(second) - 1e-6) return false;
     std::swap(first, before), std::swap(second, after);
@@ -301,6 +307,7 @@ class PlanBuilder {
       if (!quotient.mergeable(a, b)) continue;
       Merge merge{a, b, parts[static_cast<std::size_t>(a)], 0};
       merge.together.merge(parts[static_cast<std::size_t>(b)]);
+      if (merge.together.count() > most_merged) continue;
       merges.push_back(std::move(merge));
     }
     std::vector<VertexSet> unions;

@@ -232,6 +232,17 @@ TEST(FusionExplorer, RefinementMergesWhatThePatternsLeft) {
   EXPECT_EQ(merged->kernels.size(), 1U);
 }
 
+// Was a stack overflow: everything in one kernel, whose operators index propagation descends.
+TEST(FusionExplorer, AVeryLongChainIsSeveralKernels) {
+  const Graph fragment = chain(6000);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = explore_fusion(fragment, cache, {});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_GT(plan->kernels.size(), 1U);
+  EXPECT_LT(plan->kernels.size(), 12U);
+}
+
 TEST(FusionExplorer, TheFullModelChoosesAmongPlans) {
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
