@@ -97,7 +97,7 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
 
 // Of what is merged step by step. Index propagation recurses along the operators of a kernel: a chain of ten thousand
 // in one kernel overflows the stack.
-constexpr int most_merged = 2048;
+constexpr int most_depth = 2048;
 
 // Single moves are tried one by one, with two kernels to explore for each: in small fragments only, and only where
 // there is something to gain.
@@ -262,8 +262,7 @@ class PlanBuilder {
     VertexSet &first = parts[static_cast<std::size_t>(a)], &second = parts[static_cast<std::size_t>(b)];
     auto [before, after] = best_boundary(vertices_, first, second);
     if (before == first) return false;
-    const int larger = std::max({first.count(), second.count(), most_merged});
-    if (before.count() > larger || after.count() > larger) return false;
+    if (too_deep(before) || too_deep(after)) return false;
     const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
     if (price(before) + price(after) >= price(first) + price(second) - 1e-6) return false;
     std::swap(first, before), std::swap(second, after);
@@ -307,7 +306,7 @@ class PlanBuilder {
       if (!quotient.mergeable(a, b)) continue;
       Merge merge{a, b, parts[static_cast<std::size_t>(a)], 0};
       merge.together.merge(parts[static_cast<std::size_t>(b)]);
-      if (merge.together.count() > most_merged) continue;
+      if (too_deep(merge.together)) continue;
       merges.push_back(std::move(merge));
     }
     std::vector<VertexSet> unions;
@@ -323,6 +322,22 @@ class PlanBuilder {
     std::stable_sort(merges.begin(), merges.end(),
                      [](const Merge& x, const Merge& y) { return x.gain_us > y.gain_us; });
     return merges;
+  }
+
+  /// Whether some way through a set has more operators than a kernel may have in a row.
+  [[nodiscard]] bool too_deep(const VertexSet& set) const {
+    if (set.count() <= most_depth) return false;
+    std::vector<int> depth(static_cast<std::size_t>(vertices_.size()), 0);
+    int deepest = 0;
+    for (const int v : set.members()) {  // producers come first
+      const int own = ++depth[static_cast<std::size_t>(v)];
+      deepest = std::max(deepest, own);
+      for (const int consumer : vertices_.consumers(v)) {
+        int& other = depth[static_cast<std::size_t>(consumer)];
+        other = std::max(other, own);
+      }
+    }
+    return deepest > most_depth;
   }
 
   [[nodiscard]] VertexSet nothing() const { return VertexSet(static_cast<std::size_t>(vertices_.size())); }
