@@ -372,8 +372,9 @@ Result<ItemId> ScalarProgram::concatenate(const Node& node, Value value, const s
     const bool always = pool_.low(along) >= start && pool_.high(along) < end;
     const ItemId inside = always ? -1 : in_range(along, start, end);
     // A part of extent 1 is the same wherever along the dimension it is asked for, and always there to be read.
-    inner[dimension] = extent == 1 ? pool_.constant(0) : pool_.offset(along, -start);
-    STITCH_ASSIGN(const ItemId part, item(operand, inner, extent == 1 ? guard : both(guard, inside)));
+    const bool anywhere = extent == 1 && node.operands.size() <= most_interleaved;
+    inner[dimension] = anywhere ? pool_.constant(0) : pool_.offset(along, -start);
+    STITCH_ASSIGN(const ItemId part, item(operand, inner, anywhere ? guard : both(guard, inside)));
     result = result < 0 ? part : compute(Op::select, value, node.type().dtype, {inside, part, result});
     start = end;
   }

@@ -67,6 +67,9 @@ struct StoredValue {
   graph::DType dtype = graph::DType::f32;  ///< of its elements in the buffer: wider than the value's while it is summed
 };
 
+/// Parts of a concatenation that a thread computes side by side: more take more registers than there are.
+inline constexpr std::size_t most_interleaved = 8;
+
 using StoredValues = std::map<graph::Value, StoredValue>;
 
 /// Builds the items of one group by index propagation from its anchors: given a value and the index of the wanted

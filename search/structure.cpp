@@ -232,7 +232,7 @@ class StructureBuilder {
     for (auto d = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension); d < part.dims.size();
          ++d)
       run *= part.dims[d];
-    return run < sector_bytes &&
+    return node.operands.size() <= most_interleaved && run < sector_bytes &&
            std::ranges::all_of(node.operands, [&](Value operand) { return graph_.type(operand).dims == part.dims; });
   }
 

@@ -279,6 +279,12 @@ TEST(Structure, PartsThatTakeTurnsWithinASectorAreStoredTogether) {
     });
   };
   EXPECT_EQ(to_text(structure_of(interleaved(1, DType::f32))), "[512 2] store:0@0");
+  const Graph many = one([](Builder& b) {
+    std::vector<Value> parts;
+    for (int i = 0; i < 9; ++i) parts.push_back(b.unary(Op::tanh, b.parameter(DType::f32, {64, 1})));
+    return std::vector{b.concatenate(parts, 1)};
+  });
+  EXPECT_EQ(structure_of(many).phases[0].groups.size(), 9U) << "more than a thread can hold";
   EXPECT_EQ(to_text(structure_of(interleaved(15, DType::bf16))), "[512 30] store:0@0");
   EXPECT_EQ(to_text(structure_of(interleaved(16, DType::bf16))), "[512 16] store:0@0 store:0@0") << "a sector each";
 }
