@@ -8,7 +8,8 @@
 namespace stitch::codegen {
 
 std::string generator_version() {
-  return fmt::format("{}-{}", tool_version, device_headers_hash().hex().substr(0, 12));
+  const Hash128 hash = Hasher().text(device_headers_hash().hex()).text(emitters_hash()).finish();
+  return fmt::format("{}-{}", tool_version, hash.hex().substr(0, 12));
 }
 
 }  // namespace stitch::codegen

@@ -1,0 +1,78 @@
+#include "codegen/generator_version.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/file.h"
+#include "base/subprocess.h"
+#include "base/version.h"
+
+namespace stitch::codegen {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+using testing::StartsWith;
+
+/// What cmake/HashSources.cmake writes for sources with these names and contents.
+std::string hashed(const std::map<std::string, std::string>& sources) {
+  RealFileSystem files;
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hash_sources";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::string list;
+  for (const auto& [name, contents] : sources) {
+    EXPECT_TRUE(files.publish(folder / name, contents).ok());
+    list += (list.empty() ? "" : ";") + (folder / name).string();
+  }
+  RealProcessLauncher launcher;
+  ProcessOptions options;
+  options.arguments = {"cmake", "-DOUTPUT=" + (folder / "hash.out").string(), "-DSOURCES=" + list, "-P",
+                       STITCH_SOURCE_DIR "/cmake/HashSources.cmake"};
+  const auto output = run_process(launcher, options, "", deadline_in(60));
+  EXPECT_TRUE(output && output->status.success());
+  const auto written = files.read(folder / "hash.out");
+  return written ? *written : "nothing was written";
+}
+
+TEST(GeneratorVersion, NamesTheToolAndAHash) {
+  EXPECT_THAT(generator_version(), StartsWith(std::string(tool_version) + "-"));
+  EXPECT_THAT(generator_version(), MatchesRegex("[0-9.]+-[0-9a-f]{12}"));
+  EXPECT_THAT(std::string(emitters_hash()), MatchesRegex("[0-9a-f]{64}"));
+}
+
+TEST(GeneratorVersion, EverySourceThatWritesCodeCounts) {
+  const std::string before = hashed({{"a_emitter.cpp", "one"}, {"b_emitter.cpp", "two"}});
+  EXPECT_THAT(before, MatchesRegex("(.|\n)*\"[0-9a-f]{64}\"(.|\n)*"));
+  EXPECT_EQ(hashed({{"a_emitter.cpp", "one"}, {"b_emitter.cpp", "two"}}), before);
+  EXPECT_NE(hashed({{"a_emitter.cpp", "one"}, {"b_emitter.cpp", "too"}}), before);
+  EXPECT_NE(hashed({{"a_emitter.cpp", "one"}, {"c_emitter.cpp", "two"}}), before);
+  EXPECT_NE(hashed({{"a_emitter.cpp", "one"}}), before);
+}
+
+// A file with the device code in it that the build does not hash would leave plans of another generator in use.
+TEST(GeneratorVersion, IsOfTheEmittersAsTheyLieInTheFolder) {
+  RealFileSystem files;
+  std::map<std::string, std::string> emitters;
+  for (const auto& entry : files.list(std::filesystem::path(STITCH_SOURCE_DIR) / "codegen")) {
+    const std::string name = entry.path.filename().string(), extension = entry.path.extension().string();
+    if (extension != ".cpp" && extension != ".h") continue;
+    const std::string contents = *files.read(entry.path);
+    // Those that write device code do so through the writer, which group_emitter.h hands on.
+    const bool emits = name == "writer.h" || name.starts_with("kernel.") || name.starts_with("spelling.") ||
+                       contents.find("codegen/writer.h") != std::string::npos ||
+                       contents.find("codegen/group_emitter.h") != std::string::npos;
+    if (emits) emitters[name] = contents;
+  }
+  ASSERT_GE(emitters.size(), 9U);
+  EXPECT_THAT(hashed(emitters), HasSubstr(std::string(emitters_hash())));
+  emitters.erase("writer.h");
+  EXPECT_THAT(hashed(emitters), Not(HasSubstr(std::string(emitters_hash()))));
+}
+
+}  // namespace
+}  // namespace stitch::codegen
