@@ -56,7 +56,7 @@ Result<ExitCode> calibrate(const CalibrateOptions& options) {
     return make_error(ErrorKind::invalid_argument, "device '{}' measures nothing; calibrate gpu:N", options.device);
   }
   const profiler::DeviceIdentity& identity = devices->timed()->identity();
-  STITCH_ASSIGN(const DeviceSpec spec, daemon::planning_entry(options.target, &identity));
+  STITCH_ASSIGN(const DeviceSpec spec, daemon::planning_entry(options.target, devices->timed()));
   STITCH_ASSIGN(const auto compiler, codegen::NvrtcCompiler::create());
   STITCH_ASSIGN(const auto calibration, daemon::calibrate_device(*devices->timed(), spec, *compiler));
   if (!options.database.empty()) {

@@ -42,9 +42,7 @@ Result<ExitCode> record(const RecordOptions& options) {
                       where.name);
   }
   daemon::TunerOptions planning;
-  STITCH_ASSIGN(
-      const DeviceSpec entry,
-      daemon::planning_entry(options.common.target, devices->gpu() != nullptr ? &devices->gpu()->identity() : nullptr));
+  STITCH_ASSIGN(const DeviceSpec entry, daemon::planning_entry(options.common.target, devices->gpu()));
   planning.target = entry.name;
   planning.architecture = options.common.architecture;
   planning.threads = options.common.threads;

@@ -7,16 +7,17 @@
 
 namespace stitch::daemon {
 
-Result<DeviceSpec> planning_entry(std::string_view target, const profiler::DeviceIdentity* gpu) {
+Result<DeviceSpec> planning_entry(std::string_view target, const profiler::TimedDevice* gpu) {
   if (gpu == nullptr) return find_device(target.empty() ? "h100" : target);
-  auto own = find_device_by_driver_name(gpu->name);
-  if (target.empty()) return own;
-  STITCH_ASSIGN(DeviceSpec wanted, find_device(target));
-  if (own && own->name != wanted.name) {
+  const profiler::DeviceIdentity& identity = gpu->identity();
+  const auto own = find_device_by_driver_name(identity.name);
+  STITCH_ASSIGN(DeviceSpec entry, target.empty() ? own : find_device(target));
+  if (own && own->name != entry.name) {
     return make_error(ErrorKind::invalid_argument, "the GPU is an {} ({}): plans for {} cannot be measured on it",
-                      gpu->name, own->name, wanted.name);
+                      identity.name, own->name, entry.name);
   }
-  return wanted;
+  if (identity.sm_count > 0) entry.sm_count = identity.sm_count;
+  return entry;
 }
 
 Result<profiler::CalibratedSpec> calibrated_spec(const db::Device& device) {
@@ -43,9 +44,7 @@ Result<profiler::Calibration> calibrate_device(profiler::TimedDevice& device, co
                                                codegen::Compiler& compiler) {
   const profiler::DeviceIdentity& identity = device.identity();
   const std::string architecture = identity.architecture.empty() ? entry.architecture() : identity.architecture;
-  DeviceSpec own = entry;
-  if (identity.sm_count > 0) own.sm_count = identity.sm_count;
-  return profiler::calibrate(device, own, compiler, architecture, profiler::CalibrationSizes::of(own));
+  return profiler::calibrate(device, entry, compiler, architecture, profiler::CalibrationSizes::of(entry));
 }
 
 Status store_calibration(db::Store& store, const profiler::DeviceIdentity& identity, const DeviceSpec& entry,
@@ -76,10 +75,8 @@ Result<profiler::CalibratedSpec> calibrated_once(profiler::TimedDevice& device, 
 
 Result<profiler::CalibratedSpec> planning_device(std::string_view target, profiler::TimedDevice* gpu, db::Store* store,
                                                  const Clock& clock) {
-  STITCH_ASSIGN(DeviceSpec entry, planning_entry(target, gpu != nullptr ? &gpu->identity() : nullptr));
-  if (gpu == nullptr) return profiler::CalibratedSpec{std::move(entry), {}};
-  if (gpu->identity().sm_count > 0) entry.sm_count = gpu->identity().sm_count;
-  if (store == nullptr) return profiler::CalibratedSpec{std::move(entry), {}};
+  STITCH_ASSIGN(DeviceSpec entry, planning_entry(target, gpu));
+  if (gpu == nullptr || store == nullptr) return profiler::CalibratedSpec{std::move(entry), {}};
   auto calibrated = calibrated_once(*gpu, entry, *store, clock);
   if (calibrated) return calibrated;
   std::string note = "planning with the device table: " + calibrated.error().message;

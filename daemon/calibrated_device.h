@@ -14,9 +14,9 @@
 namespace stitch::daemon {
 
 /// The entry of the device table that is planned for: `target`, or where it is empty the GPU's own, and an H100's
-/// without a GPU (null). Errors: not_found (no such entry, or none is for this GPU); invalid_argument (the GPU's own is
-/// another one: what is measured on it says nothing of the target).
-Result<DeviceSpec> planning_entry(std::string_view target, const profiler::DeviceIdentity* gpu);
+/// without a GPU (null); with the number of SMs that the GPU has. Errors: not_found (no such entry, or none is for this
+/// GPU); invalid_argument (the GPU's own is another one: what is measured on it says nothing of the target).
+Result<DeviceSpec> planning_entry(std::string_view target, const profiler::TimedDevice* gpu);
 
 /// What to plan with for a device: the table's entry (Device::target; of a GPU without one, by the driver's name) with
 /// the device's own number of SMs and its calibrated constants. Notes name constants that were not believed.
