@@ -269,9 +269,8 @@ Result<std::vector<double>> Recorder::features_of(const search::ExploredKernel& 
     if (code) compiled.machine_code = &*code;
   }
   const search::StitchCandidate& candidate = kernel.candidates[static_cast<std::size_t>(trial.candidate)];
-  STITCH_ASSIGN(const CandidateFacts facts,
-                candidate_facts(kernel, candidate, device_, trial.built ? &compiled : nullptr));
-  return features_for_record(facts.features);
+  return features_for_record(
+      candidate_row(kernel.graph, candidate, device_, trial.built ? &compiled : nullptr).features);
 }
 
 /// Verifies and measures a candidate, and writes down what became of it.

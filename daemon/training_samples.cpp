@@ -64,8 +64,8 @@ Result<std::size_t> add_measured(const db::Store& store, const Hash128& schedule
     if (!facts) return facts.error().within(fmt::format("measurement {}", measurement->id.hex()));
     if (!*facts || (*facts)->feature_set != costmodel::feature_set_hash() || (*facts)->target != target) continue;
     TrainingSample sample;
-    sample.features = std::move((*facts)->features);
-    sample.analytical_us = (*facts)->analytical_us;
+    sample.features = std::move((*facts)->row.features);
+    sample.analytical_us = (*facts)->row.analytical_us;
     sample.measured = measurement->summary.median;
     sample.kernel = (*facts)->kernel, sample.family = (*facts)->family;
     sample.device = device;
@@ -105,13 +105,8 @@ struct RereadKernel {
   std::unordered_map<Hash128, const search::StitchCandidate*> by_schedule;
 };
 
-Result<graph::CanonicalForm> form_of(const profiler::RecordedKernel& kernel) {
-  STITCH_ASSIGN(const graph::Graph graph, graph::decode(kernel.graph, graph::Encoding::cbor));
-  return graph::canonicalise(graph);
-}
-
-Result<RereadKernel> enumerate(const profiler::RecordedKernel& kernel, const search::Scorer& scorer) {
-  STITCH_ASSIGN(const graph::Graph graph, graph::decode(kernel.graph, graph::Encoding::cbor));
+Result<RereadKernel> enumerate(const profiler::RecordedKernel& kernel, const graph::Graph& graph,
+                               const search::Scorer& scorer) {
   RereadKernel reread;
   RecordingSpaceOptions options;
   options.candidates = std::max(options.candidates, static_cast<int>(kernel.wanted));
@@ -140,18 +135,11 @@ CompiledFacts compiled_facts(const codegen::ResourceUsage& used, std::int64_t dy
           nullptr};
 }
 
-Result<CandidateFacts> candidate_facts(const search::ExploredKernel& kernel, const search::StitchCandidate& candidate,
-                                       const DeviceSpec& device, const CompiledFacts* compiled) {
-  STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(kernel.graph));
-  CandidateFacts facts;
-  facts.target = device.name;
-  facts.kernel = kernel.key, facts.family = form.family_key;
-  const auto quantities = costmodel::kernel_quantities(kernel.graph, candidate.program, device);
-  facts.analytical_us = costmodel::analytical_us(quantities, device, {});
-  facts.feature_set = costmodel::feature_set_hash();
-  facts.features =
-      costmodel::to_row(costmodel::kernel_features(quantities, kernel.graph, candidate.program, device, compiled));
-  return facts;
+CandidateRow candidate_row(const graph::Graph& kernel, const search::StitchCandidate& candidate,
+                           const DeviceSpec& device, const CompiledFacts* compiled) {
+  const auto quantities = costmodel::kernel_quantities(kernel, candidate.program, device);
+  return {costmodel::analytical_us(quantities, device, {}),
+          costmodel::to_row(costmodel::kernel_features(quantities, kernel, candidate.program, device, compiled))};
 }
 
 std::string with_facts(std::string_view conditions, const CandidateFacts& facts) {
@@ -160,9 +148,9 @@ std::string with_facts(std::string_view conditions, const CandidateFacts& facts)
   document["candidate"] = {{"target", facts.target},
                            {"kernel", facts.kernel.hex()},
                            {"family", facts.family.hex()},
-                           {"analytical_us", facts.analytical_us},
+                           {"analytical_us", facts.row.analytical_us},
                            {"feature_set", facts.feature_set.hex()},
-                           {"features", row_document(facts.features)}};
+                           {"features", row_document(facts.row.features)}};
   return document.dump();
 }
 
@@ -178,10 +166,10 @@ Result<std::optional<CandidateFacts>> facts_in(std::string_view conditions) {
     if (!kernel || !family || !set) return make_error(ErrorKind::corrupt, "a candidate's facts: no hash");
     facts.target = said.at("target").get<std::string>();
     facts.kernel = *kernel, facts.family = *family, facts.feature_set = *set;
-    facts.analytical_us = said.at("analytical_us").get<double>();
-    facts.features = row_from(said.at("features"));
-    if (*set == costmodel::feature_set_hash() && facts.features.size() != costmodel::feature_columns().size())
-      return make_error(ErrorKind::corrupt, "a candidate's facts: {} features", facts.features.size());
+    facts.row.analytical_us = said.at("analytical_us").get<double>();
+    facts.row.features = row_from(said.at("features"));
+    if (*set == costmodel::feature_set_hash() && facts.row.features.size() != costmodel::feature_columns().size())
+      return make_error(ErrorKind::corrupt, "a candidate's facts: {} features", facts.row.features.size());
     return std::optional(std::move(facts));
   } catch (const Json::exception& error) {
     return make_error(ErrorKind::corrupt, "a candidate's facts: {}", error.what());
@@ -214,8 +202,9 @@ Result<TrainingSet> samples_of_recording(const profiler::Recording& recording) {
   set.device = device.name;
   set.unit = recording.kind == profiler::Measurement::Kind::device_time ? "us" : recording.unit;
   for (const profiler::RecordedKernel& kernel : recording.kernels) {
-    const auto form = form_of(kernel);
-    if (!form) return form.error().within(kernel.name);
+    const auto graph = graph::decode(kernel.graph, graph::Encoding::cbor);
+    if (!graph) return graph.error().within(kernel.name);
+    STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(*graph));
     std::optional<RereadKernel> reread;
     for (const profiler::RecordedCandidate& candidate : kernel.candidates) {
       TrainingSample sample;
@@ -224,21 +213,19 @@ Result<TrainingSet> samples_of_recording(const profiler::Recording& recording) {
         sample.features = row_of_record(candidate.features);
       } else {
         if (!reread) {
-          STITCH_ASSIGN(reread, enumerate(kernel, scorer));
+          STITCH_ASSIGN(reread, enumerate(kernel, *graph, scorer));
         }
         const auto found = reread->by_schedule.find(candidate.schedule);
         if (found == reread->by_schedule.end()) continue;  // an explorer of another version found it
         const CompiledFacts compiled = compiled_of(candidate);
-        const search::StitchCandidate& same = *found->second;
-        const auto quantities = costmodel::kernel_quantities(reread->space.kernel->graph, same.program, device);
-        sample.analytical_us = costmodel::analytical_us(quantities, device, {});
-        sample.features =
-            costmodel::to_row(costmodel::kernel_features(quantities, reread->space.kernel->graph, same.program, device,
-                                                         candidate.registers > 0 ? &compiled : nullptr));
+        CandidateRow row = candidate_row(reread->space.kernel->graph, *found->second, device,
+                                         candidate.registers > 0 ? &compiled : nullptr);
+        sample.analytical_us = row.analytical_us;
+        sample.features = std::move(row.features);
       }
       sample.measured = candidate.failure ? 0 : candidate.median;
       sample.failed = candidate.failure.has_value();
-      sample.kernel = kernel.key, sample.family = form->family_key;
+      sample.kernel = kernel.key, sample.family = form.family_key;
       sample.device = recording.device.key;
       set.samples.push_back(std::move(sample));
     }
@@ -254,7 +241,8 @@ Result<std::vector<costmodel::FitSample>> fit_samples_of(const profiler::Recordi
   const costmodel::AnalyticalScorer scorer(device);
   std::vector<costmodel::FitSample> samples;
   for (const profiler::RecordedKernel& kernel : recording.kernels) {
-    STITCH_ASSIGN(const RereadKernel reread, enumerate(kernel, scorer));
+    STITCH_ASSIGN(const graph::Graph graph, graph::decode(kernel.graph, graph::Encoding::cbor));
+    STITCH_ASSIGN(const RereadKernel reread, enumerate(kernel, graph, scorer));
     for (const profiler::RecordedCandidate& candidate : kernel.candidates) {
       const auto found = reread.by_schedule.find(candidate.schedule);
       if (candidate.failure || candidate.median <= 0 || found == reread.by_schedule.end()) continue;

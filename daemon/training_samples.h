@@ -19,22 +19,27 @@
 // Where the cost models' training samples come from: candidates with measurements in a store, and recordings.
 namespace stitch::daemon {
 
-/// What a stored measurement of a candidate says of the candidate, so that models can be trained without making it
-/// again: member "candidate" of the measurement's conditions.
-struct CandidateFacts {
-  std::string target;        ///< entry of the device table that it was scheduled for
-  Hash128 kernel, family;    ///< of the kernel's canonical graph
-  double analytical_us = 0;  ///< by the analytical model with its default constants
-  Hash128 feature_set;       ///< that the row is of
-  std::vector<float> features;
-};
-
 /// What the compiler reports, as the features take it; without machine code.
 costmodel::CompiledFacts compiled_facts(const codegen::ResourceUsage& used, std::int64_t dynamic_shared_bytes);
 
-/// `compiled`: null before compilation. Errors: those of the canonical form.
-Result<CandidateFacts> candidate_facts(const search::ExploredKernel& kernel, const search::StitchCandidate& candidate,
-                                       const DeviceSpec& device, const costmodel::CompiledFacts* compiled);
+/// What the cost models see of a candidate.
+struct CandidateRow {
+  double analytical_us = 0;  ///< by the analytical model with its default constants
+  std::vector<float> features;
+};
+
+/// `compiled`: null before compilation.
+CandidateRow candidate_row(const graph::Graph& kernel, const search::StitchCandidate& candidate,
+                           const DeviceSpec& device, const costmodel::CompiledFacts* compiled);
+
+/// What a stored measurement of a candidate says of the candidate, so that models can be trained without making it
+/// again: member "candidate" of the measurement's conditions.
+struct CandidateFacts {
+  std::string target;      ///< entry of the device table that it was scheduled for
+  Hash128 kernel, family;  ///< of the kernel's canonical graph
+  Hash128 feature_set;     ///< that the row is of
+  CandidateRow row;
+};
 
 /// `conditions` (a JSON object) with the facts.
 std::string with_facts(std::string_view conditions, const CandidateFacts& facts);

@@ -216,6 +216,10 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
 /// Keeps what became of a kernel's candidates.
 void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std::vector<Trial>& trials, bool verified,
                                  TunedFragment& tuned) const {
+  std::optional<Hash128> family;  // the same for all; a kernel without a canonical form could not have been explored
+  if (timer != nullptr) {
+    if (const auto form = graph::canonicalise(kernel.graph)) family = form->family_key;
+  }
   for (const Trial& trial : trials) {
     db::Candidate candidate;
     candidate.key = {tuned.fragment.key, target};
@@ -237,10 +241,12 @@ void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std
       const std::string& on = timer->identity().key;
       db::Measurement record = to_record(*trial.built->measurement, db::Measurement::Subject::schedule,
                                          candidate.schedule_hash, on, provenance("measured", on));
-      // Cost models are trained on it; a kernel that has no canonical form could not have been explored.
-      const auto compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
-      if (const auto facts = candidate_facts(kernel, scheduled, device, &compiled)) {
-        record.conditions = with_facts(record.conditions, *facts);
+      // Cost models are trained on it.
+      if (family) {
+        const auto compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
+        record.conditions =
+            with_facts(record.conditions, {device.name, kernel.key, *family, costmodel::feature_set_hash(),
+                                           candidate_row(kernel.graph, scheduled, device, &compiled)});
       }
       tuned.measurements.push_back(std::move(record));
     }

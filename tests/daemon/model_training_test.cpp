@@ -34,7 +34,7 @@ using Kind = TrainedCostModel::Kind;
 using nlohmann::json;
 
 CandidateFacts facts_of(const TrainingSample& sample) {
-  return {"h100", sample.kernel, sample.family, sample.analytical_us, costmodel::feature_set_hash(), sample.features};
+  return {"h100", sample.kernel, sample.family, costmodel::feature_set_hash(), {sample.analytical_us, sample.features}};
 }
 
 class ModelTrainingTest : public testing::Test {
@@ -325,7 +325,7 @@ profiler::Recording recording_of(Result<graph::Graph> graph) {
     recorded.predicted_us = candidate.predicted_us, recorded.median = 2 * candidate.predicted_us;
     recorded.registers = 40, recorded.shared_bytes = 128 + candidate.program.shared_bytes;
     recorded.features =
-        features_for_record(candidate_facts(*space->kernel, candidate, *find_device("h100"), &compiled)->features);
+        features_for_record(candidate_row(space->kernel->graph, candidate, *find_device("h100"), &compiled).features);
     kernel.candidates.push_back(std::move(recorded));
   }
   kernel.candidates[1].failure = make_error(ErrorKind::runtime, "it faulted");
