@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "graph/canonical.h"
 #include "search/stitch_explorer.h"
 
 namespace stitch::search {
@@ -22,8 +23,10 @@ struct ExploredKernel {
   [[nodiscard]] double predicted_us() const { return candidates.front().predicted_us; }
 };
 
-/// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. Safe to use
-/// from several threads; two threads that miss the same key at once both explore it and get equal results.
+/// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. A kernel that
+/// takes a variance in two passes over memory is also explored with the variance tile by tile (search/tiled_variance.h)
+/// and the faster of the two is the one. Safe to use from several threads; two threads that miss the same key at once
+/// both explore it and get equal results.
 class KernelCache {
  public:
   KernelCache(const Scorer& scorer, StitchOptions options) : scorer_(scorer), options_(options) {}
@@ -40,10 +43,13 @@ class KernelCache {
   [[nodiscard]] std::size_t size() const;
 
  private:
+  Result<std::shared_ptr<ExploredKernel>> explore_form(graph::CanonicalForm& form) const;
+  Result<Entry> explore_fresh(graph::CanonicalForm& form) const;
+
   const Scorer& scorer_;
   StitchOptions options_;
   mutable std::mutex mutex_;
-  std::unordered_map<Hash128, std::shared_ptr<const ExploredKernel>> kernels_;
+  std::unordered_map<Hash128, Entry> kernels_;  ///< orders: of the canonical graph that was asked for
 };
 
 }  // namespace stitch::search

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <oneapi/tbb/parallel_for.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -47,6 +48,45 @@ TEST(KernelCache, SharesKernelsThatDifferInArgumentOrder) {
   ASSERT_TRUE(cache.explore(softmax(64, 300)));
   ASSERT_TRUE(cache.explore(softmax(64, 301)));
   EXPECT_EQ(cache.size(), 3U);
+}
+
+/// gain · (x − mean) · rsqrt(variance), mean and variance of each column.
+Graph batch_norm(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value gain = b.parameter(DType::f32, {columns}), x = b.parameter(DType::f32, dims);
+  const Value share = b.filled(DType::f32, {columns}, 1.0 / static_cast<double>(rows));
+  const Value mean = b.binary(Op::multiply, b.reduce(ReduceKind::sum, x, {0}), share);
+  const Value centred = b.binary(Op::subtract, x, b.broadcast(mean, dims, {1}));
+  const Value variance = b.reduce(ReduceKind::sum, b.binary(Op::multiply, centred, centred), {0});
+  const Value scale = b.binary(Op::multiply, gain, b.unary(Op::rsqrt, b.binary(Op::multiply, variance, share)));
+  return finished(b, {b.binary(Op::multiply, centred, b.broadcast(scale, dims, {1}))});
+}
+
+TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const Graph graph = batch_norm(200704, 256);
+  const double whole = static_cast<double>(graph.node(graph.parameters()[1]).type().bytes());
+  for (int i = 0; i < 2; ++i) {
+    const auto entry = cache.explore(graph);
+    ASSERT_TRUE(entry) << entry.error().message;
+    const ExploredKernel& kernel = *entry->kernel;
+    ASSERT_TRUE(kernel.feasible());
+    // Two readings and one writing instead of three and one; a hundredth for the tiles' results.
+    const auto bytes = static_cast<double>(scheduled_bytes(kernel.graph, kernel.candidates.front().program));
+    EXPECT_LT(bytes, 3.05 * whole);
+    EXPECT_GE(bytes, 3 * whole);
+    for (std::size_t p = 0; p < 2; ++p) {
+      const graph::NodeId own = graph.parameters()[static_cast<std::size_t>(entry->parameter_order[p])];
+      EXPECT_EQ(kernel.graph.node(kernel.graph.parameters()[p]).type(), graph.node(own).type());
+    }
+  }
+  EXPECT_EQ(cache.size(), 1U);
+  // What fits on chip is left as it is: tiles would only add to it.
+  const auto held = cache.explore(batch_norm(2048, 64));
+  ASSERT_TRUE(held && held->kernel->feasible());
+  EXPECT_EQ(std::ranges::count_if(held->kernel->graph.nodes(), [](const auto& n) { return n.op == Op::reduce; }), 2);
 }
 
 TEST(KernelCache, RemembersWhatFitsNoKernel) {
