@@ -34,6 +34,17 @@ struct PhaseTime {
   }
 };
 
+/// Cycles that a group's tile takes even if it has its SM to itself, or each block of a cluster that shares the tile.
+double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
+                        const AnalyticalConstants& constants) {
+  const double blocks = std::max<double>(1, static_cast<double>(f.tiles) * kernel.cluster);
+  const double in_flight = f.bytes_in_flight * f.threads;
+  const double reach = in_flight > 0 ? std::min(constants.alone_bytes_per_clock, in_flight / device.dram_latency)
+                                     : constants.alone_bytes_per_clock;
+  const double bytes = std::max(f.dram_read_bytes + f.dram_write_bytes, f.l2_bytes) / blocks;
+  return std::max({f.latency_cycles, bytes / reach, f.instructions / blocks / 4});
+}
+
 PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kernel, const DeviceSpec& device,
                      const AnalyticalConstants& constants) {
   const int resident = kernel.resident;
@@ -77,7 +88,14 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   if (alone) bandwidth = std::min(bandwidth, alone_bandwidth);
   // What fits L2 and was just written comes from there; a cold start is assumed for inputs.
   time.dram = dram / std::max(bandwidth, 1.0) * 1e6;
-  time.latency = waves * latency * us_per_cycle;
+  // Groups side by side share the machine, but none ends before its own tile has: a block that has a whole tensor to
+  // itself keeps the kernel waiting however little the others have to do.
+  double longest = 0;
+  if (phase.groups.size() > 1) {
+    for (const GroupFeatures& f : phase.groups)
+      longest = std::max(longest, lone_tile_cycles(f, kernel, device, constants));
+  }
+  time.latency = std::max(waves * latency, longest) * us_per_cycle;
   for (double* throughput : {&time.l2, &time.shared, &time.issue, &time.special})
     *throughput *= std::min(quantisation, constants.most_stretch);
   time.dram *= std::min(quantisation, constants.most_dram_stretch);

@@ -17,14 +17,18 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-/// Sets of axes that a tile may hold whole: nothing, all that is reduced and used again, each reduction's own.
+/// A row that a block takes by itself while others take shorter ones keeps the kernel waiting.
+constexpr std::int64_t long_row = 1 << 15;  // elements
+
+/// Sets of axes that a tile may hold whole: nothing, all that is reduced and used again, of those the short ones, each
+/// reduction's own.
 std::vector<std::set<int>> tile_axis_options(const Graph& graph, const AxisAnalysis& analysis) {
   std::vector<std::set<int>> options;
   const auto offer = [&](const std::set<int>& axes) {
     if (std::find(options.begin(), options.end(), axes) == options.end()) options.push_back(axes);
   };
   const auto uses = graph::users(graph);
-  std::set<int> used_again, everything;
+  std::set<int> used_again, used_and_long, everything;
   std::vector<std::set<int>> each;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const std::vector<int> reduced = analysis.reduced(id);
@@ -32,9 +36,17 @@ std::vector<std::set<int>> tile_axis_options(const Graph& graph, const AxisAnaly
     const std::set<int> own(reduced.begin(), reduced.end());
     everything.insert(own.begin(), own.end());
     if (std::find(each.begin(), each.end(), own) == each.end()) each.push_back(own);
-    if (!uses[static_cast<std::size_t>(id)].empty()) used_again.insert(own.begin(), own.end());
+    if (uses[static_cast<std::size_t>(id)].empty()) continue;
+    used_again.insert(own.begin(), own.end());
+    const graph::Node& node = graph.node(id);
+    const std::int64_t results = std::max<std::int64_t>(1, node.type().elements());
+    if (graph.type(node.operands[0]).elements() / results > long_row) used_and_long.insert(own.begin(), own.end());
   }
   offer(used_again);
+  // Tensors of all sizes in one kernel: the small ones end in a block, the large ones in the next phase.
+  std::set<int> used_and_short;
+  std::ranges::set_difference(used_again, used_and_long, std::inserter(used_and_short, used_and_short.end()));
+  offer(used_and_short);
   // With few distinct reductions every one alone is tried; a packed optimizer's hundreds are not.
   if (each.size() <= 4) {
     for (const std::set<int>& own : each) offer(own);

@@ -6,16 +6,18 @@ namespace {
 
 using namespace stitch;
 
-// sum of %13; 1 multiply
+// partial sum of %13; 1 multiply
 __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __restrict__ scratch0, const int tile, unsigned char* const shared) {
-  // axes  i: 589824 = vector 4, lane 32, warp 8, register 4, loop 144
+  // axes  i: 589824 = vector 4, lane 32, warp 8, register 4, loop 2, grid 72
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i0 = (i_lane + 32 * i_warp) * 4;
-
-  // sweep 0: reduce 13
+  const int i_grid = tile;
+  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 8192;
+  int turn = 0;  // which of the two exchange buffers is free
   f32 sum0 = 0.0f;
-  for (int i_loop = 0; i_loop < 144; ++i_loop) {
+  for (int i_loop = 0; i_loop < 2; ++i_loop) {
+
+    // sweep 0: reduce 13
     f32 in0_0[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
@@ -32,19 +34,18 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
       }
     }
   }
+
+  // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + turn * 32);
   if (i_lane == 0) {
     partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
-
-  // sweep 1: store 13
-  {
-    if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = sum0;
-    }
+  turn ^= 1;
+  if (i_lane == 0 && i_warp == 0) {
+    scratch0[i_grid * 1 + 0] = sum0;
   }
 }
 
@@ -208,74 +209,80 @@ __device__ __forceinline__ void group_0_4(const f32* __restrict__ in0, f32* __re
   }
 }
 
-// sum of %20; 1 multiply
+// partial sum of %20; 1 multiply
 __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __restrict__ scratch0, const int tile, unsigned char* const shared) {
-  // axes  i: 2359296 = vector 4, lane 32, warp 8, register 4, loop 576
+  // axes  i: 2359296 = vector 4, lane 32, warp 8, register 4, loop 5, grid 116
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i0 = (i_lane + 32 * i_warp) * 4;
-
-  // sweep 0: reduce 20
+  const int i_grid = tile;
+  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 20480;
+  int turn = 0;  // which of the two exchange buffers is free
   f32 sum0 = 0.0f;
-  for (int i_loop = 0; i_loop < 576; ++i_loop) {
+  for (int i_loop = 0; i_loop < 5; ++i_loop) {
+
+    // sweep 0: reduce 20
     f32 in0_0[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 1024 + i_loop * 4096;
-      load<4, Cached::streamed>(in0_0[i_r], in0 + i);
+      if (i < 2359296) {
+        load<4, Cached::streamed>(in0_0[i_r], in0 + i);
+      }
     }
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 1024 + i_loop * 4096;
-      #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        const f32 multiply_1 = in0_0[i_r][v] * in0_0[i_r][v];
-        sum0 += multiply_1;
+      if (i < 2359296) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          const f32 multiply_1 = in0_0[i_r][v] * in0_0[i_r][v];
+          sum0 += multiply_1;
+        }
       }
     }
   }
+
+  // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + turn * 32);
   if (i_lane == 0) {
     partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
-
-  // sweep 1: store 20
-  {
-    if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = sum0;
-    }
+  turn ^= 1;
+  if (i_lane == 0 && i_warp == 0) {
+    scratch0[i_grid * 1 + 0] = sum0;
   }
 }
 
-// sum of %23; 1 multiply
+// partial sum of %23; 1 multiply
 __device__ __forceinline__ void group_0_6(const f32* __restrict__ in0, f32* __restrict__ scratch0, const int tile, unsigned char* const shared) {
-  // axes  i: 393216 = vector 4, lane 32, warp 8, register 4, loop 96
+  // axes  i: 393216 = vector 4, lane 32, warp 8, register 4, grid 96
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i0 = (i_lane + 32 * i_warp) * 4;
+  const int i_grid = tile;
+  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 4096;
+  f32 sum0 = 0.0f;
 
   // sweep 0: reduce 23
-  f32 sum0 = 0.0f;
-  for (int i_loop = 0; i_loop < 96; ++i_loop) {
-    f32 in0_0[4][4];
+  f32 in0_0[4][4];
+#pragma unroll
+  for (int i_r = 0; i_r < 4; ++i_r) {
+    const int i = i0 + i_r * 1024;
+    load<4, Cached::streamed>(in0_0[i_r], in0 + i);
+  }
+#pragma unroll
+  for (int i_r = 0; i_r < 4; ++i_r) {
+    const int i = i0 + i_r * 1024;
     #pragma unroll
-    for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 1024 + i_loop * 4096;
-      load<4, Cached::streamed>(in0_0[i_r], in0 + i);
-    }
-    #pragma unroll
-    for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 1024 + i_loop * 4096;
-      #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        const f32 multiply_1 = in0_0[i_r][v] * in0_0[i_r][v];
-        sum0 += multiply_1;
-      }
+    for (int v = 0; v < 4; ++v) {
+      const f32 multiply_1 = in0_0[i_r][v] * in0_0[i_r][v];
+      sum0 += multiply_1;
     }
   }
+
+  // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
   f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
@@ -283,12 +290,8 @@ __device__ __forceinline__ void group_0_6(const f32* __restrict__ in0, f32* __re
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
-
-  // sweep 1: store 23
-  {
-    if (i_lane == 0 && i_warp == 0) {
-      scratch0[0] = sum0;
-    }
+  if (i_lane == 0 && i_warp == 0) {
+    scratch0[i_grid * 1 + 0] = sum0;
   }
 }
 
@@ -324,8 +327,101 @@ __device__ __forceinline__ void group_0_7(const f32* __restrict__ in0, f32* __re
   }
 }
 
+// sum of %13
+__device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __restrict__ scratch1, const int tile, unsigned char* const shared) {
+  // axes  i: 72 = vector 4, lane 32
+  const int i_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i = i_lane * 4;
+  const bool active = threadIdx.x < 32;
+
+  // sweep 0: reduce 13
+  f32 sum0 = 0.0f;
+  {
+    f32 scratch0_0[4];
+    if (i < 72 && active) {
+      load<4, Cached::shared_between_blocks>(scratch0_0, scratch0 + i);
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        sum0 += scratch0_0[v];
+      }
+    }
+  }
+  sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
+
+  // sweep 1: store 13
+  {
+    if (active) {
+      if (i_lane == 0) {
+        scratch1[0] = sum0;
+      }
+    }
+  }
+}
+
+// sum of %20
+__device__ __forceinline__ void group_1_1(f32* __restrict__ scratch0, f32* __restrict__ scratch1, const int tile, unsigned char* const shared) {
+  // axes  i: 116 = vector 4, lane 32
+  const int i_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i = i_lane * 4;
+  const bool active = threadIdx.x < 32;
+
+  // sweep 0: reduce 20
+  f32 sum0 = 0.0f;
+  {
+    f32 scratch0_0[4];
+    if (i < 116 && active) {
+      load<4, Cached::shared_between_blocks>(scratch0_0, scratch0 + i);
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        sum0 += scratch0_0[v];
+      }
+    }
+  }
+  sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
+
+  // sweep 1: store 20
+  {
+    if (active) {
+      if (i_lane == 0) {
+        scratch1[0] = sum0;
+      }
+    }
+  }
+}
+
+// sum of %23
+__device__ __forceinline__ void group_1_2(f32* __restrict__ scratch0, f32* __restrict__ scratch1, const int tile, unsigned char* const shared) {
+  // axes  i: 96 = vector 4, lane 32
+  const int i_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i = i_lane * 4;
+  const bool active = threadIdx.x < 32;
+
+  // sweep 0: reduce 23
+  f32 sum0 = 0.0f;
+  {
+    f32 scratch0_0[4];
+    if (i < 96 && active) {
+      load<4, Cached::shared_between_blocks>(scratch0_0, scratch0 + i);
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        sum0 += scratch0_0[v];
+      }
+    }
+  }
+  sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
+
+  // sweep 1: store 23
+  {
+    if (active) {
+      if (i_lane == 0) {
+        scratch1[0] = sum0;
+      }
+    }
+  }
+}
+
 // 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt; 4 tensors
-__device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+__device__ __forceinline__ void group_2_0(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
   // axes  i: extent = vector 4, lane 32, warp 8, register 2, grid 192
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
@@ -375,7 +471,7 @@ __device__ __forceinline__ void group_1_0(const f32* __restrict__ in0, f32* __re
 }
 
 // 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt; 2 tensors
-__device__ __forceinline__ void group_1_1(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+__device__ __forceinline__ void group_2_1(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
   // axes  i: extent = vector 4, lane 32, warp 8
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
@@ -414,7 +510,7 @@ __device__ __forceinline__ void group_1_1(const f32* __restrict__ in0, f32* __re
 }
 
 // 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt
-__device__ __forceinline__ void group_1_2(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+__device__ __forceinline__ void group_2_2(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
   // axes  i: extent = vector 4, lane 16
   const int i_lane = static_cast<int>(threadIdx.x) % 16;
   const int i = i_lane * 4;
@@ -453,7 +549,7 @@ __device__ __forceinline__ void group_1_2(const f32* __restrict__ in0, f32* __re
 }
 
 // 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt
-__device__ __forceinline__ void group_1_3(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+__device__ __forceinline__ void group_2_3(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
   // axes  i: extent = vector 4, lane 32, warp 8, grid 2304
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
@@ -495,7 +591,7 @@ __device__ __forceinline__ void group_1_3(const f32* __restrict__ in0, f32* __re
 }  // namespace
 
 struct Table {
-  u64 words[111];
+  u64 words[117];
 };
 
 extern "C" __global__ void __launch_bounds__(256, 6)
@@ -504,69 +600,86 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
   {
     const int tile = static_cast<int>(blockIdx.x);
-    if (tile < 1) {
+    if (tile < 72) {
       const u64* const row = table.words + 1;
       group_0_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
     }
-    else if (tile < 2) {
+    else if (tile < 73) {
       const u64* const row = table.words + 3;
-      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 1, shared);
+      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 72, shared);
     }
-    else if (tile < 3) {
+    else if (tile < 74) {
       const u64* const row = table.words + 5;
-      group_0_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 2, shared);
+      group_0_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 73, shared);
     }
-    else if (tile < 4) {
+    else if (tile < 75) {
       const u64* const row = table.words + 7;
-      group_0_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 3, shared);
+      group_0_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 74, shared);
     }
-    else if (tile < 5) {
+    else if (tile < 76) {
       const u64* const row = table.words + 9;
-      group_0_4(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 4, shared);
+      group_0_4(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 75, shared);
     }
-    else if (tile < 6) {
+    else if (tile < 192) {
       const u64* const row = table.words + 11;
-      group_0_5(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 5, shared);
+      group_0_5(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 76, shared);
     }
-    else if (tile < 7) {
+    else if (tile < 288) {
       const u64* const row = table.words + 13;
-      group_0_6(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 6, shared);
+      group_0_6(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 192, shared);
     }
-    else if (tile < 8) {
+    else if (tile < 289) {
       const u64* const row = table.words + 15;
-      group_0_7(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 7, shared);
+      group_0_7(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 288, shared);
     }
   }
 
   grid_barrier(counters + 0, gridDim.x);
+  {
+    const int tile = static_cast<int>(blockIdx.x);
+    if (tile < 1) {
+      const u64* const row = table.words + 17;
+      group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile, shared);
+    }
+    else if (tile < 2) {
+      const u64* const row = table.words + 19;
+      group_1_1(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 1, shared);
+    }
+    else if (tile < 3) {
+      const u64* const row = table.words + 21;
+      group_1_2(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), tile - 2, shared);
+    }
+  }
+
+  grid_barrier(counters + 2, gridDim.x);
   for (int tile = static_cast<int>(blockIdx.x); tile < 2791; tile += 792) {
     if (tile < 484) {
       int low = 0, high = 3;
       while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (static_cast<int>(table.words[28 + middle * 12]) <= tile) low = middle;
+        if (static_cast<int>(table.words[34 + middle * 12]) <= tile) low = middle;
         else high = middle - 1;
       }
-      const u64* const row = table.words + 17 + low * 12;
-      group_1_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - static_cast<int>(row[11]), shared);
+      const u64* const row = table.words + 23 + low * 12;
+      group_2_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - static_cast<int>(row[11]), shared);
     }
     else if (tile < 486) {
       int low = 0, high = 1;
       while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (static_cast<int>(table.words[76 + middle * 12]) <= tile - 484) low = middle;
+        if (static_cast<int>(table.words[82 + middle * 12]) <= tile - 484) low = middle;
         else high = middle - 1;
       }
-      const u64* const row = table.words + 65 + low * 12;
-      group_1_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 484 - static_cast<int>(row[11]), shared);
+      const u64* const row = table.words + 71 + low * 12;
+      group_2_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 484 - static_cast<int>(row[11]), shared);
     }
     else if (tile < 487) {
-      const u64* const row = table.words + 89;
-      group_1_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 486, shared);
+      const u64* const row = table.words + 95;
+      group_2_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 486, shared);
     }
     else if (tile < 2791) {
-      const u64* const row = table.words + 100;
-      group_1_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 487, shared);
+      const u64* const row = table.words + 106;
+      group_2_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 487, shared);
     }
   }
 }
