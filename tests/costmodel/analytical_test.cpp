@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "search/fusion_explorer.h"
@@ -224,6 +225,47 @@ TEST(AnalyticalScorer, KnowsWhatBindsPlainKernels) {
 }
 
 // ---- plans --------------------------------------------------------------------------------------------------------
+
+/// Each tensor divided by its own norm.
+Result<graph::Graph> normalised(const std::vector<std::int64_t>& sizes) {
+  graph::Builder b;
+  std::vector<graph::Value> results;
+  for (const std::int64_t size : sizes) {
+    const graph::Value x = b.parameter(DType::f32, {size});
+    const graph::Value squares = b.reduce(graph::ReduceKind::sum, b.binary(Op::multiply, x, x), {0});
+    results.push_back(b.binary(Op::multiply, x, b.broadcast(b.unary(Op::rsqrt, squares), {size}, {})));
+  }
+  return b.finish(results);
+}
+
+// However little the groups beside it have to do: what one block reads and writes goes through one SM.
+TEST(AnalyticalScorer, WaitsForTheLongestTile) {
+  const DeviceSpec device = *find_device("h100");
+  int alone = 0;
+  for (const Kernel& kernel : candidates_of(normalised({1 << 22, 768, 768, 768}), device)) {
+    double longest = 0;
+    for (const PhaseQuantities& phase : kernel_quantities(*kernel.graph, kernel.program, device).phases) {
+      for (const GroupFeatures& group : phase.groups) {
+        const double bytes = (group.dram_read_bytes + group.dram_write_bytes) / static_cast<double>(group.tiles);
+        longest = std::max(longest, bytes / 64 / device.clock_hz * 1e6);
+      }
+    }
+    EXPECT_GE(kernel.predicted_us, longest);
+    alone += longest > 100 ? 1 : 0;
+  }
+  EXPECT_GT(alone, 0) << "a candidate that gives the large tensor to one block";
+}
+
+TEST(AnalyticalScorer, TensorsOfAllSizesEndWhereTheyShould) {
+  const Kernel kernel = best_of(normalised({1 << 22, 768, 768, 768}));
+  ASSERT_GT(kernel.program.phases.size(), 1U);
+  // The large tensor's norm is spread over the device; the small ones take a block each, once.
+  std::vector<std::int64_t> tiles;
+  for (const search::GroupProgram& group : kernel.program.phases[0].groups) tiles.push_back(group.tiles);
+  EXPECT_EQ(std::ranges::count(tiles, 1), 3);
+  EXPECT_GT(*std::ranges::max_element(tiles), 60);
+  EXPECT_LT(kernel.predicted_us, 25) << "48 MB";
+}
 
 class AnalyticalPlan : public testing::TestWithParam<int> {};
 
