@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/traffic.h"
 #include "search/legality.h"
 
 namespace stitch::costmodel {
@@ -179,9 +180,7 @@ KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::
   count_groups(quantities, f);
   count_grid(quantities, program, device, f);
   count_shape(program, f);
-  for (const graph::NodeId id : graph.parameters())
-    f.parameter_bytes += static_cast<double>(graph.node(id).type().bytes());
-  for (const graph::Value value : graph.results()) f.parameter_bytes += static_cast<double>(graph.type(value).bytes());
+  f.parameter_bytes = static_cast<double>(graph::interface_bytes(graph));
   const double dram = f.dram_read_bytes + f.dram_write_bytes;
   f.gathers = f.dynamic_share > 0 ? 1 : 0;
   f.dram_reuse = ratio(dram, f.parameter_bytes), f.l2_reuse = ratio(f.l2_bytes, dram);

@@ -18,6 +18,7 @@
 #include "daemon/training_samples.h"
 #include "graph/canonical.h"
 #include "graph/codec.h"
+#include "graph/traffic.h"
 #include "search/schedule_hash.h"
 
 namespace stitch::daemon {
@@ -144,8 +145,7 @@ Result<db::Fragment> Tuner::State::describe(const graph::Graph& canonical, std::
   fragment.name = name;
   fragment.graph = graph::encode(canonical, graph::Encoding::cbor);
   fragment.operator_count = graph::operator_count(canonical);
-  for (const graph::NodeId id : canonical.parameters()) fragment.parameter_bytes += canonical.node(id).type().bytes();
-  for (const graph::Value value : canonical.results()) fragment.parameter_bytes += canonical.type(value).bytes();
+  fragment.parameter_bytes = graph::interface_bytes(canonical);
   fragment.provenance = provenance("", "");
   return fragment;
 }

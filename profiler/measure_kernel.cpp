@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "graph/traffic.h"
 #include "profiler/kernel_buffers.h"
 
 namespace stitch::profiler {
@@ -11,9 +12,7 @@ namespace {
 
 /// Bytes of one set of buffers.
 std::int64_t bytes_of(const graph::Graph& graph, const codegen::GeneratedKernel& kernel) {
-  std::int64_t bytes = 0;
-  for (const graph::NodeId id : graph.parameters()) bytes += graph.node(id).type().bytes();
-  for (const graph::Value value : graph.results()) bytes += graph.type(value).bytes();
+  std::int64_t bytes = graph::interface_bytes(graph);
   for (const auto& scratch : kernel.scratch) bytes += scratch.bytes;
   return bytes;
 }
