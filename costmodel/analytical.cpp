@@ -38,11 +38,11 @@ struct PhaseTime {
 double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
                         const AnalyticalConstants& constants) {
   const double blocks = std::max<double>(1, static_cast<double>(f.tiles) * kernel.cluster);
-  const double in_flight = f.bytes_in_flight * f.threads;
-  const double reach = in_flight > 0 ? std::min(constants.alone_bytes_per_clock, in_flight / device.dram_latency)
-                                     : constants.alone_bytes_per_clock;
   const double bytes = std::max(f.dram_read_bytes + f.dram_write_bytes, f.l2_bytes) / blocks;
-  return std::max({f.latency_cycles, bytes / reach, f.instructions / blocks / 4});
+  double cycles = std::max({f.latency_cycles, bytes / constants.alone_bytes_per_clock, f.instructions / blocks / 4});
+  const double in_flight = f.bytes_in_flight * f.threads;
+  if (in_flight > 0) cycles = std::max(cycles, f.dram_read_bytes / blocks / in_flight * device.dram_latency);
+  return cycles;
 }
 
 PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kernel, const DeviceSpec& device,

@@ -6,7 +6,7 @@
 
 namespace stitch::search {
 
-/// Constants of the delta evaluator, µs; they follow from the device table.
+/// Constants of the delta evaluator, µs; they follow from the device table, with factors fitted to the full model.
 struct DeltaModel {
   double us_per_byte = 0;      ///< device-memory traffic removed
   double us_per_launch = 0;    ///< launches removed

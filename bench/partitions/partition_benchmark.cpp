@@ -5,17 +5,12 @@
 // N random graphs of at most ten operators, and every distinct fragment of bench/models with at most twelve. Prints one
 // JSON object; bench/partitions/measure makes a page of it.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/device_spec.h"
+#include "bench/model_fragments.h"
 #include "costmodel/analytical.h"
-#include "daemon/model_tuning.h"
 #include "graph/print.h"
 #include "tests/graph/random_graph.h"
 #include "tests/search/exhaustive_partition.h"
@@ -109,42 +104,11 @@ ordered_json random_rows(const Options& options, const search::Scorer& scorer) {
   return rows;
 }
 
-/// Fragments that several models have are compared once, under the first one's name.
-Status add_fragments(const std::filesystem::path& path, const Options& options, const search::Scorer& scorer,
-                     std::map<Hash128, std::string>& seen, ordered_json& rows) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << stream.rdbuf();
-  const std::string file = path.filename().string(), model = file.substr(0, file.find('.'));
-  STITCH_ASSIGN(import::Imported imported, import::import_bytes(bytes.str(), file));
-  STITCH_ASSIGN(const daemon::ModelFragments fragments, daemon::cut_model(std::move(imported)));
-  for (const auto& entry : fragments.entries) {
-    const std::string name = model + ", " + entry.name;
-    if (!seen.emplace(entry.key, name).second) continue;
-    if (auto row = compare(entry.graph, name, options.most_operators, scorer)) rows.push_back(std::move(*row));
-  }
-  return {};
-}
-
-ordered_json model_rows(const Options& options, const search::Scorer& scorer) {
+Result<ordered_json> model_rows(const Options& options, const search::Scorer& scorer) {
   ordered_json rows = ordered_json::array();
-  std::map<Hash128, std::string> seen;
-  for (const char* folder : {"hlo", "fragments", "onnx"}) {
-    std::vector<std::filesystem::path> files;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::path(STITCH_SOURCE_DIR) / "bench/models" / folder)) {
-      const std::string name = entry.path().filename().string();
-      if ((name.ends_with(".hlo.txt.gz") || name.ends_with(".onnx")) && name.find(options.only) != std::string::npos) {
-        files.push_back(entry.path());
-      }
-    }
-    std::ranges::sort(files);
-    for (const auto& path : files) {
-      const Status added = add_fragments(path, options, scorer, seen, rows);
-      if (!added) rows.push_back({{"name", path.filename().string()}, {"error", added.error().message}});
-      std::fprintf(stderr, "%s: %zu fragments so far\n", path.filename().c_str(), rows.size());
-    }
-  }
+  STITCH_TRY(bench::for_each_model_fragment(options.only, [&](const std::string& name, const graph::Graph& fragment) {
+    if (auto row = compare(fragment, name, options.most_operators, scorer)) rows.push_back(std::move(*row));
+  }));
   return rows;
 }
 
@@ -155,11 +119,16 @@ int run(const Options& options) {
     return 2;
   }
   const costmodel::AnalyticalScorer scorer(*device);
+  const auto models = model_rows(options, scorer);
+  if (!models) {
+    std::fprintf(stderr, "%s\n", models.error().message.c_str());
+    return 1;
+  }
   const ordered_json document = {{"device", options.device},
                                  {"most_random_operators", most_random_operators},
                                  {"most_operators", options.most_operators},
                                  {"random", random_rows(options, scorer)},
-                                 {"models", model_rows(options, scorer)}};
+                                 {"models", *models}};
   std::printf("%s\n", document.dump(1).c_str());
   return 0;
 }
