@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "graph/traffic.h"
 #include "search/boundary.h"
 #include "search/kernel_graph.h"
 #include "search/partition_moves.h"
@@ -218,15 +219,11 @@ class PlanBuilder {
     return false;
   }
 
-  /// One launch that moves every parameter and result once.
+  /// One launch that moves every parameter and result once, in µs.
   [[nodiscard]] double least_us() const {
-    const DeltaModel model = options_.delta.value_or(DeltaModel::of(cache_.scorer().device()));
-    const Graph& fragment = vertices_.fragment();
-    double bytes = 0;
-    for (const NodeId parameter : fragment.parameters())
-      bytes += static_cast<double>(fragment.type({parameter}).bytes());
-    for (const Value result : fragment.results()) bytes += static_cast<double>(fragment.type(result).bytes());
-    return model.us_per_launch + model.us_per_byte * bytes;
+    const DeviceSpec& device = cache_.scorer().device();
+    const auto bytes = static_cast<double>(graph::interface_bytes(vertices_.fragment()));
+    return device.launch_us + bytes / device.reachable_bandwidth() * 1e6;
   }
 
   /// What merging cannot mend: an operator that would be better off in another kernel, or in one of its own.
