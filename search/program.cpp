@@ -19,6 +19,10 @@ Error constraint(fmt::format_string<Args...> format, Args&&... args) {
 
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
+std::int64_t launched_blocks(const KernelProgram& kernel) {
+  return (kernel.schedule.blocks > 0 ? kernel.schedule.blocks : kernel.phases[0].tiles) * kernel.schedule.cluster;
+}
+
 /// Builds one GroupProgram; each step below fills the fields that its name says.
 class GroupDeriver {
  public:
@@ -429,17 +433,44 @@ Result<GroupProgram> derive_group(const GroupStructure& structure, const GroupMa
   return GroupDeriver(structure, mapping, schedule, partials).derive();
 }
 
-Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure& structure, const Schedule& schedule) {
+KernelProgram join_groups(const KernelStructure& structure, const Schedule& schedule,
+                          std::vector<std::vector<GroupProgram>> groups) {
   KernelProgram kernel;
   kernel.schedule = schedule;
   kernel.scratch = structure.scratch;
   kernel.partial_count.assign(structure.scratch.size(), 1);
+  for (std::vector<GroupProgram>& of_phase : groups) {
+    PhaseProgram& phase = kernel.phases.emplace_back();
+    phase.groups = std::move(of_phase);
+    for (const GroupProgram& group : phase.groups) {
+      for (const ReductionPlan& plan : group.reductions) {
+        const Anchor& anchor = group.structure.anchors[static_cast<std::size_t>(plan.anchor)];
+        if (anchor.kind != Anchor::Kind::partial) continue;
+        for (const Buffer& buffer : anchor.buffers)
+          kernel.partial_count[static_cast<std::size_t>(buffer.number)] = plan.partials;
+      }
+      phase.tiles += group.tiles;
+      kernel.shared_bytes = std::max(kernel.shared_bytes, 2 * group.exchange_bytes + group.held_bytes);
+      kernel.registers = std::max(kernel.registers, group.registers);
+    }
+  }
+  kernel.blocks = launched_blocks(kernel);
+  return kernel;
+}
+
+void synchronise(KernelProgram& kernel, std::vector<Sync> syncs, std::int64_t blocks) {
+  kernel.schedule.syncs = std::move(syncs);
+  kernel.schedule.blocks = blocks;
+  kernel.blocks = launched_blocks(kernel);
+}
+
+Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure& structure, const Schedule& schedule) {
   if (schedule.phases.size() != structure.phases.size() || schedule.syncs.size() + 1 < structure.phases.size()) {
     return constraint("the schedule has {} phases, the kernel {}", schedule.phases.size(), structure.phases.size());
   }
   std::map<NodeId, std::int64_t> partials;
+  std::vector<std::vector<GroupProgram>> groups(structure.phases.size());
   for (std::size_t p = 0; p < structure.phases.size(); ++p) {
-    PhaseProgram phase;
     if (schedule.phases[p].size() != structure.phases[p].groups.size()) {
       return constraint("phase {} has {} mappings for {} groups", p, schedule.phases[p].size(),
                         structure.phases[p].groups.size());
@@ -451,20 +482,12 @@ Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure&
       if (!group) return group.error().within(fmt::format("phase {} group {}", p, g));
       for (const ReductionPlan& plan : group->reductions) {
         const Anchor& anchor = group_structure.anchors[static_cast<std::size_t>(plan.anchor)];
-        if (anchor.kind != Anchor::Kind::partial) continue;
-        partials[anchor.node] = plan.partials;
-        for (const Buffer& buffer : anchor.buffers)
-          kernel.partial_count[static_cast<std::size_t>(buffer.number)] = plan.partials;
+        if (anchor.kind == Anchor::Kind::partial) partials[anchor.node] = plan.partials;
       }
-      phase.tiles += group->tiles;
-      kernel.shared_bytes = std::max(kernel.shared_bytes, 2 * group->exchange_bytes + group->held_bytes);
-      kernel.registers = std::max(kernel.registers, group->registers);
-      phase.groups.push_back(std::move(*group));
+      groups[p].push_back(std::move(*group));
     }
-    kernel.phases.push_back(std::move(phase));
   }
-  kernel.blocks = (schedule.blocks > 0 ? schedule.blocks : kernel.phases[0].tiles) * schedule.cluster;
-  return kernel;
+  return join_groups(structure, schedule, std::move(groups));
 }
 
 }  // namespace stitch::search

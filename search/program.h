@@ -95,6 +95,13 @@ struct KernelProgram {
 Result<GroupProgram> derive_group(const GroupStructure& structure, const GroupMapping& mapping,
                                   const Schedule& schedule, std::int64_t partials);
 
+/// The kernel of groups that derive_group made of the structure's for the mappings of `schedule`, by phase.
+KernelProgram join_groups(const KernelStructure& structure, const Schedule& schedule,
+                          std::vector<std::vector<GroupProgram>> groups);
+
+/// Gives a kernel's schedule other syncs, and another number of blocks to launch (0: as many as there are tiles).
+void synchronise(KernelProgram& kernel, std::vector<Sync> syncs, std::int64_t blocks);
+
 /// Applies a schedule to the structure that its options gave. Fails with kind constraint when the mapping does not
 /// cover an axis, splits a reduction in a way no level combines, or leaves a held value without a place.
 Result<KernelProgram> derive_program(const graph::Graph& graph, const KernelStructure& structure,

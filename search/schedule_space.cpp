@@ -1,12 +1,16 @@
 #include "search/schedule_space.h"
 
+#include <oneapi/tbb/parallel_for.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "search/axes.h"
+#include "search/group_hash.h"
 #include "search/legality.h"
 #include "search/mapping_space.h"
 #include "search/schedule_hash.h"
@@ -69,7 +73,10 @@ class Explorer {
         continue;
       }
       if (structure->phases.empty()) return make_error(ErrorKind::constraint, "the kernel stores nothing");
-      explore_structure(*structure, tile_axes);
+      if (const Status possible = check_without_mappings(*structure); possible)
+        explore_structure(*structure, tile_axes);
+      else
+        last_error_ = possible.error();
       if (best_.empty())
         reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ", tile_axes.size(),
                                 structure->phases.size(), last_error_.message);
@@ -80,7 +87,26 @@ class Explorer {
   }
 
  private:
+  /// Whether a structure breaks a rule whatever its mappings are: a packed kernel with too many parameters is seen
+  /// before its hundreds of groups are mapped.
+  Status check_without_mappings(KernelStructure& structure) const {
+    KernelProgram program;
+    program.blocks = 1;
+    for (PhaseStructure& phase : structure.phases) {
+      program.phases.emplace_back();
+      for (GroupStructure& group : phase.groups)
+        program.phases.back().groups.emplace_back().structure = std::move(group);
+    }
+    const Status legal = check_legality(program, scorer_.device());
+    for (std::size_t p = 0; p < structure.phases.size(); ++p) {
+      for (std::size_t g = 0; g < structure.phases[p].groups.size(); ++g)
+        structure.phases[p].groups[g] = std::move(program.phases[p].groups[g].structure);
+    }
+    return legal;
+  }
+
   void explore_structure(const KernelStructure& structure, const std::set<int>& tile_axes) {
+    group_hashes_.clear();
     bool partials = false;
     std::size_t groups = 0;
     for (const PhaseStructure& phase : structure.phases) {
@@ -120,127 +146,194 @@ class Explorer {
     // The largest number of mappings per group whose combinations are no more than wanted.
     width_ = 1;
     while (groups > 0 && std::pow(width_ + 1, groups) <= options_.combinations) ++width_;
+    space_options_.threads = schedule.threads, space_options_.cluster = schedule.cluster;
+    space_options_.partial_tiles = partial_tiles, space_options_.wide = options_.wide;
     ranked_.clear();
     partials_.clear();
-    Schedule chosen = schedule;
-    chosen.phases.assign(1, {});
-    extend(structure, chosen, partial_tiles);
+    chosen_.assign(1, {});
+    Schedule base = schedule;
+    base.phases.assign(1, {});
+    extend(structure, base);
   }
 
   /// Adds the next group's mappings in turn, then those of the groups after it.
-  void extend(const KernelStructure& structure, Schedule& schedule, std::int64_t partial_tiles) {
+  void extend(const KernelStructure& structure, Schedule& schedule) {
     const std::size_t at = schedule.phases.size() - 1, next = schedule.phases.back().size();
+    if (next == 0) rank_phase(structure.phases[at], at);
     if (next == structure.phases[at].groups.size()) {
       if (at + 1 == structure.phases.size()) return synchronise(structure, schedule);
-      schedule.phases.emplace_back();
-      extend(structure, schedule, partial_tiles);
-      schedule.phases.pop_back();
+      schedule.phases.emplace_back(), chosen_.emplace_back();
+      extend(structure, schedule);
+      schedule.phases.pop_back(), chosen_.pop_back();
       return;
     }
     const GroupStructure& group = structure.phases[at].groups[next];
-    const std::int64_t partials = group.partial_of >= 0 ? partials_.at(group.partial_of) : 1;
-    const auto [entry, fresh] = ranked_.try_emplace({at, next, partials});
-    if (fresh) {
-      MappingSpaceOptions space;
-      space.threads = schedule.threads, space.cluster = schedule.cluster, space.partial_tiles = partial_tiles,
-      space.wide = options_.wide, space.partials = partials;
-      entry->second = best_groups(group, space, schedule);
-    }
-    for (const GroupProgram& best : entry->second) {
+    for (const GroupProgram& best : ranked_.at({at, next, partials_of(group)})) {
       for (const ReductionPlan& plan : best.reductions) {
         const Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
         if (anchor.kind == Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
       }
-      schedule.phases.back().push_back(best.mapping);
-      extend(structure, schedule, partial_tiles);
-      schedule.phases.back().pop_back();
+      schedule.phases.back().push_back(best.mapping), chosen_.back().push_back(&best);
+      extend(structure, schedule);
+      schedule.phases.back().pop_back(), chosen_.back().pop_back();
     }
   }
 
+  [[nodiscard]] std::int64_t partials_of(const GroupStructure& group) const {
+    return group.partial_of >= 0 ? partials_.at(group.partial_of) : 1;
+  }
+
   /// All phases after the first by the last block, or a barrier before each.
-  void synchronise(const KernelStructure& structure, Schedule schedule) {
-    if (structure.phases.size() == 1) return consider(structure, schedule);
-    schedule.syncs.assign(structure.phases.size() - 1, Sync::last_block);
-    consider(structure, schedule);
-    schedule.syncs.assign(structure.phases.size() - 1, Sync::barrier);
-    limit_blocks(structure, schedule);
-    consider(structure, schedule);
+  void synchronise(const KernelStructure& structure, const Schedule& schedule) {
+    std::vector<std::vector<GroupProgram>> groups;
+    for (const auto& phase : chosen_) {
+      groups.emplace_back();
+      for (const GroupProgram* group : phase) groups.back().push_back(*group);
+    }
+    KernelProgram program = join_groups(structure, schedule, std::move(groups));
+    if (structure.phases.size() == 1) return consider(program);
+    std::vector<Sync> syncs(structure.phases.size() - 1, Sync::last_block);
+    search::synchronise(program, syncs, 0);
+    consider(program);
+    syncs.assign(structure.phases.size() - 1, Sync::barrier);
+    const std::int64_t blocks = barrier_blocks(program);
+    search::synchronise(program, syncs, blocks);
+    consider(program);
     if (structure.phases.size() > 2) {
-      schedule.syncs.back() = Sync::last_block;
-      consider(structure, schedule);
+      syncs.back() = Sync::last_block;
+      search::synchronise(program, syncs, blocks);
+      consider(program);
     }
   }
 
   /// A barrier needs all blocks resident: fewer blocks that take several tiles each.
-  void limit_blocks(const KernelStructure& structure, Schedule& schedule) const {
-    const Result<KernelProgram> program = derive_program(graph_, structure, schedule);
-    if (!program) return;
-    const std::int64_t resident = static_cast<std::int64_t>(resident_blocks(*program, scorer_.device())) *
-                                  scorer_.device().sm_count / schedule.cluster;
+  [[nodiscard]] std::int64_t barrier_blocks(const KernelProgram& program) const {
+    const std::int64_t resident = static_cast<std::int64_t>(resident_blocks(program, scorer_.device())) *
+                                  scorer_.device().sm_count / program.schedule.cluster;
     std::int64_t most = 1;
-    for (const PhaseProgram& phase : program->phases) most = std::max(most, phase.tiles);
-    schedule.blocks = std::max<std::int64_t>(1, std::min(most, resident));
+    for (const PhaseProgram& phase : program.phases) most = std::max(most, phase.tiles);
+    return std::max<std::int64_t>(1, std::min(most, resident));
   }
 
-  /// The mappings of a group that are legal alone, best prediction first, at most width_.
-  std::vector<GroupProgram> best_groups(const GroupStructure& structure, const MappingSpaceOptions& space,
-                                        const Schedule& schedule) {
-    std::vector<GroupProgram> best;
+  // ---- mappings of one group -------------------------------------------------------------------------------
+
+  /// The mappings of a group that are legal alone, best prediction first.
+  struct Ranking {
+    std::vector<GroupMapping> best;
+    bool whole = true;           ///< all of them
+    std::optional<Error> error;  ///< why some mapping was refused
+  };
+  struct Rank {
+    Hash128 group;  ///< group_hash
+    std::int64_t partials = 1, partial_tiles = 1;
+    int threads = 0, cluster = 0;
+    std::ptrdiff_t width = 1;
+    auto operator<=>(const Rank&) const = default;
+  };
+
+  /// Fills ranked_ for the groups of a phase, under the choices made so far. Groups that compute the same are ranked
+  /// once: a packed optimizer has hundreds.
+  void rank_phase(const PhaseStructure& phase, std::size_t at) {
+    struct Open {
+      const GroupStructure* group;
+      std::int64_t partials;
+      Ranking* ranking;
+    };
+    std::vector<Open> open;
+    std::vector<std::tuple<std::size_t, std::int64_t, const Ranking*>> wanted;
+    for (std::size_t g = 0; g < phase.groups.size(); ++g) {
+      const GroupStructure& group = phase.groups[g];
+      const std::int64_t partials = partials_of(group);
+      if (ranked_.contains({at, g, partials})) continue;
+      const auto hash = group_hashes_.find(&group);
+      const Rank rank{hash != group_hashes_.end() ? hash->second : group_hash(graph_, group),
+                      partials,
+                      space_options_.partial_tiles,
+                      space_options_.threads,
+                      space_options_.cluster,
+                      width_};
+      if (hash == group_hashes_.end()) group_hashes_[&group] = rank.group;
+      const auto [entry, fresh] = rankings_.try_emplace(rank);
+      if (fresh) open.push_back({&group, partials, &entry->second});
+      wanted.emplace_back(g, partials, &entry->second);
+    }
+    tbb::parallel_for(std::size_t{0}, open.size(),
+                      [&](std::size_t i) { *open[i].ranking = rank(*open[i].group, open[i].partials); });
+    for (const auto& [g, partials, ranking] : wanted) {
+      if (ranking->error) last_error_ = *ranking->error;
+      space_.whole = space_.whole && ranking->whole;
+      std::vector<GroupProgram>& programs = ranked_[{at, g, partials}];
+      for (const GroupMapping& mapping : ranking->best) {
+        Result<GroupProgram> program = derive_group(phase.groups[g], mapping, alone(), partials);
+        if (program) programs.push_back(std::move(*program));
+      }
+    }
+  }
+
+  [[nodiscard]] Schedule alone() const {
+    Schedule schedule;
+    schedule.threads = space_options_.threads, schedule.cluster = space_options_.cluster;
+    return schedule;
+  }
+
+  [[nodiscard]] Ranking rank(const GroupStructure& structure, std::int64_t partials) const {
+    Ranking ranking;
+    MappingSpaceOptions space = space_options_;
+    space.partials = partials;
+    const Schedule schedule = alone();
     std::vector<double> times;
     for (const GroupMapping& mapping : enumerate_mappings(structure, space, scorer_.device())) {
-      Result<GroupProgram> group = derive_group(structure, mapping, schedule, space.partials);
+      Result<GroupProgram> group = derive_group(structure, mapping, schedule, partials);
       if (!group) {
-        last_error_ = group.error();
+        ranking.error = group.error();
         continue;
       }
-      KernelProgram alone;
-      alone.schedule = schedule, alone.schedule.phases.clear();
-      alone.blocks = group->tiles * schedule.cluster;
-      alone.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
-      alone.registers = group->registers;
+      KernelProgram program;
+      program.schedule = schedule;
+      program.blocks = group->tiles * schedule.cluster;
+      program.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
+      program.registers = group->registers;
       PhaseProgram phase;
       phase.tiles = group->tiles;
       phase.groups.push_back(std::move(*group));
-      alone.phases.push_back(std::move(phase));
-      if (const Status legal = check_legality(alone, scorer_.device()); !legal) {
-        last_error_ = legal.error();
+      program.phases.push_back(std::move(phase));
+      if (const Status legal = check_legality(program, scorer_.device()); !legal) {
+        ranking.error = legal.error();
         continue;
       }
-      const double us = scorer_.predict_us(graph_, alone);
+      const double us = scorer_.predict_us(graph_, program);
       const auto place = std::upper_bound(times.begin(), times.end(), us) - times.begin();
       if (place < width_) {
-        best.insert(best.begin() + place, std::move(alone.phases[0].groups[0]));
+        ranking.best.insert(ranking.best.begin() + place, mapping);
         times.insert(times.begin() + place, us);
       }
-      if (static_cast<std::ptrdiff_t>(best.size()) > width_ || place >= width_) space_.whole = false;
-      if (static_cast<std::ptrdiff_t>(best.size()) > width_) best.pop_back(), times.pop_back();
+      if (static_cast<std::ptrdiff_t>(ranking.best.size()) > width_ || place >= width_) ranking.whole = false;
+      if (static_cast<std::ptrdiff_t>(ranking.best.size()) > width_) ranking.best.pop_back(), times.pop_back();
     }
-    return best;
+    return ranking;
   }
 
-  void consider(const KernelStructure& structure, const Schedule& schedule) {
-    const Hash128 hash = schedule_hash(schedule);
+  void consider(const KernelProgram& program) {
+    const Hash128 hash = schedule_hash(program.schedule);
     if (!seen_.insert(hash).second) return;
-    Result<KernelProgram> program = derive_program(graph_, structure, schedule);
-    if (!program) {
-      last_error_ = program.error();
-      return;
-    }
-    if (const Status legal = check_legality(*program, scorer_.device()); !legal) {
+    if (const Status legal = check_legality(program, scorer_.device()); !legal) {
       last_error_ = legal.error();
       return;
     }
     ++space_.legal;
-    StitchCandidate candidate{schedule, std::move(*program), 0};
-    candidate.predicted_us = scorer_.predict_us(graph_, candidate.program);
+    const double us = scorer_.predict_us(graph_, program);
+    const auto keep = static_cast<std::size_t>(options_.keep);
+    const bool kept = best_.size() < keep || us < std::prev(best_.end())->first;  // behind its equals
+    if (!kept && options_.sample == 0) return;
+    StitchCandidate candidate{program.schedule, program, us};
     if (options_.sample > 0) {
       // Among the least hashes of all there may be the best ones, which are returned anyway.
       sample_.try_emplace(hash, candidate);
       if (static_cast<int>(sample_.size()) > options_.sample + options_.keep) sample_.erase(std::prev(sample_.end()));
     }
-    const double us = candidate.predicted_us;
-    best_.emplace(us, std::move(candidate));  // behind its equals
-    if (static_cast<int>(best_.size()) > options_.keep) best_.erase(std::prev(best_.end()));
+    if (!kept) return;
+    best_.emplace(us, std::move(candidate));
+    if (best_.size() > keep) best_.erase(std::prev(best_.end()));
   }
 
   ScheduleSpace collect() {
@@ -268,7 +361,11 @@ class Explorer {
   std::unordered_set<Hash128> seen_;           ///< schedules that were considered
   std::map<Hash128, StitchCandidate> sample_;  ///< of the legal ones those with the least hashes
   std::ptrdiff_t width_ = 1;                   ///< mappings that are tried of each group
+  MappingSpaceOptions space_options_;          ///< of the assembly under way
+  std::map<Rank, Ranking> rankings_;           ///< of all assemblies
+  std::unordered_map<const GroupStructure*, Hash128> group_hashes_;  ///< of the structure under way
   std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::vector<GroupProgram>> ranked_;  ///< by phase, group
+  std::vector<std::vector<const GroupProgram*>> chosen_;                                            ///< of ranked_
   std::map<NodeId, std::int64_t> partials_;  ///< partial results that each reduction so far leaves
   std::string reasons_;                      ///< why each structure failed
   Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");
