@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "search/item_flow.h"
 #include "search/program.h"
 
 namespace stitch::search {
@@ -14,8 +15,14 @@ namespace stitch::search {
 /// price of their bytes). Thread-uniform items and finished reductions stay in registers anyway and cost nothing.
 /// With Hold::reload nothing is held; with Hold::shared_least recomputing costs next to nothing, so that the least
 /// bytes are held. `varying` and `hoisted` are GroupProgram's; hoisted loads are at hand in every sweep.
+///
+/// The cut of a boundary is found from the items that are at hand there and read later, looking only as far down as
+/// recomputing them could pay: the time does not grow with the length of the group.
 std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMapping& mapping, std::uint64_t varying,
                                   const std::vector<ItemId>& hoisted);
+/// The same with what is known of the group's items.
+std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold,
+                                  std::uint64_t varying, const std::vector<ItemId>& hoisted);
 
 /// Items that an item reads: operands, guard, and what its index expressions need.
 std::vector<ItemId> dependencies(const ScalarProgram& program, ItemId item);

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "search/axes.h"
+#include "search/group_context.h"
 #include "search/group_hash.h"
 #include "search/legality.h"
 #include "search/mapping_space.h"
@@ -282,14 +283,17 @@ class Explorer {
     space.partials = partials;
     const Schedule schedule = alone();
     std::vector<double> times;
+    GroupContext context(structure);
+    KernelProgram program;
+    program.schedule = schedule;
     for (const GroupMapping& mapping : enumerate_mappings(structure, space, scorer_.device())) {
-      Result<GroupProgram> group = derive_group(structure, mapping, schedule, partials);
+      if (!program.phases.empty()) context.give_back(std::move(program.phases[0].groups[0]));
+      program.phases.clear();
+      Result<GroupProgram> group = context.derive(mapping, schedule, partials);
       if (!group) {
         ranking.error = group.error();
         continue;
       }
-      KernelProgram program;
-      program.schedule = schedule;
       program.blocks = group->tiles * schedule.cluster;
       program.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
       program.registers = group->registers;

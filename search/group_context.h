@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "search/item_flow.h"
+#include "search/program.h"
+
+namespace stitch::search {
+
+/// A group under many mappings: what several of them share is worked out once. Not for several threads at once.
+class GroupContext {
+ public:
+  explicit GroupContext(GroupStructure structure);
+
+  /// As derive_group. The result takes the structure along; give it back before the next one is derived.
+  Result<GroupProgram> derive(const GroupMapping& mapping, const Schedule& schedule, std::int64_t partials);
+  void give_back(GroupProgram&& group) { structure_ = std::move(group.structure); }
+
+  [[nodiscard]] const GroupStructure& structure() const { return structure_; }
+
+ private:
+  friend class GroupDeriver;
+
+  /// What is held between sweeps and what each sweep computes: `early` and places are still to be decided.
+  struct Division {
+    std::vector<HeldItem> held;
+    std::vector<Sweep> sweeps;
+    std::vector<bool> is_held;  ///< per item: in some interval
+  };
+  struct Accesses {
+    std::vector<Access> loads;
+    std::vector<std::vector<Access>> stores;
+  };
+
+  GroupStructure structure_;
+  ItemFlow flow_;
+  std::map<std::tuple<Hold, std::uint64_t, std::vector<ItemId>>, Division> divisions_;  ///< hold, varying, hoisted
+  std::map<std::pair<int, std::int64_t>, Accesses> accesses_;                           ///< vector axis and extent
+};
+
+}  // namespace stitch::search
