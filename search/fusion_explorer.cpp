@@ -152,9 +152,14 @@ class PlanBuilder {
     Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
     std::optional<double> us;
     if (planned && planned->kernel->feasible()) us = planned->kernel->predicted_us();
-    if (!us) why_ = planned ? planned->kernel->why : planned.error();
     cost_[part] = us;
     return us;
+  }
+
+  /// Why no schedule fits.
+  Error why_not(const VertexSet& part) {
+    Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
+    return planned ? planned->kernel->why : planned.error();
   }
 
   void warm(const std::vector<VertexSet>& parts) {
@@ -167,9 +172,7 @@ class PlanBuilder {
       const Result<PlannedKernel> planned = plan_kernel(vertices_, *missing[i], cache_);
       if (planned && planned->kernel->feasible()) costs[i] = planned->kernel->predicted_us();
     });
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      if (costs[i]) cost_[*missing[i]] = costs[i];
-    }
+    for (std::size_t i = 0; i < missing.size(); ++i) cost_[*missing[i]] = costs[i];
   }
 
   double total(const std::vector<VertexSet>& parts) {
@@ -190,7 +193,7 @@ class PlanBuilder {
         continue;
       }
       const std::vector<int> members = part.members();
-      if (members.size() == 1) return why_.within(describe(members[0]));
+      if (members.size() == 1) return why_not(part).within(describe(members[0]));
       VertexSet first(static_cast<std::size_t>(vertices_.size())), second = first;
       for (std::size_t i = 0; i < members.size(); ++i) (i < members.size() / 2 ? first : second).insert(members[i]);
       open.push_back(std::move(first));
@@ -440,7 +443,6 @@ class PlanBuilder {
   KernelCache& cache_;
   const FusionOptions& options_;
   std::map<VertexSet, std::optional<double>> cost_;
-  Error why_;
 };
 
 }  // namespace

@@ -67,8 +67,13 @@ class Explorer {
       : graph_(graph), scorer_(scorer), options_(options), analysis_(graph) {}
 
   Result<ScheduleSpace> explore() {
-    for (const std::set<int>& tile_axes : tile_axis_options(graph_, analysis_)) {
-      Result<KernelStructure> structure = derive_structure(graph_, analysis_, {tile_axes, {}});
+    const std::vector<std::set<int>> options = tile_axis_options(graph_, analysis_);
+    std::vector<std::optional<Result<KernelStructure>>> structures = derived_together(options);
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      const std::set<int>& tile_axes = options[i];
+      if (is_hopeless(tile_axes)) continue;
+      Result<KernelStructure> structure = structures[i] ? std::move(*structures[i]) : derived(tile_axes);
+      structures[i].reset();
       if (!structure) {
         last_error_ = structure.error();
         continue;
@@ -88,6 +93,51 @@ class Explorer {
   }
 
  private:
+  [[nodiscard]] Result<KernelStructure> derived(const std::set<int>& tile_axes) const {
+    return derive_structure(graph_, analysis_, {tile_axes, {}});
+  }
+
+  /// Of a large kernel all structures are derived side by side; the others one by one when their turn comes.
+  [[nodiscard]] std::vector<std::optional<Result<KernelStructure>>> derived_together(
+      const std::vector<std::set<int>>& options) const {
+    constexpr graph::NodeId large = 512;
+    std::vector<std::optional<Result<KernelStructure>>> structures(options.size());
+    if (graph_.size() < large) return structures;
+    tbb::parallel_for(std::size_t{0}, options.size(), [&](std::size_t i) {
+      if (least_phases(options[i]) <= few_phases) structures[i].emplace(derived(options[i]));
+    });
+    return structures;
+  }
+
+  /// Phases that a structure has at least: reductions over axes that no tile holds, one after the other.
+  [[nodiscard]] int least_phases(const std::set<int>& tile_axes) const {
+    std::vector<int> before(static_cast<std::size_t>(graph_.size()), 0);
+    int most = 0;
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const graph::Node& node = graph_.node(id);
+      int& phases = before[static_cast<std::size_t>(id)];
+      for (const graph::Value operand : node.operands)
+        phases = std::max(phases, before[static_cast<std::size_t>(operand.node)]);
+      if (node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce) {
+        const std::vector<int> axes = analysis_.reduced(id);
+        if (std::any_of(axes.begin(), axes.end(), [&](int axis) { return !tile_axes.contains(axis); })) ++phases;
+      }
+      most = std::max(most, phases);
+    }
+    return most + 1;
+  }
+
+  /// Whether so many phases, each of which waits for memory twice, take longer than what was found already. Deriving a
+  /// structure takes time in proportion to its operators and to its phases: a chain of norms has hundreds of both.
+  [[nodiscard]] bool is_hopeless(const std::set<int>& tile_axes) const {
+    if (options_.wide || best_.size() < static_cast<std::size_t>(options_.keep)) return false;
+    const int phases = least_phases(tile_axes);
+    const DeviceSpec& device = scorer_.device();
+    return phases > few_phases && phases * 2 * device.dram_latency / device.clock_hz * 1e6 > best_.rbegin()->first;
+  }
+
+  static constexpr int few_phases = 8;
+
   /// Whether a structure breaks a rule whatever its mappings are: a packed kernel with too many parameters is seen
   /// before its hundreds of groups are mapped.
   Status check_without_mappings(KernelStructure& structure) const {

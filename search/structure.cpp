@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "graph/in_place.h"
 #include "search/holding.h"
@@ -22,6 +23,10 @@ constexpr std::int64_t partial_extent = 1 << 20;
 constexpr std::int64_t shared_load_elements = 1024;
 
 constexpr std::int64_t sector_bytes = 32;
+
+/// Buffers that the groups of a kernel name, each group its own: with several times as many as any device passes as
+/// parameters (search/legality), a structure is not worth completing.
+constexpr std::size_t most_buffers = 1 << 14;
 
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
@@ -70,6 +75,7 @@ class StructureBuilder {
     make_drafts();
     KernelStructure structure;
     scratch_of_.clear(), partials_of_.clear(), group_of_reduction_.clear();
+    buffers_ = 0;
     stored_ = std::make_shared<StoredValues>();
     int last = 0;
     for (const Draft& draft : drafts_) last = std::max(last, draft.phase);
@@ -88,6 +94,7 @@ class StructureBuilder {
         Result<GroupStructure> group = build_group(members, phase, structure);
         if (!group) return group.error();
         if (!retry_) structure.phases.back().groups.push_back(std::move(*group));
+        if (buffers_ > most_buffers) return make_error(ErrorKind::constraint, "more than {} parameters", most_buffers);
       }
       if (retry_) return structure;
       record_stored(phase);
@@ -261,18 +268,18 @@ class StructureBuilder {
 
   /// Walks from an anchor down to what it reads, noting the reductions of this phase and the loads on the way.
   void find_needs(Draft& draft) {
-    std::set<NodeId> seen;
+    ++walk_;
+    walked_.resize(static_cast<std::size_t>(graph_.size()), 0);
     std::vector<Value> open = draft_roots(draft);
     while (!open.empty()) {
       const Value value = open.back();
       open.pop_back();
       const Node& node = graph_.node(value.node);
-      const bool large = graph_.type(value).elements() >= shared_load_elements;
-      if (stored_->contains(value) || node.op == Op::parameter) {
-        if (large) draft.loads.insert(value.node);
+      if (node.op == Op::parameter || (!stored_->empty() && stored_->contains(value))) {
+        if (graph_.type(value).elements() >= shared_load_elements) draft.loads.insert(value.node);
         continue;
       }
-      if (!seen.insert(value.node).second) continue;
+      if (std::exchange(walked_[static_cast<std::size_t>(value.node)], walk_) == walk_) continue;
       if (is_stored_only(node.op)) {
         block(draft, value.node);
         continue;
@@ -336,12 +343,14 @@ class StructureBuilder {
     };
     std::vector<std::vector<int>> axes;
     for (const Draft* draft : drafts) axes.push_back(draft->axes);
+    std::vector<std::set<int>> sources(drafts.size());  // of the partial results that a group finishes
     const auto join = [&](std::size_t a, std::size_t b) {
       a = find(a), b = find(b);
       if (a == b) return true;
       if (!subset(axes[a], axes[b]) && !subset(axes[b], axes[a])) return false;
       if (subset(axes[a], axes[b])) axes[a] = axes[b];
       parent[b] = a;
+      sources[a].insert(sources[b].begin(), sources[b].end());
       return true;
     };
     std::map<NodeId, std::size_t> reduction_at, finish_at;
@@ -349,7 +358,9 @@ class StructureBuilder {
       if (drafts[i]->kind == Draft::Kind::reduce && !drafts[i]->global) reduction_at[drafts[i]->node] = i;
       if (drafts[i]->kind == Draft::Kind::finish) finish_at[drafts[i]->node] = i;
     }
-    join_finishes(drafts, finish_at, join, find);
+    const std::map<NodeId, int> source_of = sources_of(finish_at);
+    for (const auto& [node, at] : finish_at) sources[at].insert(source_of.at(node));
+    join_finishes(finish_at, source_of, join);
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       if (is_special(*drafts[i])) {
         // It walks its axis in its own way and holds no reduction on the side.
@@ -365,8 +376,10 @@ class StructureBuilder {
         // A finished reduction is complete in its own group only; whoever spans more axes reads it from memory.
         const std::size_t at = finish_at.at(finished);
         if (find(i) == find(at)) continue;
-        if (!subset(drafts[i]->axes, analysis_.of(Value{finished, 0})) || !same_partials(drafts, find, i, at) ||
-            !join(at, i)) {
+        const std::set<int>& own = sources[find(i)];
+        const bool same = own.empty() || (own.size() == 1 && source_of.at(finished) != no_source &&
+                                          *own.begin() == source_of.at(finished));
+        if (!subset(drafts[i]->axes, analysis_.of(Value{finished, 0})) || !same || !join(at, i)) {
           block(*drafts[i], finished);
         }
       }
@@ -396,32 +409,33 @@ class StructureBuilder {
     return draft.kind == Draft::Kind::scan || draft.kind == Draft::Kind::scatter;
   }
 
+  static constexpr int no_source = -1;
+
   /// Finishing two reductions in one group needs one axis over their partials: they must come from the same group of
-  /// the phase before and reduce the same axes there.
-  template <class Join, class Find>
-  void join_finishes(const std::vector<Draft*>& drafts, const std::map<NodeId, std::size_t>& finish_at,
-                     const Join& join, const Find& find) {
-    (void)drafts, (void)find;
-    for (auto a = finish_at.begin(); a != finish_at.end(); ++a) {
-      for (auto b = std::next(a); b != finish_at.end(); ++b) {
-        if (same_source(a->first, b->first)) join(a->second, b->second);
-      }
+  /// the phase before and reduce the same axes there. Those that may be together have the same number; no_source: none
+  /// other.
+  [[nodiscard]] std::map<NodeId, int> sources_of(const std::map<NodeId, std::size_t>& finish_at) const {
+    std::map<std::tuple<int, std::vector<int>, std::vector<int>>, int> numbers;
+    std::map<NodeId, int> source_of;
+    for (const auto& [node, at] : finish_at) {
+      const auto group = group_of_reduction_.find(node);
+      source_of[node] = group == group_of_reduction_.end()
+                            ? no_source
+                            : numbers
+                                  .try_emplace({group->second, analysis_.reduced(node), analysis_.of(Value{node, 0})},
+                                               static_cast<int>(numbers.size()))
+                                  .first->second;
     }
+    return source_of;
   }
 
-  [[nodiscard]] bool same_source(NodeId a, NodeId b) const {
-    const auto x = group_of_reduction_.find(a), y = group_of_reduction_.find(b);
-    return x != group_of_reduction_.end() && y != group_of_reduction_.end() && x->second == y->second &&
-           analysis_.reduced(a) == analysis_.reduced(b) && analysis_.of(Value{a, 0}) == analysis_.of(Value{b, 0});
-  }
-
-  template <class Find>
-  bool same_partials(const std::vector<Draft*>& drafts, const Find& find, std::size_t i, std::size_t at) const {
-    for (std::size_t j = 0; j < drafts.size(); ++j) {
-      if (find(j) != find(i) || drafts[j]->kind != Draft::Kind::finish) continue;
-      if (!same_source(drafts[j]->node, drafts[at]->node)) return false;
+  template <class Join>
+  static void join_finishes(const std::map<NodeId, std::size_t>& finish_at, const std::map<NodeId, int>& source_of,
+                            const Join& join) {
+    std::map<int, std::size_t> first;
+    for (const auto& [node, at] : finish_at) {
+      if (source_of.at(node) != no_source) join(first.try_emplace(source_of.at(node), at).first->second, at);
     }
-    return true;
   }
 
   // ---- items ------------------------------------------------------------------------------------------------
@@ -470,7 +484,16 @@ class StructureBuilder {
     ++next_group_;
     (void)phase;
     assign_stages(group);
+    count_buffers(group);
     return group;
+  }
+
+  void count_buffers(const GroupStructure& group) {
+    std::set<Buffer> named;
+    for (const Item& item : group.program->items()) {
+      if (item.kind == Item::Kind::load && item.buffer.kind != Buffer::Kind::table) named.insert(item.buffer);
+    }
+    buffers_ += named.size();
   }
 
   /// Puts the axes of `more` into `axes`, keeping both orders where they agree.
@@ -746,6 +769,9 @@ class StructureBuilder {
   std::map<NodeId, int> group_of_reduction_;
   std::map<int, int> earliest_output_;
   std::map<NodeId, int> earliest_node_;
+  std::vector<int> walked_;  ///< per node: the last walk that met it
+  int walk_ = 0;
+  std::size_t buffers_ = 0;  ///< named by the groups so far
   int next_group_ = 0;
   bool retry_ = false;
 };
