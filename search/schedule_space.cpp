@@ -127,13 +127,13 @@ class Explorer {
     return most + 1;
   }
 
-  /// Whether so many phases, each of which waits for memory twice, take longer than what was found already. Deriving a
-  /// structure takes time in proportion to its operators and to its phases: a chain of norms has hundreds of both.
+  /// Whether so many reductions in a row, each of which the whole grid waits for, take longer than what was found
+  /// already. Deriving a structure takes time in proportion to its operators and to its phases: a chain of norms has
+  /// hundreds of both.
   [[nodiscard]] bool is_hopeless(const std::set<int>& tile_axes) const {
     if (options_.wide || best_.size() < static_cast<std::size_t>(options_.keep)) return false;
     const int phases = least_phases(tile_axes);
-    const DeviceSpec& device = scorer_.device();
-    return phases > few_phases && phases * 2 * device.dram_latency / device.clock_hz * 1e6 > best_.rbegin()->first;
+    return phases > few_phases && phases * scorer_.device().grid_barrier_us > best_.rbegin()->first;
   }
 
   static constexpr int few_phases = 8;

@@ -24,9 +24,9 @@ constexpr std::int64_t shared_load_elements = 1024;
 
 constexpr std::int64_t sector_bytes = 32;
 
-/// Buffers that the groups of a kernel name, each group its own: with several times as many as any device passes as
-/// parameters (search/legality), a structure is not worth completing.
-constexpr std::size_t most_buffers = 1 << 14;
+/// Buffers that the groups of a kernel name, each group its own: with twice as many as a device passes as parameters
+/// (search/legality), a structure is not worth completing.
+constexpr std::size_t most_buffers = 1 << 13;
 
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
