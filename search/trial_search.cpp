@@ -129,11 +129,12 @@ std::vector<std::size_t> TrialSearch::around_fastest() const {
 
 std::vector<char> TrialSearch::worth_a_trial(const Prediction& prediction) const {
   const double ran = static_cast<double>(trials_ - failures_) / static_cast<double>(trials_);
+  const double least = (prior_ == nullptr ? options_.least_valid : options_.least_valid_near) * ran;
   std::vector<char> worth(states_.size());
   bool any = false;
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (states_[i] != State::open) continue;
-    worth[i] = static_cast<double>(prediction.valid[i]) >= options_.least_valid * ran ? 1 : 0;
+    worth[i] = static_cast<double>(prediction.valid[i]) >= least ? 1 : 0;
     any = any || worth[i] != 0;
   }
   if (any) return worth;
@@ -147,7 +148,8 @@ Proposal TrialSearch::choose(const Prediction& prediction) {
   const bool exploring = lot < options_.explore;
   const auto worth = [&](std::size_t i) {
     const double mean = static_cast<double>(prediction.mean[i]), deviation = deviation_of(prediction, i);
-    const double valid = std::log(static_cast<double>(prediction.valid[i]));
+    // With a neighbour, being led away from what is doubtful cost more than the failures it spared (docs/search.md).
+    const double valid = prior_ == nullptr ? std::log(static_cast<double>(prediction.valid[i])) : 0.0;
     if (exploring) return options_.optimism * deviation - mean + 2 * valid;
     return log_expected_improvement(mean, deviation, prediction.best) + valid;
   };

@@ -18,7 +18,7 @@ namespace stitch::search {
 enum class ProposalReason : unsigned char {
   initial,               ///< to cover the space before there is a model
   near,                  ///< fast on a measured neighbour
-  expected_improvement,  ///< promises most over the best so far, uncertainty and risk of failure counted
+  expected_improvement,  ///< promises most over the best so far, uncertainty counted; without a neighbour, risk too
   local_move,            ///< differs in one parameter from one of the fastest
   exploration,           ///< optimistic bound: after trials that brought nothing, where least is known
   random
@@ -50,9 +50,10 @@ struct TrialSearchOptions {
   double explore = 0.5;          ///< share of explorations after that
   double local = 0;              ///< share of local moves after that
   double least_valid = 0.5;      ///< candidates less likely to run than this, times the share that ran, are passed over
-  double optimism = 2;           ///< standard deviations of an exploration's bound
-  double certainty = 5;          ///< standard deviations of the bound that ends a search
-  double least_gain = 0.01;      ///< an improvement that is worth a trial, as a share of the time
+  double least_valid_near = 0.25;  ///< the same when there is a neighbour
+  double optimism = 2;             ///< standard deviations of an exploration's bound
+  double certainty = 5;            ///< standard deviations of the bound that ends a search
+  double least_gain = 0.01;        ///< an improvement that is worth a trial, as a share of the time
   SurrogateOptions surrogate;
 };
 

@@ -192,14 +192,26 @@ TEST(TrialSearch, SettlesWhenNoBoundIsWorthATrial) {
   EXPECT_LT(search.best()->time_us, 50 * 1.01);
 }
 
-TEST(TrialSearch, TransfersFromANeighbour) {
-  const Kernel there = make_kernel(1);
+Result<TransferPrior> prior_from(const Kernel& there) {
   std::vector<NeighbourTrial> trials;
   for (std::size_t i = 0; i < there.outcomes.size(); ++i) {
     const TrialOutcome& outcome = there.outcomes[i];
     trials.push_back({i, outcome.failure ? std::optional<double>() : std::optional(outcome.time_us)});
   }
-  const auto prior = make_transfer_prior(kernel().space, there.space, trials);
+  return make_transfer_prior(kernel().space, there.space, trials);
+}
+
+// A neighbour's failures only give a doubt, of one half: a few trials must settle it.
+TEST(TrialSearch, LearnsWhatFailsHereAsOnANeighbour) {
+  const auto prior = prior_from(make_kernel(1));
+  ASSERT_TRUE(prior.ok()) << prior.error().message;
+  std::size_t failures = 0;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) failures += walk(kernel(), seeded(seed), 100, &*prior).failures;
+  EXPECT_LT(failures, 4 * 100 / 16);  // of trials at random a quarter would fail
+}
+
+TEST(TrialSearch, TransfersFromANeighbour) {
+  const auto prior = prior_from(make_kernel(1));
   ASSERT_TRUE(prior.ok()) << prior.error().message;
   double with = 0, without = 0;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
