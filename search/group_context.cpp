@@ -217,8 +217,7 @@ class GroupDeriver {
 
   /// What is held and what each sweep computes depend on little of the mapping.
   void divide() {
-    const auto [entry, fresh] =
-        context_.divisions_.try_emplace({group_.mapping.hold, group_.varying, group_.hoisted});
+    const auto [entry, fresh] = context_.divisions_.try_emplace({group_.mapping.hold, group_.varying, group_.hoisted});
     division_ = &entry->second;
     if (fresh) make_division(entry->second);
     group_.held = division_->held;

@@ -113,7 +113,8 @@ class HoldingCut {
   /// The number of the entry for `needed` among the needs of `item`.
   [[nodiscard]] std::size_t need_of(ItemId item, ItemId needed) const {
     const auto needs = flow_.needs(item);
-    return flow_.first_need(item) + static_cast<std::size_t>(std::find(needs.begin(), needs.end(), needed) - needs.begin());
+    return flow_.first_need(item) +
+           static_cast<std::size_t>(std::find(needs.begin(), needs.end(), needed) - needs.begin());
   }
 
   /// Room on the way from `from` to `to`, and a flow through it.
@@ -232,7 +233,8 @@ std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& st
   std::vector<std::vector<ItemId>> begins(static_cast<std::size_t>(structure.stages));
   for (std::size_t i = 0; i < flow.size(); ++i) {
     const auto item = static_cast<ItemId>(i);
-    if (flow.computed(item) < flow.last_use(item)) begins[static_cast<std::size_t>(flow.computed(item))].push_back(item);
+    if (flow.computed(item) < flow.last_use(item))
+      begins[static_cast<std::size_t>(flow.computed(item))].push_back(item);
   }
   const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
   HoldingCut cut(flow, *structure.program, group_axes, hold, varying, hoisted);

@@ -111,6 +111,7 @@ class Explorer {
 
   /// Phases that a structure has at least: reductions over axes that no tile holds, one after the other.
   [[nodiscard]] int least_phases(const std::set<int>& tile_axes) const {
+    const auto is_outside = [&](int axis) { return !tile_axes.contains(axis); };
     std::vector<int> before(static_cast<std::size_t>(graph_.size()), 0);
     int most = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -120,7 +121,7 @@ class Explorer {
         phases = std::max(phases, before[static_cast<std::size_t>(operand.node)]);
       if (node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce) {
         const std::vector<int> axes = analysis_.reduced(id);
-        if (std::any_of(axes.begin(), axes.end(), [&](int axis) { return !tile_axes.contains(axis); })) ++phases;
+        if (std::any_of(axes.begin(), axes.end(), is_outside)) ++phases;
       }
       most = std::max(most, phases);
     }
@@ -219,7 +220,7 @@ class Explorer {
       return;
     }
     const GroupStructure& group = structure.phases[at].groups[next];
-    for (const GroupProgram& best : ranked_.at({at, next, partials_of(group)})) {
+    for (GroupProgram& best : ranked_.at({at, next, partials_of(group)})) {
       for (const ReductionPlan& plan : best.reductions) {
         const Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
         if (anchor.kind == Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
@@ -239,7 +240,14 @@ class Explorer {
     std::vector<std::vector<GroupProgram>> groups;
     for (const auto& phase : chosen_) {
       groups.emplace_back();
-      for (const GroupProgram* group : phase) groups.back().push_back(*group);
+      groups.back().reserve(phase.size());
+      for (GroupProgram* group : phase) {
+        // With one mapping each, nobody asks for the group again under this choice of everything else.
+        if (width_ == 1)
+          groups.back().push_back(std::move(*group));
+        else
+          groups.back().push_back(*group);
+      }
     }
     KernelProgram program = join_groups(structure, schedule, std::move(groups));
     if (structure.phases.size() == 1) return consider(program);
@@ -412,14 +420,14 @@ class Explorer {
   AxisAnalysis analysis_;
   ScheduleSpace space_;
   std::multimap<double, StitchCandidate> best_;
-  std::unordered_set<Hash128> seen_;           ///< schedules that were considered
-  std::map<Hash128, StitchCandidate> sample_;  ///< of the legal ones those with the least hashes
-  std::ptrdiff_t width_ = 1;                   ///< mappings that are tried of each group
-  MappingSpaceOptions space_options_;          ///< of the assembly under way
-  std::map<Rank, Ranking> rankings_;           ///< of all assemblies
+  std::unordered_set<Hash128> seen_;                                 ///< schedules that were considered
+  std::map<Hash128, StitchCandidate> sample_;                        ///< of the legal ones those with the least hashes
+  std::ptrdiff_t width_ = 1;                                         ///< mappings that are tried of each group
+  MappingSpaceOptions space_options_;                                ///< of the assembly under way
+  std::map<Rank, Ranking> rankings_;                                 ///< of all assemblies
   std::unordered_map<const GroupStructure*, Hash128> group_hashes_;  ///< of the structure under way
   std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::vector<GroupProgram>> ranked_;  ///< by phase, group
-  std::vector<std::vector<const GroupProgram*>> chosen_;                                            ///< of ranked_
+  std::vector<std::vector<GroupProgram*>> chosen_;                                                  ///< of ranked_
   std::map<NodeId, std::int64_t> partials_;  ///< partial results that each reduction so far leaves
   std::string reasons_;                      ///< why each structure failed
   Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/in_place.h"
-#include "search/holding.h"
+#include "search/group_builder.h"
 
 namespace stitch::search {
 namespace {
@@ -15,9 +15,6 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::Value;
-
-/// Extent given to the axis over partial results; the mapping of the phase before decides how many there are.
-constexpr std::int64_t partial_extent = 1 << 20;
 
 /// Sharing a load smaller than this is no reason for two anchors to share a mapping.
 constexpr std::int64_t shared_load_elements = 1024;
@@ -30,30 +27,9 @@ constexpr std::size_t most_buffers = 1 << 13;
 
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
-/// Results are only ever read from memory.
-bool is_stored_only(Op op) { return op == Op::scan || op == Op::scatter; }
-
-/// Updates that the elements of a scatter's result may look for themselves, in tests: fewer are not worth a phase.
-constexpr std::int64_t max_scatter_tests = std::int64_t{1} << 20;
-
 bool subset(const std::vector<int>& a, const std::vector<int>& b) {
   return std::all_of(a.begin(), a.end(), [&](int x) { return std::find(b.begin(), b.end(), x) != b.end(); });
 }
-
-/// An anchor before its items exist.
-struct Draft {
-  enum class Kind { output, piece, update, reduce, finish, keep, scan, scatter, fill, add_updates };
-  Kind kind = Kind::output;
-  NodeId node = -1;
-  Value value;                       ///< the value whose elements the anchor ranges over
-  int output = -1;                   ///< result index, for output and piece
-  std::vector<std::int64_t> offset;  ///< piece: where it starts in the output
-  int phase = 0;
-  std::vector<int> axes;                        ///< outermost first
-  std::set<NodeId> local_reductions, finished;  ///< reductions of this phase that it needs
-  std::set<NodeId> loads;                       ///< nodes whose large values it reads from memory
-  bool global = false;                          ///< reduce: leaves partials
-};
 
 class StructureBuilder {
  public:
@@ -74,9 +50,8 @@ class StructureBuilder {
     assign_phases();
     make_drafts();
     KernelStructure structure;
-    scratch_of_.clear(), partials_of_.clear(), group_of_reduction_.clear();
-    buffers_ = 0;
-    stored_ = std::make_shared<StoredValues>();
+    group_of_reduction_.clear();
+    GroupBuilder builder(graph_, analysis_, structure);
     int last = 0;
     for (const Draft& draft : drafts_) last = std::max(last, draft.phase);
     for (int phase = 0; phase <= last; ++phase) {
@@ -85,19 +60,22 @@ class StructureBuilder {
         if (draft.phase == phase) drafts.push_back(&draft);
       }
       structure.phases.emplace_back();
-      for (Draft* draft : drafts) find_needs(*draft);
+      for (Draft* draft : drafts) find_needs(*draft, builder);
       if (retry_) return structure;
       const std::vector<std::vector<Draft*>> groups = form_groups(drafts);
       if (retry_) return structure;
       // All that is blocked in this phase is found at once: packed kernels have hundreds of groups.
       for (const std::vector<Draft*>& members : groups) {
-        Result<GroupStructure> group = build_group(members, phase, structure);
-        if (!group) return group.error();
+        Result<GroupStructure> group = builder.build(members);
+        if (!group && !builder.blocked()) return group.error();
+        if (!group) block(*builder.blocked()->draft, builder.blocked()->node);
         if (!retry_) structure.phases.back().groups.push_back(std::move(*group));
-        if (buffers_ > most_buffers) return make_error(ErrorKind::constraint, "more than {} parameters", most_buffers);
+        number_reductions(members);
+        if (builder.buffers() > most_buffers)
+          return make_error(ErrorKind::constraint, "more than {} parameters", most_buffers);
       }
       if (retry_) return structure;
-      record_stored(phase);
+      builder.record_stored(drafts);
     }
     drop_empty_phases(structure);
     return structure;
@@ -172,9 +150,9 @@ class StructureBuilder {
     draft.node = id, draft.value = {id, 0}, draft.phase = phase_of(id), draft.axes = analysis_.of(draft.value);
     const auto found = outputs.find(draft.value);
     draft.output = found == outputs.end() ? -1 : found->second.front();
-    if (adds_atomically(id)) {
+    if (adds_atomically(graph_, id)) {
       // 16-bit values are summed in f32, in scratch memory; whoever wants them rounds them.
-      if (accumulator_of(draft.value) != graph_.type(draft.value).dtype) draft.output = -1;
+      if (accumulator_of(graph_, draft.value) != graph_.type(draft.value).dtype) draft.output = -1;
       draft.kind = Draft::Kind::fill;
       drafts_.push_back(draft);
       draft.kind = Draft::Kind::add_updates, ++draft.phase;
@@ -195,26 +173,8 @@ class StructureBuilder {
 
   [[nodiscard]] int finishing_delay(NodeId id) const {
     const Op op = graph_.node(id).op;
-    if (is_stored_only(op)) return adds_atomically(id) ? 2 : 1;
+    if (is_stored_only(op)) return adds_atomically(graph_, id) ? 2 : 1;
     return is_reduction(op) && is_global(id) ? 1 : 0;
-  }
-
-  /// Whether a scatter fills its result in one phase and adds the updates with atomics in the next. Where the order of
-  /// the updates matters, and for few updates, every element collects its own.
-  [[nodiscard]] bool adds_atomically(NodeId id) const {
-    const Node& node = graph_.node(id);
-    if (node.op != Op::scatter) return false;
-    const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
-    const graph::DType dtype = node.type().dtype;
-    const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
-    const bool sum = kind == graph::ReduceKind::sum && (integer || graph::is_floating(dtype));
-    const bool extreme = (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && integer;
-    if (!sum && !extreme) return false;
-    std::int64_t rows = node.type().elements();
-    const graph::Dims& update = graph_.type(node.operands[2]).dims;
-    for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-      rows /= std::max<std::int64_t>(update[static_cast<std::size_t>(d)], 1);
-    return rows * update_count(id) > max_scatter_tests;
   }
 
   void draft_output(Value value, int output) {
@@ -267,7 +227,7 @@ class StructureBuilder {
   // ---- groups -----------------------------------------------------------------------------------------------
 
   /// Walks from an anchor down to what it reads, noting the reductions of this phase and the loads on the way.
-  void find_needs(Draft& draft) {
+  void find_needs(Draft& draft, const GroupBuilder& builder) {
     ++walk_;
     walked_.resize(static_cast<std::size_t>(graph_.size()), 0);
     std::vector<Value> open = draft_roots(draft);
@@ -275,7 +235,7 @@ class StructureBuilder {
       const Value value = open.back();
       open.pop_back();
       const Node& node = graph_.node(value.node);
-      if (node.op == Op::parameter || (!stored_->empty() && stored_->contains(value))) {
+      if (node.op == Op::parameter || builder.is_stored(value)) {
         if (graph_.type(value).elements() >= shared_load_elements) draft.loads.insert(value.node);
         continue;
       }
@@ -405,6 +365,14 @@ class StructureBuilder {
     return ordered;
   }
 
+  /// Which reductions leave their partial results side by side.
+  void number_reductions(const std::vector<Draft*>& group) {
+    for (const Draft* draft : group) {
+      if (draft->kind == Draft::Kind::reduce) group_of_reduction_[draft->node] = next_group_;
+    }
+    ++next_group_;
+  }
+
   static bool is_special(const Draft& draft) {
     return draft.kind == Draft::Kind::scan || draft.kind == Draft::Kind::scatter;
   }
@@ -438,322 +406,6 @@ class StructureBuilder {
     }
   }
 
-  // ---- items ------------------------------------------------------------------------------------------------
-
-  Result<GroupStructure> build_group(const std::vector<Draft*>& members, int phase, KernelStructure& structure) {
-    GroupStructure group;
-    std::vector<int> axes;
-    for (const Draft* draft : members) merge_axes(axes, draft->axes);
-    std::vector<std::int64_t> extents;
-    for (const int axis : axes) extents.push_back(analysis_.axes()[static_cast<std::size_t>(axis)].extent);
-    const auto finish =
-        std::find_if(members.begin(), members.end(), [](const Draft* d) { return d->kind == Draft::Kind::finish; });
-    if (finish != members.end()) {
-      group.partial_axis = 0, group.partial_of = (*finish)->node;
-      axes.insert(axes.begin(), static_cast<int>(analysis_.axes().size()));
-      extents.insert(extents.begin(), partial_extent);
-    }
-    const auto scatter =
-        std::find_if(members.begin(), members.end(), [](const Draft* d) { return d->kind == Draft::Kind::scatter; });
-    if (scatter != members.end()) {
-      // The updates are one more axis, which every element of the result loops over.
-      axes.push_back(static_cast<int>(analysis_.axes().size()));
-      extents.push_back(update_count((*scatter)->node));
-    }
-    if (axes.size() > 60) return make_error(ErrorKind::constraint, "a group with {} axes", axes.size());
-    group.program = std::make_shared<ScalarProgram>(graph_, axes, extents);
-    group.program->set_stored(stored_);
-    // Finishes come first, then everything in topological order of the nodes; a store follows its reductions.
-    std::vector<Draft*> order = members;
-    std::stable_sort(order.begin(), order.end(), [](const Draft* a, const Draft* b) {
-      const auto rank = [](const Draft* d) {
-        return std::tuple(d->kind != Draft::Kind::finish, d->node, d->kind != Draft::Kind::reduce);
-      };
-      return rank(a) < rank(b);
-    });
-    for (const Draft* draft : order) {
-      Result<Anchor> anchor = build_anchor(*draft, group, structure);
-      if (!anchor) {
-        if (!group.program->blocking()) return anchor.error();
-        block(*draft, *group.program->blocking());
-        return group;
-      }
-      group.anchors.push_back(std::move(*anchor));
-      if (draft->kind == Draft::Kind::reduce) group_of_reduction_[draft->node] = next_group_;
-    }
-    ++next_group_;
-    (void)phase;
-    assign_stages(group);
-    count_buffers(group);
-    return group;
-  }
-
-  void count_buffers(const GroupStructure& group) {
-    std::set<Buffer> named;
-    for (const Item& item : group.program->items()) {
-      if (item.kind == Item::Kind::load && item.buffer.kind != Buffer::Kind::table) named.insert(item.buffer);
-    }
-    buffers_ += named.size();
-  }
-
-  /// Puts the axes of `more` into `axes`, keeping both orders where they agree.
-  static void merge_axes(std::vector<int>& axes, const std::vector<int>& more) {
-    std::size_t at = 0;
-    for (const int axis : more) {
-      const auto found = std::find(axes.begin(), axes.end(), axis);
-      if (found != axes.end()) {
-        at = static_cast<std::size_t>(found - axes.begin()) + 1;
-      } else {
-        axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(at), axis);
-        ++at;
-      }
-    }
-  }
-
-  static std::uint64_t mask_of(const ScalarProgram& program, const std::vector<int>& axes) {
-    std::uint64_t mask = 0;
-    for (const int axis : axes) mask |= std::uint64_t{1} << program.position(axis);
-    return mask;
-  }
-
-  Result<Anchor> build_anchor(const Draft& draft, GroupStructure& group, KernelStructure& structure) {
-    ScalarProgram& program = *group.program;
-    Anchor anchor;
-    anchor.node = draft.node, anchor.value = draft.value, anchor.axes = mask_of(program, draft.axes);
-    anchor.dtype = graph_.type(draft.value).dtype;
-    switch (draft.kind) {
-      case Draft::Kind::reduce: return build_reduce(draft, program, structure, std::move(anchor));
-      case Draft::Kind::finish: return build_finish(draft, group, std::move(anchor));
-      case Draft::Kind::scan:
-      case Draft::Kind::scatter: return build_special(draft, program, structure, std::move(anchor));
-      case Draft::Kind::fill:
-        return build_whole(draft, graph_.node(draft.node).operands[0], program, structure, std::move(anchor));
-      case Draft::Kind::keep: return build_whole(draft, draft.value, program, structure, std::move(anchor));
-      case Draft::Kind::update:
-      case Draft::Kind::add_updates: return build_update(draft, program, structure, std::move(anchor));
-      case Draft::Kind::output:
-      case Draft::Kind::piece: break;
-    }
-    const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
-    STITCH_ASSIGN(const ItemId item, program.item(draft.value, indices));
-    anchor.items = {item};
-    std::vector<Index> moved;
-    for (std::size_t d = 0; d < indices.size(); ++d)
-      moved.push_back(program.pool().offset(indices[d], draft.offset[d]));
-    const graph::Dims& dims = graph_.type(graph_.results()[static_cast<std::size_t>(draft.output)]).dims;
-    anchor.buffers = {Buffer{Buffer::Kind::output, draft.output}};
-    anchor.addresses = {program.pool().linear(moved, graph::row_major_strides(dims))};
-    return anchor;
-  }
-
-  Result<Anchor> build_reduce(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
-    const Value operand = graph_.node(draft.node).operands[0];
-    const std::vector<Index> indices = program.canonical_indices(analysis_, operand);
-    STITCH_ASSIGN(const ItemId item, program.item(operand, indices));
-    anchor.items = {item}, anchor.value = {draft.node, 0};
-    anchor.reduced = mask_of(program, analysis_.reduced(draft.node));
-    const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
-    if (graph_.node(draft.node).op == Op::arg_reduce) {
-      // The position along the reduced dimension takes part in the reduction.
-      const auto along = static_cast<std::size_t>(graph_.node(draft.node).as<graph::ArgReduceAttributes>().dimension);
-      anchor.addresses = {indices[along]};
-    }
-    if (!draft.global) {
-      anchor.kind = Anchor::Kind::reduce;
-      program.set_reduced(draft.node, kept);
-      return anchor;
-    }
-    anchor.kind = Anchor::Kind::partial;
-    anchor.dtype = partial_dtype(graph_.node(draft.node), 0);
-    anchor.buffers = partials_for(draft.node, structure);
-    anchor.addresses.push_back(
-        program.pool().linear(kept, graph::row_major_strides(graph_.node(draft.node).type().dims)));
-    return anchor;
-  }
-
-  /// The partial results of an earlier phase, reduced over their axis.
-  Result<Anchor> build_finish(const Draft& draft, GroupStructure& group, Anchor anchor) {
-    ScalarProgram& program = *group.program;
-    const Node& node = graph_.node(draft.node);
-    const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
-    const Index element = program.pool().linear(kept, graph::row_major_strides(node.type().dims));
-    const Index partial = program.axes().variables[static_cast<std::size_t>(group.partial_axis)];
-    const Index address =
-        program.pool().add(program.pool().scale(partial, std::max<std::int64_t>(node.type().elements(), 1)), element);
-    for (std::size_t r = 0; r < node.results.size(); ++r) {
-      const Buffer buffer = partials_of_.at(draft.node)[r];
-      const Value origin{draft.node, static_cast<std::int32_t>(r)};
-      anchor.items.push_back(program.load(buffer, partial_dtype(node, r), address, origin));
-    }
-    anchor.kind = Anchor::Kind::reduce;
-    anchor.axes |= std::uint64_t{1} << group.partial_axis;
-    anchor.reduced = std::uint64_t{1} << group.partial_axis;
-    program.set_reduced(draft.node, kept);
-    return anchor;
-  }
-
-  /// All of the draft's value, where later phases find it; its elements are those of `source` (itself, or what a
-  /// scatter's updates will be added to).
-  Result<Anchor> build_whole(const Draft& draft, Value source, ScalarProgram& program, KernelStructure& structure,
-                             Anchor anchor) {
-    const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
-    STITCH_ASSIGN(const ItemId item, program.item(source, indices));
-    anchor.items = {item};
-    anchor.dtype = accumulator_of(draft.value);
-    anchor.buffers = {buffer_of(draft, structure)};
-    anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(graph_.type(draft.value).dims))};
-    return anchor;
-  }
-
-  /// The elements of an update, stored (dynamic-update-slice in place) or added (scatter) where they belong.
-  Result<Anchor> build_update(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
-    const Node& node = graph_.node(draft.node);
-    const bool adds = draft.kind == Draft::Kind::add_updates;
-    const Value update = node.operands[adds ? 2 : 1];
-    const std::vector<Index> indices = program.canonical_indices(analysis_, update);
-    STITCH_ASSIGN(const ScalarProgram::Target target,
-                  adds ? program.scatter_target(draft.node, indices) : program.update_target(draft.node, indices));
-    STITCH_ASSIGN(const ItemId item, program.item(update, indices, target.guard));
-    anchor.kind = adds ? Anchor::Kind::atomic : Anchor::Kind::store;
-    anchor.dtype = accumulator_of(draft.value);
-    anchor.items = {item};
-    anchor.guard = target.guard;
-    anchor.buffers = {buffer_of(draft, structure)};
-    anchor.addresses = {program.pool().linear(target.indices, graph::row_major_strides(node.type().dims))};
-    return anchor;
-  }
-
-  Buffer buffer_of(const Draft& draft, KernelStructure& structure) {
-    return draft.output >= 0 ? Buffer{Buffer::Kind::output, draft.output} : scratch_for(draft.value, structure);
-  }
-
-  Result<Anchor> build_special(const Draft& draft, ScalarProgram& program, KernelStructure& structure, Anchor anchor) {
-    const Node& node = graph_.node(draft.node);
-    const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
-    STITCH_ASSIGN(const ItemId item, program.item(node.operands[0], indices));
-    anchor.kind = draft.kind == Draft::Kind::scan ? Anchor::Kind::scan : Anchor::Kind::scatter;
-    anchor.items = {item};
-    if (draft.kind == Draft::Kind::scan) {
-      anchor.reduced = mask_of(program, analysis_.reduced(draft.node));
-    } else {
-      const std::size_t updates = program.axes().axes.size() - 1;
-      STITCH_ASSIGN(const ScalarProgram::ScatterTerm term,
-                    program.scatter_term(draft.node, indices, program.axes().variables[updates]));
-      anchor.items.push_back(term.hits);
-      anchor.items.push_back(term.update);
-      anchor.reduced = std::uint64_t{1} << updates;
-      anchor.axes |= anchor.reduced;
-    }
-    anchor.buffers = {buffer_of(draft, structure)};
-    anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(node.type().dims))};
-    return anchor;
-  }
-
-  [[nodiscard]] std::int64_t update_count(NodeId id) const {
-    const Node& node = graph_.node(id);
-    const graph::Dims& dims = graph_.type(node.operands[2]).dims;
-    std::int64_t count = graph::element_count(dims);
-    for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-      count /= std::max<std::int64_t>(dims[static_cast<std::size_t>(d)], 1);
-    return count;
-  }
-
-  static graph::DType partial_dtype(const Node& node, std::size_t result) {
-    const graph::DType dtype = node.results[result].dtype;
-    return result == 0 ? graph::info(dtype).accumulator : dtype;
-  }
-
-  /// The type in which a value lies in scratch memory.
-  [[nodiscard]] graph::DType accumulator_of(Value value) const {
-    const graph::DType dtype = graph_.type(value).dtype;
-    return adds_atomically(value.node) ? graph::info(dtype).accumulator : dtype;
-  }
-
-  Buffer scratch_for(Value value, KernelStructure& structure) {
-    const auto [found, fresh] = scratch_of_.try_emplace(value, static_cast<int>(structure.scratch.size()));
-    if (fresh) {
-      const graph::TensorType& type = graph_.type(value);
-      structure.scratch.push_back({Scratch::Kind::value, value, accumulator_of(value), type.elements()});
-    }
-    return {Buffer::Kind::scratch, found->second};
-  }
-
-  std::vector<Buffer> partials_for(NodeId id, KernelStructure& structure) {
-    const Node& node = graph_.node(id);
-    std::vector<Buffer>& buffers = partials_of_[id];
-    for (std::size_t r = 0; r < node.results.size(); ++r) {
-      buffers.push_back({Buffer::Kind::scratch, static_cast<int>(structure.scratch.size())});
-      structure.scratch.push_back({Scratch::Kind::partials,
-                                   {id, static_cast<std::int32_t>(r)},
-                                   partial_dtype(node, r),
-                                   std::max<std::int64_t>(node.results[r].elements(), 1)});
-    }
-    return buffers;
-  }
-
-  void assign_stages(GroupStructure& group) const {
-    const ScalarProgram& program = *group.program;
-    std::map<NodeId, int> reduction_stage;
-    group.item_stage.assign(program.items().size(), 0);
-    std::size_t done = 0;
-    const auto stage_items = [&](ItemId last) {
-      for (; done <= static_cast<std::size_t>(last); ++done) {
-        const Item& item = program.items()[done];
-        int stage = 0;
-        if (item.kind == Item::Kind::reduced) stage = reduction_stage.at(item.origin.node) + 1;
-        for (const ItemId operand : item.operands)
-          stage = std::max(stage, group.item_stage[static_cast<std::size_t>(operand)]);
-        if (item.guard >= 0) stage = std::max(stage, group.item_stage[static_cast<std::size_t>(item.guard)]);
-        if (item.index >= 0) {
-          for (const ItemId needed : program.items_of(item.index))
-            stage = std::max(stage, group.item_stage[static_cast<std::size_t>(needed)]);
-        }
-        group.item_stage[done] = stage;
-      }
-    };
-    for (Anchor& anchor : group.anchors) {
-      for (const ItemId item : roots_of(program, anchor)) {
-        stage_items(item);
-        anchor.stage = std::max(anchor.stage, group.item_stage[static_cast<std::size_t>(item)]);
-      }
-      if (anchor.kind == Anchor::Kind::reduce) reduction_stage[anchor.node] = anchor.stage;
-      group.stages = std::max(group.stages, anchor.stage + 1);
-    }
-    if (!program.items().empty()) stage_items(static_cast<ItemId>(program.items().size()) - 1);
-  }
-
-  /// What the phase left in memory, for the phases after it.
-  void record_stored(int phase) {
-    // The programs of this phase keep what they know.
-    const auto known = std::make_shared<StoredValues>(*stored_);
-    StoredValues& stored = *known;
-    for (const Draft& draft : drafts_) {
-      if (draft.phase != phase) continue;
-      const graph::TensorType& type = graph_.type(draft.value);
-      const Buffer output{Buffer::Kind::output, draft.output};
-      switch (draft.kind) {
-        case Draft::Kind::output:
-        case Draft::Kind::update: stored[draft.value] = {output, type.dims, type.dtype}; break;
-        case Draft::Kind::keep: stored.try_emplace(draft.value, in_scratch(draft.value)); break;
-        case Draft::Kind::scan:
-        case Draft::Kind::scatter:
-        case Draft::Kind::add_updates:
-          stored[draft.value] =
-              draft.output >= 0 ? StoredValue{output, type.dims, type.dtype} : in_scratch(draft.value);
-          break;
-        case Draft::Kind::piece:
-        case Draft::Kind::reduce:
-        case Draft::Kind::finish:
-        case Draft::Kind::fill: break;
-      }
-    }
-    stored_ = known;
-  }
-
-  [[nodiscard]] StoredValue in_scratch(Value value) const {
-    return {{Buffer::Kind::scratch, scratch_of_.at(value)}, graph_.type(value).dims, accumulator_of(value)};
-  }
-
   static void drop_empty_phases(KernelStructure& structure) {
     std::erase_if(structure.phases, [](const PhaseStructure& phase) { return phase.groups.empty(); });
   }
@@ -763,15 +415,11 @@ class StructureBuilder {
   StructureOptions options_;
   std::vector<int> phase_;
   std::vector<Draft> drafts_;
-  std::shared_ptr<const StoredValues> stored_;
-  std::map<Value, int> scratch_of_;
-  std::map<NodeId, std::vector<Buffer>> partials_of_;
   std::map<NodeId, int> group_of_reduction_;
   std::map<int, int> earliest_output_;
   std::map<NodeId, int> earliest_node_;
   std::vector<int> walked_;  ///< per node: the last walk that met it
   int walk_ = 0;
-  std::size_t buffers_ = 0;  ///< named by the groups so far
   int next_group_ = 0;
   bool retry_ = false;
 };

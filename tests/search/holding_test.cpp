@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
+#include <map>
+#include <random>
 
+#include "search/min_cut.h"
 #include "tests/search/example_graphs.h"
 
 namespace stitch::search::test {
@@ -117,6 +121,155 @@ TEST(Holding, HoistedLoadsAreAtHand) {
   ItemId load = 0;
   while (group.program->at(load).kind != Item::Kind::load) ++load;
   EXPECT_EQ(to_text(*group.program, choose_held(group, mapping, 0b10, {load})), "exp 1-2");
+}
+
+// ---- the same by cuts of the whole group ----------------------------------------------------------------------------
+
+/// Prices in quarter "register bytes": holding four bytes costs 12, so a light operator is recomputed rather than its
+/// result kept beside its operand, and an expensive one is not.
+constexpr std::int64_t price_of_byte = 3;
+constexpr std::int64_t price_light = 2, price_expensive = 40, price_reload = 4000, price_small_reload = 20;
+
+std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold hold) {
+  switch (item.kind) {
+    case Item::Kind::literal:
+    case Item::Kind::index:
+    case Item::Kind::in_range:
+    case Item::Kind::reduced: return 1;
+    case Item::Kind::combine: return price_light;
+    case Item::Kind::compute:
+      if (hold == Hold::shared_least) return price_light;
+      return graph::info(item.op).cost == graph::OpCost::expensive ? price_expensive : price_light;
+    case Item::Kind::load: break;
+  }
+  // An operand that is broadcast along some axis comes from a cache the second time.
+  return (item.axes & group_axes) == group_axes ? price_reload : price_small_reload;
+}
+
+std::vector<bool> closure(const ScalarProgram& program, const std::vector<ItemId>& roots) {
+  std::vector<bool> in(program.items().size(), false);
+  std::vector<ItemId> open = roots;
+  while (!open.empty()) {
+    const ItemId item = open.back();
+    open.pop_back();
+    if (in[static_cast<std::size_t>(item)]) continue;
+    in[static_cast<std::size_t>(item)] = true;
+    for (const ItemId needed : dependencies(program, item)) open.push_back(needed);
+  }
+  return in;
+}
+
+std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold hold, std::uint64_t varying,
+                                         const std::vector<ItemId>& hoisted) {
+  const ScalarProgram& program = *structure.program;
+  std::vector<HeldItem> held;
+  if (hold == Hold::reload || structure.stages < 2) return held;
+  const auto count = program.items().size();
+  std::uint64_t group_axes = 0;
+  for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
+  if (structure.partial_axis >= 0) group_axes &= ~(std::uint64_t{1} << structure.partial_axis);
+
+  const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
+  std::map<ItemId, HeldItem> open;  // held across the boundary before
+  for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
+    std::vector<ItemId> early_roots, late_roots;
+    for (const Anchor& anchor : structure.anchors) {
+      auto& roots = anchor.stage <= boundary ? early_roots : late_roots;
+      const std::vector<ItemId> more = roots_of(program, anchor);
+      roots.insert(roots.end(), more.begin(), more.end());
+    }
+    const std::vector<bool> early = closure(program, early_roots), late = closure(program, late_roots);
+    // Node i: item i is computed after the boundary (source side). Node count + i: some user of it is.
+    const int n = static_cast<int>(count), source = 2 * n, sink = 2 * n + 1;
+    MinCut cut(2 * n + 2);
+    for (ItemId i = 0; i < n; ++i) {
+      const Item& item = program.at(i);
+      if (!late[static_cast<std::size_t>(i)]) continue;
+      const bool stays = item.kind == Item::Kind::reduced || (item.axes & varying) == 0;
+      const bool available =
+          structure.item_stage[static_cast<std::size_t>(i)] <= boundary && early[static_cast<std::size_t>(i)];
+      const bool in_registers = std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end();
+      if ((stays && available) || in_registers) {
+        cut.edge(i, sink, MinCut::infinite);  // at hand for nothing
+        continue;
+      }
+      if (available) {
+        cut.edge(i, sink, recompute_price(item, group_axes, hold));
+        cut.edge(n + i, i, price_of_byte * held_bytes(item));
+      } else {
+        cut.edge(n + i, i, MinCut::infinite);
+      }
+      for (const ItemId needed : dependencies(program, i)) cut.edge(i, n + needed, MinCut::infinite);
+    }
+    for (const ItemId root : late_roots) cut.edge(source, n + root, MinCut::infinite);
+    const std::vector<bool> side = cut.source_side(source, sink);
+    std::map<ItemId, HeldItem> now;
+    for (ItemId i = 0; i < n; ++i) {
+      const Item& item = program.at(i);
+      if (!late[static_cast<std::size_t>(i)] || !side[static_cast<std::size_t>(n + i)] ||
+          side[static_cast<std::size_t>(i)])
+        continue;
+      if (item.kind == Item::Kind::reduced || (item.axes & varying) == 0) continue;
+      if (std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end()) continue;
+      const auto before = open.find(i);
+      HeldItem kept = before != open.end() ? before->second : HeldItem{i, boundary, boundary + 1, place, 0};
+      kept.until = boundary + 1;
+      now[i] = kept;
+    }
+    for (const auto& [item, kept] : open) {
+      if (!now.contains(item)) held.push_back(kept);
+    }
+    open = std::move(now);
+  }
+  for (const auto& [item, kept] : open) held.push_back(kept);
+  std::sort(held.begin(), held.end(),
+            [](const HeldItem& a, const HeldItem& b) { return std::pair(a.from, a.item) < std::pair(b.from, b.item); });
+  return held;
+}
+
+/// Rows that are computed, summed and computed again, at random.
+Graph random_rows(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  Builder b;
+  const Dims dims = {64, 256};
+  std::vector<Value> values = {b.parameter(DType::f32, dims), b.convert(b.parameter(DType::f16, dims), DType::f32),
+                               b.broadcast(b.parameter(DType::f32, {256}), dims, {1})};
+  const std::array unary = {Op::exp, Op::tanh, Op::negate, Op::abs};
+  const std::array binary = {Op::add, Op::multiply, Op::divide, Op::subtract};
+  for (int step = 0; step < 30; ++step) {
+    // Mostly of what is recent, so that several sweeps follow one another.
+    const auto pick = [&] { return values[values.size() - 1 - std::min(below(values.size()), below(4) + below(4))]; };
+    switch (below(4)) {
+      case 0: values.push_back(b.unary(unary.at(below(unary.size())), pick())); break;
+      case 1: values.push_back(b.broadcast(b.reduce(ReduceKind::sum, pick(), {1}), dims, {0})); [[fallthrough]];
+      default: values.push_back(b.binary(binary.at(below(binary.size())), pick(), pick()));
+    }
+  }
+  return finished(b, {values.back(), values[values.size() - 3]});
+}
+
+TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
+  int most_stages = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Graph graph = random_rows(seed);
+    const GroupStructure group = group_of(graph);
+    most_stages = std::max(most_stages, group.stages);
+    std::vector<ItemId> loads;
+    for (std::size_t i = 0; i < group.program->items().size(); ++i) {
+      if (group.program->items()[i].kind == Item::Kind::load) loads.push_back(static_cast<ItemId>(i));
+    }
+    for (const Hold hold : {Hold::registers, Hold::shared, Hold::shared_least}) {
+      for (const std::vector<ItemId>& hoisted : {std::vector<ItemId>{}, std::vector<ItemId>{loads.front()}}) {
+        GroupMapping mapping;
+        mapping.axes.resize(2), mapping.hold = hold;
+        EXPECT_EQ(to_text(*group.program, choose_held(group, mapping, 0b10, hoisted)),
+                  to_text(*group.program, held_by_whole_cuts(group, hold, 0b10, hoisted)));
+      }
+    }
+  }
+  EXPECT_GE(most_stages, 4);
 }
 
 TEST(Holding, BytesAreThoseOfWhatIsKept) {
