@@ -283,7 +283,8 @@ class PlanBuilder {
   void refine(std::vector<VertexSet>& parts) {
     if (parts.size() > 256) return;
     while (parts.size() > 1) {
-      std::vector<Merge> merges = gainful_merges(parts);
+      Quotient quotient(vertices_, parts);
+      std::vector<Merge> merges = gainful_merges(parts, quotient);
       if (merges.empty()) return;
       std::vector<bool> touched(parts.size(), false);
       for (Merge& merge : merges) {
@@ -291,16 +292,16 @@ class PlanBuilder {
         if (touched[a] || touched[b]) continue;
         touched[a] = touched[b] = true;
         // An earlier merge of this round may have closed a way around this pair.
-        VertexSet before_a = std::exchange(parts[a], merge.together), before_b = std::exchange(parts[b], nothing());
-        if (Quotient(vertices_, parts).order().empty()) parts[a] = std::move(before_a), parts[b] = std::move(before_b);
+        if (!quotient.mergeable(merge.a, merge.b)) continue;
+        quotient.join(merge.a, merge.b);
+        parts[a] = std::move(merge.together), parts[b] = nothing();
       }
       std::erase(parts, nothing());
     }
   }
 
   /// Pairs worth merging, most gain first.
-  std::vector<Merge> gainful_merges(const std::vector<VertexSet>& parts) {
-    const Quotient quotient(vertices_, parts);
+  std::vector<Merge> gainful_merges(const std::vector<VertexSet>& parts, const Quotient& quotient) {
     std::vector<Merge> merges;
     for (const auto& [a, b] : related_pairs(parts)) {
       if (!quotient.mergeable(a, b)) continue;

@@ -35,6 +35,16 @@ bool Quotient::indirect(int a, int b) const {
   return false;
 }
 
+void Quotient::join(int a, int b) {
+  std::set<int>& own = next_[static_cast<std::size_t>(a)];
+  own.merge(next_[static_cast<std::size_t>(b)]);
+  next_[static_cast<std::size_t>(b)].clear();
+  for (std::set<int>& next : next_) {
+    if (next.erase(b) > 0) next.insert(a);
+  }
+  own.erase(a);
+}
+
 std::vector<int> Quotient::order() const {
   std::vector<int> waiting(next_.size(), 0);
   for (const auto& list : next_) {

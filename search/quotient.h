@@ -16,6 +16,8 @@ class Quotient {
   [[nodiscard]] bool has_edge(int a, int b) const { return next_[static_cast<std::size_t>(a)].contains(b); }
   /// Whether a and b can be one part: no way leads from one to the other through some third.
   [[nodiscard]] bool mergeable(int a, int b) const { return !indirect(a, b) && !indirect(b, a); }
+  /// Makes b a part of a; b is empty from now on.
+  void join(int a, int b);
   /// Parts in an order in which they can run; empty when there is a cycle. Ties by number.
   [[nodiscard]] std::vector<int> order() const;
   /// Longest way from a part without predecessors.
