@@ -100,6 +100,10 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
 // in one kernel overflows the stack.
 constexpr int most_depth = 2048;
 
+// Parts that neighbours are merged of. Before packing, an optimizer's thousands are left to it; what it leaves is a
+// chain, and merging halves it round by round.
+constexpr std::size_t most_before_packing = 256, most_after_packing = 4096;
+
 // Single moves are tried one by one, with two kernels to explore for each: in small fragments only, and only where
 // there is something to gain.
 constexpr int most_polished = 16;          ///< vertices
@@ -125,9 +129,9 @@ class PlanBuilder {
       const double us = total(parts);
       if (best.empty() || us < best_us) best_us = us, best = parts;
     }
-    if (options_.refine) refine(best);
+    if (options_.refine) refine(best, most_before_packing);
     if (options_.packing) pack(best);
-    if (options_.refine) refine(best), move_boundaries(best), polish(best);
+    if (options_.refine) refine(best, most_after_packing), move_boundaries(best), polish(best);
     return finish(best);
   }
 
@@ -280,8 +284,8 @@ class PlanBuilder {
   /// Merges neighbours (producer and consumer, or readers of the same value) while the full model predicts a gain. Each
   /// round merges as many pairs as do not touch one another, best first, so that the number of rounds grows with the
   /// logarithm of the parts.
-  void refine(std::vector<VertexSet>& parts) {
-    if (parts.size() > 256) return;
+  void refine(std::vector<VertexSet>& parts, std::size_t most_parts) {
+    if (parts.size() > most_parts) return;
     while (parts.size() > 1) {
       Quotient quotient(vertices_, parts);
       std::vector<Merge> merges = gainful_merges(parts, quotient);
