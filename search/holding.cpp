@@ -216,12 +216,6 @@ int held_bytes(const Item& item) {
                                         : std::max(bytes, item.dtype == graph::DType::pred ? 1 : 4);
 }
 
-std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMapping& mapping, std::uint64_t varying,
-                                  const std::vector<ItemId>& hoisted) {
-  if (mapping.hold == Hold::reload || structure.stages < 2) return {};
-  return choose_held(ItemFlow(structure), structure, mapping.hold, varying, hoisted);
-}
-
 std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold,
                                   std::uint64_t varying, const std::vector<ItemId>& hoisted) {
   std::vector<HeldItem> held;

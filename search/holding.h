@@ -18,9 +18,6 @@ namespace stitch::search {
 ///
 /// The cut of a boundary is found from the items that are at hand there and read later, looking only as far down as
 /// recomputing them could pay: the time does not grow with the length of the group.
-std::vector<HeldItem> choose_held(const GroupStructure& structure, const GroupMapping& mapping, std::uint64_t varying,
-                                  const std::vector<ItemId>& hoisted);
-/// The same with what is known of the group's items.
 std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold,
                                   std::uint64_t varying, const std::vector<ItemId>& hoisted);
 

@@ -10,11 +10,6 @@ namespace {
 
 using graph::NodeId;
 
-template <class... Args>
-Error constraint(fmt::format_string<Args...> format, Args&&... args) {
-  return make_error(ErrorKind::constraint, format, std::forward<Args>(args)...);
-}
-
 std::int64_t launched_blocks(const KernelProgram& kernel) {
   return (kernel.schedule.blocks > 0 ? kernel.schedule.blocks : kernel.phases[0].tiles) * kernel.schedule.cluster;
 }
@@ -63,13 +58,14 @@ void synchronise(KernelProgram& kernel, std::vector<Sync> syncs, std::int64_t bl
 
 Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure& structure, const Schedule& schedule) {
   if (schedule.phases.size() != structure.phases.size() || schedule.syncs.size() + 1 < structure.phases.size()) {
-    return constraint("the schedule has {} phases, the kernel {}", schedule.phases.size(), structure.phases.size());
+    return make_error(ErrorKind::constraint, "the schedule has {} phases, the kernel {}", schedule.phases.size(),
+                      structure.phases.size());
   }
   std::map<NodeId, std::int64_t> partials;
   std::vector<std::vector<GroupProgram>> groups(structure.phases.size());
   for (std::size_t p = 0; p < structure.phases.size(); ++p) {
     if (schedule.phases[p].size() != structure.phases[p].groups.size()) {
-      return constraint("phase {} has {} mappings for {} groups", p, schedule.phases[p].size(),
+      return make_error(ErrorKind::constraint, "phase {} has {} mappings for {} groups", p, schedule.phases[p].size(),
                         structure.phases[p].groups.size());
     }
     for (std::size_t g = 0; g < structure.phases[p].groups.size(); ++g) {

@@ -26,8 +26,9 @@ constexpr std::int64_t least_tile = 64;
 
 /// A row's dimensions divided into those of a tile and those that count tiles.
 struct Tiling {
-  Dims dims;                ///< of the operand with one dimension split in two
-  Dims within, over, kept;  ///< positions in `dims`: inside a tile, of the tiles, not reduced
+  Dims dims;          ///< of the operand with one dimension split in two
+  Dims within, over;  ///< positions in `dims` that are reduced: inside a tile, of the tiles
+  Dims place;         ///< where each dimension of the operand begins in `dims`
   std::int64_t elements = 1;
 };
 
@@ -56,19 +57,15 @@ std::optional<Tiling> tiling_of(const Dims& dims, const Dims& reduced) {
   while (whole % part != 0) --part;
   tiling.elements *= part;
   if (tiling.elements < least_tile) return std::nullopt;
+  const auto add = [&](std::int64_t extent) {
+    tiling.dims.push_back(extent);
+    return static_cast<std::int64_t>(tiling.dims.size()) - 1;
+  };
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const auto add = [&](std::int64_t extent, Dims& kind) {
-      kind.push_back(static_cast<std::int64_t>(tiling.dims.size()));
-      tiling.dims.push_back(extent);
-    };
-    if (d == at) {
-      add(whole / part, tiling.over);
-      add(part, tiling.within);
-    } else if (is_reduced[d]) {
-      add(dims[d], d < at ? tiling.over : tiling.within);
-    } else {
-      add(dims[d], tiling.kept);
-    }
+    const std::int64_t first = add(d == at ? whole / part : dims[d]);
+    tiling.place.push_back(first);
+    if (is_reduced[d]) (d <= at ? tiling.over : tiling.within).push_back(first);
+    if (d == at) tiling.within.push_back(add(part));
   }
   return tiling;
 }
@@ -217,18 +214,8 @@ class VarianceTiling {
     const Value squares = reduce(add(Op::multiply, {own, own}), tiling.within);
 
     const graph::TensorType type = graph_.type(squares);
-    // The kept dimensions are in the same order in the operand and in its tiled form.
-    Dims kept;
-    const Dims& dims = kernel_.type(it.x).dims;
-    const Dims& along = kernel_.node(sum).as<graph::ReduceAttributes>().dimensions;
-    for (std::int64_t d = 0; d < static_cast<std::int64_t>(dims.size()); ++d) {
-      if (std::ranges::find(along, d) == along.end()) kept.push_back(d);
-    }
     Dims mapping;
-    for (const std::int64_t d : it.mapping) {
-      const auto place = std::ranges::find(kept, d) - kept.begin();
-      mapping.push_back(tiling.kept[static_cast<std::size_t>(place)]);
-    }
+    for (const std::int64_t d : it.mapping) mapping.push_back(tiling.place[static_cast<std::size_t>(d)]);
     const Value c = add(Op::broadcast, {at_.at(it.c)},
                         graph::BroadcastAttributes{type.dims, positions_without(mapping, tiling.within)});
     const Value apart = add(Op::subtract, {*tiles.means, c});

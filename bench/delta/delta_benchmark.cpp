@@ -6,12 +6,12 @@
 // chosen. Prints one JSON object; bench/delta/fit fits constants to it.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/device_spec.h"
 #include "bench/model_fragments.h"
 #include "costmodel/analytical.h"
+#include "search/fusion_explorer.h"
 #include "search/patterns.h"
 
 namespace stitch {
@@ -23,27 +23,6 @@ using search::VertexSet;
 struct Options {
   int patterns = 60;
   std::string only, device = "h100";
-};
-
-/// Predicted times of sets of vertices as kernels; nothing where no schedule is legal.
-class KernelTimes {
- public:
-  KernelTimes(const search::VertexGraph& vertices, search::KernelCache& cache) : vertices_(vertices), cache_(cache) {}
-
-  std::optional<double> operator()(const VertexSet& set) {
-    const auto [entry, fresh] = known_.try_emplace(set);
-    if (!fresh) return entry->second;
-    const search::KernelGraph extracted =
-        extract_kernel(vertices_.fragment(), vertices_.attached(), vertices_.uses(), vertices_.nodes_of(set));
-    const auto explored = cache_.explore(extracted.graph);
-    if (explored && explored->kernel->feasible()) entry->second = explored->kernel->predicted_us();
-    return entry->second;
-  }
-
- private:
-  const search::VertexGraph& vertices_;
-  search::KernelCache& cache_;
-  std::map<VertexSet, std::optional<double>> known_;
 };
 
 /// One row per pattern: the features, what its operators take apart and together.
@@ -61,17 +40,23 @@ void add_rows(const std::string& name, const graph::Graph& fragment, const Optio
     }
   }
   search::KernelCache cache(scorer, {});
-  KernelTimes time(vertices, cache);
+  const auto time = [&](const VertexSet& set) { return plan_of_partition(vertices, {set}, cache); };
+  std::vector<double> alone;
+  for (int v = 0; v < vertices.size(); ++v) {
+    const auto plan = time(single(vertices, v).vertices);
+    alone.push_back(plan ? plan->predicted_us : 0);
+  }
   ordered_json rows = ordered_json::array();
   const std::size_t most = std::min(sets.size(), static_cast<std::size_t>(options.patterns));
   for (std::size_t i = 0; i < most; ++i) {
     const VertexSet& set = sets[i * sets.size() / most];
-    const std::optional<double> together = time(set);
+    const auto together = time(set);
     if (!together) continue;  // the explorer splits such a pattern
     double apart = 0;
-    for (const int v : set.members()) apart += time(single(vertices, v).vertices).value_or(0);
+    for (const int v : set.members()) apart += alone[static_cast<std::size_t>(v)];
     const auto f = evaluator.features(set);
-    rows.push_back({f.bytes_saved, f.launches_saved, f.phases, f.bytes_again, f.operators, apart, *together});
+    rows.push_back(
+        {f.bytes_saved, f.launches_saved, f.phases, f.bytes_again, f.operators, apart, together->predicted_us});
   }
   if (!rows.empty()) fragments.push_back({{"name", name}, {"rows", std::move(rows)}});
 }

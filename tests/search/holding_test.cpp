@@ -104,7 +104,7 @@ TEST_P(HeldBy, Group) {
   const GroupStructure group = group_of(graph);
   GroupMapping mapping;
   mapping.axes.resize(2), mapping.hold = GetParam().hold;
-  const std::vector<HeldItem> held = choose_held(group, mapping, GetParam().varying, {});
+  const std::vector<HeldItem> held = choose_held(ItemFlow(group), group, mapping.hold, GetParam().varying, {});
   EXPECT_EQ(to_text(*group.program, held), GetParam().held);
   const Hold place = GetParam().hold == Hold::shared_least ? Hold::shared : GetParam().hold;
   for (const HeldItem& each : held) EXPECT_EQ(each.place, place);
@@ -120,7 +120,7 @@ TEST(Holding, HoistedLoadsAreAtHand) {
   mapping.axes.resize(2);
   ItemId load = 0;
   while (group.program->at(load).kind != Item::Kind::load) ++load;
-  EXPECT_EQ(to_text(*group.program, choose_held(group, mapping, 0b10, {load})), "exp 1-2");
+  EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, 0b10, {load})), "exp 1-2");
 }
 
 // ---- the same by cuts of the whole group ----------------------------------------------------------------------------
@@ -264,7 +264,7 @@ TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
       for (const std::vector<ItemId>& hoisted : {std::vector<ItemId>{}, std::vector<ItemId>{loads.front()}}) {
         GroupMapping mapping;
         mapping.axes.resize(2), mapping.hold = hold;
-        EXPECT_EQ(to_text(*group.program, choose_held(group, mapping, 0b10, hoisted)),
+        EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, 0b10, hoisted)),
                   to_text(*group.program, held_by_whole_cuts(group, hold, 0b10, hoisted)));
       }
     }
