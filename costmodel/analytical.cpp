@@ -14,7 +14,7 @@ struct PhaseTime {
   [[nodiscard]] std::array<std::pair<const char*, double>, 6> parts() const {
     return {{{"dram", dram},
              {"l2", l2},
-             {"shared memory", shared},
+             {"L1 and shared memory", shared},
              {"issue", issue},
              {"special functions", special},
              {"latency", latency}}};
@@ -67,7 +67,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   for (const GroupFeatures& f : phase.groups) {
     dram += f.dram_read_bytes + f.dram_write_bytes;
     time.l2 += f.l2_bytes / (alone ? alone_bandwidth : device.l2_bandwidth) * 1e6;
-    time.shared += f.shared_bytes / (device.shared_bytes_per_clock * busy_sms) * us_per_cycle;
+    // L1 and shared memory are one: what warps ask for passes through it, whether it is found there or not.
+    time.shared += (f.shared_bytes + f.sector_bytes) / (device.shared_bytes_per_clock * busy_sms) * us_per_cycle;
     time.issue += f.instructions / (4 * busy_sms) * us_per_cycle;
     time.special += f.special_instructions * 32 / (device.special_lanes_per_sm * busy_sms) * us_per_cycle;
     const double share = static_cast<double>(f.tiles) / std::max<double>(1, static_cast<double>(phase.tiles));

@@ -13,7 +13,7 @@ namespace stitch::costmodel {
 /// resident warps), throughput by whole waves of blocks. Sources and derivation: docs/cost-model.md.
 class AnalyticalScorer final : public search::Scorer {
  public:
-  static constexpr std::string_view version = "analytical v2";  ///< names it in records; rises with its predictions
+  static constexpr std::string_view version = "analytical v3";  ///< names it in records; rises with its predictions
 
   explicit AnalyticalScorer(DeviceSpec device, AnalyticalConstants constants = {})
       : device_(std::move(device)), constants_(constants) {}

@@ -65,13 +65,9 @@ class Counter {
     return count;
   }
 
-  /// Bytes that a warp's request moves for every byte asked for: lanes that are far apart touch a sector each.
-  [[nodiscard]] double sector_waste(const Item& item, const search::Access& access) const {
-    return waste(item.index, graph::byte_size(item.dtype), access);
-  }
-
-  [[nodiscard]] double waste(search::Index address, int bytes, const search::Access& access) const {
-    const double piece = static_cast<double>(bytes) * access.width;
+  /// Bytes of sectors that a warp's request moves for every byte asked for: lanes that are far apart touch a sector
+  /// each. `piece`: bytes that a lane takes along the vector axis at once.
+  [[nodiscard]] double sector_waste(search::Index address, int bytes, double piece) const {
     for (const int position : group_.thread_order) {
       const auto a = static_cast<std::size_t>(position);
       if (group_.extent(a, Level::lane) == 1 && group_.mapping.vector_axis != position) continue;
@@ -89,11 +85,45 @@ class Counter {
             bytes;
         return run_bytes >= 32 ? 1 : 32 / run_bytes;
       }
-      if (vector && step <= bytes + 0.5)
-        return std::max(1.0, std::min(span, 32.0) / std::max(piece, 1.0)) > 1 ? 1.0 : 1.0;
       return std::max(1.0, std::min(32.0, span) / piece);
     }
     return 1;
+  }
+
+  /// Bytes that a lane takes of one run along the vector axis, in however many accesses.
+  [[nodiscard]] double run_bytes(const Item& item) const {
+    const int v = group_.mapping.vector_axis;
+    const int bytes = graph::byte_size(item.dtype);
+    if (v < 0 || !has(item.axes, static_cast<std::size_t>(v))) return bytes;
+    return bytes * static_cast<double>(group_.extent(static_cast<std::size_t>(v), Level::vector));
+  }
+
+  /// Distinct elements with these axes that the blocks of a tile touch.
+  [[nodiscard]] double per_tile(std::uint64_t axes) const {
+    double count = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      if (!has(axes, a)) continue;
+      const search::AxisMapping& mapping = group_.mapping.axes[a];
+      count *= static_cast<double>(std::min(mapping.per_block() * mapping.at(Level::cluster), group_.extents[a]));
+    }
+    return count;
+  }
+
+  /// Share of repeated requests of a block that its part of L1 has: what a sweep loads once stays there as far as it
+  /// fits. Shared memory is taken from L1; other blocks of the SM take their parts of it.
+  [[nodiscard]] double caught_by_l1(const search::Sweep& sweep) const {
+    double footprint = 0;
+    for (const auto* items : {&sweep.uniform, &sweep.body}) {
+      for (const ItemId id : *items) {
+        const Item& item = program_.at(id);
+        if (item.kind == Item::Kind::load)
+          footprint += per_tile(item.axes) * graph::byte_size(item.dtype) / schedule_.cluster;
+      }
+    }
+    const double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
+    const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes);
+    const double room = static_cast<double>(device_.shared_per_sm) / blocks - shared;
+    return std::clamp(room / std::max(footprint, 1.0), 0.0, 1.0);
   }
 
   /// Whether an address depends on what was loaded (gather, dynamic-slice).
@@ -128,7 +158,11 @@ class Counter {
       double& total = reads[sweep][item.buffer];
       total = std::min(total + bytes, buffer_bytes(item.buffer, graph::byte_size(item.dtype)));
     };
-    for (const ItemId id : group_.hoisted) load(0, id);
+    for (const ItemId id : group_.hoisted) {
+      load(0, id);
+      request(program_.at(id), group_.accesses[static_cast<std::size_t>(id)].width,
+              per_iteration(program_.at(id).axes & group_.varying), 0);
+    }
     for (std::size_t s = 0; s < group_.sweeps.size(); ++s) {
       for (const ItemId id : group_.sweeps[s].uniform) load(s, id);
       for (const ItemId id : group_.sweeps[s].body) load(s, id);
@@ -145,6 +179,9 @@ class Counter {
     for (std::size_t i = 0; i < group_.structure.anchors.size(); ++i) {
       const search::Anchor& anchor = group_.structure.anchors[i];
       if (anchor.kind == search::Anchor::Kind::reduce) continue;
+      // A scatter writes each element once, whatever number of updates it tested.
+      const bool scatters = anchor.kind == search::Anchor::Kind::scatter;
+      const std::uint64_t written = scatters ? anchor.axes & ~anchor.reduced : anchor.axes;
       double bytes = 0;
       if (anchor.kind == search::Anchor::Kind::partial) {
         for (const search::ReductionPlan& plan : group_.reductions) {
@@ -152,44 +189,57 @@ class Counter {
             bytes = static_cast<double>(plan.partials) * elements(anchor.axes & ~anchor.reduced) * 4;
         }
       } else {
-        bytes = elements(anchor.axes) * graph::byte_size(anchor.dtype);
+        bytes = elements(written) * graph::byte_size(anchor.dtype);
       }
       double factor = 1;
-      if (anchor.kind == search::Anchor::Kind::store)
-        factor = waste(anchor.addresses[0], graph::byte_size(anchor.dtype), group_.stores[i][0]);
-      if (anchor.kind == search::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
+      if (anchor.kind == search::Anchor::Kind::store) {
+        const int size = graph::byte_size(anchor.dtype);
+        factor = sector_waste(anchor.addresses[0], size, static_cast<double>(size) * group_.stores[i][0].width);
+      }
       f_.dram_write_bytes += bytes;
+      f_.sector_bytes += bytes * factor;
+      if (anchor.kind == search::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
       f_.l2_bytes += bytes * factor;
       f_.requested_bytes += bytes;
       const int width = std::max(1, anchor.kind == search::Anchor::Kind::store ? group_.stores[i][0].width : 1);
-      const double requests = warps_ * per_thread(anchor.axes) / width;
+      const double requests = warps_ * (scatters ? per_iteration(written) : per_thread(written)) / width;
       f_.instructions += requests * 1.5;
       f_.store_requests += requests;
       f_.store_lane_bytes += requests * width * graph::byte_size(anchor.dtype);
     }
   }
 
+  /// A load that each thread makes `times` times in a tile, `width` elements at once; `caught`: share of repeated
+  /// requests that L1 has.
+  void request(const Item& item, double width, double times, double caught) {
+    const int size = graph::byte_size(item.dtype);
+    f_.instructions += warps_ * times / width * 2;
+    f_.load_requests += warps_ * times / width;
+    f_.load_lane_bytes += warps_ * times * size;
+    if (is_dynamic(item.index)) f_.dynamic_requests += warps_ * times / width;
+    const double requested = warps_ * times * distinct_lanes(item.axes) * size;
+    f_.requested_bytes += requested;
+    f_.sector_bytes += requested * sector_waste(item.index, size, size * width);
+    // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. So do the
+    // requests for what another warp, or an earlier iteration, has asked for. Sectors of which one warp takes a part
+    // and other warps the rest are not counted on: they are many lines.
+    const double distinct = std::min(requested, per_tile(item.axes) * size * static_cast<double>(f_.tiles));
+    f_.l2_bytes += (distinct + (requested - distinct) * (1 - caught)) *
+                   sector_waste(item.index, size, std::max(size * width, run_bytes(item)));
+  }
+
   void count_sweep(const search::Sweep& sweep, int stage) {
     double flight = 0, chain = 0, body = 0;
+    const double caught = caught_by_l1(sweep);
     const auto one = [&](ItemId id, bool uniform) {
       const Item& item = program_.at(id);
       const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
       if (item.kind == Item::Kind::load) {
-        const search::Access& access = group_.accesses[static_cast<std::size_t>(id)];
-        const double width = uniform ? 1 : access.width;
-        const double bytes = graph::byte_size(item.dtype);
-        const double lanes = has(item.axes, 0) || item.axes != 0 ? 32 : 1;
-        f_.instructions += warps_ * times / width * 2;
-        f_.load_requests += warps_ * times / width;
-        f_.load_lane_bytes += warps_ * times * bytes;
-        if (is_dynamic(item.index)) f_.dynamic_requests += warps_ * times / width;
-        // Requested bytes: a warp's distinct elements, with what its sectors waste.
-        const double requested = warps_ * times * distinct_lanes(item.axes) * bytes;
-        f_.requested_bytes += requested;
-        f_.l2_bytes += requested * sector_waste(item, access);
+        const double lanes = item.axes != 0 ? 32 : 1;
+        request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times, caught);
         if (!uniform)
-          flight +=
-              bytes * std::min(times, per_iteration(item.axes)) * std::min(1.0, distinct_lanes(item.axes) / lanes);
+          flight += graph::byte_size(item.dtype) * std::min(times, per_iteration(item.axes)) *
+                    std::min(1.0, distinct_lanes(item.axes) / lanes);
         return;
       }
       const double cost = operation_cost(item);
@@ -228,12 +278,14 @@ class Counter {
     // A warp alone issues about every 4 cycles along a dependent chain; half of the body is taken to be dependent.
     chain += body * 2.5 * ((schedule_.threads + 127) / 128);
     f_.bytes_in_flight = std::max(f_.bytes_in_flight, flight);
-    double iterations = 1;
+    // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
+    // end of this one.
+    double rows = 1, iterations = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-      if (has(group_.outer_loops | group_.inner_loops, a))
-        iterations *= static_cast<double>(group_.extent(a, Level::loop));
+      if (has(group_.outer_loops, a)) rows *= static_cast<double>(group_.extent(a, Level::loop));
+      if (has(group_.inner_loops, a)) iterations *= static_cast<double>(group_.extent(a, Level::loop));
     }
-    if (flight > 0) chain += device_.dram_latency * (iterations - 1) * 0.5;
+    if (flight > 0) chain += device_.dram_latency * (rows * (1 + (iterations - 1) * 0.5) - 1);
     f_.latency_cycles += chain;
   }
 
@@ -252,10 +304,15 @@ class Counter {
     }
     const bool by_warp = lanes == 32 && hit_lanes == 1;
     const double window = elements_out / std::max(rows, 1.0);
-    const double tests = by_warp ? warps_ * updates / 32 : warps_ * updates * per_thread(anchor.axes & ~anchor.reduced);
+    const double warps = static_cast<double>(f_.tiles) * ((group_.threads + 31) / 32);  // that take part
+    const double tests =
+        by_warp ? warps * updates / 32 : warps * updates * per_iteration(anchor.axes & ~anchor.reduced);
     f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;
-    f_.l2_bytes += warps_ * updates * 4 + updates * window * graph::byte_size(anchor.dtype);
-    f_.requested_bytes = f_.l2_bytes;
+    f_.l2_bytes += warps * updates * 4 + updates * window * graph::byte_size(anchor.dtype);
+    // A test reads the indices of 32 updates, or one that all lanes want.
+    const double added = updates * window * graph::byte_size(anchor.dtype);
+    f_.sector_bytes += tests * (by_warp ? 128 : 32) + added;
+    f_.requested_bytes += tests * (by_warp ? 128 : 4) + added;
     f_.load_requests += tests;
     f_.load_lane_bytes += tests * 4;
     f_.latency_cycles += device_.l2_latency * (by_warp ? updates / 32 : updates) + 2 * device_.dram_latency;

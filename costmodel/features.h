@@ -13,7 +13,8 @@ namespace stitch::costmodel {
 struct GroupFeatures {
   double dram_read_bytes = 0;  ///< distinct bytes, once per sweep that loads them
   double dram_write_bytes = 0;
-  double l2_bytes = 0;              ///< what the tiles request, sectors included
+  double sector_bytes = 0;          ///< of the sectors of all warps' requests: what L1 is asked for
+  double l2_bytes = 0;              ///< of them: what L1 passes on, by an estimate of what it catches
   double shared_bytes = 0;          ///< moved to and from shared memory
   double instructions = 0;          ///< warp instructions, all pipes
   double special_instructions = 0;  ///< warp instructions of the special-function unit
@@ -28,7 +29,7 @@ struct GroupFeatures {
   double lane_efficiency = 1;  ///< useful share of the mapped elements (tails, idle threads)
 
   // Not of the analytical model: what the learned one reads besides (costmodel/kernel_features.h).
-  double requested_bytes = 0;        ///< of l2_bytes: what lanes ask for; the rest is wasted in sectors
+  double requested_bytes = 0;        ///< of sector_bytes: what lanes ask for; the rest is wasted
   double load_requests = 0;          ///< warp instructions that load from device memory
   double load_lane_bytes = 0;        ///< Σ over those of the bytes that one lane asks for
   double store_requests = 0;         ///< warp instructions that store to it

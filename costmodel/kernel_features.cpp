@@ -34,7 +34,7 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   for (const PhaseQuantities& phase : kernel.phases) {
     for (const GroupFeatures& group : phase.groups) {
       f.dram_read_bytes += group.dram_read_bytes, f.dram_write_bytes += group.dram_write_bytes;
-      f.l2_bytes += group.l2_bytes, f.shared_bytes += group.shared_bytes;
+      f.sector_bytes += group.sector_bytes, f.l2_bytes += group.l2_bytes, f.shared_bytes += group.shared_bytes;
       f.instructions += group.instructions;
       requested += group.requested_bytes;
       load_requests += group.load_requests, load_bytes += group.load_lane_bytes;
@@ -53,7 +53,7 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
     }
   }
   f.iterations /= weight, f.thread_elements /= weight, f.lane_efficiency /= weight;
-  f.sector_efficiency = ratio(requested, f.l2_bytes);
+  f.sector_efficiency = ratio(requested, f.sector_bytes);
   f.load_width = ratio(load_bytes, load_requests), f.store_width = ratio(store_bytes, store_requests);
   f.dynamic_share = ratio(dynamic, load_requests);
   f.bytes_in_flight_thread = flight / weight;

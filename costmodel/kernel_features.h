@@ -28,7 +28,7 @@ struct KernelFeatures {
   static constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
   // Traffic by level and direction.
-  double dram_read_bytes = 0, dram_write_bytes = 0, l2_bytes = 0, shared_bytes = 0;
+  double dram_read_bytes = 0, dram_write_bytes = 0, sector_bytes = 0, l2_bytes = 0, shared_bytes = 0;
   double parameter_bytes = 0, dram_reuse = 0, l2_reuse = 0, shared_share = 0;
   // How memory is touched.
   double sector_efficiency = 0, load_width = 0, store_width = 0, dynamic_share = 0;
@@ -82,7 +82,7 @@ struct FeatureColumn {
 /// Every column, in the order of a row.
 std::span<const FeatureColumn> feature_columns();
 /// Raised with every change of the columns; for people. What decides is feature_set_hash().
-inline constexpr int kernel_features_version = 1;
+inline constexpr int kernel_features_version = 2;
 /// Names the columns and their order.
 Hash128 feature_set_hash();
 std::vector<std::string> feature_names();

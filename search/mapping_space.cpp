@@ -51,6 +51,7 @@ class ThreadLayout {
   }
   [[nodiscard]] std::int64_t total() const { return total_; }
   [[nodiscard]] std::vector<AxisMapping>& mapping() { return mapping_; }
+  [[nodiscard]] const std::vector<AxisMapping>& mapping() const { return mapping_; }
 
  private:
   std::vector<AxisMapping> mapping_;
@@ -72,7 +73,9 @@ class Enumerator {
         options_(options),
         device_(device),
         roles_(roles_of(group, options.partials)),
-        vector_(choose_vector(group)) {}
+        vector_(choose_vector(group)) {
+    find_repeated();
+  }
 
   std::vector<GroupMapping> enumerate() {
     const std::size_t axes = roles_.extents.size();
@@ -158,6 +161,19 @@ class Enumerator {
     if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
   }
 
+  /// Axes along which a tensor that is read along the vector axis repeats: a gain or a bias along its rows.
+  void find_repeated() {
+    if (roles_.extents.empty()) return;
+    const std::uint64_t walked = roles_.local | std::uint64_t{1} << vector_axis();
+    for (const Item& item : group_.program->items()) {
+      if (item.kind == Item::Kind::load && has(item.axes, vector_axis()) && (item.axes & walked) == walked)
+        repeated_ |= all_axes() & ~item.axes;
+    }
+    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
+      if (roles_.extents[a] == 1) repeated_ &= ~(std::uint64_t{1} << a);
+    }
+  }
+
   // ---- scan and scatter --------------------------------------------------------------------------------------
 
   /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped.
@@ -193,7 +209,8 @@ class Enumerator {
       }
     }
     std::vector<std::int64_t> unrolls = {1, 2, 4};
-    if (!options_.wide) unrolls = roles_.has_partials ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{1, 2};
+    if (!options_.wide && (roles_.has_partials || repeated_ == 0))
+      unrolls = roles_.has_partials ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{1, 2};
     for (const std::int64_t share : shares) {
       for (const std::int64_t unroll : unrolls) {
         ThreadLayout layout = fresh();
@@ -208,14 +225,16 @@ class Enumerator {
   }
 
   /// Several elements a thread, so that their loads are in flight together: along the partial axis if there is one,
-  /// else along the vector axis, else along the innermost other.
+  /// else along one on which operands repeat, for which one load does then, else along the vector axis, else along the
+  /// innermost other.
   bool unroll_flat(ThreadLayout& layout, std::int64_t unroll) const {
     if (unroll == 1) return true;
     std::vector<std::size_t> order = inner_first(roles_.partial);
     if (has(roles_.partial, vector_axis())) order.push_back(vector_axis());
     if (!roles_.has_partials) {
-      order = {vector_axis()};
-      const auto rest = inner_first(all_axes());
+      order = inner_first(repeated_);
+      order.push_back(vector_axis());
+      const auto rest = inner_first(all_axes() & ~repeated_);
       order.insert(order.end(), rest.begin(), rest.end());
     }
     for (const std::size_t a : order) {
@@ -326,6 +345,36 @@ class Enumerator {
     if (group_.stages < 3 && hold == Hold::shared_least) return;  // at most one value of a row is held in any case
     if (roles_.has_partials) loop_partials(layout);
     add(layout, hold);
+    if (unrolled && !roles_.has_partials) several_rows(layout, hold, each * width_);
+  }
+
+  /// Several rows a thread, for which what repeats along them is loaded once: side by side in registers where they are
+  /// short, one after the other where enough blocks are left for an SM to load one's row while others compute.
+  void several_rows(const ThreadLayout& layout, Hold hold, std::int64_t each) {
+    const std::vector<std::size_t> order = inner_first(repeated_ & ~roles_.local);
+    if (order.empty()) return;
+    std::int64_t tiles = 1;
+    for (std::size_t a = 0; a < roles_.extents.size(); ++a)
+      tiles *= divide_up(roles_.extents[a], layout.mapping()[a].step(Level::grid));
+    const auto with = [&](Level level, std::int64_t rows) {
+      ThreadLayout several = layout;
+      AxisMapping& mapping = several.mapping()[order[0]];
+      if (mapping.step(Level::grid) * rows > roles_.extents[order[0]]) return false;
+      mapping.at(level) = rows;
+      add(several, hold);
+      return true;
+    };
+    bool beside = false;
+    for (const std::int64_t rows : {4, 2}) {
+      if (each * rows > 48) continue;
+      beside = with(Level::reg, rows) || beside;
+      if (beside && !options_.wide) return;
+    }
+    const std::int64_t enough =
+        std::int64_t{device_.sm_count} * std::max(1, device_.threads_per_sm / 2 / options_.threads);
+    for (const std::int64_t rows : options_.wide ? std::vector<std::int64_t>{2, 4, 8} : std::vector<std::int64_t>{4}) {
+      if (tiles >= rows * enough) with(Level::loop, rows);
+    }
   }
 
   const GroupStructure& group_;
@@ -333,6 +382,7 @@ class Enumerator {
   const DeviceSpec& device_;
   Roles roles_;
   VectorChoice vector_;
+  std::uint64_t repeated_ = 0;  ///< find_repeated()
   std::int64_t width_ = 1;
   bool sparse_ = false;  ///< also mappings that leave most of a warp idle
   std::vector<GroupMapping> out_;
@@ -344,7 +394,12 @@ VectorChoice choose_vector(const GroupStructure& group) {
   const ScalarProgram& program = *group.program;
   const auto& axes = program.axes();
   std::vector<double> weight(axes.axes.size(), 0);
-  std::vector<int> narrowest(axes.axes.size(), 16);
+  struct Contiguous {
+    std::size_t axis;
+    int bytes;
+    double elements;
+  };
+  std::vector<Contiguous> accesses;
   const auto consider = [&](Index address, int bytes, std::uint64_t mask) {
     double elements = 1;
     for (std::size_t a = 0; a < axes.axes.size(); ++a) {
@@ -355,7 +410,7 @@ VectorChoice choose_vector(const GroupStructure& group) {
       const IndexPool::Run run = program.pool().run(address, axes.variables[a], 1);
       if (!run.regular || run.step != 1) continue;
       weight[a] += elements * bytes;
-      narrowest[a] = std::min(narrowest[a], bytes);
+      accesses.push_back({a, bytes, elements});
     }
   };
   for (const Item& item : program.items()) {
@@ -372,7 +427,15 @@ VectorChoice choose_vector(const GroupStructure& group) {
   }
   if (choice.axis < 0) return choice;
   const auto at = static_cast<std::size_t>(choice.axis);
-  choice.width = std::clamp(16 / narrowest[at], 1, 8);
+  // A lane's 16 bytes of the widest elements: of more it would take every second half of 32 bytes at a time, and touch
+  // every sector twice. What has few elements (a gain, a bias) does not decide.
+  double most = 0;
+  for (const Contiguous& access : accesses) most = std::max(most, access.axis == at ? access.elements : 0.0);
+  int widest = 1;
+  for (const Contiguous& access : accesses) {
+    if (access.axis == at && 4 * access.elements >= most) widest = std::max(widest, access.bytes);
+  }
+  choice.width = std::clamp(16 / widest, 1, 8);
   const bool alone = axes.axes.size() == 1;
   while (choice.width > 1 && !alone && axes.extents[at] % choice.width != 0) choice.width /= 2;
   while (choice.width > 1 && axes.extents[at] < choice.width) choice.width /= 2;

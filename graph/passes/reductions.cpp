@@ -131,7 +131,13 @@ Replacement of_transpose(const Reduction& r) {
 Replacement of_concatenate(const Reduction& r) {
   const std::int64_t dimension = r.graph.node(r.x()).as<ConcatenateAttributes>().dimension;
   const bool along = r.is_reduced(dimension);
-  if (r.graph.uses(r.x()) > 1) return {};  // it is made anyway, and one reduction is better than one per part
+  const auto computed = [&](const Value& part) {
+    return !r.graph.is(part, Op::parameter) && !r.graph.is(part, Op::constant);
+  };
+  const std::vector<Value>& operands = r.graph.node(r.x()).operands;
+  // One that is also stored is stored part by part, and a reduction of a part that is computed beside that part costs
+  // nothing; of what lies in memory already one reduction is better than one per part.
+  if (r.graph.uses(r.x()) > 1 && (along || !std::all_of(operands.begin(), operands.end(), computed))) return {};
   std::vector<Value> parts;
   for (const Value& part : r.graph.node(r.x()).operands) parts.push_back(r.graph.reduce(r.kind(), part, r.reduced()));
   if (!along) return r.graph.concatenate(std::move(parts), r.position(dimension));

@@ -18,7 +18,7 @@ using graph::Op;
 using profiler::test::scaled_sum;
 using profiler::test::softmax;
 
-const std::set<std::string> limits = {"dram", "l2", "shared memory", "issue", "special functions", "latency"};
+const std::set<std::string> limits = {"dram", "l2", "L1 and shared memory", "issue", "special functions", "latency"};
 
 /// "phase 1: dram" → 1, "dram"
 std::pair<int, std::string> split(const std::string& name) {

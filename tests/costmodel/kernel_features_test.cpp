@@ -34,9 +34,9 @@ TEST(FeatureColumns, HaveNamesAndMeaningsOnce) {
 // The names, their order and their meanings are what stored models and recordings rely on. If this fails on purpose,
 // raise kernel_features_version: models are trained anew.
 TEST(FeatureColumns, AreThoseOfTheirVersion) {
-  EXPECT_EQ(kernel_features_version, 1);
-  EXPECT_EQ(feature_columns().size(), 91U);
-  EXPECT_EQ(feature_set_hash().hex(), "0db50b8954a77c37f2424d5b0b64b2af");
+  EXPECT_EQ(kernel_features_version, 2);
+  EXPECT_EQ(feature_columns().size(), 92U);
+  EXPECT_EQ(feature_set_hash().hex(), "0b60a4d886d85d2bcfd4c5b6c7aa8132");
 }
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
@@ -68,12 +68,12 @@ TEST_P(FeatureRow, AgreesWithTheQuantitiesOfTheAnalyticalModel) {
   for (const Kernel& kernel : candidates_of(GetParam().graph(), device, 20)) {
     const KernelQuantities quantities = kernel_quantities(*kernel.graph, kernel.program, device);
     EXPECT_EQ(analytical_us(quantities, device, {}), kernel.predicted_us);
-    double read = 0, l2 = 0, instructions = 0, requested = 0;
+    double read = 0, l2 = 0, sectors = 0, instructions = 0, requested = 0;
     for (const PhaseQuantities& phase : quantities.phases) {
       for (const GroupFeatures& group : phase.groups) {
         read += group.dram_read_bytes, l2 += group.l2_bytes, instructions += group.instructions;
-        requested += group.requested_bytes;
-        EXPECT_LE(group.requested_bytes, group.l2_bytes * (1 + 1e-9));
+        requested += group.requested_bytes, sectors += group.sector_bytes;
+        EXPECT_LE(group.requested_bytes, group.sector_bytes * (1 + 1e-9));
         EXPECT_LE(group.wide_instructions + group.index_instructions, group.instructions * (1 + 1e-9));
       }
     }
@@ -81,7 +81,8 @@ TEST_P(FeatureRow, AgreesWithTheQuantitiesOfTheAnalyticalModel) {
     EXPECT_EQ(f.dram_read_bytes, read);
     EXPECT_EQ(f.l2_bytes, l2);
     EXPECT_EQ(f.instructions, instructions);
-    EXPECT_NEAR(f.sector_efficiency, l2 > 0 ? requested / l2 : 0, 1e-12);
+    EXPECT_EQ(f.sector_bytes, sectors);
+    EXPECT_NEAR(f.sector_efficiency, sectors > 0 ? requested / sectors : 0, 1e-12);
     EXPECT_EQ(f.phases, static_cast<double>(kernel.program.phases.size()));
     EXPECT_EQ(f.resident_blocks, quantities.resident);
     // The scarcest resource leaves as much room as there is use for, or slots run out.
@@ -204,7 +205,8 @@ TEST_P(KernelFeaturesEmulated, AgreeWithTheRequestsOfAWholeRun) {
   EXPECT_GE(static_cast<double>(counters.block_barriers), barriers) << "a buffer may need one more";
   // Sectors per request follow from the width of accesses and the waste.
   const KernelFeatures f = kernel_features(*each.graph, each.program, *find_device("h100"));
-  near(static_cast<double>(counters.global_loads.sectors + counters.global_stores.sectors) * 32, f.l2_bytes, "sectors");
+  near(static_cast<double>(counters.global_loads.sectors + counters.global_stores.sectors) * 32, f.sector_bytes,
+       "sectors");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelFeaturesEmulated,

@@ -153,6 +153,25 @@ TEST(PassesReductions, OfLayoutsAndReductions) {
              const Value x = b.concatenate({b.parameter(f32, {3, 4}), b.parameter(f32, {3, 2})}, 1);
              return Values{x, b.reduce(sum, x, {0})};
            }},
+          {"of a concatenation of computed parts that is a result too",
+           [](Builder& b) {
+             const Value x = b.unary(Op::exp, b.parameter(f32, {3, 4})),
+                         y = b.unary(Op::tanh, b.parameter(f32, {3, 2}));
+             const Value both = b.concatenate({x, y}, 1);
+             return Values{both, b.reduce(sum, both, {0})};
+           },
+           [](Builder& b) {
+             const Value x = b.unary(Op::exp, b.parameter(f32, {3, 4})),
+                         y = b.unary(Op::tanh, b.parameter(f32, {3, 2}));
+             return Values{b.concatenate({x, y}, 1), b.concatenate({b.reduce(sum, x, {0}), b.reduce(sum, y, {0})}, 0)};
+           }},
+          {"of a concatenation of computed parts along the reduced dimension that is a result too",
+           [](Builder& b) {
+             const Value x = b.unary(Op::exp, b.parameter(f32, {3, 4})),
+                         y = b.unary(Op::tanh, b.parameter(f32, {3, 2}));
+             const Value both = b.concatenate({x, y}, 1);
+             return Values{both, b.reduce(sum, both, {1})};
+           }},
       });
 }
 

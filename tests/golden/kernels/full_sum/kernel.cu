@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 245 blocks of 128 threads, 32 bytes of dynamic shared memory
+// fragment 0, kernel 0: 245 blocks of 256 threads, 64 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -8,45 +8,41 @@ using namespace stitch;
 
 // partial sum of %1
 __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __restrict__ scratch0, const int tile, unsigned char* const shared) {
-  // axes  i: 1000003 = vector 4, lane 32, warp 4, register 4, loop 2, grid 245
+  // axes  i: 1000003 = vector 4, lane 32, warp 8, register 4, grid 245
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 4096;
-  int turn = 0;  // which of the two exchange buffers is free
   f32 sum0 = 0.0f;
-  for (int i_loop = 0; i_loop < 2; ++i_loop) {
 
-    // sweep 0: reduce 1
-    f32 in0_0[4][4];
-    #pragma unroll
-    for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 512 + i_loop * 2048;
-      if (i < 1000003) {
-        load_tail<4, Cached::streamed>(in0_0[i_r], in0 + i, 1000003 - i);
-      }
+  // sweep 0: reduce 1
+  f32 in0_0[4][4];
+#pragma unroll
+  for (int i_r = 0; i_r < 4; ++i_r) {
+    const int i = i0 + i_r * 1024;
+    if (i < 1000003) {
+      load_tail<4, Cached::streamed>(in0_0[i_r], in0 + i, 1000003 - i);
     }
-    #pragma unroll
-    for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 512 + i_loop * 2048;
-      if (i < 1000003) {
-        #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-          if ((i + v) < 1000003) sum0 += in0_0[i_r][v];
-        }
+  }
+#pragma unroll
+  for (int i_r = 0; i_r < 4; ++i_r) {
+    const int i = i0 + i_r * 1024;
+    if (i < 1000003) {
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        if ((i + v) < 1000003) sum0 += in0_0[i_r][v];
       }
     }
   }
 
   // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + turn * 16);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
-    partial0[0 * 4 + i_warp] = sum0;
+    partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
-  sum0 = reduce_shared<Sum, 4, 1>(partial0 + (0) * 4);
-  turn ^= 1;
+  sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
   if (i_lane == 0 && i_warp == 0) {
     scratch0[i_grid * 1 + 0] = sum0;
   }
@@ -99,7 +95,7 @@ struct Table {
   u64 words[5];
 };
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
 stitch_7738bfa20864(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
