@@ -98,32 +98,53 @@ class Counter {
     return bytes * static_cast<double>(group_.extent(static_cast<std::size_t>(v), Level::vector));
   }
 
-  /// Distinct elements with these axes that the blocks of a tile touch.
-  [[nodiscard]] double per_tile(std::uint64_t axes) const {
+  /// Distinct elements with these axes that the blocks of a tile touch: in all, or between two turns of its loops.
+  [[nodiscard]] double per_tile(std::uint64_t axes, bool one_turn = false) const {
     double count = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       if (!has(axes, a)) continue;
       const search::AxisMapping& mapping = group_.mapping.axes[a];
-      count *= static_cast<double>(std::min(mapping.per_block() * mapping.at(Level::cluster), group_.extents[a]));
+      const std::int64_t each = mapping.per_block() * mapping.at(Level::cluster);
+      count *= static_cast<double>(std::min(one_turn ? each / mapping.at(Level::loop) : each, group_.extents[a]));
     }
     return count;
   }
 
-  /// Share of repeated requests of a block that its part of L1 has: what a sweep loads once stays there as far as it
-  /// fits. Shared memory is taken from L1; other blocks of the SM take their parts of it.
-  [[nodiscard]] double caught_by_l1(const search::Sweep& sweep) const {
-    double footprint = 0;
-    for (const auto* items : {&sweep.uniform, &sweep.body}) {
-      for (const ItemId id : *items) {
-        const Item& item = program_.at(id);
-        if (item.kind == Item::Kind::load)
-          footprint += per_tile(item.axes) * graph::byte_size(item.dtype) / schedule_.cluster;
-      }
+  /// What a sweep asks of one buffer, bytes.
+  struct Asked {
+    search::Buffer buffer;
+    double requested = 0;  ///< by all warps, what several lanes of one want once
+    double distinct = 0;   ///< what each load wants of its tile, once, added up
+    double largest = 0;    ///< of the loads: the most that one of them wants
+    double turn = 0;       ///< the same between two turns of a block's loops
+    double sectors = 0;    ///< requested, with what the sectors waste in L2
+  };
+
+  Asked& asked_of(const search::Buffer& buffer) {
+    for (Asked& asked : asked_) {
+      if (asked.buffer == buffer) return asked;
     }
+    return asked_.emplace_back(Asked{buffer});
+  }
+
+  /// What L1 passes on of a sweep's loads. It has what the block asked for before, as far as the block's part of it
+  /// holds what was asked for since, twice over, since not all is used at once: of one buffer, by loads that together
+  /// want more of it than there is and thus want the same in turn (windows); of all buffers, by the turn of a loop
+  /// before this one. Shared memory is taken from L1.
+  void pass_to_l2() {
+    double turn = 0;
+    for (const Asked& asked : asked_) turn += asked.turn;
     const double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
     const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes);
     const double room = static_cast<double>(device_.shared_per_sm) / blocks - shared;
-    return std::clamp(room / std::max(footprint, 1.0), 0.0, 1.0);
+    const auto caught = [&](double since) { return std::clamp(room / std::max(2 * since, 1.0), 0.0, 1.0); };
+    for (const Asked& asked : asked_) {
+      const double once = std::min(asked.distinct, std::max(asked.largest, buffer_bytes(asked.buffer)));
+      const double passed = once + (asked.distinct - once) * (1 - caught(asked.turn)) +
+                            (asked.requested - asked.distinct) * (1 - caught(turn));
+      f_.l2_bytes += passed * asked.sectors / std::max(asked.requested, 1.0);
+    }
+    asked_.clear();
   }
 
   /// Whether an address depends on what was loaded (gather, dynamic-slice).
@@ -134,7 +155,7 @@ class Counter {
     return dynamic;
   }
 
-  [[nodiscard]] double buffer_bytes(const search::Buffer& buffer, int bytes) const {
+  [[nodiscard]] double buffer_bytes(const search::Buffer& buffer) const {
     switch (buffer.kind) {
       case search::Buffer::Kind::input:
         return static_cast<double>(
@@ -144,7 +165,6 @@ class Counter {
       case search::Buffer::Kind::table: return static_cast<double>(graph_.node(buffer.number).type().bytes());
       case search::Buffer::Kind::scratch: break;
     }
-    (void)bytes;
     return 1e18;
   }
 
@@ -156,13 +176,14 @@ class Counter {
       if (item.kind != Item::Kind::load) return;
       const double bytes = elements(item.axes) * graph::byte_size(item.dtype);
       double& total = reads[sweep][item.buffer];
-      total = std::min(total + bytes, buffer_bytes(item.buffer, graph::byte_size(item.dtype)));
+      total = std::min(total + bytes, buffer_bytes(item.buffer));
     };
     for (const ItemId id : group_.hoisted) {
       load(0, id);
       request(program_.at(id), group_.accesses[static_cast<std::size_t>(id)].width,
-              per_iteration(program_.at(id).axes & group_.varying), 0);
+              per_iteration(program_.at(id).axes & group_.varying));
     }
+    pass_to_l2();
     for (std::size_t s = 0; s < group_.sweeps.size(); ++s) {
       for (const ItemId id : group_.sweeps[s].uniform) load(s, id);
       for (const ItemId id : group_.sweeps[s].body) load(s, id);
@@ -209,34 +230,38 @@ class Counter {
     }
   }
 
-  /// A load that each thread makes `times` times in a tile, `width` elements at once; `caught`: share of repeated
-  /// requests that L1 has.
-  void request(const Item& item, double width, double times, double caught) {
+  /// A load that each thread makes `times` times in a tile, `width` elements at once.
+  void request(const Item& item, double width, double times) {
     const int size = graph::byte_size(item.dtype);
-    f_.instructions += warps_ * times / width * 2;
-    f_.load_requests += warps_ * times / width;
+    // Of what is guarded (a part of a concatenation) no more is loaded than there is.
+    if (item.guard >= 0) times *= std::min(1.0, buffer_bytes(item.buffer) / (elements(item.axes) * size));
+    const double requests = warps_ * times / width;
+    f_.instructions += requests * 2;
+    f_.load_requests += requests;
     f_.load_lane_bytes += warps_ * times * size;
-    if (is_dynamic(item.index)) f_.dynamic_requests += warps_ * times / width;
+    if (is_dynamic(item.index)) f_.dynamic_requests += requests;
     const double requested = warps_ * times * distinct_lanes(item.axes) * size;
     f_.requested_bytes += requested;
-    f_.sector_bytes += requested * sector_waste(item.index, size, size * width);
-    // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. So do the
-    // requests for what another warp, or an earlier iteration, has asked for. Sectors of which one warp takes a part
-    // and other warps the rest are not counted on: they are many lines.
+    f_.sector_bytes += std::max(requested * sector_waste(item.index, size, size * width), requests * 32);
+    // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. Sectors of
+    // which one warp takes a part and other warps the rest are not counted on: they are many lines.
     const double distinct = std::min(requested, per_tile(item.axes) * size * static_cast<double>(f_.tiles));
-    f_.l2_bytes += (distinct + (requested - distinct) * (1 - caught)) *
-                   sector_waste(item.index, size, std::max(size * width, run_bytes(item)));
+    Asked& asked = asked_of(item.buffer);
+    asked.requested += requested;
+    asked.distinct += distinct;
+    asked.largest = std::max(asked.largest, distinct);
+    asked.turn = std::max(asked.turn, per_tile(item.axes, true) * size / schedule_.cluster);
+    asked.sectors += requested * sector_waste(item.index, size, std::max(size * width, run_bytes(item)));
   }
 
   void count_sweep(const search::Sweep& sweep, int stage) {
     double flight = 0, chain = 0, body = 0;
-    const double caught = caught_by_l1(sweep);
     const auto one = [&](ItemId id, bool uniform) {
       const Item& item = program_.at(id);
       const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
       if (item.kind == Item::Kind::load) {
         const double lanes = item.axes != 0 ? 32 : 1;
-        request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times, caught);
+        request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times);
         if (!uniform)
           flight += graph::byte_size(item.dtype) * std::min(times, per_iteration(item.axes)) *
                     std::min(1.0, distinct_lanes(item.axes) / lanes);
@@ -255,6 +280,7 @@ class Counter {
     };
     for (const ItemId id : sweep.uniform) one(id, true);
     for (const ItemId id : sweep.body) one(id, false);
+    pass_to_l2();
     for (const int a : sweep.anchors) {
       const search::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(a)];
       if (anchor.kind == search::Anchor::Kind::reduce || anchor.kind == search::Anchor::Kind::partial) {
@@ -389,6 +415,7 @@ class Counter {
   const DeviceSpec& device_;
   GroupFeatures f_;
   double warps_ = 0;
+  std::vector<Asked> asked_;  ///< of the sweep that is counted
 };
 
 }  // namespace

@@ -28,17 +28,22 @@ class BoundaryCut {
     }
   }
 
-  std::pair<VertexSet, VertexSet> divide() {
+  std::vector<std::pair<VertexSet, VertexSet>> divide() {
     fix_members();
     add_handed_values();
     add_inputs();
     MinCut cut(next_node_);
     for (const Edge& edge : edges_) cut.edge(edge.from, edge.to, edge.bytes);
-    const std::vector<bool> in_first = cut.source_side(source, sink);
-    VertexSet before(static_cast<std::size_t>(vertices_.size())), after = before;
-    for (const int v : members_) (in_first[at(v)] ? before : after).insert(v);
-    if (bytes_between(before, after) >= bytes_between(first_, second_)) return {first_, second_};
-    return {std::move(before), std::move(after)};
+    const std::vector<bool> near = cut.source_side(source, sink);
+    std::vector<std::pair<VertexSet, VertexSet>> divisions;
+    for (const std::vector<bool>& in_first : {near, cut.far_source_side(sink)}) {
+      VertexSet before(static_cast<std::size_t>(vertices_.size())), after = before;
+      for (const int v : members_) (in_first[at(v)] ? before : after).insert(v);
+      if (bytes_between(before, after) >= bytes_between(first_, second_)) continue;
+      if (divisions.empty() || divisions[0].first != before)
+        divisions.emplace_back(std::move(before), std::move(after));
+    }
+    return divisions;
   }
 
  private:
@@ -145,8 +150,8 @@ class BoundaryCut {
 
 }  // namespace
 
-std::pair<VertexSet, VertexSet> best_boundary(const VertexGraph& vertices, const VertexSet& first,
-                                              const VertexSet& second) {
+std::vector<std::pair<VertexSet, VertexSet>> best_boundaries(const VertexGraph& vertices, const VertexSet& first,
+                                                             const VertexSet& second) {
   return BoundaryCut(vertices, first, second).divide();
 }
 

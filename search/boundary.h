@@ -1,6 +1,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "search/vertex_graph.h"
 
@@ -11,9 +12,11 @@ namespace stitch::search {
 /// bytes through device memory (values handed over are written and read, inputs of both are read twice). A minimum cut.
 ///
 /// Reductions, scans and scatters stay where they are, since they are why there are two kernels, and so does what waits
-/// in the second for those of the first, and what a third kernel reads from the first or hands to the second. No
-/// operator moves when that saves nothing.
-std::pair<VertexSet, VertexSet> best_boundary(const VertexGraph& vertices, const VertexSet& first,
-                                              const VertexSet& second);
+/// in the second for those of the first, and what a third kernel reads from the first or hands to the second. Of the
+/// least divisions the one with most in the second kernel comes first, then, if it is another, the one with most in the
+/// first: what each group of the second would compute for itself (a scale from a norm) is then computed once. None when
+/// that saves nothing.
+std::vector<std::pair<VertexSet, VertexSet>> best_boundaries(const VertexGraph& vertices, const VertexSet& first,
+                                                             const VertexSet& second);
 
 }  // namespace stitch::search

@@ -264,14 +264,14 @@ class PlanBuilder {
 
   bool move_boundary(std::vector<VertexSet>& parts, int a, int b) {
     VertexSet &first = parts[static_cast<std::size_t>(a)], &second = parts[static_cast<std::size_t>(b)];
-    auto [before, after] = best_boundary(vertices_, first, second);
-    if (before == first) return false;
-    if (too_deep(before) || too_deep(after)) return false;
     const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
-    if (price(before) + price(after) >= price(first) + price(second) - 1e-6) return false;
-    std::swap(first, before), std::swap(second, after);
-    if (!Quotient(vertices_, parts).order().empty()) return true;
-    std::swap(first, before), std::swap(second, after);
+    for (auto& [before, after] : best_boundaries(vertices_, first, second)) {
+      if (too_deep(before) || too_deep(after)) continue;
+      if (price(before) + price(after) >= price(first) + price(second) - 1e-6) continue;
+      std::swap(first, before), std::swap(second, after);
+      if (!Quotient(vertices_, parts).order().empty()) return true;
+      std::swap(first, before), std::swap(second, after);
+    }
     return false;
   }
 

@@ -58,4 +58,21 @@ std::vector<bool> MinCut::source_side(int source, int sink) {
   return side;
 }
 
+std::vector<bool> MinCut::far_source_side(int sink) const {
+  // All but what could still send something to the sink.
+  std::vector<bool> side(first_.size(), true);
+  std::vector<int> open = {sink};
+  side[static_cast<std::size_t>(sink)] = false;
+  while (!open.empty()) {
+    const int node = open.back();
+    open.pop_back();
+    for (const int e : first_[static_cast<std::size_t>(node)]) {
+      const Edge& back = edges_[static_cast<std::size_t>(e ^ 1)];  // from the other end to here
+      const auto other = static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to);
+      if (back.left > 0 && side[other]) side[other] = false, open.push_back(static_cast<int>(other));
+    }
+  }
+  return side;
+}
+
 }  // namespace stitch::search

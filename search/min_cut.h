@@ -14,6 +14,8 @@ class MinCut {
   void edge(int from, int to, std::int64_t capacity);
   /// Whether each node is on the source's side of a minimum cut (the side nearest the source).
   std::vector<bool> source_side(int source, int sink);
+  /// After source_side: whether each node is on the source's side of the minimum cut that is nearest the sink.
+  [[nodiscard]] std::vector<bool> far_source_side(int sink) const;
 
  private:
   struct Edge {

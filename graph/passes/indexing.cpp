@@ -155,7 +155,47 @@ bool counts_to(DType index, std::int64_t extent) {
   return bits >= 32 || extent <= (std::int64_t{1} << bits);
 }
 
+constexpr std::int64_t few_rows = 4;
+
+/// Sums of many updates into few rows (a gradient of token types) as one masked column sum per row: a scatter would add
+/// thousands of updates to each element one after the other.
+Replacement scatter_to_few_rows(Rewriter& graph, const Node& node) {
+  const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
+  const auto& a = node.as<ScatterAttributes>();
+  const Dims extents = graph.dims(x), batch = graph.dims(index), updates = graph.dims(update);
+  if (a.combiner != ReduceKind::sum || !a.input_batching_dims.empty() || a.inserted_window_dims.size() != 1 ||
+      a.scatter_dims_to_operand_dims != a.inserted_window_dims ||
+      a.index_vector_dim != static_cast<std::int64_t>(batch.size())) {
+    return {};
+  }
+  const auto axis = at(a.inserted_window_dims[0]);
+  const std::int64_t rows = extents[axis];
+  if (rows > few_rows || graph.type(index).elements() < 16 * rows || !counts_to(graph.dtype(index), rows)) return {};
+  Dims summed, window;
+  for (std::size_t d = 0; d < updates.size(); ++d) {
+    const auto dimension = static_cast<std::int64_t>(d);
+    (contains(a.update_window_dims, dimension) ? window : summed).push_back(dimension);
+  }
+  Dims one_row = extents, of_window;
+  one_row[axis] = 1;
+  for (const std::int64_t d : window) of_window.push_back(updates[at(d)]);
+  Dims others = extents;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
+  if (of_window != others) return {};  // windows that are smaller than a row
+  const Value none = graph.filled(graph.type(update), 0);
+  std::vector<Value> sums;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const Value here =
+        graph.compare(Comparison::eq, index, graph.broadcast(graph.scalar_integer(graph.dtype(index), row), batch, {}));
+    const Value chosen = graph.select(graph.broadcast(here, updates, summed), update, none);
+    sums.push_back(graph.reshape(graph.reduce(ReduceKind::sum, chosen, summed), one_row));
+  }
+  const Value all = graph.concatenate(std::move(sums), static_cast<std::int64_t>(axis));
+  return is_identity(graph, x, a.combiner) ? all : graph.binary(Op::add, x, all);
+}
+
 Replacement scatter(Rewriter& graph, const Node& node) {
+  if (Replacement replacement = scatter_to_few_rows(graph, node)) return replacement;
   const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
   const auto& a = node.as<ScatterAttributes>();
   const Dims& extents = graph.dims(x);

@@ -423,6 +423,37 @@ TEST(PassesIndexing, ScattersOfOneElementEachAreElementWise) {
       });
 }
 
+TEST(PassesIndexing, SumsIntoFewRowsAreMaskedColumnSums) {
+  const auto added = [](std::int64_t rows, ReduceKind kind, std::int64_t window, bool into_zeros) -> MakeGraph {
+    return [=](Builder& b) {
+      const Value x = into_zeros ? b.filled(f32, {rows, 6}, 0) : b.parameter(f32, {rows, 6});
+      const Value i = b.parameter(s32, {4, 16}), u = b.parameter(f32, {4, 16, window});
+      return Values{b.add(Op::scatter, {x, i, u}, ScatterAttributes{{2}, {0}, {0}, {}, {}, 2, kind, false})};
+    };
+  };
+  const auto summed = [](bool into_zeros) -> MakeGraph {
+    return [=](Builder& b) {
+      const Value x = into_zeros ? b.filled(f32, {2, 6}, 0) : b.parameter(f32, {2, 6});
+      const Value i = b.parameter(s32, {4, 16}), u = b.parameter(f32, {4, 16, 6});
+      std::vector<Value> rows;
+      for (const std::int64_t row : {0, 1}) {
+        const Value here = b.compare(Comparison::eq, i, b.filled(s32, {4, 16}, static_cast<double>(row)));
+        const Value chosen = b.select(b.broadcast(here, {4, 16, 6}, {0, 1}), u, b.filled(f32, {4, 16, 6}, 0));
+        rows.push_back(b.reshape(b.reduce(ReduceKind::sum, chosen, {0, 1}), {1, 6}));
+      }
+      const Value all = b.concatenate(rows, 0);
+      return Values{into_zeros ? all : b.binary(Op::add, x, all)};
+    };
+  };
+  expect_rewrites(simplify_indexing, {
+                                         {"into zeros", added(2, ReduceKind::sum, 6, true), summed(true)},
+                                         {"into a table", added(2, ReduceKind::sum, 6, false), summed(false)},
+                                         {"maxima stay", added(2, ReduceKind::max, 6, false)},
+                                         {"many rows stay", added(5, ReduceKind::sum, 6, false)},
+                                         {"parts of rows stay", added(2, ReduceKind::sum, 5, false)},
+                                     });
+}
+
 TEST(PassesIndexing, RangesDecide) {
   const auto fill = [](Builder& b, DType dtype, double value) { return b.filled(dtype, {9}, value); };
   const auto verdict = [=](bool value) -> MakeGraph {

@@ -13,6 +13,13 @@ VertexSet set_of(const VertexGraph& vertices, const std::vector<Value>& values) 
   return set;
 }
 
+/// The first of the least divisions, or the one there is.
+std::pair<VertexSet, VertexSet> best_boundary(const VertexGraph& vertices, const VertexSet& first,
+                                              const VertexSet& second) {
+  auto divisions = best_boundaries(vertices, first, second);
+  return divisions.empty() ? std::pair(first, second) : std::move(divisions[0]);
+}
+
 // A gradient's norm, then an update by it: m' = 0.9·m needs no norm, but computed beside it, it is written and read.
 struct NormThenUpdate {
   Graph graph;
@@ -51,6 +58,26 @@ TEST(Boundary, ABestDivisionIsLeftAlone) {
   const auto [before, after] = best_boundary(vertices, first, second);
   EXPECT_EQ(before, first);
   EXPECT_EQ(after, second);
+}
+
+TEST(Boundary, WhatCostsTheSameInEitherKernelIsOfferedInBoth) {
+  Builder b;
+  const Dims dims = {1 << 20};
+  const Value g = b.parameter(DType::f32, dims), m = b.parameter(DType::f32, dims);
+  const Value square = b.binary(Op::multiply, g, g), sum = b.reduce(ReduceKind::sum, square, {0});
+  const Value norm = b.unary(Op::sqrt, sum);
+  const Value decayed = b.binary(Op::multiply, m, b.filled(DType::f32, dims, 0.9));
+  const Value next = b.binary(Op::add, decayed, b.binary(Op::divide, g, b.broadcast(norm, dims, {})));
+  const Graph graph = finished(b, {next});
+  const VertexGraph vertices(graph);
+  const Value scaled = graph.node(next.node).operands[1];
+  const auto divisions =
+      best_boundaries(vertices, set_of(vertices, {square, sum, norm, decayed}), set_of(vertices, {scaled, next}));
+  ASSERT_EQ(divisions.size(), 2U);
+  EXPECT_EQ(divisions[0].first, set_of(vertices, {square, sum}));
+  EXPECT_EQ(divisions[0].second, set_of(vertices, {norm, decayed, scaled, next}));
+  EXPECT_EQ(divisions[1].first, set_of(vertices, {square, sum, norm}));
+  EXPECT_EQ(divisions[1].second, set_of(vertices, {decayed, scaled, next}));
 }
 
 TEST(Boundary, ReductionsStayWhereTheyAre) {

@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
             "edges_back_cost_nothing", 4, {{0, 1, 9}, {1, 2, 3}, {2, 1, 100}, {2, 3, 9}}, {true, true, false, false}}),
     [](const auto& each) { return each.param.name; });
 
-TEST(MinCut, IsTheCheapestOfAllCutsAndNearestTheSource) {
+TEST(MinCut, IsTheCheapestOfAllCutsAndNearestToEitherEnd) {
   Random random(11);
   for (int round = 0; round < 300; ++round) {
     const int nodes = 2 + static_cast<int>(random.below(7));
@@ -73,9 +73,14 @@ TEST(MinCut, IsTheCheapestOfAllCutsAndNearestTheSource) {
       const Edge edge{any(), any(), static_cast<std::int64_t>(random.below(12))};
       if (edge.from != edge.to) edges.push_back(edge);
     }
-    const std::vector<bool> side = source_side(nodes, edges);
-    ASSERT_TRUE(side.front());
-    ASSERT_FALSE(side.back());
+    MinCut cut(nodes);
+    for (const Edge& edge : edges) cut.edge(edge.from, edge.to, edge.capacity);
+    const std::vector<bool> side = cut.source_side(0, nodes - 1), far = cut.far_source_side(nodes - 1);
+    for (const std::vector<bool>& either : {side, far}) {
+      ASSERT_TRUE(either.front());
+      ASSERT_FALSE(either.back());
+    }
+    EXPECT_EQ(capacity(far, edges), capacity(side, edges)) << "round " << round;
     std::int64_t least = MinCut::infinite;
     std::vector<std::vector<bool>> cheapest;
     for (unsigned mask = 0; mask < 1U << nodes; ++mask) {
@@ -88,7 +93,8 @@ TEST(MinCut, IsTheCheapestOfAllCutsAndNearestTheSource) {
     }
     ASSERT_EQ(capacity(side, edges), least) << "round " << round;
     for (const std::vector<bool>& other : cheapest) {
-      for (std::size_t i = 0; i < side.size(); ++i) EXPECT_TRUE(!side[i] || other[i]) << "round " << round;
+      for (std::size_t i = 0; i < side.size(); ++i)
+        EXPECT_TRUE((!side[i] || other[i]) && (!other[i] || far[i])) << "round " << round;
     }
   }
 }
