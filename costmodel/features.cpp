@@ -404,8 +404,7 @@ class Counter {
         clustered[stage] = true;
       }
     }
-    f_.latency_cycles += f_.barriers * device_.block_barrier_cycles * (1 + schedule_.threads / 512.0);
-    f_.latency_cycles += f_.cluster_barriers * device_.cluster_latency * 2;
+    add_barrier_cycles(f_, schedule_.threads, device_);
   }
 
   const graph::Graph& graph_;
@@ -455,6 +454,11 @@ double operation_cost(const Item& item) {
   }
   if (graph::info(item.op).cost == graph::OpCost::expensive) return wide ? 100 : 35;
   return wide && graph::is_integer(item.dtype) ? 2 : 1;
+}
+
+void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device) {
+  features.latency_cycles += features.barriers * device.block_barrier_cycles * (1 + block_threads / 512.0);
+  features.latency_cycles += features.cluster_barriers * device.cluster_latency * 2;
 }
 
 GroupFeatures group_features(const graph::Graph& graph, const GroupProgram& group, const search::Schedule& schedule,

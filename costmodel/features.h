@@ -42,6 +42,9 @@ struct GroupFeatures {
   double thread_elements = 1;        ///< that a thread handles in a tile: vector × register × loop of all axes
 };
 
+/// Adds what the barriers of a tile take to its latency_cycles; `block_threads` wait for each other.
+void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device);
+
 GroupFeatures group_features(const graph::Graph& graph, const search::GroupProgram& group,
                              const search::Schedule& schedule, const DeviceSpec& device);
 

@@ -11,6 +11,7 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
   KernelQuantities kernel;
   kernel.blocks = program.blocks;
   kernel.cluster = program.schedule.cluster;
+  kernel.threads = program.schedule.threads;
   kernel.resident = std::max(1, search::resident_blocks(program, device));
   kernel.phases.reserve(program.phases.size());
   bool alone = false;

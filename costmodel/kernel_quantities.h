@@ -32,6 +32,7 @@ struct KernelQuantities {
   std::vector<PhaseQuantities> phases;
   std::int64_t blocks = 0;
   int cluster = 1;
+  int threads = 0;   ///< of a block
   int resident = 1;  ///< blocks that fit on one SM together, by the estimate of registers; at least 1
 };
 

@@ -266,9 +266,10 @@ class Issue {
 void count(const Instruction& one, MachineCodeFeatures& features) {
   ++features.instructions;
   ++features.by_pipe[one.pipe];
-  features.local_accesses += one.is_local() ? 1 : 0;
+  features.stall_cycles += std::max(1, one.stall);
   features.barriers += one.name() == "BAR" ? 1 : 0;
   const int width = one.width();
+  if (one.is_local()) ++features.local_accesses, features.local_bytes += width;
   if (one.is_load()) {
     ++features.loads, features.load_bytes += width;
     std::size_t place = 0;
@@ -286,7 +287,8 @@ void measure_hot(const std::vector<Instruction>& code, const Range& range, bool 
   for (int i = range.first; i <= range.last; ++i) {
     const Instruction& one = code[static_cast<std::size_t>(i)];
     ++features.loop.by_pipe[one.pipe];
-    features.loop.loads += one.is_load() ? 1 : 0;
+    if (one.is_load()) ++features.loop.loads, features.loop.load_bytes += one.width();
+    if (one.is_local()) features.loop.local_bytes += one.width();
     features.loop.stall_cycles += std::max(1, one.stall);
   }
   Issue issue(latencies);
@@ -330,9 +332,13 @@ Result<MachineCodeFeatures> parse_machine_code(std::string_view listing, const C
   }
   MachineCodeFeatures features;
   for (const Instruction& one : code) count(one, features);
+  const Range all{0, static_cast<int>(code.size()) - 1};
+  Issue once(latencies);
+  once.run(code, all);
+  features.cycles = once.now();
   features.loops = static_cast<int>(loops.size());
   const std::optional<Range> hot = hot_loop(code, loops);
-  measure_hot(code, hot.value_or(Range{0, static_cast<int>(code.size()) - 1}), hot.has_value(), latencies, features);
+  measure_hot(code, hot.value_or(all), hot.has_value(), latencies, features);
   return features;
 }
 

@@ -58,14 +58,19 @@ struct MachineCodeFeatures {
   int load_bytes = 0, store_bytes = 0;  ///< of one lane, over all of those
   std::array<int, 5> load_widths{};     ///< loads of 1, 2, 4, 8, 16 bytes
   int local_accesses = 0;               ///< of spilled registers and local arrays
+  int local_bytes = 0;                  ///< of one lane, over all of those
   int barriers = 0;                     ///< of the block
   int loops = 0;
+  double stall_cycles = 0;  ///< as of Hot, of all of the code executed once, in order
+  double cycles = 0;
 
   struct Hot {
     bool loop = false;
     int instructions = 0;
     PipeCounts by_pipe;
     int loads = 0;
+    int load_bytes = 0;       ///< of one lane, over all of those
+    int local_bytes = 0;      ///< of one lane: spilled registers and local arrays
     double stall_cycles = 0;  ///< Σ of the stall counts: issue alone, results all there
     double cycles = 0;        ///< of a warp by itself for one iteration, waits for memory included
     bool operator==(const Hot&) const = default;

@@ -38,6 +38,9 @@ TEST(MachineCode, ARealLoopIsRead) {
   // By hand from the encodings: the stall counts of the 23 instructions, and when the first use of each load is.
   EXPECT_EQ(code->loop.stall_cycles, 67);
   EXPECT_EQ(code->loop.cycles, 664);
+  EXPECT_EQ(code->loop.load_bytes, 64);
+  EXPECT_GT(code->cycles, code->loop.cycles) << "all of the code once";
+  EXPECT_GE(code->cycles, code->stall_cycles);
   EXPECT_EQ(code->loads_before_wait, 4) << "all four are on their way before the first is used";
   EXPECT_EQ(code->bytes_before_wait, 64);
 }
@@ -75,6 +78,20 @@ TEST(MachineCode, LoadsThatAreUsedAtOnceAreNotInFlightTogether) {
   EXPECT_FALSE(first->loop.loop);
   EXPECT_EQ(first->loop.cycles, 100 + 4 + 100 + 4 + 5);
   EXPECT_EQ(second->loop.cycles, 100 + 4 + 4 + 5);
+}
+
+TEST(MachineCode, LocalMemoryIsCountedApart) {
+  const std::string listing = line(0, "STL.64 [R1], R2", 1) + ".L_x_0:\n" + line(16, "LDL.128 R4, [R1]", 1, 0) +
+                              line(32, "LDG.E R0, desc[UR4][R2.64]", 1, 1) + line(48, "FADD R4, R4, R0", 4, 7, 3) +
+                              line(64, "@P0 BRA `(.L_x_0)", 5) + line(80, "EXIT", 5);
+  const auto code = parse_machine_code(listing, {100, 30, 20});
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(code->local_accesses, 2);
+  EXPECT_EQ(code->local_bytes, 24);
+  EXPECT_EQ(code->loop.local_bytes, 16);
+  EXPECT_EQ(code->load_bytes, 4);
+  EXPECT_EQ(code->stall_cycles, 1 + 1 + 1 + 4 + 5 + 5);
+  EXPECT_EQ(code->cycles, 1 + 1 + 100 + 4 + 5 + 5);
 }
 
 TEST(MachineCode, TheHotLoopIsTheInnermostThatLoads) {
