@@ -44,7 +44,7 @@ Result<ExitCode> bench(const BenchOptions& options) {
   const Interruption interruption;
   daemon::TunerOptions tuning;
   // One candidate: the plan as it is predicted to be best, were it not for kernels that turn out to be wrong.
-  if (options.predicted) tuning.measured_candidates = 1;
+  if (options.predicted) tuning.measured_candidates = tuning.compiled_candidates = 1;
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning));
   if (session->devices->timer() == nullptr)
     return make_error(ErrorKind::unavailable, "device {} measures nothing", options.common.device);

@@ -39,6 +39,11 @@ std::string text_of(const daemon::KernelReport& report) {
   std::string text =
       fmt::format("    compiled: {} registers, {} bytes static shared memory, {} bytes spilled\n",
                   report.resources.registers, report.resources.shared_bytes, report.resources.spill_store_bytes);
+  if (report.overtaken > 0) {
+    text += fmt::format("    re-ranked: candidate {} of {}, {:.2f} us by {} registers, was {:.2f} us\n",
+                        report.candidate + 1, report.candidates, report.estimated_us, report.resources.registers,
+                        report.predicted_us);
+  }
   if (!report.verification) return text;
   const profiler::Verification& verification = *report.verification;
   text += fmt::format("    verified: {:.1f} % of the results compared, worst {:.2f} of the tolerance\n",
@@ -114,7 +119,10 @@ nlohmann::ordered_json document_of(const KernelExplanation& kernel) {
   json["source"] = kernel.report->source;
   json["compiled"] = {{"registers", kernel.report->resources.registers},
                       {"shared_bytes", kernel.report->resources.shared_bytes},
-                      {"spill_bytes", kernel.report->resources.spill_store_bytes}};
+                      {"spill_bytes", kernel.report->resources.spill_store_bytes},
+                      {"candidate", kernel.report->candidate},
+                      {"overtaken", kernel.report->overtaken},
+                      {"estimated_us", kernel.report->estimated_us}};
   if (const auto& verification = kernel.report->verification; verification && verification->counters) {
     json["counted"] = document_of(*verification->counters);
     json["counted"]["of_blocks"] = verification->blocks;

@@ -1,8 +1,14 @@
 #include "daemon/kernel_workshop.h"
 
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <span>
 
+#include "codegen/disassembler.h"
+#include "costmodel/compiled_estimate.h"
+#include "daemon/training_samples.h"
 #include "profiler/sample_comparison.h"
 #include "search/legality.h"
 
@@ -47,8 +53,11 @@ Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int 
     trial.failure = make_error(ErrorKind::constraint, "{} blocks must be resident together, {} has room for {}",
                                generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
   } else {
-    trial.built = std::make_shared<const BuiltKernel>(
-        BuiltKernel{candidate, std::move(*generated), std::move(*compiled), std::nullopt, std::nullopt});
+    BuiltKernel built;
+    built.candidate = candidate;
+    built.generated = std::move(*generated), built.compiled = std::move(*compiled);
+    built.estimated_us = estimate(kernel, built);
+    trial.built = std::make_shared<const BuiltKernel>(std::move(built));
   }
   return trial;
 }
@@ -69,33 +78,115 @@ Trial KernelWorkshop::verify_candidate(const search::ExploredKernel& kernel, Tri
   return trial;
 }
 
+double KernelWorkshop::estimate(const search::ExploredKernel& kernel, const BuiltKernel& built) const {
+  const search::StitchCandidate& candidate = kernel.candidates[static_cast<std::size_t>(built.candidate)];
+  costmodel::CompiledFacts facts = compiled_facts(built.compiled.resources, built.generated.shared_bytes);
+  if (built.machine_code) facts.machine_code = &*built.machine_code;
+  return costmodel::reranked_us(candidate.predicted_us,
+                                costmodel::kernel_quantities(kernel.graph, candidate.program, device_), facts, device_);
+}
+
 std::vector<Trial> KernelWorkshop::build(const search::ExploredKernel& kernel) {
   Entry& entry = entry_of(kernel.key);
   const std::lock_guard lock(entry.mutex);
   if (!entry.verified.empty() && !entry.verified.back().failure) return entry.verified;
-  if (entry.built.empty()) {
-    for (int c = 0; c < static_cast<int>(kernel.candidates.size()); ++c) {
-      entry.built.push_back(build_candidate(kernel, c));
-      if (!entry.built.back().failure) break;
-    }
-  }
+  while (entry.built.size() < kernel.candidates.size() && (entry.built.empty() || entry.built.back().failure))
+    entry.built.push_back(build_candidate(kernel, static_cast<int>(entry.built.size())));
   return entry.built;
 }
 
-std::vector<Trial> KernelWorkshop::verify(const search::ExploredKernel& kernel) {
-  (void)build(kernel);
+std::vector<Trial> KernelWorkshop::build_ahead(const search::ExploredKernel& kernel) {
   Entry& entry = entry_of(kernel.key);
   const std::lock_guard lock(entry.mutex);
-  if (entry.verified.empty()) {
-    std::vector<Trial> trials = entry.built;
-    for (int next = static_cast<int>(trials.size()); !trials.empty();) {
-      Trial& last = trials.back();
-      if (!last.failure) last = verify_candidate(kernel, std::move(last));
-      if (!last.failure || next >= static_cast<int>(kernel.candidates.size())) break;
-      trials.push_back(build_candidate(kernel, next++));
-    }
-    entry.verified = std::move(trials);
+  build_ahead_of(kernel, entry);
+  return entry.verified.empty() ? entry.ahead : entry.verified;
+}
+
+void KernelWorkshop::build_ahead_of(const search::ExploredKernel& kernel, Entry& entry) {
+  if (!entry.ahead.empty() || !entry.verified.empty()) return;
+  const auto wanted = static_cast<std::size_t>(options_.built_ahead(timer_ != nullptr));
+  std::vector<Trial> trials = entry.built;
+  const std::size_t known = trials.size();
+  trials.resize(std::max(known, std::min(wanted, kernel.candidates.size())));
+  // This thread holds the kernel's lock while it waits for the others: it must not pick up another kernel meanwhile.
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(known, trials.size(),
+                      [&](std::size_t c) { trials[c] = build_candidate(kernel, static_cast<int>(c)); });
+    if (timer_ != nullptr && options_.machine_code) read_machine_code(kernel, trials);
+  });
+  for (std::size_t c = known; c < trials.size() && (entry.built.empty() || entry.built.back().failure); ++c)
+    entry.built.push_back(trials[c]);
+  std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+    if (!a.built || !b.built) return !a.built && b.built;
+    return a.built->estimated_us < b.built->estimated_us;
+  });
+  for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
+    if (!trial->built) continue;
+    const auto overtaken = std::count_if(trial + 1, trials.end(),
+                                         [&](const Trial& behind) { return behind.candidate < trial->candidate; });
+    if (overtaken == 0) continue;
+    BuiltKernel built = *trial->built;
+    built.overtaken = static_cast<int>(overtaken);
+    trial->built = std::make_shared<const BuiltKernel>(std::move(built));
   }
+  entry.ahead = std::move(trials);
+}
+
+bool KernelWorkshop::can_disassemble() {
+  std::call_once(probed_, [&] {
+    RealProcessLauncher launcher;
+    ProcessOptions process;
+    process.arguments = {options_.nvdisasm.empty() ? "nvdisasm" : options_.nvdisasm.string(), "--version"};
+    const auto answer = run_process(launcher, process, "", deadline_in(10));
+    disassembles_ = answer && answer->status.success();
+  });
+  return disassembles_;
+}
+
+/// Adds what the machine code shows, if it can be read of all that were built: estimates with it and estimates without
+/// it are not to be compared. One candidate alone needs no order.
+void KernelWorkshop::read_machine_code(const search::ExploredKernel& kernel, std::vector<Trial>& trials) {
+  std::vector<Trial*> built;
+  for (Trial& trial : trials) {
+    if (trial.built) built.push_back(&trial);
+  }
+  if (built.size() < 2 || !can_disassemble()) return;
+  std::vector<std::shared_ptr<const BuiltKernel>> read(built.size());
+  tbb::parallel_for(std::size_t{0}, built.size(), [&](std::size_t i) {
+    RealProcessLauncher launcher;
+    codegen::DisassemblerOptions listing;
+    listing.nvdisasm = options_.nvdisasm, listing.encodings = true;
+    const auto text = codegen::disassemble(built[i]->built->compiled.cubin, launcher, listing);
+    if (!text) return;
+    const auto code = costmodel::parse_machine_code(*text, costmodel::CodeLatencies::of(device_));
+    if (!code) return;
+    BuiltKernel known = *built[i]->built;
+    known.machine_code = *code;
+    known.estimated_us = estimate(kernel, known);
+    read[i] = std::make_shared<const BuiltKernel>(std::move(known));
+  });
+  if (std::find(read.begin(), read.end(), nullptr) != read.end()) return;
+  for (std::size_t i = 0; i < built.size(); ++i) built[i]->built = std::move(read[i]);
+}
+
+/// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the
+/// other candidates.
+Trial KernelWorkshop::next_trial(const search::ExploredKernel& kernel, const Entry& entry, std::size_t place) {
+  return place < entry.ahead.size() ? entry.ahead[place] : build_candidate(kernel, static_cast<int>(place));
+}
+
+std::vector<Trial> KernelWorkshop::verify(const search::ExploredKernel& kernel) {
+  Entry& entry = entry_of(kernel.key);
+  const std::lock_guard lock(entry.mutex);
+  if (!entry.verified.empty()) return entry.verified;
+  build_ahead_of(kernel, entry);
+  std::vector<Trial> trials;
+  while (trials.size() < kernel.candidates.size() && (trials.empty() || trials.back().failure)) {
+    Trial next = next_trial(kernel, entry, trials.size());
+    trials.push_back(next.failure ? std::move(next) : verify_candidate(kernel, std::move(next)));
+  }
+  entry.verified = std::move(trials);
+  if (timer_ == nullptr || entry.verified.size() == kernel.candidates.size()) entry.ahead = {};
   return entry.verified;
 }
 
@@ -127,7 +218,7 @@ std::vector<Trial> KernelWorkshop::measure(const search::ExploredKernel& kernel)
   const std::lock_guard lock(entry.mutex);
   if (!entry.measured.empty()) return entry.measured;
   std::ptrdiff_t best = -1;
-  for (int next = static_cast<int>(trials.size()), right = 1;; ++next) {
+  for (int right = 1;;) {
     Trial& last = trials.back();
     if (!last.failure) last = measure_candidate(kernel, std::move(last));
     if (!last.failure) {
@@ -141,14 +232,15 @@ std::vector<Trial> KernelWorkshop::measure(const search::ExploredKernel& kernel)
               profiler::Comparison::faster;
       if (faster) best = here;
     }
-    if (right >= options_.measured_candidates || next >= static_cast<int>(kernel.candidates.size())) break;
-    Trial trial = build_candidate(kernel, next);
+    if (right >= options_.measured_candidates || trials.size() >= kernel.candidates.size()) break;
+    Trial trial = next_trial(kernel, entry, trials.size());
     if (!trial.failure) trial = verify_candidate(kernel, std::move(trial));
     right += trial.failure ? 0 : 1;
     trials.push_back(std::move(trial));
   }
   if (best >= 0) std::rotate(trials.begin() + best, trials.begin() + best + 1, trials.end());
   entry.measured = std::move(trials);
+  entry.ahead = {};
   return entry.measured;
 }
 

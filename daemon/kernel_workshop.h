@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "codegen/compiler.h"
 #include "codegen/kernel.h"
+#include "costmodel/machine_code.h"
 #include "daemon/kernel_timer.h"
 #include "profiler/verify.h"
 #include "search/kernel_cache.h"
@@ -22,6 +23,10 @@ struct BuiltKernel {
   int candidate = 0;  ///< which of the kernel's candidates
   codegen::GeneratedKernel generated;
   codegen::CompiledKernel compiled;
+  /// The candidate's prediction, corrected by what the compiler made of it (costmodel/compiled_estimate.h), µs.
+  double estimated_us = 0;
+  std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< where it was looked at
+  int overtaken = 0;  ///< candidates with better predictions of the schedule that it was put ahead of
   std::optional<profiler::Verification> verification;
   std::optional<profiler::Measurement> measurement;
 };
@@ -36,7 +41,18 @@ struct Trial {
 struct WorkshopOptions {
   std::string architecture;
   profiler::VerifyOptions verify;
-  int measured_candidates = 6;  ///< of a kernel, at most: those with the best predictions that are right
+  int measured_candidates = 6;  ///< of a kernel, at most: those with the best estimates that are right
+  /// Of a kernel, at most, built side by side and put in order by their estimates before any is verified. 0: twice as
+  /// many as are measured; 3 where nothing is, as each costs a compilation and no measurement corrects the choice.
+  int compiled_candidates = 0;
+  /// Estimates see the machine code, too, where kernels are measured and there is an nvdisasm (up to a second each).
+  bool machine_code = true;
+  std::filesystem::path nvdisasm;  ///< looked up on PATH when empty
+
+  [[nodiscard]] int built_ahead(bool measured) const {
+    if (compiled_candidates > 0) return compiled_candidates;
+    return measured ? 2 * measured_candidates : 3;
+  }
 };
 
 /// Generates, compiles, verifies and measures kernels; every kernel once, however many fragments share it. Safe to use
@@ -49,12 +65,20 @@ class KernelWorkshop {
       : compiler_(compiler), verifier_(verifier), timer_(timer), device_(device), options_(std::move(options)) {}
 
   /// The first candidate that generates, compiles and keeps to the device's limits. Trials of those before it failed.
+  /// It answers who waits for a plan that may be anything correct, so that it compiles one candidate, in the order of
+  /// the predictions; a kernel that was verified is given as such.
   std::vector<Trial> build(const search::ExploredKernel& kernel);
 
-  /// The first candidate that is also right; the last trial is without failure unless none is.
+  /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
+  /// verified and measured: those that failed, then by their estimates, equal ones by their predictions. The order does
+  /// not depend on the number of threads. Of a kernel that was verified: what verify gives.
+  std::vector<Trial> build_ahead(const search::ExploredKernel& kernel);
+
+  /// The first in the order of build_ahead that is also right, or else of the candidates behind; the last trial is
+  /// without failure unless none is.
   std::vector<Trial> verify(const search::ExploredKernel& kernel);
 
-  /// The fastest of the first right candidates: one takes the place of another with a better prediction only if it is
+  /// The fastest of the first right candidates: one takes the place of another with a better estimate only if it is
   /// clearly faster (profiler::compare_samples). It is the last trial, which is without failure unless none is; a trial
   /// that could be verified but not measured is without measurement. The same as verify without a timer.
   std::vector<Trial> measure(const search::ExploredKernel& kernel);
@@ -67,18 +91,26 @@ class KernelWorkshop {
 
  private:
   struct Entry {
-    std::mutex mutex;  ///< held while the kernel is worked on: whoever asks second waits
-    std::vector<Trial> built;
+    std::mutex mutex;          ///< held while the kernel is worked on: whoever asks second waits
+    std::vector<Trial> built;  ///< by candidate, from the first one on; at most the last one without failure
+    std::vector<Trial> ahead;  ///< what is tried next; forgotten when nothing more will be
     std::vector<Trial> verified;
     std::vector<Trial> measured;
   };
   Entry& entry_of(const Hash128& key);
+  void build_ahead_of(const search::ExploredKernel& kernel, Entry& entry);
+  void read_machine_code(const search::ExploredKernel& kernel, std::vector<Trial>& trials);
+  [[nodiscard]] bool can_disassemble();
+  Trial next_trial(const search::ExploredKernel& kernel, const Entry& entry, std::size_t place);
+  [[nodiscard]] double estimate(const search::ExploredKernel& kernel, const BuiltKernel& built) const;
 
   codegen::Compiler& compiler_;
   profiler::Device& verifier_;
   KernelTimer* const timer_;
   const DeviceSpec& device_;
   const WorkshopOptions options_;
+  std::once_flag probed_;
+  bool disassembles_ = false;
   std::mutex mutex_;  ///< guards entries_
   std::unordered_map<Hash128, std::unique_ptr<Entry>> entries_;
 };

@@ -45,6 +45,12 @@ std::string arguments_document(const KernelLaunch& launch) {
   return text + "]";
 }
 
+/// What compiling a candidate told of its time, as the store keeps it.
+std::string estimate_document(const BuiltKernel& built) {
+  return fmt::format(R"({{"compiled_us":{:.4f},"registers":{},"machine_code":{}}})", built.estimated_us,
+                     built.compiled.resources.registers, built.machine_code.has_value());
+}
+
 }  // namespace
 
 struct Tuner::State {
@@ -121,12 +127,14 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
     state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
     state->scorer_name = costmodel::AnalyticalScorer::version;
   }
-  if (timer != nullptr) options.stitch.keep = std::max(options.stitch.keep, options.measured_candidates);
+  WorkshopOptions making;
+  making.architecture = options.architecture, making.verify = options.verify;
+  making.measured_candidates = options.measured_candidates, making.compiled_candidates = options.compiled_candidates;
+  if (timer != nullptr)
+    options.stitch.keep = std::max({options.stitch.keep, making.measured_candidates, making.built_ahead(true)});
   state->kernels = std::make_unique<search::KernelCache>(*state->scorer, options.stitch);
   if (options.compiles) {
-    state->workshop = std::make_unique<KernelWorkshop>(
-        *compiler, device, timer, state->device,
-        WorkshopOptions{options.architecture, options.verify, options.measured_candidates});
+    state->workshop = std::make_unique<KernelWorkshop>(*compiler, device, timer, state->device, std::move(making));
   }
   state->timer = timer;
   state->judges = {device.identity()};
@@ -188,8 +196,9 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
     return watch.seconds();
   };
   const bool measure = verify && timer != nullptr;
-  tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0,
-                                [&](const search::ExploredKernel& kernel) { return workshop->build(kernel); });
+  tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0, [&](const search::ExploredKernel& kernel) {
+    return verify ? workshop->build_ahead(kernel) : workshop->build(kernel);
+  });
   if (verify) {
     tuned.seconds.verify = stage("verify", 0.5, measure ? 0.7 : 1.0,
                                  [&](const search::ExploredKernel& kernel) { return workshop->verify(kernel); });
@@ -232,7 +241,10 @@ void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std
     candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
                         : verified    ? db::Outcome::correct
                                       : db::Outcome::untested;
-    if (trial.failure) candidate.detail = trial.failure->message;
+    if (trial.failure)
+      candidate.detail = trial.failure->message;
+    else
+      candidate.detail = estimate_document(*trial.built);
     candidate.seed = options.verify.seed;
     candidate.predicted_us = scheduled.predicted_us;
     if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
@@ -243,7 +255,8 @@ void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std
                                          candidate.schedule_hash, on, provenance("measured", on));
       // Cost models are trained on it.
       if (family) {
-        const auto compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
+        auto compiled = compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
+        if (trial.built->machine_code) compiled.machine_code = &*trial.built->machine_code;
         record.conditions =
             with_facts(record.conditions, {device.name, kernel.key, *family, costmodel::feature_set_hash(),
                                            candidate_row(kernel.graph, scheduled, device, &compiled)});
@@ -323,8 +336,11 @@ void Tuner::State::record(const search::FusionPlan& fusion,
     const double bytes = static_cast<double>(std::max<std::int64_t>(1, tuned.plan.launches[launch].bytes));
     share += bytes * (one.verification ? one.verification->share : 0.0);
     weight += bytes;
-    tuned.kernels.push_back({fusion.kernels[launch].kernel->key, one.generated.name, one.generated.source, used,
-                             tuned.plan.launches[launch].predicted_us, one.verification, one.measurement});
+    const search::ExploredKernel& explored = *fusion.kernels[launch].kernel;
+    tuned.kernels.push_back({explored.key, one.generated.name, one.generated.source, used,
+                             tuned.plan.launches[launch].predicted_us, one.estimated_us, one.candidate,
+                             static_cast<int>(explored.candidates.size()), one.overtaken, one.verification,
+                             one.measurement});
   }
   Plan& plan = tuned.plan;
   plan.fragment = tuned.fragment.key;

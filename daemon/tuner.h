@@ -44,6 +44,7 @@ struct TunerOptions {
   profiler::VerifyOptions verify;
   bool compiles = true;         ///< false: explores only, and needs no NVRTC
   int measured_candidates = 6;  ///< of each kernel, where there is a timer
+  int compiled_candidates = 0;  ///< of each kernel before any is verified; 0: as WorkshopOptions says
   int threads = 0;              ///< 0: one per hardware thread
   /// Predicts times with the combined cost model that this is; null: with the analytical one.
   std::shared_ptr<const costmodel::TrainedCostModel> model;
@@ -61,6 +62,10 @@ struct KernelReport {
   std::string source;
   codegen::ResourceUsage resources;
   double predicted_us = 0;
+  double estimated_us = 0;  ///< the same after compilation (BuiltKernel)
+  int candidate = 0;        ///< which of the kernel's candidates, by prediction
+  int candidates = 0;       ///< that there were
+  int overtaken = 0;        ///< candidates with better predictions that it was put ahead of after compilation
   std::optional<profiler::Verification> verification;
   std::optional<profiler::Measurement> measurement;
 };

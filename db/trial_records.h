@@ -25,7 +25,7 @@ struct Candidate {
   std::string schedule = "{}";  ///< JSON
   Hash128 schedule_hash;        ///< hash_bytes(schedule)
   Outcome outcome = Outcome::untested;
-  std::string detail;      ///< of a failure: the compiler's or checker's words
+  std::string detail;      ///< of a failure: the compiler's or checker's words; else JSON: what compiling told
   std::uint64_t seed = 0;  ///< of the inputs it was verified with
   std::optional<double> predicted_us;
   std::optional<Hash128> kernel;  ///< what it compiled to, when that was stored

@@ -108,6 +108,12 @@ TEST_F(MeasuredTuningEmulated, TheFastestCandidateIsTaken) {
   ASSERT_TRUE(tuned.kernels[0].measurement);
   EXPECT_NEAR(tuned.kernels[0].measurement->median, 7, 0.1);
   EXPECT_EQ(tuned.candidates.size(), 4U);
+  for (const db::Candidate& candidate : tuned.candidates) {
+    EXPECT_EQ(candidate.outcome, db::Outcome::correct);
+    EXPECT_TRUE(candidate.detail.starts_with(R"({"compiled_us":)")) << candidate.detail;
+  }
+  EXPECT_EQ(tuned.kernels[0].candidates, 8) << "twice as many are built as are measured";
+  EXPECT_GT(tuned.kernels[0].estimated_us, 0);
   EXPECT_EQ(tuned.measurements.size(), 4U);
   EXPECT_EQ(tuned.plan.label, "measured");
   EXPECT_NEAR(*tuned.plan.measured_us, 7.5, 0.1);
