@@ -33,9 +33,16 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
 
 // ---- beam search --------------------------------------------------------------------------------------------------
 
+/// Patterns chosen one after the other. States share what they have in common: copies of thousands would take longer
+/// than all else.
+struct Choice {
+  const Pattern* pattern;
+  std::ptrdiff_t before;  ///< position of the choice before, or -1
+};
+
 struct BeamState {
   VertexSet covered;
-  std::vector<const Pattern*> chosen;
+  std::ptrdiff_t last = -1;  ///< choice
   double gain = 0;
 };
 
@@ -46,6 +53,14 @@ bool collides(const Pattern& a, const Pattern& b) {
 /// Plans as partitions, best first by the delta evaluator.
 std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
                                                 const std::vector<std::vector<Pattern>>& patterns, int width) {
+  std::vector<Choice> choices;
+  const auto closes_circle = [&](const BeamState& state, const Pattern& pattern) {
+    if (!pattern.reach_down.intersects(state.covered)) return false;
+    for (std::ptrdiff_t c = state.last; c >= 0; c = choices[static_cast<std::size_t>(c)].before) {
+      if (collides(*choices[static_cast<std::size_t>(c)].pattern, pattern)) return true;
+    }
+    return false;
+  };
   std::vector<BeamState> beam(1);
   beam[0].covered = VertexSet(static_cast<std::size_t>(vertices.size()));
   for (int v = 0; v < vertices.size(); ++v) {
@@ -57,13 +72,11 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
       }
       bool extended = false;
       for (const Pattern& pattern : patterns[static_cast<std::size_t>(v)]) {
-        if (pattern.vertices.intersects(state.covered)) continue;
-        const bool cyclic = std::any_of(state.chosen.rbegin(), state.chosen.rend(),
-                                        [&](const Pattern* other) { return collides(*other, pattern); });
-        if (cyclic) continue;
+        if (pattern.vertices.intersects(state.covered) || closes_circle(state, pattern)) continue;
         BeamState grown = state;
         grown.covered.merge(pattern.vertices);
-        grown.chosen.push_back(&pattern);
+        choices.push_back({&pattern, grown.last});
+        grown.last = static_cast<std::ptrdiff_t>(choices.size()) - 1;
         grown.gain += pattern.gain_us;
         next.push_back(std::move(grown));
         extended = true;
@@ -84,10 +97,12 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
     std::vector<VertexSet> parts;
     VertexSet left(static_cast<std::size_t>(vertices.size()));
     for (int v = 0; v < vertices.size(); ++v) left.insert(v);
-    for (const Pattern* pattern : state.chosen) {
-      parts.push_back(pattern->vertices);
-      left.subtract(pattern->vertices);
+    for (std::ptrdiff_t c = state.last; c >= 0; c = choices[static_cast<std::size_t>(c)].before) {
+      const VertexSet& chosen = choices[static_cast<std::size_t>(c)].pattern->vertices;
+      parts.push_back(chosen);
+      left.subtract(chosen);
     }
+    std::ranges::reverse(parts);
     for (const int v : left.members()) parts.push_back(single(vertices, v).vertices);
     partitions.push_back(std::move(parts));
   }
@@ -103,6 +118,9 @@ constexpr int most_depth = 2048;
 // Parts that neighbours are merged of. Before packing, an optimizer's thousands are left to it; what it leaves is a
 // chain, and merging halves it round by round.
 constexpr std::size_t most_before_packing = 256, most_after_packing = 4096;
+
+// Vertices of a union that fits no kernel because of its size; a small one may have other reasons.
+constexpr int large = 128;
 
 // Single moves are tried one by one, with two kernels to explore for each: in small fragments only, and only where
 // there is something to gain.
@@ -140,11 +158,15 @@ class PlanBuilder {
     const std::vector<int> order = Quotient(vertices_, parts).order();
     if (order.empty() && !parts.empty())
       return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
-    for (const int part : order) {
-      STITCH_ASSIGN(PlannedKernel planned, plan_kernel(vertices_, parts[static_cast<std::size_t>(part)], cache_));
-      if (!planned.kernel->feasible()) return planned.kernel->why;
-      plan.predicted_us += planned.kernel->predicted_us();
-      plan.kernels.push_back(std::move(planned));
+    std::vector<std::optional<Result<PlannedKernel>>> planned(order.size());
+    tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
+      planned[i].emplace(plan_kernel(vertices_, parts[static_cast<std::size_t>(order[i])], cache_));
+    });
+    for (std::optional<Result<PlannedKernel>>& each : planned) {
+      STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
+      if (!kernel.kernel->feasible()) return kernel.kernel->why;
+      plan.predicted_us += kernel.kernel->predicted_us();
+      plan.kernels.push_back(std::move(kernel));
     }
     return plan;
   }
@@ -267,9 +289,12 @@ class PlanBuilder {
     const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
     for (auto& [before, after] : best_boundaries(vertices_, first, second)) {
       if (too_deep(before) || too_deep(after)) continue;
-      if (price(before) + price(after) >= price(first) + price(second) - 1e-6) continue;
+      const double us = price(first) + price(second);
       std::swap(first, before), std::swap(second, after);
-      if (!Quotient(vertices_, parts).order().empty()) return true;
+      if (!Quotient(vertices_, parts).order().empty()) {
+        warm({first, second});  // side by side
+        if (price(first) + price(second) < us - 1e-6) return true;
+      }
       std::swap(first, before), std::swap(second, after);
     }
     return false;
@@ -311,7 +336,7 @@ class PlanBuilder {
       if (!quotient.mergeable(a, b)) continue;
       Merge merge{a, b, parts[static_cast<std::size_t>(a)], 0};
       merge.together.merge(parts[static_cast<std::size_t>(b)]);
-      if (too_deep(merge.together)) continue;
+      if (too_deep(merge.together) || holds_infeasible(merge.together)) continue;
       merges.push_back(std::move(merge));
     }
     std::vector<VertexSet> unions;
@@ -319,7 +344,10 @@ class PlanBuilder {
     warm(unions);
     for (Merge& merge : merges) {
       const std::optional<double> us = cost(merge.together);
-      if (!us) continue;
+      if (!us) {
+        if (merge.together.count() >= large) infeasible_.push_back(std::move(merge.together));
+        continue;
+      }
       merge.gain_us =
           *cost(parts[static_cast<std::size_t>(merge.a)]) + *cost(parts[static_cast<std::size_t>(merge.b)]) - *us;
     }
@@ -343,6 +371,12 @@ class PlanBuilder {
       }
     }
     return deepest > most_depth;
+  }
+
+  /// Whether a set holds one that fits no kernel for its size: with more operators it would not fit either. In the last
+  /// rounds of a packed optimizer most pairs are such, and exploring one takes as long as exploring a kernel that fits.
+  [[nodiscard]] bool holds_infeasible(const VertexSet& set) const {
+    return std::ranges::any_of(infeasible_, [&](const VertexSet& part) { return part.is_within(set); });
   }
 
   [[nodiscard]] VertexSet nothing() const { return VertexSet(static_cast<std::size_t>(vertices_.size())); }
@@ -396,30 +430,25 @@ class PlanBuilder {
   /// Remote fusion: a virtual vertex that produces everything has the kernels as consumers; independent ones are joined
   /// when one launch of all is predicted to be faster. Kernels of one depth are tried together, then in halves.
   void pack(std::vector<VertexSet>& parts) {
-    for (int depth = 0;; ++depth) {
-      const Quotient quotient(vertices_, parts);
-      const std::vector<int> depths = quotient.depths();
-      std::vector<int> level;
-      int deepest = 0;
-      for (std::size_t p = 0; p < parts.size(); ++p) {
-        deepest = std::max(deepest, depths[p]);
-        if (depths[p] == depth) level.push_back(static_cast<int>(p));
-      }
-      if (depth > deepest) return;
-      if (level.size() < 2) continue;
-      std::vector<VertexSet> packed, others;
-      std::vector<VertexSet> members;
-      for (const int p : level) members.push_back(parts[static_cast<std::size_t>(p)]);
-      for (std::size_t p = 0; p < parts.size(); ++p) {
-        if (depths[p] != depth) others.push_back(parts[p]);
-      }
+    std::vector<int> depths = Quotient(vertices_, parts).depths();
+    for (int depth = 0; depth <= *std::ranges::max_element(depths); ++depth) {
       // Likes with likes first: kernels of similar cost fill a launch evenly.
-      std::stable_sort(members.begin(), members.end(),
-                       [&](const VertexSet& a, const VertexSet& b) { return *cost(a) < *cost(b); });
-      pack_run(members, 0, members.size(), packed);
+      std::vector<std::pair<double, VertexSet>> level;
+      std::vector<VertexSet> others;
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        if (depths[p] == depth)
+          level.emplace_back(*cost(parts[p]), parts[p]);
+        else
+          others.push_back(parts[p]);
+      }
+      if (level.size() < 2) continue;
+      std::ranges::stable_sort(level, {}, &std::pair<double, VertexSet>::first);
+      std::vector<VertexSet> members;
+      for (auto& [us, part] : level) members.push_back(std::move(part));
+      pack_run(members, 0, members.size(), others);
       parts = std::move(others);
-      parts.insert(parts.end(), packed.begin(), packed.end());
-      std::sort(parts.begin(), parts.end());
+      std::ranges::sort(parts);
+      depths = Quotient(vertices_, parts).depths();
     }
   }
 
@@ -448,6 +477,7 @@ class PlanBuilder {
   KernelCache& cache_;
   const FusionOptions& options_;
   std::map<VertexSet, std::optional<double>> cost_;
+  std::vector<VertexSet> infeasible_;  ///< large unions of neighbours
 };
 
 }  // namespace

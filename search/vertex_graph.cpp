@@ -27,6 +27,13 @@ bool VertexSet::intersects(const VertexSet& other) const {
   return false;
 }
 
+bool VertexSet::is_within(const VertexSet& other) const {
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    if ((words_[i] & ~other.words_[i]) != 0) return false;
+  }
+  return true;
+}
+
 bool VertexSet::misses_common(const VertexSet& a, const VertexSet& b) const {
   for (std::size_t i = 0; i < words_.size(); ++i) {
     if ((a.words_[i] & b.words_[i] & ~words_[i]) != 0) return true;

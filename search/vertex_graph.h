@@ -19,6 +19,8 @@ class VertexSet {
   void merge(const VertexSet& other);
   void subtract(const VertexSet& other);
   [[nodiscard]] bool intersects(const VertexSet& other) const;
+  /// Whether every vertex is in the other set too.
+  [[nodiscard]] bool is_within(const VertexSet& other) const;
   /// Whether some vertex is in both others and not in this set.
   [[nodiscard]] bool misses_common(const VertexSet& a, const VertexSet& b) const;
   [[nodiscard]] int count() const;
