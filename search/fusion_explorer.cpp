@@ -288,7 +288,7 @@ class PlanBuilder {
     VertexSet &first = parts[static_cast<std::size_t>(a)], &second = parts[static_cast<std::size_t>(b)];
     const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
     for (auto& [before, after] : best_boundaries(vertices_, first, second)) {
-      if (too_deep(before) || too_deep(after)) continue;
+      if (too_deep(before) || too_deep(after) || holds_infeasible(before) || holds_infeasible(after)) continue;
       const double us = price(first) + price(second);
       std::swap(first, before), std::swap(second, after);
       if (!Quotient(vertices_, parts).order().empty()) {

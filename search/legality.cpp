@@ -56,11 +56,14 @@ std::string parameters(const KernelProgram& p, const DeviceSpec&) {
   std::size_t words = 1;
   for (const PhaseProgram& phase : p.phases) {
     for (const GroupProgram& group : phase.groups) {
-      std::set<Buffer> buffers;
+      std::vector<Buffer> buffers;
       for (const Item& item : group.structure.program->items()) {
-        if (item.kind == Item::Kind::load && item.buffer.kind != Buffer::Kind::table) buffers.insert(item.buffer);
+        if (item.kind == Item::Kind::load && item.buffer.kind != Buffer::Kind::table) buffers.push_back(item.buffer);
       }
-      for (const Anchor& anchor : group.structure.anchors) buffers.insert(anchor.buffers.begin(), anchor.buffers.end());
+      for (const Anchor& anchor : group.structure.anchors)
+        buffers.insert(buffers.end(), anchor.buffers.begin(), anchor.buffers.end());
+      std::ranges::sort(buffers);
+      buffers.erase(std::ranges::unique(buffers).begin(), buffers.end());
       words += buffers.size() + 2;
     }
   }
