@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <utility>
+#include <vector>
 
 #include "search/holding.h"
 
@@ -168,14 +169,23 @@ class Counter {
     return 1e18;
   }
 
+  /// Few buffers: found one by one.
+  using BufferBytes = std::vector<std::pair<search::Buffer, double>>;
+  static double& bytes_of(BufferBytes& all, const search::Buffer& buffer) {
+    for (auto& [known, bytes] : all) {
+      if (known == buffer) return bytes;
+    }
+    return all.emplace_back(buffer, 0.0).second;
+  }
+
   void count_traffic() {
     // Distinct bytes of each buffer, once per sweep that loads from it.
-    std::vector<std::map<search::Buffer, double>> reads(group_.sweeps.size());
+    std::vector<BufferBytes> reads(group_.sweeps.size());
     const auto load = [&](std::size_t sweep, ItemId id) {
       const Item& item = program_.at(id);
       if (item.kind != Item::Kind::load) return;
       const double bytes = elements(item.axes) * graph::byte_size(item.dtype);
-      double& total = reads[sweep][item.buffer];
+      double& total = bytes_of(reads[sweep], item.buffer);
       total = std::min(total + bytes, buffer_bytes(item.buffer));
     };
     for (const ItemId id : group_.hoisted) {
@@ -188,13 +198,13 @@ class Counter {
       for (const ItemId id : group_.sweeps[s].uniform) load(s, id);
       for (const ItemId id : group_.sweeps[s].body) load(s, id);
     }
-    std::map<search::Buffer, double> seen;
-    for (const auto& sweep : reads) {
+    BufferBytes seen;
+    for (const BufferBytes& sweep : reads) {
       for (const auto& [buffer, bytes] : sweep) {
         // Read again by a later sweep of the same tile: a small operand comes from L2.
-        const bool again = seen.contains(buffer);
-        if (!again || bytes > 0.25 * static_cast<double>(device_.l2_bytes)) f_.dram_read_bytes += bytes;
-        seen[buffer] = bytes;
+        double& before = bytes_of(seen, buffer);
+        if (before == 0 || bytes > 0.25 * static_cast<double>(device_.l2_bytes)) f_.dram_read_bytes += bytes;
+        before = bytes;
       }
     }
     for (std::size_t i = 0; i < group_.structure.anchors.size(); ++i) {

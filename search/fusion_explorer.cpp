@@ -191,7 +191,7 @@ class PlanBuilder {
   void warm(const std::vector<VertexSet>& parts) {
     std::vector<const VertexSet*> missing;
     for (const VertexSet& part : parts) {
-      if (!cost_.contains(part)) missing.push_back(&part);
+      if (part.count() > 0 && !cost_.contains(part)) missing.push_back(&part);
     }
     std::vector<std::optional<double>> costs(missing.size());
     tbb::parallel_for(std::size_t{0}, missing.size(), [&](std::size_t i) {
