@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "search/fusion_plan.h"
 #include "tests/costmodel/example_kernels.h"
@@ -127,6 +128,25 @@ TEST(DramBytesOfPhases, PartialResultsGoOutAndBack) {
     EXPECT_EQ(of(1).dram_read_bytes, partials);
     EXPECT_EQ(of(1).dram_write_bytes, 8 * 4.0);
   }
+}
+
+// ---- sectors and L1, by hand --------------------------------------------------------------------------------------
+
+Result<graph::Graph> biased_floats() {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {4096, 1024}), bias = b.parameter(DType::f32, {1024});
+  return b.finish({b.binary(Op::add, x, b.broadcast(bias, {4096, 1024}, {1}))});
+}
+
+TEST(L2Bytes, ABiasIsLoadedOnceForTheRowsOfATile) {
+  const double tensor = 4.0 * 4096 * 1024;
+  std::set<std::int64_t> seen;
+  for (const Kernel& kernel : candidates_of(biased_floats(), *find_device("h100"))) {
+    const std::int64_t rows = kernel.program.phases[0].groups[0].mapping.axes[0].per_block();
+    EXPECT_EQ(features_of(*kernel.graph, kernel.program).l2_bytes, (2 + 1.0 / static_cast<double>(rows)) * tensor);
+    seen.insert(rows);
+  }
+  EXPECT_GT(seen.size(), 1U);
 }
 
 // ---- instructions -------------------------------------------------------------------------------------------------

@@ -157,6 +157,52 @@ TEST(MappingSpace, WideHoldsAllOfTheUsual) {
   for (const GroupMapping& mapping : usual) EXPECT_NE(std::find(wide.begin(), wide.end(), mapping), wide.end());
 }
 
+/// A norm with a gain, whose rows are `columns` long.
+std::vector<GroupMapping> norm_mappings(std::int64_t rows, std::int64_t columns, bool gain) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.parameter(DType::f32, dims);
+  const Value sum = b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, x), {1});
+  Value scaled = b.binary(Op::divide, x, b.broadcast(sum, dims, {0}));
+  if (gain) scaled = b.binary(Op::multiply, scaled, b.broadcast(b.parameter(DType::f32, {columns}), dims, {1}));
+  const Graph graph = finished(b, {scaled});
+  MappingSpaceOptions options;
+  options.wide = false;
+  return enumerate_mappings(structure_of(graph, {1}).phases[0].groups[0], options, *find_device("h100"));
+}
+
+bool any_with(const std::vector<GroupMapping>& mappings, Level level) {
+  return std::any_of(mappings.begin(), mappings.end(), [&](const GroupMapping& m) { return m.axes[0].at(level) > 1; });
+}
+
+// A gain is loaded once for several rows: side by side where they are short, in a loop where blocks abound.
+TEST(MappingSpace, WhatRepeatsAlongRowsIsLoadedOnceForSeveral) {
+  EXPECT_TRUE(any_with(norm_mappings(4096, 768, true), Level::reg));
+  EXPECT_FALSE(any_with(norm_mappings(4096, 768, false), Level::reg));
+  EXPECT_TRUE(any_with(norm_mappings(8192, 8192, true), Level::loop));
+  EXPECT_FALSE(any_with(norm_mappings(8192, 8192, false), Level::loop));
+  EXPECT_FALSE(any_with(norm_mappings(512, 8192, true), Level::loop));
+}
+
+TEST(MappingSpace, UnrollsAlongRowsWhereABiasRepeats) {
+  const auto unrolled = [](bool bias) {
+    Builder b;
+    const Dims dims = {4096, 1024};
+    const Value x = b.parameter(DType::f32, dims);
+    const Value other = bias ? b.broadcast(b.parameter(DType::f32, {1024}), dims, {1})
+                             : b.broadcast(b.parameter(DType::f32, {4096}), dims, {0});
+    const Graph graph = finished(b, {b.binary(Op::add, x, other)});
+    return enumerate_mappings(structure_of(graph, {}).phases[0].groups[0], {}, *find_device("h100"));
+  };
+  const auto none_along_columns = [](const std::vector<GroupMapping>& mappings) {
+    return std::none_of(mappings.begin(), mappings.end(),
+                        [](const GroupMapping& mapping) { return mapping.axes[1].at(Level::reg) > 1; });
+  };
+  EXPECT_TRUE(any_with(unrolled(true), Level::reg));
+  EXPECT_TRUE(none_along_columns(unrolled(true)));
+  EXPECT_TRUE(!none_along_columns(unrolled(false)));
+}
+
 class RandomMappings : public testing::TestWithParam<int> {};
 
 TEST_P(RandomMappings, CoverEveryAxisAndFitTheBlock) {
@@ -206,6 +252,27 @@ INSTANTIATE_TEST_SUITE_P(
         Vector{"rows_of_300", [] { return softmax(64, 300); }, {1}, 1, 4},
         Vector{"rows_of_302", [] { return softmax(64, 302); }, {1}, 1, 2},
         Vector{"rows_of_301", [] { return softmax(64, 301); }, {1}, 1, 1},
+        // A vector of 16 mask bytes would take the floats in two halves, each touching every sector.
+        Vector{"mask_beside_floats",
+               [] {
+                 Builder b;
+                 const Value x = b.parameter(DType::f32, {1 << 20}), mask = b.parameter(DType::pred, {1 << 20});
+                 return finished(b, {b.select(mask, x, b.filled(DType::f32, {1 << 20}, 0))});
+               },
+               {},
+               0,
+               4},
+        Vector{"float_gain_beside_halves",
+               [] {
+                 Builder b;
+                 const Dims dims = {4096, 1024};
+                 const Value x = b.parameter(DType::bf16, dims), gain = b.parameter(DType::f32, {1024});
+                 const Value wide = b.binary(Op::multiply, b.convert(x, DType::f32), b.broadcast(gain, dims, {1}));
+                 return finished(b, {b.convert(wide, DType::bf16)});
+               },
+               {},
+               1,
+               8},
         Vector{"shorter_than_a_vector", [] { return element_wise(DType::f32, {3}); }, {}, 0, 2},
         Vector{"scalar", [] { return element_wise(DType::f32, {}); }, {}, -1, 1},
         // One load along the rows, three stores along the columns: the stores weigh more.
