@@ -143,7 +143,11 @@ TEST(L2Bytes, ABiasIsLoadedOnceForTheRowsOfATile) {
   std::set<std::int64_t> seen;
   for (const Kernel& kernel : candidates_of(biased_floats(), *find_device("h100"))) {
     const std::int64_t rows = kernel.program.phases[0].groups[0].mapping.axes[0].per_block();
-    EXPECT_EQ(features_of(*kernel.graph, kernel.program).l2_bytes, (2 + 1.0 / static_cast<double>(rows)) * tensor);
+    // A little more where the tile takes more than its block's part of L1.
+    const double l2 = features_of(*kernel.graph, kernel.program).l2_bytes;
+    const double least = (2 + 1.0 / static_cast<double>(rows)) * tensor;
+    EXPECT_GE(l2, least);
+    EXPECT_LE(l2, rows == 1 ? least : 1.05 * least);
     seen.insert(rows);
   }
   EXPECT_GT(seen.size(), 1U);
