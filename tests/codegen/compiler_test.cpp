@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -219,7 +220,7 @@ TEST(Compiler, RefusalsNameWhatIsWrong) {
 
 TEST(Compiler, TheWorkingFolderCannotShadowHeaders) {
   const auto before = std::filesystem::current_path();
-  const auto folder = std::filesystem::path(::testing::TempDir()) / "stitch_shadow";
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("stitch_shadow_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   { std::ofstream(folder / "local.cuh") << "#define LOCAL 1\n"; }
   std::filesystem::current_path(folder);
@@ -230,7 +231,7 @@ TEST(Compiler, TheWorkingFolderCannotShadowHeaders) {
 }
 
 TEST(Compiler, IncludeFoldersAreSearched) {
-  const auto folder = std::filesystem::path(::testing::TempDir()) / "stitch_include";
+  const auto folder = std::filesystem::path(::testing::TempDir()) / ("stitch_include_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   { std::ofstream(folder / "toolkit.h") << "#define TOOLKIT 1234567\n"; }
   CompilerOptions options;

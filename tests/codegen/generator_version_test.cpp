@@ -1,7 +1,9 @@
 #include "codegen/generator_version.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -21,7 +23,8 @@ using testing::StartsWith;
 /// What cmake/HashSources.cmake writes for sources with these names and contents.
 std::string hashed(const std::map<std::string, std::string>& sources) {
   RealFileSystem files;
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hash_sources";
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / fmt::format("hash_sources_{}", ::getpid());
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   std::string list;
@@ -36,6 +39,7 @@ std::string hashed(const std::map<std::string, std::string>& sources) {
   const auto output = run_process(launcher, options, "", deadline_in(60));
   EXPECT_TRUE(output && output->status.success());
   const auto written = files.read(folder / "hash.out");
+  std::filesystem::remove_all(folder);
   return written ? *written : "nothing was written";
 }
 
