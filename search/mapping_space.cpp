@@ -211,6 +211,11 @@ class Enumerator {
     std::vector<std::int64_t> unrolls = {1, 2, 4};
     if (!options_.wide && (roles_.has_partials || repeated_ == 0))
       unrolls = roles_.has_partials ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{1, 2};
+    // A window's dozens of loads, for 32 elements each, are code that takes minutes to compile and spills.
+    constexpr std::int64_t most_statements = 8192;
+    const auto statements = static_cast<std::int64_t>(group_.program->items().size()) * width_;
+    std::erase_if(unrolls, [&](std::int64_t unroll) { return unroll > 1 && statements * unroll > most_statements; });
+    if (unrolls.empty()) unrolls = {1};
     for (const std::int64_t share : shares) {
       for (const std::int64_t unroll : unrolls) {
         ThreadLayout layout = fresh();
