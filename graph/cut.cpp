@@ -282,8 +282,10 @@ class Cutter {
     std::set<NodeId> again;
     Extent extent = reach(level, outputs, again);
     constexpr int rounds = 4;
-    for (int round = 0; options_.recompute && round < rounds && add_recomputed(extent, again); ++round)
+    for (int round = 0; options_.recompute && round < rounds; ++round) {
+      if (!add_recomputed(extent, {}, again) && !add_recomputed(extent, common_operands(extent), again)) break;
       extent = reach(level, outputs, again);
+    }
     for (const Value argument : extent.arguments) require(argument);
     build(level, extent.members, std::move(extent.arguments), outputs);
   }
@@ -312,26 +314,69 @@ class Cutter {
     return extent;
   }
 
+  /// How a value of an earlier level could be computed anew.
+  struct Recomputation {
+    std::set<NodeId> cone;   ///< the operators
+    std::set<Value> leaves;  ///< what they read
+  };
+
   /// Looks for values of earlier levels that are cheaper to compute again than to store and read: an exponential in f32
-  /// whose operand lies in memory in bf16. Adds their operators to `again`; whether there were any.
-  [[nodiscard]] bool add_recomputed(const Extent& extent, std::set<NodeId>& again) const {
-    bool found = false;
+  /// whose operand lies in memory in bf16. Values that would read the same are weighed together. `candidates` might be
+  /// stored instead. Adds the operators to `again`; whether there were any.
+  [[nodiscard]] bool add_recomputed(const Extent& extent, const std::set<Value>& candidates,
+                                    std::set<NodeId>& again) const {
+    struct Group {
+      std::int64_t keeping = 0;  ///< bytes of storing and reading
+      std::set<NodeId> cone;
+    };
+    std::map<std::set<Value>, Group> groups;
     for (const Value value : extent.arguments) {
       if (is_in_place(value.node) || graph_.type(value).bytes() < shared_read_bytes) continue;
-      const std::optional<std::set<NodeId>> cone = recomputation(value, extent);
-      if (!cone) continue;
-      again.insert(cone->begin(), cone->end());
+      const std::optional<Recomputation> anew = recomputation(value, extent, candidates);
+      if (!anew) continue;
+      Group& group = groups[anew->leaves];
+      group.keeping += handed_over(value);
+      group.cone.insert(anew->cone.begin(), anew->cone.end());
+    }
+    bool found = false;
+    for (const auto& [leaves, group] : groups) {
+      std::int64_t reading = 0;
+      for (const Value leaf : leaves) {
+        if (!extent.argument_set.contains(leaf) && !extent.members.contains(leaf.node)) reading += handed_over(leaf);
+      }
+      if (reading * 4 > group.keeping * 3) continue;
+      again.insert(group.cone.begin(), group.cone.end());
       found = true;
     }
     return found;
   }
 
-  /// The operators that compute `value` anew from what is in memory, if that moves clearly fewer bytes.
-  [[nodiscard]] std::optional<std::set<NodeId>> recomputation(Value value, const Extent& extent) const {
+  /// What several values of earlier levels are computed from: nine comparisons of one tensor of bytes.
+  [[nodiscard]] std::set<Value> common_operands(const Extent& extent) const {
+    std::set<Value> seen, common;
+    for (const Value value : extent.arguments) {
+      if (is_in_place(value.node)) continue;
+      std::set<Value> operands;
+      for (const Value operand : graph_.node(value.node).operands) operands.insert(storage(operand));
+      for (const Value operand : operands) {
+        if (graph_.type(operand).bytes() >= shared_read_bytes && !seen.insert(operand).second) common.insert(operand);
+      }
+    }
+    return common;
+  }
+
+  /// Bytes of storing a value, unless that happens anyway, and reading it.
+  [[nodiscard]] std::int64_t handed_over(Value value) const {
+    const bool stored = is_in_place(value.node) || required_.contains(value);
+    return graph_.type(value).bytes() * (stored ? 1 : 2);
+  }
+
+  /// The operators that compute `value` anew from what is in memory.
+  [[nodiscard]] std::optional<Recomputation> recomputation(Value value, const Extent& extent,
+                                                           const std::set<Value>& candidates) const {
     constexpr std::size_t most_operators = 24;
     const std::int64_t own = graph_.type(value).bytes();
-    std::set<NodeId> cone = {value.node};
-    std::set<Value> leaves;
+    Recomputation anew{{value.node}, {}};
     std::vector<NodeId> open = {value.node};
     while (!open.empty()) {
       const Node& node = graph_.node(open.back());
@@ -339,28 +384,20 @@ class Cutter {
       const bool moves =
           node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::constant || node.op == Op::iota;
       if (!moves && info(node.op).category != OpCategory::elementwise) return std::nullopt;
-      if (node.op == Op::threefry2x32 || cone.size() > most_operators) return std::nullopt;
+      if (node.op == Op::threefry2x32 || anew.cone.size() > most_operators) return std::nullopt;
       for (const Value operand : node.operands) {
         const Value stored = storage(operand);
         const bool small = graph_.type(operand).bytes() * 16 <= own;
-        const bool there = is_in_place(stored.node) || required_.contains(stored) ||
+        const bool there = is_in_place(stored.node) || required_.contains(stored) || candidates.contains(stored) ||
                            extent.argument_set.contains(operand) || extent.members.contains(operand.node);
         if (there || (small && !is_cloned(operand.node))) {
-          leaves.insert(there ? stored : operand);
-        } else if (cone.insert(operand.node).second) {
+          anew.leaves.insert(there ? stored : operand);
+        } else if (anew.cone.insert(operand.node).second) {
           open.push_back(operand.node);
         }
       }
     }
-    const auto stores = [&](Value v) { return is_in_place(v.node) || required_.contains(v) ? 0 : 1; };
-    const std::int64_t keeping = own * (1 + stores(value));
-    std::int64_t anew = 0;
-    for (const Value leaf : leaves) {
-      if (extent.argument_set.contains(leaf) || extent.members.contains(leaf.node)) continue;
-      anew += graph_.type(leaf).bytes() * (1 + stores(leaf));
-    }
-    if (anew * 4 > keeping * 3) return std::nullopt;
-    return cone;
+    return anew;
   }
 
   void build(int level, const std::set<NodeId>& members, std::vector<Value> arguments,
