@@ -111,9 +111,19 @@ class Counter {
     return count;
   }
 
+  /// Something of each of a few buffers, which are found one by one.
+  template <class Amount>
+  using PerBuffer = std::vector<std::pair<search::Buffer, Amount>>;
+  template <class Amount>
+  static Amount& amount_of(PerBuffer<Amount>& all, const search::Buffer& buffer) {
+    for (auto& [known, amount] : all) {
+      if (known == buffer) return amount;
+    }
+    return all.emplace_back(buffer, Amount{}).second;
+  }
+
   /// What a sweep asks of one buffer, bytes.
   struct Asked {
-    search::Buffer buffer;
     double requested = 0;  ///< by all warps, what several lanes of one want once
     double distinct = 0;   ///< what each load wants of its tile, once, added up
     double largest = 0;    ///< of the loads: the most that one of them wants
@@ -121,26 +131,19 @@ class Counter {
     double sectors = 0;    ///< requested, with what the sectors waste in L2
   };
 
-  Asked& asked_of(const search::Buffer& buffer) {
-    for (Asked& asked : asked_) {
-      if (asked.buffer == buffer) return asked;
-    }
-    return asked_.emplace_back(Asked{buffer});
-  }
-
   /// What L1 passes on of a sweep's loads. It has what the block asked for before, as far as the block's part of it
   /// holds what was asked for since, twice over, since not all is used at once: of one buffer, by loads that together
   /// want more of it than there is and thus want the same in turn (windows); of all buffers, by the turn of a loop
   /// before this one. Shared memory is taken from L1.
   void pass_to_l2() {
     double turn = 0;
-    for (const Asked& asked : asked_) turn += asked.turn;
+    for (const auto& [buffer, asked] : asked_) turn += asked.turn;
     const double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
     const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes);
     const double room = static_cast<double>(device_.shared_per_sm) / blocks - shared;
     const auto caught = [&](double since) { return std::clamp(room / std::max(2 * since, 1.0), 0.0, 1.0); };
-    for (const Asked& asked : asked_) {
-      const double once = std::min(asked.distinct, std::max(asked.largest, buffer_bytes(asked.buffer)));
+    for (const auto& [buffer, asked] : asked_) {
+      const double once = std::min(asked.distinct, std::max(asked.largest, buffer_bytes(buffer)));
       const double passed = once + (asked.distinct - once) * (1 - caught(asked.turn)) +
                             (asked.requested - asked.distinct) * (1 - caught(turn));
       f_.l2_bytes += passed * asked.sectors / std::max(asked.requested, 1.0);
@@ -169,23 +172,14 @@ class Counter {
     return 1e18;
   }
 
-  /// Few buffers: found one by one.
-  using BufferBytes = std::vector<std::pair<search::Buffer, double>>;
-  static double& bytes_of(BufferBytes& all, const search::Buffer& buffer) {
-    for (auto& [known, bytes] : all) {
-      if (known == buffer) return bytes;
-    }
-    return all.emplace_back(buffer, 0.0).second;
-  }
-
   void count_traffic() {
     // Distinct bytes of each buffer, once per sweep that loads from it.
-    std::vector<BufferBytes> reads(group_.sweeps.size());
+    std::vector<PerBuffer<double>> reads(group_.sweeps.size());
     const auto load = [&](std::size_t sweep, ItemId id) {
       const Item& item = program_.at(id);
       if (item.kind != Item::Kind::load) return;
       const double bytes = elements(item.axes) * graph::byte_size(item.dtype);
-      double& total = bytes_of(reads[sweep], item.buffer);
+      double& total = amount_of(reads[sweep], item.buffer);
       total = std::min(total + bytes, buffer_bytes(item.buffer));
     };
     for (const ItemId id : group_.hoisted) {
@@ -198,11 +192,11 @@ class Counter {
       for (const ItemId id : group_.sweeps[s].uniform) load(s, id);
       for (const ItemId id : group_.sweeps[s].body) load(s, id);
     }
-    BufferBytes seen;
-    for (const BufferBytes& sweep : reads) {
+    PerBuffer<double> seen;
+    for (const PerBuffer<double>& sweep : reads) {
       for (const auto& [buffer, bytes] : sweep) {
         // Read again by a later sweep of the same tile: a small operand comes from L2.
-        double& before = bytes_of(seen, buffer);
+        double& before = amount_of(seen, buffer);
         if (before == 0 || bytes > 0.25 * static_cast<double>(device_.l2_bytes)) f_.dram_read_bytes += bytes;
         before = bytes;
       }
@@ -240,11 +234,16 @@ class Counter {
     }
   }
 
+  /// Which part of the loads of an item is made: of what is guarded (a part of a concatenation) no more than there is.
+  [[nodiscard]] double made_share(const Item& item) const {
+    if (item.guard < 0) return 1;
+    return std::min(1.0, buffer_bytes(item.buffer) / (elements(item.axes) * graph::byte_size(item.dtype)));
+  }
+
   /// A load that each thread makes `times` times in a tile, `width` elements at once.
   void request(const Item& item, double width, double times) {
     const int size = graph::byte_size(item.dtype);
-    // Of what is guarded (a part of a concatenation) no more is loaded than there is.
-    if (item.guard >= 0) times *= std::min(1.0, buffer_bytes(item.buffer) / (elements(item.axes) * size));
+    times *= made_share(item);
     const double requests = warps_ * times / width;
     f_.instructions += requests * 2;
     f_.load_requests += requests;
@@ -256,7 +255,7 @@ class Counter {
     // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. Sectors of
     // which one warp takes a part and other warps the rest are not counted on: they are many lines.
     const double distinct = std::min(requested, per_tile(item.axes) * size * static_cast<double>(f_.tiles));
-    Asked& asked = asked_of(item.buffer);
+    Asked& asked = amount_of(asked_, item.buffer);
     asked.requested += requested;
     asked.distinct += distinct;
     asked.largest = std::max(asked.largest, distinct);
@@ -270,11 +269,11 @@ class Counter {
       const Item& item = program_.at(id);
       const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
       if (item.kind == Item::Kind::load) {
-        const double lanes = item.axes != 0 ? 32 : 1;
         request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times);
-        if (!uniform)
-          flight += graph::byte_size(item.dtype) * std::min(times, per_iteration(item.axes)) *
-                    std::min(1.0, distinct_lanes(item.axes) / lanes);
+        if (uniform) return;
+        const double lanes = item.axes != 0 ? 32 : 1;
+        flight += made_share(item) * graph::byte_size(item.dtype) * std::min(times, per_iteration(item.axes)) *
+                  std::min(1.0, distinct_lanes(item.axes) / lanes);
         return;
       }
       const double cost = operation_cost(item);
@@ -344,9 +343,9 @@ class Counter {
     const double tests =
         by_warp ? warps * updates / 32 : warps * updates * per_iteration(anchor.axes & ~anchor.reduced);
     f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;
-    f_.l2_bytes += warps * updates * 4 + updates * window * graph::byte_size(anchor.dtype);
-    // A test reads the indices of 32 updates, or one that all lanes want.
     const double added = updates * window * graph::byte_size(anchor.dtype);
+    f_.l2_bytes += warps * updates * 4 + added;
+    // A test reads the indices of 32 updates, or one that all lanes want.
     f_.sector_bytes += tests * (by_warp ? 128 : 32) + added;
     f_.requested_bytes += tests * (by_warp ? 128 : 4) + added;
     f_.load_requests += tests;
@@ -424,7 +423,7 @@ class Counter {
   const DeviceSpec& device_;
   GroupFeatures f_;
   double warps_ = 0;
-  std::vector<Asked> asked_;  ///< of the sweep that is counted
+  PerBuffer<Asked> asked_;  ///< of the sweep that is counted
 };
 
 }  // namespace
@@ -453,6 +452,7 @@ double operation_cost(const Item& item) {
     case Op::remainder: return graph::is_integer(item.dtype) ? (wide ? 60 : 27) : 40;
     case Op::tanh: return wide ? 60 : 14;
     case Op::erf: return wide ? 80 : 22;
+    case Op::erfc: return wide ? 120 : 46;
     case Op::sin:
     case Op::cos: return wide ? 80 : 25;
     case Op::tan: return wide ? 100 : 40;

@@ -259,6 +259,7 @@ bool is_nonnegative(const Node& node, DType operand_dtype, const ChunkOperand* o
     case Op::sqrt:
     case Op::rsqrt:
     case Op::logistic:
+    case Op::erfc:
     case Op::cosh:
     case Op::acos:
     case Op::acosh: return is_floating(node.type().dtype);

@@ -44,6 +44,7 @@ ElementError element_error(Op op) {
     case Op::tan: return {4, 0.5};
     case Op::power: return {16, 1};
     case Op::erf:
+    case Op::erfc:
     case Op::tanh:
     case Op::asin:
     case Op::acos:

@@ -199,6 +199,7 @@ Kernel float_kernel(Op op) {
     case Op::cbrt: return unary<Cbrt>;
     case Op::logistic: return unary<Logistic>;
     case Op::erf: return unary<Erf>;
+    case Op::erfc: return unary<Erfc>;
     case Op::sin: return unary<Sin>;
     case Op::cos: return unary<Cos>;
     case Op::tan: return unary<Tan>;

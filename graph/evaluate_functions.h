@@ -151,6 +151,12 @@ struct Erf : UnaryDefaults {
   }
 };
 
+struct Erfc : UnaryDefaults {
+  static constexpr Op op = Op::erfc;
+  static double value(double x) { return std::erfc(x); }
+  static double spread(double x, double e, double y) { return Erf::spread(x, e, y); }
+};
+
 struct Sin {
   static constexpr Op op = Op::sin;
   static double value(double x) { return std::sin(x); }

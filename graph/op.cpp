@@ -33,6 +33,7 @@ constexpr OpInfo rows[] = {
     {cbrt, "cbrt", C::elementwise, K::expensive, 1, 1, false, D::floating},
     {logistic, "logistic", C::elementwise, K::expensive, 1, 1, false, D::floating},
     {erf, "erf", C::elementwise, K::expensive, 1, 1, false, D::floating},
+    {erfc, "erfc", C::elementwise, K::expensive, 1, 1, false, D::floating},
     {sin, "sin", C::elementwise, K::expensive, 1, 1, false, D::floating},
     {cos, "cos", C::elementwise, K::expensive, 1, 1, false, D::floating},
     {tan, "tan", C::elementwise, K::expensive, 1, 1, false, D::floating},

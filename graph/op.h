@@ -32,6 +32,7 @@ enum class Op : std::uint8_t {
   cbrt,
   logistic,
   erf,
+  erfc,
   sin,
   cos,
   tan,

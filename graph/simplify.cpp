@@ -11,6 +11,7 @@
 #include "graph/passes/contractions.h"
 #include "graph/passes/conversions.h"
 #include "graph/passes/dead_code.h"
+#include "graph/passes/expansions.h"
 #include "graph/passes/fold_constants.h"
 #include "graph/passes/functions.h"
 #include "graph/passes/indexing.h"
@@ -22,6 +23,7 @@
 #include "graph/passes/sink_layouts.h"
 #include "graph/passes/slices.h"
 #include "graph/passes/unit_dimensions.h"
+#include "graph/passes/windows.h"
 #include "graph/verify.h"
 
 namespace stitch::graph {
@@ -33,7 +35,9 @@ constexpr SimplificationPass passes[] = {
     {"layout-chains", merge_layout_chains, "merges reshapes, transposes and broadcasts"},
     {"sink-broadcasts", sink_broadcasts, "computes on the small side of broadcasts"},
     {"fold-constants", fold_constants, "evaluates what depends on constants alone"},
+    {"expansions", recognise_expansions, "special functions that are written out"},
     {"sink-layouts", sink_layouts, "changes layouts once, below element-wise operators"},
+    {"windows", simplify_windows, "the gradient of max-pooling selects once per window"},
     {"slices", simplify_slices, "slices, pads, concatenations"},
     {"indexing", simplify_indexing, "gather, scatter, dynamic slices"},
     {"conversions", simplify_conversions, "shortens chains of conversions"},

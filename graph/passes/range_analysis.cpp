@@ -68,6 +68,7 @@ ValueRange of_function(Op op, const ValueRange& x) {
   switch (op) {
     case Op::exp: return {0, infinity, x.may_be_nan};
     case Op::logistic: return {0, 1, x.may_be_nan};
+    case Op::erfc: return {0, 2, x.may_be_nan};
     case Op::tanh:
     case Op::erf: return {-1, 1, x.may_be_nan};
     case Op::sin:

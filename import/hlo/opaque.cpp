@@ -27,7 +27,7 @@ struct Spelling {
   Op op;
   std::size_t operands;
 };
-constexpr std::array<Spelling, 13> spellings = {{{"acos", Op::acos, 1},
+constexpr std::array<Spelling, 14> spellings = {{{"acos", Op::acos, 1},
                                                  {"acosh", Op::acosh, 1},
                                                  {"asin", Op::asin, 1},
                                                  {"asinh", Op::asinh, 1},
@@ -35,6 +35,7 @@ constexpr std::array<Spelling, 13> spellings = {{{"acos", Op::acos, 1},
                                                  {"atanh", Op::atanh, 1},
                                                  {"cosh", Op::cosh, 1},
                                                  {"erf", Op::erf, 1},
+                                                 {"erfc", Op::erfc, 1},
                                                  {"sinh", Op::sinh, 1},
                                                  {"tan", Op::tan, 1},
                                                  {"is_inf", Op::is_inf, 1},

@@ -79,10 +79,10 @@ std::vector<Op> unary_operators(DType dtype) {
     list.insert(list.end(), {Op::bit_not, Op::popcount});
   } else {
     list.insert(list.end(),
-                {Op::floor, Op::ceil,  Op::round_even, Op::round_away, Op::exp,       Op::expm1,  Op::log,
-                 Op::log1p, Op::sqrt,  Op::rsqrt,      Op::cbrt,       Op::erf,       Op::sin,    Op::cos,
-                 Op::tan,   Op::asin,  Op::acos,       Op::atan,       Op::sinh,      Op::cosh,   Op::tanh,
-                 Op::asinh, Op::acosh, Op::atanh,      Op::logistic,   Op::is_finite, Op::is_nan, Op::is_inf});
+                {Op::floor, Op::ceil,     Op::round_even, Op::round_away, Op::exp,   Op::expm1, Op::log,   Op::log1p,
+                 Op::sqrt,  Op::rsqrt,    Op::cbrt,       Op::erf,        Op::erfc,  Op::sin,   Op::cos,   Op::tan,
+                 Op::asin,  Op::acos,     Op::atan,       Op::sinh,       Op::cosh,  Op::tanh,  Op::asinh, Op::acosh,
+                 Op::atanh, Op::logistic, Op::is_finite,  Op::is_nan,     Op::is_inf});
   }
   return list;
 }

@@ -218,7 +218,7 @@ TEST(OperationCost, FollowsTheCodeThatIsGenerated) {
 
 TEST(OperationCost, DoublesAreNeverCheaper) {
   for (const Op op : {Op::add, Op::exp, Op::log, Op::tanh, Op::sqrt, Op::rsqrt, Op::divide, Op::power, Op::sin, Op::erf,
-                      Op::cbrt, Op::log1p, Op::expm1, Op::logistic, Op::atan2}) {
+                      Op::erfc, Op::cbrt, Op::log1p, Op::expm1, Op::logistic, Op::atan2}) {
     const auto cost = [&](DType dtype) {
       return operation_cost(item_of({"", search::Item::Kind::compute, op, dtype, 0, 0}));
     };

@@ -569,6 +569,7 @@ class Interpreter {
       case Op::cbrt: return std::cbrt(x);
       case Op::logistic: return 1 / (1 + std::exp(-x));
       case Op::erf: return std::erf(x);
+      case Op::erfc: return std::erfc(x);
       case Op::sin: return std::sin(x);
       case Op::cos: return std::cos(x);
       case Op::tan: return std::tan(x);

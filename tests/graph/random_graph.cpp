@@ -127,7 +127,7 @@ class Generator {
     switch (below(8)) {
       case 0: note(b_.unary(pick(std::vector<Op>{Op::negate, Op::abs}), x.value), x.magnitude); break;
       case 1:
-        note(b_.unary(pick(std::vector<Op>{Op::tanh, Op::logistic, Op::erf, Op::sin, Op::cos}), x.value), 1);
+        note(b_.unary(pick(std::vector<Op>{Op::tanh, Op::logistic, Op::erf, Op::erfc, Op::sin, Op::cos}), x.value), 1);
         break;
       case 2:
         if (x.magnitude <= 5) note(b_.unary(Op::exp, x.value), std::exp(x.magnitude));
