@@ -82,7 +82,7 @@ std::string unary(Op op, DType from, DType to, const std::string& x) {
     case Op::cbrt: return function(from, "cbrt", x);
     case Op::logistic: return fmt::format("logistic({})", x);
     case Op::erf: return function(from, "erf", x);
-    case Op::erfc: return function(from, "erfc", x);
+    case Op::erfc: return fmt::format("complementary_error({})", x);
     case Op::sin: return function(from, "sin", x);
     case Op::cos: return function(from, "cos", x);
     case Op::tan: return function(from, "tan", x);

@@ -452,7 +452,7 @@ double operation_cost(const Item& item) {
     case Op::remainder: return graph::is_integer(item.dtype) ? (wide ? 60 : 27) : 40;
     case Op::tanh: return wide ? 60 : 14;
     case Op::erf: return wide ? 80 : 22;
-    case Op::erfc: return wide ? 120 : 46;
+    case Op::erfc: return wide ? 120 : 20;
     case Op::sin:
     case Op::cos: return wide ? 80 : 25;
     case Op::tan: return wide ? 100 : 40;

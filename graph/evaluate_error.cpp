@@ -14,6 +14,7 @@ namespace stitch::graph {
 //   exp, expm1, sinh, cosh: |x| (x × log2 e is rounded before ex2)
 //   logistic:               |x| (1 - y)
 //   sin, cos, tan:          |x| / |y|, (1 + y²)|x| / |y| for tan (argument reduction)
+//   erfc:                   x² where y < 1 (exp(-x²)), as much of 2 - y elsewhere
 //   power:                  |ln y| (exp2(y log2 x))
 ElementError element_error(Op op) {
   switch (op) {
@@ -43,8 +44,8 @@ ElementError element_error(Op op) {
     case Op::cos: return {2, 0.5};
     case Op::tan: return {4, 0.5};
     case Op::power: return {16, 1};
+    case Op::erfc: return {8, 2};
     case Op::erf:
-    case Op::erfc:
     case Op::tanh:
     case Op::asin:
     case Op::acos:

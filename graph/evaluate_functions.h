@@ -151,10 +151,11 @@ struct Erf : UnaryDefaults {
   }
 };
 
-struct Erfc : UnaryDefaults {
+struct Erfc {
   static constexpr Op op = Op::erfc;
   static double value(double x) { return std::erfc(x); }
   static double spread(double x, double e, double y) { return Erf::spread(x, e, y); }
+  static double amplified(double x, double y) { return y == 0 || y == 2 ? 0 : x * x * std::min(y, 2 - y); }
 };
 
 struct Sin {

@@ -118,6 +118,7 @@ bool came_through(DType dtype, std::uint64_t bits, std::uint64_t got) {
 class OperatorsEmulated : public testing::TestWithParam<DType> {};
 /// Not the 8-bit floats: they are element types to convert from and to.
 class ArithmeticEmulated : public testing::TestWithParam<DType> {};
+class FunctionsEmulated : public testing::TestWithParam<DType> {};
 
 std::string dtype_name(const testing::TestParamInfo<DType>& each) { return std::string(graph::to_string(each.param)); }
 
@@ -129,6 +130,22 @@ TEST_P(ArithmeticEmulated, OneOperandOnEveryEdge) {
   std::vector<Value> results;
   for (const Op op : unary_operators(dtype)) results.push_back(b.unary(op, x));
   expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, edges)});
+}
+
+// Where the edges are far apart: functions that device/math.cuh computes itself.
+TEST_P(FunctionsEmulated, OfOurOwnDensely) {
+  const DType dtype = GetParam();
+  constexpr std::int64_t count = 4096;
+  std::vector<std::uint64_t> bits(count, 0);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = -11 + 22.0 * static_cast<double>(i) / static_cast<double>(count - 1);
+    graph::store_element(dtype, value, reinterpret_cast<std::byte*>(&bits[static_cast<std::size_t>(i)]));
+  }
+  Builder b;
+  const Value x = b.parameter(dtype, {count});
+  std::vector<Value> results;
+  for (const Op op : {Op::exp, Op::logistic, Op::erfc, Op::round_away}) results.push_back(b.unary(op, x));
+  expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, bits)});
 }
 
 TEST_P(ArithmeticEmulated, TwoOperandsOnEveryPairOfEdges) {
@@ -227,6 +244,8 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, ArithmeticEmulated,
                          testing::Values(DType::pred, DType::s8, DType::u8, DType::s16, DType::u16, DType::s32,
                                          DType::u32, DType::s64, DType::u64, DType::f16, DType::bf16, DType::f32,
                                          DType::f64),
+                         dtype_name);
+INSTANTIATE_TEST_SUITE_P(Dtypes, FunctionsEmulated, testing::Values(DType::f16, DType::bf16, DType::f32, DType::f64),
                          dtype_name);
 
 // ---- quotients that are rounded -----------------------------------------------------------------------------------
