@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/evaluate.h"
+#include "graph/simplify.h"
 #include "graph/verify.h"
 #include "import/import.h"
 #include "tests/import/hlo_text.h"
@@ -60,23 +61,39 @@ void expect_equal(const graph::Tensor& got, const graph::Tensor& wanted, double 
   }
 }
 
-class HloGolden : public testing::TestWithParam<std::string> {};
+Imported imported_file(const std::string& name) {
+  return import_good(file_text((folder / (name + ".hlo.txt")).string()));
+}
 
-TEST_P(HloGolden, ComputesWhatXlaComputes) {
-  const Imported imported = import_good(file_text((folder / (GetParam() + ".hlo.txt")).string()));
-  EXPECT_TRUE(imported.boundaries.empty());
-  const auto record = nlohmann::json::parse(file_text((folder / (GetParam() + ".json")).string()));
+/// The graph gives the recorded results of the recorded arguments.
+void expect_recorded(const graph::Graph& graph, const std::string& name) {
+  const auto record = nlohmann::json::parse(file_text((folder / (name + ".json")).string()));
   std::vector<graph::Tensor> arguments;
   for (const auto& argument : record.at("arguments")) arguments.push_back(tensor_of(argument));
   graph::EvaluateOptions options;
   options.round = true;
-  const auto results = graph::evaluate(imported.graph, arguments, options);
+  const auto results = graph::evaluate(graph, arguments, options);
   ASSERT_TRUE(results.ok()) << results.error().message;
   ASSERT_EQ(results->size(), record.at("results").size());
   for (std::size_t i = 0; i < results->size(); ++i) {
     expect_equal((*results)[i], tensor_of(record.at("results")[i]), record.value("tolerance", 0.0),
                  fmt::format("result {}", i));
   }
+}
+
+class HloGolden : public testing::TestWithParam<std::string> {};
+
+TEST_P(HloGolden, ComputesWhatXlaComputes) {
+  const Imported imported = imported_file(GetParam());
+  EXPECT_TRUE(imported.boundaries.empty());
+  expect_recorded(imported.graph, GetParam());
+}
+
+TEST_P(HloGolden, ComputesItSimplified) {
+  Imported imported = imported_file(GetParam());
+  const auto report = graph::simplify(imported.graph);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  expect_recorded(imported.graph, GetParam());
 }
 
 std::vector<std::string> golden_names() {
@@ -90,6 +107,17 @@ std::vector<std::string> golden_names() {
 
 INSTANTIATE_TEST_SUITE_P(Functions, HloGolden, testing::ValuesIn(golden_names()),
                          [](const auto& row) { return row.param; });
+
+TEST(HloExpansions, WhatJaxHandsOverForErfcIsRecognised) {
+  for (const auto& [name, count] : {std::pair{"exact_gelu", 3}, {"erfc_f64", 1}}) {
+    Imported imported = imported_file(name);
+    ASSERT_TRUE(graph::simplify(imported.graph).ok());
+    const auto nodes = imported.graph.nodes();
+    const auto is = [](graph::Op op) { return [=](const graph::Node& node) { return node.op == op; }; };
+    EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(), is(graph::Op::erfc)), count) << name;
+    EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(), is(graph::Op::divide)), 0) << name;
+  }
+}
 
 }  // namespace
 }  // namespace stitch::import

@@ -34,11 +34,12 @@ INF, NAN = float("inf"), float("nan")
 CASES = {}
 
 
-def case(*arguments, tolerance=None, platform="cuda"):
-    """`tolerance`: relative, where results depend on how XLA rounds narrow intermediates. `platform`: lowered for."""
+def case(*arguments, tolerance=None, platform="cuda", wide=False):
+    """`tolerance`: relative, where results depend on how XLA rounds narrow intermediates. `platform`: lowered for.
+    `wide`: with float64, whose arguments are NumPy's."""
 
     def register(function):
-        CASES[function.__name__] = (function, arguments, tolerance, platform)
+        CASES[function.__name__] = (function, arguments, tolerance, platform, wide)
         return function
 
     return register
@@ -57,6 +58,20 @@ def unary(x, p):
 def binary(x, y, p):
     return (x + y, x - y, x * y, x / p, jnp.maximum(x, y), jnp.minimum(x, y), p**y, lax.rem(x, p), jnp.mod(x, p),
             jnp.floor_divide(x, p), jnp.hypot(x, y), jnp.logaddexp(x, y), lax.clamp(jnp.float32(-0.5), x, p))
+
+
+# XLA is handed polynomials for erfc: one set for f32, to which narrower types are converted, another for f64.
+@case(jnp.linspace(-9, 9, 25, dtype=np.float32), jnp.linspace(-4, 4, 9, dtype=jnp.bfloat16))
+def exact_gelu(x, narrow):
+    def gelu(v):
+        return jax.nn.gelu(v, approximate=False)
+
+    return jax.scipy.special.erfc(x), gelu(x), jax.grad(lambda v: gelu(v).sum())(x), gelu(narrow)
+
+
+@case(np.linspace(-6, 26, 33), tolerance=1e-13, wide=True)
+def erfc_f64(x):
+    return (jax.scipy.special.erfc(x),)
 
 
 @case(integers(20, low=-9, high=9), integers(20, low=1, high=6), integers(20, high=2**31, dtype=np.uint32))
@@ -339,13 +354,14 @@ def plain(array):
 
 
 def main(names):
-    for name, (function, arguments, tolerance, platform) in CASES.items():
+    for name, (function, arguments, tolerance, platform, wide) in CASES.items():
         if names and name not in names:
             continue
-        jitted = jax.jit(function, keep_unused=True)
-        lowered = jitted.trace(*arguments).lower(lowering_platforms=(platform,))
-        text = lowered.compiler_ir("hlo").as_hlo_text()
-        results = jax.tree.leaves(jitted(*arguments))
+        with jax.enable_x64(wide):
+            jitted = jax.jit(function, keep_unused=True)
+            lowered = jitted.trace(*arguments).lower(lowering_platforms=(platform,))
+            text = lowered.compiler_ir("hlo").as_hlo_text()
+            results = jax.tree.leaves(jitted(*arguments))
         (HERE / f"{name}.hlo.txt").write_text(text.rstrip() + "\n")
         record = {"arguments": [plain(a) for a in arguments], "results": [plain(r) for r in results]}
         lines = ",\n".join(f' "{key}": [\n' + ",\n".join("  " + json.dumps(v) for v in values) + "\n ]"
