@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "graph/infer_checks.h"
+#include "graph/literal.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
 #include "graph/reduce_kind.h"
@@ -155,47 +156,95 @@ bool counts_to(DType index, std::int64_t extent) {
   return bits >= 32 || extent <= (std::int64_t{1} << bits);
 }
 
+/// A scatter of whole rows: every index names one, along `axis` of the operand.
+struct RowScatter {
+  std::size_t axis;
+  Dims batch;  ///< dimensions of the updates that run over the indices
+};
+
+std::optional<RowScatter> row_scatter(const Rewriter& graph, const Node& node) {
+  const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
+  const auto& a = node.as<ScatterAttributes>();
+  if (!a.input_batching_dims.empty() || a.inserted_window_dims.size() != 1 ||
+      a.scatter_dims_to_operand_dims != a.inserted_window_dims || a.index_vector_dim != graph.type(index).rank()) {
+    return std::nullopt;
+  }
+  RowScatter rows{at(a.inserted_window_dims[0]), {}};
+  Dims window;
+  for (std::int64_t d = 0; d < graph.type(update).rank(); ++d) {
+    if (contains(a.update_window_dims, d)) {
+      window.push_back(graph.dims(update)[at(d)]);
+    } else {
+      rows.batch.push_back(d);
+    }
+  }
+  Dims row = graph.dims(x);
+  row.erase(row.begin() + static_cast<std::ptrdiff_t>(rows.axis));
+  return window == row ? std::optional(rows) : std::nullopt;
+}
+
 constexpr std::int64_t few_rows = 4;
 
 /// Sums of many updates into few rows (a gradient of token types) as one masked column sum per row: a scatter would add
 /// thousands of updates to each element one after the other.
-Replacement scatter_to_few_rows(Rewriter& graph, const Node& node) {
+Replacement scatter_to_few_rows(Rewriter& graph, const Node& node, const RowScatter& to) {
   const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
-  const auto& a = node.as<ScatterAttributes>();
-  const Dims extents = graph.dims(x), batch = graph.dims(index), updates = graph.dims(update);
-  if (a.combiner != ReduceKind::sum || !a.input_batching_dims.empty() || a.inserted_window_dims.size() != 1 ||
-      a.scatter_dims_to_operand_dims != a.inserted_window_dims ||
-      a.index_vector_dim != static_cast<std::int64_t>(batch.size())) {
+  const ReduceKind kind = node.as<ScatterAttributes>().combiner;
+  const std::int64_t rows = graph.dims(x)[to.axis];
+  if (kind != ReduceKind::sum || rows > few_rows || graph.type(index).elements() < 16 * rows ||
+      !counts_to(graph.dtype(index), rows)) {
     return {};
   }
-  const auto axis = at(a.inserted_window_dims[0]);
-  const std::int64_t rows = extents[axis];
-  if (rows > few_rows || graph.type(index).elements() < 16 * rows || !counts_to(graph.dtype(index), rows)) return {};
-  Dims summed, window;
-  for (std::size_t d = 0; d < updates.size(); ++d) {
-    const auto dimension = static_cast<std::int64_t>(d);
-    (contains(a.update_window_dims, dimension) ? window : summed).push_back(dimension);
-  }
-  Dims one_row = extents, of_window;
-  one_row[axis] = 1;
-  for (const std::int64_t d : window) of_window.push_back(updates[at(d)]);
-  Dims others = extents;
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
-  if (of_window != others) return {};  // windows that are smaller than a row
+  Dims one_row = graph.dims(x);
+  one_row[to.axis] = 1;
   const Value none = graph.filled(graph.type(update), 0);
   std::vector<Value> sums;
   for (std::int64_t row = 0; row < rows; ++row) {
-    const Value here =
-        graph.compare(Comparison::eq, index, graph.broadcast(graph.scalar_integer(graph.dtype(index), row), batch, {}));
-    const Value chosen = graph.select(graph.broadcast(here, updates, summed), update, none);
-    sums.push_back(graph.reshape(graph.reduce(ReduceKind::sum, chosen, summed), one_row));
+    const Value wanted = graph.broadcast(graph.scalar_integer(graph.dtype(index), row), graph.dims(index), {});
+    const Value here = graph.compare(Comparison::eq, index, wanted);
+    const Value chosen = graph.select(graph.broadcast(here, graph.dims(update), to.batch), update, none);
+    sums.push_back(graph.reshape(graph.reduce(ReduceKind::sum, chosen, to.batch), one_row));
   }
-  const Value all = graph.concatenate(std::move(sums), static_cast<std::int64_t>(axis));
-  return is_identity(graph, x, a.combiner) ? all : graph.binary(Op::add, x, all);
+  const Value all = graph.concatenate(std::move(sums), static_cast<std::int64_t>(to.axis));
+  return is_identity(graph, x, kind) ? all : graph.binary(Op::add, x, all);
+}
+
+/// The first of indices that are known to count up by one.
+std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
+  if (graph.is(index, Op::iota)) return 0;
+  if (const auto all = splat_integer(graph, index); all && graph.type(index).elements() == 1) return all;
+  if (!graph.is(index, Op::constant)) return std::nullopt;
+  const auto& constant = graph.node(index).as<ConstantAttributes>();
+  const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
+  const std::int64_t first = load_integer(constant.type.dtype, constant.data.data());
+  for (std::int64_t i = 1; i < constant.type.elements(); ++i) {
+    if (load_integer(constant.type.dtype, constant.data.data() + at(i) * size) != first + i) return std::nullopt;
+  }
+  return first;
+}
+
+/// An assignment to a slice of rows, as ONNX writes x[2:5] = y.
+Replacement scatter_to_run_of_rows(Rewriter& graph, const Node& node, const RowScatter& to) {
+  const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
+  if (node.as<ScatterAttributes>().combiner != ReduceKind::replace || graph.type(index).rank() != 1) return {};
+  const std::optional<std::int64_t> first = first_of_run(graph, index);
+  if (!first || *first < 0 || *first > graph.dims(x)[to.axis] - graph.dims(index)[0]) return {};
+  Dims rows_in_place(graph.dims(update).size());  // the update's dimensions in the order of x
+  std::iota(rows_in_place.begin(), rows_in_place.end(), 0);
+  rows_in_place.erase(rows_in_place.begin() + static_cast<std::ptrdiff_t>(to.batch[0]));
+  rows_in_place.insert(rows_in_place.begin() + static_cast<std::ptrdiff_t>(to.axis), to.batch[0]);
+  std::vector<Value> operands = {x, graph.transpose(update, rows_in_place)};
+  for (std::size_t d = 0; d < graph.dims(x).size(); ++d) {
+    operands.push_back(graph.scalar_integer(DType::s64, d == to.axis ? *first : 0));
+  }
+  return graph.add(Op::dynamic_update_slice, std::move(operands), UpdateAttributes{});
 }
 
 Replacement scatter(Rewriter& graph, const Node& node) {
-  if (Replacement replacement = scatter_to_few_rows(graph, node)) return replacement;
+  if (const std::optional<RowScatter> rows = row_scatter(graph, node)) {
+    if (Replacement replacement = scatter_to_run_of_rows(graph, node, *rows)) return replacement;
+    if (Replacement replacement = scatter_to_few_rows(graph, node, *rows)) return replacement;
+  }
   const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
   const auto& a = node.as<ScatterAttributes>();
   const Dims& extents = graph.dims(x);

@@ -11,6 +11,9 @@ namespace stitch::graph {
 ///    its own fill: a pad);
 ///  - a gather takes from the operands of an element-wise operator when that is much less work than the operator, and
 ///    from a broadcast whatever does not depend on the index;
+///  - a scatter that replaces whole rows whose indices are known to count up by one (ONNX's x[2:5] = y) is an update of
+///    a slice, and with that a concatenation;
+///  - a scatter of many sums into at most four rows is a masked column sum for each;
 ///  - a scatter with one update per batch element (the gradient of take_along_axis) is element-wise:
 ///    select(iota == index, operand ⊕ update, operand). What is out of range is dropped by both.
 ///

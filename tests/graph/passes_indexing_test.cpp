@@ -423,6 +423,62 @@ TEST(PassesIndexing, ScattersOfOneElementEachAreElementWise) {
       });
 }
 
+TEST(PassesIndexing, AssignmentsToARunOfRowsAreConcatenations) {
+  using Rows = std::vector<std::int64_t>;
+  const auto assigned = [](const Rows& rows, ReduceKind kind, bool fills) -> MakeGraph {
+    return [=](Builder& b) {
+      const auto count = static_cast<std::int64_t>(rows.size());
+      const Value x = fills ? b.filled(f32, {6, 4}, 3) : b.parameter(f32, {6, 4}), u = b.parameter(f32, {count, 4});
+      const Value i = b.constant(dense_integers({DType::s64, {count}}, rows));
+      return Values{b.add(Op::scatter, {x, i, u}, ScatterAttributes{{1}, {0}, {0}, {}, {}, 1, kind, false})};
+    };
+  };
+  expect_rewrites(simplify_indexing,
+                  {
+                      {"x[2:5] = u", assigned({2, 3, 4}, ReduceKind::replace, false),
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {6, 4}), u = b.parameter(f32, {3, 4});
+                         return Values{b.concatenate({b.slice(x, {0, 0}, {2, 4}), u, b.slice(x, {5, 0}, {6, 4})}, 0)};
+                       }},
+                      {"x[5:] = u", assigned({5}, ReduceKind::replace, false),
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {6, 4}), u = b.parameter(f32, {1, 4});
+                         return Values{b.concatenate({b.slice(x, {0, 0}, {5, 4}), u}, 0)};
+                       }},
+                      {"of a constant", assigned({1, 2}, ReduceKind::replace, true),
+                       [](Builder& b) {
+                         const Value u = b.parameter(f32, {2, 4});
+                         return Values{b.add(Op::pad, {u, b.scalar(f32, 3)}, PadAttributes{{1, 0}, {3, 0}, {0, 0}})};
+                       }},
+                      {"x[:, 1:3] = u, the updates' rows last",
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {4, 6}), u = b.parameter(f32, {4, 2});
+                         const Value i = b.constant(dense_integers({s32, {2}}, Rows{1, 2}));
+                         return Values{b.add(Op::scatter, {x, i, u},
+                                             ScatterAttributes{{0}, {1}, {1}, {}, {}, 1, ReduceKind::replace, false})};
+                       },
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {4, 6}), u = b.parameter(f32, {4, 2});
+                         return Values{b.concatenate({b.slice(x, {0, 0}, {4, 1}), u, b.slice(x, {0, 3}, {4, 6})}, 1)};
+                       }},
+                      {"x[:, 1:3] = uᵀ",
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {4, 6}), u = b.parameter(f32, {2, 4});
+                         const Value i = b.constant(dense_integers({s32, {2}}, Rows{1, 2}));
+                         return Values{b.add(Op::scatter, {x, i, u},
+                                             ScatterAttributes{{1}, {1}, {1}, {}, {}, 1, ReduceKind::replace, false})};
+                       },
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {4, 6}), u = b.transpose(b.parameter(f32, {2, 4}), {1, 0});
+                         return Values{b.concatenate({b.slice(x, {0, 0}, {4, 1}), u, b.slice(x, {0, 3}, {4, 6})}, 1)};
+                       }},
+                      {"a gap stays", assigned({1, 3}, ReduceKind::replace, false)},
+                      {"out of range stays", assigned({4, 5, 6}, ReduceKind::replace, false)},
+                      {"before the first row stays", assigned({-1, 0}, ReduceKind::replace, false)},
+                      {"sums stay", assigned({2, 3}, ReduceKind::sum, false)},
+                  });
+}
+
 TEST(PassesIndexing, SumsIntoFewRowsAreMaskedColumnSums) {
   const auto added = [](std::int64_t rows, ReduceKind kind, std::int64_t window, bool into_zeros) -> MakeGraph {
     return [=](Builder& b) {
