@@ -153,9 +153,13 @@ ItemId ScalarProgram::compared(ItemId item, graph::Comparison comparison, std::i
   graph::store_integer(dtype, with, bytes);
   std::uint64_t bits = 0;
   std::memcpy(&bits, bytes, sizeof bits);
+  return compare(comparison, item, literal({}, dtype, bits));
+}
+
+ItemId ScalarProgram::compare(graph::Comparison comparison, ItemId a, ItemId b) {
   Item comparing;
   comparing.op = Op::compare, comparing.dtype = DType::pred, comparing.comparison = comparison;
-  comparing.operands = {item, literal({}, dtype, bits)};
+  comparing.operands = {a, b};
   return add(std::move(comparing));
 }
 
@@ -505,9 +509,17 @@ Result<ItemId> ScalarProgram::reduce_window(const Node& node, Value value, const
   return total;
 }
 
+ItemId ScalarProgram::more_extreme(ItemId x, ItemId than, graph::ReduceKind kind) {
+  const bool largest = kind == graph::ReduceKind::max;
+  if (!graph::is_floating(at(x).dtype))
+    return compare(largest ? graph::Comparison::gt : graph::Comparison::lt, x, than);
+  const ItemId holds = compare(largest ? graph::Comparison::ge : graph::Comparison::le, than, x);
+  return both(compute(Op::bit_not, {}, DType::pred, {holds}), compare(graph::Comparison::eq, than, than));
+}
+
 /// Gather form: the element at `indices` collects from every window that covers it the source whose selected element
-/// it is. A window selects the first of its extreme elements in row-major order, so this element is selected when all
-/// earlier ones are strictly less extreme and all later ones not more.
+/// it is. A window selects the first of its extreme elements in row-major order, NaN being more extreme than any
+/// number, so this element is selected when it is more extreme than all earlier ones and no later one is more extreme.
 Result<ItemId> ScalarProgram::select_and_scatter(const Node& node, Value value, const std::vector<Index>& indices,
                                                  ItemId guard) {
   const auto& a = node.as<graph::SelectAndScatterAttributes>();
@@ -518,7 +530,6 @@ Result<ItemId> ScalarProgram::select_and_scatter(const Node& node, Value value, 
     return make_error(ErrorKind::constraint, "window of {} elements in '{}' is too large to unroll", size, node.name);
   }
   const DType dtype = node.type().dtype;
-  const bool maximum = a.select == graph::ReduceKind::max;
   STITCH_ASSIGN(const ItemId own, item(node.operands[0], indices, guard));
   ItemId total = -1;
   for (std::int64_t place = 0; place < size; ++place) {  // where this element stands in the window
@@ -551,12 +562,8 @@ Result<ItemId> ScalarProgram::select_and_scatter(const Node& node, Value value, 
           inside = both(inside, in_range(inner[d], 0, extents[d]));
       }
       STITCH_ASSIGN(const ItemId rival, item(node.operands[0], inner, both(guard, both(covered, inside))));
-      Item comparison;
-      comparison.kind = Item::Kind::compute, comparison.op = Op::compare, comparison.dtype = DType::pred;
-      comparison.comparison = other < place ? (maximum ? graph::Comparison::gt : graph::Comparison::lt)
-                                            : (maximum ? graph::Comparison::ge : graph::Comparison::le);
-      comparison.operands = {own, rival};
-      ItemId better = add(std::move(comparison));
+      ItemId better = other < place ? more_extreme(own, rival, a.select)
+                                    : compute(Op::bit_not, {}, DType::pred, {more_extreme(rival, own, a.select)});
       if (inside >= 0) {
         const ItemId outside = compute(Op::bit_not, {}, DType::pred, {inside});
         better = compute(Op::bit_or, {}, DType::pred, {better, outside});

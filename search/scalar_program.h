@@ -172,6 +172,9 @@ class ScalarProgram {
   ItemId add(Item item);
   ItemId compute(graph::Op op, graph::Value origin, graph::DType dtype, std::vector<ItemId> operands);
   ItemId in_range(Index index, std::int64_t low, std::int64_t high);
+  /// Whether `x` is more extreme than `than`; NaN is, except than NaN.
+  ItemId more_extreme(ItemId x, ItemId than, graph::ReduceKind kind);
+  ItemId compare(graph::Comparison comparison, ItemId a, ItemId b);
   ItemId compared(ItemId item, graph::Comparison comparison, std::int64_t with);
   ItemId both(ItemId a, ItemId b);
   ItemId literal(graph::Value origin, graph::DType dtype, std::uint64_t bits);
