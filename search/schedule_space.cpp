@@ -208,27 +208,40 @@ class Explorer {
     extend(structure, base);
   }
 
-  /// Adds the next group's mappings in turn, then those of the groups after it.
+  /// Adds the next group's mappings in turn, then those of the groups after it. Where a group has one mapping there is
+  /// nothing to come back to: hundreds of packed groups take no depth of the stack.
   void extend(const KernelStructure& structure, Schedule& schedule) {
-    const std::size_t at = schedule.phases.size() - 1, next = schedule.phases.back().size();
-    if (next == 0) rank_phase(structure.phases[at], at);
-    if (next == structure.phases[at].groups.size()) {
-      if (at + 1 == structure.phases.size()) return synchronise(structure, schedule);
+    const std::size_t at = schedule.phases.size() - 1, first = schedule.phases.back().size();
+    if (first == 0) rank_phase(structure.phases[at], at);
+    const std::vector<GroupStructure>& groups = structure.phases[at].groups;
+    std::size_t next = first;
+    for (; next < groups.size(); ++next) {
+      std::vector<GroupProgram>& ranked = ranked_.at({at, next, partials_of(groups[next])});
+      if (ranked.size() != 1) break;
+      choose(groups[next], ranked[0], schedule);
+    }
+    if (next < groups.size()) {
+      for (GroupProgram& best : ranked_.at({at, next, partials_of(groups[next])})) {
+        choose(groups[next], best, schedule);
+        extend(structure, schedule);
+        schedule.phases.back().pop_back(), chosen_.back().pop_back();
+      }
+    } else if (at + 1 == structure.phases.size()) {
+      synchronise(structure, schedule);
+    } else {
       schedule.phases.emplace_back(), chosen_.emplace_back();
       extend(structure, schedule);
       schedule.phases.pop_back(), chosen_.pop_back();
-      return;
     }
-    const GroupStructure& group = structure.phases[at].groups[next];
-    for (GroupProgram& best : ranked_.at({at, next, partials_of(group)})) {
-      for (const ReductionPlan& plan : best.reductions) {
-        const Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
-        if (anchor.kind == Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
-      }
-      schedule.phases.back().push_back(best.mapping), chosen_.back().push_back(&best);
-      extend(structure, schedule);
-      schedule.phases.back().pop_back(), chosen_.back().pop_back();
+    schedule.phases.back().resize(first), chosen_.back().resize(first);
+  }
+
+  void choose(const GroupStructure& group, GroupProgram& program, Schedule& schedule) {
+    for (const ReductionPlan& plan : program.reductions) {
+      const Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
+      if (anchor.kind == Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
     }
+    schedule.phases.back().push_back(program.mapping), chosen_.back().push_back(&program);
   }
 
   [[nodiscard]] std::int64_t partials_of(const GroupStructure& group) const {
