@@ -149,7 +149,7 @@ class Explorer {
       for (GroupStructure& group : phase.groups)
         program.phases.back().groups.emplace_back().structure = std::move(group);
     }
-    const Status legal = check_legality(program, scorer_.device());
+    Status legal = check_legality(program, scorer_.device());
     for (std::size_t p = 0; p < structure.phases.size(); ++p) {
       for (std::size_t g = 0; g < structure.phases[p].groups.size(); ++g)
         structure.phases[p].groups[g] = std::move(program.phases[p].groups[g].structure);
