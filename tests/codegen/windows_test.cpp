@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <ostream>
 
 #include "base/random.h"
 #include "graph/builder.h"
@@ -26,6 +27,8 @@ struct PoolingRow {
   ReduceKind select;
   std::int64_t size, stride, low, high;
 };
+
+void PrintTo(const PoolingRow& row, std::ostream* out) { *out << row.name; }
 
 class PoolingGradientEmulated : public testing::TestWithParam<PoolingRow> {};
 
