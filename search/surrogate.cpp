@@ -85,13 +85,14 @@ double Surrogate::to_log_time(double value) const {
   return scale_.fastest + options_.tail * std::expm1(compressed / options_.tail);
 }
 
+double Surrogate::to_value(double log_time) const {
+  const double compressed = options_.tail * std::log1p((log_time - scale_.fastest) / options_.tail);
+  return (compressed - scale_.mean) / scale_.spread;
+}
+
 Prediction Surrogate::update() {
-  const std::vector<double> values = rescale();
-  mean_ = times_->update(values);
-  Prediction prediction;
-  prediction.best = *std::ranges::min_element(values);
-  prediction.mean = mean_, prediction.variance = times_->variance(), prediction.valid = failures_.update();
-  return prediction;
+  mean_ = times_->update(rescale());
+  return {mean_, times_->variance(), failures_.update()};
 }
 
 }  // namespace stitch::search

@@ -21,7 +21,6 @@ struct Prediction {
   std::span<const float> mean;
   std::span<const float> variance;
   std::span<const float> valid;  ///< probability that the candidate runs
-  double best = 0;               ///< what the fastest trial has on this scale
 };
 
 /// Learns times and failures of a space's candidates from trials: a Gaussian process over compressed log times, and a
@@ -43,8 +42,9 @@ class Surrogate {
   /// Counts a trial that is not back yet as if it had turned out as expected: the variance around it falls, so that a
   /// batch spreads. Until the next update.
   void assume(std::size_t candidate) { times_->assume(candidate); }
-  /// A predicted value of this scale as a log time.
+  /// A predicted value of this scale as a log time, and back.
   [[nodiscard]] double to_log_time(double value) const;
+  [[nodiscard]] double to_value(double log_time) const;
 
  private:
   struct Scale {

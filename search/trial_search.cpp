@@ -11,10 +11,10 @@ constexpr std::size_t incumbents = 3;         ///< whose neighbours are local mo
 constexpr std::size_t coverage_choices = 60;  ///< random candidates, of which the one farthest from all is taken
 constexpr std::size_t least_to_settle = 30;   ///< trials before a model's bounds may end a search
 
-/// log of E[max(0, best − x)] for x normal (Jones, Schonlau and Welch 1998, equation 15), in logarithms so that
+/// log of E[max(0, target − x)] for x normal (Jones, Schonlau and Welch 1998, equation 15), in logarithms so that
 /// hopeless candidates still have an order.
-double log_expected_improvement(double mean, double deviation, double best) {
-  const double z = (best - mean) / deviation;
+double log_expected_improvement(double mean, double deviation, double target) {
+  const double z = (target - mean) / deviation;
   if (z < -6) return std::log(deviation) - 0.5 * z * z - 0.919 - 2 * std::log(-z);
   const double density = std::exp(-0.5 * z * z) * 0.3989422804014327;
   return std::log(deviation) + std::log(z * 0.5 * std::erfc(-z * 0.7071067811865476) + density);
@@ -146,12 +146,15 @@ Proposal TrialSearch::choose(const Prediction& prediction) {
   const std::vector<char> worthwhile = worth_a_trial(prediction);
   const double lot = idle_ > options_.patience ? random_.uniform() : 1.0;
   const bool exploring = lot < options_.explore;
+  // Not the best itself: after that many tiny gains would be expected, and variants of the best tried one by one, while
+  // a better region goes unseen (docs/search.md).
+  const double target = surrogate_.to_value(std::log(best_->time_us) + std::log1p(-options_.improvement));
   const auto worth = [&](std::size_t i) {
     const double mean = static_cast<double>(prediction.mean[i]), deviation = deviation_of(prediction, i);
     // With a neighbour, being led away from what is doubtful cost more than the failures it spared (docs/search.md).
     const double valid = prior_ == nullptr ? std::log(static_cast<double>(prediction.valid[i])) : 0.0;
     if (exploring) return options_.optimism * deviation - mean + 2 * valid;
-    return log_expected_improvement(mean, deviation, prediction.best) + valid;
+    return log_expected_improvement(mean, deviation, target) + valid;
   };
   Proposal chosen{0, exploring ? ProposalReason::exploration : ProposalReason::expected_improvement};
   double most = -std::numeric_limits<double>::infinity();

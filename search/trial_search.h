@@ -52,6 +52,7 @@ struct TrialSearchOptions {
   double least_valid = 0.5;      ///< candidates less likely to run than this, times the share that ran, are passed over
   double least_valid_near = 0.25;  ///< the same when there is a neighbour
   double optimism = 2;             ///< standard deviations of an exploration's bound
+  double improvement = 0.05;       ///< what a trial is after, as a share of the best time; less counts for little
   double certainty = 5;            ///< standard deviations of the bound that ends a search
   double least_gain = 0.01;        ///< an improvement that is worth a trial, as a share of the time
   SurrogateOptions surrogate;

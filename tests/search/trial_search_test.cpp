@@ -128,6 +128,43 @@ TEST(TrialSearch, LearnsWhereCandidatesFail) {
   EXPECT_LT(failures, 4 * 50 / 10);  // of trials at random a quarter would fail
 }
 
+/// 4 · 31 · 11 configurations, as pnpoly has: methods are good for as long as their tiles fit a cache, the best of them
+/// where the others end; the block size makes little difference, but each its own.
+Kernel make_plateaus() {
+  std::vector<Parameter> parameters = {{"method", {0.0, 1.0, 2.0, 3.0}}, {"block", {}}, {"tile", {}}};
+  for (int block = 32; block <= 992; block += 32) parameters[1].values.emplace_back(static_cast<double>(block));
+  for (int tile = 0; tile <= 20; tile += 2) parameters[2].values.emplace_back(std::max(1.0, static_cast<double>(tile)));
+  std::vector<std::vector<std::uint16_t>> rows;
+  Kernel kernel;
+  for (std::uint16_t i = 0; i < 4 * 31 * 11; ++i) {
+    const auto method = static_cast<std::uint16_t>(i / 341), block = static_cast<std::uint16_t>(i / 11 % 31);
+    const auto tile = static_cast<std::uint16_t>(i % 11);
+    rows.push_back({method, block, tile});
+    double us = 100 + 200.0 / (tile + 1) + 0.3 * static_cast<double>(mix(block, method) % 5);
+    if (method == 2 && tile < 9) us += 25;
+    if (method == 2 && tile >= 9) us -= 25;
+    kernel.fastest_us = std::min(kernel.fastest_us, us);
+    kernel.outcomes.push_back({us, std::nullopt});
+  }
+  auto space = CandidateSpace::from_parameters(std::move(parameters), rows);
+  EXPECT_TRUE(space.ok());
+  kernel.space = std::move(*space);
+  return kernel;
+}
+
+TEST(TrialSearch, DoesNotTryVariantsOfTheBestOneByOne) {
+  const Kernel plateaus = make_plateaus();
+  int searches = 0, that_chase_any_gain = 0;  // of 20 that find the best method
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    TrialSearchOptions any_gain = seeded(seed);
+    any_gain.improvement = 0;
+    searches += walk(plateaus, seeded(seed), 60).found > 0.9 ? 1 : 0;
+    that_chase_any_gain += walk(plateaus, any_gain, 60).found > 0.9 ? 1 : 0;
+  }
+  EXPECT_GE(searches, 17);
+  EXPECT_LE(that_chase_any_gain, 14) << "the plateaus are too easy to tell anything";
+}
+
 TEST(TrialSearch, BatchesNeitherRepeatNorCluster) {
   TrialSearchOptions options = seeded(2);
   options.batch = 8;
