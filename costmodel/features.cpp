@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/holding.h"
+#include "search/legality.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -18,9 +19,6 @@ using search::Level;
 
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
-/// Warps of a block, the last one filled up.
-int warps_of(int threads) { return (threads + 31) / 32; }
-
 class Counter {
  public:
   Counter(const graph::Graph& graph, const GroupProgram& group, const search::Schedule& schedule,
@@ -31,7 +29,7 @@ class Counter {
     f_.tiles = group_.tiles;
     f_.threads = group_.threads;
     f_.sweeps = static_cast<int>(group_.sweeps.size());
-    warps_ = static_cast<double>(group_.tiles) * schedule_.cluster * warps_of(schedule_.threads);
+    warps_ = static_cast<double>(group_.tiles) * schedule_.cluster * search::warps_of(schedule_.threads);
     double useful = 1, mapped = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       useful *= static_cast<double>(group_.extents[a]);
@@ -314,7 +312,7 @@ class Counter {
     }
     if (flight > 0) chain += device_.dram_latency;
     // A warp alone issues about every 4 cycles along a dependent chain; half of the body is taken to be dependent.
-    const int warps_of_a_scheduler = (warps_of(schedule_.threads) + 3) / 4;
+    const int warps_of_a_scheduler = (search::warps_of(schedule_.threads) + 3) / 4;
     chain += body * 2.5 * warps_of_a_scheduler;
     f_.bytes_in_flight = std::max(f_.bytes_in_flight, flight);
     // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
@@ -343,7 +341,7 @@ class Counter {
     }
     const bool by_warp = lanes == 32 && hit_lanes == 1;
     const double window = elements_out / std::max(rows, 1.0);
-    const double warps = static_cast<double>(f_.tiles) * warps_of(group_.threads);  // that take part
+    const double warps = static_cast<double>(f_.tiles) * search::warps_of(group_.threads);  // that take part
     const double tests =
         by_warp ? warps * updates / 32 : warps * updates * per_iteration(anchor.axes & ~anchor.reduced);
     f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;

@@ -155,7 +155,7 @@ void count_compiled(const CompiledFacts& compiled, const search::KernelProgram& 
   f.compiled_shared_bytes = static_cast<double>(compiled.shared_bytes);
   const int threads = program.schedule.threads;
   f.compiled_warps =
-      search::resident_blocks(threads, compiled.registers, compiled.shared_bytes, device) * ((threads + 31) / 32);
+      search::resident_blocks(threads, compiled.registers, compiled.shared_bytes, device) * search::warps_of(threads);
   if (compiled.machine_code == nullptr) return;
   const MachineCodeFeatures& code = *compiled.machine_code;
   const auto share = [&](int part) { return ratio(part, code.instructions); };

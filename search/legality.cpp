@@ -97,7 +97,7 @@ Status check_legality(const KernelProgram& program, const DeviceSpec& device) {
 int resident_blocks(int block_threads, int block_registers, std::int64_t shared_bytes, const DeviceSpec& device) {
   // Registers are allocated per warp in units of 256, shared memory in units of 128 bytes with 1 KB reserved a block
   // from sm_80 on (CUDA C++ Programming Guide, technical specifications; cuda_occupancy.h).
-  const int warps = (block_threads + 31) / 32;
+  const int warps = warps_of(block_threads);
   const std::int64_t per_warp = (static_cast<std::int64_t>(std::max(block_registers, 16)) * 32 + 255) / 256 * 256;
   const std::int64_t by_registers = device.registers_per_sm / (per_warp * warps);
   const std::int64_t shared = (shared_bytes + 127) / 128 * 128 + device.shared_reserved_per_block;

@@ -22,6 +22,9 @@ std::span<const LegalityRule> legality_table();
 /// Checks every rule; the error (kind constraint) names the first that is broken.
 Status check_legality(const KernelProgram& program, const DeviceSpec& device);
 
+/// Warps of a block, the last one filled up.
+constexpr int warps_of(int threads) { return (threads + 31) / 32; }
+
 /// Blocks of this kernel that fit on one SM together, by registers, shared memory, threads and slots; 0 when none does.
 int resident_blocks(const KernelProgram& program, const DeviceSpec& device);
 int resident_blocks(int threads, int registers, std::int64_t shared_bytes, const DeviceSpec& device);

@@ -147,10 +147,10 @@ Index ScalarProgram::dynamic_index(ItemId item, std::int64_t high) {
   return variable;
 }
 
-ItemId ScalarProgram::compared(ItemId item, graph::Comparison comparison, std::int64_t with) {
+ItemId ScalarProgram::compare_to_integer(graph::Comparison comparison, ItemId item, std::int64_t integer) {
   const DType dtype = at(item).dtype;
   std::byte bytes[8] = {};
-  graph::store_integer(dtype, with, bytes);
+  graph::store_integer(dtype, integer, bytes);
   std::uint64_t bits = 0;
   std::memcpy(&bits, bytes, sizeof bits);
   return compare(comparison, item, literal({}, dtype, bits));
@@ -199,8 +199,8 @@ Result<ScalarProgram::Window> ScalarProgram::scatter_window(NodeId scatter, cons
     STITCH_ASSIGN(const ItemId from, item(node.operands[1], position));
     const std::int64_t last = extents[d] - window.sizes[d];
     if (!graph::is_unsigned_integer(at(from).dtype))
-      window.fits = both(window.fits, compared(from, graph::Comparison::ge, 0));
-    window.fits = both(window.fits, compared(from, graph::Comparison::le, last));
+      window.fits = both(window.fits, compare_to_integer(graph::Comparison::ge, from, 0));
+    window.fits = both(window.fits, compare_to_integer(graph::Comparison::le, from, last));
     window.start[d] = dynamic_index(from, last);
   }
   return window;

@@ -175,7 +175,7 @@ class ScalarProgram {
   /// Whether `x` is more extreme than `than`; NaN is, except than NaN.
   ItemId more_extreme(ItemId x, ItemId than, graph::ReduceKind kind);
   ItemId compare(graph::Comparison comparison, ItemId a, ItemId b);
-  ItemId compared(ItemId item, graph::Comparison comparison, std::int64_t with);
+  ItemId compare_to_integer(graph::Comparison comparison, ItemId item, std::int64_t integer);
   ItemId both(ItemId a, ItemId b);
   ItemId literal(graph::Value origin, graph::DType dtype, std::uint64_t bits);
   /// The reduction's identity.

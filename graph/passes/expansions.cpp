@@ -19,7 +19,7 @@ namespace stitch::graph {
 namespace {
 
 constexpr std::size_t fewest_operators = 12;
-constexpr int most_operators = 160;
+constexpr std::size_t most_operators = 160;
 constexpr std::size_t fewest_constants = 6;  // coefficients of a polynomial
 constexpr int most_trials = 3;               // inputs that are tried for one result
 
@@ -97,7 +97,7 @@ class Region {
   bool take(Value value) {
     frontier_.erase(value);
     members_.insert(value);
-    return static_cast<int>(members_.size()) < most_operators && expand(graph_.node(value));
+    return members_.size() < most_operators && expand(graph_.node(value));
   }
 
   bool expand(const Node& node) {

@@ -215,6 +215,7 @@ std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
   if (const auto all = splat_integer(graph, index); all && graph.type(index).elements() == 1) return all;
   if (!graph.is(index, Op::constant)) return std::nullopt;
   const auto& constant = graph.node(index).as<ConstantAttributes>();
+  if (constant.type.elements() == 0) return std::nullopt;
   const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
   const std::int64_t first = load_integer(constant.type.dtype, constant.data.data());
   for (std::int64_t i = 1; i < constant.type.elements(); ++i) {

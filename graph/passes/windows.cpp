@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/evaluate_box.h"
 #include "graph/passes/rewriter.h"
 
 namespace stitch::graph {
@@ -12,14 +13,9 @@ constexpr std::int64_t most_window_elements = 64;  // each becomes five operator
 
 /// Places in a window, row-major.
 std::vector<Dims> places_of(const Dims& sizes) {
-  std::vector<Dims> places = {{}};
-  for (const std::int64_t size : sizes) {
-    std::vector<Dims> longer;
-    for (const Dims& place : places) {
-      for (std::int64_t i = 0; i < size; ++i) longer.push_back(place), longer.back().push_back(i);
-    }
-    places = std::move(longer);
-  }
+  const Box window = Box::whole(sizes);
+  std::vector<Dims> places = {window.start};
+  for (Dims place = window.start; next_index(window, place);) places.push_back(place);
   return places;
 }
 

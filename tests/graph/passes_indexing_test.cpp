@@ -476,6 +476,7 @@ TEST(PassesIndexing, AssignmentsToARunOfRowsAreConcatenations) {
                       {"out of range stays", assigned({4, 5, 6}, ReduceKind::replace, false)},
                       {"before the first row stays", assigned({-1, 0}, ReduceKind::replace, false)},
                       {"sums stay", assigned({2, 3}, ReduceKind::sum, false)},
+                      {"of no row at all stays", assigned({}, ReduceKind::replace, false)},
                   });
 }
 
