@@ -31,14 +31,14 @@ std::string holder(int descriptor) {
 
 }  // namespace
 
-Result<FileLock> FileLock::acquire(const std::filesystem::path& path) {
+Result<FileLock> FileLock::acquire(const std::filesystem::path& path, std::string_view taken) {
   STITCH_TRY(make_folder(path.parent_path()));
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return make_error(ErrorKind::io, "{}: {}", path.string(), std::strerror(errno));
   FileLock lock(descriptor);
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
-      return make_error(ErrorKind::already_exists, "{} is held by {}", path.string(), holder(descriptor));
+      return make_error(ErrorKind::already_exists, "{}: {} is held by {}", taken, path.string(), holder(descriptor));
     }
     return make_error(ErrorKind::io, "{}: {}", path.string(), std::strerror(errno));
   }

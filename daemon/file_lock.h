@@ -12,9 +12,9 @@ namespace stitch::daemon {
 /// dies. The file stays behind and holds the process id of the last holder, for people.
 class FileLock {
  public:
-  /// Makes the folder (mode 0700) and the file when they are missing. Errors: already_exists (held by another; names
-  /// it), io.
-  static Result<FileLock> acquire(const std::filesystem::path& path);
+  /// Makes the folder (mode 0700) and the file when they are missing. Errors: already_exists (held by another, whom it
+  /// names after `taken`: what that means), io.
+  static Result<FileLock> acquire(const std::filesystem::path& path, std::string_view taken);
 
   FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   FileLock& operator=(FileLock&& other) noexcept {

@@ -147,9 +147,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   }
   auto state = std::make_unique<State>(std::move(options), std::move(handler));
   if (const auto& path = state->options.socket; !path.empty()) {
-    auto lock = FileLock::acquire(path.string() + ".lock");
-    if (!lock) return lock.error().within("another stitchd serves here");
-    state->lock = *std::move(lock);
+    STITCH_ASSIGN(state->lock, FileLock::acquire(path.string() + ".lock", "another stitchd serves here"));
     STITCH_ASSIGN(state->local, listen_on(state->context, path));
   }
   if (endpoint) {

@@ -81,9 +81,7 @@ Result<TunerOptions> Daemon::planning(const StitchdOptions& options) {
 }
 
 Status Daemon::start(const StitchdOptions& options) {
-  auto held = FileLock::acquire(options.database.string() + ".lock");
-  if (!held) return held.error().within("another stitchd uses the database");
-  lock = *std::move(held);
+  STITCH_ASSIGN(lock, FileLock::acquire(options.database.string() + ".lock", "another stitchd uses the database"));
   db::SqliteOptions storage;
   storage.path = options.database;
   STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
@@ -121,7 +119,7 @@ std::filesystem::path StitchdOptions::default_database_path() {
   return std::filesystem::path(home != nullptr ? home : "/var/lib") / ".local/share/stitch/stitch.db";
 }
 
-int run_stitchd(const StitchdOptions& options) {
+Status run_stitchd(const StitchdOptions& options) {
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("stitchd", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
@@ -129,7 +127,7 @@ int run_stitchd(const StitchdOptions& options) {
   Daemon daemon;
   if (const Status started = daemon.start(options); !started) {
     spdlog::critical("{}", started.error().message);
-    return 1;
+    return started;
   }
   spdlog::info("stitchd {}: database {}, target {} {}", tool_version, options.database.string(),
                daemon.tuner->target().device, daemon.tuner->target().architecture);
@@ -142,10 +140,10 @@ int run_stitchd(const StitchdOptions& options) {
   daemon.server->stop();
   if (const Status stopped = daemon.service->stop(); !stopped) {
     spdlog::critical("{}", stopped.error().message);
-    return 1;
+    return stopped;
   }
   spdlog::info("stopped");
-  return 0;
+  return {};
 }
 
 }  // namespace stitch::daemon

@@ -27,8 +27,8 @@ struct StitchdOptions {
 };
 
 /// Serves until SIGTERM or SIGINT, then stops in order: no new connections, requests finish, jobs go back to the queue.
-/// A second signal ends the process at once. Returns the exit code: 0 after an orderly stop, 1 when it could not start
-/// or the store failed while stopping (the reason is on standard error).
-int run_stitchd(const StitchdOptions& options);
+/// A second signal ends the process at once. An error, which is on standard error already, when it could not start or
+/// the store failed while stopping.
+Status run_stitchd(const StitchdOptions& options);
 
 }  // namespace stitch::daemon

@@ -7,5 +7,5 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string(stitch::tool_version));
   stitch::daemon::add_options(app, options);
   CLI11_PARSE(app, argc, argv);
-  return stitch::daemon::run_stitchd(options);
+  return stitch::daemon::run_stitchd(options) ? 0 : 1;
 }

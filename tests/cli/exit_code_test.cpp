@@ -5,7 +5,9 @@
 namespace stitch::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string source = STITCH_SOURCE_DIR;
 const std::string model = source + "/bench/models/onnx/dlrm.onnx";
@@ -95,6 +97,17 @@ TEST(ExitCodes, DatabasesThatCannotBeReadAreThree) {
   EXPECT_THAT(outcome.err, HasSubstr("text.db"));
   EXPECT_EQ(stitch({"import", folder.write("text.stitch", "nor is this"), "--db", folder.at("new.db")}).code, 3);
   EXPECT_EQ(stitch({"verify", folder.at("text.stitch")}).code, 3);
+}
+
+TEST(ExitCodes, AServerThatCannotStartIsToldByTheCause) {
+  const Folder folder;
+  const std::string socket = folder.at("s.sock"), file = folder.write("file", "");
+  const Outcome nowhere = stitch({"serve", "--db", file + "/s.db", "--socket", socket});
+  EXPECT_EQ(nowhere.code, 3);
+  EXPECT_THAT(nowhere.err, AllOf(HasSubstr(file), Not(HasSubstr("another stitchd"))));
+  const Outcome bogus = stitch({"serve", "--db", folder.at("s.db"), "--socket", socket, "--device", "bogus"});
+  EXPECT_EQ(bogus.code, 3);
+  EXPECT_THAT(bogus.err, HasSubstr("bogus"));
 }
 
 TEST(ExitCodes, OutputThatCannotBeWrittenIsAFailure) {
