@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -121,6 +122,24 @@ std::vector<FileSystem::Entry> RealFileSystem::list(const std::filesystem::path&
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.path < b.path; });
   return entries;
+}
+
+Result<TemporaryFolder> TemporaryFolder::make(std::string_view purpose) {
+  std::error_code code;
+  const auto parent = std::filesystem::temp_directory_path(code);
+  if (code) return make_error(ErrorKind::io, "no folder for temporary files: {}", code.message());
+  std::string name = (parent / fmt::format("stitch-{}-XXXXXX", purpose)).string();
+  if (::mkdtemp(name.data()) == nullptr) return io_error("make", name, errno);
+  return TemporaryFolder(name);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+TemporaryFolder::TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::move(other.path_)) {
+  other.path_.clear();
 }
 
 }  // namespace stitch

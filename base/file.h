@@ -49,4 +49,23 @@ class RealFileSystem final : public FileSystem {
   [[nodiscard]] std::vector<Entry> list(const std::filesystem::path& folder) const override;
 };
 
+/// A folder of our own among the machine's temporary files, which goes with its contents.
+class TemporaryFolder {
+ public:
+  /// `purpose` is part of its name, for whoever finds one that a killed process left.
+  static Result<TemporaryFolder> make(std::string_view purpose);
+
+  ~TemporaryFolder();
+  TemporaryFolder(TemporaryFolder&& other) noexcept;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+
+ private:
+  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;
+};
+
 }  // namespace stitch

@@ -1,9 +1,9 @@
-#include <unistd.h>
-
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/plan_check.h"
 #include "client/emulated_executor.h"
@@ -30,27 +30,6 @@ struct Row {
   std::string outcome;  ///< "right", "wrong", "skipped"
   std::string why;
   std::int64_t compared = 0;
-};
-
-/// A folder that goes when it is left.
-class ScratchFolder {
- public:
-  static Result<std::unique_ptr<ScratchFolder>> make() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stitch-verify-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) return make_error(ErrorKind::io, "{}: cannot be made", pattern);
-    return std::make_unique<ScratchFolder>(pattern);
-  }
-  explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 Result<Row> verify_plan(const db::Plan& listed, const db::Store& store, client::Executor& executor,
@@ -133,10 +112,10 @@ Result<ExitCode> verify(const VerifyOptions& options) {
   const SystemClock clock;
   db::SqliteOptions database;
   database.path = options.database;
-  std::unique_ptr<ScratchFolder> scratch;
+  std::optional<TemporaryFolder> scratch;
   if (!options.file.empty()) {
-    STITCH_ASSIGN(scratch, ScratchFolder::make());
-    database.path = scratch->path() / "imported.db";
+    STITCH_ASSIGN(auto folder, TemporaryFolder::make("verify"));
+    database.path = scratch.emplace(std::move(folder)) / "imported.db";
   } else {
     database.read_only = true;
     database.create = false;

@@ -1,47 +1,12 @@
 #include "codegen/disassembler.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <system_error>
-
 #include "base/file.h"
 
 namespace stitch::codegen {
-namespace {
-
-/// A folder of our own that goes with its contents. nvdisasm wants a file that it can seek in.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::error_code code;
-    const auto parent = std::filesystem::temp_directory_path(code);
-    if (code) return make_error(ErrorKind::io, "no folder for temporary files: {}", code.message());
-    std::string name = (parent / "stitch-sass-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      return make_error(ErrorKind::io, "cannot make {}: {}", name, std::strerror(errno));
-    }
-    return TemporaryFolder(name);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::move(other.path_)) { other.path_.clear(); }
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
-
-}  // namespace
 
 Result<std::string> disassemble(std::string_view cubin, ProcessLauncher& launcher, const DisassemblerOptions& options) {
-  STITCH_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
-  const std::filesystem::path file = folder.path() / "kernel.cubin";
+  STITCH_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make("sass"));
+  const std::filesystem::path file = folder / "kernel.cubin";
   RealFileSystem files;
   STITCH_TRY(files.publish(file, cubin));
 

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+
+#include "tests/base/test_folder.h"
 
 namespace stitch {
 namespace {
@@ -13,15 +15,7 @@ using ::testing::HasSubstr;
 
 class RealFileSystemTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::path(::testing::TempDir()) /
-        fmt::format("stitch_file_{}_{}", ::getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    ASSERT_TRUE(files_.make_directories(folder_));
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_;
+  const TestFolder folder_;
   RealFileSystem files_;
 };
 
@@ -75,6 +69,31 @@ TEST_F(RealFileSystemTest, TheTimeOfAnAbsentFileCannotBeSet) {
   const Status status = files_.set_modified(folder_ / "none", 1);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::not_found);
+}
+
+TEST(TemporaryFolder, GoesWithItsContentsAndIsNobodyElses) {
+  std::filesystem::path path;
+  {
+    const auto first = TemporaryFolder::make("purpose"), second = TemporaryFolder::make("purpose");
+    ASSERT_TRUE(first && second);
+    path = first->path();
+    EXPECT_NE(path, second->path());
+    EXPECT_THAT(path.filename().string(), HasSubstr("stitch-purpose-"));
+    std::filesystem::create_directories(*first / "a" / "b");
+    std::ofstream(*first / "a" / "file") << "text";
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(TemporaryFolder, AMissingParentIsNamed) {
+  const TestFolder folder;
+  const char* const before = std::getenv("TMPDIR");
+  const std::string restored = before != nullptr ? before : "";
+  ::setenv("TMPDIR", (folder / "absent").c_str(), 1);
+  const auto made = TemporaryFolder::make("purpose");
+  before != nullptr ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, HasSubstr("temporary files"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/subprocess.h"
+#include "tests/base/test_folder.h"
 
 // The real binary, started as a user would.
 namespace stitch::cli {
@@ -45,27 +46,13 @@ inline Outcome stitch(std::vector<std::string> arguments) {
 }
 
 /// Files of one test.
-class Folder {
+class Folder : public TestFolder {
  public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stitch-cli-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  [[nodiscard]] std::string at(const std::string& name) const { return (path_ / name).string(); }
+  [[nodiscard]] std::string at(const std::string& name) const { return (path() / name).string(); }
   [[nodiscard]] std::string write(const std::string& name, std::string_view contents) const {
-    std::ofstream(path_ / name, std::ios::binary) << contents;
+    std::ofstream(path() / name, std::ios::binary) << contents;
     return at(name);
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline std::string read_file(const std::string& path) {

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/daemon/running_service.h"
+#include "tests/base/test_folder.h"
 
 namespace stitch::client {
 namespace {
@@ -16,7 +16,7 @@ class ArtifactFolderTest : public testing::Test {
     return folder_ / "artifacts" / hash_bytes(bytes).hex();
   }
 
-  const daemon::TestFolder folder_;
+  const TestFolder folder_;
   RealFileSystem files_;
   ManualClock clock_;
 };

@@ -36,7 +36,7 @@ class ClientDaemonTest : public testing::Test {
   }
   std::string server() const { return "unix://" + running_->socket.string(); }
 
-  const daemon::TestFolder folder_;
+  const TestFolder folder_;
   std::optional<RunningService> running_{std::in_place, folder_ / "stitch.db",
                                          daemon::RunningOptions{.work = false, .serve = true}};
   std::unique_ptr<Client> client_;

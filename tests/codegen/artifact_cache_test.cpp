@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "codegen/artifact.h"
+#include "tests/base/test_folder.h"
 
 namespace stitch::codegen {
 namespace {
@@ -41,14 +42,7 @@ CompileRequest request(std::string source) {
 
 class ArtifactCacheTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              fmt::format("stitch_cache_{}_{}_{}", ::getpid(), test->test_suite_name(), test->name());
-    std::filesystem::remove_all(folder_);
-    clock_.advance_us(1'700'000'000'000'000);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { clock_.advance_us(1'700'000'000'000'000); }
 
   [[nodiscard]] ArtifactCache cache(std::int64_t max_bytes = 1 << 30) {
     return ArtifactCache(files_, clock_, {folder_, max_bytes});
@@ -63,7 +57,7 @@ class ArtifactCacheTest : public ::testing::Test {
 
   [[nodiscard]] bool on_disk(const std::string& name) { return files_.exists(cache().path_of(hash_bytes(name))); }
 
-  std::filesystem::path folder_;
+  const TestFolder folder_;
   RealFileSystem files_;
   ManualClock clock_;
 };

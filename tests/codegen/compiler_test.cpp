@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -11,6 +10,8 @@
 #include <mutex>
 #include <set>
 #include <thread>
+
+#include "tests/base/test_folder.h"
 
 namespace stitch::codegen {
 namespace {
@@ -220,19 +221,16 @@ TEST(Compiler, RefusalsNameWhatIsWrong) {
 
 TEST(Compiler, TheWorkingFolderCannotShadowHeaders) {
   const auto before = std::filesystem::current_path();
-  const auto folder = std::filesystem::path(::testing::TempDir()) / ("stitch_shadow_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const TestFolder folder;
   { std::ofstream(folder / "local.cuh") << "#define LOCAL 1\n"; }
   std::filesystem::current_path(folder);
   const Error error = error_of(request("#include \"local.cuh\"\n"));
   std::filesystem::current_path(before);
-  std::filesystem::remove_all(folder);
   EXPECT_THAT(error.message, HasSubstr("open source file \"local.cuh\""));
 }
 
 TEST(Compiler, IncludeFoldersAreSearched) {
-  const auto folder = std::filesystem::path(::testing::TempDir()) / ("stitch_include_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const TestFolder folder;
   { std::ofstream(folder / "toolkit.h") << "#define TOOLKIT 1234567\n"; }
   CompilerOptions options;
   options.include_directories = {folder};
@@ -241,7 +239,6 @@ TEST(Compiler, IncludeFoldersAreSearched) {
   const CompileRequest wanted =
       request("#include \"toolkit.h\"\nextern \"C\" __global__ void k(int* x) { x[0] = TOOLKIT; }");
   const auto kernel = (*created)->compile(wanted);
-  std::filesystem::remove_all(folder);
   ASSERT_TRUE(kernel) << kernel.error().message;
   EXPECT_THAT(kernel->ptx, HasSubstr("1234567"));
   EXPECT_EQ(kernel->key, compiler().key(wanted)) << "the folder's name is no part of the key";

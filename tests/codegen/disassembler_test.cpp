@@ -2,11 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
 #include "codegen/compiler.h"
+#include "tests/base/test_folder.h"
 
 namespace stitch::codegen {
 namespace {
@@ -16,14 +16,6 @@ using ::testing::HasSubstr;
 
 class DisassemblerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::path(::testing::TempDir()) /
-        fmt::format("stitch_sass_{}_{}", ::getpid(), ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   /// Options that run `script` in nvdisasm's place.
   DisassemblerOptions stand_in(const std::string& script) {
     const auto path = folder_ / "nvdisasm";
@@ -32,7 +24,7 @@ class DisassemblerTest : public ::testing::Test {
     return {path, 30};
   }
 
-  std::filesystem::path folder_;
+  const TestFolder folder_;
   RealProcessLauncher launcher_;
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "base/subprocess.h"
 #include "base/version.h"
+#include "tests/base/test_folder.h"
 
 namespace stitch::codegen {
 namespace {
@@ -23,10 +23,7 @@ using testing::StartsWith;
 /// What cmake/HashSources.cmake writes for sources with these names and contents.
 std::string hashed(const std::map<std::string, std::string>& sources) {
   RealFileSystem files;
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / fmt::format("hash_sources_{}", ::getpid());
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  const TestFolder folder;
   std::string list;
   for (const auto& [name, contents] : sources) {
     EXPECT_TRUE(files.publish(folder / name, contents).ok());
@@ -39,7 +36,6 @@ std::string hashed(const std::map<std::string, std::string>& sources) {
   const auto output = run_process(launcher, options, "", deadline_in(60));
   EXPECT_TRUE(output && output->status.success());
   const auto written = files.read(folder / "hash.out");
-  std::filesystem::remove_all(folder);
   return written ? *written : "nothing was written";
 }
 

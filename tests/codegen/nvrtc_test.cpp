@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "tests/base/test_folder.h"
+
 namespace stitch::codegen {
 namespace {
 
@@ -92,12 +94,7 @@ TEST(Nvrtc, ACompilationStopsAtItsTimeout) {
 
 class NvrtcSearch : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ("stitch_nvrtc_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(NvrtcSearch, AFileOrItsFolderCanBeNamed) {
@@ -118,7 +115,7 @@ TEST_F(NvrtcSearch, AbsenceNamesWhatWasTried) {
       absent.error().message,
       fmt::format("no NVRTC to compile with; install the CUDA toolkit's libnvrtc or name it; tried:\n"
                   "  {0}/libnvrtc.so.13: not there\n  {0}/libnvrtc.so.12: not there\n  {0}/libnvrtc.so: not there",
-                  folder_.string()));
+                  folder_.path().string()));
 }
 
 TEST_F(NvrtcSearch, AFileThatIsNoLibraryIsSaidToBeNone) {

@@ -81,7 +81,7 @@ TEST(PlanningDevice, IsTheOneThatIsThereUnlessAnotherIsAskedFor) {
 
 TEST(PlanningDevice, TakesWhatWasCalibratedAndElseSaysWhyNot) {
   const SystemClock clock;
-  const db::samples::TemporaryFolder folder;
+  const TestFolder folder;
   db::SqliteOptions storage;
   storage.path = folder / "stitch.db";
   const auto store = db::open_sqlite_store(storage, clock);

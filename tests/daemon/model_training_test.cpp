@@ -75,7 +75,7 @@ class ModelTrainingTest : public testing::Test {
     return done ? *std::move(done) : TrainedAndStored();
   }
 
-  db::samples::TemporaryFolder folder_;
+  TestFolder folder_;
   SystemClock clock_;
   std::unique_ptr<db::Store> store_;
   db::Fragment fragment_ = db::samples::fragment(1);

@@ -14,27 +14,10 @@
 #include "daemon/tuner.h"
 #include "db/sqlite_store.h"
 #include "profiler/emulated_device.h"
+#include "tests/base/test_folder.h"
 
 // The whole daemon inside the test: SQLite, NVRTC, the emulated device, and sockets when asked for.
 namespace stitch::daemon {
-
-class TestFolder {
- public:
-  TestFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "stitch-daemon-XXXXXX").string();
-    path_ = std::filesystem::path(::mkdtemp(pattern.data()));
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The tuner that all tests share: its compiler's and explorer's memory make later tests quick.
 inline Tuner& shared_tuner(profiler::Device& device) {

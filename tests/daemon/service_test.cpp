@@ -126,14 +126,15 @@ TEST_F(ServiceTest, BoundsAreKept) {
 
 TEST_F(ServiceTest, WithoutImprovementNothingIsEnqueued) {
   RunningService& running = start({.work = false});
-  const auto answer = running.service->lookup({samples::softmax(8, 72), "", patient_ms, false});
+  const graph::Graph fragment = samples::softmax(12, 104);  // no other test tunes it: the tuner is shared
+  const auto answer = running.service->lookup({fragment, "", patient_ms, false});
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->source, Source::predicted);
   EXPECT_FALSE(answer->job);
   EXPECT_THAT(running.store->list_jobs({}, {})->items, IsEmpty());
   // Somebody else wants it better: asked for once, on a hit.
-  EXPECT_TRUE(ask(*running.service, samples::softmax(8, 72)).job);
-  EXPECT_FALSE(ask(*running.service, samples::softmax(8, 72)).job);
+  EXPECT_TRUE(ask(*running.service, fragment).job);
+  EXPECT_FALSE(ask(*running.service, fragment).job);
   EXPECT_EQ(running.store->list_jobs({}, {})->items.size(), 1U);
 }
 

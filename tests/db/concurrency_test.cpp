@@ -20,7 +20,7 @@ using testing::IsEmpty;
 
 TEST(ConcurrencyTest, ReadersSeeWholePlansWhileWritersCommit) {
   constexpr int writers = 3, readers = 6, plans_each = 25;
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const SystemClock clock;
   SqliteOptions options;
   options.path = folder / "stitch.db";
@@ -61,7 +61,7 @@ TEST(ConcurrencyTest, ReadersSeeWholePlansWhileWritersCommit) {
 
 TEST(ConcurrencyTest, EveryJobIsClaimedByOneThread) {
   constexpr int jobs = 60, workers = 6;
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const SystemClock clock;
   const auto store = samples::opened(folder / "stitch.db", clock);
   for (int i = 0; i < jobs; ++i) ASSERT_OK(store->enqueue_job(samples::job()));
@@ -87,7 +87,7 @@ TEST(ConcurrencyTest, EveryJobIsClaimedByOneThread) {
 }
 
 TEST(ConcurrencyTest, EqualWorkFromManyThreadsIsOneJob) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const SystemClock clock;
   const auto store = samples::opened(folder / "stitch.db", clock);
   std::atomic<int> made{0};
@@ -125,7 +125,7 @@ int work_along(const fs::path& path, int process, int plans, int pipe) {
 
 TEST(ConcurrencyTest, SeveralProcessesShareOneFile) {
   constexpr int processes = 4, plans = 15, jobs = processes * plans;
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const fs::path path = folder / "stitch.db";
   const SystemClock clock;
   {
@@ -157,7 +157,7 @@ TEST(ConcurrencyTest, SeveralProcessesShareOneFile) {
 }
 
 TEST(ConcurrencyTest, AHeldLockIsATimeout) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const SystemClock clock;
   SqliteOptions options;
   options.path = folder / "stitch.db";

@@ -34,7 +34,7 @@ class CorruptionTest : public testing::Test {
     ASSERT_EQ(*changed, 1);
   }
 
-  samples::TemporaryFolder folder;
+  TestFolder folder;
   ManualClock clock;
   fs::path path;
   std::unique_ptr<Store> store;
@@ -189,7 +189,7 @@ void spoil(std::string& bytes, Random& random, std::size_t from) {
 }
 
 TEST(FuzzTest, FlippedBitsNeverCrash) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const ManualClock clock;
   make_full_database(folder / "good.db", clock);
   const std::string good = samples::read_file(folder / "good.db");
@@ -215,7 +215,7 @@ TEST(FuzzTest, FlippedBitsNeverCrash) {
 }
 
 TEST(FuzzTest, AFlippedLogNeverCrashesAndLosesOnlyItsEnd) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const ManualClock clock;
   samples::put(*samples::opened(folder / "good.db", clock), 100);
   const std::string good = samples::read_file(folder / "good.db");

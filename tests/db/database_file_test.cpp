@@ -50,7 +50,7 @@ class DatabaseFileTest : public testing::Test {
     EXPECT_EQ(read_file(log_path(path)), log_before) << "its log was changed";
   }
 
-  samples::TemporaryFolder folder;
+  TestFolder folder;
   ManualClock clock;
   fs::path path;
   Hash128 plan;

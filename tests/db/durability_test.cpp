@@ -72,7 +72,7 @@ void commit_plans(const fs::path& path, int first, const Send& send) {
 }
 
 TEST(DurabilityTest, WhateverWasAcknowledgedSurvivesKill9) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const fs::path path = folder / "stitch.db";
   ManualClock clock;
   Random random(20);
@@ -126,7 +126,7 @@ TEST(DurabilityTest, WhateverWasAcknowledgedSurvivesKill9) {
 class FaultTest : public testing::TestWithParam<int> {};
 
 TEST_P(FaultTest, AFailedWriteIsReportedAndLosesNothing) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   ManualClock clock;
   FaultVfs vfs;
   SqliteOptions options;
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Durability, FaultTest, testing::Values(SQLITE_FULL, SQL
 
 TEST(DurabilityTest, AFailingCreationLeavesNothingHalfMade) {
   for (int at = 1;; ++at) {
-    const samples::TemporaryFolder folder;
+    const TestFolder folder;
     ManualClock clock;
     FaultVfs vfs;
     SqliteOptions options;
@@ -191,7 +191,7 @@ TEST(DurabilityTest, AFailingCreationLeavesNothingHalfMade) {
 }
 
 TEST(DurabilityTest, ASizeLimitIsADiskThatIsFull) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   ManualClock clock;
   SqliteOptions options;
   options.path = folder / "stitch.db";
@@ -225,7 +225,7 @@ TEST(DurabilityTest, ASizeLimitIsADiskThatIsFull) {
 }
 
 TEST(DurabilityTest, TheOperatingSystemsLimitIsAnError) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   ManualClock clock;
   const fs::path path = folder / "stitch.db";
   samples::put(*samples::opened(path, clock), 0);

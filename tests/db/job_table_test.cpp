@@ -41,7 +41,7 @@ class JobTest : public testing::Test {
     return kinds;
   }
 
-  samples::TemporaryFolder folder;
+  TestFolder folder;
   ManualClock clock;
   std::unique_ptr<Store> store;
 };

@@ -61,7 +61,7 @@ void restore(const std::filesystem::path& path, std::string_view fixture) {
 }
 
 TEST(MigrationsTest, AReadOnlyStoreAsksForTheMigration) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   SqliteOptions options;
   options.path = folder / "old.db";
   restore(options.path, "version1.sql");
@@ -72,7 +72,7 @@ TEST(MigrationsTest, AReadOnlyStoreAsksForTheMigration) {
 }
 
 TEST(MigrationsTest, VersionOneKeepsAllItHad) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   const std::filesystem::path path = folder / "old.db";
   restore(path, "version1.sql");
   ManualClock clock;

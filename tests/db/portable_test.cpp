@@ -38,7 +38,7 @@ class PortableTest : public testing::Test {
     samples::put(*store, 4);
   }
 
-  samples::TemporaryFolder folder;
+  TestFolder folder;
   ManualClock clock;
   std::unique_ptr<Store> store;
   Hash128 measured, withdrawn;

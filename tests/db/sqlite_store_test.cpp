@@ -16,7 +16,7 @@ class SqliteStoreTest : public testing::Test {
  protected:
   void SetUp() override { store = samples::opened(folder / "stitch.db", clock); }
 
-  samples::TemporaryFolder folder;
+  TestFolder folder;
   ManualClock clock;
   std::unique_ptr<Store> store;
 };

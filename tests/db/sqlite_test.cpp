@@ -148,7 +148,7 @@ TEST(SqliteTest, ValuesThatCannotBeAreCorruptAndNamed) {
 }
 
 TEST(SqliteTest, PathsAreNeverTakenForUris) {
-  const samples::TemporaryFolder folder;
+  const TestFolder folder;
   for (const char* name : {"file:odd?mode=memory", "per%41cent", "sp ace#hash?"}) {
     OpenOptions options;
     options.path = folder / name;

@@ -2,13 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <filesystem>
 #include <fstream>
 
 #include "base/gzip.h"
 #include "graph/codec.h"
+#include "tests/base/test_folder.h"
 #include "tests/import/hlo_text.h"
 
 namespace stitch::import {
@@ -20,20 +20,12 @@ using testing::StartsWith;
 /// A folder that lasts as long as the test.
 class Import : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        std::filesystem::path(testing::TempDir()) /
-        fmt::format("stitch_import_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Result<Imported> import_from_file(const std::string& name, const std::string& bytes) {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return import_file(folder_ / name);
   }
 
-  std::filesystem::path folder_;
+  const TestFolder folder_;
 };
 
 std::string gzipped(std::string_view text) {

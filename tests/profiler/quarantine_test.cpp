@@ -2,9 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
+
+#include "tests/base/test_folder.h"
 
 namespace stitch::profiler {
 namespace {
@@ -25,16 +26,12 @@ QuarantineEntry entry(const Hash128& key, const std::string& device = "GPU-1") {
 
 class QuarantineTest : public testing::Test {
  protected:
-  QuarantineTest()
-      : path_(std::filesystem::temp_directory_path() / fmt::format("stitch-quarantine-{}.json", ::getpid())) {
-    std::filesystem::remove(path_);
-    clock_.advance_us(1763750000000000);
-  }
-  ~QuarantineTest() override { std::filesystem::remove(path_); }
+  QuarantineTest() { clock_.advance_us(1763750000000000); }
 
   RealFileSystem files_;
   ManualClock clock_;
-  std::filesystem::path path_;
+  const TestFolder folder_;
+  const std::filesystem::path path_ = folder_ / "quarantine.json";
 };
 
 TEST_F(QuarantineTest, KeysTellImagesShapesAndSequencesApart) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiler/sample_comparison.h"
+#include "tests/base/test_folder.h"
 
 namespace stitch::profiler {
 namespace {
@@ -174,8 +175,7 @@ TEST(Recording, ReadingIsBounded) {
 }
 
 TEST(Recording, FilesAreNamed) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "stitch-recording-XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(pattern.data());
+  const TestFolder folder;
   RealFileSystem files;
   const auto path = folder / "space.stitchrec";
   EXPECT_EQ(read_recording(files, path).error().kind, ErrorKind::not_found);
@@ -183,7 +183,6 @@ TEST(Recording, FilesAreNamed) {
   EXPECT_EQ(read_recording(files, path)->kernels, sample().kernels);
   ASSERT_TRUE(files.publish(path, "STITCHR\n"));
   EXPECT_THAT(error_of(read_recording(files, path)), HasSubstr(path.string() + ": recording: 8 bytes are no header"));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "profiler/runner/device.h"
 #include "profiler/runner/server.h"
+#include "tests/base/test_folder.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/ptx_kernels.h"
 #include "tests/profiler/running_device.h"
@@ -297,12 +298,7 @@ class RunnerLossEmulated : public testing::Test {
     options.launch_seconds = seconds;
     return options;
   }
-  RunnerLossEmulated()
-      : path_(std::filesystem::temp_directory_path() / fmt::format("stitch-runner-test-{}.json", ::getpid())) {
-    std::filesystem::remove(path_);
-    running_ = std::make_unique<RunningDevice>(waiting(3), path_);
-  }
-  ~RunnerLossEmulated() override { std::filesystem::remove(path_); }
+  RunnerLossEmulated() : running_(std::make_unique<RunningDevice>(waiting(3), path_)) {}
   void SetUp() override { ASSERT_TRUE(running_->device) << running_->error.message; }
 
   static Result<LaunchResult> launch(Session& session, const KernelImage& image, const LaunchShape& shape = small) {
@@ -312,7 +308,8 @@ class RunnerLossEmulated : public testing::Test {
     return session.launch(kernel, shape, std::vector<LaunchValue>{from, to}, {});
   }
 
-  std::filesystem::path path_;
+  const TestFolder folder_;
+  const std::filesystem::path path_ = folder_ / "quarantine.json";
   std::unique_ptr<RunningDevice> running_;
 };
 
