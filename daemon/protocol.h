@@ -152,7 +152,7 @@ struct Submitted {
 
 struct JobStatus {
   std::int64_t id = 0;
-  std::string kind;   ///< "tune-fragment", "tune-model"
+  std::string kind;   ///< "tune-fragment", "tune-model", "train-cost-model"
   std::string state;  ///< "queued", "running", "done", "failed", "cancelled"
   double progress = 0;
   std::string message;
