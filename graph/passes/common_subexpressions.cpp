@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 #include "graph/canonical.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/regions.h"
 
 namespace stitch::graph {
 namespace {
@@ -49,7 +49,7 @@ bool same_operands(const Node& a, const Node& b) {
 class Merger {
  public:
   Replacement operator()(Rewriter& graph, const Node& node) {
-    if (node.op == Op::parameter || node.op == Op::opaque) return {};
+    if (node.op == Op::parameter || holds_opaque(node)) return {};
     // The node will be the next one of the new graph, unless an equal one is there already.
     const Value next{graph.size(), 0};
     const std::uint64_t slot = hash(node);

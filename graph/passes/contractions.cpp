@@ -119,7 +119,7 @@ Replacement of_dot(Rewriter& graph, const Node& node) {
 
 Replacement of_transpose(Rewriter& graph, const Node& node) {
   const Value x = node.operands[0];
-  if (!graph.is(x, Op::dot) || graph.uses(x) != 1) return {};
+  if (!graph.is(x, Op::dot) || graph.uses(x) != 1 || graph.type(x).rank() == 0) return {};
   const Node& product = graph.node(x);
   const Side left = left_side(product), right = right_side(product);
   const auto batch = static_cast<std::int64_t>(left.batch.size());

@@ -20,6 +20,9 @@ Replacement convert(Rewriter& graph, const Node& node) {
     const Value source = graph.operand(x);
     const DType from = graph.dtype(source);
     const bool all_integers = is_integer(from) && is_integer(between) && is_integer(to);
+    // What does not fit saturates when it comes from a floating value, and wraps when it comes from an integer.
+    const bool saturates = is_integer(from) && is_floating(between) && is_integer(to) && to != DType::pred;
+    if (saturates && !holds_all_values(to, from)) return {};
     if (holds_all_values(between, from) || (all_integers && byte_size(to) <= byte_size(between))) {
       return graph.convert(source, to);
     }
@@ -38,7 +41,7 @@ Replacement bitcast(Rewriter& graph, const Node& node) {
   const Value x = node.operands[0];
   const DType to = node.type().dtype;
   if (to == graph.dtype(x)) return x;
-  if (!graph.is(x, Op::bitcast_convert)) return {};
+  if (!graph.is(x, Op::bitcast_convert) || graph.dtype(x) == DType::pred) return {};  // a pred's byte becomes 0 or 1
   const Value source = graph.operand(x);
   return graph.dtype(source) == to ? source : graph.add(Op::bitcast_convert, {source}, ConvertAttributes{to});
 }

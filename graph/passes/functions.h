@@ -12,8 +12,8 @@ namespace stitch::graph {
 ///  - 1/(1+exp(-x)): logistic(x); y/(1+exp(-x)): y·logistic(x);
 ///  - log(1+x), exp(x)-1 and the like stay: another rounding is not what was written.
 ///
-/// Floating values agree up to rounding; power(-inf, ±1/2) is NaN instead of +inf or 0, and roots of -0 keep their
-/// sign.
+/// Floating values agree up to rounding; power(-inf, ±1/2) is NaN instead of +inf or 0, roots of -0 keep their
+/// sign, and sqrt(1/x) and rsqrt(1/x) of -0 and -inf are those of x, not of the quotient.
 /// Expects: constants are splats and the second operand of add (arithmetic, before which it may also run).
 Result<int> simplify_functions(Graph& graph, const PassContext& context);
 

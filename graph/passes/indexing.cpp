@@ -153,7 +153,7 @@ Replacement gather(Rewriter& graph, const Node& node) {
 /// Whether `extent` positions can be compared with an index of this type.
 bool counts_to(DType index, std::int64_t extent) {
   const int bits = 8 * byte_size(index) - (is_signed_integer(index) ? 1 : 0);
-  return bits >= 32 || extent <= (std::int64_t{1} << bits);
+  return bits > 40 || extent <= (std::int64_t{1} << bits);  // 2^40: most_elements
 }
 
 /// A scatter of whole rows: every index names one, along `axis` of the operand.
@@ -191,27 +191,31 @@ Replacement scatter_to_few_rows(Rewriter& graph, const Node& node, const RowScat
   const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
   const ReduceKind kind = node.as<ScatterAttributes>().combiner;
   const std::int64_t rows = graph.dims(x)[to.axis];
-  if (kind != ReduceKind::sum || rows > few_rows || graph.type(index).elements() < 16 * rows ||
+  if (kind != ReduceKind::sum || rows == 0 || rows > few_rows || graph.type(index).elements() < 16 * rows ||
       !counts_to(graph.dtype(index), rows)) {
     return {};
   }
   Dims one_row = graph.dims(x);
   one_row[to.axis] = 1;
+  const DType dtype = graph.dtype(x), wide = is_floating(dtype) ? info(dtype).accumulator : dtype;
   const Value none = graph.filled(graph.type(update), 0);
   std::vector<Value> sums;
   for (std::int64_t row = 0; row < rows; ++row) {
     const Value wanted = graph.broadcast(graph.scalar_integer(graph.dtype(index), row), graph.dims(index), {});
     const Value here = graph.compare(Comparison::eq, index, wanted);
     const Value chosen = graph.select(graph.broadcast(here, graph.dims(update), to.batch), update, none);
-    sums.push_back(graph.reshape(graph.reduce(ReduceKind::sum, chosen, to.batch), one_row));
+    sums.push_back(graph.reshape(graph.reduce(ReduceKind::sum, graph.convert(chosen, wide), to.batch), one_row));
   }
   const Value all = graph.concatenate(std::move(sums), static_cast<std::int64_t>(to.axis));
-  return is_identity(graph, x, kind) ? all : graph.binary(Op::add, x, all);
+  return graph.convert(is_identity(graph, x, kind) ? all : graph.binary(Op::add, graph.convert(x, wide), all), dtype);
 }
 
 /// The first of indices that are known to count up by one.
 std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
-  if (graph.is(index, Op::iota)) return 0;
+  if (graph.is(index, Op::iota)) {
+    const bool wraps = !counts_to(graph.dtype(index), graph.type(index).elements());
+    return wraps ? std::nullopt : std::optional<std::int64_t>(0);
+  }
   if (const auto all = splat_integer(graph, index); all && graph.type(index).elements() == 1) return all;
   if (!graph.is(index, Op::constant)) return std::nullopt;
   const auto& constant = graph.node(index).as<ConstantAttributes>();
@@ -219,7 +223,10 @@ std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
   const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
   const std::int64_t first = load_integer(constant.type.dtype, constant.data.data());
   for (std::int64_t i = 1; i < constant.type.elements(); ++i) {
-    if (load_integer(constant.type.dtype, constant.data.data() + at(i) * size) != first + i) return std::nullopt;
+    // In unsigned arithmetic: what follows the greatest of 64 bits is no run, but no overflow either.
+    const auto here =
+        static_cast<std::uint64_t>(load_integer(constant.type.dtype, constant.data.data() + at(i) * size));
+    if (here - static_cast<std::uint64_t>(first) != static_cast<std::uint64_t>(i)) return std::nullopt;
   }
   return first;
 }

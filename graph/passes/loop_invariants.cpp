@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/passes/regions.h"
+
 namespace stitch::graph {
 namespace {
 
@@ -40,7 +42,7 @@ std::vector<Value> hoistable_values(const Graph& body, const std::vector<bool>& 
       else if (kind == Kind::invariant)
         kinds[at(id)] = Kind::invariant;
     }
-    if (node.op == Op::opaque) kinds[at(id)] = Kind::changing;
+    if (holds_opaque(node)) kinds[at(id)] = Kind::changing;
     if (kinds[at(id)] != Kind::changing) continue;
     for (const Value& operand : node.operands) want(operand.node);
   }

@@ -111,6 +111,7 @@ Plan planned(const Loop& loop, const std::vector<bool>& used) {
   const std::vector<bool> live = needed(loop, plan, used);
   for (std::size_t i = 0; i < loop.count(); ++i) {
     if (plan.fate[i] == Fate::carried && !live[i]) plan.fate[i] = Fate::dead;
+    if (plan.fate[i] == Fate::shared && plan.fate[plan.same_as[i]] == Fate::dead) plan.fate[i] = Fate::dead;
   }
   // What closed values lead to is folded first, inside.
   const bool forwards = std::find(plan.fate.begin(), plan.fate.end(), Fate::closed) != plan.fate.end();
@@ -206,8 +207,9 @@ std::vector<ValueRange> carried_ranges(const Graph& graph, const Node& loop) {
     const auto first = static_cast<double>(load_integer(type.dtype, start.as<ConstantAttributes>().data.data()));
     const double last = first + static_cast<double>(*step) * static_cast<double>(trips - 1);
     const ValueRange all = ranges.back();
-    if (std::min(first, last) < all.low || std::max(first, last) > all.high) continue;
-    ranges.back() = {std::min(first, last), std::max(first, last), false};
+    const ValueRange visited{std::min(first, last), std::max(first, last), false};
+    if (visited.low < all.low || visited.high > all.high || !is_exact(visited)) continue;
+    ranges.back() = visited;
   }
   return ranges;
 }

@@ -11,14 +11,13 @@ namespace stitch::graph {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double exact_limit = 0x1p53;  // integers up to here are doubles
+constexpr double exact_limit = 0x1p53;  // integers below are doubles; this one may stand for the next
 
 /// The range as integers of `dtype` see it: all of the dtype when it may be left (wrapping) or is inexact.
 ValueRange wrapped(ValueRange range, DType dtype) {
   const ValueRange all = range_of(dtype);
   const bool inside = range.low >= all.low && range.high <= all.high;
-  const bool exact = std::fabs(range.low) <= exact_limit && std::fabs(range.high) <= exact_limit;
-  return inside && exact ? ValueRange{range.low, range.high, false} : all;
+  return inside && is_exact(range) ? ValueRange{range.low, range.high, false} : all;
 }
 
 ValueRange rounded(ValueRange range, DType dtype) {
@@ -84,7 +83,10 @@ ValueRange of_function(Op op, const ValueRange& x) {
 }
 
 ValueRange converted(const ValueRange& x, DType from, DType to) {
-  if (to == DType::pred) return {x.low > 0 || x.high < 0 ? 1.0 : 0.0, x.low == 0 && x.high == 0 ? 0.0 : 1.0, false};
+  if (to == DType::pred) {
+    const bool zero = x.low == 0 && x.high == 0 && !x.may_be_nan;
+    return {x.low > 0 || x.high < 0 ? 1.0 : 0.0, zero ? 0.0 : 1.0, false};
+  }
   if (is_floating(to)) return rounded(x, to);
   if (!is_floating(from)) return wrapped(x, to);
   ValueRange whole{round_to(to, std::trunc(x.low)), round_to(to, std::trunc(x.high)), false};
@@ -93,6 +95,10 @@ ValueRange converted(const ValueRange& x, DType from, DType to) {
 }
 
 }  // namespace
+
+bool is_exact(const ValueRange& range) {
+  return std::fabs(range.low) < exact_limit && std::fabs(range.high) < exact_limit;
+}
 
 ValueRange range_of(DType dtype) {
   if (is_floating(dtype)) return {};
@@ -203,7 +209,7 @@ ValueRange RangeAnalysis::arithmetic(const Rewriter& graph, const Node& node) {
       return range;
     }
     case Op::multiply:
-      if (node.operands[0] == node.operands[1] && is_floating(dtype)) {
+      if (node.operands[0] == node.operands[1] && is_floating(dtype) && dtype != DType::f8e4m3) {
         return {0, finite ? round_to(dtype, std::max(x.low * x.low, x.high * x.high)) : infinity, nan};
       }
       return finite ? settled(product(x, y)) : range_of(dtype);
@@ -218,7 +224,8 @@ ValueRange RangeAnalysis::arithmetic(const Rewriter& graph, const Node& node) {
       if (is_floating(dtype) || y.low < 1 || !std::isfinite(y.high)) return range_of(dtype);
       return wrapped(
           {x.low >= 0 ? 0 : 1 - y.high, x.high <= 0 ? 0 : std::min(y.high - 1, std::max(x.high, 0.0)), false}, dtype);
-    default: return is_floating(dtype) ? of_function(node.op, x) : range_of(dtype);
+    default:  // f8e4m3 has NaN where others have infinities
+      return is_floating(dtype) && dtype != DType::f8e4m3 ? of_function(node.op, x) : range_of(dtype);
   }
 }
 
@@ -240,6 +247,8 @@ ValueRange RangeAnalysis::bitwise(const Rewriter& graph, const Node& node) {
                      dtype);
     default: {  // shifts to the right, of what is not negative
       const double bits = 8 * byte_size(dtype);
+      const bool top_bit = is_unsigned_integer(dtype) && !(x.high < std::ldexp(1, 8 * byte_size(dtype) - 1));
+      if (node.op == Op::shift_right_arithmetic && top_bit) return range_of(dtype);  // it is copied
       const double most = std::isfinite(x.high) ? x.high : std::ldexp(1, 64) - 1;
       const auto shifted = [&](double value, double by) {
         return by >= bits ? 0.0 : std::floor(std::ldexp(value, -static_cast<int>(by)));

@@ -34,4 +34,7 @@ class RangeAnalysis {
 /// Everything a dtype can hold.
 ValueRange range_of(DType dtype);
 
+/// Whether the ends are below 2^53 in magnitude: then they are the very integers that they stand for.
+bool is_exact(const ValueRange& range);
+
 }  // namespace stitch::graph

@@ -6,6 +6,7 @@
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
 #include "graph/passes/dim_groups.h"
+#include "graph/passes/range_analysis.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
 #include "graph/passes/sum_factors.h"
@@ -138,12 +139,18 @@ Replacement of_concatenate(const Reduction& r) {
   // One that is also stored is stored part by part, and a reduction of a part that is computed beside that part costs
   // nothing; of what lies in memory already one reduction is better than one per part.
   if (r.graph.uses(r.x()) > 1 && (along || !std::all_of(operands.begin(), operands.end(), computed))) return {};
+  const DType dtype = r.node.type().dtype;
+  // The parts of a sum are rounded once, together.
+  const bool rounds = is_floating(dtype) && (r.kind() == ReduceKind::sum || r.kind() == ReduceKind::product);
+  const DType wide = along && rounds ? info(dtype).accumulator : dtype;
   std::vector<Value> parts;
-  for (const Value& part : r.graph.node(r.x()).operands) parts.push_back(r.graph.reduce(r.kind(), part, r.reduced()));
+  for (const Value& part : r.graph.node(r.x()).operands) {
+    parts.push_back(r.graph.reduce(r.kind(), r.graph.convert(part, wide), r.reduced()));
+  }
   if (!along) return r.graph.concatenate(std::move(parts), r.position(dimension));
   Value all = parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i) all = r.graph.binary(combining_op(r.kind()), all, parts[i]);
-  return all;
+  return r.graph.convert(all, dtype);
 }
 
 Replacement of_pad(const Reduction& r) {
@@ -188,6 +195,7 @@ Replacement of_one_hot(const Reduction& r) {
       return g.broadcast(g.scalar_integer(type.dtype, value), type.dims, {});
     };
     const std::int64_t length = g.dims(r.x())[at(axis)];
+    if (static_cast<double>(length) > range_of(type.dtype).high) continue;
     Value inside = g.compare(Comparison::lt, *small_index, bound(length));
     if (is_signed_integer(type.dtype)) {
       inside = g.binary(Op::bit_and, g.compare(Comparison::ge, *small_index, bound(0)), inside);

@@ -1,5 +1,6 @@
 #include "graph/passes/regions.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "graph/literal.h"
@@ -11,6 +12,12 @@ namespace {
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
+
+bool holds_opaque(const Node& node) {
+  return node.op == Op::opaque || std::any_of(node.regions.begin(), node.regions.end(), [](const auto& region) {
+           return std::any_of(region->nodes().begin(), region->nodes().end(), holds_opaque);
+         });
+}
 
 std::vector<Value> inline_region(Rewriter& graph, const Graph& region, std::span<const Value> arguments) {
   std::vector<Value> copies(at(region.size()));  // first results

@@ -9,6 +9,9 @@
 
 namespace stitch::graph {
 
+/// Whether a node is opaque or has an opaque one in its regions: two of them may differ in what they do not say.
+bool holds_opaque(const Node& node);
+
 /// Copies the nodes of `region` into the graph under construction, with `arguments` for its parameters; returns its
 /// results there.
 std::vector<Value> inline_region(Rewriter& graph, const Graph& region, std::span<const Value> arguments);

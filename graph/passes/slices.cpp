@@ -33,10 +33,12 @@ Replacement of_slice(const Slicing& s) {
   const auto& inner = s.graph.node(s.x()).as<SliceAttributes>();
   SliceAttributes both;
   for (std::size_t d = 0; d < s.rank(); ++d) {
-    both.starts.push_back(inner.starts[d] + s.a().starts[d] * inner.strides[d]);
-    both.strides.push_back(inner.strides[d] * s.a().strides[d]);
-    const std::int64_t steps = std::max<std::int64_t>(s.result()[d] - 1, 0);
-    both.limits.push_back(both.starts[d] + (s.result()[d] == 0 ? 0 : steps * both.strides[d] + 1));
+    const std::int64_t taken = s.result()[d];
+    const std::int64_t stride = taken > 1 ? inner.strides[d] * s.a().strides[d] : 1;
+    const std::int64_t start = taken > 0 ? inner.starts[d] + s.a().starts[d] * inner.strides[d] : 0;
+    both.starts.push_back(start);
+    both.strides.push_back(stride);
+    both.limits.push_back(taken > 0 ? start + (taken - 1) * stride + 1 : start);
   }
   return s.graph.slice(s.graph.operand(s.x()), both.starts, both.limits, both.strides);
 }
@@ -142,6 +144,8 @@ Replacement of_transpose(const Slicing& s) {
 Replacement of_iota(const Slicing& s) {
   const TensorType& type = s.node.type();
   if (s.rank() != 1) return {};
+  // Beyond, indices are rounded, and a rounded start added to a rounded distance is another number.
+  if (is_floating(type.dtype) && s.end(0) > std::int64_t{2} << info(type.dtype).mantissa_bits) return {};
   const auto splat = [&](std::int64_t value) {
     if (is_floating(type.dtype)) return s.graph.filled(type, static_cast<double>(value));
     return s.graph.broadcast(s.graph.scalar_integer(type.dtype, value), type.dims, {});

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/evaluate_error.h"
 #include "graph/infer_checks.h"
+#include "graph/literal.h"
 #include "graph/passes/splat.h"
 
 namespace stitch::graph {
@@ -84,7 +86,7 @@ std::int64_t reduced_elements(const Rewriter& graph, Value x, const Dims& reduce
 }
 
 /// Whether x is y - mean(y), the mean being taken over `reduced`: the sum over the same dimensions times 1/n (or
-/// divided by n), n up to the rounding of the constant.
+/// divided by n), up to the rounding of the constant.
 bool is_own_deviation(Rewriter& graph, Value x, const Dims& reduced) {
   if (!graph.is(x, Op::subtract)) return false;
   const Value y = graph.operand(x, 0), mean = graph.operand(x, 1);
@@ -101,8 +103,9 @@ bool is_own_deviation(Rewriter& graph, Value x, const Dims& reduced) {
   const auto c = splat_number(graph, graph.operand(quotient, 1));
   if (!c) return false;
   const double n = static_cast<double>(reduced_elements(graph, y, reduced));
-  const double ratio = graph.is(quotient, Op::multiply) ? *c * n : *c / n;
-  return std::fabs(ratio - 1) < 1e-6;
+  const DType dtype = graph.dtype(x);
+  if (graph.is(quotient, Op::divide)) return *c == round_to(dtype, n);
+  return std::fabs(*c * n - 1) <= 1.5 * unit_roundoff(dtype);  // 1/n may have been rounded twice
 }
 
 }  // namespace
@@ -127,6 +130,8 @@ Replacement factored_sum(Rewriter& graph, const Node& node) {
   std::sort(factors.leaves.begin(), factors.leaves.end());  // equal products get one form
   Value sum;
   if (factors.leaves.empty()) {
+    const auto count = static_cast<double>(reduced_elements(graph, x, reduced));
+    if (round_to(node.type().dtype, count) != count) return {};  // it would be a sum of ones again
     sum = graph.reduce(ReduceKind::sum, graph.filled(graph.type(x), 1), reduced);
   } else {
     Value product = factors.leaves[0];

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/literal.h"
+#include "graph/passes/range_analysis.h"
 
 namespace stitch::graph {
 namespace {
@@ -67,11 +68,18 @@ std::optional<std::int64_t> trip_count(const Graph& body, const Graph& condition
     const auto i = static_cast<std::size_t>(counter - parameters.begin());
     const auto first = start(i), step = counter_step(body, i);
     if (!first || !step) return std::nullopt;
+    const DType dtype = condition.type(test.operands[side]).dtype;
     for (const std::int64_t value : {*first, *step, *limit}) {
-      if (value < -most_trips || value > most_trips) return std::nullopt;
+      const bool beyond_signed = value < 0 && is_unsigned_integer(dtype);  // 2^63 or more
+      if (beyond_signed || value < -most_trips || value > most_trips) return std::nullopt;
     }
     const Comparison direction = test.as<CompareAttributes>().direction;
-    return trips(*first, *step, side == 0 ? direction : swapped(direction), *limit);
+    const auto count = trips(*first, *step, side == 0 ? direction : swapped(direction), *limit);
+    if (!count) return std::nullopt;
+    // The value that ends the loop must be one that the counter can have: otherwise it wraps and the loop goes on.
+    const double last = static_cast<double>(*first) + static_cast<double>(*step) * static_cast<double>(*count);
+    const ValueRange all = range_of(dtype);
+    return last >= all.low && last <= all.high ? count : std::nullopt;
   }
   return std::nullopt;
 }
