@@ -36,7 +36,7 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
 ExitCode report(const Error& error, bool json) {
   if (json) {
     const nlohmann::json object = {{"error", {{"kind", to_string(error.kind)}, {"message", error.message}}}};
-    std::printf("%s\n", object.dump().c_str());
+    std::printf("%s\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     std::fprintf(stderr, "stitch: %s\n", error.message.c_str());
   }

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/recording_search.h"
 #include "cli/space_search.h"
 
 namespace stitch::cli {
@@ -9,21 +10,50 @@ namespace {
 struct SearchOptions {
   std::filesystem::path space, transfer;
   std::string strategy = "model";
+  bool blind = false;
   bool json = false;
   SpaceSearchOptions search;
 };
 
-Result<ExitCode> search(const SearchOptions& options) {
-  const RealFileSystem files;
-  STITCH_ASSIGN(const profiler::RecordedSpace recorded, profiler::read_recorded_space(files, options.space));
-  std::optional<profiler::RecordedSpace> neighbour;
-  if (!options.transfer.empty()) {
-    STITCH_ASSIGN(neighbour, profiler::read_recorded_space(files, options.transfer));
-  }
-  const auto report = search_space(recorded, neighbour ? &*neighbour : nullptr, options.search);
+template <class Report>
+Result<ExitCode> print(const Result<Report>& report, const SearchOptions& options) {
   if (!report) return report.error().within(options.space.string());
   std::printf("%s\n", options.json ? to_json(*report).c_str() : to_table(*report).c_str());
   return ExitCode::success;
+}
+
+/// Schedules of our own kernels.
+Result<ExitCode> search_schedules(const std::string& bytes, const SearchOptions& options) {
+  if (!options.transfer.empty()) {
+    return make_error(ErrorKind::invalid_argument, "--transfer is for spaces of parameters, {} is a recording",
+                      options.space.string());
+  }
+  const auto recording = profiler::decode_recording(bytes);
+  if (!recording) return recording.error().within(options.space.string());
+  return print(search_recording(*recording, !options.blind, options.search), options);
+}
+
+/// Parameters of other tuners' kernels.
+Result<ExitCode> search_parameters(const FileSystem& files, const SearchOptions& options) {
+  if (options.blind) {
+    return make_error(ErrorKind::invalid_argument, "--blind is for recordings, {} is a space of parameters",
+                      options.space.string());
+  }
+  STITCH_ASSIGN(const profiler::RecordedSpace recorded, profiler::read_recorded_space(files, options.space));
+  std::optional<search::TransferPrior> prior;
+  if (!options.transfer.empty()) {
+    STITCH_ASSIGN(const auto neighbour, profiler::read_recorded_space(files, options.transfer));
+    auto made = prior_of(recorded, neighbour);
+    if (!made) return made.error().within(options.space.string());
+    prior = *std::move(made);
+  }
+  return print(search_space(recorded, prior ? &*prior : nullptr, options.search), options);
+}
+
+Result<ExitCode> search(const SearchOptions& options) {
+  const RealFileSystem files;
+  STITCH_ASSIGN(const std::string bytes, files.read(options.space));
+  return profiler::is_recording(bytes) ? search_schedules(bytes, options) : search_parameters(files, options);
 }
 
 }  // namespace
@@ -31,8 +61,9 @@ Result<ExitCode> search(const SearchOptions& options) {
 void add_search_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<SearchOptions>();
   CLI::App* command =
-      app.add_subcommand("search", "Search a recorded space of candidates, and say how close to its optimum one gets");
-  command->add_option("space", options->space, "Kernel Tuner cache file or T4 results; may be gzipped")->required();
+      app.add_subcommand("search", "Search recorded candidates, and say how close to their optimum one gets");
+  command->add_option("space", options->space, "recording of `stitch record`, Kernel Tuner cache file or T4 results")
+      ->required();
   command->add_option("--budget", options->search.budget, "trials; by default a fortieth of the space, at least 20")
       ->check(CLI::PositiveNumber);
   command->add_option("--seeds", options->search.seeds, "searches, with seeds from 0")
@@ -46,6 +77,7 @@ void add_search_command(CLI::App& app, ExitCode& code) {
   command->add_option("--batch", options->search.search.batch, "trials proposed at once")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  command->add_flag("--blind", options->blind, "of a recording: search without what was predicted");
   command->add_flag("--stop", options->search.stop, "end a search when no optimistic bound is worth a trial any more");
   command->add_flag("--json", options->json, "print one JSON object");
   command->callback([options, &code] {

@@ -59,8 +59,6 @@ nlohmann::ordered_json or_null(const std::optional<std::size_t>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
-std::string or_never(const std::optional<std::size_t>& value) { return value ? fmt::format("{}", *value) : "never"; }
-
 double mean_ms(const SpaceSearchReport& report) {
   double sum = 0;
   for (const SpaceSearchRun& run : report.runs) sum += run.proposal_ms;
@@ -73,11 +71,15 @@ double most_ms(const SpaceSearchReport& report) {
 
 }  // namespace
 
-std::optional<std::size_t> SpaceSearchRun::trials_to(double share) const {
+std::optional<std::size_t> trials_to(const std::vector<double>& curve, double share) {
   const auto at = std::ranges::find_if(curve, [&](double found) { return found >= share; });
   if (at == curve.end()) return std::nullopt;
   return static_cast<std::size_t>(at - curve.begin()) + 1;
 }
+
+std::string or_never(const std::optional<std::size_t>& trials) { return trials ? fmt::format("{}", *trials) : "never"; }
+
+std::optional<std::size_t> SpaceSearchRun::trials_to(double share) const { return cli::trials_to(curve, share); }
 
 double SpaceSearchReport::mean() const {
   double sum = 0;
@@ -108,26 +110,26 @@ std::vector<double> SpaceSearchReport::mean_curve() const {
   return mean;
 }
 
-Result<SpaceSearchReport> search_space(const profiler::RecordedSpace& recorded,
-                                       const profiler::RecordedSpace* neighbour, const SpaceSearchOptions& options) {
+Result<search::TransferPrior> prior_of(const profiler::RecordedSpace& recorded,
+                                       const profiler::RecordedSpace& neighbour) {
+  return search::make_transfer_prior(recorded.space, neighbour.space, trials_of(neighbour));
+}
+
+Result<SpaceSearchReport> search_space(const profiler::RecordedSpace& recorded, const search::TransferPrior* prior,
+                                       const SpaceSearchOptions& options) {
   const auto fastest = recorded.fastest();
   if (!fastest) return make_error(ErrorKind::invalid_argument, "no configuration of the space succeeded");
   if (options.seeds < 1) return make_error(ErrorKind::invalid_argument, "{} seeds", options.seeds);
-  std::optional<search::TransferPrior> prior;
-  if (neighbour != nullptr) {
-    STITCH_ASSIGN(prior, search::make_transfer_prior(recorded.space, neighbour->space, trials_of(*neighbour)));
-  }
   SpaceSearchReport report;
   report.device = recorded.device, report.kernel = recorded.kernel;
   report.configurations = recorded.space.size(), report.failures = recorded.failures();
   report.fastest_us = recorded.trials[*fastest].time_us;
-  report.transferred = prior ? prior->matched : 0;
+  report.transferred = prior != nullptr ? prior->matched : 0;
   report.budget = options.budget > 0 ? options.budget : std::max<std::size_t>(20, report.configurations / 40);
   report.budget = std::min(report.budget, report.configurations);
   std::vector<std::optional<Result<SpaceSearchRun>>> runs(static_cast<std::size_t>(options.seeds));
   tbb::parallel_for(0, options.seeds, [&](int seed) {
-    runs[static_cast<std::size_t>(seed)] =
-        run_once(recorded, prior ? &*prior : nullptr, options, report.budget, report.fastest_us, seed);
+    runs[static_cast<std::size_t>(seed)] = run_once(recorded, prior, options, report.budget, report.fastest_us, seed);
   });
   for (auto& run : runs) {
     if (!*run) return run->error();
@@ -165,7 +167,7 @@ std::string to_json(const SpaceSearchReport& report) {
                                            {"proposal_ms", {{"mean", mean_ms(report)}, {"most", most_ms(report)}}},
                                            {"curve", report.mean_curve()},
                                            {"runs", std::move(runs)}};
-  return document.dump();
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string to_table(const SpaceSearchReport& report) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "profiler/recorded_space.h"
+#include "search/transfer_prior.h"
 #include "search/trial_search.h"
 
 namespace stitch::cli {
@@ -49,10 +50,19 @@ struct SpaceSearchReport {
   [[nodiscard]] std::vector<double> mean_curve() const;
 };
 
-/// Searches a recorded space, its trials answered from the file. `neighbour`: the same kernel elsewhere, from which to
-/// transfer. Errors (invalid_argument): no configuration succeeded, a neighbour with other parameters, no seed.
-Result<SpaceSearchReport> search_space(const profiler::RecordedSpace& recorded,
-                                       const profiler::RecordedSpace* neighbour, const SpaceSearchOptions& options);
+/// What the trials of the same kernel elsewhere say of a space. Errors: those of search::make_transfer_prior.
+Result<search::TransferPrior> prior_of(const profiler::RecordedSpace& recorded,
+                                       const profiler::RecordedSpace& neighbour);
+
+/// Searches a recorded space, its trials answered from the file. `prior`: what is known beforehand; may be null. Errors
+/// (invalid_argument): no configuration succeeded, no seed.
+Result<SpaceSearchReport> search_space(const profiler::RecordedSpace& recorded, const search::TransferPrior* prior,
+                                       const SpaceSearchOptions& options);
+
+/// The first trial of a curve that reached this share.
+std::optional<std::size_t> trials_to(const std::vector<double>& curve, double share);
+/// "17"; "never"
+std::string or_never(const std::optional<std::size_t>& trials);
 
 std::string to_json(const SpaceSearchReport& report);
 std::string to_table(const SpaceSearchReport& report);

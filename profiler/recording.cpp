@@ -289,6 +289,8 @@ const RecordedCandidate* RecordingIndex::candidate(const Hash128& key, const Has
   return found == of_kernel->second.end() ? nullptr : found->second;
 }
 
+bool is_recording(std::string_view bytes) { return bytes.starts_with(std::string_view(magic.data(), magic.size())); }
+
 Result<std::string> encode_recording(const Recording& recording) {
   const std::vector<std::uint8_t> raw = Json::to_cbor(document_of(recording));
   std::string bytes(sizeof(Header) + ZSTD_compressBound(raw.size()), '\0');

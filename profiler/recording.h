@@ -97,6 +97,9 @@ struct RecordingLimits {
   std::uint64_t raw_bytes = std::uint64_t{1} << 30;  ///< decompressed
 };
 
+/// Whether a file's bytes begin as a recording's do; the rest may be damaged.
+bool is_recording(std::string_view bytes);
+
 /// The bytes of a file. Errors: internal (zstd).
 Result<std::string> encode_recording(const Recording& recording);
 

@@ -14,7 +14,8 @@ struct NeighbourTrial {
   std::optional<double> time_us;  ///< nothing: it failed there
 };
 
-/// What the trials of a neighbour (the same kernel at another shape, or on another GPU) let one expect here.
+/// What the trials of a neighbour (the same kernel at another shape, or on another GPU), or a cost model, let one
+/// expect here.
 struct TransferPrior {
   std::vector<float> log_time;  ///< per candidate of our space, up to a constant: the neighbour's where it has one,
                                 ///< otherwise interpolated from the nearest that have

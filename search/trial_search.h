@@ -17,7 +17,7 @@ namespace stitch::search {
 /// Why a candidate is tried.
 enum class ProposalReason : unsigned char {
   initial,               ///< to cover the space before there is a model
-  near,                  ///< fast on a measured neighbour
+  near,                  ///< fast on a measured neighbour, or predicted to be
   expected_improvement,  ///< promises most over the best so far, uncertainty counted; without a neighbour, risk too
   local_move,            ///< differs in one parameter from one of the fastest
   exploration,           ///< optimistic bound: after trials that brought nothing, where least is known

@@ -127,6 +127,15 @@ TEST(Recording, IndexFindsByKernelAndSchedule) {
   EXPECT_EQ(index.candidate({1, 4}, {7, 2}), nullptr);
 }
 
+TEST(Recording, IsKnownByItsFirstBytes) {
+  const std::string bytes = *encode_recording(sample());
+  EXPECT_TRUE(is_recording(bytes));
+  EXPECT_TRUE(is_recording(std::string_view(bytes).substr(0, 8))) << "damaged, and still one";
+  for (std::size_t size = 0; size < 8; ++size) EXPECT_FALSE(is_recording(std::string_view(bytes).substr(0, size)));
+  EXPECT_FALSE(is_recording(R"({"device_name": "NVIDIA A100", "cache": {}})"));
+  EXPECT_FALSE(is_recording(" " + bytes));
+}
+
 TEST(Recording, WhatIsDamagedIsSaid) {
   const std::string bytes = *encode_recording(sample());
   for (std::size_t size = 0; size < bytes.size(); size += 7)

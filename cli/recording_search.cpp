@@ -1,0 +1,164 @@
+#include "cli/recording_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "costmodel/kernel_features.h"
+
+namespace stitch::cli {
+namespace {
+
+using profiler::RecordedCandidate;
+
+/// Where in a recorded row the columns are that are known before compilation and may differ within a kernel, and
+/// whether each is compared by its logarithm.
+std::map<std::size_t, bool> static_columns(const std::vector<std::string>& names) {
+  std::map<std::size_t, bool> columns;
+  for (const costmodel::FeatureColumn& column : costmodel::feature_columns()) {
+    if (column.compiled || column.kind == costmodel::FeatureKind::constant) continue;
+    const auto at = std::ranges::find(names, column.name);
+    if (at == names.end()) continue;
+    columns[static_cast<std::size_t>(at - names.begin())] = column.kind == costmodel::FeatureKind::extent;
+  }
+  return columns;
+}
+
+std::vector<std::vector<double>> vectors_of(const profiler::RecordedKernel& kernel,
+                                            const std::map<std::size_t, bool>& columns) {
+  std::vector<std::vector<double>> vectors;
+  for (const RecordedCandidate& candidate : kernel.candidates) {
+    std::vector<double>& vector = vectors.emplace_back();
+    for (const auto& [column, is_extent] : columns) {
+      const double value = candidate.features[column];
+      vector.push_back(is_extent ? std::log2(1 + std::max(value, 0.0)) : value);
+    }
+  }
+  return vectors;
+}
+
+/// Whether a search can go by what is recorded of a candidate.
+Status check(const RecordedCandidate& candidate, std::size_t features) {
+  const std::string schedule = candidate.schedule.hex();
+  if (candidate.features.empty() || candidate.features.size() != features) {
+    return make_error(ErrorKind::invalid_argument, "candidate {} was recorded without its features", schedule);
+  }
+  if (!std::isfinite(candidate.predicted_us)) {
+    return make_error(ErrorKind::invalid_argument, "candidate {} is predicted at {}", schedule, candidate.predicted_us);
+  }
+  if (!candidate.failure && !(candidate.median > 0)) {
+    return make_error(ErrorKind::invalid_argument, "candidate {} is recorded at {}", schedule, candidate.median);
+  }
+  return {};
+}
+
+/// Found after each trial, when candidates are tried in the order of their predictions.
+std::vector<double> follow_predictions(const profiler::RecordedKernel& kernel, double fastest, std::size_t budget) {
+  std::vector<std::size_t> order(kernel.candidates.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return kernel.candidates[i].predicted_us; });
+  std::vector<double> curve;
+  for (std::size_t trial = 0; trial < std::min(budget, order.size()); ++trial) {
+    const RecordedCandidate& candidate = kernel.candidates[order[trial]];
+    const double found = candidate.failure ? 0 : fastest / candidate.median;
+    curve.push_back(std::max(found, curve.empty() ? 0.0 : curve.back()));
+  }
+  return curve;
+}
+
+Result<KernelSearch> search_kernel(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
+                                   bool predictions, const SpaceSearchOptions& options) {
+  KernelSearch done{kernel.name, kernel.key, "", {}, {}, {}};
+  const Result<ScheduleSpace> space = schedule_space(recording, kernel);
+  if (!space) {
+    done.skipped = space.error().message;
+    return done;
+  }
+  STITCH_ASSIGN(done.search, search_space(space->recorded, predictions ? &space->predicted : nullptr, options));
+  done.by_prediction = follow_predictions(kernel, done.search.fastest_us, done.search.budget);
+  done.predicted_to_99 = trials_to(done.by_prediction, 0.99);
+  return done;
+}
+
+}  // namespace
+
+Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const profiler::RecordedKernel& kernel) {
+  if (kernel.candidates.size() < 2) {
+    return make_error(ErrorKind::invalid_argument, "{} recorded candidates", kernel.candidates.size());
+  }
+  for (const RecordedCandidate& candidate : kernel.candidates) {
+    STITCH_TRY(check(candidate, recording.feature_names.size()));
+  }
+  ScheduleSpace space;
+  space.recorded.device = recording.device.name, space.recorded.kernel = kernel.name;
+  STITCH_ASSIGN(space.recorded.space,
+                search::CandidateSpace::from_vectors(vectors_of(kernel, static_columns(recording.feature_names))));
+  for (const RecordedCandidate& candidate : kernel.candidates) {
+    const auto failure = candidate.failure ? std::optional(candidate.failure->kind) : std::nullopt;
+    space.recorded.trials.push_back({failure, candidate.median, {}});
+    space.predicted.log_time.push_back(static_cast<float>(std::log(std::max(candidate.predicted_us, 1e-6))));
+  }
+  if (!space.recorded.fastest()) return make_error(ErrorKind::invalid_argument, "no candidate is right");
+  space.predicted.failed.assign(kernel.candidates.size(), 0);
+  return space;
+}
+
+std::size_t RecordingSearchReport::searched() const {
+  return static_cast<std::size_t>(std::ranges::count(kernels, "", &KernelSearch::skipped));
+}
+
+Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, bool predictions,
+                                               const SpaceSearchOptions& options) {
+  RecordingSearchReport report{recording.device.name, recording.unit, recording.scorer, {}};
+  for (const profiler::RecordedKernel& kernel : recording.kernels) {
+    auto done = search_kernel(recording, kernel, predictions, options);
+    if (!done) return done.error().within(kernel.name);
+    report.kernels.push_back(*std::move(done));
+  }
+  if (report.searched() > 0) return report;
+  if (report.kernels.empty()) return make_error(ErrorKind::invalid_argument, "no kernel is recorded");
+  return make_error(ErrorKind::invalid_argument, "{}: {}", report.kernels[0].name, report.kernels[0].skipped);
+}
+
+std::string to_json(const RecordingSearchReport& report) {
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (const KernelSearch& kernel : report.kernels) {
+    nlohmann::ordered_json document = {{"name", kernel.name}, {"key", kernel.key.hex()}};
+    if (!kernel.skipped.empty()) {
+      document["skipped"] = kernel.skipped;
+    } else {
+      document["search"] = nlohmann::ordered_json::parse(to_json(kernel.search));
+      document["by_prediction"] = {{"found", kernel.by_prediction.back()}, {"curve", kernel.by_prediction}};
+    }
+    kernels.push_back(std::move(document));
+  }
+  const nlohmann::ordered_json document = {{"device", report.device},
+                                           {"unit", report.unit},
+                                           {"scorer", report.scorer},
+                                           {"searched", report.searched()},
+                                           {"kernels", std::move(kernels)}};
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string to_table(const RecordingSearchReport& report) {
+  std::string text = fmt::format("{} of {} kernels recorded on {}, in {}; predictions by {}\n", report.searched(),
+                                 report.kernels.size(), report.device, report.unit, report.scorer);
+  text += fmt::format("{:>10} {:>6}  {:>6} {:>6} {:>6}  {:>9} {:>6}  {}\n", "candidates", "budget", "mean", "worst",
+                      "to 99%", "predicted", "to 99%", "kernel");
+  for (const KernelSearch& kernel : report.kernels) {
+    if (!kernel.skipped.empty()) {
+      text += fmt::format("{:>10} {}: not searched: {}\n", "", kernel.name, kernel.skipped);
+      continue;
+    }
+    const SpaceSearchReport& search = kernel.search;
+    text += fmt::format("{:>10} {:>6}  {:>6.4f} {:>6.4f} {:>6}  {:>9.4f} {:>6}  {}\n", search.configurations,
+                        search.budget, search.mean(), search.worst(), or_never(search.trials_to(0.99)),
+                        kernel.by_prediction.back(), or_never(kernel.predicted_to_99), kernel.name);
+  }
+  text += "predicted: the same budget spent in the order of the predictions";
+  return text;
+}
+
+}  // namespace stitch::cli

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/space_search.h"
+#include "profiler/recording.h"
+#include "search/transfer_prior.h"
+
+// Searching the schedules of recorded kernels, by the engine that searches other tuners' parameters.
+namespace stitch::cli {
+
+/// A recorded kernel as a space: a candidate is described by what the cost models see of it before compilation, and
+/// its predicted time stands where a neighbour's measured one would.
+struct ScheduleSpace {
+  profiler::RecordedSpace recorded;  ///< times in the recording's unit
+  search::TransferPrior predicted;
+};
+
+/// Errors (invalid_argument): fewer than two candidates, one without features, without a prediction or without a time,
+/// no candidate that is right.
+Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const profiler::RecordedKernel& kernel);
+
+struct KernelSearch {
+  std::string name;
+  Hash128 key;
+  std::string skipped;                ///< why it was not searched; empty: it was
+  SpaceSearchReport search;           ///< by the engine
+  std::vector<double> by_prediction;  ///< the curve of trials in the order of the predictions
+  std::optional<std::size_t> predicted_to_99;
+};
+
+struct RecordingSearchReport {
+  std::string device, unit, scorer;
+  std::vector<KernelSearch> kernels;
+
+  /// Kernels that were searched.
+  [[nodiscard]] std::size_t searched() const;
+};
+
+/// Searches every kernel of a recording by itself. `predictions`: the engine knows them; otherwise it begins with
+/// nothing. Errors: invalid_argument (no kernel could be searched, and why the first could not).
+Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, bool predictions,
+                                               const SpaceSearchOptions& options);
+
+std::string to_json(const RecordingSearchReport& report);
+std::string to_table(const RecordingSearchReport& report);
+
+}  // namespace stitch::cli
