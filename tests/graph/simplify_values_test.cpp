@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "graph/literal.h"
+#include "graph/print.h"
 #include "graph/simplify.h"
+#include "tests/graph/edge_graph.h"
 #include "tests/graph/pass_case.h"
 
 namespace stitch::graph {
@@ -292,6 +294,32 @@ TEST(SimplifyValues, OpaqueOperatorsInRegionsAreNotMerged) {
   });
   ASSERT_TRUE(simplify(graph, {}));
   EXPECT_EQ(std::ranges::count(graph.nodes(), Op::conditional, &Node::op), 2);
+}
+
+// Integers must come out as they were, bit for bit; floating values between them are rounded on both sides.
+TEST(SimplifyValues, RandomGraphsOfExtremes) {
+  int shrunk = 0;
+  for (std::uint64_t seed = 1; seed <= 8000; ++seed) {
+    const Graph graph = testing::edge_graph(seed);
+    const std::vector<Tensor> arguments = testing::edge_arguments(graph, seed);
+    EvaluateOptions rounding;
+    rounding.round = true;
+    const auto before = evaluate(graph, arguments, rounding);
+    ASSERT_TRUE(before) << "seed " << seed << ": " << before.error().message;
+    Graph simple = graph;
+    SimplifyOptions options;
+    options.verify = true;
+    const auto report = simplify(simple, options);
+    ASSERT_TRUE(report) << "seed " << seed << ": " << report.error().message << "\n" << to_text(graph);
+    const auto after = evaluate(simple, arguments, rounding);
+    ASSERT_TRUE(after) << "seed " << seed << ": " << after.error().message;
+    for (std::size_t i = 0; i < before->size(); ++i) {
+      ASSERT_EQ((*before)[i].integers, (*after)[i].integers) << "seed " << seed << ", result " << i << "\n"
+                                                             << to_text(graph) << to_text(simple);
+    }
+    shrunk += simple.size() < graph.size() ? 1 : 0;
+  }
+  EXPECT_GT(shrunk, 4000) << "there is little to simplify";
 }
 
 }  // namespace
