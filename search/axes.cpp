@@ -153,6 +153,7 @@ class Equations {
   }
 
   void relate_reshape(Value from, Value to) {
+    if (graph_.type(from).elements() == 0) return;  // of no elements none comes from anywhere
     // Regroup by the shortest runs of dimensions with equal products, so that an irregular part spoils only itself.
     const Dims &x = graph_.type(from).dims, &y = graph_.type(to).dims;
     std::size_t i = 0, j = 0;

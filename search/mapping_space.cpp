@@ -188,12 +188,14 @@ class Enumerator {
     }
     if (anchor.kind == Anchor::Kind::scatter) {
       const std::int64_t each = divide_up(roles_.extents[v], 32);
-      layout.mapping()[v].at(Level::reg) = std::min<std::int64_t>(each, 32);
+      layout.mapping()[v].at(Level::reg) = std::clamp<std::int64_t>(each, 1, 32);
     }
     spread(layout, inner_first(all_axes() & ~anchor.reduced));
     for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
-      if (has(anchor.reduced, a))
-        layout.mapping()[a].at(Level::loop) = divide_up(roles_.extents[a], layout.mapping()[a].step(Level::loop));
+      if (!has(anchor.reduced, a)) continue;
+      // Of no updates or elements too: once, for none.
+      const std::int64_t steps = divide_up(roles_.extents[a], layout.mapping()[a].step(Level::loop));
+      layout.mapping()[a].at(Level::loop) = std::max<std::int64_t>(steps, 1);
     }
     add(layout, Hold::registers);
   }

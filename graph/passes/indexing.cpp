@@ -62,6 +62,7 @@ Replacement dynamic_update_slice(Rewriter& graph, const Node& node) {
   const Dims& extents = graph.dims(x);
   const Dims& sizes = graph.dims(update);
   if (sizes == extents) return update;
+  if (element_count(sizes) == 0) return x;
   std::vector<std::int64_t> starts;
   std::vector<std::size_t> partial;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -249,6 +250,7 @@ Replacement scatter_to_run_of_rows(Rewriter& graph, const Node& node, const RowS
 }
 
 Replacement scatter(Rewriter& graph, const Node& node) {
+  if (graph.type(node.operands[2]).elements() == 0) return node.operands[0];
   if (const std::optional<RowScatter> rows = row_scatter(graph, node)) {
     if (Replacement replacement = scatter_to_run_of_rows(graph, node, *rows)) return replacement;
     if (Replacement replacement = scatter_to_few_rows(graph, node, *rows)) return replacement;

@@ -7,7 +7,8 @@ namespace stitch::graph {
 /// Gather, scatter, dynamic-slice and dynamic-update-slice.
 ///
 ///  - dynamic-slice with constant starts is a slice, of everything the operand; starts along whole dimensions are 0;
-///  - dynamic-update-slice of everything is the update; with constant starts along one dimension a concatenation (of
+///  - dynamic-update-slice of everything is the update, of nothing its operand, as a scatter of nothing is; with
+///  constant starts along one dimension a concatenation (of
 ///    its own fill: a pad);
 ///  - a gather takes from the operands of an element-wise operator when that is much less work than the operator, and
 ///    from a broadcast whatever does not depend on the index;

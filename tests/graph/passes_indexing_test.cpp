@@ -476,7 +476,12 @@ TEST(PassesIndexing, AssignmentsToARunOfRowsAreConcatenations) {
                       {"out of range stays", assigned({4, 5, 6}, ReduceKind::replace, false)},
                       {"before the first row stays", assigned({-1, 0}, ReduceKind::replace, false)},
                       {"sums stay", assigned({2, 3}, ReduceKind::sum, false)},
-                      {"of no row at all stays", assigned({}, ReduceKind::replace, false)},
+                      {"of no row at all", assigned({}, ReduceKind::replace, false),
+                       [](Builder& b) {
+                         const Value x = b.parameter(f32, {6, 4});
+                         b.parameter(f32, {0, 4});
+                         return Values{x};
+                       }},
                   });
 }
 
