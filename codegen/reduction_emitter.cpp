@@ -364,7 +364,9 @@ void GroupEmitter::emit_partials(const std::vector<int>& plans) {
       out_.line("{}[{}] = static_cast<{}>({}.index);", pointer_of(it.buffers[1]), place,
                 compute_type(graph_.node(it.node).results[1].dtype), own);
     } else {
-      out_.line("{}[{}] = {};", pointer_of(it.buffers[0]), place, own);
+      // Accumulators are stored as they are, but a truth value as a byte.
+      const bool is_pred = graph_.node(it.node).type().dtype == graph::DType::pred;
+      out_.line("{}[{}] = {};", pointer_of(it.buffers[0]), place, is_pred ? fmt::format("narrow<pred>({})", own) : own);
     }
     out_.close(out_.depth() - depth);
   }

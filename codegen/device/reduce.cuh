@@ -147,6 +147,13 @@ __device__ __forceinline__ T cluster_value(const T* own, int rank) {
     bits.words[i] = cluster_word(reinterpret_cast<const u32*>(own) + i, rank);
   return bits.value;
 }
+// A truth value is a byte.
+__device__ __forceinline__ bool cluster_value(const bool* own, int rank) {
+  u32 address = static_cast<u32>(__cvta_generic_to_shared(own)), remote, byte;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=r"(byte) : "r"(remote) : "memory");
+  return byte != 0;
+}
 // Member by member: nobody writes what lies between them.
 template <class T>
 __device__ __forceinline__ Indexed<T> cluster_value(const Indexed<T>* own, int rank) {

@@ -88,7 +88,12 @@ template <>
 struct Narrow<bf16> {
   __device__ static __forceinline__ bf16 from(f32 x) {
     bf16 y;
+#if __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#else  // the same by hand: to the nearest, ties to even
+    const u32 bits = __float_as_uint(x);
+    y.bits = x != x ? u16{0x7fff} : static_cast<u16>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
     return y;
   }
 };

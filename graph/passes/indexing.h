@@ -7,9 +7,8 @@ namespace stitch::graph {
 /// Gather, scatter, dynamic-slice and dynamic-update-slice.
 ///
 ///  - dynamic-slice with constant starts is a slice, of everything the operand; starts along whole dimensions are 0;
-///  - dynamic-update-slice of everything is the update, of nothing its operand, as a scatter of nothing is; with
-///  constant starts along one dimension a concatenation (of
-///    its own fill: a pad);
+///  - dynamic-update-slice of everything is the update, of nothing its operand (as a scatter of nothing is); with
+///    constant starts along one dimension a concatenation (of its own fill: a pad);
 ///  - a gather takes from the operands of an element-wise operator when that is much less work than the operator, and
 ///    from a broadcast whatever does not depend on the index;
 ///  - a scatter that replaces whole rows whose indices are known to count up by one (ONNX's x[2:5] = y) is an update of
