@@ -187,11 +187,12 @@ Index IndexPool::linear(std::span<const Index> indices, std::span<const std::int
 
 std::vector<Index> IndexPool::delinearise(Index flat, std::span<const std::int64_t> extents) {
   std::vector<Index> indices(extents.size());
-  for (std::size_t d = extents.size(); d-- > 0;) {
-    indices[d] = d == 0 ? flat : remainder(flat, extents[d]);
-    if (extents[d] == 1 && d != 0) indices[d] = constant(0);
-    if (d != 0) flat = divide(flat, extents[d]);
+  for (std::size_t d = extents.size(); d-- > 1;) {
+    const std::int64_t extent = std::max<std::int64_t>(extents[d], 1);  // nothing is at an index of an empty shape
+    indices[d] = remainder(flat, extent);
+    flat = divide(flat, extent);
   }
+  if (!extents.empty()) indices[0] = flat;
   return indices;
 }
 

@@ -74,6 +74,8 @@ class Enumerator {
         device_(device),
         roles_(roles_of(group, options.partials)),
         vector_(choose_vector(group)) {
+    // An axis without elements is walked once, behind a guard that lets nothing through.
+    for (std::int64_t& extent : roles_.extents) extent = std::max<std::int64_t>(extent, 1);
     find_repeated();
   }
 
@@ -188,14 +190,12 @@ class Enumerator {
     }
     if (anchor.kind == Anchor::Kind::scatter) {
       const std::int64_t each = divide_up(roles_.extents[v], 32);
-      layout.mapping()[v].at(Level::reg) = std::clamp<std::int64_t>(each, 1, 32);
+      layout.mapping()[v].at(Level::reg) = std::min<std::int64_t>(each, 32);
     }
     spread(layout, inner_first(all_axes() & ~anchor.reduced));
     for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
-      if (!has(anchor.reduced, a)) continue;
-      // Of no updates or elements too: once, for none.
-      const std::int64_t steps = divide_up(roles_.extents[a], layout.mapping()[a].step(Level::loop));
-      layout.mapping()[a].at(Level::loop) = std::max<std::int64_t>(steps, 1);
+      if (has(anchor.reduced, a))
+        layout.mapping()[a].at(Level::loop) = divide_up(roles_.extents[a], layout.mapping()[a].step(Level::loop));
     }
     add(layout, Hold::registers);
   }

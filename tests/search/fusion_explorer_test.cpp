@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "graph/simplify.h"
+#include "tests/graph/edge_graph.h"
 #include "tests/graph/random_graph.h"
 #include "tests/search/example_graphs.h"
 #include "tests/search/exhaustive_partition.h"
@@ -48,6 +50,29 @@ TEST_P(RandomPlan, IsRunnableCompleteAndAsFastAsUnfused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlan, testing::Range(1, 31));
+
+// Shapes without elements, updates of nothing, values at the ends of their types: a plan or a reason, never a crash.
+TEST(EdgePlan, IsRunnableOrRefused) {
+  int plans = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    Graph fragment = graph::testing::edge_graph(seed);
+    for (const bool simplified : {false, true}) {
+      if (simplified) {
+        ASSERT_TRUE(graph::simplify(fragment));
+      }
+      const RoughScorer scorer;
+      KernelCache cache(scorer, {});
+      const auto plan = explore_fusion(fragment, cache, {});
+      if (!plan) {
+        EXPECT_EQ(plan.error().kind, ErrorKind::constraint) << "seed " << seed << ": " << plan.error().message;
+      } else if (simplified) {
+        ++plans;
+        check_plan(fragment, *plan);
+      }
+    }
+  }
+  EXPECT_GT(plans, 290);
+}
 
 class RandomPartition : public testing::TestWithParam<int> {};
 
