@@ -19,6 +19,14 @@ bool read_number(std::string_view text, Number& value) {
   return status == std::errc{} && end == text.data() + text.size();
 }
 
+/// Of the integers of a type, on one side of 0.
+std::uint64_t largest_magnitude(DType dtype, bool negative) {
+  if (dtype == DType::pred) return negative ? 0 : 1;
+  if (negative && !graph::is_signed_integer(dtype)) return 0;
+  const std::uint64_t all = ~std::uint64_t{0} >> (64 - 8 * graph::byte_size(dtype));
+  return graph::is_signed_integer(dtype) ? all / 2 + (negative ? 1 : 0) : all;
+}
+
 /// Appends one element's bytes; false when the text is no value of the type.
 bool append_integer(DType dtype, bool negative, std::string_view word, std::vector<std::byte>& data) {
   std::uint64_t magnitude = 0;
@@ -27,6 +35,7 @@ bool append_integer(DType dtype, bool negative, std::string_view word, std::vect
   } else if (!read_number(word, magnitude)) {
     return false;
   }
+  if (magnitude > largest_magnitude(dtype, negative)) return false;
   const std::uint64_t bits = negative ? ~magnitude + 1 : magnitude;
   const std::size_t at = data.size();
   data.resize(at + static_cast<std::size_t>(graph::byte_size(dtype)));
@@ -77,7 +86,8 @@ Result<graph::ConstantAttributes> parse_constant(const Instruction& constant) {
     if (word == "nan" && scanner.here() == '(') STITCH_TRY(scanner.skip_balanced());  // its payload
     const bool read = graph::is_floating(*shape.dtype) ? append_float(*shape.dtype, negative, word, result.data)
                                                        : append_integer(*shape.dtype, negative, word, result.data);
-    if (!read) return parse_error(at, fmt::format("'{}' is no value of {}", word, shape.element));
+    if (!read)
+      return parse_error(at, fmt::format("'{}{}' is no value of {}", negative ? "-" : "", word, shape.element));
   }
   if (result.data.size() != wanted) {
     return scanner.error(fmt::format("the literal has {} bytes, its shape {}", result.data.size(), wanted));

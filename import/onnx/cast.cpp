@@ -13,7 +13,8 @@ Result<Values> cast_to(Call& c, DType target) {
   Value x = c.in(0);
   const DType source = c.dtype(x);
   const bool to_f8 = target == DType::f8e4m3 || target == DType::f8e5m2;
-  if (to_f8 && saturate != 0 && graph::is_floating(source) && graph::byte_size(source) > 1) {
+  if (to_f8 && saturate != 0 && source != target && source != DType::pred) {
+    if (!graph::is_floating(source) || graph::byte_size(source) == 1) x = c.b.convert(x, DType::f32);
     const double largest = target == DType::f8e4m3 ? 448.0 : 57344.0;
     x = min(c.b, max(c.b, x, -largest), largest);
   }

@@ -59,7 +59,12 @@ Value mix(graph::Builder& b, Value x, std::int64_t axis, const Taps& taps) {
     const Value scaled = b.binary(Op::multiply, part, spread(b, row, b.dims(part), {axis}));
     sum = sum.node < 0 ? scaled : b.binary(Op::add, sum, scaled);
   }
-  return sum;
+  if (b.failed()) return x;
+  if (sum.node >= 0) return sum;
+  // Every weight is 0, or there is no element.
+  Dims dims = b.dims(x);
+  dims[at(axis)] = taps.indices.empty() ? 0 : static_cast<std::int64_t>(taps.indices[0].size());
+  return b.filled(b.dtype(x), dims, 0.0);
 }
 
 /// The whole operator for axes whose extents and scales are settled.

@@ -207,7 +207,11 @@ Result<Values> one_hot(Call& c) {
   if (depth_list.size() != 1 || !(depth_list[0] >= 0) || depth_list[0] > 1e9) return Call::wrong("input 1: bad depth");
   const auto depth = static_cast<std::int64_t>(depth_list[0]);
   Value indices = c.in(0);
-  if (!graph::is_integer(c.dtype(indices))) indices = c.b.convert(indices, DType::s64);
+  const DType given = c.dtype(indices);
+  const int bits = 8 * graph::byte_size(given) - (graph::is_unsigned_integer(given) ? 0 : 1);
+  // Counting to the depth must not wrap around.
+  const bool holds_depth = graph::is_integer(given) && (bits >= 63 || depth < std::int64_t{1} << bits);
+  if (!holds_depth) indices = c.b.convert(indices, DType::s64);
   indices = wrap_indices(c.b, indices, depth);
   const std::int64_t rank = c.rank(indices) + 1;
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", -1, rank));

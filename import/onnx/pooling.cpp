@@ -129,7 +129,9 @@ Result<Values> max_with_positions(Call& c, const Pool& pool) {
   const bool floating = graph::is_floating(c.dtype(x));
   const Value lowest = c.b.scalar(c.dtype(x), floating ? -INFINITY : -1e30);  // saturates for integers
   const Value padded = c.b.pad(x, lowest, low, high);
-  const Value where = c.b.pad(flat_positions(c.b, dims, order != 0), c.b.scalar(DType::s64, 0.0), low, high);
+  const Value where = c.b.pad(flat_positions(c.b, dims, order != 0), c.b.scalar(DType::s64, -1.0), low, high);
+  const Dims none(dims.size(), 0);
+  const bool has_padding = low != none || high != none;
   Value best, index;
   Dims offset(w.sizes.size(), 0);
   for (std::int64_t i = 0; i < positions && !c.b.failed(); ++i) {
@@ -148,7 +150,12 @@ Result<Values> max_with_positions(Call& c, const Pool& pool) {
       index = position;
       continue;
     }
-    const Value better = c.b.compare(Comparison::gt, candidate, best);
+    Value better = c.b.compare(Comparison::gt, candidate, best);
+    if (has_padding) {  // which loses to every element, equal ones too
+      const Value first = c.b.binary(Op::bit_and, compare(c.b, Comparison::lt, index, 0.0),
+                                     compare(c.b, Comparison::ge, position, 0.0));
+      better = c.b.binary(Op::bit_or, better, first);
+    }
     best = c.b.select(better, candidate, best);
     index = c.b.select(better, position, index);
   }

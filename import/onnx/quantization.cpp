@@ -53,7 +53,9 @@ Result<Values> quantize_linear(Call& c) {
   const Value scaled = c.b.binary(Op::divide, x, scale);
   STITCH_ASSIGN(const std::optional<DType> wanted, output_dtype(c));
   const DType dtype = c.has(2) ? c.dtype(c.in(2)) : wanted.value_or(DType::u8);
-  if (graph::is_floating(dtype)) {  // f8: saturating, without rounding to whole numbers and without zero point
+  STITCH_ASSIGN(const std::int64_t saturate, c.node.integer("saturate", 1));
+  if (graph::is_floating(dtype)) {  // f8: without rounding to whole numbers and without zero point
+    if (saturate == 0) return Values{c.b.convert(scaled, dtype)};
     const double largest = dtype == DType::f8e4m3 ? 448.0 : 57344.0;
     return Values{c.b.convert(min(c.b, max(c.b, scaled, -largest), largest), dtype)};
   }

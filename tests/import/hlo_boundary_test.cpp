@@ -79,6 +79,49 @@ TEST(HloBoundary, WhatWeDoNotGenerateIsReported) {
   }
 }
 
+TEST(HloBoundary, PositionsThatTheirTypeCannotCountAreNoArgReduce) {
+  constexpr std::string_view arg_max = R"(arg_max {
+  a = f32[] parameter(0)
+  p = s32[] parameter(1)
+  b = f32[] parameter(2)
+  q = s32[] parameter(3)
+  gt = pred[] compare(a, b), direction=GT
+  ne = pred[] compare(a, a), direction=NE
+  wins = pred[] or(gt, ne)
+  eq = pred[] compare(a, b), direction=EQ
+  lt = pred[] compare(p, q), direction=LT
+  tied = pred[] and(eq, lt)
+  first = pred[] or(wins, tied)
+  v = f32[] select(wins, a, b)
+  k = s32[] select(first, p, q)
+  ROOT t = (f32[], s32[]) tuple(v, k)
+}
+)";
+  struct Row {
+    std::string_view type;
+    int extent;
+    bool counted;
+  };
+  const Row rows[] = {
+      {"s32", 300, true},  {"u8", 256, true},    {"u8", 257, false},  {"s8", 128, true},    {"s8", 129, false},
+      {"f16", 2049, true}, {"f16", 2050, false}, {"bf16", 257, true}, {"bf16", 258, false},
+  };
+  for (const Row& row : rows) {
+    const Imported imported = import_good(module_text(fmt::format(R"(  x = f32[{1}] parameter(0)
+  n = {0}[{1}] iota(), iota_dimension=0
+  i = s32[{1}] convert(n)
+  least = f32[] constant(-inf)
+  z = s32[] constant(0)
+  ROOT r = (f32[], s32[]) reduce(x, i, least, z), dimensions={{0}}, to_apply=arg_max)",
+                                                                  row.type, row.extent),
+                                                      arg_max));
+    EXPECT_EQ(imported.boundaries.empty(), row.counted) << row.type << " " << row.extent;
+    if (row.counted || imported.boundaries.empty()) continue;
+    EXPECT_EQ(imported.boundaries[0].op, "reduce");
+    EXPECT_THAT(imported.boundaries[0].reason, HasSubstr("its combining function is not one of ours"));
+  }
+}
+
 TEST(HloBoundary, EveryRowOfTheRuleTableIsSound) {
   std::set<std::string_view> seen;
   for (const hlo::Rule& rule : hlo::rule_table()) {

@@ -65,6 +65,11 @@ TEST(HloCombiner, WiderArithmeticIsTheSame) {
     return b.convert(b.binary(Op::add, b.convert(x, DType::bf16), b.convert(y, DType::bf16)), DType::f32);
   });
   EXPECT_EQ(independent_kinds(narrow), std::nullopt);
+  // An integer does not come back from a narrower type as it was.
+  const Graph wrapping = scalar_combiner(DType::s32, [](Builder& b, Value x, Value y) {
+    return b.convert(b.convert(b.binary(Op::add, x, y), DType::s8), DType::s32);
+  });
+  EXPECT_EQ(independent_kinds(wrapping), std::nullopt);
 }
 
 TEST(HloCombiner, ReplaceTakesTheElement) {
@@ -95,7 +100,7 @@ TEST(HloCombiner, SeveralAtOnceMustNotMix) {
   EXPECT_EQ(independent_kinds(pair(true)), std::nullopt);
 }
 
-enum class NaN { kept, ignored };
+enum class NaN { kept, ignored, loses };
 
 /// JAX's way: the accumulator wins when it compares so, or when it is NaN; positions break ties.
 Graph pair_combiner(DType dtype, Comparison direction, Comparison tie, NaN nan, bool swap_positions = false) {
@@ -104,6 +109,7 @@ Graph pair_combiner(DType dtype, Comparison direction, Comparison tie, NaN nan, 
   const Value y = b.parameter(dtype, {}), j = b.parameter(DType::s32, {});
   Value first = b.compare(direction, x, y);
   if (nan == NaN::kept) first = b.binary(Op::bit_or, first, b.compare(Comparison::ne, x, x));
+  if (nan == NaN::loses) first = b.binary(Op::bit_or, first, b.compare(Comparison::ne, y, y));
   const Value tied = b.binary(Op::bit_and, b.compare(Comparison::eq, x, y), b.compare(tie, i, j));
   const Value position = b.binary(Op::bit_or, first, tied);
   const Value winner = swap_positions ? b.select(position, j, i) : b.select(position, i, j);
@@ -151,6 +157,8 @@ TEST(HloCombiner, ArgExtremesAsTensorFlowWritesThem) {
 
 TEST(HloCombiner, OtherPairsAreNoArgExtremes) {
   EXPECT_FALSE(arg_combiner(pair_combiner(DType::f32, Comparison::gt, Comparison::lt, NaN::kept, true)));
+  EXPECT_FALSE(arg_combiner(pair_combiner(DType::f32, Comparison::gt, Comparison::lt, NaN::loses)));
+  EXPECT_FALSE(arg_combiner(pair_combiner(DType::bf16, Comparison::lt, Comparison::lt, NaN::loses)));
   // Arithmetic could do anything at values that were not tried.
   Builder b("arg");
   const Value x = b.parameter(DType::s32, {}), i = b.parameter(DType::s32, {});

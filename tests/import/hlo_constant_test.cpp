@@ -61,6 +61,9 @@ TEST(HloConstant, SixtyFourBitsAreExact) {
   const auto odd = constant_of("s64[]", "-9007199254740993");
   ASSERT_TRUE(odd.ok());
   EXPECT_EQ(graph::load_integer(graph::DType::s64, odd->data.data()), -9007199254740993);
+  const auto least = constant_of("s64[]", "-9223372036854775808");
+  ASSERT_TRUE(least.ok());
+  EXPECT_EQ(graph::load_integer(graph::DType::s64, least->data.data()), std::numeric_limits<std::int64_t>::min());
 }
 
 TEST(HloConstant, Arrays) {
@@ -88,6 +91,13 @@ TEST(HloConstant, BadLiteralsSayWhere) {
       {"f32[]", "", "the literal has 0 bytes, its shape 4"},
       {"f32[]", "$", "'' is no value of f32"},
       {"u64[]", "18446744073709551616", "'18446744073709551616' is no value of u64"},
+      {"s8[]", "300", "'300' is no value of s8"},
+      {"s8[]", "-129", "'-129' is no value of s8"},
+      {"u8[]", "256", "'256' is no value of u8"},
+      {"u32[]", "-1", "'-1' is no value of u32"},
+      {"s32[2]", "{1, 2147483648}", "'2147483648' is no value of s32"},
+      {"s64[]", "9223372036854775808", "'9223372036854775808' is no value of s64"},
+      {"pred[]", "2", "'2' is no value of pred"},
   };
   for (const Row& row : rows) {
     const auto constant = constant_of(row.shape, row.literal);
