@@ -1,21 +1,19 @@
 // The store under load: look-ups, commits, and how both hold up with 100,000 plans.
 //   db_benchmark [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "db/sqlite_store.h"
 
 namespace stitch::db {
 namespace {
 
-namespace fs = std::filesystem;
 
 const SystemClock system_clock;
 
@@ -76,9 +74,7 @@ void require(const auto& result) {
 /// A store in a temporary folder with this many plans, removed at exit.
 class FilledStore {
  public:
-  explicit FilledStore(std::int64_t plans)
-      : folder_(fs::temp_directory_path() / fmt::format("stitch-db-benchmark-{}-{}", ::getpid(), plans)) {
-    fs::create_directories(folder_);
+  explicit FilledStore(std::int64_t plans) {
     auto opened = open_sqlite_store(options(), system_clock);
     require(opened);
     store = std::move(*opened);
@@ -91,10 +87,7 @@ class FilledStore {
       require(store->put_plans(batch, Admission::if_vacant));
     }
   }
-  ~FilledStore() {
-    store.reset();
-    fs::remove_all(folder_);
-  }
+  ~FilledStore() { store.reset(); }
   FilledStore(const FilledStore&) = delete;
   FilledStore& operator=(const FilledStore&) = delete;
 
@@ -107,7 +100,13 @@ class FilledStore {
   std::unique_ptr<Store> store;
 
  private:
-  fs::path folder_;
+  static TemporaryFolder new_folder() {
+    auto made = TemporaryFolder::make("db-benchmark");
+    require(made);
+    return *std::move(made);
+  }
+
+  const TemporaryFolder folder_ = new_folder();
 };
 
 /// Filled once per size and shared by the benchmarks of that size.

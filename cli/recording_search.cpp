@@ -70,7 +70,7 @@ std::vector<double> follow_predictions(const profiler::RecordedKernel& kernel, d
 
 Result<KernelSearch> search_kernel(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
                                    bool predictions, const SpaceSearchOptions& options) {
-  KernelSearch done{kernel.name, kernel.key, "", {}, {}, {}};
+  KernelSearch done{kernel.name, kernel.key, "", {}, {}};
   const Result<ScheduleSpace> space = schedule_space(recording, kernel);
   if (!space) {
     done.skipped = space.error().message;
@@ -78,7 +78,6 @@ Result<KernelSearch> search_kernel(const profiler::Recording& recording, const p
   }
   STITCH_ASSIGN(done.search, search_space(space->recorded, predictions ? &space->predicted : nullptr, options));
   done.by_prediction = follow_predictions(kernel, done.search.fastest_us, done.search.budget);
-  done.predicted_to_99 = trials_to(done.by_prediction, 0.99);
   return done;
 }
 
@@ -129,7 +128,7 @@ std::string to_json(const RecordingSearchReport& report) {
     if (!kernel.skipped.empty()) {
       document["skipped"] = kernel.skipped;
     } else {
-      document["search"] = nlohmann::ordered_json::parse(to_json(kernel.search));
+      document["search"] = to_document(kernel.search);
       document["by_prediction"] = {{"found", kernel.by_prediction.back()}, {"curve", kernel.by_prediction}};
     }
     kernels.push_back(std::move(document));
@@ -155,7 +154,7 @@ std::string to_table(const RecordingSearchReport& report) {
     const SpaceSearchReport& search = kernel.search;
     text += fmt::format("{:>10} {:>6}  {:>6.4f} {:>6.4f} {:>6}  {:>9.4f} {:>6}  {}\n", search.configurations,
                         search.budget, search.mean(), search.worst(), or_never(search.trials_to(0.99)),
-                        kernel.by_prediction.back(), or_never(kernel.predicted_to_99), kernel.name);
+                        kernel.by_prediction.back(), or_never(trials_to(kernel.by_prediction, 0.99)), kernel.name);
   }
   text += "predicted: the same budget spent in the order of the predictions";
   return text;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,6 @@ struct KernelSearch {
   std::string skipped;                ///< why it was not searched; empty: it was
   SpaceSearchReport search;           ///< by the engine
   std::vector<double> by_prediction;  ///< the curve of trials in the order of the predictions
-  std::optional<std::size_t> predicted_to_99;
 };
 
 struct RecordingSearchReport {

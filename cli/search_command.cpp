@@ -34,26 +34,27 @@ Result<ExitCode> search_schedules(const std::string& bytes, const SearchOptions&
 }
 
 /// Parameters of other tuners' kernels.
-Result<ExitCode> search_parameters(const FileSystem& files, const SearchOptions& options) {
+Result<ExitCode> search_parameters(const std::string& bytes, const FileSystem& files, const SearchOptions& options) {
   if (options.blind) {
     return make_error(ErrorKind::invalid_argument, "--blind is for recordings, {} is a space of parameters",
                       options.space.string());
   }
-  STITCH_ASSIGN(const profiler::RecordedSpace recorded, profiler::read_recorded_space(files, options.space));
+  const auto recorded = profiler::decode_recorded_space(bytes);
+  if (!recorded) return recorded.error().within(options.space.string());
   std::optional<search::TransferPrior> prior;
   if (!options.transfer.empty()) {
     STITCH_ASSIGN(const auto neighbour, profiler::read_recorded_space(files, options.transfer));
-    auto made = prior_of(recorded, neighbour);
+    auto made = prior_of(*recorded, neighbour);
     if (!made) return made.error().within(options.space.string());
     prior = *std::move(made);
   }
-  return print(search_space(recorded, prior ? &*prior : nullptr, options.search), options);
+  return print(search_space(*recorded, prior ? &*prior : nullptr, options.search), options);
 }
 
 Result<ExitCode> search(const SearchOptions& options) {
   const RealFileSystem files;
   STITCH_ASSIGN(const std::string bytes, files.read(options.space));
-  return profiler::is_recording(bytes) ? search_schedules(bytes, options) : search_parameters(files, options);
+  return profiler::is_recording(bytes) ? search_schedules(bytes, options) : search_parameters(bytes, files, options);
 }
 
 }  // namespace

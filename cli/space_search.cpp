@@ -139,7 +139,7 @@ Result<SpaceSearchReport> search_space(const profiler::RecordedSpace& recorded, 
   return report;
 }
 
-std::string to_json(const SpaceSearchReport& report) {
+nlohmann::ordered_json to_document(const SpaceSearchReport& report) {
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const SpaceSearchRun& run = report.runs[i];
@@ -153,21 +153,24 @@ std::string to_json(const SpaceSearchReport& report) {
                     {"settled_at", or_null(run.settled_at)},
                     {"curve", run.curve}});
   }
-  const nlohmann::ordered_json document = {{"device", report.device},
-                                           {"kernel", report.kernel},
-                                           {"configurations", report.configurations},
-                                           {"failures", report.failures},
-                                           {"fastest_us", report.fastest_us},
-                                           {"budget", report.budget},
-                                           {"transferred", report.transferred},
-                                           {"mean", report.mean()},
-                                           {"worst", report.worst()},
-                                           {"trials_to_95", or_null(report.trials_to(0.95))},
-                                           {"trials_to_99", or_null(report.trials_to(0.99))},
-                                           {"proposal_ms", {{"mean", mean_ms(report)}, {"most", most_ms(report)}}},
-                                           {"curve", report.mean_curve()},
-                                           {"runs", std::move(runs)}};
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return {{"device", report.device},
+          {"kernel", report.kernel},
+          {"configurations", report.configurations},
+          {"failures", report.failures},
+          {"fastest_us", report.fastest_us},
+          {"budget", report.budget},
+          {"transferred", report.transferred},
+          {"mean", report.mean()},
+          {"worst", report.worst()},
+          {"trials_to_95", or_null(report.trials_to(0.95))},
+          {"trials_to_99", or_null(report.trials_to(0.99))},
+          {"proposal_ms", {{"mean", mean_ms(report)}, {"most", most_ms(report)}}},
+          {"curve", report.mean_curve()},
+          {"runs", std::move(runs)}};
+}
+
+std::string to_json(const SpaceSearchReport& report) {
+  return to_document(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string to_table(const SpaceSearchReport& report) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,7 @@ std::optional<std::size_t> trials_to(const std::vector<double>& curve, double sh
 /// "17"; "never"
 std::string or_never(const std::optional<std::size_t>& trials);
 
+nlohmann::ordered_json to_document(const SpaceSearchReport& report);
 std::string to_json(const SpaceSearchReport& report);
 std::string to_table(const SpaceSearchReport& report);
 

@@ -66,8 +66,9 @@ void GroupEmitter::declare_accumulators(int number) {
         fmt::format("{{{}, {}}}", literal(node.results[0].dtype, graph::identity_bits(kind, node.results[0].dtype)),
                     last ? "-1" : "0x7fffffffffffffffll");
   } else {
-    const graph::DType accumulator = graph::info(node.results[0].dtype).accumulator;
-    identity = literal(accumulator, graph::identity_bits(node.as<graph::ReduceAttributes>().kind, accumulator));
+    // The type's own, not its accumulator's: of nothing it is the result.
+    const graph::DType dtype = node.results[0].dtype;
+    identity = literal(dtype, graph::identity_bits(node.as<graph::ReduceAttributes>().kind, dtype));
   }
   const std::string dims = array_dims(kept_axes(number));
   const std::string name = accumulator_name(number);

@@ -1,11 +1,8 @@
 // GroupEmitter: cumulative combination along an axis. Where lanes walk the axis, a warp takes 32 elements at a time and
 // carries the total on; else every thread walks its own line.
 
-#include <cstring>
-
 #include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
-#include "graph/literal.h"
 #include "graph/reduce_kind.h"
 
 namespace stitch::codegen {
@@ -16,22 +13,6 @@ using search::Level;
 namespace {
 
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
-
-/// The reduction's identity in `dtype`, as a literal of its accumulator: an exclusive scan stores it.
-std::string identity_of(graph::ReduceKind kind, graph::DType dtype) {
-  const graph::DType accumulator = graph::info(dtype).accumulator;
-  const std::uint64_t narrow = graph::identity_bits(kind, dtype);
-  std::byte from[8], to[8] = {};
-  std::memcpy(from, &narrow, sizeof from);
-  if (graph::is_floating(dtype)) {
-    graph::store_element(accumulator, graph::load_element(dtype, from), to);
-  } else {
-    graph::store_integer(accumulator, graph::load_integer(dtype, from), to);
-  }
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, to, sizeof bits);
-  return literal(accumulator, bits);
-}
 
 }  // namespace
 
@@ -54,7 +35,9 @@ void GroupEmitter::emit_scan(int number) {
   const std::string guard = range_guard(others, false);
   const int depth = out_.depth();
   if (!guard.empty()) out_.open("if ({})", guard);
-  const std::string identity = identity_of(a.kind, node.type().dtype);
+  // The type's own, not its accumulator's: an exclusive scan stores it.
+  const graph::DType dtype = node.type().dtype;
+  const std::string identity = literal(dtype, graph::identity_bits(a.kind, dtype));
   out_.line("{} total = {};", type, identity);
   std::string inside;
   for (std::size_t x = 0; x < group_.extents.size(); ++x) {

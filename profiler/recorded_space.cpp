@@ -54,14 +54,15 @@ Result<RecordedSpace> parse_recorded_space(std::string_view text) {
       "neither a Kernel Tuner cache file (tune_params, tune_params_keys, cache) nor T4 results (results)");
 }
 
+Result<RecordedSpace> decode_recorded_space(std::string_view bytes) {
+  if (!is_gzip(bytes)) return parse_recorded_space(bytes);
+  STITCH_ASSIGN(const std::string text, gunzip(bytes, most_bytes));
+  return parse_recorded_space(text);
+}
+
 Result<RecordedSpace> read_recorded_space(const FileSystem& files, const std::filesystem::path& path) {
-  STITCH_ASSIGN(std::string bytes, files.read(path));
-  if (is_gzip(bytes)) {
-    Result<std::string> text = gunzip(bytes, most_bytes);
-    if (!text) return text.error().within(path.string());
-    bytes = std::move(*text);
-  }
-  Result<RecordedSpace> recorded = parse_recorded_space(bytes);
+  STITCH_ASSIGN(const std::string bytes, files.read(path));
+  Result<RecordedSpace> recorded = decode_recorded_space(bytes);
   if (!recorded) return recorded.error().within(path.string());
   return recorded;
 }

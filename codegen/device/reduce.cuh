@@ -128,11 +128,15 @@ __device__ __forceinline__ T reduce_shared(const T* values) {
 __device__ __forceinline__ void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// A word of another block's shared memory, at the same place as `own` here.
-__device__ __forceinline__ u32 cluster_word(const void* own, int rank) {
-  u32 address = static_cast<u32>(__cvta_generic_to_shared(own)), remote, word;
+// The place in another block's shared memory that `own` is here.
+__device__ __forceinline__ u32 cluster_place(const void* own, int rank) {
+  u32 address = static_cast<u32>(__cvta_generic_to_shared(own)), remote;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
-  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(remote) : "memory");
+  return remote;
+}
+__device__ __forceinline__ u32 cluster_word(const void* own, int rank) {
+  u32 word;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(cluster_place(own, rank)) : "memory");
   return word;
 }
 template <class T>
@@ -149,9 +153,8 @@ __device__ __forceinline__ T cluster_value(const T* own, int rank) {
 }
 // A truth value is a byte.
 __device__ __forceinline__ bool cluster_value(const bool* own, int rank) {
-  u32 address = static_cast<u32>(__cvta_generic_to_shared(own)), remote, byte;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
-  asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=r"(byte) : "r"(remote) : "memory");
+  u32 byte;
+  asm volatile("ld.shared::cluster.u8 %0, [%1];" : "=r"(byte) : "r"(cluster_place(own, rank)) : "memory");
   return byte != 0;
 }
 // Member by member: nobody writes what lies between them.

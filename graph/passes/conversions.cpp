@@ -30,7 +30,7 @@ Replacement convert(Rewriter& graph, const Node& node) {
   if (graph.is(x, Op::iota) && is_integer(between) && to != DType::pred) {
     auto a = graph.node(x).as<IotaAttributes>();
     const std::int64_t length = a.type.dims[static_cast<std::size_t>(a.dimension)];
-    if (value_bits(between) < 40 && length > (std::int64_t{1} << value_bits(between))) return {};
+    if (!counts_exactly(between, length)) return {};
     a.type.dtype = to;
     return graph.add(Op::iota, {}, a);
   }
@@ -76,6 +76,11 @@ bool holds_all_values(DType to, DType from) {
   // Equal exponent widths are enough for subnormals; e4m3 has no infinities, which only matters as `to`.
   return info(to).mantissa_bits >= info(from).mantissa_bits && exponent_bits(to) >= exponent_bits(from) &&
          to != DType::f8e4m3;
+}
+
+bool counts_exactly(DType dtype, std::int64_t count) {
+  if (is_floating(dtype)) return count - 1 <= std::int64_t{2} << info(dtype).mantissa_bits;
+  return value_bits(dtype) >= 63 || count <= std::int64_t{1} << value_bits(dtype);
 }
 
 Result<int> simplify_conversions(Graph& graph, const PassContext&) { return rewrite(graph, rule); }

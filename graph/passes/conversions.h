@@ -19,4 +19,7 @@ Result<int> simplify_conversions(Graph& graph, const PassContext& context);
 /// Whether every value of `from` is a value of `to`.
 bool holds_all_values(DType to, DType from);
 
+/// Whether 0, 1, …, count - 1 are values of a number type: then an iota of so many neither wraps nor is rounded.
+bool counts_exactly(DType dtype, std::int64_t count);
+
 }  // namespace stitch::graph

@@ -5,6 +5,7 @@
 
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
+#include "graph/passes/conversions.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
 #include "graph/reduce_kind.h"
@@ -151,12 +152,6 @@ Replacement gather(Rewriter& graph, const Node& node) {
   return graph.add(inner.op, operands, inner.attributes);
 }
 
-/// Whether `extent` positions can be compared with an index of this type.
-bool counts_to(DType index, std::int64_t extent) {
-  const int bits = 8 * byte_size(index) - (is_signed_integer(index) ? 1 : 0);
-  return bits > 40 || extent <= (std::int64_t{1} << bits);  // 2^40: most_elements
-}
-
 /// A scatter of whole rows: every index names one, along `axis` of the operand.
 struct RowScatter {
   std::size_t axis;
@@ -193,7 +188,7 @@ Replacement scatter_to_few_rows(Rewriter& graph, const Node& node, const RowScat
   const ReduceKind kind = node.as<ScatterAttributes>().combiner;
   const std::int64_t rows = graph.dims(x)[to.axis];
   if (kind != ReduceKind::sum || rows == 0 || rows > few_rows || graph.type(index).elements() < 16 * rows ||
-      !counts_to(graph.dtype(index), rows)) {
+      !counts_exactly(graph.dtype(index), rows)) {
     return {};
   }
   Dims one_row = graph.dims(x);
@@ -214,7 +209,7 @@ Replacement scatter_to_few_rows(Rewriter& graph, const Node& node, const RowScat
 /// The first of indices that are known to count up by one.
 std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
   if (graph.is(index, Op::iota)) {
-    const bool wraps = !counts_to(graph.dtype(index), graph.type(index).elements());
+    const bool wraps = !counts_exactly(graph.dtype(index), graph.type(index).elements());
     return wraps ? std::nullopt : std::optional<std::int64_t>(0);
   }
   if (const auto all = splat_integer(graph, index); all && graph.type(index).elements() == 1) return all;
@@ -269,7 +264,8 @@ Replacement scatter(Rewriter& graph, const Node& node) {
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
   std::iota(in_order.begin(), in_order.end(), 0);
   if (a.input_batching_dims != others || a.scatter_indices_batching_dims != in_order ||
-      a.index_vector_dim != static_cast<std::int64_t>(batch.size()) || !counts_to(graph.dtype(index), extents[axis])) {
+      a.index_vector_dim != static_cast<std::int64_t>(batch.size()) ||
+      !counts_exactly(graph.dtype(index), extents[axis])) {
     return {};
   }
   const DType index_type = graph.dtype(index);

@@ -5,8 +5,8 @@
 
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
+#include "graph/passes/conversions.h"
 #include "graph/passes/dim_groups.h"
-#include "graph/passes/range_analysis.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
 #include "graph/passes/sum_factors.h"
@@ -195,7 +195,7 @@ Replacement of_one_hot(const Reduction& r) {
       return g.broadcast(g.scalar_integer(type.dtype, value), type.dims, {});
     };
     const std::int64_t length = g.dims(r.x())[at(axis)];
-    if (static_cast<double>(length) > range_of(type.dtype).high) continue;
+    if (!counts_exactly(type.dtype, length + 1)) continue;  // the bound below is the length
     Value inside = g.compare(Comparison::lt, *small_index, bound(length));
     if (is_signed_integer(type.dtype)) {
       inside = g.binary(Op::bit_and, g.compare(Comparison::ge, *small_index, bound(0)), inside);

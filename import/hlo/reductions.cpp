@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "graph/literal.h"
+#include "graph/passes/conversions.h"
 #include "graph/reduce_kind.h"
 #include "import/hlo/attribute.h"
 #include "import/hlo/combiner.h"
@@ -40,14 +41,6 @@ Value with_init(Builder& builder, Value reduced, Value init, ReduceKind kind) {
   return builder.binary(graph::combining_op(kind), reduced, everywhere);
 }
 
-/// Whether 0, 1, …, extent-1 are values of the type.
-bool counts_exactly(DType dtype, std::int64_t extent) {
-  const graph::DTypeInfo& info = graph::info(dtype);
-  if (graph::is_floating(dtype)) return extent - 1 <= std::int64_t{1} << (info.mantissa_bits + 1);
-  const int bits = info.bytes * 8 - (graph::is_signed_integer(dtype) ? 1 : 0);
-  return bits >= 63 || extent <= std::int64_t{1} << bits;
-}
-
 /// Whether a value counts 0, 1, … along one dimension and is the same along all others.
 bool counts_along(const graph::Graph& graph, Value value, std::int64_t dimension) {
   for (;;) {
@@ -55,7 +48,7 @@ bool counts_along(const graph::Graph& graph, Value value, std::int64_t dimension
     switch (node.op) {
       case graph::Op::iota:
         return node.as<graph::IotaAttributes>().dimension == dimension &&
-               counts_exactly(node.type().dtype, node.type().dims[static_cast<std::size_t>(dimension)]);
+               graph::counts_exactly(node.type().dtype, node.type().dims[static_cast<std::size_t>(dimension)]);
       case graph::Op::convert:
         // A narrow type would wrap around.
         if (graph::byte_size(node.type().dtype) < 4 || !graph::is_integer(node.type().dtype)) return false;

@@ -1,6 +1,7 @@
 // Indexing: gathers, scatters and one-hot vectors. Negative indices count from the end.
 #include <algorithm>
 
+#include "graph/passes/conversions.h"
 #include "import/onnx/emit.h"
 #include "import/onnx/families.h"
 
@@ -208,9 +209,8 @@ Result<Values> one_hot(Call& c) {
   const auto depth = static_cast<std::int64_t>(depth_list[0]);
   Value indices = c.in(0);
   const DType given = c.dtype(indices);
-  const int bits = 8 * graph::byte_size(given) - (graph::is_unsigned_integer(given) ? 0 : 1);
-  // Counting to the depth must not wrap around.
-  const bool holds_depth = graph::is_integer(given) && (bits >= 63 || depth < std::int64_t{1} << bits);
+  // Counting to the depth must not wrap around, nor adding it to an index from the end.
+  const bool holds_depth = graph::is_integer(given) && graph::counts_exactly(given, depth + 1);
   if (!holds_depth) indices = c.b.convert(indices, DType::s64);
   indices = wrap_indices(c.b, indices, depth);
   const std::int64_t rank = c.rank(indices) + 1;

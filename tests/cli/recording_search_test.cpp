@@ -198,7 +198,7 @@ TEST(RecordingSearch, FindsWhatTheOrderOfPredictionsDoesNot) {
   ASSERT_EQ(kernel.by_prediction.size(), 20U);
   EXPECT_TRUE(std::ranges::is_sorted(kernel.by_prediction));
   EXPECT_LT(kernel.by_prediction.back(), 0.95);
-  EXPECT_EQ(kernel.predicted_to_99, std::nullopt);
+  EXPECT_EQ(trials_to(kernel.by_prediction, 0.99), std::nullopt);
   for (const SpaceSearchRun& run : kernel.search.runs) {
     EXPECT_EQ(run.curve[0], kernel.by_prediction[0]) << "both begin with the best prediction";
   }
@@ -217,7 +217,7 @@ TEST(RecordingSearch, OrderOfPredictionsCountsFailuresAsTrials) {
   const auto report = search_recording(recording, true, {});
   ASSERT_TRUE(report) << error_of(report);
   EXPECT_THAT(report->kernels[0].by_prediction, testing::ElementsAre(0, 0.25, 1));
-  EXPECT_EQ(report->kernels[0].predicted_to_99, 3U);
+  EXPECT_EQ(trials_to(report->kernels[0].by_prediction, 0.99), 3U);
 }
 
 TEST(RecordingSearch, CandidatesThatLookAlikeAreSearchedByPredictionAlone) {
