@@ -14,7 +14,6 @@
 namespace stitch::db {
 namespace {
 
-
 const SystemClock system_clock;
 
 Provenance provenance() { return {"0.1.0", "13.0", "emulated", 1'700'000'000'000'000, "verified, share 1.0"}; }
