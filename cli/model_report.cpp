@@ -26,6 +26,15 @@ Result<daemon::ModelReport> model_report_from_json(std::string_view text) {
     seconds.at("codegen").get_to(report.seconds.codegen);
     seconds.at("verify").get_to(report.seconds.verify);
     report.seconds.measure = seconds.value("measure", 0.0);
+    report.seconds.search = seconds.value("search", 0.0);
+    if (const auto search = json.find("search"); search != json.end()) {
+      search->at("trials").get_to(report.search.trials);
+      search->at("failed").get_to(report.search.failed);
+      search->at("kernels").get_to(report.search.kernels);
+      search->at("settled").get_to(report.search.settled);
+      search->at("improved").get_to(report.search.improved);
+      search->at("saved_us").get_to(report.search.saved_us);
+    }
     for (const nlohmann::json& boundary : json.at("boundaries")) {
       report.boundaries.emplace_back(boundary.at("operator"), boundary.at("count"));
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -12,32 +11,6 @@ namespace stitch::cli {
 namespace {
 
 using profiler::RecordedCandidate;
-
-/// Where in a recorded row the columns are that are known before compilation and may differ within a kernel, and
-/// whether each is compared by its logarithm.
-std::map<std::size_t, bool> static_columns(const std::vector<std::string>& names) {
-  std::map<std::size_t, bool> columns;
-  for (const costmodel::FeatureColumn& column : costmodel::feature_columns()) {
-    if (column.compiled || column.kind == costmodel::FeatureKind::constant) continue;
-    const auto at = std::ranges::find(names, column.name);
-    if (at == names.end()) continue;
-    columns[static_cast<std::size_t>(at - names.begin())] = column.kind == costmodel::FeatureKind::extent;
-  }
-  return columns;
-}
-
-std::vector<std::vector<double>> vectors_of(const profiler::RecordedKernel& kernel,
-                                            const std::map<std::size_t, bool>& columns) {
-  std::vector<std::vector<double>> vectors;
-  for (const RecordedCandidate& candidate : kernel.candidates) {
-    std::vector<double>& vector = vectors.emplace_back();
-    for (const auto& [column, is_extent] : columns) {
-      const double value = candidate.features[column];
-      vector.push_back(is_extent ? std::log2(1 + std::max(value, 0.0)) : value);
-    }
-  }
-  return vectors;
-}
 
 /// Whether a search can go by what is recorded of a candidate.
 Status check(const RecordedCandidate& candidate, std::size_t features) {
@@ -92,8 +65,11 @@ Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const
   }
   ScheduleSpace space;
   space.recorded.device = recording.device.name, space.recorded.kernel = kernel.name;
-  STITCH_ASSIGN(space.recorded.space,
-                search::CandidateSpace::from_vectors(vectors_of(kernel, static_columns(recording.feature_names))));
+  const auto columns = costmodel::search_columns(recording.feature_names);
+  std::vector<std::vector<double>> vectors;
+  for (const RecordedCandidate& candidate : kernel.candidates)
+    vectors.push_back(costmodel::search_vector(candidate.features, columns));
+  STITCH_ASSIGN(space.recorded.space, search::CandidateSpace::from_vectors(vectors));
   for (const RecordedCandidate& candidate : kernel.candidates) {
     const auto failure = candidate.failure ? std::optional(candidate.failure->kind) : std::nullopt;
     space.recorded.trials.push_back({failure, candidate.median, {}});

@@ -16,9 +16,9 @@ Result<std::unique_ptr<client::Client>> connect(std::string_view address) {
   return client::Client::open(options);
 }
 
-Result<std::string> tune_remotely(client::Client& client, std::string bytes, std::string_view name,
+Result<std::string> tune_remotely(client::Client& client, std::string bytes, std::string_view name, std::int64_t trials,
                                   const daemon::ProgressSink& progress, const std::stop_token& stop) {
-  STITCH_ASSIGN(const daemon::Submitted submitted, client.submit_model(std::move(bytes), name));
+  STITCH_ASSIGN(const daemon::Submitted submitted, client.submit_model(std::move(bytes), name, trials));
   STITCH_TRY(client.follow(submitted.job, 0, [&](const daemon::JobEvent& event) {
     if (progress) progress({event.kind, event.progress, event.detail});
     return !stop.stop_requested();

@@ -16,6 +16,7 @@ struct TuneOptions {
   std::string server;
   std::uint64_t seed = 1;
   std::string scorer = "auto";
+  std::int64_t trials = 0;
 };
 
 ExitCode finish(const daemon::ModelReport& report, bool json) {
@@ -46,7 +47,7 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const Interruption interruption;
   STITCH_ASSIGN(std::string bytes, RealFileSystem().read(options.model));
   STITCH_ASSIGN(const auto server, connect(options.server));
-  const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(),
+  const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials,
                                     progress_display(options.common.quiet), interruption.token());
   if (!result) return in_model(options.model, result.error());
   STITCH_ASSIGN(const daemon::ModelReport model, model_report_from_json(*result));
@@ -67,8 +68,9 @@ Result<ExitCode> tune(const TuneOptions& options) {
   if (session->store != nullptr) {
     STITCH_ASSIGN(store, daemon::TuningStore::open(*session->store, *session->tuner, session->clock));
   }
-  const auto tuning = daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
-                                         progress_display(options.common.quiet), interruption.token(), store.get());
+  const auto tuning =
+      daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
+                         progress_display(options.common.quiet), interruption.token(), store.get(), options.trials);
   if (!tuning) return in_model(options.model, tuning.error());
   return finish(tuning->report, options.common.json);
 }
@@ -86,6 +88,11 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
     command->add_option("--scorer", options->scorer, "what predicts times; auto: the newest model of --db that is fit")
         ->check(CLI::IsMember({"auto", "analytical", "combined"}))
         ->capture_default_str();
+    command
+        ->add_option("--trials", options->trials,
+                     "where kernels are measured: so many more candidates, shared over the model's kernels by what "
+                     "they may gain")
+        ->check(CLI::Range(0, 1'000'000));
     command->add_option("--seed", options->seed, "of the inputs of verification")->capture_default_str();
   }
   command->callback([options, run, &code] {

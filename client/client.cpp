@@ -152,8 +152,9 @@ Result<daemon::Submitted> Client::submit_fragment(const graph::Graph& fragment, 
   return ask<daemon::Submitted>(std::move(call));
 }
 
-Result<daemon::Submitted> Client::submit_model(std::string bytes, std::string_view name) {
+Result<daemon::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
   HttpCall call{.method = "POST", .target = with_name("/v1/models", name), .content_type = "application/octet-stream"};
+  if (trials > 0) call.target += fmt::format("&trials={}", trials);
   call.body = std::move(bytes);
   return ask<daemon::Submitted>(std::move(call));
 }

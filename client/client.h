@@ -54,7 +54,8 @@ class Client {
   Result<std::string> artifact(const Hash128& hash);
 
   Result<daemon::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name);
-  Result<daemon::Submitted> submit_model(std::string bytes, std::string_view name);
+  /// `trials`: so many more candidates of the model's kernels are measured; only where the server can.
+  Result<daemon::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
   Result<daemon::JobStatus> job(std::int64_t id);
   Result<daemon::JobStatus> cancel(std::int64_t id);
   /// Calls `sink` with the job's events after number `after` until the job has ended or the sink returns false. A

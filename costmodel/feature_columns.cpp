@@ -145,6 +145,27 @@ std::vector<float> to_row(const KernelFeatures& features) {
   return row;
 }
 
+std::vector<SearchColumn> search_columns(std::span<const std::string> names) {
+  std::vector<SearchColumn> columns;
+  for (std::size_t place = 0; place < names.size(); ++place) {
+    const auto column = std::ranges::find(table, names[place], &FeatureColumn::name);
+    if (column == table.end() || column->compiled || column->kind == FeatureKind::constant) continue;
+    columns.push_back({place, column->kind == FeatureKind::extent});
+  }
+  return columns;
+}
+
+std::vector<double> search_vector(std::span<const double> row, std::span<const SearchColumn> columns) {
+  std::vector<double> vector;
+  vector.reserve(columns.size());
+  for (const SearchColumn& column : columns) {
+    const double value = row[column.place];
+    const double known = value > 0 ? value : 0;
+    vector.push_back(column.is_extent ? std::log2(1 + known) : known);
+  }
+  return vector;
+}
+
 std::vector<float> before_compilation(std::span<const float> row) {
   std::vector<float> before(row.begin(), row.end());
   for (std::size_t i = 0; i < table.size() && i < before.size(); ++i) {

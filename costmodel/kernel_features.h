@@ -99,6 +99,17 @@ KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::
 void to_row(const KernelFeatures& features, std::span<float> row);
 std::vector<float> to_row(const KernelFeatures& features);
 
+/// A column that may tell a kernel's candidates apart before any is compiled: neither of the device nor of the
+/// compiler.
+struct SearchColumn {
+  std::size_t place = 0;   ///< in rows of the names that search_columns was given
+  bool is_extent = false;  ///< enters by its logarithm: sizes act by ratios
+};
+std::vector<SearchColumn> search_columns(std::span<const std::string> names);
+/// A row as a search sees the candidate (search::CandidateSpace::from_vectors); it may have what is missing as NaN or
+/// −1, and then as 0 here.
+std::vector<double> search_vector(std::span<const double> row, std::span<const SearchColumn> columns);
+
 /// The row without what compiling tells: what it was before.
 std::vector<float> before_compilation(std::span<const float> row);
 

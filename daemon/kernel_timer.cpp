@@ -32,11 +32,11 @@ profiler::KernelImage image_of(const BuiltKernel& built) {
   return {built.generated.name, built.compiled.ptx, built.compiled.cubin, built.compiled.architecture};
 }
 
-Result<profiler::Measurement> DeviceTimer::measure_kernel(const search::ExploredKernel& kernel,
-                                                          const BuiltKernel& built) {
+Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& built) {
   const std::lock_guard lock(mutex_);
   STITCH_ASSIGN(const auto session, device_.timed_session());
-  return profiler::measure_kernel(*session, kernel.graph, built.generated, image_of(built), options_.kernel);
+  return profiler::measure_kernel(*session, built.candidate.kernel->graph, built.generated, image_of(built),
+                                  options_.kernel);
 }
 
 Result<std::vector<profiler::Measurement>> DeviceTimer::measure_plans(std::span<const RunnablePlan> plans) {

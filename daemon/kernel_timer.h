@@ -32,11 +32,12 @@ class KernelTimer {
 
   /// The time of one candidate of a kernel. Errors: timeout, runtime, unavailable (no device, every sample throttled),
   /// not_found (a recording without this candidate).
-  virtual Result<profiler::Measurement> measure_kernel(const search::ExploredKernel& kernel,
-                                                       const BuiltKernel& built) = 0;
+  virtual Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) = 0;
 
+  /// Whether whole plans can be measured; a recording has kernels only.
+  [[nodiscard]] virtual bool has_plans() const { return true; }
   /// Whole plans of one fragment, each as one CUDA graph, measured in turns, so that a change of the device's clocks
-  /// meets them alike. Errors: as above; unsupported (a recording has kernels only).
+  /// meets them alike. Errors: as above; unsupported (has_plans is false).
   virtual Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) = 0;
 };
 
@@ -51,7 +52,7 @@ class DeviceTimer final : public KernelTimer {
   explicit DeviceTimer(profiler::TimedDevice& device, TimerOptions options = {})
       : device_(device), options_(std::move(options)) {}
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return device_.identity(); }
-  Result<profiler::Measurement> measure_kernel(const search::ExploredKernel& kernel, const BuiltKernel& built) override;
+  Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) override;
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) override;
 
  private:

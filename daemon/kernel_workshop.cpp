@@ -13,6 +13,38 @@
 #include "search/legality.h"
 
 namespace stitch::daemon {
+namespace {
+
+std::span<const double> samples_of(const Trial& trial) {
+  if (!trial.built || !trial.built->measurement) return {};
+  return trial.built->measurement->samples;
+}
+
+bool is_faster(const Trial& challenger, const Trial& best) {
+  return profiler::compare_samples(samples_of(best), samples_of(challenger)).verdict == profiler::Comparison::faster;
+}
+
+/// Code of thousands of candidates that nobody will launch again would fill memory.
+void drop_code(Trial& trial) {
+  if (!trial.built) return;
+  BuiltKernel known = *trial.built;
+  known.generated.source.clear();
+  known.compiled.ptx.clear(), known.compiled.cubin.clear();
+  trial.built = std::make_shared<const BuiltKernel>(std::move(known));
+}
+
+}  // namespace
+
+bool is_outcome(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::constraint:
+    case ErrorKind::compile:
+    case ErrorKind::timeout:
+    case ErrorKind::runtime:
+    case ErrorKind::correctness: return true;
+    default: return false;
+  }
+}
 
 KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   const std::lock_guard lock(mutex_);
@@ -21,10 +53,11 @@ KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   return *entry;
 }
 
-Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int candidate) {
+Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   Trial trial;
-  trial.candidate = candidate;
-  const search::KernelProgram& program = kernel.candidates[static_cast<std::size_t>(candidate)].program;
+  trial.candidate = std::move(candidate);
+  const search::ExploredKernel& kernel = *trial.candidate.kernel;
+  const search::KernelProgram& program = trial.candidate.scheduled->program;
   codegen::GenerateOptions options;
   options.name = "stitch_" + kernel.key.hex().substr(0, 12);
   options.blocks_per_sm = static_cast<int>((program.blocks + device_.sm_count - 1) / device_.sm_count);
@@ -54,19 +87,19 @@ Trial KernelWorkshop::build_candidate(const search::ExploredKernel& kernel, int 
                                generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
   } else {
     BuiltKernel built;
-    built.candidate = candidate;
+    built.candidate = trial.candidate;
     built.generated = std::move(*generated), built.compiled = std::move(*compiled);
-    built.estimated_us = estimate(kernel, built);
+    built.estimated_us = estimate(built);
     trial.built = std::make_shared<const BuiltKernel>(std::move(built));
   }
   return trial;
 }
 
-Trial KernelWorkshop::verify_candidate(const search::ExploredKernel& kernel, Trial trial) {
+Trial KernelWorkshop::verify_candidate(Trial trial) {
   const BuiltKernel& built = *trial.built;
-  const search::KernelProgram& program = kernel.candidates[static_cast<std::size_t>(trial.candidate)].program;
   Result<profiler::Verification> verification =
-      profiler::verify_kernel(verifier_, kernel.graph, program, built.generated, image_of(built), options_.verify);
+      profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
+                              built.generated, image_of(built), options_.verify);
   if (!verification) {
     trial.failure = verification.error();
     return trial;
@@ -78,41 +111,45 @@ Trial KernelWorkshop::verify_candidate(const search::ExploredKernel& kernel, Tri
   return trial;
 }
 
-double KernelWorkshop::estimate(const search::ExploredKernel& kernel, const BuiltKernel& built) const {
-  const search::StitchCandidate& candidate = kernel.candidates[static_cast<std::size_t>(built.candidate)];
+double KernelWorkshop::estimate(const BuiltKernel& built) const {
+  const search::StitchCandidate& candidate = *built.candidate.scheduled;
   costmodel::CompiledFacts facts = compiled_facts(built.compiled.resources, built.generated.shared_bytes);
   if (built.machine_code) facts.machine_code = &*built.machine_code;
   return costmodel::reranked_us(candidate.predicted_us,
-                                costmodel::kernel_quantities(kernel.graph, candidate.program, device_), facts, device_);
+                                costmodel::kernel_quantities(built.candidate.kernel->graph, candidate.program, device_),
+                                facts, device_);
 }
 
-std::vector<Trial> KernelWorkshop::build(const search::ExploredKernel& kernel) {
-  Entry& entry = entry_of(kernel.key);
+std::vector<Trial> KernelWorkshop::build(const search::SharedKernel& kernel) {
+  Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
-  if (!entry.verified.empty() && !entry.verified.back().failure) return entry.verified;
-  while (entry.built.size() < kernel.candidates.size() && (entry.built.empty() || entry.built.back().failure))
-    entry.built.push_back(build_candidate(kernel, static_cast<int>(entry.built.size())));
+  for (const auto* known : {&entry.measured, &entry.verified}) {
+    if (!known->empty() && !known->back().failure) return *known;
+  }
+  while (entry.built.size() < kernel->candidates.size() && (entry.built.empty() || entry.built.back().failure))
+    entry.built.push_back(build_candidate({kernel, static_cast<int>(entry.built.size())}));
   return entry.built;
 }
 
-std::vector<Trial> KernelWorkshop::build_ahead(const search::ExploredKernel& kernel) {
-  Entry& entry = entry_of(kernel.key);
+std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kernel) {
+  Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
   build_ahead_of(kernel, entry);
   return entry.verified.empty() ? entry.ahead : entry.verified;
 }
 
-void KernelWorkshop::build_ahead_of(const search::ExploredKernel& kernel, Entry& entry) {
+void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& entry) {
   if (!entry.ahead.empty() || !entry.verified.empty()) return;
   const auto wanted = static_cast<std::size_t>(options_.built_ahead(timer_ != nullptr));
   std::vector<Trial> trials = entry.built;
   const std::size_t known = trials.size();
-  trials.resize(std::max(known, std::min(wanted, kernel.candidates.size())));
+  trials.resize(std::max(known, std::min(wanted, kernel->candidates.size())));
   // This thread holds the kernel's lock while it waits for the others: it must not pick up another kernel meanwhile.
   tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(known, trials.size(),
-                      [&](std::size_t c) { trials[c] = build_candidate(kernel, static_cast<int>(c)); });
-    if (timer_ != nullptr && options_.machine_code) read_machine_code(kernel, trials);
+    tbb::parallel_for(known, trials.size(), [&](std::size_t c) {
+      trials[c] = build_candidate({kernel, static_cast<int>(c)});
+    });
+    if (timer_ != nullptr && options_.machine_code) read_machine_code(trials);
   });
   for (std::size_t c = known; c < trials.size() && (entry.built.empty() || entry.built.back().failure); ++c)
     entry.built.push_back(trials[c]);
@@ -122,8 +159,8 @@ void KernelWorkshop::build_ahead_of(const search::ExploredKernel& kernel, Entry&
   });
   for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
     if (!trial->built) continue;
-    const auto overtaken = std::count_if(trial + 1, trials.end(),
-                                         [&](const Trial& behind) { return behind.candidate < trial->candidate; });
+    const auto overtaken = std::count_if(
+        trial + 1, trials.end(), [&](const Trial& behind) { return behind.candidate.place < trial->candidate.place; });
     if (overtaken == 0) continue;
     BuiltKernel built = *trial->built;
     built.overtaken = static_cast<int>(overtaken);
@@ -145,7 +182,7 @@ bool KernelWorkshop::can_disassemble() {
 
 /// Adds what the machine code shows, if it can be read of all that were built: estimates with it and estimates without
 /// it are not to be compared. One candidate alone needs no order.
-void KernelWorkshop::read_machine_code(const search::ExploredKernel& kernel, std::vector<Trial>& trials) {
+void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
   std::vector<Trial*> built;
   for (Trial& trial : trials) {
     if (trial.built) built.push_back(&trial);
@@ -162,7 +199,7 @@ void KernelWorkshop::read_machine_code(const search::ExploredKernel& kernel, std
     if (!code) return;
     BuiltKernel known = *built[i]->built;
     known.machine_code = *code;
-    known.estimated_us = estimate(kernel, known);
+    known.estimated_us = estimate(known);
     read[i] = std::make_shared<const BuiltKernel>(std::move(known));
   });
   if (std::find(read.begin(), read.end(), nullptr) != read.end()) return;
@@ -171,38 +208,31 @@ void KernelWorkshop::read_machine_code(const search::ExploredKernel& kernel, std
 
 /// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the
 /// other candidates.
-Trial KernelWorkshop::next_trial(const search::ExploredKernel& kernel, const Entry& entry, std::size_t place) {
-  return place < entry.ahead.size() ? entry.ahead[place] : build_candidate(kernel, static_cast<int>(place));
+Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, std::size_t place) {
+  return place < entry.ahead.size() ? entry.ahead[place] : build_candidate({kernel, static_cast<int>(place)});
 }
 
-std::vector<Trial> KernelWorkshop::verify(const search::ExploredKernel& kernel) {
-  Entry& entry = entry_of(kernel.key);
+std::vector<Trial> KernelWorkshop::verify(const search::SharedKernel& kernel) {
+  Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
   if (!entry.verified.empty()) return entry.verified;
   build_ahead_of(kernel, entry);
   std::vector<Trial> trials;
-  while (trials.size() < kernel.candidates.size() && (trials.empty() || trials.back().failure)) {
+  while (trials.size() < kernel->candidates.size() && (trials.empty() || trials.back().failure)) {
     Trial next = next_trial(kernel, entry, trials.size());
-    trials.push_back(next.failure ? std::move(next) : verify_candidate(kernel, std::move(next)));
+    trials.push_back(next.failure ? std::move(next) : verify_candidate(std::move(next)));
   }
   entry.verified = std::move(trials);
-  if (timer_ == nullptr || entry.verified.size() == kernel.candidates.size()) entry.ahead = {};
+  if (timer_ == nullptr || entry.verified.size() == kernel->candidates.size()) entry.ahead = {};
   return entry.verified;
 }
 
-Trial KernelWorkshop::measure_candidate(const search::ExploredKernel& kernel, Trial trial) {
-  Result<profiler::Measurement> measurement = timer_->measure_kernel(kernel, *trial.built);
+Trial KernelWorkshop::measure_candidate(Trial trial) {
+  Result<profiler::Measurement> measurement = timer_->measure_kernel(*trial.built);
   if (!measurement) {
     // A kernel that hangs or faults only here is bad, and so is one of which a recording says that it did or was
     // wrong; one that merely could not be timed is still right.
-    switch (measurement.error().kind) {
-      case ErrorKind::constraint:
-      case ErrorKind::compile:
-      case ErrorKind::timeout:
-      case ErrorKind::runtime:
-      case ErrorKind::correctness: trial.failure = measurement.error(); break;
-      default: break;
-    }
+    if (is_outcome(measurement.error().kind)) trial.failure = measurement.error();
     return trial;
   }
   BuiltKernel timed = *trial.built;
@@ -211,30 +241,23 @@ Trial KernelWorkshop::measure_candidate(const search::ExploredKernel& kernel, Tr
   return trial;
 }
 
-std::vector<Trial> KernelWorkshop::measure(const search::ExploredKernel& kernel) {
+std::vector<Trial> KernelWorkshop::measure(const search::SharedKernel& kernel) {
   std::vector<Trial> trials = verify(kernel);
   if (timer_ == nullptr || trials.empty() || trials.back().failure) return trials;
-  Entry& entry = entry_of(kernel.key);
+  Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
   if (!entry.measured.empty()) return entry.measured;
   std::ptrdiff_t best = -1;
   for (int right = 1;;) {
     Trial& last = trials.back();
-    if (!last.failure) last = measure_candidate(kernel, std::move(last));
+    if (!last.failure) last = measure_candidate(std::move(last));
     if (!last.failure) {
-      const auto samples_of = [](const Trial& trial) -> std::span<const double> {
-        return trial.built->measurement ? std::span(trial.built->measurement->samples) : std::span<const double>();
-      };
-      const auto here = static_cast<std::ptrdiff_t>(trials.size()) - 1;
-      const bool faster =
-          best < 0 ||
-          profiler::compare_samples(samples_of(trials[static_cast<std::size_t>(best)]), samples_of(last)).verdict ==
-              profiler::Comparison::faster;
-      if (faster) best = here;
+      if (best < 0 || is_faster(last, trials[static_cast<std::size_t>(best)]))
+        best = static_cast<std::ptrdiff_t>(trials.size()) - 1;
     }
-    if (right >= options_.measured_candidates || trials.size() >= kernel.candidates.size()) break;
+    if (right >= options_.measured_candidates || trials.size() >= kernel->candidates.size()) break;
     Trial trial = next_trial(kernel, entry, trials.size());
-    if (!trial.failure) trial = verify_candidate(kernel, std::move(trial));
+    if (!trial.failure) trial = verify_candidate(std::move(trial));
     right += trial.failure ? 0 : 1;
     trials.push_back(std::move(trial));
   }
@@ -242,6 +265,25 @@ std::vector<Trial> KernelWorkshop::measure(const search::ExploredKernel& kernel)
   entry.measured = std::move(trials);
   entry.ahead = {};
   return entry.measured;
+}
+
+bool KernelWorkshop::add_measured(const search::SharedKernel& kernel, std::vector<Trial> trials) {
+  Entry& entry = entry_of(kernel->key);
+  const std::lock_guard lock(entry.mutex);
+  if (entry.measured.empty() || entry.measured.back().failure) return false;
+  Trial best = std::move(entry.measured.back());
+  entry.measured.pop_back();
+  bool changed = false;
+  for (Trial& trial : trials) {
+    if (!trial.failure && is_faster(trial, best)) {
+      std::swap(trial, best);
+      changed = true;
+    }
+    drop_code(trial);
+    entry.measured.push_back(std::move(trial));
+  }
+  entry.measured.push_back(std::move(best));
+  return changed;
 }
 
 }  // namespace stitch::daemon

@@ -18,9 +18,21 @@
 
 namespace stitch::daemon {
 
+/// One way to compute a kernel. Keeps alive what it refers to.
+struct KernelCandidate {
+  search::SharedKernel kernel;
+  std::shared_ptr<const search::StitchCandidate> scheduled;  ///< for the kernel's graph
+  int place = 0;  ///< among the candidates that it was taken from, from the best prediction on
+
+  KernelCandidate() = default;
+  /// One of the kernel's own candidates.
+  KernelCandidate(const search::SharedKernel& of, int at)
+      : kernel(of), scheduled(of, &of->candidates[static_cast<std::size_t>(at)]), place(at) {}
+};
+
 /// A schedule made into machine code, and what is known about it.
 struct BuiltKernel {
-  int candidate = 0;  ///< which of the kernel's candidates
+  KernelCandidate candidate;
   codegen::GeneratedKernel generated;
   codegen::CompiledKernel compiled;
   /// The candidate's prediction, corrected by what the compiler made of it (costmodel/compiled_estimate.h), µs.
@@ -33,10 +45,13 @@ struct BuiltKernel {
 
 /// What became of one candidate of one kernel.
 struct Trial {
-  int candidate = 0;
+  KernelCandidate candidate;
   std::shared_ptr<const BuiltKernel> built;  ///< null when it did not get that far
   std::optional<Error> failure;              ///< constraint, compile, timeout, runtime or correctness
 };
+
+/// Whether an error is what became of a candidate; every other says something of the device, or of us.
+bool is_outcome(ErrorKind kind);
 
 struct WorkshopOptions {
   std::string architecture;
@@ -64,30 +79,37 @@ class KernelWorkshop {
                  WorkshopOptions options)
       : compiler_(compiler), verifier_(verifier), timer_(timer), device_(device), options_(std::move(options)) {}
 
+  [[nodiscard]] bool measures() const { return timer_ != nullptr; }
+
   /// The first candidate that generates, compiles and keeps to the device's limits. Trials of those before it failed.
   /// It answers who waits for a plan that may be anything correct, so that it compiles one candidate, in the order of
-  /// the predictions; a kernel that was verified is given as such.
-  std::vector<Trial> build(const search::ExploredKernel& kernel);
+  /// the predictions; a kernel that was verified or measured is given as such.
+  std::vector<Trial> build(const search::SharedKernel& kernel);
 
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
   /// verified and measured: those that failed, then by their estimates, equal ones by their predictions. The order does
   /// not depend on the number of threads. Of a kernel that was verified: what verify gives.
-  std::vector<Trial> build_ahead(const search::ExploredKernel& kernel);
+  std::vector<Trial> build_ahead(const search::SharedKernel& kernel);
 
   /// The first in the order of build_ahead that is also right, or else of the candidates behind; the last trial is
   /// without failure unless none is.
-  std::vector<Trial> verify(const search::ExploredKernel& kernel);
+  std::vector<Trial> verify(const search::SharedKernel& kernel);
 
   /// The fastest of the first right candidates: one takes the place of another with a better estimate only if it is
   /// clearly faster (profiler::compare_samples). It is the last trial, which is without failure unless none is; a trial
   /// that could be verified but not measured is without measurement. The same as verify without a timer.
-  std::vector<Trial> measure(const search::ExploredKernel& kernel);
+  std::vector<Trial> measure(const search::SharedKernel& kernel);
+
+  /// Adds trials of other candidates to those that measure gave, which has to have found a right one: as there, one
+  /// takes the place of the best only if it is clearly faster. Of all but the best only what is known of them is kept,
+  /// no code. Whether the best is another now.
+  bool add_measured(const search::SharedKernel& kernel, std::vector<Trial> trials);
 
   /// One candidate by itself, step by step; nothing of it is remembered. Only a trial without failure goes on to the
   /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.
-  Trial build_candidate(const search::ExploredKernel& kernel, int candidate);
-  Trial verify_candidate(const search::ExploredKernel& kernel, Trial trial);
-  Trial measure_candidate(const search::ExploredKernel& kernel, Trial trial);
+  Trial build_candidate(KernelCandidate candidate);
+  Trial verify_candidate(Trial trial);
+  Trial measure_candidate(Trial trial);
 
  private:
   struct Entry {
@@ -98,11 +120,11 @@ class KernelWorkshop {
     std::vector<Trial> measured;
   };
   Entry& entry_of(const Hash128& key);
-  void build_ahead_of(const search::ExploredKernel& kernel, Entry& entry);
-  void read_machine_code(const search::ExploredKernel& kernel, std::vector<Trial>& trials);
+  void build_ahead_of(const search::SharedKernel& kernel, Entry& entry);
+  void read_machine_code(std::vector<Trial>& trials);
   [[nodiscard]] bool can_disassemble();
-  Trial next_trial(const search::ExploredKernel& kernel, const Entry& entry, std::size_t place);
-  [[nodiscard]] double estimate(const search::ExploredKernel& kernel, const BuiltKernel& built) const;
+  Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, std::size_t place);
+  [[nodiscard]] double estimate(const BuiltKernel& built) const;
 
   codegen::Compiler& compiler_;
   profiler::Device& verifier_;

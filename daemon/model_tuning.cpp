@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
+#include "daemon/model_search.h"
 #include "graph/canonical.h"
 #include "graph/simplify.h"
 
@@ -123,6 +125,141 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   return result;
 }
 
+/// The part of a model's tuning that comes after planning.
+class ModelTuner {
+ public:
+  ModelTuner(PlannedModel planned, std::string_view name, const Tuner& tuner, TuningStore* store, std::stop_token stop,
+             const ProgressSink& progress)
+      : model_(std::move(planned.model)),
+        plans_(std::move(planned.planned)),
+        tuning_(std::move(planned.tuning)),
+        name_(name),
+        tuner_(tuner),
+        store_(store),
+        stop_(std::move(stop)),
+        progress_(progress) {}
+
+  /// Every fragment that is not settled; with `changed`, those with such a kernel instead. Progress goes from one share
+  /// to the other.
+  Status tune_fragments(double from, double until, const std::set<Hash128>* changed) {
+    std::vector<std::size_t> order;
+    for (const std::size_t i : by_gain()) {
+      if (!plans_[i].fused || failed_.contains(model_.entries[i].key)) continue;
+      if (changed == nullptr || has_any(*plans_[i].fused, *changed)) order.push_back(i);
+    }
+    const double span = (until - from) / static_cast<double>(std::max<std::size_t>(1, order.size()));
+    for (std::size_t step = 0; step < order.size(); ++step) {
+      const ModelFragments::Entry& entry = model_.entries[order[step]];
+      const search::FusionPlan& plan = *plans_[order[step]].fused;
+      if (changed == nullptr && store_ != nullptr && store_->is_settled(entry.key)) {
+        for (const search::PlannedKernel& kernel : plan.kernels) verified_.insert(kernel.kernel->key);
+        continue;
+      }
+      const double begun = from + span * static_cast<double>(step);
+      STITCH_TRY(tune_fragment(entry, plan, [&](const Progress& p) {
+        if (progress_) {
+          progress_({p.stage, begun + span * p.share,
+                     fmt::format("fragment {} of {}: {}", step + 1, order.size(), p.detail)});
+        }
+      }));
+    }
+    return {};
+  }
+
+  Result<ModelSearch> search(double from, double until, std::int64_t trials) {
+    const std::vector<ModelKernel> kernels = distinct_kernels();
+    const ProgressSink inner = [&](const Progress& p) {
+      if (progress_) progress_({p.stage, from + (until - from) * p.share, p.detail});
+    };
+    STITCH_ASSIGN(ModelSearch found, search_kernels(kernels, tuner_, store_, trials, inner, stop_));
+    ModelReport& report = tuning_.report;
+    report.search = {found.trials,  found.failed, found.kernels, found.settled, std::ssize(found.changed),
+                     found.saved_us};
+    report.seconds.search = found.seconds;
+    return found;
+  }
+
+  Result<ModelTuning> finish() {
+    tuning_.report.verified_kernels = static_cast<std::int64_t>(verified_.size());
+    tuning_.workload.report = to_json(tuning_.report);
+    if (store_ != nullptr) STITCH_TRY(store_->keep(tuning_.workload));
+    return std::move(tuning_);
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::size_t> by_gain() const {
+    const auto gain = [&](std::size_t i) {
+      const PlannedEntry& plan = plans_[i];
+      if (!plan.fused || !plan.unfused) return 0.0;
+      return static_cast<double>(model_.entries[i].occurrences) *
+             (plan.unfused->predicted_us - plan.fused->predicted_us);
+    };
+    std::vector<std::size_t> order(plans_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
+    return order;
+  }
+
+  static bool has_any(const search::FusionPlan& plan, const std::set<Hash128>& kernels) {
+    return std::ranges::any_of(plan.kernels,
+                               [&](const search::PlannedKernel& k) { return kernels.contains(k.kernel->key); });
+  }
+
+  [[nodiscard]] std::vector<ModelKernel> distinct_kernels() const {
+    std::vector<ModelKernel> kernels;
+    std::map<Hash128, std::size_t> known;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      if (!plans_[i].fused) continue;
+      const ModelFragments::Entry& entry = model_.entries[i];
+      for (const search::PlannedKernel& planned : plans_[i].fused->kernels) {
+        const auto [found, fresh] = known.try_emplace(planned.kernel->key, kernels.size());
+        if (fresh) kernels.push_back({planned.kernel, entry.key, entry.family, &entry.graph, entry.name, 0});
+        kernels[found->second].occurrences += entry.occurrences;
+      }
+    }
+    return kernels;
+  }
+
+  Status tune_fragment(const ModelFragments::Entry& entry, const search::FusionPlan& plan,
+                       const ProgressSink& progress) {
+    const std::string title = fmt::format("{}: {}", name_, entry.name);
+    Result<TunedFragment> tuned = store_ != nullptr
+                                      ? store_->tune(entry.graph, entry.key, title, progress, stop_, &plan)
+                                      : tuner_.tune(entry.graph, title, progress, stop_, &plan);
+    ModelReport& report = tuning_.report;
+    if (!tuned) {
+      if (tuned.error().kind == ErrorKind::cancelled) return tuned.error();
+      failed_.insert(entry.key);
+      report.failures.push_back(fmt::format("{}: {}", entry.name, tuned.error().message));
+      if (tuned.error().kind == ErrorKind::correctness || tuned.error().kind == ErrorKind::runtime)
+        ++report.wrong_kernels;
+      return {};
+    }
+    report.seconds.codegen += tuned->seconds.codegen;
+    report.seconds.verify += tuned->seconds.verify;
+    report.seconds.measure += tuned->seconds.measure;
+    for (const KernelReport& kernel : tuned->kernels) {
+      if (kernel.verification && kernel.verification->correct) verified_.insert(kernel.key);
+    }
+    if (store_ != nullptr) STITCH_TRY(store_->keep(*tuned));
+    std::erase_if(tuning_.fragments,
+                  [&](const TunedFragment& before) { return before.fragment.key == tuned->fragment.key; });
+    tuning_.fragments.push_back(std::move(*tuned));
+    return {};
+  }
+
+  const ModelFragments model_;
+  const std::vector<PlannedEntry> plans_;
+  ModelTuning tuning_;
+  const std::string_view name_;
+  const Tuner& tuner_;
+  TuningStore* const store_;
+  const std::stop_token stop_;
+  const ProgressSink& progress_;
+  std::set<Hash128> verified_;  ///< kernels
+  std::set<Hash128> failed_;    ///< fragments
+};
+
 }  // namespace
 
 Result<ModelFragments> cut_model(import::Imported imported) {
@@ -167,117 +304,20 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 }
 
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, TuningStore* store) {
-  constexpr double planning_share = 0.3;
-  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planning_share));
-  ModelTuning& tuning = planned.tuning;
-  std::vector<std::size_t> order(planned.planned.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto gain = [&](std::size_t i) {
-    const PlannedEntry& plan = planned.planned[i];
-    if (!plan.fused || !plan.unfused) return 0.0;
-    return static_cast<double>(planned.model.entries[i].occurrences) *
-           (plan.unfused->predicted_us - plan.fused->predicted_us);
-  };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
-  std::set<Hash128> verified, wrong;
-  for (std::size_t step = 0; step < order.size(); ++step) {
-    const ModelFragments::Entry& entry = planned.model.entries[order[step]];
-    const PlannedEntry& plan = planned.planned[order[step]];
-    if (!plan.fused) continue;
-    if (store != nullptr && store->is_settled(entry.key)) {
-      for (const search::PlannedKernel& kernel : plan.fused->kernels) verified.insert(kernel.kernel->key);
-      continue;
-    }
-    const double from =
-        planning_share + (1 - planning_share) * static_cast<double>(step) / static_cast<double>(order.size());
-    const double span = (1 - planning_share) / static_cast<double>(order.size());
-    const ProgressSink inner = [&](const Progress& p) {
-      if (progress)
-        progress(
-            {p.stage, from + span * p.share, fmt::format("fragment {} of {}: {}", step + 1, order.size(), p.detail)});
-    };
-    const std::string title = fmt::format("{}: {}", name, entry.name);
-    Result<TunedFragment> tuned = store != nullptr
-                                      ? store->tune(entry.graph, entry.key, title, inner, stop, &*plan.fused)
-                                      : tuner.tune(entry.graph, title, inner, stop, &*plan.fused);
-    if (!tuned) {
-      if (tuned.error().kind == ErrorKind::cancelled) return tuned.error();
-      tuning.report.failures.push_back(fmt::format("{}: {}", entry.name, tuned.error().message));
-      if (tuned.error().kind == ErrorKind::correctness || tuned.error().kind == ErrorKind::runtime)
-        ++tuning.report.wrong_kernels;
-      continue;
-    }
-    tuning.report.seconds.codegen += tuned->seconds.codegen;
-    tuning.report.seconds.verify += tuned->seconds.verify;
-    tuning.report.seconds.measure += tuned->seconds.measure;
-    for (const KernelReport& kernel : tuned->kernels) {
-      if (kernel.verification && kernel.verification->correct) verified.insert(kernel.key);
-    }
-    if (store != nullptr) STITCH_TRY(store->keep(*tuned));
-    tuning.fragments.push_back(std::move(*tuned));
+                               const ProgressSink& progress, std::stop_token stop, TuningStore* store,
+                               std::int64_t trials) {
+  if (trials > 0 && !tuner.measures())
+    return make_error(ErrorKind::invalid_argument, "{} trials, and no device that measures", trials);
+  constexpr double planned_until = 0.3;
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until));
+  ModelTuner tuning(std::move(planned), name, tuner, store, stop, progress);
+  const double first_until = trials == 0 ? 1.0 : tuner.measures_plans() ? 0.5 : planned_until;
+  if (trials == 0 || tuner.measures_plans()) STITCH_TRY(tuning.tune_fragments(planned_until, first_until, nullptr));
+  if (trials > 0) {
+    STITCH_ASSIGN(const ModelSearch found, tuning.search(first_until, 0.9, trials));
+    STITCH_TRY(tuning.tune_fragments(0.9, 1.0, tuner.measures_plans() ? &found.changed : nullptr));
   }
-  tuning.report.verified_kernels = static_cast<std::int64_t>(verified.size());
-  tuning.workload.report = to_json(tuning.report);
-  if (store != nullptr) STITCH_TRY(store->keep(tuning.workload));
-  return std::move(tuning);
-}
-
-std::string to_json(const ModelReport& report) {
-  nlohmann::ordered_json json;
-  json["model"] = report.model;
-  json["operators"] = report.operators;
-  json["fragments"] = report.fragments;
-  json["distinct_fragments"] = report.distinct_fragments;
-  json["kernels"] = report.kernels;
-  json["launches"] = report.launches;
-  json["library_calls"] = report.library_calls;
-  json["bytes"] = report.bytes;
-  json["launches_unfused"] = report.launches_unfused;
-  json["bytes_unfused"] = report.bytes_unfused;
-  json["predicted_us"] = report.predicted_us;
-  json["predicted_unfused_us"] = report.predicted_unfused_us;
-  json["seconds"] = {{"import", report.seconds.import},
-                     {"plan", report.seconds.plan},
-                     {"codegen", report.seconds.codegen},
-                     {"verify", report.seconds.verify},
-                     {"measure", report.seconds.measure}};
-  json["boundaries"] = nlohmann::ordered_json::array();
-  for (const auto& [op, times] : report.boundaries) json["boundaries"].push_back({{"operator", op}, {"count", times}});
-  json["verified"] = {{"kernels", report.verified_kernels}, {"wrong", report.wrong_kernels}};
-  json["failures"] = report.failures;
-  return json.dump();
-}
-
-std::string to_table(const ModelReport& report) {
-  std::string text;
-  const auto row = [&](std::string_view name, const std::string& value) {
-    text += fmt::format("  {:<28}{}\n", name, value);
-  };
-  const auto ratio = [](double ours, double theirs) {
-    return theirs > 0 ? fmt::format("{:.2f}", ours / theirs) : std::string("-");
-  };
-  text += fmt::format("{}\n", report.model);
-  row("operators", fmt::format("{}", report.operators));
-  row("fragments", fmt::format("{} ({} distinct)", report.fragments, report.distinct_fragments));
-  row("kernels", fmt::format("{} distinct", report.kernels));
-  row("launches",
-      fmt::format("{} (unfused {}, ratio {})", report.launches, report.launches_unfused,
-                  ratio(static_cast<double>(report.launches), static_cast<double>(report.launches_unfused))));
-  row("library calls", fmt::format("{}", report.library_calls));
-  row("device memory",
-      fmt::format("{:.1f} MB (unfused {:.1f} MB, ratio {})", static_cast<double>(report.bytes) / 1e6,
-                  static_cast<double>(report.bytes_unfused) / 1e6,
-                  ratio(static_cast<double>(report.bytes), static_cast<double>(report.bytes_unfused))));
-  row("predicted", fmt::format("{:.1f} us (unfused {:.1f} us)", report.predicted_us, report.predicted_unfused_us));
-  row("verified kernels", fmt::format("{} right, {} wrong", report.verified_kernels, report.wrong_kernels));
-  const StageSeconds& spent = report.seconds;
-  row("seconds", fmt::format("import {:.2f}, plan {:.2f}, codegen {:.2f}, verify {:.2f}", spent.import, spent.plan,
-                             spent.codegen, spent.verify) +
-                     (spent.measure > 0 ? fmt::format(", measure {:.2f}", spent.measure) : ""));
-  for (const auto& [op, times] : report.boundaries) row("boundary", fmt::format("{} x{}", op, times));
-  for (const std::string& failure : report.failures) row("no plan", failure);
-  return text;
+  return tuning.finish();
 }
 
 }  // namespace stitch::daemon

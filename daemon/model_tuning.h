@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/model_report.h"
 #include "daemon/tuner.h"
 #include "daemon/tuning_store.h"
 #include "graph/cut.h"
@@ -29,29 +30,6 @@ struct ModelFragments {
 /// Simplifies the graph and cuts every region of it. Errors: those of simplification and canonical forms.
 Result<ModelFragments> cut_model(import::Imported model);
 
-/// The table that `stitch plan` and `stitch tune` end in. Launches and bytes by the rules of bench/models/README.md.
-struct ModelReport {
-  std::string model;
-  std::int64_t operators = 0;
-  std::int64_t fragments = 0;  ///< weighted by occurrences
-  std::int64_t distinct_fragments = 0;
-  std::int64_t kernels = 0;  ///< distinct
-  std::int64_t launches = 0;
-  std::int64_t library_calls = 0;
-  std::int64_t bytes = 0;
-  std::int64_t launches_unfused = 0;
-  std::int64_t bytes_unfused = 0;
-  double predicted_us = 0;
-  double predicted_unfused_us = 0;
-  StageSeconds seconds;
-  std::vector<std::pair<std::string, std::int64_t>> boundaries;  ///< operator, count
-  std::int64_t verified_kernels = 0;                             ///< distinct
-  std::int64_t wrong_kernels = 0;
-  std::vector<std::string> failures;  ///< fragments without a plan, and why
-};
-std::string to_json(const ModelReport& report);
-std::string to_table(const ModelReport& report);
-
 struct ModelTuning {
   ModelReport report;
   db::Workload workload;
@@ -64,8 +42,12 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 
 /// The whole job, fragment by fragment, most predicted gain × occurrences first. `store` (may be null) keeps every
 /// fragment as soon as it is tuned, and the model; what is settled there is not tuned again, and its kernels count as
-/// verified. An error of the store ends the run.
+/// verified. With `trials`, so many more candidates of the model's kernels are tried (daemon/model_search.h), settled
+/// fragments' included, and the fragments whose kernels became faster are tuned again; where plans cannot be measured,
+/// so that nothing would take the place of a first plan, the search comes first. Errors: cancelled; invalid_argument
+/// (trials, and no timer); those of import, planning and the store.
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, TuningStore* store);
+                               const ProgressSink& progress, std::stop_token stop, TuningStore* store,
+                               std::int64_t trials = 0);
 
 }  // namespace stitch::daemon

@@ -89,7 +89,7 @@ KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKernel& 
                        const ValuePlaces& places) {
   const codegen::GeneratedKernel& generated = built.generated;
   const search::ExploredKernel& explored = *planned.kernel;
-  const search::StitchCandidate& candidate = explored.candidates[static_cast<std::size_t>(built.candidate)];
+  const search::StitchCandidate& candidate = *built.candidate.scheduled;
   const search::KernelProgram& program = candidate.program;
   KernelLaunch result;
   result.cubin = hash_bytes(built.compiled.cubin);

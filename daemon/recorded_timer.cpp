@@ -24,14 +24,13 @@ Result<std::unique_ptr<RecordedTimer>> RecordedTimer::open(const FileSystem& fil
       new RecordedTimer(std::move(*recording), path.filename().string(), hash_bytes(bytes)));
 }
 
-Result<profiler::Measurement> RecordedTimer::measure_kernel(const search::ExploredKernel& kernel,
-                                                            const BuiltKernel& built) {
+Result<profiler::Measurement> RecordedTimer::measure_kernel(const BuiltKernel& built) {
+  const search::ExploredKernel& kernel = *built.candidate.kernel;
   const profiler::RecordedKernel* recorded = index_.kernel(kernel.key);
   if (recorded == nullptr) {
     return make_error(ErrorKind::not_found, "{} has no kernel {}", file_, kernel.key.hex());
   }
-  const search::Schedule& schedule = kernel.candidates[static_cast<std::size_t>(built.candidate)].schedule;
-  const Hash128 hash = search::schedule_hash(schedule);
+  const Hash128 hash = search::schedule_hash(built.candidate.scheduled->schedule);
   const profiler::RecordedCandidate* candidate = index_.candidate(kernel.key, hash);
   if (candidate == nullptr) {
     return make_error(ErrorKind::not_found, "{}: schedule {} is not among the {} recorded of kernel {} (for {})", file_,

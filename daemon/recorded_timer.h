@@ -25,7 +25,8 @@ class RecordedTimer final : public KernelTimer {
   [[nodiscard]] const profiler::Recording& recording() const { return recording_; }
 
   /// Errors: the failure that was recorded; not_found (the recording lacks the kernel or the candidate).
-  Result<profiler::Measurement> measure_kernel(const search::ExploredKernel& kernel, const BuiltKernel& built) override;
+  Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) override;
+  [[nodiscard]] bool has_plans() const override { return false; }
   /// Always unsupported: a recording has kernels, no plans.
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) override;
 

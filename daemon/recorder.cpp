@@ -26,22 +26,10 @@ struct Recorder::Task {
   Hash128 key;
   std::string name;
   std::int64_t occurrences = 0;
-  std::shared_ptr<const search::ExploredKernel> kernel;
+  search::SharedKernel kernel;
 };
 
 namespace {
-
-/// Whether this is what became of a candidate; everything else says something about the device or about us.
-bool is_outcome(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::constraint:
-    case ErrorKind::compile:
-    case ErrorKind::timeout:
-    case ErrorKind::runtime:
-    case ErrorKind::correctness: return true;
-    default: return false;
-  }
-}
 
 /// An error's text for the file: a compiler's log may be long. Cut between characters.
 std::string shortened(std::string text) {
@@ -200,8 +188,7 @@ Status Recorder::record_kernel(const Task& task, Recording& recording, KernelRec
   const Stopwatch watch;
   done.key = task.key;
   done.name = task.name;
-  STITCH_ASSIGN(const RecordingSpace space,
-                recording_space(task.kernel->graph, task.key, tuner_.scorer(), options_.space));
+  STITCH_ASSIGN(const KernelSpace space, kernel_space(task.kernel->graph, task.key, tuner_.scorer(), options_.space));
   const auto& candidates = space.kernel->candidates;
   const std::size_t at = place_of(recording, task.key);
   RecordedKernel* const into = &recording.kernels[at];
@@ -227,7 +214,7 @@ Status Recorder::record_kernel(const Task& task, Recording& recording, KernelRec
   Status judged;
   for (std::size_t from = 0; from < missing.size() && judged && (from == 0 || !late()); from += batch) {
     const auto some = std::span(missing).subspan(from, std::min(batch, missing.size() - from));
-    judged = record_batch(*space.kernel, some, recording, at, done, late);
+    judged = record_batch(space.kernel, some, recording, at, done, late);
   }
   summarise(*into, done);
   const profiler::RecordingIndex index(recording);
@@ -237,23 +224,24 @@ Status Recorder::record_kernel(const Task& task, Recording& recording, KernelRec
   return judged;
 }
 
-Status Recorder::record_batch(const search::ExploredKernel& kernel, std::span<const int> batch, Recording& recording,
+Status Recorder::record_batch(const search::SharedKernel& kernel, std::span<const int> batch, Recording& recording,
                               std::size_t at, KernelRecord& done, const std::function<bool()>& late) {
   std::vector<Trial> trials(batch.size());
   tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
   arena.execute([&] {
-    tbb::parallel_for(std::size_t{0}, batch.size(),
-                      [&](std::size_t i) { trials[i] = workshop_.build_candidate(kernel, batch[i]); });
+    tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
+      trials[i] = workshop_.build_candidate({kernel, batch[i]});
+    });
   });
   // A device does one thing at a time, and nothing else runs here while it measures. Every call judges one candidate
   // at least, so that however little time it has, the next one finds less to do.
   for (std::size_t i = 0; i < trials.size() && (i == 0 || !late()); ++i)
-    STITCH_TRY(judge(kernel, std::move(trials[i]), recording, at, done));
+    STITCH_TRY(judge(std::move(trials[i]), recording, at, done));
   return {};
 }
 
 /// The row of a candidate, with as much as is known of its code.
-Result<std::vector<double>> Recorder::features_of(const search::ExploredKernel& kernel, const Trial& trial) const {
+Result<std::vector<double>> Recorder::features_of(const Trial& trial) const {
   costmodel::CompiledFacts compiled;
   std::optional<costmodel::MachineCodeFeatures> code;
   if (trial.built) {
@@ -268,23 +256,22 @@ Result<std::vector<double>> Recorder::features_of(const search::ExploredKernel& 
     }
     if (code) compiled.machine_code = &*code;
   }
-  const search::StitchCandidate& candidate = kernel.candidates[static_cast<std::size_t>(trial.candidate)];
+  const search::StitchCandidate& candidate = *trial.candidate.scheduled;
   return features_for_record(
-      candidate_row(kernel.graph, candidate, device_, trial.built ? &compiled : nullptr).features);
+      candidate_row(trial.candidate.kernel->graph, candidate, device_, trial.built ? &compiled : nullptr).features);
 }
 
 /// Verifies and measures a candidate, and writes down what became of it.
-Status Recorder::judge(const search::ExploredKernel& kernel, Trial trial, Recording& recording, std::size_t at,
-                       KernelRecord& done) {
-  if (!trial.failure) trial = workshop_.verify_candidate(kernel, std::move(trial));
-  if (!trial.failure) trial = workshop_.measure_candidate(kernel, std::move(trial));
+Status Recorder::judge(Trial trial, Recording& recording, std::size_t at, KernelRecord& done) {
+  if (!trial.failure) trial = workshop_.verify_candidate(std::move(trial));
+  if (!trial.failure) trial = workshop_.measure_candidate(std::move(trial));
   const bool judged = trial.failure ? is_outcome(trial.failure->kind) : trial.built->measurement.has_value();
   if (!judged) {
     if (trial.failure && trial.failure->kind == ErrorKind::unavailable) return *trial.failure;
     if (done.untimed++ == 0) done.why_untimed = trial.failure ? trial.failure->message : "the device gave no time";
     return {};
   }
-  const search::StitchCandidate& candidate = kernel.candidates[static_cast<std::size_t>(trial.candidate)];
+  const search::StitchCandidate& candidate = *trial.candidate.scheduled;
   RecordedCandidate record;
   record.schedule = search::schedule_hash(candidate.schedule);
   record.predicted_us = candidate.predicted_us;
@@ -301,7 +288,7 @@ Status Recorder::judge(const search::ExploredKernel& kernel, Trial trial, Record
   }
   // A file that was begun by another version has other columns, or none; it goes on without.
   if (recording.feature_names == costmodel::feature_names()) {
-    STITCH_ASSIGN(record.features, features_of(kernel, trial));
+    STITCH_ASSIGN(record.features, features_of(trial));
   }
   recording.kernels[at].candidates.push_back(std::move(record));
   return {};

@@ -12,17 +12,17 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "codegen/compiler.h"
+#include "daemon/kernel_space.h"
 #include "daemon/kernel_timer.h"
 #include "daemon/kernel_workshop.h"
 #include "daemon/recording_report.h"
-#include "daemon/recording_space.h"
 #include "daemon/tuner.h"
 #include "profiler/recording.h"
 
 namespace stitch::daemon {
 
 struct RecorderOptions {
-  RecordingSpaceOptions space;
+  KernelSpaceOptions space;
   double seconds = 0;            ///< from the recorder's making on; 0: no limit
   double seconds_of_kernel = 0;  ///< for each kernel; 0: no limit
   int threads = 0;               ///< 0: one per hardware thread
@@ -54,11 +54,10 @@ class Recorder {
   Result<std::vector<Task>> kernels_of(std::string_view bytes, std::string_view name) const;
   Status record_kernel(const Task& task, profiler::Recording& recording, KernelRecord& done,
                        const std::stop_token& stop);
-  Status record_batch(const search::ExploredKernel& kernel, std::span<const int> batch, profiler::Recording& recording,
+  Status record_batch(const search::SharedKernel& kernel, std::span<const int> batch, profiler::Recording& recording,
                       std::size_t at, KernelRecord& done, const std::function<bool()>& late);
-  Result<std::vector<double>> features_of(const search::ExploredKernel& kernel, const Trial& trial) const;
-  Status judge(const search::ExploredKernel& kernel, Trial trial, profiler::Recording& recording, std::size_t at,
-               KernelRecord& done);
+  Result<std::vector<double>> features_of(const Trial& trial) const;
+  Status judge(Trial trial, profiler::Recording& recording, std::size_t at, KernelRecord& done);
   [[nodiscard]] bool out_of_time() const { return options_.seconds > 0 && watch_.seconds() > options_.seconds; }
 
   const Tuner& tuner_;

@@ -59,8 +59,12 @@ http::Reply submit_fragment(const Call& call) {
 }
 
 http::Reply submit_model(const Call& call) {
-  if (const Status known = only(call, {"name"}); !known) return refusal(call, known.error());
-  const auto submitted = call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"));
+  constexpr std::int64_t most_trials = 1'000'000;
+  if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
+  const auto trials = number_in_query(call, "trials", 0, most_trials, 0);
+  if (!trials) return refusal(call, trials.error());
+  const auto submitted =
+      call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"), *trials);
   if (!submitted) return refusal(call, submitted.error());
   return answer(call, to_document(*submitted), 202);
 }

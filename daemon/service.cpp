@@ -234,8 +234,10 @@ Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::st
   return Submitted{job.job.id, job.joined, form.key};
 }
 
-Result<Submitted> Service::submit_model(std::string bytes, std::string_view name) {
+Result<Submitted> Service::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
   if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
+  if (trials > 0 && !tuner_.measures())
+    return make_error(ErrorKind::invalid_argument, "{} trials, and this server has no device that measures", trials);
   const db::Target& target = tuner_.target();
   db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes),
                      tuned_->provenance("from a client")};
@@ -243,7 +245,12 @@ Result<Submitted> Service::submit_model(std::string bytes, std::string_view name
   job.kind = model_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
                                target.toolkit, target.version);
-  job.payload = Json{{"model", model.hash.hex()}, {"name", name}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json payload = {{"model", model.hash.hex()}, {"name", name}};
+  if (trials > 0) {
+    job.dedupe_key += fmt::format(" {} trials", trials);
+    payload["trials"] = trials;
+  }
+  job.payload = payload.dump(-1, ' ', false, Json::error_handler_t::replace);
   job.max_stalled = most_stalled;
   job.provenance = model.provenance;
   STITCH_TRY(store_.put_artifact(model));

@@ -63,8 +63,9 @@ class Service {
   /// Tunes a fragment in the background. Error: resource_exhausted when the queue is full.
   Result<Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name);
   /// Tunes a model file's fragments in the background; the bytes are kept until then. Its name tells the format where
-  /// the contents do not. Errors: invalid_argument (empty), resource_exhausted.
-  Result<Submitted> submit_model(std::string bytes, std::string_view name);
+  /// the contents do not. `trials`: of tune_model. Errors: invalid_argument (empty; trials, and nothing measures),
+  /// resource_exhausted.
+  Result<Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
 
   [[nodiscard]] Result<JobStatus> job(std::int64_t id) const;
   Result<JobStatus> cancel(std::int64_t id);

@@ -14,15 +14,16 @@ using Json = nlohmann::json;
 struct Payload {
   Hash128 subject;
   std::string name;
+  std::int64_t trials = 0;
 };
 
-/// What enqueue wrote: {"fragment" or "model": hash, "name": text}.
+/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, of a model also "trials" if any were asked for.
 Result<Payload> read_payload(const db::Job& job, const char* subject) {
   const auto document = graph::parse_document(job.payload, graph::Encoding::json);
   if (!document) return document.error().within(fmt::format("payload of job {}", job.id));
   const auto hash = Hash128::from_hex(document->value(subject, std::string()));
   if (!hash) return make_error(ErrorKind::corrupt, "payload of job {}: no {}", job.id, subject);
-  return Payload{*hash, document->value("name", std::string())};
+  return Payload{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0})};
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const db::Artifact model, store_.get_artifact(payload.subject));
   const auto report = [&](const Progress& progress) { context.report(progress); };
   STITCH_ASSIGN(const ModelTuning tuning,
-                tune_model(model.bytes, payload.name, tuner_, report, context.stop(), tuned_.get()));
+                tune_model(model.bytes, payload.name, tuner_, report, context.stop(), tuned_.get(), payload.trials));
   STITCH_TRY(enqueue_training());
   return to_json(tuning.report);
 }

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "costmodel/analytical.h"
-#include "daemon/recording_space.h"
+#include "daemon/kernel_space.h"
 #include "graph/canonical.h"
 #include "graph/codec.h"
 #include "search/schedule_hash.h"
@@ -101,16 +101,16 @@ Result<std::map<std::string, TrainingSet>> gather(const db::Store& store, std::s
 
 /// A kernel of a recording, read: its graph, and what each schedule's program is.
 struct RereadKernel {
-  RecordingSpace space;
+  KernelSpace space;
   std::unordered_map<Hash128, const search::StitchCandidate*> by_schedule;
 };
 
 Result<RereadKernel> enumerate(const profiler::RecordedKernel& kernel, const graph::Graph& graph,
                                const search::Scorer& scorer) {
   RereadKernel reread;
-  RecordingSpaceOptions options;
+  KernelSpaceOptions options;
   options.candidates = std::max(options.candidates, static_cast<int>(kernel.wanted));
-  STITCH_ASSIGN(reread.space, recording_space(graph, kernel.key, scorer, options));
+  STITCH_ASSIGN(reread.space, kernel_space(graph, kernel.key, scorer, options));
   for (const search::StitchCandidate& candidate : reread.space.kernel->candidates)
     reread.by_schedule[search::schedule_hash(candidate.schedule)] = &candidate;
   return reread;

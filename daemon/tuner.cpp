@@ -3,7 +3,9 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -11,6 +13,7 @@
 #include "codegen/generator_version.h"
 #include "costmodel/analytical.h"
 #include "costmodel/combined.h"
+#include "daemon/kernel_history.h"
 #include "daemon/kernel_workshop.h"
 #include "daemon/measurement_record.h"
 #include "daemon/plan_builder.h"
@@ -81,13 +84,18 @@ struct Tuner::State {
   Status make_kernels(const search::FusionPlan& fusion, bool verify, const ProgressSink& progress,
                       const std::stop_token& stop, std::vector<std::shared_ptr<const BuiltKernel>>& built,
                       TunedFragment& tuned) const;
-  void record_trials(const search::ExploredKernel& kernel, const std::vector<Trial>& trials, bool verified,
-                     TunedFragment& tuned) const;
+  void record_trials(const Hash128& fragment, const search::ExploredKernel& kernel, std::span<const Trial> trials,
+                     bool verified, std::vector<db::Candidate>& candidates,
+                     std::vector<db::Measurement>& measurements) const;
   Status measure_plan(const graph::Graph& canonical, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
                       const RunnablePlan* incumbent, TunedFragment& tuned) const;
   void record(const search::FusionPlan& fusion, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
               bool verified, TunedFragment& tuned) const;
   Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
+  [[nodiscard]] double headroom_us(const search::SharedKernel& kernel) const;
+  Result<KernelTuning> search(const search::SharedKernel& kernel, const Hash128& fragment, std::int64_t trials,
+                              const KernelHistory& history, const ProgressSink& progress,
+                              const std::stop_token& stop) const;
 };
 
 Tuner::Tuner(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -98,6 +106,7 @@ const std::string& Tuner::scorer_name() const { return state_->scorer_name; }
 
 const std::vector<profiler::DeviceIdentity>& Tuner::judges() const { return state_->judges; }
 bool Tuner::measures() const { return state_->timer != nullptr; }
+bool Tuner::measures_plans() const { return measures() && state_->timer->has_plans(); }
 
 Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Device& device, KernelTimer* timer,
                                              FileSystem& files, const Clock& clock) {
@@ -132,6 +141,7 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
   making.measured_candidates = options.measured_candidates, making.compiled_candidates = options.compiled_candidates;
   if (timer != nullptr)
     options.stitch.keep = std::max({options.stitch.keep, making.measured_candidates, making.built_ahead(true)});
+  options.search.seed = options.verify.seed;
   state->kernels = std::make_unique<search::KernelCache>(*state->scorer, options.stitch);
   if (options.compiles) {
     state->workshop = std::make_unique<KernelWorkshop>(*compiler, device, timer, state->device, std::move(making));
@@ -172,9 +182,9 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
                                   TunedFragment& tuned) const {
   // Equal kernels of a plan are worked on once.
   std::map<Hash128, std::size_t> first;
-  std::vector<const search::ExploredKernel*> distinct;
+  std::vector<search::SharedKernel> distinct;
   for (const search::PlannedKernel& kernel : fusion.kernels) {
-    if (first.emplace(kernel.kernel->key, distinct.size()).second) distinct.push_back(kernel.kernel.get());
+    if (first.emplace(kernel.kernel->key, distinct.size()).second) distinct.push_back(kernel.kernel);
   }
   std::vector<std::vector<Trial>> trials(distinct.size());
   const auto stage = [&](std::string_view name, double from, double to, auto&& step) {
@@ -184,7 +194,7 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
     tbb::parallel_for(std::size_t{0}, distinct.size(), [&](std::size_t k) {
       if (stop.stop_requested()) return;
       // A kernel's own parallel work must not pick up another kernel while this one's lock is held.
-      tbb::this_task_arena::isolate([&] { trials[k] = step(*distinct[k]); });
+      tbb::this_task_arena::isolate([&] { trials[k] = step(distinct[k]); });
       const std::size_t ready = ++done;
       const std::lock_guard lock(reporting);
       if (progress) {
@@ -196,20 +206,20 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
     return watch.seconds();
   };
   const bool measure = verify && timer != nullptr;
-  tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0, [&](const search::ExploredKernel& kernel) {
+  tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0, [&](const search::SharedKernel& kernel) {
     return verify ? workshop->build_ahead(kernel) : workshop->build(kernel);
   });
   if (verify) {
     tuned.seconds.verify = stage("verify", 0.5, measure ? 0.7 : 1.0,
-                                 [&](const search::ExploredKernel& kernel) { return workshop->verify(kernel); });
+                                 [&](const search::SharedKernel& kernel) { return workshop->verify(kernel); });
   }
   if (measure) {
     tuned.seconds.measure =
-        stage("measure", 0.7, 1.0, [&](const search::ExploredKernel& kernel) { return workshop->measure(kernel); });
+        stage("measure", 0.7, 1.0, [&](const search::SharedKernel& kernel) { return workshop->measure(kernel); });
   }
   if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
   for (std::size_t k = 0; k < distinct.size(); ++k) {
-    record_trials(*distinct[k], trials[k], verify, tuned);
+    record_trials(tuned.fragment.key, *distinct[k], trials[k], verify, tuned.candidates, tuned.measurements);
     if (trials[k].empty() || trials[k].back().failure) {
       const Error why =
           trials[k].empty() ? make_error(ErrorKind::internal, "it has no candidates") : *trials[k].back().failure;
@@ -223,20 +233,19 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
 }
 
 /// Keeps what became of a kernel's candidates.
-void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std::vector<Trial>& trials, bool verified,
-                                 TunedFragment& tuned) const {
+void Tuner::State::record_trials(const Hash128& fragment, const search::ExploredKernel& kernel,
+                                 std::span<const Trial> trials, bool verified, std::vector<db::Candidate>& candidates,
+                                 std::vector<db::Measurement>& measurements) const {
   std::optional<Hash128> family;  // the same for all; a kernel without a canonical form could not have been explored
   if (timer != nullptr) {
     if (const auto form = graph::canonicalise(kernel.graph)) family = form->family_key;
   }
   for (const Trial& trial : trials) {
     db::Candidate candidate;
-    candidate.key = {tuned.fragment.key, target};
+    candidate.key = {fragment, target};
     candidate.scope = db::Candidate::Scope::kernel;
-    const search::StitchCandidate& scheduled = kernel.candidates[static_cast<std::size_t>(trial.candidate)];
-    // By the schedule itself: its place among the candidates depends on who ranks them.
-    candidate.schedule = fmt::format(R"({{"kernel":"{}","schedule":"{}"}})", kernel.key.hex(),
-                                     search::schedule_hash(scheduled.schedule).hex());
+    const search::StitchCandidate& scheduled = *trial.candidate.scheduled;
+    candidate.schedule = schedule_document(kernel.key, search::schedule_hash(scheduled.schedule));
     candidate.schedule_hash = hash_bytes(candidate.schedule);
     candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
                         : verified    ? db::Outcome::correct
@@ -261,9 +270,9 @@ void Tuner::State::record_trials(const search::ExploredKernel& kernel, const std
             with_facts(record.conditions, {device.name, kernel.key, *family, costmodel::feature_set_hash(),
                                            candidate_row(kernel.graph, scheduled, device, &compiled)});
       }
-      tuned.measurements.push_back(std::move(record));
+      measurements.push_back(std::move(record));
     }
-    tuned.candidates.push_back(std::move(candidate));
+    candidates.push_back(std::move(candidate));
   }
 }
 
@@ -338,7 +347,7 @@ void Tuner::State::record(const search::FusionPlan& fusion,
     weight += bytes;
     const search::ExploredKernel& explored = *fusion.kernels[launch].kernel;
     tuned.kernels.push_back({explored.key, one.generated.name, one.generated.source, used,
-                             tuned.plan.launches[launch].predicted_us, one.estimated_us, one.candidate,
+                             tuned.plan.launches[launch].predicted_us, one.estimated_us, one.candidate.place,
                              static_cast<int>(explored.candidates.size()), one.overtaken, one.verification,
                              one.measurement});
   }
@@ -384,7 +393,57 @@ Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::str
   return tuned;
 }
 
-std::shared_ptr<const BuiltKernel> Tuner::built(const search::ExploredKernel& kernel) const {
+std::int64_t Tuner::trials_at_once() const { return static_cast<std::int64_t>(state_->options.search.batch); }
+
+double Tuner::State::headroom_us(const search::SharedKernel& kernel) const {
+  double us = kernel->predicted_us();
+  std::int64_t bytes = search::scheduled_bytes(kernel->graph, kernel->candidates.front().program);
+  if (timer != nullptr) {
+    const std::vector<Trial> trials = workshop->measure(kernel);
+    if (trials.empty() || trials.back().failure) return 0;
+    const auto& measurement = trials.back().built->measurement;
+    if (measurement && measurement->kind == profiler::Measurement::Kind::device_time) us = measurement->median;
+  }
+  // Of what is gathered a schedule knows better than the interface how much is read, of what is read twice worse.
+  bytes = std::min(bytes, graph::interface_bytes(kernel->graph));
+  const double least = device.launch_us + static_cast<double>(bytes) / device.reachable_bandwidth() * 1e6;
+  return std::max(0.0, us - least);
+}
+
+double Tuner::headroom_us(const search::SharedKernel& kernel) const {
+  if (state_->workshop == nullptr || !kernel->feasible()) return 0;
+  return state_->arena.execute([&] { return state_->headroom_us(kernel); });
+}
+
+Result<KernelTuning> Tuner::State::search(const search::SharedKernel& kernel, const Hash128& fragment,
+                                          std::int64_t trials, const KernelHistory& history,
+                                          const ProgressSink& progress, const std::stop_token& stop) const {
+  STITCH_ASSIGN(const auto space, KernelSearch::create(kernel, *scorer, options.search, history));
+  const auto most = static_cast<int>(std::min<std::int64_t>(trials, std::numeric_limits<int>::max()));
+  STITCH_ASSIGN(const SearchedKernel found, search_kernel(*workshop, kernel, *space, most, stop, [&](int tried) {
+                  if (progress)
+                    progress({"search", static_cast<double>(tried) / static_cast<double>(trials),
+                              fmt::format("trial {} of {}", tried, trials)});
+                }));
+  KernelTuning tuning;
+  tuning.kernel = kernel->key;
+  tuning.tried = std::ssize(found.trials), tuning.failed = found.failed;
+  tuning.settled = found.settled, tuning.changed = found.changed;
+  tuning.before = found.before, tuning.after = found.after;
+  tuning.in_us = found.in_us;
+  record_trials(fragment, *kernel, found.trials, true, tuning.candidates, tuning.measurements);
+  return tuning;
+}
+
+Result<KernelTuning> Tuner::search(const search::SharedKernel& kernel, const Hash128& fragment, std::int64_t trials,
+                                   const KernelHistory& history, const ProgressSink& progress,
+                                   const std::stop_token& stop) const {
+  if (!measures() || state_->workshop == nullptr)
+    return make_error(ErrorKind::unavailable, "there is nothing to measure kernels on");
+  return state_->arena.execute([&] { return state_->search(kernel, fragment, trials, history, progress, stop); });
+}
+
+std::shared_ptr<const BuiltKernel> Tuner::built(const search::SharedKernel& kernel) const {
   if (state_->workshop == nullptr) return nullptr;
   const std::vector<Trial> trials = state_->workshop->build(kernel);
   return trials.empty() || trials.back().failure ? nullptr : trials.back().built;

@@ -15,7 +15,9 @@
 #include "codegen/artifact_cache.h"
 #include "codegen/compiler.h"
 #include "costmodel/trained_model.h"
+#include "daemon/kernel_search.h"
 #include "daemon/kernel_timer.h"
+#include "daemon/model_report.h"
 #include "daemon/protocol.h"
 #include "db/trial_records.h"
 #include "graph/graph.h"
@@ -45,14 +47,10 @@ struct TunerOptions {
   bool compiles = true;         ///< false: explores only, and needs no NVRTC
   int measured_candidates = 6;  ///< of each kernel, where there is a timer
   int compiled_candidates = 0;  ///< of each kernel before any is verified; 0: as WorkshopOptions says
+  KernelSearchOptions search;   ///< of kernels, beyond those; its seed is that of verification
   int threads = 0;              ///< 0: one per hardware thread
   /// Predicts times with the combined cost model that this is; null: with the analytical one.
   std::shared_ptr<const costmodel::TrainedCostModel> model;
-};
-
-/// Wall time of the stages, seconds.
-struct StageSeconds {
-  double import = 0, plan = 0, codegen = 0, verify = 0, measure = 0;
 };
 
 /// One kernel of a plan with everything that was found out about it.
@@ -80,6 +78,18 @@ struct TunedFragment {
   std::optional<profiler::SampleComparison> comparison;  ///< with that plan, measured side by side
   std::vector<KernelReport> kernels;                     ///< by launch
   StageSeconds seconds;
+};
+
+/// What a search among the candidates of one kernel brought, ready for the store.
+struct KernelTuning {
+  Hash128 kernel;
+  std::int64_t tried = 0, failed = 0;  ///< candidates beyond the first few
+  bool settled = false;                ///< nothing that is worth a trial is left
+  bool changed = false;                ///< another candidate is the kernel's fastest now
+  double before = 0, after = 0;        ///< medians of the fastest, in the timer's unit
+  bool in_us = false;                  ///< that unit is time
+  std::vector<db::Candidate> candidates;
+  std::vector<db::Measurement> measurements;
 };
 
 /// The stages from a canonical fragment to a plan, tied together: search → codegen → compile → verify → measure. Shares
@@ -111,8 +121,24 @@ class Tuner {
   /// Every operator in a kernel of its own: what a plan is compared with.
   Result<search::FusionPlan> unfused(const graph::Graph& canonical) const;
 
+  /// Whether whole plans are measured, too.
+  [[nodiscard]] bool measures_plans() const;
+
+  /// How much faster the kernel could be at most, µs: what it takes (measured if it can be, and then measured here if
+  /// it was not yet; else predicted) beyond a launch and its bytes at the device's bandwidth. 0: no candidate is right.
+  [[nodiscard]] double headroom_us(const search::SharedKernel& kernel) const;
+
+  /// Candidates that a search builds side by side: what less is not worth to begin with.
+  [[nodiscard]] std::int64_t trials_at_once() const;
+  /// Searches the kernel's wide space with so many trials; tune takes the fastest from then on. `fragment`: key of one
+  /// that the kernel is part of. Errors: unavailable (no timer), cancelled, those of enumeration; why no candidate is
+  /// right.
+  Result<KernelTuning> search(const search::SharedKernel& kernel, const Hash128& fragment, std::int64_t trials,
+                              const KernelHistory& history, const ProgressSink& progress,
+                              const std::stop_token& stop) const;
+
   /// The kernel that tune chose (or the first that builds, if it was not tuned); null when none builds.
-  [[nodiscard]] std::shared_ptr<const BuiltKernel> built(const search::ExploredKernel& kernel) const;
+  [[nodiscard]] std::shared_ptr<const BuiltKernel> built(const search::SharedKernel& kernel) const;
 
   /// A plan that can be served now: explored, generated and compiled, labelled `predicted`, not verified.
   Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;

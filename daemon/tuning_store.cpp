@@ -61,16 +61,31 @@ Status TuningStore::keep(const TunedFragment& tuned) {
     STITCH_TRY(
         store_.judge_plan(put.id, {label, plan.predicted_us, plan.verified_share, plan.neighbour, plan.provenance}));
   }
-  STITCH_TRY(store_.record_candidates(tuned.candidates));
-  for (const db::Measurement& measurement : tuned.measurements) {
-    STITCH_ASSIGN(const Hash128 id, store_.record_measurement(measurement));
-    (void)id;
-  }
+  STITCH_TRY(keep_trials(tuned.candidates, tuned.measurements));
   const bool suspect = before.plan && before.plan->id != put.id && before.plan->verified_share <= 0;
   if (suspect && plan.verified_share > 0 && found_wrong_kernels(tuned)) {
     STITCH_TRY(store_.withdraw(before.plan->id, "tuning found wrong kernels in it", provenance("verification")));
   }
   return {};
+}
+
+Status TuningStore::keep_trials(const std::vector<db::Candidate>& candidates,
+                                const std::vector<db::Measurement>& measurements) {
+  STITCH_TRY(store_.record_candidates(candidates));
+  for (const db::Measurement& measurement : measurements) {
+    STITCH_ASSIGN(const Hash128 id, store_.record_measurement(measurement));
+    (void)id;
+  }
+  return {};
+}
+
+Status TuningStore::keep(const db::Fragment& fragment, const KernelTuning& tuning) {
+  STITCH_TRY(store_.put_fragment(fragment));
+  return keep_trials(tuning.candidates, tuning.measurements);
+}
+
+Result<FragmentHistory> TuningStore::history(const Hash128& fragment, const Hash128& family) const {
+  return FragmentHistory::read(store_, {fragment, tuner_.target()}, family, tuner_.judges().back().key);
 }
 
 Status TuningStore::keep(db::Workload workload) {

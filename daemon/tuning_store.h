@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "daemon/kernel_history.h"
 #include "daemon/kernel_timer.h"
 #include "daemon/tuner.h"
 #include "db/store.h"
@@ -32,6 +33,8 @@ class TuningStore {
 
   /// Stores a fragment with its plan, what became of the candidates, and who is served from now on.
   Status keep(const TunedFragment& tuned);
+  /// What a search of one kernel of the fragment brought.
+  Status keep(const db::Fragment& fragment, const KernelTuning& tuning);
   /// The model with its report; fragments without a plan are left out.
   Status keep(db::Workload workload);
 
@@ -41,6 +44,8 @@ class TuningStore {
   [[nodiscard]] bool is_settled(const Plan& served) const;  ///< the same of the plan that is served for it
   /// The plan that is served for the fragment now. Errors: those of the store.
   [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
+  /// What was tried of the fragment's kernels before, and of kernels like them. Errors: those of the store.
+  [[nodiscard]] Result<FragmentHistory> history(const Hash128& fragment, const Hash128& family) const;
   /// Takes out of service what was predicted for the fragment and then found to be wrong.
   Status withdraw_unverified(const Hash128& fragment, std::string_view reason);
 
@@ -49,6 +54,7 @@ class TuningStore {
  private:
   TuningStore(db::Store& store, const Tuner& tuner, const Clock& clock) : store_(store), tuner_(tuner), clock_(clock) {}
   Status record(const profiler::DeviceIdentity& device);
+  Status keep_trials(const std::vector<db::Candidate>& candidates, const std::vector<db::Measurement>& measurements);
   [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
 
   db::Store& store_;

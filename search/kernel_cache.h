@@ -23,6 +23,8 @@ struct ExploredKernel {
   [[nodiscard]] double predicted_us() const { return candidates.front().predicted_us; }
 };
 
+using SharedKernel = std::shared_ptr<const ExploredKernel>;
+
 /// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. A kernel that
 /// takes a variance in two passes over memory is also explored with the variance tile by tile (search/tiled_variance.h)
 /// and the faster of the two is the one. Safe to use from several threads; two threads that miss the same key at once
@@ -33,7 +35,7 @@ class KernelCache {
 
   /// The kernel for a graph, and where the graph's parameters and results are in the canonical one.
   struct Entry {
-    std::shared_ptr<const ExploredKernel> kernel;
+    SharedKernel kernel;
     std::vector<int> parameter_order;  ///< canonical parameter i is the graph's parameter parameter_order[i]
     std::vector<int> result_order;
   };

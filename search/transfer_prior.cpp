@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace stitch::search {
 namespace {
 
 constexpr std::size_t most_references = 1024;  ///< points that missing ones are interpolated from
 
-/// Mean of the log times around a candidate, weighted by nearness.
+/// Mean of what is known around a candidate, weighted by nearness.
 float interpolate(const CandidateFeatures& features, std::size_t candidate, const std::vector<std::size_t>& references,
-                  const std::vector<float>& log_time) {
+                  const std::vector<float>& values) {
   double sum = 0, total = 0;
   for (const std::size_t reference : references) {
     const double squared = static_cast<double>(squared_distance(features, candidate, reference));
     const double weight = std::exp(-8 * std::sqrt(squared)) + 1e-12;
-    sum += weight * static_cast<double>(log_time[reference]);
+    sum += weight * static_cast<double>(values[reference]);
     total += weight;
   }
   return static_cast<float>(sum / total);
@@ -59,6 +60,22 @@ Result<TransferPrior> make_transfer_prior(const CandidateSpace& own, const Candi
   for (const std::size_t i : missing) {
     prior.log_time[i] = interpolate(own.features(), i, references, prior.log_time);
   }
+  return prior;
+}
+
+TransferPrior carry_over(const CandidateSpace& joint, std::span<const float> log_predicted,
+                         std::span<const float> errors) {
+  TransferPrior prior;
+  const std::size_t own = log_predicted.size();
+  prior.log_time.assign(log_predicted.begin(), log_predicted.end());
+  prior.failed.assign(own, 0);
+  prior.matched = errors.size();
+  if (errors.empty()) return prior;
+  std::vector<float> error_of(own + errors.size());
+  std::copy(errors.begin(), errors.end(), error_of.begin() + static_cast<std::ptrdiff_t>(own));
+  std::vector<std::size_t> references(errors.size());
+  std::iota(references.begin(), references.end(), own);
+  for (std::size_t i = 0; i < own; ++i) prior.log_time[i] += interpolate(joint.features(), i, references, error_of);
   return prior;
 }
 

@@ -28,4 +28,10 @@ struct TransferPrior {
 Result<TransferPrior> make_transfer_prior(const CandidateSpace& own, const CandidateSpace& neighbour,
                                           std::span<const NeighbourTrial> trials);
 
+/// The same for candidates that have no parameters in common: what a neighbour's trials took is told as errors of
+/// predictions (ln(measured / predicted), up to a constant), and carried over to the candidates that are like them.
+/// `joint` describes both, ours first. `log_predicted`: of ours. With no errors, the prior is the predictions alone.
+TransferPrior carry_over(const CandidateSpace& joint, std::span<const float> log_predicted,
+                         std::span<const float> errors);
+
 }  // namespace stitch::search

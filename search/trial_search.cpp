@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace stitch::search {
 namespace {
@@ -199,11 +198,12 @@ void TrialSearch::take(const Proposal& proposal, std::vector<Proposal>& batch) {
   batch.push_back(proposal);
 }
 
-std::vector<Proposal> TrialSearch::propose() {
+std::vector<Proposal> TrialSearch::propose(std::size_t most) {
+  const std::size_t size = std::min(options_.batch, most);
   std::vector<Proposal> batch;
   std::optional<Prediction> prediction;
   const std::size_t initial = prior_ == nullptr ? options_.initial : options_.near + options_.initial_near;
-  while (batch.size() < options_.batch && open_ > 0) {
+  while (batch.size() < size && open_ > 0) {
     if (options_.random) {
       take(draw(), batch);
     } else if (const auto near = recall()) {
@@ -219,7 +219,7 @@ std::vector<Proposal> TrialSearch::propose() {
         judge(*prediction);
       }
       take(choose(*prediction), batch);
-      if (batch.size() < options_.batch) surrogate_.assume(batch.back().candidate);
+      if (batch.size() < size) surrogate_.assume(batch.back().candidate);
     }
   }
   return batch;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -65,8 +66,8 @@ class TrialSearch {
  public:
   TrialSearch(const CandidateSpace& space, TrialSearchOptions options, const TransferPrior* prior = nullptr);
 
-  /// The next candidates, at most a batch, none proposed before; empty when the space has no other.
-  std::vector<Proposal> propose();
+  /// The next candidates, at most a batch and `most`, none proposed before; empty when the space has no other.
+  std::vector<Proposal> propose(std::size_t most = std::numeric_limits<std::size_t>::max());
   /// What came of a candidate. One that was never proposed may be observed too (an incumbent, an earlier run). Errors
   /// (invalid_argument): no such candidate, observed before, a time that is not positive and finite.
   Status observe(std::size_t candidate, const TrialOutcome& outcome);

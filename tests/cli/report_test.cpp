@@ -46,7 +46,8 @@ TEST(Report, IsReadBackFromAServersJob) {
   report.operators = 10, report.fragments = 4, report.distinct_fragments = 2, report.kernels = 3;
   report.launches = 5, report.library_calls = 6, report.bytes = 7, report.launches_unfused = 8;
   report.bytes_unfused = 9, report.predicted_us = 1.5, report.predicted_unfused_us = 2.5;
-  report.seconds = {0.1, 0.2, 0.3, 0.4};
+  report.seconds = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
+  report.search = {24, 2, 3, 1, 2, 12.5};
   report.boundaries = {{"sort", 3}};
   report.verified_kernels = 2, report.wrong_kernels = 1;
   report.failures = {"level 2: no"};

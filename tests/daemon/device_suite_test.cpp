@@ -185,7 +185,7 @@ TEST_F(DeviceSuiteGpu, TheEmulatorAgreesBitForBit) {
       const auto plan = tuner_->explore(*graph);
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       for (const search::PlannedKernel& planned : plan->kernels) {
-        const auto built = tuner_->built(*planned.kernel);
+        const auto built = tuner_->built(planned.kernel);
         ASSERT_TRUE(built != nullptr) << name;
         const std::string& ptx = built->compiled.ptx;
         const bool unordered =

@@ -73,7 +73,7 @@ class EvenTimer final : public KernelTimer {
  public:
   EvenTimer() { identity_.key = "GPU-even", identity_.kind = "gpu"; }
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
-  Result<profiler::Measurement> measure_kernel(const search::ExploredKernel&, const BuiltKernel&) override {
+  Result<profiler::Measurement> measure_kernel(const BuiltKernel&) override {
     profiler::Measurement measurement;
     measurement.samples.assign(20, 10.0);
     profiler::summarise(measurement, profiler::Verdict::precise);
@@ -89,7 +89,7 @@ class EvenTimer final : public KernelTimer {
 
 std::vector<int> candidates_of(const std::vector<Trial>& trials) {
   std::vector<int> candidates;
-  for (const Trial& trial : trials) candidates.push_back(trial.candidate);
+  for (const Trial& trial : trials) candidates.push_back(trial.candidate.place);
   return candidates;
 }
 
@@ -98,7 +98,8 @@ class KernelWorkshopEmulated : public testing::Test {
   KernelWorkshopEmulated() {
     static const costmodel::AnalyticalScorer scorer(device_);
     static search::KernelCache cache(scorer, {.keep = 8});
-    kernel_ = *cache.explore(samples::softmax(64, 512))->kernel;  // a copy: tests change its predictions
+    kernel_ = std::make_shared<search::ExploredKernel>(
+        *cache.explore(samples::softmax(64, 512))->kernel);  // a copy: tests change its predictions
     options_.architecture = "sm_90a";
     options_.verify.distributions.resize(1);
     options_.measured_candidates = 3;
@@ -114,8 +115,8 @@ class KernelWorkshopEmulated : public testing::Test {
     if (sources_.empty()) {
       AlteredCompiler plain;
       KernelWorkshop all(plain, shared_device(), nullptr, device_, options_);
-      for (int c = 0; c < static_cast<int>(kernel_.candidates.size()); ++c)
-        sources_.push_back(all.build_candidate(kernel_, c).built->generated.source);
+      for (int c = 0; c < static_cast<int>(kernel_->candidates.size()); ++c)
+        sources_.push_back(all.build_candidate({kernel_, c}).built->generated.source);
     }
     return sources_[static_cast<std::size_t>(candidate)];
   }
@@ -138,7 +139,7 @@ class KernelWorkshopEmulated : public testing::Test {
   }
 
   const DeviceSpec device_ = *find_device("h100");
-  search::ExploredKernel kernel_;
+  std::shared_ptr<search::ExploredKernel> kernel_;
   WorkshopOptions options_;
   AlteredCompiler compiler_;
   EvenTimer timer_;
@@ -148,7 +149,7 @@ class KernelWorkshopEmulated : public testing::Test {
 };
 
 TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
-  ASSERT_EQ(kernel_.candidates.size(), 8U);
+  ASSERT_EQ(kernel_->candidates.size(), 8U);
   fatten({0, 1});
   const auto shop = workshop();
   const std::vector<Trial> ahead = shop->build_ahead(kernel_);
@@ -156,36 +157,38 @@ TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
   for (std::size_t i = 0; i < ahead.size(); ++i) {
     ASSERT_TRUE(ahead[i].built);
     const BuiltKernel& built = *ahead[i].built;
-    const search::StitchCandidate& candidate = kernel_.candidates[static_cast<std::size_t>(built.candidate)];
-    EXPECT_EQ(built.candidate, ahead[i].candidate);
+    const search::StitchCandidate& candidate = kernel_->candidates[static_cast<std::size_t>(built.candidate.place)];
+    EXPECT_EQ(built.candidate.place, ahead[i].candidate.place);
     // With the analytical scorer the estimate is the analytical time of what was compiled.
     EXPECT_NEAR(built.estimated_us,
-                costmodel::compiled_us(costmodel::kernel_quantities(kernel_.graph, candidate.program, device_),
+                costmodel::compiled_us(costmodel::kernel_quantities(kernel_->graph, candidate.program, device_),
                                        compiled_facts(built.compiled.resources, built.generated.shared_bytes), device_),
                 1e-9);
     if (i > 0) {
       EXPECT_LE(ahead[i - 1].built->estimated_us, built.estimated_us);
     }
     int overtaken = 0;
-    for (std::size_t j = i + 1; j < ahead.size(); ++j) overtaken += ahead[j].candidate < ahead[i].candidate ? 1 : 0;
+    for (std::size_t j = i + 1; j < ahead.size(); ++j)
+      overtaken += ahead[j].candidate.place < ahead[i].candidate.place ? 1 : 0;
     EXPECT_EQ(built.overtaken, overtaken);
   }
-  std::vector<int> last = {ahead[4].candidate, ahead[5].candidate};
+  std::vector<int> last = {ahead[4].candidate.place, ahead[5].candidate.place};
   EXPECT_THAT(last, testing::UnorderedElementsAre(0, 1)) << "what the compiler spoilt";
   EXPECT_GE(ahead.front().built->overtaken, 2);
 
   // Verified and measured in this order: of equal times the first is taken.
   const std::vector<Trial> verified = shop->verify(kernel_);
-  EXPECT_THAT(candidates_of(verified), ElementsAre(ahead[0].candidate));
+  EXPECT_THAT(candidates_of(verified), ElementsAre(ahead[0].candidate.place));
   EXPECT_TRUE(verified.back().built->verification->correct);
   const std::vector<Trial> measured = shop->measure(kernel_);
-  EXPECT_THAT(candidates_of(measured), ElementsAre(ahead[1].candidate, ahead[2].candidate, ahead[0].candidate));
+  EXPECT_THAT(candidates_of(measured),
+              ElementsAre(ahead[1].candidate.place, ahead[2].candidate.place, ahead[0].candidate.place));
   EXPECT_TRUE(measured.back().built->measurement);
   EXPECT_EQ(measured.back().built->estimated_us, ahead[0].built->estimated_us);
 }
 
 TEST_F(KernelWorkshopEmulated, EqualEstimatesKeepTheOrderOfThePredictions) {
-  for (search::StitchCandidate& candidate : kernel_.candidates) candidate.predicted_us = 10;
+  for (search::StitchCandidate& candidate : kernel_->candidates) candidate.predicted_us = 10;
   compiler_.alter = [](const std::string&, codegen::ResourceUsage& used) -> Status {
     used.registers = 0;  // nothing is known: the estimate is the prediction
     return {};
@@ -199,8 +202,8 @@ TEST_F(KernelWorkshopEmulated, EqualEstimatesKeepTheOrderOfThePredictions) {
 }
 
 TEST_F(KernelWorkshopEmulated, WhatAScorerLearnedStaysInTheEstimate) {
-  kernel_.candidates[3].predicted_us /= 100;  // whatever compiling changes, it is not that much
-  EXPECT_EQ(workshop()->build_ahead(kernel_).front().candidate, 3);
+  kernel_->candidates[3].predicted_us /= 100;  // whatever compiling changes, it is not that much
+  EXPECT_EQ(workshop()->build_ahead(kernel_).front().candidate.place, 3);
 }
 
 TEST_F(KernelWorkshopEmulated, FailedBuildsAreTrials) {
@@ -208,15 +211,15 @@ TEST_F(KernelWorkshopEmulated, FailedBuildsAreTrials) {
   const auto shop = workshop();
   const std::vector<Trial> ahead = shop->build_ahead(kernel_);
   ASSERT_EQ(ahead.size(), 6U);
-  EXPECT_EQ(ahead[0].candidate, 1);
-  EXPECT_EQ(ahead[1].candidate, 3);
+  EXPECT_EQ(ahead[0].candidate.place, 1);
+  EXPECT_EQ(ahead[1].candidate.place, 3);
   const std::vector<Trial> measured = shop->measure(kernel_);
   ASSERT_EQ(measured.size(), 5U) << "two failures, three measurements";
   EXPECT_FALSE(measured.back().failure);
   std::vector<int> failed;
   for (const Trial& trial : measured) {
     if (!trial.failure) continue;
-    failed.push_back(trial.candidate);
+    failed.push_back(trial.candidate.place);
     EXPECT_EQ(trial.failure->kind, ErrorKind::compile);
     EXPECT_FALSE(trial.built);
   }
@@ -248,7 +251,7 @@ TEST_F(KernelWorkshopEmulated, NothingIsBuiltTwice) {
   (void)shop->verify(kernel_);
   (void)shop->measure(kernel_);
   (void)shop->build_ahead(kernel_);
-  EXPECT_EQ(shop->build(kernel_).back().candidate, shop->verify(kernel_).back().candidate);
+  EXPECT_EQ(shop->build(kernel_).back().candidate.place, shop->verify(kernel_).back().candidate.place);
   EXPECT_THAT(compiler_.counts(), ElementsAre(1, 1, 1, 1, 1, 1));
 }
 

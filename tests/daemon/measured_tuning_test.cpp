@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/random.h"
 #include "daemon/device_set.h"
 #include "daemon/kernel_workshop.h"
 #include "graph/canonical.h"
+#include "tests/daemon/law_timer.h"
 #include "tests/daemon/running_service.h"
 #include "tests/daemon/sample_fragments.h"
 
@@ -17,15 +17,6 @@ namespace {
 
 using profiler::Measurement;
 
-Measurement series(double median, double noise, std::uint64_t seed) {
-  Measurement measurement;
-  Random random(seed);
-  for (int i = 0; i < 40; ++i) measurement.samples.push_back(median * (1 + noise * (random.uniform() - 0.5)));
-  profiler::summarise(measurement, profiler::Verdict::precise);
-  measurement.method = "script";
-  return measurement;
-}
-
 class ScriptedTimer final : public KernelTimer {
  public:
   ScriptedTimer() {
@@ -34,9 +25,7 @@ class ScriptedTimer final : public KernelTimer {
   }
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
 
-  Result<Measurement> measure_kernel(const search::ExploredKernel&, const BuiltKernel& built) override {
-    return of_candidate(built.candidate);
-  }
+  Result<Measurement> measure_kernel(const BuiltKernel& built) override { return of_candidate(built.candidate.place); }
   Result<std::vector<Measurement>> measure_plans(std::span<const RunnablePlan> plans) override {
     std::vector<Measurement> measured;
     for (const RunnablePlan& plan : plans) {

@@ -9,7 +9,7 @@
 #include "codegen/generator_version.h"
 #include "costmodel/analytical.h"
 #include "costmodel/combined.h"
-#include "daemon/recording_space.h"
+#include "daemon/kernel_space.h"
 #include "daemon/training_samples.h"
 #include "daemon/tuner.h"
 #include "graph/canonical.h"
@@ -308,7 +308,7 @@ TEST_F(ModelTrainingTest, AServiceTrainsAfterTuningAndShowsItsModels) {
 profiler::Recording recording_of(Result<graph::Graph> graph) {
   const auto form = graph::canonicalise(*graph);
   const costmodel::AnalyticalScorer scorer(*find_device("h100"));
-  const auto space = recording_space(form->graph, form->key, scorer, {40, 16});
+  const auto space = kernel_space(form->graph, form->key, scorer, {40, 16});
   profiler::Recording recording;
   recording.generator = codegen::generator_version();
   recording.target = "h100", recording.scorer = "analytical v3", recording.device.key = "GPU-7";

@@ -46,10 +46,11 @@ class RecordedTimerOf : public testing::Test {
   }
   void write() { ASSERT_TRUE(profiler::write_recording(files_, path_, recording_).ok()); }
 
-  Result<profiler::Measurement> measure(KernelTimer& timer, int index) const {
+  Result<profiler::Measurement> measure(KernelTimer& timer, int index) const { return measure(timer, kernel_, index); }
+  static Result<profiler::Measurement> measure(KernelTimer& timer, const search::SharedKernel& kernel, int index) {
     BuiltKernel built;
-    built.candidate = index;
-    return timer.measure_kernel(*kernel_, built);
+    built.candidate = {kernel, index};
+    return timer.measure_kernel(built);
   }
 
   TestFolder folder_;
@@ -57,7 +58,7 @@ class RecordedTimerOf : public testing::Test {
   RealFileSystem files_;
   SystemClock clock_;
   graph::Graph canonical_;
-  std::shared_ptr<const search::ExploredKernel> kernel_;
+  search::SharedKernel kernel_;
   profiler::Recording recording_;
 };
 
@@ -85,10 +86,11 @@ TEST_F(RecordedTimerOf, WhatWasRecordedIsReplayed) {
   EXPECT_THAT(missing.error().message, AllOf(HasSubstr("softmax.record: schedule "), HasSubstr(kernel_->key.hex())));
   EXPECT_EQ((*timer)->measure_plans({}).error().kind, ErrorKind::unsupported);
 
-  search::ExploredKernel other = *kernel_;
-  other.key.low ^= 1;
-  BuiltKernel built;
-  EXPECT_THAT((*timer)->measure_kernel(other, built).error().message, HasSubstr("softmax.record has no kernel "));
+  EXPECT_FALSE((*timer)->has_plans());
+
+  const auto other = std::make_shared<search::ExploredKernel>(*kernel_);
+  other->key.low ^= 1;
+  EXPECT_THAT(measure(**timer, other, 0).error().message, HasSubstr("softmax.record has no kernel "));
 }
 
 TEST_F(RecordedTimerOf, OtherGeneratorsRecordingsAreRefused) {

@@ -156,6 +156,8 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
       {"POST", "/v1/lookup", std::string(100'000, '['), as_json, 413, "nested more than"},
       {"POST", "/v1/fragments", R"({"format":"stitch-graph","version":9})", as_json, 400, "version"},
       {"POST", "/v1/models", "", "", 400, "the model is empty"},
+      {"POST", "/v1/models?trials=8", "x", "", 400, "8 trials, and this server has no device that measures"},
+      {"POST", "/v1/models?trials=many", "x", "", 400, "trials"},
       {"POST", "/v1/jobs/7/cancel", "", "", 404, "no job 7"},
   };
   for (const Refused& refused : cases) {

@@ -205,6 +205,9 @@ TEST_F(ServiceTest, ABadModelFailsItsJob) {
   EXPECT_EQ(job.state, "failed");
   EXPECT_EQ(job.error->kind, ErrorKind::parse);
   EXPECT_EQ(running.service->submit_model("", "x").error().kind, ErrorKind::invalid_argument);
+  const auto trials = running.service->submit_model("HloModule m", "x", 8);
+  EXPECT_EQ(trials.error().kind, ErrorKind::invalid_argument);
+  EXPECT_THAT(trials.error().message, testing::HasSubstr("8 trials")) << "nothing measures here";
 }
 
 TEST_F(ServiceTest, JobsAreCancelledAndSurviveARestart) {

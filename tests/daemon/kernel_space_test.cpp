@@ -1,4 +1,4 @@
-#include "daemon/recording_space.h"
+#include "daemon/kernel_space.h"
 
 #include <gtest/gtest.h>
 
@@ -13,13 +13,13 @@
 namespace stitch::daemon {
 namespace {
 
-class RecordingSpaceOf : public testing::Test {
+class KernelSpaceOf : public testing::Test {
  protected:
-  explicit RecordingSpaceOf(const graph::Graph& graph = samples::softmax(64, 512))
+  explicit KernelSpaceOf(const graph::Graph& graph = samples::softmax(64, 512))
       : scorer_(*find_device("h100")), form_(*graph::canonicalise(graph)) {}
 
   std::vector<Hash128> hashes(int candidates) {
-    const auto space = recording_space(form_.graph, form_.key, scorer_, {candidates, 64});
+    const auto space = kernel_space(form_.graph, form_.key, scorer_, {candidates, 64});
     EXPECT_TRUE(space.ok()) << (space ? "" : space.error().message);
     legal_ = space->legal;
     std::vector<Hash128> all;
@@ -39,7 +39,7 @@ class RecordingSpaceOf : public testing::Test {
   std::vector<double> predicted_;
 };
 
-TEST_F(RecordingSpaceOf, BeginsWithWhatTuningLooksAt) {
+TEST_F(KernelSpaceOf, BeginsWithWhatTuningLooksAt) {
   const auto explored = search::explore_stitches(form_.graph, scorer_, {5, false});
   ASSERT_TRUE(explored);
   const auto found = hashes(200);
@@ -49,7 +49,7 @@ TEST_F(RecordingSpaceOf, BeginsWithWhatTuningLooksAt) {
   EXPECT_EQ(found, hashes(200)) << "the same every time";
 }
 
-TEST_F(RecordingSpaceOf, HasGoodAndBadOnes) {
+TEST_F(KernelSpaceOf, HasGoodAndBadOnes) {
   const auto some = hashes(300);
   ASSERT_EQ(some.size(), 300U);
   const double worst_of_some = *std::max_element(predicted_.begin(), predicted_.end());

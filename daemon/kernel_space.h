@@ -9,7 +9,7 @@
 
 namespace stitch::daemon {
 
-struct RecordingSpaceOptions {
+struct KernelSpaceOptions {
   int candidates = 2000;    ///< at most
   int combinations = 4096;  ///< search::SpaceOptions::combinations
 };
@@ -17,15 +17,15 @@ struct RecordingSpaceOptions {
 /// The candidates of a kernel that are worth recording: those that tuning looks at, those that broad tuning looks at,
 /// then half of the room for the best predictions of all legal ones and the rest for an even sample of the others, so
 /// that a model's worst errors show as well. Where there is room for all legal ones, all.
-struct RecordingSpace {
-  std::shared_ptr<const search::ExploredKernel> kernel;  ///< its candidates are in the order said
-  std::int64_t legal = 0;                                ///< that were found
-  bool whole = false;                                    ///< `legal` counts every combination of mappings
+struct KernelSpace {
+  search::SharedKernel kernel;  ///< its candidates are in the order said
+  std::int64_t legal = 0;       ///< that were found
+  bool whole = false;           ///< `legal` counts every combination of mappings
 };
 
 /// `canonical` is copied. The same arguments give the same candidates in the same order. Errors: constraint (nothing is
 /// legal).
-Result<RecordingSpace> recording_space(const graph::Graph& canonical, const Hash128& key, const search::Scorer& scorer,
-                                       const RecordingSpaceOptions& options);
+Result<KernelSpace> kernel_space(const graph::Graph& canonical, const Hash128& key, const search::Scorer& scorer,
+                                 const KernelSpaceOptions& options);
 
 }  // namespace stitch::daemon

@@ -1,4 +1,4 @@
-#include "daemon/recording_space.h"
+#include "daemon/kernel_space.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -31,8 +31,8 @@ class Collector {
 
 }  // namespace
 
-Result<RecordingSpace> recording_space(const graph::Graph& canonical, const Hash128& key, const search::Scorer& scorer,
-                                       const RecordingSpaceOptions& options) {
+Result<KernelSpace> kernel_space(const graph::Graph& canonical, const Hash128& key, const search::Scorer& scorer,
+                                 const KernelSpaceOptions& options) {
   auto kernel = std::make_shared<search::ExploredKernel>();
   kernel->key = key;
   kernel->graph = canonical;  // programs refer to it
@@ -52,7 +52,7 @@ Result<RecordingSpace> recording_space(const graph::Graph& canonical, const Hash
   collector.add(space.others);
   std::erase_if(space.candidates, [](const search::StitchCandidate& moved) { return moved.program.phases.empty(); });
   collector.add(space.candidates);
-  RecordingSpace result;
+  KernelSpace result;
   result.legal = std::max(space.legal, static_cast<std::int64_t>(kernel->candidates.size()));
   result.whole = space.whole;
   result.kernel = std::move(kernel);
