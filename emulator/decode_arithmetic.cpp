@@ -322,7 +322,7 @@ Status Decoder::select() {
 }
 
 Status Decoder::select_by_sign() {
-  modifiers_.take("ftz");
+  const bool ftz = modifiers_.take("ftz");
   const auto type = modifiers_.take_type();
   const auto condition = modifiers_.take_type();
   if (!type || !condition) return fail("the instruction needs two types");
@@ -332,7 +332,7 @@ Status Decoder::select_by_sign() {
   STITCH_ASSIGN(const Ref a, source(operand(1), *type));
   STITCH_ASSIGN(const Ref b, source(operand(2), *type));
   STITCH_ASSIGN(const Ref c, source(operand(3), *condition));
-  return emit_lane(join({"slct", bit_name(*type), to_string(*condition)}), d, a, b, c);
+  return emit_lane(join({"slct", ftz ? "ftz" : "", bit_name(*type), to_string(*condition)}), d, a, b, c);
 }
 
 /// lop3.b32 d, a, b, c, table; lop3.Bool.b32 d|p, a, b, c, table, q: p = (d != 0) Bool q.

@@ -126,18 +126,19 @@ Status Decoder::pack(const ptx::Operand& from, Type type) {
     STITCH_TRY(emit_lane("pack.b32.b16", high, parts[2], parts[3]));
     return emit_lane("pack.b64.b32", d, low, high);
   }
-  if (n == 4 && part_bits == 8) {
+  if ((n == 2 || n == 4) && part_bits == 8) {
     // Bytes are joined by permutation of registers that hold one each.
     Ref pair[2];
-    for (int i = 0; i < 2; ++i) {
+    for (std::size_t i = 0; i < n / 2; ++i) {
       Ref wide[2];
-      for (int j = 0; j < 2; ++j) {
+      for (std::size_t j = 0; j < 2; ++j) {
         wide[j] = temporary(Width::b32);
-        STITCH_TRY(emit_resize(wide[j], parts[static_cast<std::size_t>(2 * i + j)], false));
+        STITCH_TRY(emit_resize(wide[j], parts[2 * i + j], false));
       }
       pair[i] = temporary(Width::b32);
       STITCH_TRY(emit_lane("prmt.b32", pair[i], wide[0], wide[1], constant(Width::b32, 0x0040)));
     }
+    if (n == 2) return emit_resize(d, pair[0], false);
     return emit_lane("prmt.b32", d, pair[0], pair[1], constant(Width::b32, 0x5410));
   }
   return unsupported("this vector move");
@@ -157,6 +158,15 @@ Status Decoder::unpack(const ptx::Operand& to, Type type) {
   if (overlaps) {
     STITCH_TRY(emit_resize(copy, a, false));
     a = copy;
+  }
+  if (part_bits == 8) {
+    if (type != Type::b16 && type != Type::b32) return unsupported("this vector move");
+    if (bits(type) == 16) {
+      // Bytes are taken out of 32 bits.
+      const Ref wide = temporary(Width::b32);
+      STITCH_TRY(emit_resize(wide, a, false));
+      a = wide;
+    }
   }
   for (std::size_t i = 0; i < n; ++i) {
     STITCH_ASSIGN(const Ref d, loose_destination(to.elements[i]));

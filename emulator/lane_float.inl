@@ -77,16 +77,15 @@ template <bool Ftz>
 struct FRsqrt {
   STITCH_INLINE f32 of(f32 a) { return out<Ftz>(static_cast<f32>(1.0 / root(static_cast<f64>(in<Ftz>(a))))); }
 };
-// The f64 approximations deliver the upper half of the result, subnormals flushed (rcp.approx.ftz.f64).
-STITCH_INLINE f64 upper_half(f64 x) {
-  const f64 r = canonical(x);
-  return f64_of(bits_of(r) & 0xFFFFFFFF00000000ULL);
-}
+// The f64 approximations see the upper half of their operand and deliver that of the result, subnormals flushed
+// (rcp.approx.ftz.f64). Their NaN is the f32 one.
+STITCH_INLINE f64 upper_half(f64 x) { return f64_of(bits_of(x) & 0xFFFFFFFF00000000ULL); }
+STITCH_INLINE f64 upper_half_result(f64 x) { return x != x ? f64_of(0x7FFFFFFF00000000ULL) : upper_half(flush(x)); }
 struct RcpApproxF64 {
-  STITCH_INLINE f64 of(f64 a) { return upper_half(flush(1.0 / flush(a))); }
+  STITCH_INLINE f64 of(f64 a) { return upper_half_result(1.0 / flush(upper_half(a))); }
 };
 struct RsqrtApproxFtzF64 {
-  STITCH_INLINE f64 of(f64 a) { return upper_half(flush(1.0 / root(flush(a)))); }
+  STITCH_INLINE f64 of(f64 a) { return upper_half_result(1.0 / root(flush(upper_half(a)))); }
 };
 // Without .ftz it is a function of the whole number: what rsqrt(double), good to one ulp, compiles to.
 struct RsqrtApproxF64 {
@@ -258,7 +257,9 @@ struct Sine {
     const f64 magnitude = (quadrant & 1) != 0 ? cosine_core(reduced.r) : sine_core(reduced.r);
     const f64 result = (quadrant & 2) != 0 ? -magnitude : magnitude;
     const bool finite = (bits_of(x) & 0x7F800000U) != 0x7F800000U;
-    return finite ? out<Ftz>(static_cast<f32>(result)) : f32_of(0x7FFFFFFFU);
+    const f32 rounded = finite ? out<Ftz>(static_cast<f32>(result)) : f32_of(0x7FFFFFFFU);
+    // The polynomial loses the sign of a zero, which sin keeps.
+    return Quarter == 0 && x == 0.0F ? x : rounded;
   }
 };
 STITCH_INLINE f64 tanh_wide(f64 x) {
@@ -296,6 +297,11 @@ struct FCompare {
     return x != x || y != y;
   }
 };
+// slct.ftz: a subnormal c is a zero, whatever its sign.
+template <class T>
+struct SelectBySignFtz {
+  STITCH_INLINE T of(T a, T b, f32 c) { return flush(c) >= 0.0F ? a : b; }
+};
 enum class FloatClass { finite, infinite, number, notanumber, normal, subnormal };
 template <class T, FloatClass C>
 struct TestFloat {
@@ -307,7 +313,8 @@ struct TestFloat {
     if constexpr (C == FloatClass::infinite) return magnitude == infinity;
     if constexpr (C == FloatClass::number) return a == a;
     if constexpr (C == FloatClass::notanumber) return a != a;
-    if constexpr (C == FloatClass::normal) return magnitude >= smallest && magnitude < infinity;
+    // Zeros count as normal (PTX ISA, testp).
+    if constexpr (C == FloatClass::normal) return a == 0 || (magnitude >= smallest && magnitude < infinity);
     return magnitude < smallest && magnitude > 0;
   }
 };

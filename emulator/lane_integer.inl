@@ -290,7 +290,7 @@ struct FindNthSet {
   STITCH_INLINE u32 of(u32 mask, u32 base, s32 n) {
     if (n == 0) return ((mask >> (base & 31)) & 1) != 0 ? base & 31 : 0xFFFFFFFFU;
     const int step = n > 0 ? 1 : -1;
-    int left = n > 0 ? n : -n;
+    u32 left = n > 0 ? static_cast<u32>(n) : 0U - static_cast<u32>(n);
     for (int at = static_cast<int>(base & 31); at >= 0 && at < 32; at += step) {
       if (((mask >> at) & 1) != 0 && --left == 0) return static_cast<u32>(at);
     }

@@ -89,6 +89,7 @@ void bit_rows(LaneTable& t, const char* b) {
   add_lane_op(t, {"selp", b}, &choose<Select<T>, T, T>, kInteger, width<T>, width<T>, width<T>, kPredicate);
   row3<SelectBySign<T, s32>, T, T, T, s32>(t, {"slct", b, "s32"}, kInteger);
   row3<SelectBySign<T, f32>, T, T, T, f32>(t, {"slct", b, "f32"}, kInteger);
+  row3<SelectBySignFtz<T>, T, T, T, f32>(t, {"slct", "ftz", b, "f32"}, kInteger);
 }
 template <class U, class S>
 void field_rows(LaneTable& t, const char* b) {

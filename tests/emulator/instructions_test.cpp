@@ -40,6 +40,17 @@ u32 low(u64 x) { return static_cast<u32>(x); }
 float as_float(u64 x) { return std::bit_cast<float>(low(x)); }
 u64 bits_of(float x) { return std::isnan(x) ? 0x7FFFFFFF : std::bit_cast<u32>(x); }
 
+constexpr u64 upper_half = 0xFFFFFFFF00000000;
+/// The f64 operand and result of rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64: upper halves without subnormals.
+double as_flushed_double(u64 x) {
+  const double value = std::bit_cast<double>(x & upper_half);
+  return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0, value) : value;
+}
+u64 flushed_bits(double x) {
+  if (std::isnan(x)) return 0x7FFFFFFF00000000;
+  return std::bit_cast<u64>(std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0, x) : x) & upper_half;
+}
+
 /// PTX ISA, bfe: bits beyond the register repeat its sign (or are zero).
 template <class T>
 u64 extract(u64 a, u32 position, u32 length) {
@@ -227,6 +238,24 @@ const Row rows[] = {
        const float x = as_float(a);
        return std::isnan(x) ? u64{2} : std::isinf(x) ? u64{3} : std::fpclassify(x) == FP_SUBNORMAL ? u64{1} : u64{0};
      }},
+    {"testp.normal.f32 %p0, %fa; selp.b64 %y, 1, 0, %p0;",  // zeros are, as a special case
+     [](u64 a, u64) { return u64{as_float(a) == 0 || std::isnormal(as_float(a)) ? 1U : 0U}; }},
+    {"mov.b64 %d0, %a; testp.normal.f64 %p0, %d0; selp.b64 %y, 1, 0, %p0;",
+     [](u64 a, u64) {
+       const auto x = std::bit_cast<double>(a);
+       return u64{x == 0 || std::isnormal(x) ? 1U : 0U};
+     }},
+    {"slct.ftz.u64.f32 %y, %a, 9, %fb;",  // a subnormal is a zero, whatever its sign
+     [](u64 a, u64 b) {
+       const float x = as_float(b);
+       return x >= 0 || std::fpclassify(x) == FP_SUBNORMAL ? a : 9;
+     }},
+    {"and.b32 %r0, %a32, 0x80000000; mov.b32 %f0, %r0; sin.approx.f32 %f1, %f0; mov.b32 %r1, %f1; cvt.u64.u32 %y, %r1;",
+     [](u64 a, u64) { return a & 0x80000000; }},
+    {"mov.b64 %d0, %a; rcp.approx.ftz.f64 %d1, %d0; mov.b64 %y, %d1;",
+     [](u64 a, u64) { return flushed_bits(1 / as_flushed_double(a)); }},
+    {"mov.b64 %d0, %a; rsqrt.approx.ftz.f64 %d1, %d0; mov.b64 %y, %d1;",
+     [](u64 a, u64) { return flushed_bits(1 / std::sqrt(as_flushed_double(a))); }},
     {"setp.gtu.f32 %p0, %fa, %fb; setp.num.f32 %p1, %fa, %fb; selp.b32 %r0, 1, 0, %p0; @%p1 add.u32 %r0, %r0, 2; "
      "cvt.u64.u32 %y, %r0;",
      [](u64 a, u64 b) {
@@ -278,6 +307,8 @@ const Row rows[] = {
      }},
     {"mov.b32 {%h0, %h1}, %a32; mov.b32 %r0, {%h1, %h0}; cvt.u64.u32 %y, %r0;",
      [](u64 a, u64) { return u64{std::rotl(low(a), 16)}; }},
+    {"cvt.u16.u64 %h0, %a; mov.b16 {%h1, %h2}, %h0; mov.b16 %h3, {%h2, %h1}; cvt.u64.u16 %y, %h3;",
+     [](u64 a, u64) { return ((a & 0xFF) << 8) | ((a >> 8) & 0xFF); }},
     {"mov.b64 {%r0, %r1}, %a; mov.b64 %y, {%r1, %r0};", [](u64 a, u64) { return std::rotl(a, 32); }},
     // Dot products of bytes and halves.
     {"dp4a.u32.u32 %r0, %a32, %b32, 3; cvt.u64.u32 %y, %r0;",
