@@ -250,6 +250,7 @@ Status Decoder::store_async() {
   access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
   const auto type = modifiers_.take_last_type();
   if (!type) return fail("st.async has no type");
+  STITCH_TRY(check_moved(*type, access.elements));
   STITCH_TRY(finish_modifiers());
   STITCH_TRY(expect_operands(3));
   access.element_bytes = static_cast<std::uint8_t>(bytes(*type));

@@ -63,6 +63,14 @@ std::optional<AtomicOperation> take_operation(Modifiers& modifiers) {
 
 }  // namespace
 
+/// What one lane may move at once: no predicates, and as much as the interpreter sets aside.
+Status Decoder::check_moved(Type type, int elements) const {
+  constexpr int most_bytes = 32;
+  if (type == Type::pred) return fail("predicates have no place in memory");
+  if (bytes(type) * elements <= most_bytes) return {};
+  return fail(fmt::format("an access of {} bytes, at most {} are possible", bytes(type) * elements, most_bytes));
+}
+
 /// The registers of a (vector) access; all have one width.
 Result<Ref> Decoder::vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
                                  bool defines) {
@@ -103,6 +111,7 @@ Status Decoder::load() {
   access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
   const auto type = modifiers_.take_last_type();
   if (!type) return fail("ld has no type");
+  STITCH_TRY(check_moved(*type, access.elements));
   STITCH_TRY(finish_modifiers());
   STITCH_TRY(expect_operands(2, 3));
   access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
@@ -133,6 +142,7 @@ Status Decoder::store() {
   access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
   const auto type = modifiers_.take_last_type();
   if (!type) return fail("st has no type");
+  STITCH_TRY(check_moved(*type, access.elements));
   STITCH_TRY(finish_modifiers());
   STITCH_TRY(expect_operands(2, 3));
   access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
@@ -166,6 +176,7 @@ Status Decoder::atomic() {
   const auto type = modifiers_.take_last_type();
   const auto operation = take_operation(modifiers_);
   if (!type || !operation) return fail("the atomic needs an operation and a type");
+  STITCH_TRY(check_moved(*type, access.elements));
   STITCH_TRY(finish_modifiers());
   const auto element = atomic_type(*type);
   if (!element) return unsupported(fmt::format("an atomic of type {}", to_string(*type)));

@@ -193,6 +193,7 @@ class Decoder {
   Status is_space();
   Status map_shared();
   Status hint();
+  [[nodiscard]] Status check_moved(Type type, int elements) const;
   Result<Ref> vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
                           bool defines);
   // decode_control.cpp

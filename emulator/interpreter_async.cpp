@@ -85,10 +85,10 @@ Interpreter::Step Interpreter::copy_async_wait(const Instruction& in, std::uint3
 /// Source bytes of a bulk copy, checked as the issuing lane's reads. False after a finding.
 bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                                 std::vector<std::byte>& data) {
-  data.resize(bytes);
   if (space == Space::global) {
     Region* region = region_of(address, bytes, lane, Touch::read, "bulk read");
     if (region == nullptr) return false;
+    data.resize(bytes);
     MemoryAccess access;
     access.element_bytes = 16;
     const std::size_t chunk = 512;
@@ -113,6 +113,7 @@ bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_
       return std::string("an asynchronous copy reads shared memory that was written without a fence.proxy.async since");
     });
   }
+  data.resize(bytes);
   std::memcpy(data.data(), block_->shared.data() + source.offset, bytes);
   return true;
 }

@@ -165,10 +165,13 @@ class Parser {
   Module module_;
   std::uint32_t source_file_ = 0;
   std::uint32_t source_line_ = 0;
+  int nesting_ = 0;  ///< of operands
 };
 
 Status Parser::file_directive() {
+  constexpr std::uint32_t most_files = 1U << 16;  // they are kept in an array
   STITCH_ASSIGN(const std::uint32_t index, small_integer());
+  if (index >= most_files) return fail(fmt::format("file number {}, at most {} are possible", index, most_files));
   if (lexer_.peek().kind != TokenKind::text) return fail("expected a file name");
   module_.files[index] = std::string(lexer_.take().text);
   while (accept(',')) {
@@ -291,6 +294,10 @@ Result<Variable> Parser::variable(StateSpace space, bool is_extern, std::uint32_
     result.bytes *= count;
     STITCH_TRY(expect(']'));
   }
+  // A thread's frame and a block's memory are far smaller on any GPU, and offsets into them have 32 bits.
+  constexpr std::uint64_t most_local_bytes = std::uint64_t{1} << 20;
+  const bool in_memory = space == StateSpace::global || space == StateSpace::constant;
+  if (!in_memory && result.bytes > most_local_bytes) return fail("variable too large");
   if (accept('=')) STITCH_TRY(initialiser(result));
   if (open_ended) result.bytes = result.initial.size();
   return result;
@@ -572,6 +579,16 @@ Result<Operand> Parser::address() {
 }
 
 Result<Operand> Parser::operand() {
+  // PTX has vectors in lists at the deepest; text that only opens brackets must not use the stack up.
+  constexpr int deepest = 8;
+  struct Nesting {
+    int& depth;
+    explicit Nesting(int& counter) : depth(++counter) {}
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+    ~Nesting() { --depth; }
+  } nesting(nesting_);
+  if (nesting_ > deepest) return fail("operands are nested too deeply");
   Operand result;
   result.inverted = accept('!');
   const Token token = lexer_.peek();

@@ -131,6 +131,17 @@ TEST(Mbarrier, ALostArrivalIsADeadlock) {
   EXPECT_EQ(run.report.findings[0].detector, Detector::deadlock);
 }
 
+// Before anything is set aside for the 4 GiB that each lane asks for.
+TEST(Async, ABulkCopyBeyondItsBufferIsOutOfBounds) {
+  const std::string body = R"(
+    mov.u32 %r1, buffer; add.u32 %r2, %r1, 512;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%table], 4294967280, [%r2];
+    cp.async.bulk.global.shared::cta.bulk_group [%table], [%r1], 4294967280;)";
+  const test::BodyRun run = run_body(body, body_inputs(32));
+  EXPECT_FALSE(run.report.findings.empty());
+  for (const Finding& finding : run.report.findings) EXPECT_EQ(finding.detector, Detector::out_of_bounds);
+}
+
 TEST(Async, BulkReductionsAddToGlobalMemory) {
   const std::string body = R"(
     mov.u32 %r1, buffer; shl.b32 %r2, %local, 2; add.u32 %r2, %r2, %r1; st.shared.u32 [%r2], %local;

@@ -48,6 +48,16 @@ const Row rows[] = {
     {"add.u32 %r0, %r1, %r2 %r3;", ErrorKind::parse, "expected"},
     {"add.u32 %r0, {%r1, %r2;", ErrorKind::parse, ""},
     {"mov.u32 %r0, 0xZZ;", ErrorKind::parse, ""},
+    // What a lane moves has a bound, or it would be written behind what holds it.
+    {"ld.global.v8.b64 {%t0,%t1,%t2,%t3,%t4,%t5,%t6,%t7}, [%px];", ErrorKind::parse, "64 bytes, at most 32"},
+    {"st.shared.v8.b64 [buffer], {%t0,%t1,%t2,%t3,%t4,%t5,%t6,%t7};", ErrorKind::parse, "64 bytes, at most 32"},
+    {"atom.global.add.v8.f64 {%d0,%d1,%d2,%d3,%d4,%d5,%d6,%d7}, [%px], {%d0,%d1,%d2,%d3,%d4,%d5,%d6,%d7};",
+     ErrorKind::parse, "64 bytes, at most 32"},
+    {"ld.global.pred %h0, [%px];", ErrorKind::parse, "predicates"},
+    {"st.global.pred [%px], %h0;", ErrorKind::parse, "predicates"},
+    {".local .b8 frame[4294967300];", ErrorKind::parse, "too large"},
+    {".shared .b8 block[4294967300];", ErrorKind::parse, "too large"},
+    {"mov.b32 %r0, {{{{{{{{{{%r1}}}}}}}}}};", ErrorKind::parse, "nested too deeply"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, Refused, testing::ValuesIn(rows));
 
@@ -62,6 +72,19 @@ TEST(PtxParser, NamesWhatIsMissing) {
   const Result<std::vector<std::string>> names = entry_names(two);
   ASSERT_TRUE(names);
   EXPECT_THAT(*names, testing::Contains("layer_norm"));
+}
+
+TEST(PtxParser, SmallTextsTakeLittleMemory) {
+  for (const char* opening : {"mov.b32 %r0, {", "call (", "ld.global.u32 %r0, [%px,"}) {
+    std::string body = opening;
+    for (int i = 0; i < 200'000; ++i) body += body[body.size() - 1] == ',' ? "[%px," : std::string(1, body.back());
+    EXPECT_FALSE(Program::load(ptx_module(body + ";"))) << opening;
+  }
+  for (const char* number : {"4294967295", "3000000000", "65536"}) {
+    const Result<Program> program = Program::load(fmt::format(".file {} \"x.cu\"\n", number) + ptx_module(""));
+    ASSERT_FALSE(program);
+    EXPECT_THAT(program.error().message, testing::HasSubstr("file number"));
+  }
 }
 
 TEST(PtxParser, ReadsWhatAKernelDeclares) {
