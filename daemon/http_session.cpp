@@ -1,9 +1,12 @@
 #include "daemon/http_session.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -27,6 +30,10 @@ using ByteStream = beast::basic_stream<asio::generic::stream_protocol>;
 using RequestParser = wire::request_parser<wire::string_body>;
 
 namespace {
+
+/// Read ahead of what is being parsed. What lies between the parts of a body (extensions of chunks, trailers) has to
+/// fit, and no limit of the parser is for it.
+constexpr std::size_t most_read_ahead = 64 * 1024;
 
 std::chrono::steady_clock::duration seconds(double value) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
@@ -69,9 +76,13 @@ class BodyBudget {
 
 /// "127.0.0.1:8080", "localhost", "[::1]:80": names that only this machine has.
 bool names_this_machine(std::string_view host) {
-  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1) == "[::1]";
-  const std::string_view name = host.substr(0, host.find(':'));
-  return name == "localhost" || name == "127.0.0.1";
+  std::string_view name = host.substr(0, host.find(':'));
+  if (const std::size_t end = host.find(']'); host.starts_with('[') && end != std::string_view::npos) {
+    name = host.substr(1, end - 1);
+  }
+  error_code error;
+  const asio::ip::address address = asio::ip::make_address(std::string(name), error);
+  return name == "localhost" || (!error && address.is_loopback());
 }
 
 /// What to answer when a request cannot be read; status 0: nobody listens any more, or the request took too long (the
@@ -87,6 +98,10 @@ http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
   if (error == wire::error::body_limit) {
     return refuse(413, ErrorKind::resource_exhausted,
                   fmt::format("the body is longer than {} bytes", limits.body_bytes));
+  }
+  if (error == wire::error::buffer_overflow) {
+    return refuse(431, ErrorKind::resource_exhausted,
+                  fmt::format("a chunk's extension or the trailers are longer than {} bytes", most_read_ahead));
   }
   static const error_code any = wire::error::bad_method;
   if (error.category() == any.category() && error != wire::error::end_of_stream &&
@@ -116,7 +131,10 @@ http::Request request_of(wire::request<wire::string_body>&& message) {
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
   HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host)
-      : stream_(std::move(socket)), shared_(shared), check_host_(check_host) {}
+      : stream_(std::move(socket)),
+        shared_(shared),
+        check_host_(check_host),
+        buffer_(static_cast<std::size_t>(shared.limits.header_bytes) + most_read_ahead) {}
 
   asio::awaitable<void> run();
   asio::awaitable<void> turn_away();
@@ -134,11 +152,12 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   asio::awaitable<bool> serve_one();
   asio::awaitable<error_code> read_body(RequestParser& parser, BodyBudget& budget, bool& over_budget);
   asio::awaitable<bool> answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head);
-  asio::awaitable<http::Response> wait_for(http::Pending pending);
+  asio::awaitable<std::optional<http::Response>> wait_for(http::Pending pending);
   asio::awaitable<bool> send(http::Response response, unsigned version, bool keep_alive, bool is_head);
   asio::awaitable<bool> send_stream(http::Stream stream);
   asio::awaitable<bool> send_chunk(const std::string& bytes);
   asio::awaitable<void> pause(double duration);
+  [[nodiscard]] bool peer_is_gone();
 
   ByteStream stream_;
   HttpShared& shared_;
@@ -233,7 +252,11 @@ asio::awaitable<bool> HttpSession::serve_one() {
 }
 
 asio::awaitable<bool> HttpSession::answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head) {
-  if (auto* pending = std::get_if<http::Pending>(&reply)) reply = co_await wait_for(std::move(*pending));
+  if (auto* pending = std::get_if<http::Pending>(&reply)) {
+    std::optional<http::Response> response = co_await wait_for(std::move(*pending));
+    if (!response) co_return false;
+    reply = *std::move(response);
+  }
   if (auto* stream = std::get_if<http::Stream>(&reply)) {
     if (version >= 11 && !is_head) co_return co_await send_stream(std::move(*stream));
     const auto old = make_error(ErrorKind::unsupported, "streams need HTTP/1.1");
@@ -248,11 +271,20 @@ asio::awaitable<void> HttpSession::pause(double duration) {
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-asio::awaitable<http::Response> HttpSession::wait_for(http::Pending pending) {
+/// Nothing is read while an answer is awaited, so that only asking shows a peer that waits no longer.
+bool HttpSession::peer_is_gone() {
+  pollfd closed{stream_.socket().native_handle(), POLLRDHUP, 0};
+  return ::poll(&closed, 1, 0) == 1;
+}
+
+/// The answer, or nothing when the peer has closed its end: it must not keep the connection for as long as it would
+/// have waited.
+asio::awaitable<std::optional<http::Response>> HttpSession::wait_for(http::Pending pending) {
   constexpr double first_pause = 0.001, longest_pause = 0.05;
   for (double wait = first_pause;; wait = std::min(wait * 1.5, longest_pause)) {
     std::optional<http::Response> response = co_await on_pool(shared_.pool, [&pending] { return pending(); });
-    if (response) co_return *std::move(response);
+    if (response) co_return response;
+    if (peer_is_gone()) co_return std::nullopt;
     if (shared_.stopping) {
       co_return http::error_response({ErrorKind::unavailable, "the server is shutting down"}, graph::Encoding::json);
     }
@@ -309,6 +341,7 @@ asio::awaitable<bool> HttpSession::send_stream(http::Stream stream) {
     silent = part.bytes.empty() ? silent + interval : 0;
     if (!part.bytes.empty() && !co_await send_chunk(part.bytes)) co_return false;
     if (part.finished) break;
+    if (peer_is_gone()) co_return false;
     co_await pause(interval);
   }
   co_await asio::async_write(stream_, wire::make_chunk_last(), asio::redirect_error(asio::use_awaitable, error));

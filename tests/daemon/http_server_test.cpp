@@ -112,6 +112,9 @@ TEST_F(HttpServerTest, HostileRequestsAreRefusedAndHurtNobodyElse) {
       {"chunks that become too large", head + "Transfer-Encoding: chunked\r\n\r\n800\r\n" + std::string(2048, 'x'),
        413},
       {"a chunk without a size", head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400},
+      {"a chunk's extension without end", head + "Transfer-Encoding: chunked\r\n\r\n1;x=" + std::string(200'000, 'x'),
+       431},
+      {"trailers without end", head + "Transfer-Encoding: chunked\r\n\r\n0\r\nX: " + std::string(200'000, 'x'), 431},
       {"a body that never comes", head + "Content-Length: 10\r\n\r\nab", 0},
   };
   for (const Hostile& hostile : cases) {
@@ -212,6 +215,29 @@ TEST_F(HttpServerTest, PendingRepliesAreAskedUntilTheyAnswer) {
   });
   EXPECT_EQ(raw::request(socket_, "GET", "/").body, "at last");
   EXPECT_EQ(asked, 5);
+}
+
+TEST_F(HttpServerTest, WhoHasGoneHoldsNoConnection) {
+  HttpLimits limits;
+  limits.connections = 2;
+  start(limits, [](const http::Request& request) -> http::Reply {
+    if (request.target == "/poll") return http::Pending([] { return std::optional<http::Response>(); });
+    if (request.target == "/stream") return http::Stream{"text/event-stream", "", [] { return http::Stream::Part{}; }};
+    return echo(request);
+  });
+  raw::Socket poll(socket_), stream(socket_);
+  poll.send("GET /poll HTTP/1.1\r\nHost: x\r\n\r\n");
+  stream.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(stream.receive(), HasSubstr("200 OK"));
+  EXPECT_EQ(raw::request(socket_, "GET", "/x").status, 503);
+  poll.close();
+  stream.close();
+  int status = 0;
+  for (int i = 0; i < 1000 && status != 200; ++i) {
+    status = raw::request(socket_, "GET", "/x").status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(status, 200);
 }
 
 TEST_F(HttpServerTest, StreamsAreChunkedWithSignsOfLife) {
@@ -320,9 +346,13 @@ TEST_F(HttpServerTest, TcpRefusesForeignHostNames) {
   };
   EXPECT_EQ(ask("localhost:80"), 200);
   EXPECT_EQ(ask("127.0.0.1"), 200);
+  EXPECT_EQ(ask("127.0.0.2:80"), 200);  // what --tcp 127.0.0.2:80 is asked by
   EXPECT_EQ(ask("[::1]:7"), 200);
   EXPECT_EQ(ask("evil.example"), 403);
   EXPECT_EQ(ask("localhost.evil.example"), 403);
+  for (const char* host : {"127.0.0.1.evil.example", "192.168.1.1", "[::2]", "[::1", "", "127.0.0.2evil"}) {
+    EXPECT_EQ(ask(host), 403) << host;
+  }
 }
 
 }  // namespace
