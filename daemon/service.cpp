@@ -109,7 +109,7 @@ Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
   answer.result_order = form.result_order;
   STITCH_ASSIGN(std::optional<LookupAnswer> hit, find(form, answer));
   if (hit) {
-    if (request.improve && !tuned_->is_settled(*hit->plan)) STITCH_TRY(improve_served(form.graph, request.name, *hit));
+    if (request.improve && !tuned_->is_settled(*hit->plan)) improve_served(form.graph, request.name, *hit);
     metrics_.count_lookup(hit->source);
     return Lookup([hit = *std::move(hit)] { return std::optional<Result<LookupAnswer>>(hit); });
   }
@@ -168,18 +168,22 @@ Status Service::predict_and_store(const graph::Graph& canonical, const std::stri
   return stored;
 }
 
-/// A plan is served that nobody has verified, and perhaps no job is left that will.
-Status Service::improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer) {
+/// A plan is served that nobody has verified, and perhaps no job is left that will. What keeps the job from being made
+/// (a full queue or disk, a store that is locked) costs the improvement, not the answer; the next look-up asks again.
+void Service::improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer) {
   {
     const std::lock_guard lock(asked_mutex_);
     if (asked_.size() >= most_asked) asked_.clear();
-    if (!asked_.insert(answer.fragment).second) return {};
+    if (!asked_.insert(answer.fragment).second) return;
   }
   const auto job = enqueue_fragment(canonical, answer.fragment, name);
-  if (!job) return job.error().kind == ErrorKind::resource_exhausted ? Status() : Status(job.error());
+  if (!job) {
+    const std::lock_guard lock(asked_mutex_);
+    asked_.erase(answer.fragment);
+    return;
+  }
   answer.job = job->job.id;
   jobs_.wake();
-  return {};
 }
 
 bool Service::failed_lately(const Hash128& fragment) const {

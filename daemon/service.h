@@ -89,7 +89,7 @@ class Service {
   Result<std::optional<LookupAnswer>> find(const graph::CanonicalForm& form, LookupAnswer& answer) const;
   Result<std::optional<Result<LookupAnswer>>> poll(Waiting& waiting);
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
-  Status improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer);
+  void improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer);
   Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name);
 
   [[nodiscard]] bool failed_lately(const Hash128& fragment) const;

@@ -41,6 +41,7 @@ struct RunningOptions {
   bool serve = false;
   std::int64_t most_queued = 1000;
   int predictions = 64;
+  int busy_timeout_ms = 10'000;  ///< for another's lock on the store
 };
 
 class RunningService {
@@ -49,6 +50,7 @@ class RunningService {
     db::SqliteOptions storage;
     storage.path = database;
     storage.max_queued_jobs = options.most_queued;
+    storage.busy_timeout_ms = options.busy_timeout_ms;
     auto opened = db::open_sqlite_store(storage, clock);
     EXPECT_TRUE(opened.ok()) << (opened ? "" : opened.error().message);
     store = *std::move(opened);

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "db/sqlite.h"
 #include "tests/daemon/running_service.h"
 #include "tests/daemon/sample_fragments.h"
 
@@ -136,6 +137,38 @@ TEST_F(ServiceTest, WithoutImprovementNothingIsEnqueued) {
   EXPECT_TRUE(ask(*running.service, fragment).job);
   EXPECT_FALSE(ask(*running.service, fragment).job);
   EXPECT_EQ(running.store->list_jobs({}, {})->items.size(), 1U);
+}
+
+TEST_F(ServiceTest, AnImprovementThatFoundNoRoomIsAskedForAgain) {
+  RunningService& running = start({.work = false, .serve = false, .most_queued = 1});
+  const graph::Graph fragment = samples::softmax(12, 112);  // no other test tunes it: the tuner is shared
+  ASSERT_TRUE(running.service->lookup({fragment, "", patient_ms, false}).ok());
+  const auto other = running.service->submit_fragment(samples::softmax(8, 64), "");
+  ASSERT_TRUE(other.ok());
+  const LookupAnswer full = ask(*running.service, fragment);
+  EXPECT_EQ(full.source, Source::store);
+  EXPECT_FALSE(full.job);
+  ASSERT_TRUE(running.service->cancel(other->job).ok());
+  EXPECT_TRUE(ask(*running.service, fragment).job);
+}
+
+TEST_F(ServiceTest, ALockedStoreCostsTheImprovementNotTheAnswer) {
+  RunningService& running = start({.work = false, .serve = false, .busy_timeout_ms = 10});
+  const graph::Graph fragment = samples::softmax(12, 120);
+  ASSERT_TRUE(running.service->lookup({fragment, "", patient_ms, false}).ok());
+  {
+    db::sqlite::OpenOptions same;
+    same.path = folder_ / "stitch.db";
+    const auto other = db::sqlite::Connection::open(same);
+    ASSERT_TRUE(other.ok());
+    const auto held = db::sqlite::Transaction::begin(**other, db::sqlite::Transaction::Kind::write);
+    ASSERT_TRUE(held.ok());
+    const auto locked = running.service->lookup({fragment, "", patient_ms, true});
+    ASSERT_TRUE(locked.ok()) << locked.error().message;
+    EXPECT_EQ(locked->source, Source::store);
+    EXPECT_FALSE(locked->job);
+  }
+  EXPECT_TRUE(ask(*running.service, fragment).job);
 }
 
 TEST_F(ServiceTest, WhatCannotBePlannedIsAnErrorThatNamesIt) {
