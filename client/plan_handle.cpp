@@ -115,15 +115,19 @@ Result<bool> PlanHandle::replace_withdrawn(const daemon::PromotionNotice& notice
 Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   const std::lock_guard lock(update_mutex_);
   STITCH_ASSIGN(const daemon::PromotionFeed feed, client_.promotions(seen_, wait_ms));
-  const daemon::PromotionNotice* last = nullptr;
+  const Hash128 current = plan().id;
+  // One look at the feed may see several changes, and what is withdrawn need not be what was promoted last.
+  const daemon::PromotionNotice* withdrawal = nullptr;
+  std::optional<Hash128> promoted;
   for (const daemon::PromotionNotice& notice : feed.promotions) {
-    if (notice.fragment == key_ && notice.target == target_) last = &notice;
+    if (notice.fragment != key_ || notice.target != target_) continue;
+    if (notice.plan || notice.previous == promoted) promoted = notice.plan;
+    if (!notice.plan && notice.previous == current) withdrawal = &notice;
   }
   bool swapped = false;
-  const Hash128 current = plan().id;
-  if (last != nullptr && !last->plan && last->previous == current) {
-    STITCH_ASSIGN(swapped, replace_withdrawn(*last));
-  } else if (last != nullptr && last->plan && *last->plan != current) {
+  if (withdrawal != nullptr) {
+    STITCH_ASSIGN(swapped, replace_withdrawn(*withdrawal));
+  } else if (promoted && *promoted != current) {
     STITCH_ASSIGN(daemon::LookupAnswer answer, client_.fetch(fragment_, options_));
     if (answer.plan->id != current) {
       STITCH_ASSIGN(auto next, load(std::move(answer)));

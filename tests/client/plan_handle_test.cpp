@@ -175,6 +175,30 @@ TEST_F(ClientDaemonTest, AWithdrawnPlanIsNotRunAgain) {
             (Error{ErrorKind::unavailable, fmt::format("plan {} was withdrawn: found wrong", wrong.hex())}));
 }
 
+TEST_F(ClientDaemonTest, OfSeveralChangesAtOnceNoneIsMissed) {
+  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Hash128 key = (*plan)->plan().fragment;
+  const auto withdraw = [&](const db::Plan& which) {
+    EXPECT_TRUE(running_->store->withdraw(which.id, "found wrong", which.provenance).ok());
+  };
+  // The last change is of a plan that was never in use here, and hides neither the better plan …
+  const db::Plan passed = promote_another(*running_->store, key, 1);
+  const db::Plan better = promote_another(*running_->store, key, 2);
+  withdraw(passed);
+  EXPECT_TRUE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, better.id);
+  // … nor that the plan in use was withdrawn.
+  const db::Plan last = promote_another(*running_->store, key, 3);
+  withdraw(better);
+  withdraw(last);
+  ASSERT_TRUE((*plan)->check_for_update().ok());
+  Trial run(fragment);
+  const Status ran = run.on(**plan);
+  EXPECT_TRUE(ran ? (*plan)->plan().id != better.id : ran.error().kind == ErrorKind::unavailable);
+}
+
 TEST_F(ClientDaemonTest, JobsAreFollowedToTheirEndAcrossARestart) {
   const auto submitted = client_->submit_fragment(daemon::samples::softmax(8, 40), "to follow");
   ASSERT_TRUE(submitted.ok());
