@@ -4,6 +4,20 @@
 #include <cstdlib>
 
 namespace stitch::client {
+namespace {
+
+constexpr std::int64_t stale_us = std::int64_t{3600} * 1'000'000;
+
+/// Our files are named by their hash; whatever else is in the folder is not ours to count or to delete.
+bool is_artifact(const std::filesystem::path& path) { return Hash128::from_hex(path.filename().string()).has_value(); }
+
+/// A file on its way into the folder, or what a killed process left of one.
+bool is_temporary(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with('.') && Hash128::from_hex(std::string_view(name).substr(1, 32)).has_value();
+}
+
+}  // namespace
 
 ArtifactFolder::ArtifactFolder(FileSystem& files, const Clock& clock, std::filesystem::path folder,
                                std::int64_t max_bytes)
@@ -43,9 +57,16 @@ Status ArtifactFolder::store(const Hash128& hash, std::string_view bytes) {
 }
 
 void ArtifactFolder::evict() {
-  std::vector<FileSystem::Entry> entries = files_.list(folder_);
+  std::vector<FileSystem::Entry> entries;
   std::int64_t total = 0;
-  for (const FileSystem::Entry& entry : entries) total += entry.bytes;
+  for (FileSystem::Entry& entry : files_.list(folder_)) {
+    if (is_temporary(entry.path) && entry.modified_us + stale_us < clock_.wall_us()) {
+      static_cast<void>(files_.remove(entry.path).ok());
+    }
+    if (!is_artifact(entry.path)) continue;
+    total += entry.bytes;
+    entries.push_back(std::move(entry));
+  }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.modified_us < b.modified_us; });
   for (const FileSystem::Entry& entry : entries) {
     if (total <= max_bytes_) return;

@@ -19,7 +19,8 @@ namespace stitch::client {
 /// processes at once.
 class ArtifactFolder {
  public:
-  /// `files` and `clock` must outlive it. The least recently used files go when all take more than `max_bytes`.
+  /// `files` and `clock` must outlive it. The least recently used artifacts go when all take more than `max_bytes`;
+  /// what else is in the folder stays.
   ArtifactFolder(FileSystem& files, const Clock& clock, std::filesystem::path folder, std::int64_t max_bytes);
 
   std::optional<std::string> find(const Hash128& hash);

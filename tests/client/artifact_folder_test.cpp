@@ -54,6 +54,23 @@ TEST_F(ArtifactFolderTest, TheLeastRecentlyUsedGoFirst) {
   EXPECT_FALSE(artifacts.find(hash_bytes(name(1))));
 }
 
+TEST_F(ArtifactFolderTest, WhatIsNotAnArtifactStays) {
+  ArtifactFolder artifacts = open(1000);
+  ASSERT_TRUE(artifacts.store(hash_bytes("x"), "x").ok());
+  const std::filesystem::path notes = folder_ / "artifacts/notes.txt", hidden = folder_ / "artifacts/.profile";
+  for (const auto& path : {notes, hidden}) std::ofstream(path) << std::string(2000, 'n');
+  const std::filesystem::path remnant = folder_ / ("artifacts/." + hash_bytes("y").hex() + ".4711.0");
+  std::ofstream(remnant) << "of a killed process";
+  for (const auto& path : {notes, hidden, remnant}) ASSERT_TRUE(files_.set_modified(path, 1).ok());
+  clock_.advance_us(std::int64_t{3} * 3600 * 1'000'000);
+  const std::string large(900, 'z');
+  ASSERT_TRUE(artifacts.store(hash_bytes(large), large).ok());
+  EXPECT_TRUE(files_.exists(notes));
+  EXPECT_TRUE(files_.exists(hidden));
+  EXPECT_FALSE(files_.exists(remnant));
+  EXPECT_TRUE(artifacts.find(hash_bytes("x")));
+}
+
 TEST_F(ArtifactFolderTest, AFolderThatCannotBeWrittenIsAnError) {
   std::ofstream(folder_ / "artifacts") << "a file";
   EXPECT_EQ(open().store(hash_bytes("x"), "x").error().kind, ErrorKind::io);
