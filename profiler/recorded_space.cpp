@@ -46,6 +46,8 @@ Result<RecordedSpace> parse_recorded_space(std::string_view text) {
     document = json::parse(closed(text));
   } catch (const json::parse_error& error) {
     return make_error(ErrorKind::parse, "JSON is malformed or cut off at byte {} of {}", error.byte, text.size());
+  } catch (const json::out_of_range& error) {
+    return make_error(ErrorKind::parse, "JSON holds a number that is none here: {}", error.what());
   }
   if (is_kernel_tuner_file(document)) return read_kernel_tuner_file(document);
   if (is_t4_file(document)) return read_t4_file(document);

@@ -90,6 +90,7 @@ TEST(RecordedSpace, SaysWhatIsWrongAndWhere) {
       {"", "at byte 1 of 0"},
       {kernel_tuner.substr(0, 300), "malformed or cut off at byte 301 of 300"},
       {replaced(kernel_tuner, "\"time\": 0.5", "\"time\": nonsense"), "malformed"},
+      {replaced(kernel_tuner, "\"time\": 0.5", "\"time\": 1e999"), "number overflow parsing '1e999'"},
       {"{}", "neither a Kernel Tuner cache file"},
       {"[1]", "neither a Kernel Tuner cache file"},
       {replaced(kernel_tuner, "\"time\": 0.25", "\"tome\": 0.25"), "cache entry '32,column': it has no time"},
