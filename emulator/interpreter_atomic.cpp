@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "emulator/float_format.h"
 #include "emulator/interpreter.h"
@@ -33,12 +35,18 @@ T combine_integer(AtomicOperation operation, T old, T value) {
 
 float flushed(float value) { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value) : value; }
 
+/// The host's own NaN would come out of a sum otherwise, with its sign set.
+float canonical(float value) { return std::isnan(value) ? std::bit_cast<float>(0x7FFFFFFFU) : value; }
+double canonical(double value) {
+  return std::isnan(value) ? std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}) : value;
+}
+
 template <class T>
 T combine_float(AtomicOperation operation, T old, T value) {
   switch (operation) {
     case AtomicOperation::min: return std::isnan(old) ? value : std::isnan(value) ? old : std::min(old, value);
     case AtomicOperation::max: return std::isnan(old) ? value : std::isnan(value) ? old : std::max(old, value);
-    default: return old + value;
+    default: return canonical(old + value);
   }
 }
 

@@ -269,6 +269,15 @@ const Row rows[] = {
        const u32 bits = low(a);
        return (bits & 0x7FFFFFFF) >= 0x7F800000 ? u64{bits} : u64{(bits + 0x1000) & 0xFFFFE000};
      }},
+    {"mov.u32 %r1, buffer; shl.b32 %r2, %local, 3; add.u32 %r1, %r1, %r2; st.shared.f32 [%r1], %fa; "
+     "atom.shared.add.f32 %f0, [%r1], %fb; ld.shared.u32 %r0, [%r1]; cvt.u64.u32 %y, %r0;",
+     [](u64 a, u64 b) { return bits_of(as_float(a) + as_float(b)); }},
+    {"mov.u32 %r1, buffer; shl.b32 %r2, %local, 3; add.u32 %r1, %r1, %r2; mov.b64 %d0, %a; st.shared.f64 [%r1], %d0; "
+     "mov.b64 %d1, %b; atom.shared.add.f64 %d2, [%r1], %d1; ld.shared.u64 %y, [%r1];",
+     [](u64 a, u64 b) {
+       const double sum = std::bit_cast<double>(a) + std::bit_cast<double>(b);
+       return std::isnan(sum) ? u64{0x7FF8000000000000} : std::bit_cast<u64>(sum);
+     }},
     // Packed halves.
     {"cvt.rn.f16x2.f32 %r0, %fa, %fb; cvt.u64.u32 %y, %r0;",
      [](u64 a, u64 b) { return u64{float_to_half(as_float(a))} << 16 | float_to_half(as_float(b)); }},
