@@ -70,6 +70,36 @@ class Checker : public nlohmann::json_sax<Json> {
   std::vector<std::set<std::string>> keys_;
 };
 
+/// Bytes of the head of a CBOR item whose first byte ends in `extra`.
+std::size_t head_bytes(unsigned extra) { return extra < 24 || extra > 27 ? 1 : 1 + (std::size_t{1} << (extra - 24)); }
+
+/// Where a string of unknown length holds another one, which RFC 8949 (3.2.3) forbids. The library's parser recurses
+/// into those, and no event of the checker bounds it. Whatever else is wrong is left to the parser.
+std::optional<std::size_t> nested_string(std::string_view bytes) {
+  bool in_pieces = false;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto first = static_cast<unsigned char>(bytes[at]);
+    const unsigned major = first >> 5, extra = first & 31;
+    const bool is_string = major == 2 || major == 3;
+    const std::size_t head = head_bytes(extra);
+    if (is_string && extra == 31) {
+      if (in_pieces) return at;
+      in_pieces = true;
+    } else if (first == 0xFF) {
+      in_pieces = false;
+    }
+    if (head > bytes.size() - at) return std::nullopt;
+    std::uint64_t length = is_string && extra < 24 ? extra : 0;
+    for (std::size_t i = 1; is_string && i < head; ++i) {
+      length = length << 8 | static_cast<unsigned char>(bytes[at + i]);
+    }
+    at += head;
+    if (length > bytes.size() - at) return std::nullopt;
+    at += length;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<Json> parse_document(std::string_view bytes, Encoding encoding, std::int64_t most_bytes) {
@@ -79,6 +109,9 @@ Result<Json> parse_document(std::string_view bytes, Encoding encoding, std::int6
   }
   using Format = nlohmann::detail::input_format_t;
   const Format format = encoding == Encoding::json ? Format::json : Format::cbor;
+  if (const auto at = encoding == Encoding::cbor ? nested_string(bytes) : std::nullopt) {
+    return make_error(ErrorKind::parse, "byte {}: a string of unknown length inside another", *at);
+  }
   try {
     Checker checker;
     const bool sound = Json::sax_parse(bytes, &checker, format);

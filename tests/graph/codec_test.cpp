@@ -379,6 +379,12 @@ TEST(CodecLimits, AreEnforced) {
   // Declared lengths that the input does not have are no reason to allocate them.
   EXPECT_FALSE(decode(std::string("\x9b\x7f\xff\xff\xff\xff\xff\xff\xff", 9), Encoding::cbor).ok());
   EXPECT_FALSE(decode(std::string("\x5b\x7f\xff\xff\xff\xff\xff\xff\xff", 9), Encoding::cbor).ok());
+  // Nor are strings of unknown length inside each other one to recurse until the stack ends.
+  std::string pieces = "\x81";
+  for (int i = 0; i < 1'000'000; ++i) pieces += "\x7f\x61z";
+  for (const std::string& bytes : {std::string(5'000'000, '\x7f'), std::string(5'000'000, '\x5f'), pieces}) {
+    EXPECT_THAT(decode(bytes, Encoding::cbor).error().message, HasSubstr("a string of unknown length inside another"));
+  }
 }
 
 // ---- damage: never a crash, and whatever is accepted is a verified graph
