@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "costmodel/kernel_features.h"
+#include "graph/canonical.h"
+#include "graph/codec.h"
 
 namespace stitch::cli {
 namespace {
@@ -41,15 +43,65 @@ std::vector<double> follow_predictions(const profiler::RecordedKernel& kernel, d
   return curve;
 }
 
+std::vector<std::vector<double>> vectors_of(const profiler::RecordedKernel& kernel,
+                                            std::span<const costmodel::SearchColumn> columns) {
+  std::vector<std::vector<double>> vectors;
+  for (const RecordedCandidate& candidate : kernel.candidates)
+    vectors.push_back(costmodel::search_vector(candidate.features, columns));
+  return vectors;
+}
+
+std::optional<Hash128> family_of(const profiler::RecordedKernel& kernel) {
+  const auto graph = graph::decode(kernel.graph, graph::Encoding::cbor);
+  if (!graph) return std::nullopt;
+  const auto form = graph::canonicalise(*graph);
+  return form ? std::optional(form->family_key) : std::nullopt;
+}
+
+/// Whether what a kernel took there says something of ours: the same one elsewhere, or another shape of it.
+bool is_neighbour(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
+                  const profiler::Recording& other, const profiler::RecordedKernel& there) {
+  if (there.key == kernel.key) return other.device.key != recording.device.key;
+  const auto family = family_of(kernel);
+  return family && family == family_of(there);
+}
+
+/// The predictions of a kernel, corrected by the neighbours' trials. `used`: how many there were.
+Result<search::TransferPrior> corrected(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
+                                        const profiler::Recording& other, const search::TransferPrior& predicted,
+                                        std::size_t& used) {
+  const auto columns = costmodel::search_columns(recording.feature_names);
+  std::vector<std::vector<double>> vectors = vectors_of(kernel, columns);
+  std::vector<float> errors;
+  for (const profiler::RecordedKernel& there : other.kernels) {
+    if (!is_neighbour(recording, kernel, other, there)) continue;
+    for (const RecordedCandidate& candidate : there.candidates) {
+      if (const Status sound = check(candidate, other.feature_names.size()); !sound)
+        return sound.error().within(fmt::format("neighbour {}", there.name));
+      if (candidate.failure) continue;
+      vectors.push_back(costmodel::search_vector(candidate.features, columns));
+      errors.push_back(static_cast<float>(std::log(candidate.median / std::max(candidate.predicted_us, 1e-6))));
+    }
+  }
+  used = errors.size();
+  if (errors.empty()) return predicted;
+  STITCH_ASSIGN(const auto joint, search::CandidateSpace::from_vectors(vectors));
+  return search::carry_over(joint, predicted.log_time, errors);
+}
+
 Result<KernelSearch> search_kernel(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
-                                   bool predictions, const SpaceSearchOptions& options) {
-  KernelSearch done{kernel.name, kernel.key, "", {}, {}};
+                                   const BeforeSearch& before, const SpaceSearchOptions& options) {
+  KernelSearch done{kernel.name, kernel.key, 0, "", {}, {}};
   const Result<ScheduleSpace> space = schedule_space(recording, kernel);
   if (!space) {
     done.skipped = space.error().message;
     return done;
   }
-  STITCH_ASSIGN(done.search, search_space(space->recorded, predictions ? &space->predicted : nullptr, options));
+  search::TransferPrior prior = space->predicted;
+  if (before.neighbour != nullptr) {
+    STITCH_ASSIGN(prior, corrected(recording, kernel, *before.neighbour, space->predicted, done.transferred));
+  }
+  STITCH_ASSIGN(done.search, search_space(space->recorded, before.predictions ? &prior : nullptr, options));
   done.by_prediction = follow_predictions(kernel, done.search.fastest_us, done.search.budget);
   return done;
 }
@@ -65,11 +117,8 @@ Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const
   }
   ScheduleSpace space;
   space.recorded.device = recording.device.name, space.recorded.kernel = kernel.name;
-  const auto columns = costmodel::search_columns(recording.feature_names);
-  std::vector<std::vector<double>> vectors;
-  for (const RecordedCandidate& candidate : kernel.candidates)
-    vectors.push_back(costmodel::search_vector(candidate.features, columns));
-  STITCH_ASSIGN(space.recorded.space, search::CandidateSpace::from_vectors(vectors));
+  STITCH_ASSIGN(space.recorded.space, search::CandidateSpace::from_vectors(
+                                          vectors_of(kernel, costmodel::search_columns(recording.feature_names))));
   for (const RecordedCandidate& candidate : kernel.candidates) {
     const auto failure = candidate.failure ? std::optional(candidate.failure->kind) : std::nullopt;
     space.recorded.trials.push_back({failure, candidate.median, {}});
@@ -84,11 +133,13 @@ std::size_t RecordingSearchReport::searched() const {
   return static_cast<std::size_t>(std::ranges::count(kernels, "", &KernelSearch::skipped));
 }
 
-Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, bool predictions,
+Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, const BeforeSearch& before,
                                                const SpaceSearchOptions& options) {
+  if (before.neighbour != nullptr && before.neighbour->feature_names != recording.feature_names)
+    return make_error(ErrorKind::invalid_argument, "the neighbour was recorded with other features");
   RecordingSearchReport report{recording.device.name, recording.unit, recording.scorer, {}};
   for (const profiler::RecordedKernel& kernel : recording.kernels) {
-    auto done = search_kernel(recording, kernel, predictions, options);
+    auto done = search_kernel(recording, kernel, before, options);
     if (!done) return done.error().within(kernel.name);
     report.kernels.push_back(*std::move(done));
   }
@@ -104,6 +155,7 @@ std::string to_json(const RecordingSearchReport& report) {
     if (!kernel.skipped.empty()) {
       document["skipped"] = kernel.skipped;
     } else {
+      document["transferred"] = kernel.transferred;
       document["search"] = to_document(kernel.search);
       document["by_prediction"] = {{"found", kernel.by_prediction.back()}, {"curve", kernel.by_prediction}};
     }
@@ -128,9 +180,12 @@ std::string to_table(const RecordingSearchReport& report) {
       continue;
     }
     const SpaceSearchReport& search = kernel.search;
-    text += fmt::format("{:>10} {:>6}  {:>6.4f} {:>6.4f} {:>6}  {:>9.4f} {:>6}  {}\n", search.configurations,
-                        search.budget, search.mean(), search.worst(), or_never(search.trials_to(0.99)),
-                        kernel.by_prediction.back(), or_never(trials_to(kernel.by_prediction, 0.99)), kernel.name);
+    const std::string near =
+        kernel.transferred > 0 ? fmt::format(" ({} trials of neighbours)", kernel.transferred) : "";
+    text +=
+        fmt::format("{:>10} {:>6}  {:>6.4f} {:>6.4f} {:>6}  {:>9.4f} {:>6}  {}{}\n", search.configurations,
+                    search.budget, search.mean(), search.worst(), or_never(search.trials_to(0.99)),
+                    kernel.by_prediction.back(), or_never(trials_to(kernel.by_prediction, 0.99)), kernel.name, near);
   }
   text += "predicted: the same budget spent in the order of the predictions";
   return text;

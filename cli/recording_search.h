@@ -21,9 +21,18 @@ struct ScheduleSpace {
 /// no candidate that is right.
 Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const profiler::RecordedKernel& kernel);
 
+/// What the engine knows of the candidates beforehand.
+struct BeforeSearch {
+  bool predictions = true;  ///< their predicted times
+  /// How far predictions were off elsewhere, for the same kernel on another device and for kernels of its family; may
+  /// be null, and may be the recording itself.
+  const profiler::Recording* neighbour = nullptr;
+};
+
 struct KernelSearch {
   std::string name;
   Hash128 key;
+  std::size_t transferred = 0;        ///< trials of neighbours that took part
   std::string skipped;                ///< why it was not searched; empty: it was
   SpaceSearchReport search;           ///< by the engine
   std::vector<double> by_prediction;  ///< the curve of trials in the order of the predictions
@@ -37,9 +46,10 @@ struct RecordingSearchReport {
   [[nodiscard]] std::size_t searched() const;
 };
 
-/// Searches every kernel of a recording by itself. `predictions`: the engine knows them; otherwise it begins with
-/// nothing. Errors: invalid_argument (no kernel could be searched, and why the first could not).
-Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, bool predictions,
+/// Searches every kernel of a recording by itself. A kernel without neighbours in the other recording is searched with
+/// the predictions alone. Errors: invalid_argument (no kernel could be searched, and why the first could not; a
+/// neighbour with other features, or without predictions).
+Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, const BeforeSearch& before,
                                                const SpaceSearchOptions& options);
 
 std::string to_json(const RecordingSearchReport& report);

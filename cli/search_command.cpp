@@ -23,14 +23,21 @@ Result<ExitCode> print(const Result<Report>& report, const SearchOptions& option
 }
 
 /// Schedules of our own kernels.
-Result<ExitCode> search_schedules(const std::string& bytes, const SearchOptions& options) {
-  if (!options.transfer.empty()) {
-    return make_error(ErrorKind::invalid_argument, "--transfer is for spaces of parameters, {} is a recording",
-                      options.space.string());
+Result<ExitCode> search_schedules(const std::string& bytes, const FileSystem& files, const SearchOptions& options) {
+  if (options.blind && !options.transfer.empty()) {
+    return make_error(ErrorKind::invalid_argument,
+                      "--blind and --transfer: a recording's neighbour corrects predictions, which --blind leaves out");
   }
   const auto recording = profiler::decode_recording(bytes);
   if (!recording) return recording.error().within(options.space.string());
-  return print(search_recording(*recording, !options.blind, options.search), options);
+  BeforeSearch before;
+  before.predictions = !options.blind;
+  profiler::Recording neighbour;
+  if (!options.transfer.empty()) {
+    STITCH_ASSIGN(neighbour, profiler::read_recording(files, options.transfer));
+    before.neighbour = &neighbour;
+  }
+  return print(search_recording(*recording, before, options.search), options);
 }
 
 /// Parameters of other tuners' kernels.
@@ -54,7 +61,8 @@ Result<ExitCode> search_parameters(const std::string& bytes, const FileSystem& f
 Result<ExitCode> search(const SearchOptions& options) {
   const RealFileSystem files;
   STITCH_ASSIGN(const std::string bytes, files.read(options.space));
-  return profiler::is_recording(bytes) ? search_schedules(bytes, options) : search_parameters(bytes, files, options);
+  return profiler::is_recording(bytes) ? search_schedules(bytes, files, options)
+                                       : search_parameters(bytes, files, options);
 }
 
 }  // namespace

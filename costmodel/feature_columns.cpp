@@ -160,7 +160,7 @@ std::vector<double> search_vector(std::span<const double> row, std::span<const S
   vector.reserve(columns.size());
   for (const SearchColumn& column : columns) {
     const double value = row[column.place];
-    const double known = value > 0 ? value : 0;
+    const double known = value < 0 ? 0 : value;
     vector.push_back(column.is_extent ? std::log2(1 + known) : known);
   }
   return vector;

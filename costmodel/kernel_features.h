@@ -106,8 +106,8 @@ struct SearchColumn {
   bool is_extent = false;  ///< enters by its logarithm: sizes act by ratios
 };
 std::vector<SearchColumn> search_columns(std::span<const std::string> names);
-/// A row as a search sees the candidate (search::CandidateSpace::from_vectors); it may have what is missing as NaN or
-/// −1, and then as 0 here.
+/// A row as a search sees the candidate (search::CandidateSpace::from_vectors). A recorded row has −1 for what is
+/// missing; here that is 0.
 std::vector<double> search_vector(std::span<const double> row, std::span<const SearchColumn> columns);
 
 /// The row without what compiling tells: what it was before.

@@ -106,6 +106,7 @@ Result<FragmentHistory> FragmentHistory::read(const db::Store& store, const db::
       trial.outcome.time_us = measured->summary.median;
       trial.analytical_us = facts->row.analytical_us;
       trial.features = std::move(facts->row.features);
+      trial.plan = plan.id;
       history.near_[facts->family].push_back(std::move(trial));
     }
   }

@@ -59,6 +59,16 @@ Result<search::TransferPrior> prior_of(const std::vector<CandidateRow>& rows, st
   return search::carry_over(joint, base, errors);
 }
 
+/// The trials that can be carried over.
+std::vector<KnownTrial> usable(const std::vector<KnownTrial>& near) {
+  std::vector<KnownTrial> some;
+  for (const KnownTrial& trial : near) {
+    const bool known = trial.features.size() == costmodel::feature_columns().size() && trial.analytical_us > 0;
+    if (known && !trial.outcome.failure && some.size() < most_near) some.push_back(trial);
+  }
+  return some;
+}
+
 const profiler::Measurement* measurement_of(const Trial& trial) {
   return trial.built && trial.built->measurement ? &*trial.built->measurement : nullptr;
 }
@@ -93,11 +103,7 @@ Result<std::unique_ptr<KernelSearch>> KernelSearch::create(const search::SharedK
     made->by_schedule_[search::schedule_hash(made->wide_->candidates[i].schedule)] = i;
   }
   STITCH_ASSIGN(made->space_, search::CandidateSpace::from_vectors(vectors));
-  std::vector<KnownTrial> near;
-  for (const KnownTrial& trial : history.near) {
-    const bool known = trial.features.size() == costmodel::feature_columns().size() && trial.analytical_us > 0;
-    if (known && !trial.outcome.failure && near.size() < most_near) near.push_back(trial);
-  }
+  const std::vector<KnownTrial> near = usable(history.near);
   if (near.empty()) {
     made->prior_ = predictions_of(*made->wide_);
   } else {
@@ -178,6 +184,31 @@ void KernelSearch::observe(const Trial& trial) {
     outcome.time_us = trial.built->measurement->median;
   }
   (void)search_->observe(found->second, outcome);  // refuses what has no time, and what it knows
+}
+
+Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel& kernel, const search::Scorer& scorer,
+                                                     const std::vector<KnownTrial>& near) {
+  constexpr int looked_at = 64;
+  const std::vector<KnownTrial> known = usable(near);
+  if (known.empty()) return std::vector<KernelCandidate>();
+  search::ExploredKernel usual;
+  usual.graph = kernel->graph;
+  STITCH_ASSIGN(usual.candidates, search::explore_stitches(kernel->graph, scorer, {.keep = looked_at}));
+  const auto columns = costmodel::search_columns(costmodel::feature_names());
+  const std::vector<CandidateRow> rows = rows_of(usual, scorer.device());
+  std::vector<std::vector<double>> vectors;
+  for (const CandidateRow& row : rows) vectors.push_back(vector_of(row.features, columns));
+  STITCH_ASSIGN(const search::TransferPrior prior, prior_of(rows, known, std::move(vectors), columns));
+  std::vector<KernelCandidate> candidates(usual.candidates.size());
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    candidates[i].kernel = kernel;
+    candidates[i].scheduled = std::make_shared<const search::StitchCandidate>(std::move(usual.candidates[i]));
+    candidates[i].place = static_cast<int>(i);
+  }
+  std::ranges::stable_sort(candidates, {}, [&](const KernelCandidate& candidate) {
+    return prior.log_time[static_cast<std::size_t>(candidate.place)];
+  });
+  return candidates;
 }
 
 Result<SearchedKernel> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,

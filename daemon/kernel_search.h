@@ -20,8 +20,9 @@ namespace stitch::daemon {
 struct KnownTrial {
   Hash128 schedule;
   search::TrialOutcome outcome;
-  double analytical_us = 0;     ///< of the schedule where it was tried; 0: not known
-  std::vector<float> features;  ///< of the schedule where it was tried; empty: not known
+  double analytical_us = 0;          ///< of the schedule where it was tried; 0: not known
+  std::vector<float> features = {};  ///< of the schedule where it was tried; empty: not known
+  Hash128 plan = {};                 ///< of a near one: the measured plan whose kernels were tried
 };
 
 /// What is known of a kernel before it is searched.
@@ -71,6 +72,12 @@ class KernelSearch {
   std::vector<char> tried_;
   std::vector<std::size_t> recalled_;  ///< the fastest of an earlier run, fastest last
 };
+
+/// The best schedules of the usual choices for a kernel, best first by what its measured neighbours say of them; empty
+/// when those say nothing that can be carried over. Cheap enough for a plan that somebody waits for. Errors: those of
+/// enumeration.
+Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel& kernel, const search::Scorer& scorer,
+                                                     const std::vector<KnownTrial>& near);
 
 /// What a search brought.
 struct SearchedKernel {

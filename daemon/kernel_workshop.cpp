@@ -131,6 +131,22 @@ std::vector<Trial> KernelWorkshop::build(const search::SharedKernel& kernel) {
   return entry.built;
 }
 
+std::vector<Trial> KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, bool verifies) {
+  std::vector<Trial> trials;
+  if (candidates.empty()) return trials;
+  Entry& entry = entry_of(candidates.front().kernel->key);
+  {
+    const std::lock_guard lock(entry.mutex);
+    if (!entry.measured.empty() && !entry.measured.back().failure) return entry.measured;
+  }
+  for (const KernelCandidate& candidate : candidates) {
+    trials.push_back(build_candidate(candidate));
+    if (verifies && !trials.back().failure) trials.back() = verify_candidate(std::move(trials.back()));
+    if (!trials.back().failure) break;
+  }
+  return trials;
+}
+
 std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kernel) {
   Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);

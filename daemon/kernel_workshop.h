@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -85,6 +86,10 @@ class KernelWorkshop {
   /// It answers who waits for a plan that may be anything correct, so that it compiles one candidate, in the order of
   /// the predictions; a kernel that was verified or measured is given as such.
   std::vector<Trial> build(const search::SharedKernel& kernel);
+
+  /// The first of these candidates of one kernel that builds, and that is right if `verifies`. Trials of those before
+  /// it failed. What was measured here goes before; else nothing is remembered.
+  std::vector<Trial> first_of(std::span<const KernelCandidate> candidates, bool verifies);
 
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
   /// verified and measured: those that failed, then by their estimates, equal ones by their predictions. The order does

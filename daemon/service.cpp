@@ -162,7 +162,7 @@ Result<LookupAnswer> Service::lookup(const LookupRequest& request) {
 }
 
 Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
-  STITCH_ASSIGN(const TunedFragment predicted, tuner_.predict(canonical, name));
+  STITCH_ASSIGN(const TunedFragment predicted, tuned_->predict(canonical, name));
   const Status stored = tuned_->keep(predicted);
   jobs_.wake();  // tuning waits for this, so that it does not slow down what a client waits for
   return stored;

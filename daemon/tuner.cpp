@@ -56,6 +56,21 @@ std::string estimate_document(const BuiltKernel& built) {
 
 }  // namespace
 
+namespace {
+
+/// Candidates of a plan's kernels in the order that measured neighbours give them.
+struct NearChoices {
+  std::map<Hash128, std::vector<KernelCandidate>> candidates;  ///< by kernel
+  std::optional<Hash128> neighbour;  ///< the measured plan that says most; nothing unless all kernels have neighbours
+
+  [[nodiscard]] const std::vector<KernelCandidate>* of(const Hash128& kernel) const {
+    const auto found = candidates.find(kernel);
+    return neighbour && found != candidates.end() ? &found->second : nullptr;
+  }
+};
+
+}  // namespace
+
 struct Tuner::State {
   TunerOptions options;
   DeviceSpec device;
@@ -80,17 +95,18 @@ struct Tuner::State {
 
   Result<TunedFragment> work(const graph::Graph& canonical, std::string_view name, const search::FusionPlan* plan,
                              bool verify, const ProgressSink& progress, std::stop_token stop,
-                             const RunnablePlan* incumbent) const;
-  Status make_kernels(const search::FusionPlan& fusion, bool verify, const ProgressSink& progress,
-                      const std::stop_token& stop, std::vector<std::shared_ptr<const BuiltKernel>>& built,
-                      TunedFragment& tuned) const;
+                             const RunnablePlan* incumbent, const FragmentHistory* history) const;
+  Status make_kernels(const search::FusionPlan& fusion, bool verify, const NearChoices& near,
+                      const ProgressSink& progress, const std::stop_token& stop,
+                      std::vector<std::shared_ptr<const BuiltKernel>>& built, TunedFragment& tuned) const;
+  [[nodiscard]] NearChoices choose_near(const search::FusionPlan& fusion, const FragmentHistory& history) const;
   void record_trials(const Hash128& fragment, const search::ExploredKernel& kernel, std::span<const Trial> trials,
                      bool verified, std::vector<db::Candidate>& candidates,
                      std::vector<db::Measurement>& measurements) const;
   Status measure_plan(const graph::Graph& canonical, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
                       const RunnablePlan* incumbent, TunedFragment& tuned) const;
   void record(const search::FusionPlan& fusion, const std::vector<std::shared_ptr<const BuiltKernel>>& built,
-              bool verified, TunedFragment& tuned) const;
+              bool verified, const std::optional<Hash128>& neighbour, TunedFragment& tuned) const;
   Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
   [[nodiscard]] double headroom_us(const search::SharedKernel& kernel) const;
   Result<KernelTuning> search(const search::SharedKernel& kernel, const Hash128& fragment, std::int64_t trials,
@@ -177,9 +193,31 @@ Result<search::FusionPlan> Tuner::explore(const graph::Graph& canonical) const {
       [&] { return search::explore_fusion(canonical, *state_->kernels, state_->options.fusion); });
 }
 
-Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify, const ProgressSink& progress,
-                                  const std::stop_token& stop, std::vector<std::shared_ptr<const BuiltKernel>>& built,
-                                  TunedFragment& tuned) const {
+/// A plan is as near as the least of its kernels: one that nobody measured anything like makes it a predicted one.
+NearChoices Tuner::State::choose_near(const search::FusionPlan& fusion, const FragmentHistory& history) const {
+  NearChoices near;
+  std::map<Hash128, int> says;  // by plan: kernels that it has something to say of
+  for (const search::PlannedKernel& planned : fusion.kernels) {
+    const search::SharedKernel& kernel = planned.kernel;
+    if (near.candidates.contains(kernel->key)) continue;
+    const auto form = graph::canonicalise(kernel->graph);
+    if (!form) return {};
+    const KernelHistory known = history.of(kernel->key, form->family_key);
+    auto candidates = near_candidates(kernel, *scorer, known.near);
+    if (!candidates || candidates->empty()) return {};
+    near.candidates.emplace(kernel->key, *std::move(candidates));
+    std::set<Hash128> plans;
+    for (const KnownTrial& trial : known.near) plans.insert(trial.plan);
+    for (const Hash128& plan : plans) ++says[plan];
+  }
+  const auto most = std::ranges::max_element(says, {}, [](const auto& entry) { return entry.second; });
+  if (most != says.end()) near.neighbour = most->first;
+  return near;
+}
+
+Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify, const NearChoices& near,
+                                  const ProgressSink& progress, const std::stop_token& stop,
+                                  std::vector<std::shared_ptr<const BuiltKernel>>& built, TunedFragment& tuned) const {
   // Equal kernels of a plan are worked on once.
   std::map<Hash128, std::size_t> first;
   std::vector<search::SharedKernel> distinct;
@@ -207,11 +245,14 @@ Status Tuner::State::make_kernels(const search::FusionPlan& fusion, bool verify,
   };
   const bool measure = verify && timer != nullptr;
   tuned.seconds.codegen = stage("codegen", 0.2, verify ? 0.5 : 1.0, [&](const search::SharedKernel& kernel) {
+    if (const auto* candidates = near.of(kernel->key)) return workshop->first_of(*candidates, false);
     return verify ? workshop->build_ahead(kernel) : workshop->build(kernel);
   });
   if (verify) {
-    tuned.seconds.verify = stage("verify", 0.5, measure ? 0.7 : 1.0,
-                                 [&](const search::SharedKernel& kernel) { return workshop->verify(kernel); });
+    tuned.seconds.verify = stage("verify", 0.5, measure ? 0.7 : 1.0, [&](const search::SharedKernel& kernel) {
+      const auto* candidates = near.of(kernel->key);
+      return candidates != nullptr ? workshop->first_of(*candidates, true) : workshop->verify(kernel);
+    });
   }
   if (measure) {
     tuned.seconds.measure =
@@ -312,8 +353,9 @@ Status Tuner::State::measure_plan(const graph::Graph& canonical,
 
 void Tuner::State::record(const search::FusionPlan& fusion,
                           const std::vector<std::shared_ptr<const BuiltKernel>>& built, bool verified,
-                          TunedFragment& tuned) const {
-  const std::string predicted = "predicted by " + scorer_name;
+                          const std::optional<Hash128>& neighbour, TunedFragment& tuned) const {
+  const std::string predicted =
+      neighbour ? "schedules by what was measured of plan " + neighbour->hex() : "predicted by " + scorer_name;
   const db::Provenance origin = verified
                                     ? provenance(fmt::format("verified on {}, {}", verifier(), predicted), verifier())
                                     : provenance(predicted, "");
@@ -354,14 +396,15 @@ void Tuner::State::record(const search::FusionPlan& fusion,
   Plan& plan = tuned.plan;
   plan.fragment = tuned.fragment.key;
   plan.target = {target.device, target.architecture, target.toolkit, target.version};
-  plan.label = "predicted";
+  plan.label = db::to_string(neighbour ? db::Label::near : db::Label::predicted);
   plan.verified_share = weight > 0 ? share / weight : share;
   plan.judged = origin.judged;
   db::Plan& stored = tuned.bundle.plan;
   stored.key = {tuned.fragment.key, target};
   stored.document = plan_document(plan);
   stored.bytes = plan.bytes;
-  stored.label = db::Label::predicted;
+  stored.label = neighbour ? db::Label::near : db::Label::predicted;
+  stored.neighbour = neighbour;
   stored.predicted_us = plan.predicted_us;
   stored.verified_share = plan.verified_share;
   stored.provenance = origin;
@@ -371,7 +414,8 @@ void Tuner::State::record(const search::FusionPlan& fusion,
 
 Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::string_view name,
                                          const search::FusionPlan* plan, bool verify, const ProgressSink& progress,
-                                         std::stop_token stop, const RunnablePlan* incumbent) const {
+                                         std::stop_token stop, const RunnablePlan* incumbent,
+                                         const FragmentHistory* history) const {
   if (workshop == nullptr) return make_error(ErrorKind::unavailable, "this tuner was made to explore only");
   TunedFragment tuned;
   STITCH_ASSIGN(tuned.fragment, describe(canonical, name));
@@ -386,9 +430,11 @@ Result<TunedFragment> Tuner::State::work(const graph::Graph& canonical, std::str
   tuned.seconds.plan = watch.seconds();
   if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped after planning");
   std::vector<std::shared_ptr<const BuiltKernel>> built;
-  STITCH_TRY(make_kernels(fusion, verify, progress, stop, built, tuned));
+  NearChoices near;
+  if (history != nullptr && !(verify && timer != nullptr)) near = choose_near(fusion, *history);
+  STITCH_TRY(make_kernels(fusion, verify, near, progress, stop, built, tuned));
   STITCH_ASSIGN(tuned.plan, build_plan(canonical, fusion, built));
-  record(fusion, built, verify, tuned);
+  record(fusion, built, verify, near.neighbour, tuned);
   if (verify && timer != nullptr) STITCH_TRY(measure_plan(canonical, built, incumbent, tuned));
   return tuned;
 }
@@ -453,14 +499,16 @@ Result<search::FusionPlan> Tuner::unfused(const graph::Graph& canonical) const {
   return state_->arena.execute([&] { return search::unfused_plan(canonical, *state_->kernels); });
 }
 
-Result<TunedFragment> Tuner::predict(const graph::Graph& canonical, std::string_view name) const {
-  return state_->arena.execute([&] { return state_->work(canonical, name, nullptr, false, {}, {}, nullptr); });
+Result<TunedFragment> Tuner::predict(const graph::Graph& canonical, std::string_view name,
+                                     const FragmentHistory* history) const {
+  return state_->arena.execute([&] { return state_->work(canonical, name, nullptr, false, {}, {}, nullptr, history); });
 }
 
 Result<TunedFragment> Tuner::tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
-                                  std::stop_token stop, const search::FusionPlan* plan,
-                                  const RunnablePlan* incumbent) const {
-  return state_->arena.execute([&] { return state_->work(canonical, name, plan, true, progress, stop, incumbent); });
+                                  std::stop_token stop, const search::FusionPlan* plan, const RunnablePlan* incumbent,
+                                  const FragmentHistory* history) const {
+  return state_->arena.execute(
+      [&] { return state_->work(canonical, name, plan, true, progress, stop, incumbent, history); });
 }
 
 }  // namespace stitch::daemon

@@ -80,6 +80,8 @@ struct TunedFragment {
   StageSeconds seconds;
 };
 
+class FragmentHistory;
+
 /// What a search among the candidates of one kernel brought, ready for the store.
 struct KernelTuning {
   Hash128 kernel;
@@ -140,17 +142,19 @@ class Tuner {
   /// The kernel that tune chose (or the first that builds, if it was not tuned); null when none builds.
   [[nodiscard]] std::shared_ptr<const BuiltKernel> built(const search::SharedKernel& kernel) const;
 
-  /// A plan that can be served now: explored, generated and compiled, labelled `predicted`, not verified.
-  Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
+  /// A plan that can be served now: explored, generated and compiled, not verified. Labelled `predicted`, or `near`
+  /// when `history` (may be null) has measured neighbours of all its kernels and they chose the schedules.
+  Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name,
+                                const FragmentHistory* history = nullptr) const;
 
   /// The best plan whose every kernel was verified on the device. A candidate that fails is recorded with its outcome
   /// and seed, and the next one is taken. With a timer, several candidates of each kernel are measured and the fastest
   /// are taken; then the whole plan is, beside `incumbent` (the plan that is served for the fragment now; may be null).
-  /// `plan`: what explore gave for the fragment; explored anew when null.
+  /// `plan`: what explore gave for the fragment; explored anew when null. `history`: as for predict, without a timer.
   /// Errors: cancelled; correctness when no candidate is right; compile.
   Result<TunedFragment> tune(const graph::Graph& canonical, std::string_view name, const ProgressSink& progress,
                              std::stop_token stop, const search::FusionPlan* plan = nullptr,
-                             const RunnablePlan* incumbent = nullptr) const;
+                             const RunnablePlan* incumbent = nullptr, const FragmentHistory* history = nullptr) const;
 
  private:
   struct State;

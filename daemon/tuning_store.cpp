@@ -39,10 +39,20 @@ db::Provenance TuningStore::provenance(std::string_view judged) const {
           std::string(judged)};
 }
 
+Result<TunedFragment> TuningStore::predict(const graph::Graph& canonical, std::string_view name) const {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+  STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
+  return tuner_.predict(canonical, name, &known);
+}
+
 Result<TunedFragment> TuningStore::tune(const graph::Graph& canonical, const Hash128& key, std::string_view name,
                                         const ProgressSink& progress, std::stop_token stop,
                                         const search::FusionPlan* plan) const {
-  if (!tuner_.measures()) return tuner_.tune(canonical, name, progress, stop, plan);
+  if (!tuner_.measures()) {
+    STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+    STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
+    return tuner_.tune(canonical, name, progress, stop, plan, nullptr, &known);
+  }
   STITCH_ASSIGN(const std::optional<ServedPlan> before, served(key));
   if (!before) return tuner_.tune(canonical, name, progress, stop, plan);
   const RunnablePlan incumbent{&canonical, &before->plan, before->images};

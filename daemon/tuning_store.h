@@ -27,7 +27,9 @@ class TuningStore {
   /// Records the devices that judge. All arguments must outlive it. Errors: those of the store.
   static Result<std::unique_ptr<TuningStore>> open(db::Store& store, const Tuner& tuner, const Clock& clock);
 
-  /// Tuner::tune, beside the plan that is served for the fragment.
+  /// Tuner::predict, with what was measured of fragments like it.
+  Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
+  /// Tuner::tune, beside the plan that is served for the fragment, or with what was measured of fragments like it.
   Result<TunedFragment> tune(const graph::Graph& canonical, const Hash128& key, std::string_view name,
                              const ProgressSink& progress, std::stop_token stop, const search::FusionPlan* plan) const;
 

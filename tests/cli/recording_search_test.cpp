@@ -9,6 +9,9 @@
 
 #include "base/random.h"
 #include "costmodel/kernel_features.h"
+#include "graph/builder.h"
+#include "graph/canonical.h"
+#include "graph/codec.h"
 #include "tests/cli/run_stitch.h"
 
 // Searching the schedules of recorded kernels. No GPU has been recorded, so the kernels here are made up.
@@ -112,8 +115,8 @@ TEST(RecordingSearch, DescribesSchedulesByWhatIsKnownBeforeCompilation) {
   ASSERT_EQ(features.size(), 4U) << "threads, load_width, bytes_in_flight_thread, waves";
   ASSERT_EQ(same.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(features[i].values, same[i].values) << i;
-  EXPECT_EQ(curves_of(*search_recording(plain, true, with_seeds(2))),
-            curves_of(*search_recording(compiled, true, with_seeds(2))));
+  EXPECT_EQ(curves_of(*search_recording(plain, {}, with_seeds(2))),
+            curves_of(*search_recording(compiled, {}, with_seeds(2))));
 }
 
 TEST(RecordingSearch, SizesAreComparedByLogarithmAndSharesAreNot) {
@@ -181,15 +184,15 @@ TEST(RecordingSearch, SaysWhyAKernelCannotBeSearched) {
     each.change(recording.kernels[0]);
     EXPECT_EQ(error_of(schedule_space(recording, recording.kernels[0])),
               fmt::format("invalid_argument: {}", each.message));
-    EXPECT_EQ(error_of(search_recording(recording, true, {})),
+    EXPECT_EQ(error_of(search_recording(recording, {}, {})),
               fmt::format("invalid_argument: softmax: {}", each.message));
   }
-  EXPECT_EQ(error_of(search_recording(recorded({}), true, {})), "invalid_argument: no kernel is recorded");
+  EXPECT_EQ(error_of(search_recording(recorded({}), {}, {})), "invalid_argument: no kernel is recorded");
 }
 
 TEST(RecordingSearch, FindsWhatTheOrderOfPredictionsDoesNot) {
   const Recording recording = recorded({made_up("softmax")});
-  const auto report = search_recording(recording, true, with_seeds(60));
+  const auto report = search_recording(recording, {}, with_seeds(60));
   ASSERT_TRUE(report) << error_of(report);
   const KernelSearch& kernel = report->kernels.at(0);
   EXPECT_EQ(kernel.search.budget, 20U);
@@ -204,6 +207,50 @@ TEST(RecordingSearch, FindsWhatTheOrderOfPredictionsDoesNot) {
   }
 }
 
+TEST(RecordingSearch, ANeighbourCorrectsThePredictions) {
+  const Recording recording = recorded({made_up("softmax")});
+  Recording elsewhere = recording;
+  elsewhere.device.key = "GPU-other";
+  for (RecordedCandidate& candidate : elsewhere.kernels[0].candidates) candidate.median *= 3;
+  const auto alone = search_recording(recording, {}, with_seeds(4));
+  const auto near = search_recording(recording, {.neighbour = &elsewhere}, with_seeds(4));
+  ASSERT_TRUE(near) << error_of(near);
+  EXPECT_EQ(near->kernels[0].transferred, 375U) << "those that did not fail";
+  EXPECT_LT(alone->kernels[0].search.runs[0].curve[0], 0.9);
+  for (const SpaceSearchRun& run : near->kernels[0].search.runs) EXPECT_GE(run.curve[0], 0.95) << "the first trial";
+  EXPECT_EQ(near->kernels[0].by_prediction, alone->kernels[0].by_prediction);
+  // The same kernel on the same device is what is to be found out; a kernel of another key and no graph is a stranger.
+  elsewhere.device.key = recording.device.key;
+  EXPECT_EQ(search_recording(recording, {.neighbour = &elsewhere}, with_seeds(1))->kernels[0].transferred, 0U);
+  elsewhere.device.key = "GPU-other", elsewhere.kernels[0].key = {5, 6};
+  const auto stranger = search_recording(recording, {.neighbour = &elsewhere}, with_seeds(4));
+  EXPECT_EQ(stranger->kernels[0].transferred, 0U);
+  EXPECT_EQ(curves_of(*stranger), curves_of(*alone));
+  elsewhere.feature_names.back() = "another";
+  EXPECT_EQ(error_of(search_recording(recording, {.neighbour = &elsewhere}, {})),
+            "invalid_argument: the neighbour was recorded with other features");
+}
+
+TEST(RecordingSearch, OtherShapesOfTheSameFileAreNeighbours) {
+  const auto graph_of = [](std::int64_t rows) {
+    graph::Builder builder("sum");
+    const graph::Value x = builder.parameter(graph::DType::f32, {rows, 640}, "x");
+    return graph::canonicalise(*builder.finish({builder.reduce(graph::ReduceKind::sum, x, {1})}));
+  };
+  Recording recording = recorded({made_up("small"), made_up("large"), made_up("stranger")});
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto form = graph_of(i == 0 ? 64 : 512);
+    recording.kernels[i].key = form->key;
+    recording.kernels[i].graph = graph::encode(form->graph, graph::Encoding::cbor);
+  }
+  const auto report = search_recording(recording, {.neighbour = &recording}, with_seeds(1));
+  ASSERT_TRUE(report) << error_of(report);
+  EXPECT_EQ(report->kernels[0].transferred, 375U);
+  EXPECT_EQ(report->kernels[1].transferred, 375U);
+  EXPECT_EQ(report->kernels[2].transferred, 0U);
+  EXPECT_THAT(to_table(*report), HasSubstr("small (375 trials of neighbours)\n"));
+}
+
 TEST(RecordingSearch, OrderOfPredictionsCountsFailuresAsTrials) {
   Recording recording = recorded({made_up("softmax")});
   RecordedKernel& kernel = recording.kernels[0];
@@ -214,7 +261,7 @@ TEST(RecordingSearch, OrderOfPredictionsCountsFailuresAsTrials) {
     candidate.predicted_us = predicted[i], candidate.median = median[i];
     candidate.failure = i == 1 ? std::optional(make_error(ErrorKind::timeout, "")) : std::nullopt;
   }
-  const auto report = search_recording(recording, true, {});
+  const auto report = search_recording(recording, {}, {});
   ASSERT_TRUE(report) << error_of(report);
   EXPECT_THAT(report->kernels[0].by_prediction, testing::ElementsAre(0, 0.25, 1));
   EXPECT_EQ(trials_to(report->kernels[0].by_prediction, 0.99), 3U);
@@ -225,7 +272,7 @@ TEST(RecordingSearch, CandidatesThatLookAlikeAreSearchedByPredictionAlone) {
   for (RecordedCandidate& candidate : recording.kernels[0].candidates) candidate.features.assign(97, 1);
   recording.feature_names.assign(97, "a column that this program does not have");
   for (const bool predictions : {true, false}) {
-    const auto report = search_recording(recording, predictions, with_seeds(2));
+    const auto report = search_recording(recording, {.predictions = predictions}, with_seeds(2));
     ASSERT_TRUE(report) << error_of(report);
     EXPECT_GT(report->kernels[0].search.worst(), 0.5) << predictions;
   }
@@ -234,7 +281,7 @@ TEST(RecordingSearch, CandidatesThatLookAlikeAreSearchedByPredictionAlone) {
 TEST(RecordingSearch, PassesOverKernelsThatCannotBeSearched) {
   Recording recording = recorded({made_up("sum"), made_up("softmax"), made_up("norm")});
   recording.kernels[0].candidates[3].features.clear();
-  const auto report = search_recording(recording, true, with_seeds(1));
+  const auto report = search_recording(recording, {}, with_seeds(1));
   ASSERT_TRUE(report) << error_of(report);
   EXPECT_EQ(report->searched(), 2U);
   ASSERT_EQ(report->kernels.size(), 3U);
@@ -318,7 +365,10 @@ TEST_F(SearchOfRecording, RefusesWhatMakesNoSense) {
   const std::string space = STITCH_SOURCE_DIR "/bench/spaces/convolution_a100.json.gz";
   Outcome outcome = search({"--transfer", space});
   EXPECT_EQ(outcome.code, 3);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--transfer is for spaces of parameters"), HasSubstr(file)));
+  EXPECT_THAT(outcome.err, HasSubstr(space)) << "no recording";
+  outcome = search({"--transfer", file, "--blind"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("--blind and --transfer"));
   outcome = stitch({"search", space, "--blind"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("--blind is for recordings"), HasSubstr(space)));

@@ -79,10 +79,9 @@ TEST_F(KernelSearchOf, NothingIsProposedTwiceAndTheSpaceEnds) {
 TEST_F(KernelSearchOf, TheFastestOfAnEarlierRunAreTriedFirstAndNothingElseOfItAgain) {
   const auto all = space();
   KernelHistory history;
-  for (std::size_t i = 0; i < 6; ++i)
-    history.own.push_back({name_of(all[i]), {10.0 - static_cast<double>(i), {}}, 0, {}});
-  history.own.push_back({name_of(all[6]), {0, ErrorKind::timeout}, 0, {}});
-  history.own.push_back({Hash128{1, 2}, {1.0, {}}, 0, {}});  // not in the space
+  for (std::size_t i = 0; i < 6; ++i) history.own.push_back({name_of(all[i]), {10.0 - static_cast<double>(i), {}}});
+  history.own.push_back({name_of(all[6]), {0, ErrorKind::timeout}});
+  history.own.push_back({Hash128{1, 2}, {1.0, {}}});  // not in the space
   const auto search = make(history);
   std::vector<Hash128> first;
   for (const KernelCandidate& candidate : search->propose(8)) first.push_back(name_of(*candidate.scheduled));
