@@ -63,6 +63,8 @@ Result<ExitCode> tune(const TuneOptions& options) {
   if (options.database.empty() && options.scorer == "combined")
     return make_error(ErrorKind::invalid_argument, "--scorer combined: cost models are in a database; name it by --db");
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options, {options.database, options.scorer}));
+  if (options.trials > 0 && !session->tuner->measures())
+    return make_error(ErrorKind::invalid_argument, "--trials: --device {} measures nothing", options.common.device);
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
   std::unique_ptr<daemon::TuningStore> store;
   if (session->store != nullptr) {

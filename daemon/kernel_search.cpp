@@ -25,22 +25,21 @@ std::vector<double> vector_of(const std::vector<float>& row, std::span<const cos
 }
 
 /// What a cost model sees of each candidate.
-std::vector<CandidateRow> rows_of(const search::ExploredKernel& kernel, const DeviceSpec& device) {
-  std::vector<CandidateRow> rows(kernel.candidates.size());
+std::vector<CandidateRow> rows_of(const graph::Graph& kernel, const std::vector<search::StitchCandidate>& candidates,
+                                  const DeviceSpec& device) {
+  std::vector<CandidateRow> rows(candidates.size());
   tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
-      rows[i] = candidate_row(kernel.graph, kernel.candidates[i], device, nullptr);
-    });
+    tbb::parallel_for(std::size_t{0}, rows.size(),
+                      [&](std::size_t i) { rows[i] = candidate_row(kernel, candidates[i], device, nullptr); });
   });
   return rows;
 }
 
 /// The predictions, as times of a neighbour.
-search::TransferPrior predictions_of(const search::ExploredKernel& kernel) {
+search::TransferPrior predictions_of(const std::vector<search::StitchCandidate>& candidates) {
   search::TransferPrior prior;
-  for (const search::StitchCandidate& candidate : kernel.candidates)
-    prior.log_time.push_back(log_of(candidate.predicted_us));
-  prior.failed.assign(kernel.candidates.size(), 0);
+  for (const search::StitchCandidate& candidate : candidates) prior.log_time.push_back(log_of(candidate.predicted_us));
+  prior.failed.assign(candidates.size(), 0);
   return prior;
 }
 
@@ -90,29 +89,34 @@ std::vector<Trial> verified(KernelWorkshop& workshop, const std::vector<KernelCa
 Result<std::unique_ptr<KernelSearch>> KernelSearch::create(const search::SharedKernel& kernel,
                                                            const search::Scorer& scorer,
                                                            const KernelSearchOptions& options,
-                                                           const KernelHistory& history) {
+                                                           const KernelHistory& history, const KernelTimer* timer) {
   std::unique_ptr<KernelSearch> made(new KernelSearch());
-  STITCH_ASSIGN(KernelSpace space, kernel_space(kernel->graph, kernel->key, scorer, options.space));
+  STITCH_ASSIGN(const KernelSpace space, kernel_space(kernel->graph, kernel->key, scorer, options.space));
   made->kernel_ = kernel;
-  made->wide_ = std::move(space.kernel);
-  const auto columns = costmodel::search_columns(costmodel::feature_names());
-  const std::vector<CandidateRow> rows = rows_of(*made->wide_, scorer.device());
-  std::vector<std::vector<double>> vectors;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    vectors.push_back(vector_of(rows[i].features, columns));
-    made->by_schedule_[search::schedule_hash(made->wide_->candidates[i].schedule)] = i;
+  for (const search::StitchCandidate& candidate : space.kernel->candidates) {
+    const Hash128 schedule = search::schedule_hash(candidate.schedule);
+    if (timer != nullptr && !timer->has_candidate(kernel->key, schedule)) continue;
+    made->by_schedule_[schedule] = made->wide_.size();
+    made->wide_.push_back(candidate);
   }
+  if (made->wide_.empty())
+    return make_error(ErrorKind::constraint, "{} can measure none of its {} candidates", timer->identity().name,
+                      space.kernel->candidates.size());
+  const auto columns = costmodel::search_columns(costmodel::feature_names());
+  const std::vector<CandidateRow> rows = rows_of(kernel->graph, made->wide_, scorer.device());
+  std::vector<std::vector<double>> vectors;
+  for (const CandidateRow& row : rows) vectors.push_back(vector_of(row.features, columns));
   STITCH_ASSIGN(made->space_, search::CandidateSpace::from_vectors(vectors));
   const std::vector<KnownTrial> near = usable(history.near);
   if (near.empty()) {
-    made->prior_ = predictions_of(*made->wide_);
+    made->prior_ = predictions_of(made->wide_);
   } else {
     STITCH_ASSIGN(made->prior_, prior_of(rows, near, std::move(vectors), columns));
   }
   search::TrialSearchOptions searching;
   searching.seed = mix(options.seed, kernel->key.low);
   searching.batch = options.batch;
-  made->tried_.assign(made->wide_->candidates.size(), 0);
+  made->tried_.assign(made->wide_.size(), 0);
   made->search_ = std::make_unique<search::TrialSearch>(made->space_, searching, &made->prior_);
   made->recall(history);
   return made;
@@ -146,7 +150,7 @@ KernelCandidate KernelSearch::candidate(std::size_t place) const {
   KernelCandidate candidate;
   candidate.kernel = kernel_;
   // A copy: what is tried must not keep the whole space alive.
-  candidate.scheduled = std::make_shared<const search::StitchCandidate>(wide_->candidates[place]);
+  candidate.scheduled = std::make_shared<const search::StitchCandidate>(wide_[place]);
   candidate.place = static_cast<int>(place);
   return candidate;
 }
@@ -191,18 +195,16 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
   constexpr int looked_at = 64;
   const std::vector<KnownTrial> known = usable(near);
   if (known.empty()) return std::vector<KernelCandidate>();
-  search::ExploredKernel usual;
-  usual.graph = kernel->graph;
-  STITCH_ASSIGN(usual.candidates, search::explore_stitches(kernel->graph, scorer, {.keep = looked_at}));
+  STITCH_ASSIGN(auto usual, search::explore_stitches(kernel->graph, scorer, {.keep = looked_at}));
   const auto columns = costmodel::search_columns(costmodel::feature_names());
-  const std::vector<CandidateRow> rows = rows_of(usual, scorer.device());
+  const std::vector<CandidateRow> rows = rows_of(kernel->graph, usual, scorer.device());
   std::vector<std::vector<double>> vectors;
   for (const CandidateRow& row : rows) vectors.push_back(vector_of(row.features, columns));
   STITCH_ASSIGN(const search::TransferPrior prior, prior_of(rows, known, std::move(vectors), columns));
-  std::vector<KernelCandidate> candidates(usual.candidates.size());
+  std::vector<KernelCandidate> candidates(usual.size());
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     candidates[i].kernel = kernel;
-    candidates[i].scheduled = std::make_shared<const search::StitchCandidate>(std::move(usual.candidates[i]));
+    candidates[i].scheduled = std::make_shared<const search::StitchCandidate>(std::move(usual[i]));
     candidates[i].place = static_cast<int>(i);
   }
   std::ranges::stable_sort(candidates, {}, [&](const KernelCandidate& candidate) {

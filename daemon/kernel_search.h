@@ -43,9 +43,11 @@ struct KernelSearchOptions {
 /// but for the fastest, which are tried first: times of another run are no base for a choice.
 class KernelSearch {
  public:
-  /// Errors: constraint (nothing is legal), those of enumeration.
+  /// `timer`: only what it can measure is proposed; null: everything. Errors: constraint (nothing is legal, or can be
+  /// measured), those of enumeration.
   static Result<std::unique_ptr<KernelSearch>> create(const search::SharedKernel& kernel, const search::Scorer& scorer,
-                                                      const KernelSearchOptions& options, const KernelHistory& history);
+                                                      const KernelSearchOptions& options, const KernelHistory& history,
+                                                      const KernelTimer* timer = nullptr);
 
   /// The next candidates, at most `most` and a batch; empty when the space has no other.
   std::vector<KernelCandidate> propose(std::size_t most);
@@ -64,7 +66,7 @@ class KernelSearch {
   [[nodiscard]] KernelCandidate candidate(std::size_t place) const;
 
   search::SharedKernel kernel_;
-  search::SharedKernel wide_;
+  std::vector<search::StitchCandidate> wide_;
   search::CandidateSpace space_;
   search::TransferPrior prior_;
   std::unique_ptr<search::TrialSearch> search_;

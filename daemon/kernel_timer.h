@@ -34,6 +34,11 @@ class KernelTimer {
   /// not_found (a recording without this candidate).
   virtual Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) = 0;
 
+  /// Whether a candidate of a kernel can be measured at all; a recording has those that were recorded.
+  [[nodiscard]] virtual bool has_candidate(const Hash128& /*kernel*/, const Hash128& /*schedule*/) const {
+    return true;
+  }
+
   /// Whether whole plans can be measured; a recording has kernels only.
   [[nodiscard]] virtual bool has_plans() const { return true; }
   /// Whole plans of one fragment, each as one CUDA graph, measured in turns, so that a change of the device's clocks

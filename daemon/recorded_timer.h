@@ -26,6 +26,9 @@ class RecordedTimer final : public KernelTimer {
 
   /// Errors: the failure that was recorded; not_found (the recording lacks the kernel or the candidate).
   Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) override;
+  [[nodiscard]] bool has_candidate(const Hash128& kernel, const Hash128& schedule) const override {
+    return index_.candidate(kernel, schedule) != nullptr;
+  }
   [[nodiscard]] bool has_plans() const override { return false; }
   /// Always unsupported: a recording has kernels, no plans.
   Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) override;

@@ -64,6 +64,20 @@ TEST_F(KernelSearchOf, BeginsWithTheBestPredictions) {
   EXPECT_EQ(search->propose(1).size(), 1U);
 }
 
+TEST_F(KernelSearchOf, OnlyWhatCanBeMeasuredIsProposed) {
+  const auto all = space();
+  LawTimer timer;
+  for (std::size_t i = 0; i < all.size(); i += 10) timer.recorded.insert(name_of(all[i]));
+  const auto search = *KernelSearch::create(kernel_, scorer_, options_, {}, &timer);
+  EXPECT_EQ(search->size(), timer.recorded.size());
+  for (const KernelCandidate& candidate : search->propose(4))
+    EXPECT_TRUE(timer.recorded.contains(name_of(*candidate.scheduled)));
+  timer.recorded = {Hash128{1, 2}};
+  const auto none = KernelSearch::create(kernel_, scorer_, options_, {}, &timer);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().message, "law can measure none of its 150 candidates");
+}
+
 TEST_F(KernelSearchOf, NothingIsProposedTwiceAndTheSpaceEnds) {
   const auto search = make();
   std::set<Hash128> seen;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,9 @@ class LawTimer final : public KernelTimer {
   }
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
   [[nodiscard]] bool has_plans() const override { return plans; }
+  [[nodiscard]] bool has_candidate(const Hash128&, const Hash128& schedule) const override {
+    return recorded.empty() || recorded.contains(schedule);
+  }
 
   Result<profiler::Measurement> measure_kernel(const BuiltKernel& built) override {
     const std::lock_guard lock(mutex_);
@@ -57,6 +61,7 @@ class LawTimer final : public KernelTimer {
 
   Law law;
   bool plans = true;
+  std::set<Hash128> recorded;  ///< schedules that can be measured; empty: all
   int kernels_measured = 0;
 
  private:
