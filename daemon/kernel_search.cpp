@@ -72,6 +72,15 @@ const profiler::Measurement* measurement_of(const Trial& trial) {
   return trial.built && trial.built->measurement ? &*trial.built->measurement : nullptr;
 }
 
+/// Code of thousands of candidates that nobody will launch again would fill memory.
+void drop_code(Trial& trial) {
+  if (!trial.built) return;
+  BuiltKernel known = *trial.built;
+  known.generated.source.clear();
+  known.compiled.ptx.clear(), known.compiled.cubin.clear();
+  trial.built = std::make_shared<const BuiltKernel>(std::move(known));
+}
+
 /// Side by side: a compiler and an emulator use one core each, a device waits for its turn.
 std::vector<Trial> verified(KernelWorkshop& workshop, const std::vector<KernelCandidate>& batch) {
   std::vector<Trial> trials(batch.size());
@@ -233,15 +242,19 @@ Result<SearchedKernel> search_kernel(KernelWorkshop& workshop, const search::Sha
       break;
     }
     // One after the other: kernels that run side by side would slow each other down.
+    bool answers = false;
     for (Trial& trial : verified(workshop, batch)) {
       if (!trial.failure) trial = workshop.measure_candidate(std::move(trial));
       search.observe(trial);
+      if (workshop.promote(trial)) done.changed = true;
+      answers = answers || trial.failure || measurement_of(trial) != nullptr;
       done.failed += trial.failure ? 1 : 0;
+      drop_code(trial);
       done.trials.push_back(std::move(trial));
     }
     if (progress) progress(static_cast<int>(done.trials.size()));
+    if (!answers) break;  // the device is gone, or throttles all the time
   }
-  done.changed = workshop.add_measured(kernel, done.trials);
   const std::vector<Trial> now = workshop.measure(kernel);
   if (const auto* measured = measurement_of(now.back())) done.after = measured->median;
   return done;

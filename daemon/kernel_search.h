@@ -83,7 +83,7 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
 
 /// What a search brought.
 struct SearchedKernel {
-  std::vector<Trial> trials;     ///< in the order in which they were tried
+  std::vector<Trial> trials;     ///< in the order in which they were tried; what is known of them, no code
   int failed = 0;                ///< of them
   bool settled = false;          ///< nothing that is worth a trial is left
   bool changed = false;          ///< another candidate is the kernel's fastest now
@@ -91,10 +91,10 @@ struct SearchedKernel {
   bool in_us = false;            ///< that unit is time
 };
 
-/// Builds, verifies and measures up to `trials` candidates that the search proposes, and adds them to what the workshop
-/// knows of the kernel; the first few (KernelWorkshop::measure) come before, and are not counted. `progress` is told
-/// how many were tried. Ends early at a stop, without error; what was tried is kept. Errors: why none of the first few
-/// is right; unavailable (no timer).
+/// Builds, verifies and measures up to `trials` candidates that the search proposes; the fastest is the workshop's from
+/// then on. The first few (KernelWorkshop::measure) come before, and are not counted. `progress` is told how many were
+/// tried. Ends early, without error, at a stop and when a whole batch could not be timed. Errors: why none of the first
+/// few is right; unavailable (no timer).
 Result<SearchedKernel> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,
                                      int trials, const std::stop_token& stop, const std::function<void(int)>& progress);
 

@@ -24,15 +24,6 @@ bool is_faster(const Trial& challenger, const Trial& best) {
   return profiler::compare_samples(samples_of(best), samples_of(challenger)).verdict == profiler::Comparison::faster;
 }
 
-/// Code of thousands of candidates that nobody will launch again would fill memory.
-void drop_code(Trial& trial) {
-  if (!trial.built) return;
-  BuiltKernel known = *trial.built;
-  known.generated.source.clear();
-  known.compiled.ptx.clear(), known.compiled.cubin.clear();
-  trial.built = std::make_shared<const BuiltKernel>(std::move(known));
-}
-
 }  // namespace
 
 bool is_outcome(ErrorKind kind) {
@@ -283,23 +274,13 @@ std::vector<Trial> KernelWorkshop::measure(const search::SharedKernel& kernel) {
   return entry.measured;
 }
 
-bool KernelWorkshop::add_measured(const search::SharedKernel& kernel, std::vector<Trial> trials) {
-  Entry& entry = entry_of(kernel->key);
+bool KernelWorkshop::promote(const Trial& trial) {
+  Entry& entry = entry_of(trial.candidate.kernel->key);
   const std::lock_guard lock(entry.mutex);
   if (entry.measured.empty() || entry.measured.back().failure) return false;
-  Trial best = std::move(entry.measured.back());
-  entry.measured.pop_back();
-  bool changed = false;
-  for (Trial& trial : trials) {
-    if (!trial.failure && is_faster(trial, best)) {
-      std::swap(trial, best);
-      changed = true;
-    }
-    drop_code(trial);
-    entry.measured.push_back(std::move(trial));
-  }
-  entry.measured.push_back(std::move(best));
-  return changed;
+  if (trial.failure || !is_faster(trial, entry.measured.back())) return false;
+  entry.measured.push_back(trial);
+  return true;
 }
 
 }  // namespace stitch::daemon

@@ -105,10 +105,9 @@ class KernelWorkshop {
   /// that could be verified but not measured is without measurement. The same as verify without a timer.
   std::vector<Trial> measure(const search::SharedKernel& kernel);
 
-  /// Adds trials of other candidates to those that measure gave, which has to have found a right one: as there, one
-  /// takes the place of the best only if it is clearly faster. Of all but the best only what is known of them is kept,
-  /// no code. Whether the best is another now.
-  bool add_measured(const search::SharedKernel& kernel, std::vector<Trial> trials);
+  /// Takes a measured trial of another candidate for the kernel's best if it is clearly faster than the best that
+  /// measure gave; forgets it otherwise. Whether it was taken.
+  bool promote(const Trial& trial);
 
   /// One candidate by itself, step by step; nothing of it is remembered. Only a trial without failure goes on to the
   /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.

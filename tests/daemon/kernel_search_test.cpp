@@ -165,14 +165,17 @@ TEST_F(KernelSearchEmulated, FindsWhatPredictionsMiss) {
   EXPECT_GT(found.before, 1.3 * fastest) << "else there is nothing to find";
   EXPECT_LT(found.after, 1.05 * fastest);
   const std::vector<Trial> known = workshop_->measure(kernel_);
-  EXPECT_EQ(known.size(), 26U) << "with the first two";
+  EXPECT_LT(known.size(), 10U) << "the first two, and each that was the fastest for a while";
   EXPECT_EQ(known.back().built->measurement->median, found.after);
   EXPECT_FALSE(known.back().built->compiled.cubin.empty());
   for (std::size_t i = 0; i + 1 < known.size(); ++i) {
     EXPECT_TRUE(known[i].built->verification->correct);
     EXPECT_LT(found.after, known[i].built->measurement->median * 1.02);
   }
-  EXPECT_TRUE(known[5].built->compiled.cubin.empty()) << "nobody launches it again";
+  for (const Trial& trial : found.trials) {
+    EXPECT_TRUE(trial.built->compiled.cubin.empty()) << "nobody launches it again";
+    EXPECT_LT(found.after, trial.built->measurement->median * 1.02);
+  }
   EXPECT_EQ(workshop_->build(kernel_).back().candidate.scheduled, known.back().candidate.scheduled);
 }
 
@@ -196,8 +199,18 @@ TEST_F(KernelSearchEmulated, AStopKeepsWhatWasTried) {
       search_kernel(*workshop_, kernel_, *searching, 100, stop.get_token(), [&](int) { stop.request_stop(); });
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->trials.size(), 4U) << "a batch";
-  EXPECT_EQ(workshop_->measure(kernel_).size(), 6U);
   EXPECT_EQ(search(0).trials.size(), 0U);
+}
+
+TEST_F(KernelSearchEmulated, ADeviceThatIsGoneEndsTheSearch) {
+  (void)workshop_->measure(kernel_);
+  timer_.law = [](const search::StitchCandidate&) -> Result<double> {
+    return make_error(ErrorKind::unavailable, "no device");
+  };
+  const SearchedKernel found = search(100);
+  EXPECT_EQ(found.trials.size(), 4U) << "a batch";
+  EXPECT_EQ(found.failed, 0);
+  EXPECT_FALSE(found.changed);
 }
 
 TEST_F(KernelSearchEmulated, WithoutATimerThereIsNothingToSearchBy) {
