@@ -176,7 +176,14 @@ std::vector<Distribution> default_distributions() {
 
 InputSource::InputSource(graph::TensorType type, Distribution distribution, std::uint64_t seed,
                          std::optional<Range> range)
-    : type_(std::move(type)), distribution_(distribution), seed_(seed), range_(range) {}
+    : type_(std::move(type)), distribution_(distribution), seed_(seed), range_(range) {
+  if (!range_ || !graph::is_integer(type_.dtype) || graph::byte_size(type_.dtype) == 8) return;
+  const int bits = graph::byte_size(type_.dtype) * 8;
+  const bool is_unsigned = graph::is_unsigned_integer(type_.dtype);
+  const std::int64_t largest = (std::int64_t{1} << (is_unsigned ? bits : bits - 1)) - 1;
+  range_->low = std::clamp(range_->low, is_unsigned ? 0 : -largest - 1, largest);
+  range_->high = std::clamp(range_->high, range_->low, largest);
+}
 
 void InputSource::floats(std::int64_t first, std::span<double> values) const {
   const auto each = [&](auto&& value) {

@@ -31,6 +31,7 @@ class InputSource {
   struct Range {
     std::int64_t low = 0, high = 0;  ///< both included
   };
+  /// Of `range` what the dtype holds: a byte that places something in a long row.
   InputSource(graph::TensorType type, Distribution distribution, std::uint64_t seed, std::optional<Range> range);
 
   /// Bytes as they lie in device memory. Such a filler tells what it was made of (Filler::target<InputSource>), so that

@@ -55,6 +55,23 @@ TEST(InputSource, DeviceBytesAreTheReferencesValues) {
   }
 }
 
+// A byte that places something in a long row: numbers that it does not hold would reach the kernel as others.
+TEST(InputSource, RangesEndWhereTheDtypeDoes) {
+  for (const DType dtype : {DType::s8, DType::u8, DType::s16, DType::u16, DType::s32, DType::u32, DType::s64}) {
+    for (const InputSource::Range range : {InputSource::Range{0, 100'000}, {-5'000'000'000, 5'000'000'000}}) {
+      const TensorType type{dtype, {1000}};
+      const InputSource source(type, Distribution::mixed, 3, range);
+      const graph::Tensor device =
+          graph::tensor_from_bytes(type, Box::whole(type.dims), device_bytes(source, type.bytes()));
+      EXPECT_EQ(device, reference_values(source, type, Box::whole(type.dims))) << graph::to_string(dtype);
+      const auto [least, most] = std::minmax_element(device.integers.begin(), device.integers.end());
+      EXPECT_GE(*least, range.low);
+      EXPECT_LE(*most, range.high);
+      EXPECT_GT(*most, 100);
+    }
+  }
+}
+
 // The quick roundings are the table's: one of two neighbours, never further, and exact where the dtype holds it.
 TEST(InputSource, SixteenBitValuesAreRoundedToTheNearest) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
