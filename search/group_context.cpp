@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "search/holding.h"
@@ -123,18 +124,28 @@ class GroupDeriver {
                : axis(static_cast<std::size_t>(group_.mapping.vector_axis)).at(Level::vector);
   }
 
+  /// Each item is looked at once: a guard on a comparison of what dozens of others were selected from has more ways
+  /// through its operands than could be walked.
   [[nodiscard]] bool guard_is_uniform(ItemId guard, std::int64_t width) const {
-    if (guard < 0) return true;
-    const Item& item = program_.at(guard);
     const auto vector = static_cast<std::size_t>(group_.mapping.vector_axis);
-    if (!has(item.axes, vector)) return true;
-    if (item.kind == Item::Kind::in_range) {
-      const IndexPool::Run run = program_.pool().run(item.index, program_.axes().variables[vector], width);
-      if (run.regular && run.step == 0) return true;
-      return run.regular && run.step == 1 && run.aligned && item.low % width == 0 && item.high % width == 0;
+    std::vector<ItemId> open;
+    std::set<ItemId> seen;
+    const auto visit = [&](ItemId id) {
+      if (has(program_.at(id).axes, vector) && seen.insert(id).second) open.push_back(id);
+    };
+    if (guard >= 0) visit(guard);
+    while (!open.empty()) {
+      const Item& item = program_.at(open.back());
+      open.pop_back();
+      if (item.kind == Item::Kind::in_range) {
+        const IndexPool::Run run = program_.pool().run(item.index, program_.axes().variables[vector], width);
+        if (run.regular && run.step == 0) continue;
+        if (run.regular && run.step == 1 && run.aligned && item.low % width == 0 && item.high % width == 0) continue;
+        return false;
+      }
+      for (const ItemId operand : item.operands) visit(operand);
     }
-    return std::all_of(item.operands.begin(), item.operands.end(),
-                       [&](ItemId o) { return guard_is_uniform(o, width); });
+    return true;
   }
 
   [[nodiscard]] Access access(Index address, graph::DType dtype, ItemId guard) const {
