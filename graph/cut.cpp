@@ -357,12 +357,22 @@ class Cutter {
     for (const Value value : extent.arguments) {
       if (is_in_place(value.node)) continue;
       std::set<Value> operands;
-      for (const Value operand : graph_.node(value.node).operands) operands.insert(storage(operand));
+      for (const Value operand : graph_.node(value.node).operands) operands.insert(moved(operand));
       for (const Value operand : operands) {
         if (graph_.type(operand).bytes() >= shared_read_bytes && !seen.insert(operand).second) common.insert(operand);
       }
     }
     return common;
+  }
+
+  /// What a value that repeats or shifts another's elements is made of.
+  [[nodiscard]] Value moved(Value value) const {
+    for (;;) {
+      const Op op = graph_.node(value.node).op;
+      const bool moves = op == Op::reshape || op == Op::broadcast || op == Op::pad;
+      if (!moves || boundary_[at(value.node)]) return value;
+      value = graph_.node(value.node).operands[0];
+    }
   }
 
   /// Bytes of storing a value, unless that happens anyway, and reading it.
@@ -381,8 +391,8 @@ class Cutter {
     while (!open.empty()) {
       const Node& node = graph_.node(open.back());
       open.pop_back();
-      const bool moves =
-          node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::constant || node.op == Op::iota;
+      const bool moves = node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::pad ||
+                         node.op == Op::constant || node.op == Op::iota;
       if (!moves && info(node.op).category != OpCategory::elementwise) return std::nullopt;
       if (node.op == Op::threefry2x32 || anew.cone.size() > most_operators) return std::nullopt;
       for (const Value operand : node.operands) {

@@ -37,7 +37,7 @@ constexpr SimplificationPass passes[] = {
     {"fold-constants", fold_constants, "evaluates what depends on constants alone"},
     {"expansions", recognise_expansions, "special functions that are written out"},
     {"sink-layouts", sink_layouts, "changes layouts once, below element-wise operators"},
-    {"windows", simplify_windows, "the gradient of max-pooling selects once per window"},
+    {"windows", simplify_windows, "splits large windows; max-pooling's gradient selects once per window"},
     {"slices", simplify_slices, "slices, pads, concatenations"},
     {"indexing", simplify_indexing, "gather, scatter, dynamic slices"},
     {"conversions", simplify_conversions, "shortens chains of conversions"},

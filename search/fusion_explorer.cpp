@@ -12,6 +12,7 @@
 #include "search/kernel_graph.h"
 #include "search/partition_moves.h"
 #include "search/quotient.h"
+#include "search/stages.h"
 
 namespace stitch::search {
 namespace {
@@ -136,6 +137,8 @@ class PlanBuilder {
     VertexSet everything(static_cast<std::size_t>(vertices_.size()));
     for (int v = 0; v < vertices_.size(); ++v) everything.insert(v);
     if (options_.packing && vertices_.size() <= 4 * options_.patterns.max_vertices) partitions.push_back({everything});
+    if (std::vector<VertexSet> stages = staged_partition(vertices_); !stages.empty())
+      partitions.push_back(std::move(stages));
     partitions.emplace_back();  // nothing fused: no plan may be slower
     for (int v = 0; v < vertices_.size(); ++v) partitions.back().push_back(single(vertices_, v).vertices);
     double best_us = 0;

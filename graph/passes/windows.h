@@ -4,17 +4,16 @@
 
 namespace stitch::graph {
 
-/// Select-and-scatter (the gradient of max-pooling) over windows that overlap, without padding: which element of each
-/// window is selected is computed once per window, as a byte that counts its elements in row-major order:
+/// Windows of more elements than a kernel should read, or compare with one another, for each element of its result:
 ///
-///     best, pick = x[s·w], 0; for all further elements o: if x[s·w + o] is better than best: x[s·w + o], o
-///     result = Σ_o pad(select(pick == o, source, 0); o in front, s - 1 between)
+///  - reduce-window of a large window is a reduction where windows lie side by side, else several smaller windows one
+///    after the other (graph/passes/window_reductions.h);
+///  - select-and-scatter, the gradient of max-pooling, selects once per window, not once per element of x
+///    (graph/passes/window_selections.h). Windows of at most four elements stay.
 ///
-/// An element of the result then reads two small values for each window that covers it, where the operator itself has
-/// to compare all elements of all of them: 3×3 windows with stride 2 cover an element up to four times. Windows that do
-/// not overlap stay: they cover an element once.
-///
-/// Exact: sources are added in the order in which the operator adds them. Expects: nothing.
+/// Exact but for the rounding of float sums and products, whose order changes (a narrow type is rounded once, as
+/// before). Sources of select-and-scatter are added in the order in which the operator adds them, unless they are
+/// scattered. Expects: nothing.
 Result<int> simplify_windows(Graph& graph, const PassContext& context);
 
 }  // namespace stitch::graph

@@ -31,6 +31,8 @@ struct PoolingRow {
 void PrintTo(const PoolingRow& row, std::ostream* out) { *out << row.name; }
 
 class PoolingGradientEmulated : public testing::TestWithParam<PoolingRow> {};
+/// Windows that no kernel compares element by element.
+class LargePoolingGradientEmulated : public testing::TestWithParam<PoolingRow> {};
 
 Result<graph::Graph> gradient(const PoolingRow& row) {
   constexpr std::int64_t extent = 13, channels = 8;
@@ -69,12 +71,15 @@ TEST_P(PoolingGradientEmulated, EveryWindowSelectsOneElement) {
   expect_right(each, inputs_of(each));
 }
 
-TEST_P(PoolingGradientEmulated, Simplified) {
-  Result<graph::Graph> graph = gradient(GetParam());
+void expect_right_simplified(const PoolingRow& row) {
+  Result<graph::Graph> graph = gradient(row);
   ASSERT_TRUE(graph && graph::simplify(*graph));
   const KernelCase each = make_case(std::move(graph));
   expect_right(each, inputs_of(each));
 }
+
+TEST_P(PoolingGradientEmulated, Simplified) { expect_right_simplified(GetParam()); }
+TEST_P(LargePoolingGradientEmulated, Simplified) { expect_right_simplified(GetParam()); }
 
 const PoolingRow pooling_rows[] = {
     {"side_by_side", DType::f32, ReduceKind::max, 2, 2, 0, 0},
@@ -87,6 +92,18 @@ const PoolingRow pooling_rows[] = {
     {"gaps", DType::f64, ReduceKind::max, 2, 3, 0, 0},
 };
 INSTANTIATE_TEST_SUITE_P(Windows, PoolingGradientEmulated, testing::ValuesIn(pooling_rows),
+                         [](const auto& each) { return each.param.name; });
+
+const PoolingRow large_pooling_rows[] = {
+    {"side_by_side", DType::f32, ReduceKind::max, 5, 5, 0, 0},
+    {"side_by_side_smallest", DType::bf16, ReduceKind::min, 6, 6, 0, 0},
+    {"padded", DType::f32, ReduceKind::max, 5, 5, 2, 0},
+    {"integers", DType::s16, ReduceKind::max, 5, 5, 1, 1},
+    {"everything", DType::f32, ReduceKind::max, 13, 1, 0, 0},
+    {"overlapping", DType::f32, ReduceKind::max, 5, 4, 1, 0},
+    {"scattered", DType::s32, ReduceKind::max, 5, 1, 0, 0},
+};
+INSTANTIATE_TEST_SUITE_P(Windows, LargePoolingGradientEmulated, testing::ValuesIn(large_pooling_rows),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

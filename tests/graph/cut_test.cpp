@@ -87,15 +87,16 @@ TEST(Cut, WhatIsStoredAnywayIsRead) {
   EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("f32[512,512]", "f32[512,512]"));
 }
 
-// Tests of one tensor of bytes, which are wanted behind a matmul.
-Graph tests_of_bytes(int tests) {
+// Tests of one tensor of bytes, which are wanted behind a matmul; `shifted`: each of another place.
+Graph tests_of_bytes(int tests, bool shifted = false) {
   Builder b;
   const Value x = b.parameter(DType::f32, {512, 512}), w = b.parameter(DType::f32, {512, 512});
   const Value before = b.unary(Op::tanh, x);
   const Value bytes = b.convert(b.binary(Op::multiply, before, b.reverse(before, {0})), DType::u8);
   Value sum = b.dot(before, w, rows_by_columns());
   for (int i = 0; i < tests; ++i) {
-    const Value test = b.compare(Comparison::eq, bytes, b.filled(DType::u8, {512, 512}, i));
+    const Value tested = shifted ? b.pad(bytes, b.scalar(DType::u8, 0), {i, 0}, {-i, 0}) : bytes;
+    const Value test = b.compare(Comparison::eq, tested, b.filled(DType::u8, {512, 512}, i));
     sum = b.select(test, b.unary(Op::exp, sum), sum);
   }
   return finished(b, {sum});
@@ -103,10 +104,12 @@ Graph tests_of_bytes(int tests) {
 
 TEST(Cut, WhatReadsTheSameIsWeighedTogether) {
   for (const int tests : {2, 9}) {
-    const CutGraph cut_graph = cut(tests_of_bytes(tests));
-    ASSERT_EQ(cut_graph.fragments.size(), 2U);
-    EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("f32[512,512]", "u8[512,512]"));
-    EXPECT_EQ(count_of(cut_graph.fragments[1].graph, Op::compare), Dims{tests});
+    for (const bool shifted : {false, true}) {
+      const CutGraph cut_graph = cut(tests_of_bytes(tests, shifted));
+      ASSERT_EQ(cut_graph.fragments.size(), 2U);
+      EXPECT_THAT(parameter_types(cut_graph.fragments[1].graph), ElementsAre("f32[512,512]", "u8[512,512]"));
+      EXPECT_EQ(count_of(cut_graph.fragments[1].graph, Op::compare), Dims{tests});
+    }
   }
   // One test is as large as what it tests: it is stored.
   EXPECT_THAT(parameter_types(cut(tests_of_bytes(1)).fragments[1].graph), ElementsAre("f32[512,512]", "pred[512,512]"));

@@ -74,6 +74,32 @@ TEST(EdgePlan, IsRunnableOrRefused) {
   EXPECT_GT(plans, 290);
 }
 
+// Windows of any size, alone and as the gradient of pooling.
+TEST(WindowPlan, IsFoundForEverySize) {
+  for (const std::int64_t size : {2, 3, 5, 8, 15}) {
+    for (const std::int64_t stride : {std::int64_t{1}, size / 2, size}) {
+      const std::int64_t extent = 4 * size, count = (extent - size) / stride + 1;
+      const Dims dims = {2, extent, extent, 3}, sizes = {1, size, size, 1}, strides = {1, stride, stride, 1};
+      const Dims none(4, 0), ones(4, 1);
+      Builder b;
+      const Value x = b.parameter(DType::f32, dims), source = b.parameter(DType::f32, {2, count, count, 3});
+      const auto windows = [&](ReduceKind kind) {
+        const graph::ReduceWindowAttributes a{kind, sizes, strides, none, none, ones, ones};
+        return b.add(Op::reduce_window, {x}, a);
+      };
+      const graph::SelectAndScatterAttributes a{ReduceKind::max, sizes, strides, none, none};
+      Graph fragment = finished(
+          b, {windows(ReduceKind::max), windows(ReduceKind::sum), b.add(Op::select_and_scatter, {x, source}, a)});
+      ASSERT_TRUE(graph::simplify(fragment));
+      const RoughScorer scorer;
+      KernelCache cache(scorer, {});
+      const auto plan = explore_fusion(fragment, cache, {});
+      ASSERT_TRUE(plan) << size << "×" << size << " by " << stride << ": " << plan.error().message;
+      check_plan(fragment, *plan);
+    }
+  }
+}
+
 class RandomPartition : public testing::TestWithParam<int> {};
 
 // Any partition without cycles is a plan with the same values; one with cycles is refused.

@@ -340,6 +340,27 @@ def mixed_precision(x, w):
     return jax.value_and_grad(f, (0, 1))(x, w)
 
 
+# Large windows, with equals in most of them: side by side, overlapping, padded, over everything.
+@case(integers(2, 20, 20, 2, low=-3, high=3).astype(np.float32))
+def large_pooling(x):
+    def pools(kind, init, size, stride, padding):
+        return lax.reduce_window(x, init, kind, (1, size, size, 1), (1, stride, stride, 1), padding)
+
+    return (pools(lax.max, -INF, 10, 10, "VALID"), pools(lax.max, -INF, 7, 1, "SAME"), pools(lax.add, 0.0, 7, 2, "SAME"),
+            pools(lax.add, 0.0, 12, 4, "SAME"), pools(lax.min, INF, 20, 1, "VALID"), pools(lax.add, 0.0, 15, 15, "SAME"))
+
+
+@case(integers(2, 20, 20, 2, low=-3, high=3).astype(np.float32))
+def large_pool_gradients(x):
+    def gradient(size, stride, padding):
+        pool = lambda x: lax.reduce_window(x, -INF, lax.max, (1, size, size, 1), (1, stride, stride, 1), padding)
+        weights = lax.iota(jnp.float32, pool(x).size).reshape(pool(x).shape)
+        return jax.grad(lambda x: jnp.sum(pool(x) * weights))(x)
+
+    return (gradient(5, 5, "VALID"), gradient(10, 10, "VALID"), gradient(7, 7, "SAME"), gradient(5, 2, "SAME"),
+            gradient(7, 1, "SAME"), gradient(20, 1, "VALID"), gradient(15, 3, "VALID"))
+
+
 def plain(array):
     array = np.asarray(array)
     dtype = {"bool": "pred", "int8": "s8", "uint8": "u8", "int32": "s32", "uint32": "u32", "int64": "s64",
