@@ -9,13 +9,15 @@ namespace {
 
 /// Rival limits of one phase, µs; the largest decides.
 struct PhaseTime {
-  double dram = 0, l2 = 0, shared = 0, issue = 0, special = 0, latency = 0;
+  double dram = 0, l2 = 0, shared = 0, issue = 0, integer = 0, f64 = 0, special = 0, latency = 0;
 
-  [[nodiscard]] std::array<std::pair<const char*, double>, 6> parts() const {
+  [[nodiscard]] std::array<std::pair<const char*, double>, 8> parts() const {
     return {{{"dram", dram},
              {"l2", l2},
              {"L1 and shared memory", shared},
              {"issue", issue},
+             {"integer unit", integer},
+             {"f64 unit", f64},
              {"special functions", special},
              {"latency", latency}}};
   }
@@ -25,12 +27,10 @@ struct PhaseTime {
   }
   /// The limits overlap imperfectly: a part of what is not binding shows.
   [[nodiscard]] double total(double overlap) const {
-    double sum = 0, most = 0;
-    for (const auto& [name, us] : parts()) {
-      sum += us;
-      most = std::max(most, us);
-    }
-    return most + overlap * (sum - most);
+    // The same instructions are issued and executed: of these limits one shows.
+    const double execution = std::max({issue, integer, f64});
+    const double most = binding().second;
+    return most + overlap * (dram + l2 + shared + execution + special + latency - most);
   }
 };
 
@@ -70,6 +70,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
     // L1 and shared memory are one: what warps ask for passes through it, whether it is found there or not.
     time.shared += (f.shared_bytes + f.sector_bytes) / (device.shared_bytes_per_clock * busy_sms) * us_per_cycle;
     time.issue += f.instructions / (4 * busy_sms) * us_per_cycle;
+    time.integer += f.integer_instructions * 32 / (device.int32_lanes_per_sm * busy_sms) * us_per_cycle;
+    time.f64 += f.f64_instructions * 32 / (device.fp64_lanes_per_sm * busy_sms) * us_per_cycle;
     time.special += f.special_instructions * 32 / (device.special_lanes_per_sm * busy_sms) * us_per_cycle;
     const double share = static_cast<double>(f.tiles) / std::max<double>(1, static_cast<double>(phase.tiles));
     latency += f.latency_cycles * share;
@@ -97,16 +99,18 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
       longest = std::max(longest, lone_tile_cycles(f, kernel, device, constants));
   }
   time.latency = std::max(waves * latency, longest) * us_per_cycle;
-  for (double* throughput : {&time.l2, &time.shared, &time.issue, &time.special})
+  for (double* throughput : {&time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
     *throughput *= std::min(quantisation, constants.most_stretch);
   time.dram *= std::min(quantisation, constants.most_dram_stretch);
   // The blocks of a cluster stand in one GPC together, and what is left of its SMs stays idle.
   if (kernel.cluster > 1) {
-    for (double* throughput : {&time.dram, &time.l2, &time.shared, &time.issue, &time.special})
+    for (double* throughput :
+         {&time.dram, &time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
       *throughput *= 1 + constants.cluster_idle;
   }
   time.dram *= constants.dram, time.l2 *= constants.l2, time.shared *= constants.shared;
-  time.issue *= constants.issue, time.special *= constants.special, time.latency *= constants.latency;
+  time.issue *= constants.issue, time.integer *= constants.integer, time.f64 *= constants.f64,
+      time.special *= constants.special, time.latency *= constants.latency;
   return time;
 }
 
@@ -147,7 +151,9 @@ search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpe
                              entry_us(phase.entry, device, constants)});
     }
     const PhaseTime time = phase_time(phase, kernel, device, constants);
-    for (const auto& [name, us] : time.parts()) score.terms.push_back({prefix + name, us});
+    for (const auto& [name, us] : time.parts()) {
+      if (us > 0) score.terms.push_back({prefix + name, us});  // most kernels have no use for some of the units
+    }
     if (time.binding().second > most) {
       most = time.binding().second;
       score.binding = prefix + time.binding().first;

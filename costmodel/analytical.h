@@ -8,12 +8,13 @@
 
 namespace stitch::costmodel {
 
-/// The analytical model: per kernel, launch + Σ over phases of max(DRAM, L2, shared memory, issue, special functions,
-/// latency of the waves) + barriers between phases. Bandwidth is limited by bytes in flight (Little's law over the
-/// resident warps), throughput by whole waves of blocks. Sources and derivation: docs/cost-model.md.
+/// The analytical model: per kernel, launch + Σ over phases of max(DRAM, L2, shared memory, issue, integer unit, f64
+/// unit, special functions, latency of the waves) + barriers between phases. Bandwidth is limited by bytes in flight
+/// (Little's law over the resident warps), throughput by whole waves of blocks. Sources and derivation:
+/// docs/cost-model.md.
 class AnalyticalScorer final : public search::Scorer {
  public:
-  static constexpr std::string_view version = "analytical v3";  ///< names it in records; rises with its predictions
+  static constexpr std::string_view version = "analytical v4";  ///< names it in records; rises with its predictions
 
   explicit AnalyticalScorer(DeviceSpec device, AnalyticalConstants constants = {})
       : device_(std::move(device)), constants_(constants) {}

@@ -23,6 +23,8 @@ constexpr std::array table = {
     ConstantRow{"l2", &C::l2, 0.3, 4.0},
     ConstantRow{"shared", &C::shared, 0.3, 4.0},
     ConstantRow{"issue", &C::issue, 0.3, 4.0},
+    ConstantRow{"integer", &C::integer, 0.3, 4.0},
+    ConstantRow{"f64", &C::f64, 0.3, 4.0},
     ConstantRow{"special", &C::special, 0.3, 4.0},
     ConstantRow{"latency", &C::latency, 0.2, 5.0},
     ConstantRow{"launch", &C::launch, 0.1, 5.0},

@@ -72,7 +72,9 @@ void apply(const WarpWork& work, const MachineCodeFeatures& code, KernelQuantiti
   const double blocks_of_sm =
       std::min<double>(kernel.resident, std::max(1.0, static_cast<double>(kernel.blocks) / device.sm_count));
   const double scheduled = std::max(1.0, blocks_of_sm * warps_of_block / 4);
+  const double planned = group.instructions / warps_of(group, kernel);
   group.instructions = warps_of(group, kernel) * std::max(work.instructions, work.stall_cycles / scheduled);
+  for (double* unit : {&group.integer_instructions, &group.f64_instructions}) *unit *= work.instructions / planned;
   // A tile ends with the last of its block's warps, between whose instructions the others' are issued.
   group.latency_cycles = work.cycles + (std::ceil(warps_of_block / 4) - 1) * work.instructions;
   add_barrier_cycles(group, kernel.threads, device);

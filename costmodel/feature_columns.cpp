@@ -32,6 +32,7 @@ constexpr std::array table = {
     FeatureColumn{"instructions", extent, false, "warp instructions", &F::instructions},
     FeatureColumn{"memory_share", extent, false, "of them: device memory", &F::memory_share},
     FeatureColumn{"special_share", share, false, "of them: special functions", &F::special_share},
+    FeatureColumn{"integer_share", share, false, "of them: on the integer unit", &F::integer_share},
     FeatureColumn{"wide_share", share, false, "of them: 64-bit values", &F::wide_share},
     FeatureColumn{"index_share", share, false, "of them: indices and range tests", &F::index_share},
     FeatureColumn{"exchange_share", share, false, "of them: shuffles and shared memory", &F::exchange_share},

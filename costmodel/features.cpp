@@ -264,6 +264,16 @@ class Counter {
     asked.sectors += requested * sector_waste(item.index, size, std::max(size * width, run_bytes(item)));
   }
 
+  /// The second word of random bits comes with the first one.
+  [[nodiscard]] bool computes_with_another(const Item& item, const search::Sweep& sweep) const {
+    if (item.kind != Item::Kind::compute || item.op != Op::threefry2x32 || item.origin.result == 0) return false;
+    return std::any_of(sweep.body.begin(), sweep.body.end(), [&](ItemId id) {
+      const Item& other = program_.at(id);
+      return other.kind == Item::Kind::compute && other.op == Op::threefry2x32 && other.origin.result == 0 &&
+             other.operands == item.operands;
+    });
+  }
+
   void count_sweep(const search::Sweep& sweep, int stage) {
     double flight = 0, chain = 0, body = 0;
     const auto one = [&](ItemId id, bool uniform) {
@@ -277,9 +287,13 @@ class Counter {
                   std::min(1.0, distinct_lanes(item.axes) / lanes);
         return;
       }
+      if (computes_with_another(item, sweep)) return;
       const double cost = operation_cost(item);
       f_.instructions += warps_ * times * cost;
+      f_.integer_instructions += warps_ * times * integer_cost(item);
       if (graph::byte_size(item.dtype) == 8) f_.wide_instructions += warps_ * times * cost;
+      if (item.kind == Item::Kind::compute && item.dtype == graph::DType::f64)
+        f_.f64_instructions += warps_ * times * cost;
       if (item.kind == Item::Kind::index || item.kind == Item::Kind::in_range)
         f_.index_instructions += warps_ * times * cost;
       body += times * cost;
@@ -466,6 +480,36 @@ double operation_cost(const Item& item) {
   }
   if (graph::info(item.op).cost == graph::OpCost::expensive) return wide ? 100 : 35;
   return wide && graph::is_integer(item.dtype) ? 2 : 1;
+}
+
+double integer_cost(const Item& item) {
+  // ptxas has a part of the additions done by multiply-add, on the f32 unit: half of them, by what it makes of ours.
+  constexpr double addition = 0.5;
+  if (item.kind == Item::Kind::index) return addition;
+  if (item.kind == Item::Kind::in_range) return 1;
+  if (item.kind != Item::Kind::compute) return 0;
+  const double words = graph::byte_size(item.dtype) == 8 ? 2 : 1;
+  switch (item.op) {
+    case Op::threefry2x32: return 51;  // of its 69 instructions; the other 18 are additions by multiply-add
+    case Op::bit_not:
+    case Op::bit_and:
+    case Op::bit_or:
+    case Op::bit_xor:
+    case Op::shift_left:
+    case Op::shift_right_logical:
+    case Op::shift_right_arithmetic:
+    case Op::compare:
+    case Op::select:
+    case Op::maximum:
+    case Op::minimum: return words;
+    case Op::clamp: return 2 * words;
+    case Op::convert: return addition;  // two to 16 bits in one instruction; from bf16 by a multiplication or a shift
+    case Op::add:
+    case Op::subtract: return graph::is_integer(item.dtype) ? addition * words : 0;
+    case Op::divide:
+    case Op::remainder: return graph::is_integer(item.dtype) ? operation_cost(item) / 2 : 0;
+    default: return 0;
+  }
 }
 
 void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device) {

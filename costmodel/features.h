@@ -18,6 +18,8 @@ struct GroupFeatures {
   double shared_bytes = 0;          ///< moved to and from shared memory
   double instructions = 0;          ///< warp instructions, all pipes
   double special_instructions = 0;  ///< warp instructions of the special-function unit
+  double integer_instructions = 0;  ///< of instructions: on the integer unit
+  double f64_instructions = 0;      ///< of instructions: on the unit for f64
   double bytes_in_flight = 0;       ///< requested by one thread before its first use of them
   double flight_share = 1;          ///< share of a tile's time in which loads are outstanding
   double latency_cycles = 0;        ///< dependent chain of one tile: loads, exchanges, barriers
@@ -50,5 +52,8 @@ GroupFeatures group_features(const graph::Graph& graph, const search::GroupProgr
 
 /// Cycles of issue that one scalar operation takes, as warp instructions (docs/cost-model.md has the sources).
 double operation_cost(const search::Item& item);
+/// Of them: what runs on the integer unit, which also compares, selects and converts floats, and has half the lanes of
+/// the f32 one on most devices.
+double integer_cost(const search::Item& item);
 
 }  // namespace stitch::costmodel

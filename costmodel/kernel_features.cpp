@@ -30,7 +30,7 @@ void count_device(const DeviceSpec& device, KernelFeatures& f) {
 /// Sums over the groups; what is a property of one of them is weighted by the device-memory bytes that it moves.
 void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   double requested = 0, load_requests = 0, load_bytes = 0, store_requests = 0, store_bytes = 0, dynamic = 0;
-  double special = 0, wide = 0, index = 0, exchange = 0, flight = 0, threads_flight = 0, weight = 0;
+  double special = 0, integer = 0, wide = 0, index = 0, exchange = 0, flight = 0, threads_flight = 0, weight = 0;
   for (const PhaseQuantities& phase : kernel.phases) {
     for (const GroupFeatures& group : phase.groups) {
       f.dram_read_bytes += group.dram_read_bytes, f.dram_write_bytes += group.dram_write_bytes;
@@ -40,7 +40,7 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
       load_requests += group.load_requests, load_bytes += group.load_lane_bytes;
       store_requests += group.store_requests, store_bytes += group.store_lane_bytes;
       dynamic += group.dynamic_requests;
-      special += group.special_instructions, wide += group.wide_instructions;
+      special += group.special_instructions, integer += group.integer_instructions, wide += group.wide_instructions;
       index += group.index_instructions, exchange += group.exchange_instructions;
       f.block_barriers += group.barriers, f.cluster_barriers += group.cluster_barriers;
       f.sweeps = std::max(f.sweeps, static_cast<double>(group.sweeps));
@@ -59,7 +59,8 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   f.bytes_in_flight_thread = flight / weight;
   f.bytes_in_flight_sm = threads_flight / weight * kernel.resident;
   f.memory_share = ratio(2 * load_requests + 1.5 * store_requests, f.instructions);
-  f.special_share = ratio(special, f.instructions), f.wide_share = ratio(wide, f.instructions);
+  f.special_share = ratio(special, f.instructions), f.integer_share = ratio(integer, f.instructions);
+  f.wide_share = ratio(wide, f.instructions);
   f.index_share = ratio(index, f.instructions), f.exchange_share = ratio(exchange, f.instructions);
 }
 

@@ -34,7 +34,8 @@ struct KernelFeatures {
   double sector_efficiency = 0, load_width = 0, store_width = 0, dynamic_share = 0;
   double bytes_in_flight_thread = 0, bytes_in_flight_sm = 0, flight_coverage = 0;
   // Instructions.
-  double instructions = 0, memory_share = 0, special_share = 0, wide_share = 0, index_share = 0, exchange_share = 0;
+  double instructions = 0, memory_share = 0, special_share = 0, integer_share = 0, wide_share = 0, index_share = 0;
+  double exchange_share = 0;
   double instructions_per_byte = 0;
   // Occupancy.
   double registers_estimate = 0, block_shared_bytes = 0, resident_blocks = 0, resident_warps = 0;
@@ -82,7 +83,7 @@ struct FeatureColumn {
 /// Every column, in the order of a row.
 std::span<const FeatureColumn> feature_columns();
 /// Raised with every change of the columns; for people. What decides is feature_set_hash().
-inline constexpr int kernel_features_version = 2;
+inline constexpr int kernel_features_version = 3;
 /// Names the columns and their order.
 Hash128 feature_set_hash();
 std::vector<std::string> feature_names();

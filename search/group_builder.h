@@ -22,8 +22,8 @@ struct Draft {
   int phase = 0;
   std::vector<int> axes;                               ///< outermost first
   std::set<graph::NodeId> local_reductions, finished;  ///< reductions of this phase that it needs
-  std::set<graph::NodeId> loads;                       ///< nodes whose large values it reads from memory
-  bool global = false;                                 ///< reduce: leaves partials
+  std::set<graph::NodeId> loads;  ///< nodes whose large values it reads from memory, or computes at length
+  bool global = false;            ///< reduce: leaves partials
 };
 
 /// Results are only ever read from memory.

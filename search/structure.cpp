@@ -240,6 +240,9 @@ class StructureBuilder {
         continue;
       }
       if (std::exchange(walked_[static_cast<std::size_t>(value.node)], walk_) == walk_) continue;
+      // Random bits take longer to compute than most values to load.
+      if (node.op == Op::threefry2x32 && graph_.type(value).elements() >= shared_load_elements)
+        draft.loads.insert(value.node);
       if (is_stored_only(node.op)) {
         block(draft, value.node);
         continue;

@@ -46,6 +46,17 @@ struct NamedGraph {
 inline void PrintTo(const NamedGraph& named, std::ostream* out) { *out << named.name; }
 
 /// One of each kind of kernel.
+/// A dropout's mask: a byte per element, made of random bits. `words`: of the two that there are, how many it uses.
+inline Result<graph::Graph> dropout_mask(std::int64_t elements, int words = 2) {
+  graph::Builder b;
+  const graph::Dims dims = {elements};
+  const graph::Value key = b.broadcast(b.parameter(graph::DType::u32, {}), dims, {});
+  const graph::Value bits = b.add(graph::Op::threefry2x32,
+                                  {key, key, b.filled(graph::DType::u32, dims, 0), b.iota(graph::DType::u32, dims, 0)});
+  const graph::Value word = words == 1 ? bits : b.binary(graph::Op::bit_xor, bits, {bits.node, 1});
+  return b.finish({b.compare(graph::Comparison::lt, word, b.filled(graph::DType::u32, dims, 1 << 30))});
+}
+
 inline std::vector<NamedGraph> kinds_of_kernel() {
   using profiler::test::channel_reduction, profiler::test::looked_up, profiler::test::norm_backward,
       profiler::test::packed, profiler::test::scaled_sum, profiler::test::scanned, profiler::test::scattered,
@@ -69,6 +80,12 @@ inline std::vector<NamedGraph> kinds_of_kernel() {
       {"scatter", [] { return scattered(300, 64, 40); }},
       {"large_scatter", [] { return scattered(4096, 64, 1024); }},
       {"packed", [] { return packed(5); }},
+      {"random_bits", [] { return dropout_mask(1 << 22); }},
+      {"f64",
+       [] {
+         graph::Builder b;
+         return b.finish({b.unary(graph::Op::exp, b.parameter(graph::DType::f64, {1 << 20}))});
+       }},
   };
 }
 

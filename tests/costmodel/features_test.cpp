@@ -32,6 +32,7 @@ GroupFeatures features_of(const graph::Graph& graph, const KernelProgram& progra
       sum.dram_read_bytes += f.dram_read_bytes, sum.dram_write_bytes += f.dram_write_bytes;
       sum.sector_bytes += f.sector_bytes, sum.l2_bytes += f.l2_bytes, sum.shared_bytes += f.shared_bytes,
           sum.instructions += f.instructions;
+      sum.integer_instructions += f.integer_instructions, sum.f64_instructions += f.f64_instructions;
       sum.special_instructions += f.special_instructions, sum.barriers += f.barriers, sum.tiles += f.tiles;
     }
   }
@@ -163,6 +164,25 @@ TEST(SpecialInstructions, AreAWarpInstructionPerThirtyTwoElements) {
   EXPECT_EQ(features_of(*kernel.graph, kernel.program).special_instructions, 2.0 * (1 << 20) / 32);
   const Kernel plain = best_of(scaled_sum({1 << 20}));
   EXPECT_EQ(features_of(*plain.graph, plain.program).special_instructions, 0);
+}
+
+// Random bits: 51 of their instructions on the integer unit, by machine code, and once for both of their words.
+TEST(IntegerInstructions, AreThoseOfTheOperatorsThatAreOnThatUnit) {
+  const auto integer = [](Result<graph::Graph> graph) {
+    const Kernel kernel = best_of(std::move(graph));
+    return features_of(*kernel.graph, kernel.program).integer_instructions / ((1 << 20) / 32);
+  };
+  const double one = integer(dropout_mask(1 << 20, 1));
+  EXPECT_GE(one, 51 + 1) << "random bits and a comparison";
+  EXPECT_LT(one, 51 + 4) << "and a few for the counter";
+  EXPECT_EQ(integer(dropout_mask(1 << 20, 2)), one + 1) << "their exclusive or";
+  EXPECT_EQ(integer(scaled_sum({1 << 20})), 0);
+}
+
+TEST(F64Instructions, AreThoseOnThatType) {
+  const Kernel wide = best_of(scaled_sum({1 << 20}, DType::f64)), narrow = best_of(scaled_sum({1 << 20}));
+  EXPECT_EQ(features_of(*wide.graph, wide.program).f64_instructions, 2.0 * (1 << 20) / 32);
+  EXPECT_EQ(features_of(*narrow.graph, narrow.program).f64_instructions, 0);
 }
 
 TEST(LaneEfficiency, IsTheUsefulShareOfWhatIsMapped) {

@@ -34,9 +34,9 @@ TEST(FeatureColumns, HaveNamesAndMeaningsOnce) {
 // The names, their order and their meanings are what stored models and recordings rely on. If this fails on purpose,
 // raise kernel_features_version: models are trained anew.
 TEST(FeatureColumns, AreThoseOfTheirVersion) {
-  EXPECT_EQ(kernel_features_version, 2);
-  EXPECT_EQ(feature_columns().size(), 92U);
-  EXPECT_EQ(feature_set_hash().hex(), "0b60a4d886d85d2bcfd4c5b6c7aa8132");
+  EXPECT_EQ(kernel_features_version, 3);
+  EXPECT_EQ(feature_columns().size(), 93U);
+  EXPECT_EQ(feature_set_hash().hex(), "b3c4b0146a3d6739bc518b30928fc28d");
 }
 
 // ---- rows ---------------------------------------------------------------------------------------------------------
@@ -107,11 +107,13 @@ TEST(KernelFeatures, OfAnElementWiseKernel) {
   EXPECT_EQ(f.element_bytes, 4);
   EXPECT_EQ(f.reduces + f.partials + f.scans + f.scatters + f.gathers, 0);
   EXPECT_EQ(f.special_share, 0);
+  EXPECT_EQ(f.integer_share, 0);
   EXPECT_NEAR(f.dram_us, 3 * 4.0 * (1 << 20) / find_device("h100")->reachable_bandwidth() * 1e6, 1e-9);
 }
 
 TEST(KernelFeatures, TellKindsOfKernelsApart) {
   EXPECT_GT(features_of(best_of(softmax(1024, 768))).special_share, 0);
+  EXPECT_GT(features_of(best_of(dropout_mask(1 << 20))).integer_share, 0.6);
   EXPECT_EQ(features_of(best_of(softmax(1024, 768))).reduces, 2);
   EXPECT_EQ(features_of(best_of(softmax(1024, 768))).reduced_extent, 768);
   EXPECT_EQ(features_of(best_of(looked_up(5000, 96, 3000))).gathers, 1);

@@ -125,6 +125,18 @@ Graph side_by_side() {
   });
 }
 
+/// Two tensors under one dropout's mask.
+Graph dropped() {
+  return one([](Builder& b) {
+    const Value x = b.parameter(DType::f32, {4096}), y = b.parameter(DType::f32, {4096});
+    const Value key = b.broadcast(b.parameter(DType::u32, {}), {4096}, {});
+    const Value bits = b.add(Op::threefry2x32, {key, key, key, b.iota(DType::u32, {4096}, 0)});
+    const Value mask = b.compare(graph::Comparison::lt, bits, b.filled(DType::u32, {4096}, 1000));
+    const Value zero = b.filled(DType::f32, {4096}, 0);
+    return std::vector{b.select(mask, x, zero), b.select(mask, y, zero)};
+  });
+}
+
 /// exp(x) stored, and the sums of its rows: both read x.
 Graph store_and_sum() {
   return one([](Builder& b) {
@@ -234,6 +246,7 @@ std::vector<Example> examples() {
        [] { return updated([](Builder& b, Value x) { return b.unary(Op::tanh, x); }); },
        {},
        "[16 64] store:0@0"},
+      {"random_bits_are_computed_once", dropped, {}, "[4096] store:0@0 store:1@0"},
       {"independent_stores_share_a_phase", side_by_side, {}, "[1000] store:0@0 ; [1004] store:1@0"},
   };
 }
