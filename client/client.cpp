@@ -146,8 +146,10 @@ Result<std::string> Client::artifact(const Hash128& hash) {
 
 // ---- work
 
-Result<daemon::Submitted> Client::submit_fragment(const graph::Graph& fragment, std::string_view name) {
+Result<daemon::Submitted> Client::submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                                  std::optional<std::int64_t> trials) {
   HttpCall call{.method = "POST", .target = with_name("/v1/fragments", name), .content_type = std::string(cbor)};
+  if (trials) call.target += fmt::format("&trials={}", *trials);
   call.body = graph::encode(fragment, Encoding::cbor);
   return ask<daemon::Submitted>(std::move(call));
 }

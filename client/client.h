@@ -53,8 +53,11 @@ class Client {
   /// do not match.
   Result<std::string> artifact(const Hash128& hash);
 
-  Result<daemon::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name);
-  /// `trials`: so many more candidates of the model's kernels are measured; only where the server can.
+  /// `trials`: so many more candidates of the fragment's kernels are measured; only where the server can. Without: as
+  /// many as the server's own option says.
+  Result<daemon::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                            std::optional<std::int64_t> trials = {});
+  /// `trials`: the same, of all the model's kernels together; without: none.
   Result<daemon::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
   Result<daemon::JobStatus> job(std::int64_t id);
   Result<daemon::JobStatus> cancel(std::int64_t id);

@@ -58,6 +58,12 @@ Result<std::int64_t> number_in_query(const Call& call, std::string_view name, st
   return text ? number(fmt::format("query: {}", name), *text, least, largest) : otherwise;
 }
 
+Result<std::optional<std::int64_t>> trials_in_query(const Call& call) {
+  constexpr std::int64_t most_trials = 1'000'000, unsaid = -1;
+  STITCH_ASSIGN(const std::int64_t trials, number_in_query(call, "trials", 0, most_trials, unsaid));
+  return trials == unsaid ? std::optional<std::int64_t>() : trials;
+}
+
 Result<std::optional<Hash128>> hash_in_query(const Call& call, std::string_view name) {
   const std::optional<std::string> text = text_in_query(call, name);
   if (!text) return std::optional<Hash128>();

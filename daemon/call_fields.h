@@ -21,6 +21,8 @@ Status only(const Call& call, std::initializer_list<std::string_view> names);
 std::optional<std::string> text_in_query(const Call& call, std::string_view name);
 Result<std::int64_t> number_in_query(const Call& call, std::string_view name, std::int64_t least, std::int64_t most,
                                      std::int64_t otherwise);
+/// trials: 0 … 1,000,000.
+Result<std::optional<std::int64_t>> trials_in_query(const Call& call);
 Result<std::optional<Hash128>> hash_in_query(const Call& call, std::string_view name);
 /// A word of a table such as db::label_of.
 template <class T>

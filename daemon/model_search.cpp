@@ -32,6 +32,19 @@ Status search_one(const ModelKernel& wanted, const Tuner& tuner, TuningStore* st
 
 }  // namespace
 
+void add_kernels(const search::FusionPlan& plan, ModelKernel fragment, std::vector<ModelKernel>& kernels) {
+  for (const search::PlannedKernel& planned : plan.kernels) {
+    const auto known =
+        std::ranges::find(kernels, planned.kernel->key, [](const ModelKernel& kernel) { return kernel.kernel->key; });
+    if (known != kernels.end()) {
+      known->occurrences += fragment.occurrences;
+    } else {
+      fragment.kernel = planned.kernel;
+      kernels.push_back(fragment);
+    }
+  }
+}
+
 Result<ModelSearch> search_kernels(std::span<const ModelKernel> kernels, const Tuner& tuner, TuningStore* store,
                                    std::int64_t trials, const ProgressSink& progress, const std::stop_token& stop) {
   const Stopwatch watch;

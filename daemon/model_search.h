@@ -15,11 +15,15 @@ namespace stitch::daemon {
 /// A distinct kernel of a model's plans.
 struct ModelKernel {
   search::SharedKernel kernel;
-  Hash128 fragment, family;      ///< of the first fragment that has it
-  const graph::Graph* graph;     ///< that fragment, canonical
-  std::string name;              ///< where that fragment first stands
-  std::int64_t occurrences = 0;  ///< how often the kernel runs in one run of the model
+  Hash128 fragment, family;             ///< of the first fragment that has it
+  const graph::Graph* graph = nullptr;  ///< that fragment, canonical
+  std::string name;                     ///< where that fragment first stands
+  std::int64_t occurrences = 0;         ///< how often the kernel runs in one run of the model
 };
+
+/// Adds a plan's kernels to those of a model; one that is there already runs more often then. `fragment` says where the
+/// plan is and how often that runs; its kernel is not looked at.
+void add_kernels(const search::FusionPlan& plan, ModelKernel fragment, std::vector<ModelKernel>& kernels);
 
 /// What a model's budget of trials went into, and what it brought.
 struct ModelSearch {

@@ -139,19 +139,18 @@ class ModelTuner {
         stop_(std::move(stop)),
         progress_(progress) {}
 
-  /// Every fragment that is not settled; with `changed`, those with such a kernel instead. Progress goes from one share
+  /// Every fragment that is not settled, and those that have one of the `changed` kernels. Progress goes from one share
   /// to the other.
-  Status tune_fragments(double from, double until, const std::set<Hash128>* changed) {
+  Status tune_fragments(double from, double until, const std::set<Hash128>& changed) {
     std::vector<std::size_t> order;
     for (const std::size_t i : by_gain()) {
-      if (!plans_[i].fused || failed_.contains(model_.entries[i].key)) continue;
-      if (changed == nullptr || has_any(*plans_[i].fused, *changed)) order.push_back(i);
+      if (plans_[i].fused && !failed_.contains(model_.entries[i].key)) order.push_back(i);
     }
     const double span = (until - from) / static_cast<double>(std::max<std::size_t>(1, order.size()));
     for (std::size_t step = 0; step < order.size(); ++step) {
       const ModelFragments::Entry& entry = model_.entries[order[step]];
       const search::FusionPlan& plan = *plans_[order[step]].fused;
-      if (changed == nullptr && store_ != nullptr && store_->is_settled(entry.key)) {
+      if (is_settled(entry) && !has_any(plan, changed)) {
         for (const search::PlannedKernel& kernel : plan.kernels) verified_.insert(kernel.kernel->key);
         continue;
       }
@@ -200,6 +199,12 @@ class ModelTuner {
     return order;
   }
 
+  [[nodiscard]] bool is_settled(const ModelFragments::Entry& entry) const {
+    if (store_ != nullptr) return store_->is_settled(entry.key);
+    return std::ranges::any_of(tuning_.fragments,
+                               [&](const TunedFragment& tuned) { return tuned.fragment.key == entry.key; });
+  }
+
   static bool has_any(const search::FusionPlan& plan, const std::set<Hash128>& kernels) {
     return std::ranges::any_of(plan.kernels,
                                [&](const search::PlannedKernel& k) { return kernels.contains(k.kernel->key); });
@@ -207,14 +212,11 @@ class ModelTuner {
 
   [[nodiscard]] std::vector<ModelKernel> distinct_kernels() const {
     std::vector<ModelKernel> kernels;
-    std::map<Hash128, std::size_t> known;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      if (!plans_[i].fused) continue;
       const ModelFragments::Entry& entry = model_.entries[i];
-      for (const search::PlannedKernel& planned : plans_[i].fused->kernels) {
-        const auto [found, fresh] = known.try_emplace(planned.kernel->key, kernels.size());
-        if (fresh) kernels.push_back({planned.kernel, entry.key, entry.family, &entry.graph, entry.name, 0});
-        kernels[found->second].occurrences += entry.occurrences;
+      if (plans_[i].fused) {
+        add_kernels(*plans_[i].fused, {nullptr, entry.key, entry.family, &entry.graph, entry.name, entry.occurrences},
+                    kernels);
       }
     }
     return kernels;
@@ -312,10 +314,10 @@ Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, co
   STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until));
   ModelTuner tuning(std::move(planned), name, tuner, store, stop, progress);
   const double first_until = trials == 0 ? 1.0 : tuner.measures_plans() ? 0.5 : planned_until;
-  if (trials == 0 || tuner.measures_plans()) STITCH_TRY(tuning.tune_fragments(planned_until, first_until, nullptr));
+  if (trials == 0 || tuner.measures_plans()) STITCH_TRY(tuning.tune_fragments(planned_until, first_until, {}));
   if (trials > 0) {
     STITCH_ASSIGN(const ModelSearch found, tuning.search(first_until, 0.9, trials));
-    STITCH_TRY(tuning.tune_fragments(0.9, 1.0, tuner.measures_plans() ? &found.changed : nullptr));
+    STITCH_TRY(tuning.tune_fragments(0.9, 1.0, found.changed));
   }
   return tuning.finish();
 }

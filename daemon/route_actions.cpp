@@ -48,23 +48,25 @@ http::Reply lookup(const Call& call) {
 }
 
 http::Reply submit_fragment(const Call& call) {
-  if (const Status known = only(call, {"name"}); !known) return refusal(call, known.error());
+  if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
+  const auto trials = trials_in_query(call);
+  if (!trials) return refusal(call, trials.error());
   const auto encoding = http::encoding_of(call.request.content_type);
   if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
   const Result<graph::Graph> graph = graph::decode(call.request.body, *encoding);
   if (!graph) return bad_document(call, graph.error());
-  const auto submitted = call.service.submit_fragment(*graph, text_in_query(call, "name").value_or(graph->name));
+  const auto submitted =
+      call.service.submit_fragment(*graph, text_in_query(call, "name").value_or(graph->name), *trials);
   if (!submitted) return refusal(call, submitted.error());
   return answer(call, to_document(*submitted), 202);
 }
 
 http::Reply submit_model(const Call& call) {
-  constexpr std::int64_t most_trials = 1'000'000;
   if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
-  const auto trials = number_in_query(call, "trials", 0, most_trials, 0);
+  const auto trials = trials_in_query(call);
   if (!trials) return refusal(call, trials.error());
   const auto submitted =
-      call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"), *trials);
+      call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"), trials->value_or(0));
   if (!submitted) return refusal(call, submitted.error());
   return answer(call, to_document(*submitted), 202);
 }

@@ -38,6 +38,20 @@ void compare(const db::PlanKey& key, const db::Miss& miss, LookupAnswer& answer)
   }
 }
 
+/// What a job's work is about, and how many more trials it is worth.
+void ask_for(std::int64_t trials, Json payload, db::Job& job) {
+  if (trials > 0) {
+    job.dedupe_key += fmt::format(" {} trials", trials);
+    payload["trials"] = trials;
+  }
+  job.payload = payload.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Status can_try(std::int64_t trials, const Tuner& tuner) {
+  if (trials <= 0 || tuner.measures()) return {};
+  return make_error(ErrorKind::invalid_argument, "{} trials, and this server has no device that measures", trials);
+}
+
 }  // namespace
 
 Service::Service(db::Store& store, const Tuner& tuner, const Clock& clock, std::unique_ptr<TuningStore> tuned,
@@ -48,6 +62,7 @@ Service::Service(db::Store& store, const Tuner& tuner, const Clock& clock, std::
       tuned_(std::move(tuned)),
       started_us_(clock.now_us()),
       remember_failure_us_(options.remember_failure_us),
+      fragment_trials_(options.fragment_trials),
       trainer_(store, tuner.target().device, clock, options.training),
       jobs_(store, clock, options.jobs,
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
@@ -59,6 +74,7 @@ Service::~Service() = default;
 
 Result<std::unique_ptr<Service>> Service::create(db::Store& store, const Tuner& tuner, const Clock& clock,
                                                  ServiceOptions options) {
+  STITCH_TRY(can_try(options.fragment_trials, tuner));
   STITCH_ASSIGN(auto tuned, TuningStore::open(store, tuner, clock));
   const bool alone = options.alone;
   std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(tuned), std::move(options)));
@@ -115,7 +131,7 @@ Result<Service::Lookup> Service::begin_lookup(const LookupRequest& request) {
   }
   if (request.improve && !failed_lately(form.key)) {
     // A full queue costs the improvement, not the answer.
-    const auto job = enqueue_fragment(form.graph, form.key, request.name);
+    const auto job = enqueue_fragment(form.graph, form.key, request.name, fragment_trials_);
     if (job) answer.job = job->job.id;
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
@@ -176,7 +192,7 @@ void Service::improve_served(const graph::Graph& canonical, const std::string& n
     if (asked_.size() >= most_asked) asked_.clear();
     if (!asked_.insert(answer.fragment).second) return;
   }
-  const auto job = enqueue_fragment(canonical, answer.fragment, name);
+  const auto job = enqueue_fragment(canonical, answer.fragment, name, fragment_trials_);
   if (!job) {
     const std::lock_guard lock(asked_mutex_);
     asked_.erase(answer.fragment);
@@ -201,7 +217,7 @@ void Service::note_failure(const Hash128& fragment) {
 // ---- jobs
 
 Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical, const Hash128& key,
-                                                  std::string_view name) {
+                                                  std::string_view name, std::int64_t trials) {
   STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
   STITCH_TRY(store_.put_fragment(fragment));
   const db::Target& target = tuner_.target();
@@ -209,7 +225,7 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical,
   job.kind = fragment_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", fragment_job, key.hex(), target.device, target.architecture,
                                target.toolkit, target.version);
-  job.payload = Json{{"fragment", key.hex()}, {"name", name}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  ask_for(trials, {{"fragment", key.hex()}, {"name", name}}, job);
   job.max_stalled = most_stalled;
   job.provenance = tuned_->provenance("asked for by a client");
   return store_.enqueue_job(job);
@@ -231,17 +247,19 @@ Status Service::enqueue_training() {
   return {};
 }
 
-Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::string_view name) {
+Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                           std::optional<std::int64_t> trials) {
+  STITCH_TRY(can_try(trials.value_or(0), tuner_));
   STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(fragment));
-  STITCH_ASSIGN(const db::EnqueuedJob job, enqueue_fragment(form.graph, form.key, name));
+  STITCH_ASSIGN(const db::EnqueuedJob job,
+                enqueue_fragment(form.graph, form.key, name, trials.value_or(fragment_trials_)));
   jobs_.wake();
   return Submitted{job.job.id, job.joined, form.key};
 }
 
 Result<Submitted> Service::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
   if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
-  if (trials > 0 && !tuner_.measures())
-    return make_error(ErrorKind::invalid_argument, "{} trials, and this server has no device that measures", trials);
+  STITCH_TRY(can_try(trials, tuner_));
   const db::Target& target = tuner_.target();
   db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes),
                      tuned_->provenance("from a client")};
@@ -249,12 +267,7 @@ Result<Submitted> Service::submit_model(std::string bytes, std::string_view name
   job.kind = model_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
                                target.toolkit, target.version);
-  Json payload = {{"model", model.hash.hex()}, {"name", name}};
-  if (trials > 0) {
-    job.dedupe_key += fmt::format(" {} trials", trials);
-    payload["trials"] = trials;
-  }
-  job.payload = payload.dump(-1, ' ', false, Json::error_handler_t::replace);
+  ask_for(trials, {{"model", model.hash.hex()}, {"name", name}}, job);
   job.max_stalled = most_stalled;
   job.provenance = model.provenance;
   STITCH_TRY(store_.put_artifact(model));

@@ -32,6 +32,8 @@ struct ServiceOptions {
   /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
   bool alone = true;
   IncrementalOptions training;  ///< of cost models, from what is measured
+  /// Candidates of a fragment's kernels that its tuning tries beyond the first few, where nobody says otherwise.
+  std::int64_t fragment_trials = 0;
 };
 
 inline constexpr std::string_view fragment_job = "tune-fragment";
@@ -43,7 +45,7 @@ inline constexpr std::string_view training_job = "train-cost-model";
 class Service {
  public:
   /// Records the devices and takes the store's orphaned jobs back; nothing is worked on before start(). All arguments
-  /// must outlive it. Errors: those of the store.
+  /// must outlive it. Errors: those of the store; invalid_argument (trials, and nothing measures).
   static Result<std::unique_ptr<Service>> create(db::Store& store, const Tuner& tuner, const Clock& clock,
                                                  ServiceOptions options);
   ~Service();
@@ -60,8 +62,10 @@ class Service {
   /// The same, waiting.
   Result<LookupAnswer> lookup(const LookupRequest& request);
 
-  /// Tunes a fragment in the background. Error: resource_exhausted when the queue is full.
-  Result<Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name);
+  /// Tunes a fragment in the background. `trials`: as of submit_model; nullopt: ServiceOptions::fragment_trials.
+  /// Errors: invalid_argument (trials, and nothing measures), resource_exhausted when the queue is full.
+  Result<Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                    std::optional<std::int64_t> trials = {});
   /// Tunes a model file's fragments in the background; the bytes are kept until then. Its name tells the format where
   /// the contents do not. `trials`: of tune_model. Errors: invalid_argument (empty; trials, and nothing measures),
   /// resource_exhausted.
@@ -90,11 +94,14 @@ class Service {
   Result<std::optional<Result<LookupAnswer>>> poll(Waiting& waiting);
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
   void improve_served(const graph::Graph& canonical, const std::string& name, LookupAnswer& answer);
-  Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name);
+  Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name,
+                                           std::int64_t trials);
 
   [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
   void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
+  Status tune_and_keep(const graph::Graph& canonical, const Hash128& key, const std::string& name,
+                       const search::FusionPlan& plan, const ProgressSink& progress, const std::stop_token& stop);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Status enqueue_training();
@@ -105,6 +112,7 @@ class Service {
   std::unique_ptr<TuningStore> tuned_;
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
+  const std::int64_t fragment_trials_;
   Metrics metrics_;
   ModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "daemon/model_search.h"
 #include "daemon/model_tuning.h"
 #include "daemon/service.h"
 #include "graph/codec.h"
@@ -17,7 +18,7 @@ struct Payload {
   std::int64_t trials = 0;
 };
 
-/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, of a model also "trials" if any were asked for.
+/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, and "trials" if any were asked for.
 Result<Payload> read_payload(const db::Job& job, const char* subject) {
   const auto document = graph::parse_document(job.payload, graph::Encoding::json);
   if (!document) return document.error().within(fmt::format("payload of job {}", job.id));
@@ -28,27 +29,51 @@ Result<Payload> read_payload(const db::Job& job, const char* subject) {
 
 }  // namespace
 
+Status Service::tune_and_keep(const graph::Graph& canonical, const Hash128& key, const std::string& name,
+                              const search::FusionPlan& plan, const ProgressSink& progress,
+                              const std::stop_token& stop) {
+  const Result<TunedFragment> tuned = tuned_->tune(canonical, key, name, progress, stop, &plan);
+  if (tuned) return tuned_->keep(*tuned);
+  const ErrorKind kind = tuned.error().kind;
+  if (kind != ErrorKind::cancelled) note_failure(key);
+  if (kind == ErrorKind::correctness || kind == ErrorKind::runtime)
+    STITCH_TRY(tuned_->withdraw_unverified(key, tuned.error().message));
+  return tuned.error();
+}
+
 Result<std::string> Service::tune_fragment_job(const JobContext& context) {
   STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "fragment"));
-  const db::PlanKey key = key_of(payload.subject);
-  if (!tuned_->is_settled(payload.subject)) {
+  const bool searches = payload.trials > 0;
+  if (searches || !tuned_->is_settled(payload.subject)) {
     STITCH_ASSIGN(const db::Fragment fragment, store_.get_fragment(payload.subject));
     STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
-    const auto report = [&](const Progress& progress) { context.report(progress); };
-    const Result<TunedFragment> tuned =
-        tuned_->tune(graph, payload.subject, payload.name, report, context.stop(), nullptr);
-    if (!tuned) {
-      const ErrorKind kind = tuned.error().kind;
-      if (kind != ErrorKind::cancelled) note_failure(payload.subject);
-      if (kind == ErrorKind::correctness || kind == ErrorKind::runtime) {
-        STITCH_TRY(tuned_->withdraw_unverified(payload.subject, tuned.error().message));
-      }
-      return tuned.error();
+    const Result<search::FusionPlan> plan = tuner_.explore(graph);
+    if (!plan) {
+      note_failure(payload.subject);
+      return plan.error();
     }
-    STITCH_TRY(tuned_->keep(*tuned));
+    const auto part = [&](double from, double until) {
+      return [&context, from, until](const Progress& p) {
+        context.report({p.stage, from + (until - from) * p.share, p.detail});
+      };
+    };
+    const auto tune = [&](const ProgressSink& progress) {
+      return tune_and_keep(graph, payload.subject, payload.name, *plan, progress, context.stop());
+    };
+    // Somebody may wait for a plan that is measured at all. Where plans cannot be, the first one is kept: it comes
+    // last.
+    if (!tuned_->is_settled(payload.subject) && (!searches || tuner_.measures_plans()))
+      STITCH_TRY(tune(part(0, searches ? 0.4 : 1)));
+    if (searches) {
+      std::vector<ModelKernel> kernels;
+      add_kernels(*plan, {nullptr, payload.subject, fragment.family, &graph, payload.name, 1}, kernels);
+      STITCH_ASSIGN(const ModelSearch found,
+                    search_kernels(kernels, tuner_, tuned_.get(), payload.trials, part(0.4, 0.9), context.stop()));
+      if (!found.changed.empty() || !tuned_->is_settled(payload.subject)) STITCH_TRY(tune(part(0.9, 1)));
+    }
     STITCH_TRY(enqueue_training());
   }
-  STITCH_ASSIGN(const db::Lookup served, store_.find_plan(key, {}));
+  STITCH_ASSIGN(const db::Lookup served, store_.find_plan(key_of(payload.subject), {}));
   Json result = {{"fragment", payload.subject.hex()}};
   if (served.plan) result["plan"] = served.plan->id.hex();
   return result.dump();

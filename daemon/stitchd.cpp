@@ -95,6 +95,7 @@ Status Daemon::start(const StitchdOptions& options) {
   STITCH_ASSIGN(tuner, Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
   ServiceOptions serving;
   serving.jobs.workers = options.workers;
+  serving.fragment_trials = options.trials;
   serving.jobs.owner = fmt::format("stitchd {} since {}", ::getpid(), clock.wall_us());
   serving.jobs.complain = [](std::string_view message) { spdlog::error("jobs: {}", message); };
   STITCH_ASSIGN(service, Service::create(*store, *tuner, clock, serving));

@@ -19,6 +19,10 @@ inline void add_options(CLI::App& app, StitchdOptions& options) {
   app.add_option("--scorer", options.scorer, "what predicts times; auto: the newest model that is fit")
       ->check(CLI::IsMember({"auto", "analytical", "combined"}))
       ->capture_default_str();
+  app.add_option("--trials", options.trials,
+                 "of each fragment that is tuned: candidates that are tried beyond the first few of each kernel")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
   app.add_option("--workers", options.workers, "jobs at once")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--cache", options.cache, "folder of compiled kernels; by default beside the database");
   app.add_option("--log-level", options.log_level, "how much is written to standard error")

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "daemon/model_tuning.h"
+#include "daemon/plan_record.h"
 #include "graph/codec.h"
 #include "tests/daemon/law_timer.h"
+#include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
 #include "tests/daemon/sample_fragments.h"
 
@@ -28,8 +31,8 @@ class ModelSearchEmulated : public testing::Test {
     store_ = *db::open_sqlite_store(storage, clock_);
   }
 
-  /// By a tuner of its own, as another process has.
-  ModelTuning tune(std::int64_t trials, bool keeps = true) {
+  /// As another process has.
+  std::unique_ptr<Tuner> another_tuner() {
     TunerOptions options;
     options.verify.distributions.resize(1);
     options.measured_candidates = 2, options.compiled_candidates = 2;
@@ -37,7 +40,10 @@ class ModelSearchEmulated : public testing::Test {
     options.search.batch = 4;
     auto made = Tuner::create(options, shared_device(), &timer_, files_, clock_);
     EXPECT_TRUE(made.ok()) << (made ? "" : made.error().message);
-    tuner_ = *std::move(made);
+    return *std::move(made);
+  }
+  ModelTuning tune(std::int64_t trials, bool keeps = true) {
+    tuner_ = another_tuner();
     tuned_ = *TuningStore::open(*store_, *tuner_, clock_);
     auto tuning =
         tune_model(model_, "layers.json", *tuner_, {}, stop_.get_token(), keeps ? tuned_.get() : nullptr, trials);
@@ -122,6 +128,16 @@ TEST_F(ModelSearchEmulated, WherePlansCannotBeMeasuredTheFirstOneIsTheBest) {
   }
 }
 
+// Where plans cannot be compared a measured one is served; faster kernels of a later run still take its place.
+TEST_F(ModelSearchEmulated, WhatALaterSearchFindsIsTunedAgain) {
+  timer_.plans = false;
+  (void)tune(0);
+  const ModelTuning later = tune(24);
+  EXPECT_GE(later.report.search.improved, 1);
+  EXPECT_EQ(std::ssize(later.fragments), later.report.search.improved);
+  for (const TunedFragment& fragment : later.fragments) EXPECT_LT(fragment.kernels.at(0).measurement->median, 12);
+}
+
 TEST_F(ModelSearchEmulated, WithoutAStoreItIsTheSame) {
   const ModelTuning tuning = tune(8, false);
   EXPECT_EQ(tuning.report.search.trials, 8);
@@ -131,6 +147,71 @@ TEST_F(ModelSearchEmulated, WithoutAStoreItIsTheSame) {
 
 TEST_F(ModelSearchEmulated, TrialsNeedADeviceThatMeasures) {
   const auto refused = tune_model(model_, "layers.json", shared_tuner(shared_device()), {}, {}, nullptr, 8);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid_argument);
+  EXPECT_THAT(refused.error().message, HasSubstr("8 trials"));
+}
+
+// ---- one fragment -------------------------------------------------------------------------------------------------
+
+class FragmentSearchEmulated : public ModelSearchEmulated {
+ protected:
+  std::unique_ptr<RunningService> serve(std::int64_t trials = 0) {
+    store_.reset();  // the service has its own
+    tuner_ = another_tuner();
+    return std::make_unique<RunningService>(
+        folder_ / "stitch.db", RunningOptions{.serve = true, .tuner = tuner_.get(), .fragment_trials = trials});
+  }
+  /// Of the only kernel of the plan that is served.
+  int served_threads(const RunningService& running, const Hash128& fragment) {
+    const auto found = running.store->find_plan({fragment, tuner_->target()}, {});
+    if (!found || !found->plan) return 0;
+    EXPECT_EQ(found->plan->label, db::Label::measured);
+    return plan_from_record(*found->plan)->launches.at(0).threads;
+  }
+  static std::size_t tried_by(const RunningService& running) {
+    return running.store->list_candidates({}, {.limit = 1000})->items.size();
+  }
+
+  const graph::Graph fragment_ = samples::softmax(4096, 256);
+};
+
+TEST_F(FragmentSearchEmulated, TrialsOfASubmissionFindTheFastestKernel) {
+  const auto running = serve();
+  const auto few = running->service->submit_fragment(fragment_, "softmax");
+  ASSERT_EQ(running->wait_for(few->job).state, "done");
+  EXPECT_NE(served_threads(*running, few->subject), 512) << "there is nothing to find";
+  const std::size_t first = tried_by(*running);
+  // It is settled, and yet the search goes on.
+  const std::string body = graph::encode(fragment_, graph::Encoding::json);
+  const auto reply = raw::request(running->socket, "POST", "/v1/fragments?name=softmax&trials=24", body,
+                                  "Content-Type: application/json\r\n");
+  ASSERT_EQ(reply.status, 202) << reply.body;
+  const auto job = nlohmann::json::parse(reply.body)["job"].get<std::int64_t>();
+  ASSERT_EQ(running->wait_for(job).state, "done");
+  EXPECT_EQ(served_threads(*running, few->subject), 512);
+  EXPECT_GE(tried_by(*running), first + 20);
+}
+
+TEST_F(FragmentSearchEmulated, ImprovementsTryAsManyAsTheServiceSays) {
+  const auto running = serve(24);
+  const auto answer = running->service->lookup({fragment_, "softmax", 600'000, true});
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  ASSERT_TRUE(answer->job);
+  ASSERT_EQ(running->wait_for(*answer->job).state, "done");
+  EXPECT_EQ(served_threads(*running, answer->fragment), 512);
+  EXPECT_GE(tried_by(*running), 20U);
+  // Of the two jobs that differ in their trials neither stands for the other.
+  const auto none = running->service->submit_fragment(fragment_, "softmax", 0);
+  const std::size_t before = tried_by(*running);
+  ASSERT_EQ(running->wait_for(none->job).state, "done");
+  EXPECT_EQ(tried_by(*running), before) << "settled, and nothing more was asked for";
+}
+
+TEST_F(FragmentSearchEmulated, TrialsNeedADeviceThatMeasures) {
+  ServiceOptions options;
+  options.fragment_trials = 8;
+  const auto refused = Service::create(*store_, shared_tuner(shared_device()), clock_, options);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid_argument);
   EXPECT_THAT(refused.error().message, HasSubstr("8 trials"));

@@ -158,6 +158,7 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
       {"POST", "/v1/models", "", "", 400, "the model is empty"},
       {"POST", "/v1/models?trials=8", "x", "", 400, "8 trials, and this server has no device that measures"},
       {"POST", "/v1/models?trials=many", "x", "", 400, "trials"},
+      {"POST", "/v1/fragments?trials=-1", "{}", "", 400, "trials"},
       {"POST", "/v1/jobs/7/cancel", "", "", 404, "no job 7"},
   };
   for (const Refused& refused : cases) {

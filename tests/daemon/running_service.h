@@ -42,6 +42,8 @@ struct RunningOptions {
   std::int64_t most_queued = 1000;
   int predictions = 64;
   int busy_timeout_ms = 10'000;  ///< for another's lock on the store
+  const Tuner* tuner = nullptr;  ///< the shared one, which measures nothing, when null
+  std::int64_t fragment_trials = 0;
 };
 
 class RunningService {
@@ -58,7 +60,9 @@ class RunningService {
     serving.jobs.owner = "the test";
     serving.jobs.poll_us = 20'000;
     serving.predictions.most_waiting = options.predictions;
-    auto made = Service::create(*store, shared_tuner(shared_device()), clock, serving);
+    serving.fragment_trials = options.fragment_trials;
+    const Tuner& tuner = options.tuner != nullptr ? *options.tuner : shared_tuner(shared_device());
+    auto made = Service::create(*store, tuner, clock, serving);
     EXPECT_TRUE(made.ok()) << (made ? "" : made.error().message);
     service = *std::move(made);
     if (options.work) service->start();
