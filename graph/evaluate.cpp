@@ -1,6 +1,8 @@
 #include "graph/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "graph/evaluate_run.h"
 #include "graph/literal.h"
@@ -136,6 +138,11 @@ Result<Tensor> to_tensor(reference::Memory& memory, const TensorType& type, refe
     tensor.bounds = std::move(data.bounds);
   } else {
     tensor.floats = data.floats, tensor.integers = data.integers, tensor.bounds = data.bounds;
+  }
+  // Kept until here for what reads it: doubt_infinities.
+  const auto is_infinite = [](double value) { return std::isinf(value); };
+  if (type.dtype == DType::f8e4m3) {
+    std::ranges::replace_if(tensor.floats, is_infinite, std::numeric_limits<double>::quiet_NaN());
   }
   if (bounds && tensor.bounds.empty()) tensor.bounds.assign(static_cast<std::size_t>(block.box.elements()), 0);
   return tensor;

@@ -132,16 +132,19 @@ class FloatExtreme {
     if constexpr (bounded) {
       low_ = std::max(low_, v - e);
       high_ = std::max(high_, v + e);
+      unsure_ |= e == unchecked;
     }
   }
   [[nodiscard]] Accumulated<double> finish(const Accumulation&) const {
     if constexpr (!bounded) return {sign * value_, 0};
-    if (!std::isfinite(value_)) return {sign * value_, high_ == unchecked && value_ != unchecked ? unchecked : 0};
+    if (unsure_) return {sign * value_, unchecked};  // it may be NaN
+    if (!std::isfinite(value_)) return {sign * value_, 0};
     return {sign * value_, std::max(high_ - value_, value_ - low_)};
   }
 
  private:
   double value_, low_, high_;
+  bool unsure_ = false;
 };
 
 /// The last element.

@@ -82,6 +82,10 @@ bool is_nonnegative(const Node& node, DType operand_dtype, const ChunkOperand* o
 /// Rounds values to a floating dtype as round_to does; bounds, where given, grow by what that changes.
 void round_values(DType dtype, double* values, double* bounds, std::size_t count);
 
+/// An infinity among f8e4m3 values stands for what is certainly beyond the dtype's range: NaN in memory, but a kernel
+/// may have kept it in the accumulator. What reads it is not checked.
+void doubt_infinities(const double* values, double* bounds, std::size_t count);
+
 /// Bound of v where the formulas do not hold (infinite or huge values): corner by corner. `value` may become infinite.
 /// `formula` is what the formula gave, `corners` the operator's values at the ends of the operands' intervals.
 struct Settled {

@@ -75,7 +75,7 @@ Accumulated<double> careful_element(const double* a, const double* ea, const dou
                               (x + ex) * (y + ey)};
     // Products live in the accumulator: narrow dtypes limit only the result.
     Rounding wide = r;
-    wide.largest = r.overflow;
+    wide.dtype = info(r.dtype).accumulator, wide.largest = r.overflow;
     const Settled product = settle(wide, x * y, Multiply::spread(x, ex, y, ey, x * y), corners, 5);
     sum.add(product.value, product.bound);
   }

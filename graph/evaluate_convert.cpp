@@ -44,8 +44,6 @@ void float_to_float(const Chunk& c) {
       const double corners[] = {x, x - e, x + e};
       const Settled s = e == unchecked ? Settled{x, unchecked} : settle(r, x, bound, corners, 3);
       c.floats[i] = s.value, bound = s.bound;
-      // f8e4m3 turns infinities into NaN, if it is rounded to at all.
-      if (c.dtype == DType::f8e4m3 && std::isinf(c.floats[i])) bound = unchecked;
     }
     c.bounds[i] = bound;
   }
@@ -285,6 +283,12 @@ bool is_nonnegative(const Node& node, DType operand_dtype, const ChunkOperand* o
     case Op::select: return operands[1].nonnegative && operands[2].nonnegative;
     case Op::clamp: return operands[0].nonnegative && operands[2].nonnegative;
     default: return false;
+  }
+}
+
+void doubt_infinities(const double* values, double* bounds, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::isinf(values[i])) bounds[i] = unchecked;
   }
 }
 

@@ -200,6 +200,8 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
     }
     step.kernel(c);
     if (step.rounds) round_values(c.dtype, c.floats, c.bounds, count);
+    const bool read = step.buffer >= 0;
+    if (read && c.dtype == DType::f8e4m3 && c.bounds != nullptr) doubt_infinities(c.floats, c.bounds, count);
   }
 }
 

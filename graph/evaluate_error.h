@@ -19,12 +19,14 @@ namespace stitch::graph {
 //    multiplications of exact operands whose result is representable are exact, and so are sums of exact integers.
 //  - An infinite bound means "not checked": the reference's value says nothing. It comes from a quotient whose divisor
 //    may be zero, a logarithm whose argument may be negative, a value that may or may not overflow, a sum of two
-//    infinities (one may be a product that overflowed, which a contraction does not round), and the like.
+//    infinities (one may be a product that overflowed, which a contraction does not round), and the like. It may be
+//    NaN, and so may what is computed from it.
 //  - Discontinuities are honest: a comparison of values closer than their bounds is uncertain (pred with bound 1), a
 //    select on it covers both sides, floor and rounding cover the steps within reach, the index of an arg_reduce
 //    covers all positions tied within the bounds.
 //  - Values certainly beyond the accumulator's largest number are infinities; values within their bound of the largest
-//    number of their dtype are not checked.
+//    number of their dtype are not checked. f8e4m3 has no infinities: what is certainly beyond its range is NaN in a
+//    result, and not checked in what is computed from it, because a kernel may have kept it in the accumulator.
 //
 // Sums of n terms: depth × u × Σ|x| with depth = min(n - 1, 2·⌈log2 n⌉ + serial_additions) and u the accumulator's unit
 // roundoff (Higham, Accuracy and Stability of Numerical Algorithms, §4.2: the constant is the longest chain of

@@ -38,23 +38,34 @@ Settled settle(const Rounding& rounding, double value, double formula, const dou
   if (all_negative) return {-unchecked, 0};
   if (!all_finite) return {value, unchecked};
   if (!std::isfinite(formula)) formula = all_same ? rounding.error(std::fabs(value), 16) : unchecked;
+  constexpr double e4m3_end = 464;  // half-way from f8e4m3's largest number to the next, which would be 480
+  const bool beyond = rounding.dtype == DType::f8e4m3 && std::fabs(value) - formula > e4m3_end;
+  if (beyond) return {std::copysign(unchecked, value), 0};  // see doubt_infinities
   return {value, std::fabs(value) + formula < rounding.largest ? formula : unchecked};
 }
 
 namespace {
 
-/// Whether some element is not plainly finite together with its bound.
-bool any_suspicious(const Chunk& c) {
-  bool suspicious = false;
-  const double largest = c.rounding->largest;
-  for (std::size_t i = 0; i < c.count; ++i) suspicious |= !(std::fabs(c.floats[i]) + c.bounds[i] < largest);
-  return suspicious;
+/// Whether the formula's bound holds: the element is finite together with it, and its operands say something (what is
+/// not checked may be NaN, of which bounded functions make NaN).
+template <std::size_t operands>
+bool settled(const Chunk& c, std::size_t i) {
+  bool known = std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest;
+  for (std::size_t k = 0; k < operands; ++k) known &= c.in[k].bounds[i] < unchecked;
+  return known;
+}
+
+template <std::size_t operands>
+bool all_settled(const Chunk& c) {
+  bool all = true;
+  for (std::size_t i = 0; i < c.count; ++i) all &= settled<operands>(c, i);
+  return all;
 }
 
 template <class F>
 void settle_unary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
-    if (std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest) continue;
+    if (settled<1>(c, i)) continue;
     const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
     const double corners[] = {c.floats[i], F::value(x - e), F::value(x + e)};
     const Settled s =
@@ -66,7 +77,7 @@ void settle_unary(const Chunk& c) {
 template <class F>
 void settle_binary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
-    if (std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest) continue;
+    if (settled<2>(c, i)) continue;
     const double x = c.in[0].floats[i], ex = c.in[0].bounds[i], y = c.in[1].floats[i], ey = c.in[1].bounds[i];
     const double corners[] = {c.floats[i], F::value(x - ex, y - ey), F::value(x - ex, y + ey), F::value(x + ex, y - ey),
                               F::value(x + ex, y + ey)};
@@ -97,7 +108,7 @@ void unary(const Chunk& c) {
       c.bounds[i] = spread + r.error(magnitude, error.ulps) + error.per_argument * r.ulp * F::amplified(x[i], y);
     }
   }
-  if (any_suspicious(c)) settle_unary<F>(c);
+  if (!all_settled<1>(c)) settle_unary<F>(c);
 }
 
 /// IEEE additions and multiplications: nothing is rounded when exact operands give a representable result.
@@ -151,7 +162,7 @@ void binary(const Chunk& c) {
       }
     }
   }
-  if (any_suspicious(c)) settle_binary<F>(c);
+  if (!all_settled<2>(c)) settle_binary<F>(c);
 }
 
 /// low, x, high. Monotone in each operand, so its interval is the clamp of the operands' ends.

@@ -12,8 +12,14 @@ namespace stitch::graph::reference {
 /// The boxes of one value that are wanted, and their blocks once computed (in the order of the region's boxes).
 struct Slot {
   Region region;
-  std::vector<Block> blocks;
-  int pending = 0;  ///< nodes that have yet to read it, plus one while it is wanted as a result
+  std::vector<Block> blocks;   ///< as operators read them
+  std::vector<Block> results;  ///< as results have them, where that differs (doubt_infinities); else empty
+  int pending = 0;             ///< nodes that have yet to read it, plus one while it is wanted as a result
+
+  /// One of those who wait for it has been served.
+  void release() {
+    if (--pending == 0) blocks.clear(), results.clear();
+  }
 };
 
 /// What evaluating one node needs to know.

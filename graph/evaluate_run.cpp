@@ -1,6 +1,7 @@
 #include "graph/evaluate_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/evaluate_chunk.h"
 #include "graph/evaluate_functions.h"
@@ -54,10 +55,11 @@ Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted
         blocks.push_back({graph_.type(want.value).dtype, box, std::move(nothing), false});
         continue;
       }
-      STITCH_ASSIGN(Block block, extract(memory_, from.blocks[static_cast<std::size_t>(from.region.find(box))], box));
+      const std::vector<Block>& held = from.results.empty() ? from.blocks : from.results;
+      STITCH_ASSIGN(Block block, extract(memory_, held[static_cast<std::size_t>(from.region.find(box))], box));
       blocks.push_back(std::move(block));
     }
-    if (--slot(want.value).pending == 0) slot(want.value).blocks.clear();
+    slot(want.value).release();
   }
   return results;
 }
@@ -146,6 +148,7 @@ Status Evaluation::compute_from(NodeId id) {
 
 Status Evaluation::compute(NodeId id) {
   STITCH_TRY(compute_node(id));
+  STITCH_TRY(doubt_blocks(id));
   release(id);
   for (const NodeId member : members_[static_cast<std::size_t>(id)]) release(member);
   return {};
@@ -155,8 +158,7 @@ void Evaluation::release(NodeId id) {
   const Node& node = graph_.node(id);
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     if (!state(id).reads[i]) continue;
-    Slot& from = slot(node.operands[i]);
-    if (--from.pending == 0) from.blocks.clear();
+    slot(node.operands[i]).release();
   }
   state(id).indices.clear();
 }
@@ -222,6 +224,30 @@ Status Evaluation::round_blocks(NodeId id) {
     Storage& data = *block.data;
     round_values(block.dtype, data.floats.data(), data.bounds.empty() ? nullptr : data.bounds.data(),
                  data.floats.size());
+  }
+  return {};
+}
+
+/// What operators read where doubt_infinities has something to say.
+Status Evaluation::doubt_blocks(NodeId id) {
+  if (!options_.bounds) return {};
+  for (std::size_t r = 0; r < graph_.node(id).results.size(); ++r) {
+    if (graph_.node(id).results[r].dtype != DType::f8e4m3) continue;
+    Slot& s = slot({id, static_cast<std::int32_t>(r)});
+    const bool any = std::ranges::any_of(s.blocks, [](const Block& block) {
+      return std::ranges::any_of(block.data->floats, [](double value) { return std::isinf(value); });
+    });
+    if (!any) continue;
+    s.results = s.blocks;
+    for (Block& block : s.blocks) {
+      const std::vector<double>& values = block.data->floats;
+      STITCH_ASSIGN(StorageRef doubted, memory_.make(block.dtype, static_cast<std::int64_t>(values.size()), true));
+      doubted->floats = values;
+      doubted->bounds = block.exact() ? std::vector<double>(values.size()) : block.data->bounds;
+      doubted->nonnegative = block.data->nonnegative;
+      doubt_infinities(values.data(), doubted->bounds.data(), values.size());
+      block.data = std::move(doubted);
+    }
   }
   return {};
 }

@@ -76,6 +76,7 @@ class Evaluation {
   Status compute_conditional(NodeId id);
   Status compute_threefry(NodeId id);
   Status round_blocks(NodeId id);
+  Status doubt_blocks(NodeId id);
   void release(NodeId id);
 
   // evaluate_elementwise.cpp

@@ -1,0 +1,125 @@
+// What the reference says of values beyond the range of 8-bit floats: f8e4m3 has no infinities.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "graph/builder.h"
+#include "graph/evaluate.h"
+
+namespace stitch::graph {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+struct Row {
+  std::string name;
+  DType dtype;
+  double x;
+  std::function<Value(Builder&, Value)> make;
+  double value;  ///< wanted
+  double bound;  ///< wanted; negative: finite and not 0
+};
+
+Value times(Builder& b, Value x, double factor) { return b.binary(Op::multiply, x, b.scalar(b.dtype(x), factor)); }
+Value inverse(Builder& b, Value x) { return b.binary(Op::divide, b.scalar(b.dtype(x), 1), x); }
+Value log(Builder& b, Value x) { return b.unary(Op::log, x); }
+Value exp(Builder& b, Value x) { return b.unary(Op::exp, x); }
+
+const Row rows[] = {
+    {"log of 0", DType::f8e4m3, 0, log, nan, 0},
+    {"log of 0", DType::f8e5m2, 0, log, -infinity, 0},
+    {"exp beyond f32", DType::f8e4m3, 448, exp, nan, 0},
+    {"exp beyond f32", DType::f8e5m2, 448, exp, infinity, 0},
+    {"exp beyond f8", DType::f8e4m3, 7, exp, nan, 0},
+    {"exp within it", DType::f8e4m3, 2, exp, std::exp(2.0), -1},
+    {"1 / 0", DType::f8e4m3, 0, inverse, nan, 0},
+    {"1 / 0", DType::f8e5m2, 0, inverse, infinity, 0},
+    {"a product beyond it", DType::f8e4m3, 448, [](Builder& b, Value x) { return times(b, x, -16); }, nan, 0},
+    {"a product within it", DType::f8e4m3, 448, [](Builder& b, Value x) { return times(b, x, -0.5); }, -224, 0},
+    {"a conversion beyond it", DType::f32, 1000, [](Builder& b, Value x) { return b.convert(x, DType::f8e4m3); }, nan,
+     0},
+    {"a conversion that may go either way", DType::f32, 464,
+     [](Builder& b, Value x) { return b.convert(x, DType::f8e4m3); }, 464, infinity},
+    {"a conversion of infinity", DType::f8e5m2, infinity,
+     [](Builder& b, Value x) { return b.convert(x, DType::f8e4m3); }, nan, 0},
+    // Whether a kernel has rounded it before it is read is left open.
+    {"1 / log of 0", DType::f8e4m3, 0, [](Builder& b, Value x) { return inverse(b, log(b, x)); }, -0.0, infinity},
+    {"1 / log of 0", DType::f8e5m2, 0, [](Builder& b, Value x) { return inverse(b, log(b, x)); }, -0.0, 0},
+    {"the largest of log of 0 and 1", DType::f8e4m3, 0,
+     [](Builder& b, Value x) { return b.binary(Op::maximum, log(b, x), b.scalar(b.dtype(x), 1)); }, 1, infinity},
+    {"the sign of log of 0", DType::f8e4m3, 0, [](Builder& b, Value x) { return b.unary(Op::sign, log(b, x)); }, -1,
+     infinity},
+    {"whether log of 0 is finite", DType::f8e4m3, 0, [](Builder& b, Value x) { return b.unary(Op::is_inf, log(b, x)); },
+     1, 1},
+    {"the largest of several", DType::f8e4m3, 0,
+     [](Builder& b, Value x) {
+       const Value lines = b.concatenate({b.reshape(log(b, x), {1}), b.reshape(b.scalar(b.dtype(x), 1), {1})}, 0);
+       return b.reduce(ReduceKind::max, lines, {0});
+     },
+     1, infinity},
+    // Operators with bounded results make NaN of NaN all the same.
+    {"the logistic function of log of 0", DType::f8e4m3, 0,
+     [](Builder& b, Value x) { return b.unary(Op::logistic, log(b, x)); }, 0, infinity},
+    {"tanh in f32 of log of 0", DType::f8e4m3, 0,
+     [](Builder& b, Value x) { return b.unary(Op::tanh, b.convert(log(b, x), DType::f32)); }, -1, infinity},
+    {"the sign of the logarithm of what may be less than 0", DType::f32, 3,
+     [](Builder& b, Value x) {
+       const Value little = b.binary(Op::subtract, inverse(b, x), b.scalar(b.dtype(x), 0.33333331));
+       return b.unary(Op::sign, log(b, little));
+     },
+     -1, infinity},
+    // Products within a contraction stay in the accumulator.
+    {"30 · 30 - 22 · 20", DType::f8e4m3, 30,
+     [](Builder& b, Value x) {
+       const Value one = b.reshape(x, {1});
+       const Value left = b.concatenate({one, b.filled(b.dtype(x), {1}, -22)}, 0);
+       return b.dot(left, b.concatenate({one, b.filled(b.dtype(x), {1}, 20)}, 0), {{}, {}, {0}, {0}, b.dtype(x)});
+     },
+     460, infinity},
+};
+
+TEST(EvaluateNarrow, BeyondTheRange) {
+  for (const Row& row : rows) {
+    Builder b;
+    const Value x = b.parameter(row.dtype, {});
+    const auto graph = b.finish({row.make(b, x)});
+    ASSERT_TRUE(graph) << row.name << ": " << graph.error().message;
+    Tensor argument = Tensor::zeros({row.dtype, {}});
+    argument.floats[0] = row.x;
+    EvaluateOptions options;
+    options.bounds = true;
+    const auto results = evaluate(*graph, std::vector{argument}, options);
+    ASSERT_TRUE(results) << row.name << ": " << results.error().message;
+    const double value = (*results)[0].at(0), bound = (*results)[0].bound(0);
+    const std::string what = fmt::format("{} in {}: {} ± {}", row.name, to_string(row.dtype), value, bound);
+    EXPECT_TRUE(value == row.value || (std::isnan(value) && std::isnan(row.value))) << what;
+    EXPECT_TRUE(row.bound < 0 ? bound > 0 && std::isfinite(bound) : bound == row.bound) << what;
+  }
+}
+
+// A value that is a result and read as well: NaN in memory, and either to its reader.
+TEST(EvaluateNarrow, AResultThatIsReadAsWell) {
+  Builder b;
+  const Value x = b.parameter(DType::f8e4m3, {3});
+  const Value l = log(b, x);
+  const auto graph = b.finish({l, b.unary(Op::negate, l), b.convert(l, DType::f32), b.reverse(l, {0})});
+  ASSERT_TRUE(graph);
+  Tensor argument = Tensor::zeros({DType::f8e4m3, {3}});
+  argument.floats = {0, 1, 0};
+  EvaluateOptions options;
+  options.bounds = true;
+  const auto results = evaluate(*graph, std::vector{argument}, options);
+  ASSERT_TRUE(results);
+  EXPECT_TRUE(std::isnan((*results)[0].at(0)));
+  EXPECT_EQ((*results)[0].bound(0), 0);
+  EXPECT_EQ((*results)[0].at(1), 0);
+  for (const std::size_t reader : {1, 2, 3}) {
+    EXPECT_EQ((*results)[reader].bound(0), infinity) << reader;
+    EXPECT_LT((*results)[reader].bound(1), 1) << reader;
+  }
+}
+
+}  // namespace
+}  // namespace stitch::graph
