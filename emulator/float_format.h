@@ -3,8 +3,9 @@
 #include <bit>
 #include <cstdint>
 
-/// Scalar conversions between f32 and the 16-bit formats, for the few places that need single values; rows are
-/// converted by lane_half.inl. To nearest even; NaN becomes the canonical 0x7FFF.
+/// Scalar conversions to and from the 16-bit formats, and what PTX says of single floats, for the few places that need
+/// single values; rows are computed by lane_half.inl and lane_float.inl. To nearest even; NaN becomes the canonical
+/// 0x7FFF.
 namespace stitch::emulator {
 
 inline float half_to_float(std::uint16_t half) {
@@ -28,12 +29,28 @@ inline std::uint16_t float_to_half(float value) {
   return static_cast<std::uint16_t>(((magnitude + 0xFFFU + ((magnitude >> 13) & 1) - 0x38000000U) >> 13) | sign);
 }
 
+/// In one rounding: what f32 has no room for makes its last bit odd, and so still tells the sides of a tie apart.
+inline std::uint16_t double_to_half(double value) {
+  const auto nearest = static_cast<float>(value);
+  const auto bits = std::bit_cast<std::uint32_t>(nearest);
+  const auto back = static_cast<double>(nearest);
+  if (value != value || back == value || (bits & 1) != 0) return float_to_half(nearest);
+  const bool away = (back > value) == (value > 0);
+  return float_to_half(std::bit_cast<float>(away ? bits - 1 : bits + 1));
+}
+
 inline float bfloat_to_float(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
 
 inline std::uint16_t float_to_bfloat(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return 0x7FFF;
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1)) >> 16);
+}
+
+/// PTX's NaN in the place of the host's, whose sign is set, or of an operand's.
+inline float canonical(float value) { return value != value ? std::bit_cast<float>(0x7FFFFFFFU) : value; }
+inline double canonical(double value) {
+  return value != value ? std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}) : value;
 }
 
 }  // namespace stitch::emulator

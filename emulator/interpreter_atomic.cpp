@@ -35,12 +35,6 @@ T combine_integer(AtomicOperation operation, T old, T value) {
 
 float flushed(float value) { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0F, value) : value; }
 
-/// The host's own NaN would come out of a sum otherwise, with its sign set.
-float canonical(float value) { return std::isnan(value) ? std::bit_cast<float>(0x7FFFFFFFU) : value; }
-double canonical(double value) {
-  return std::isnan(value) ? std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}) : value;
-}
-
 template <class T>
 T combine_float(AtomicOperation operation, T old, T value) {
   switch (operation) {

@@ -147,11 +147,11 @@ Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
                           : static_cast<double>(std::bit_cast<float>(old));
       for (std::uint32_t k = 0; k < form.k; ++k) sum += a[r][k] * b[k][c];
       if (half) {
-        results[slot][lane] |= std::uint32_t{float_to_half(static_cast<float>(sum))} << (16 * (i % 2));
+        results[slot][lane] |= std::uint32_t{double_to_half(sum)} << (16 * (i % 2));
       } else if (form.accumulator == MatrixType::s32) {
         results[slot][lane] = static_cast<std::uint32_t>(static_cast<std::int64_t>(sum));
       } else {
-        results[slot][lane] = std::bit_cast<std::uint32_t>(static_cast<float>(sum));
+        results[slot][lane] = std::bit_cast<std::uint32_t>(canonical(static_cast<float>(sum)));
       }
     }
   }

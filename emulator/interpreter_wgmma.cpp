@@ -146,11 +146,10 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
       if (half) {
         const std::uint32_t shift = 16 * (i % 2);
         if (adds) sum += static_cast<double>(half_to_float(static_cast<std::uint16_t>(slot[lane] >> shift)));
-        slot[lane] = (slot[lane] & ~(0xFFFFU << shift)) | std::uint32_t{float_to_half(static_cast<float>(sum))}
-                                                              << shift;
+        slot[lane] = (slot[lane] & ~(0xFFFFU << shift)) | std::uint32_t{double_to_half(sum)} << shift;
       } else {
         if (adds) sum += static_cast<double>(std::bit_cast<float>(slot[lane]));
-        slot[lane] = std::bit_cast<std::uint32_t>(static_cast<float>(sum));
+        slot[lane] = std::bit_cast<std::uint32_t>(canonical(static_cast<float>(sum)));
       }
     }
   }

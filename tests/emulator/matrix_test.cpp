@@ -1,7 +1,9 @@
 // Matrix instructions against plain products; fragments are laid out here as the PTX ISA's figures have them.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <functional>
+#include <limits>
 
 #include "emulator/float_format.h"
 #include "ptx_body.h"
@@ -103,6 +105,60 @@ INSTANTIATE_TEST_SUITE_P(Table, Mma,
                                          Form{"m16n8k32.row.col.s32.s8.s8.s32", 32, 8, byte, true},
                                          Form{"m16n8k16.row.col.s32.s8.s8.s32", 16, 8, byte, true}));
 
+/// A product whose rows of A are all alike, and whose columns of B are: elements 0 to 3 of a row (a column), the others
+/// 0; every accumulator starts as `c`.
+struct Rounded {
+  std::string name;
+  bool half;  ///< accumulates in f16, else in f32
+  std::array<float, 4> a, b;
+  u32 c;
+  u32 result;  ///< a register of it
+};
+constexpr float infinite = std::numeric_limits<float>::infinity();
+const Rounded rounded[] = {
+    {"inf · 0", false, {infinite}, {0}, 0, 0x7FFFFFFF},
+    {"inf - inf", false, {infinite, infinite}, {1, -1}, 0, 0x7FFFFFFF},
+    {"a NaN in the accumulator", false, {1}, {1}, 0xFFC12345, 0x7FFFFFFF},
+    {"inf", false, {infinite}, {1}, 0, 0x7F800000},
+    {"inf · 0 in f16", true, {infinite}, {0}, 0, 0x7FFF7FFF},
+    {"a NaN in the accumulator in f16", true, {1}, {1}, 0xFE01FE01, 0x7FFF7FFF},
+    // 1 + 2^-11 is half-way between two halves: what follows decides, and no f32 has room for it.
+    {"above half-way", true, {1, 0x1p-11F, 0x1p-15F}, {1, 1, 0x1p-15F}, 0, 0x3C013C01},
+    {"half-way", true, {1, 0x1p-11F}, {1, 1}, 0, 0x3C003C00},
+    {"below half-way", true, {1, 0x1.8p-10F, 0x1p-15F}, {1, 1, -0x1p-15F}, 0, 0x3C013C01},
+    {"overflow", true, {256}, {256}, 0, 0x7C007C00},
+};
+
+/// Words of elements 0, 1 and 2, 3.
+std::array<u32, 2> halves_of(const std::array<float, 4>& x) {
+  const auto pair = [&](std::size_t i) { return float_to_half(x[i]) | u32{float_to_half(x[i + 1])} << 16; };
+  return {pair(0), pair(2)};
+}
+
+/// Lane l holds elements 2(l%4), +1 of row l/4.
+std::vector<test::BodyInput> fragments(const Rounded& row, std::size_t threads) {
+  std::vector<test::BodyInput> inputs(threads);
+  for (std::size_t i = 0; i < threads; ++i) {
+    if (i % 4 < 2) inputs[i] = {halves_of(row.a)[i % 4], halves_of(row.b)[i % 4]};
+  }
+  return inputs;
+}
+
+void expect_everywhere(const Rounded& row, const test::BodyRun& run) {
+  ASSERT_TRUE(run.report.clean()) << row.name << test::findings_text(run.report);
+  for (const u64 y : run.y) ASSERT_EQ(y, row.result | u64{row.result} << 32) << fmt::format("{}: {:#x}", row.name, y);
+}
+
+TEST(MmaResults, AreRoundedOnceAndTheirNanIsCanonical) {
+  for (const Rounded& row : rounded) {
+    const std::string body = fmt::format(
+        "mov.u32 %r0, 0; mov.u32 %r10, {0:#x}; mma.sync.aligned.m16n8k16.row.col.{1}.f16.f16.{1} {{%r20, %r21{2}}}, "
+        "{{%a32, %a32, %r0, %r0}}, {{%b32, %r0}}, {{%r10, %r10{3}}}; mov.b64 %y, {{%r20, %r21}};",
+        row.c, row.half ? "f16" : "f32", row.half ? "" : ", %r22, %r23", row.half ? "" : ", %r10, %r10");
+    expect_everywhere(row, run_body(body, fragments(row, 32)));
+  }
+}
+
 /// Fills `buffer` with the 16-bit numbers 0, 1, 2, …, a row of 8 per lane.
 const std::string fill = R"(
     mov.u32 %r1, buffer; shl.b32 %r2, %local, 4; add.u32 %r2, %r2, %r1; shl.b32 %r3, %local, 3;
@@ -181,6 +237,25 @@ TEST(WarpGroups, MultiplyTilesInSharedMemory) {
     const u64 r = thread / 32 * 16 + thread % 32 / 4;
     EXPECT_EQ(std::bit_cast<float>(static_cast<u32>(run.y[thread])), wanted(r)) << thread;
     EXPECT_EQ(std::bit_cast<float>(static_cast<u32>(run.y[thread] >> 32)), wanted(r + 8)) << thread;
+  }
+}
+
+TEST(WarpGroups, ResultsAreRoundedOnceAndTheirNanIsCanonical) {
+  for (const Rounded& row : rounded) {
+    // A in registers; B's 8 columns of 16 elements as core matrices of 8 × 8, 128 bytes apart.
+    const std::string body = fmt::format(
+        R"(
+    mov.u32 %r0, 0; mov.u32 %r1, buffer; shl.b32 %r2, %local, 4; add.u32 %r2, %r2, %r1;
+    setp.lt.u32 %p0, %local, 8; selp.b32 %r4, {0:#x}, 0, %p0; selp.b32 %r5, {1:#x}, 0, %p0;
+    setp.lt.u32 %p1, %local, 16; @%p1 st.shared.v4.u32 [%r2], {{%r4, %r5, %r0, %r0}};
+    fence.proxy.async.shared::cta; bar.sync 0;
+    shr.u32 %r6, %r1, 4; cvt.u64.u32 %t2, %r6; or.b64 %t2, %t2, 0x0000000800080000;
+    mov.u32 %r20, {2:#x}; mov.u32 %r21, %r20; mov.u32 %r22, %r20; mov.u32 %r23, %r20;
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.{3}.f16.f16 {{%r20, %r21{4}}}, {{%a32, %a32, %r0, %r0}}, %t2, 1, 1, 1, 0;
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; mov.b64 %y, {{%r20, %r21}};)",
+        halves_of(row.b)[0], halves_of(row.b)[1], row.c, row.half ? "f16" : "f32", row.half ? "" : ", %r22, %r23");
+    expect_everywhere(row, run_body(body, fragments(row, 128), 128));
   }
 }
 
