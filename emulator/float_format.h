@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 /// Scalar conversions to and from the 16-bit formats, and what PTX says of single floats, for the few places that need
@@ -51,6 +52,18 @@ inline std::uint16_t float_to_bfloat(float value) {
 inline float canonical(float value) { return value != value ? std::bit_cast<float>(0x7FFFFFFFU) : value; }
 inline double canonical(double value) {
   return value != value ? std::bit_cast<double>(std::uint64_t{0x7FF8000000000000}) : value;
+}
+
+/// min and max: -0 is less than +0, a single NaN loses.
+template <class T>
+T smaller(T x, T y) {
+  if (x != x || y != y) return x != x ? y : x;
+  return x < y || (x == y && std::signbit(x)) ? x : y;
+}
+template <class T>
+T larger(T x, T y) {
+  if (x != x || y != y) return x != x ? y : x;
+  return x > y || (x == y && std::signbit(y)) ? x : y;
 }
 
 }  // namespace stitch::emulator

@@ -38,8 +38,8 @@ float flushed(float value) { return std::fpclassify(value) == FP_SUBNORMAL ? std
 template <class T>
 T combine_float(AtomicOperation operation, T old, T value) {
   switch (operation) {
-    case AtomicOperation::min: return std::isnan(old) ? value : std::isnan(value) ? old : std::min(old, value);
-    case AtomicOperation::max: return std::isnan(old) ? value : std::isnan(value) ? old : std::max(old, value);
+    case AtomicOperation::min: return smaller(old, value);
+    case AtomicOperation::max: return larger(old, value);
     default: return canonical(old + value);
   }
 }

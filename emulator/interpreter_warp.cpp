@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "emulator/float_format.h"
 #include "emulator/interpreter.h"
 
 namespace stitch::emulator {
@@ -171,11 +172,9 @@ float reduce_floats(LaneReduction operation, const float* values, std::uint32_t 
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((members >> lane) & 1) == 0) continue;
     any_nan |= std::isnan(values[lane]);
-    if (std::isnan(values[lane])) continue;
-    if (std::isnan(result) || (largest ? values[lane] > result : values[lane] < result)) result = values[lane];
+    result = largest ? larger(result, values[lane]) : smaller(result, values[lane]);
   }
-  const bool nan = std::isnan(result) || (keeps_nan && any_nan);
-  return nan ? std::bit_cast<float>(0x7FFFFFFFU) : result;
+  return canonical(keeps_nan && any_nan ? std::numeric_limits<float>::quiet_NaN() : result);
 }
 
 }  // namespace

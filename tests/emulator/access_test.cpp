@@ -188,6 +188,30 @@ TEST(Atomics, Floats) {
   EXPECT_EQ(vector, std::bit_cast<u32>(64.0F) | u64{std::bit_cast<u32>(128.0F)} << 32);
 }
 
+// -0 is less than +0, whichever is in memory; a single NaN loses.
+TEST(Atomics, ExtremesOfHalves) {
+  struct ExtremeRow {
+    const char* operation;
+    u32 memory, value, result;
+  };
+  const ExtremeRow extremes[] = {{"min", 0x0000'8000, 0x8000'0000, 0x8000'8000},
+                                 {"max", 0x0000'8000, 0x8000'0000, 0},
+                                 {"min", 0x7FFF'4000, 0x4000'7FFF, 0x4000'4000},
+                                 {"max", 0x7FFF'4000, 0x4000'7FFF, 0x4000'4000},
+                                 {"max", 0xFFFF'4000, 0xFFFF'4040, 0x7FFF'4040}};
+  for (const char* type : {"f16x2", "bf16x2"}) {
+    for (const ExtremeRow& row : extremes) {
+      const test::BodyRun run = run_body(fmt::format("setp.eq.u32 %p0, %local, 0; mov.b32 %r0, {:#x}; "
+                                                     "@%p0 red.global.{}.noftz.{} [%table], %r0;",
+                                                     row.value, row.operation, type),
+                                         body_inputs(32), 32, {row.memory});
+      EXPECT_TRUE(run.report.clean()) << test::findings_text(run.report);
+      EXPECT_EQ(run.table[0], row.result)
+          << fmt::format("{}.{} {:#x} {:#x}", row.operation, type, row.memory, row.value);
+    }
+  }
+}
+
 TEST(Access, ConstantsAndModuleVariables) {
   const std::string module = R"(.version 8.0
 .target sm_90a

@@ -123,6 +123,23 @@ TEST(Warp, Reductions) {
   check(redux("xor.b32"), inputs, [&](int) { return fold(0U, std::bit_xor<u32>{}); });
 }
 
+// -0 is less than +0, whichever comes first; NaN counts where it is asked for only.
+TEST(Warp, ReductionsOfFloats) {
+  const auto redux = [](const char* operation) {
+    return fmt::format("redux.sync.{}.f32 %f0, %fa, -1; mov.b32 %r0, %f0; cvt.u64.u32 %y, %r0;", operation);
+  };
+  for (const std::size_t odd : {0, 31}) {
+    std::vector<test::BodyInput> zeros(32, {0, 0}), negative(32, {0x80000000, 0}), nan(32, {0x3F800000, 0});
+    zeros[odd].a = 0x80000000, negative[odd].a = 0, nan[odd].a = 0xFFC00001;
+    check(redux("min"), zeros, [](int) { return u64{0x80000000}; });
+    check(redux("max"), zeros, [](int) { return u64{0}; });
+    check(redux("min"), negative, [](int) { return u64{0x80000000}; });
+    check(redux("max"), negative, [](int) { return u64{0}; });
+    check(redux("max"), nan, [](int) { return u64{0x3F800000}; });
+    check(redux("max.NaN"), nan, [](int) { return u64{0x7FFFFFFF}; });
+  }
+}
+
 TEST(Warp, LanesThatBranchApartMeetAgain) {
   const auto inputs = lane_values();
   check(
