@@ -100,7 +100,10 @@ void contract(const double* a, const double* ea, const double* b, const double* 
     const std::vector<double> wide_a = magnitudes(a, ea, m * k, 1 + gamma), wide_b = magnitudes(b, eb, n * k, 1);
     std::fill_n(ec, m * n, 0);
     multiply(wide_a.data(), wide_b.data(), ec, m, n, k);
-    for (std::int64_t i = 0; i < m * n; ++i) ec[i] = std::max(0.0, ec[i] - plain[at(i)]);
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      const double more = ec[i] - plain[at(i)];
+      ec[i] = more < 0 ? 0 : more;  // NaN, which an unchecked operand times 0 makes, stays and is looked at below
+    }
   }
   for (std::int64_t i = 0; i < m * n; ++i) {
     const double narrow =

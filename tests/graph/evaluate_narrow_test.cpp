@@ -26,6 +26,10 @@ Value times(Builder& b, Value x, double factor) { return b.binary(Op::multiply, 
 Value inverse(Builder& b, Value x) { return b.binary(Op::divide, b.scalar(b.dtype(x), 1), x); }
 Value log(Builder& b, Value x) { return b.unary(Op::log, x); }
 Value exp(Builder& b, Value x) { return b.unary(Op::exp, x); }
+/// Of 1 / x - 0.33333331, which may be negative for all that is known of it at x = 3.
+Value log_of_little(Builder& b, Value x) {
+  return log(b, b.binary(Op::subtract, inverse(b, x), b.scalar(b.dtype(x), 0.33333331)));
+}
 
 const Row rows[] = {
     {"log of 0", DType::f8e4m3, 0, log, nan, 0},
@@ -64,12 +68,13 @@ const Row rows[] = {
      [](Builder& b, Value x) { return b.unary(Op::logistic, log(b, x)); }, 0, infinity},
     {"tanh in f32 of log of 0", DType::f8e4m3, 0,
      [](Builder& b, Value x) { return b.unary(Op::tanh, b.convert(log(b, x), DType::f32)); }, -1, infinity},
-    {"the sign of the logarithm of what may be less than 0", DType::f32, 3,
+    {"the sign of what may be NaN", DType::f32, 3,
+     [](Builder& b, Value x) { return b.unary(Op::sign, log_of_little(b, x)); }, -1, infinity},
+    {"what may be NaN, times 0 in a contraction", DType::f32, 3,
      [](Builder& b, Value x) {
-       const Value little = b.binary(Op::subtract, inverse(b, x), b.scalar(b.dtype(x), 0.33333331));
-       return b.unary(Op::sign, log(b, little));
+       return b.dot(b.reshape(log_of_little(b, x), {1}), b.filled(b.dtype(x), {1}, 0), {{}, {}, {0}, {0}, b.dtype(x)});
      },
-     -1, infinity},
+     0, infinity},
     // Products within a contraction stay in the accumulator.
     {"30 · 30 - 22 · 20", DType::f8e4m3, 30,
      [](Builder& b, Value x) {
