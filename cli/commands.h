@@ -18,6 +18,7 @@ void add_search_command(CLI::App& app, ExitCode& code);
 void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);
 void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import
+void add_prune_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   add_show_command(app, code);
   add_verify_command(app, code);
   add_transfer_commands(app, code);
+  add_prune_command(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -63,11 +63,13 @@ Service::Service(db::Store& store, const Tuner& tuner, const Clock& clock, std::
       started_us_(clock.now_us()),
       remember_failure_us_(options.remember_failure_us),
       fragment_trials_(options.fragment_trials),
+      keep_us_(options.keep_us),
       trainer_(store, tuner.target().device, clock, options.training),
       jobs_(store, clock, options.jobs,
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
              {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }},
-             {std::string(training_job), [this](const JobContext& context) { return train_job(context); }}}),
+             {std::string(training_job), [this](const JobContext& context) { return train_job(context); }},
+             {std::string(pruning_job), [this](const JobContext&) { return prune_job(); }}}),
       predictions_(options.predictions, clock) {}
 
 Service::~Service() = default;
@@ -82,7 +84,11 @@ Result<std::unique_ptr<Service>> Service::create(db::Store& store, const Tuner& 
   return service;
 }
 
-void Service::start() { jobs_.start(); }
+void Service::start() {
+  jobs_.start();
+  // A store that cannot take the job now is asked again after the next one that is worked on.
+  static_cast<void>(enqueue_pruning().ok());
+}
 Status Service::stop() { return jobs_.stop(); }
 
 // ---- look-ups
@@ -231,20 +237,37 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical,
   return store_.enqueue_job(job);
 }
 
-/// Cost models are trained anew when there is nothing to tune; a full queue can wait too.
+/// What is done when there is nothing to tune; it can wait for room in the queue, too.
+Status Service::enqueue_chore(db::Job job) {
+  job.priority = -1;
+  job.max_stalled = most_stalled;
+  const auto enqueued = store_.enqueue_job(job);
+  if (!enqueued) return enqueued.error().kind == ErrorKind::resource_exhausted ? Status() : Status(enqueued.error());
+  jobs_.wake();
+  return {};
+}
+
+/// Once a day.
+Status Service::enqueue_pruning() {
+  constexpr std::int64_t every_us = 86'400'000'000;
+  const std::int64_t now = clock_.wall_us();
+  if (keep_us_ == 0 || now - pruned_us_ < every_us) return {};
+  pruned_us_ = now;
+  db::Job job;
+  job.kind = job.dedupe_key = pruning_job;
+  job.provenance = tuned_->provenance("a day has passed");
+  return enqueue_chore(std::move(job));
+}
+
+/// Cost models, when measurements have grown.
 Status Service::enqueue_training() {
   STITCH_ASSIGN(const bool due, trainer_.is_due());
   if (!due) return {};
   db::Job job;
   job.kind = training_job;
   job.dedupe_key = fmt::format("{} {}", training_job, tuner_.target().device);
-  job.priority = -1;
-  job.max_stalled = most_stalled;
   job.provenance = tuned_->provenance("measurements have grown");
-  const auto enqueued = store_.enqueue_job(job);
-  if (!enqueued) return enqueued.error().kind == ErrorKind::resource_exhausted ? Status() : Status(enqueued.error());
-  jobs_.wake();
-  return {};
+  return enqueue_chore(std::move(job));
 }
 
 Result<Submitted> Service::submit_fragment(const graph::Graph& fragment, std::string_view name,
@@ -270,6 +293,7 @@ Result<Submitted> Service::submit_model(std::string bytes, std::string_view name
   ask_for(trials, {{"model", model.hash.hex()}, {"name", name}}, job);
   job.max_stalled = most_stalled;
   job.provenance = model.provenance;
+  const std::lock_guard lock(models_mutex_);
   STITCH_TRY(store_.put_artifact(model));
   STITCH_ASSIGN(const db::EnqueuedJob enqueued, store_.enqueue_job(job));
   jobs_.wake();

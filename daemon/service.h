@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -34,11 +35,14 @@ struct ServiceOptions {
   IncrementalOptions training;  ///< of cost models, from what is measured
   /// Candidates of a fragment's kernels that its tuning tries beyond the first few, where nobody says otherwise.
   std::int64_t fragment_trials = 0;
+  /// Finished jobs, plans that were overtaken unmeasured and models' files are dropped when they are older; 0: never.
+  std::int64_t keep_us = 0;
 };
 
 inline constexpr std::string_view fragment_job = "tune-fragment";
 inline constexpr std::string_view model_job = "tune-model";
 inline constexpr std::string_view training_job = "train-cost-model";
+inline constexpr std::string_view pruning_job = "prune";
 
 /// What stitchd does, without the transport: looks plans up, predicts them on a miss, and improves them in background
 /// jobs that survive the process. Safe to call from any number of threads. Plain listings go to store().
@@ -50,7 +54,7 @@ class Service {
                                                  ServiceOptions options);
   ~Service();
 
-  /// Starts to work on jobs.
+  /// Starts to work on jobs; the first one may be upkeep of the store.
   void start();
   /// Stops jobs, which go back to the queue. Errors: those of the store.
   Status stop();
@@ -104,7 +108,10 @@ class Service {
                        const search::FusionPlan& plan, const ProgressSink& progress, const std::stop_token& stop);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
+  Result<std::string> prune_job();
   Status enqueue_training();
+  Status enqueue_pruning();
+  Status enqueue_chore(db::Job job);
 
   db::Store& store_;
   const Tuner& tuner_;
@@ -112,7 +119,9 @@ class Service {
   std::unique_ptr<TuningStore> tuned_;
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
-  const std::int64_t fragment_trials_;
+  const std::int64_t fragment_trials_, keep_us_;
+  std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last asked for, in wall time
+  std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
   ModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_

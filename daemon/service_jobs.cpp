@@ -72,6 +72,7 @@ Result<std::string> Service::tune_fragment_job(const JobContext& context) {
       if (!found.changed.empty() || !tuned_->is_settled(payload.subject)) STITCH_TRY(tune(part(0.9, 1)));
     }
     STITCH_TRY(enqueue_training());
+    STITCH_TRY(enqueue_pruning());
   }
   STITCH_ASSIGN(const db::Lookup served, store_.find_plan(key_of(payload.subject), {}));
   Json result = {{"fragment", payload.subject.hex()}};
@@ -86,6 +87,7 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const ModelTuning tuning,
                 tune_model(model.bytes, payload.name, tuner_, report, context.stop(), tuned_.get(), payload.trials));
   STITCH_TRY(enqueue_training());
+  STITCH_TRY(enqueue_pruning());
   return to_json(tuning.report);
 }
 
@@ -93,6 +95,18 @@ Result<std::string> Service::train_job(const JobContext& context) {
   context.report({"train", 0, "cost models"});
   STITCH_ASSIGN(const int stored, trainer_.train_if_due(context.stop()));
   return Json{{"models", stored}}.dump();
+}
+
+Result<std::string> Service::prune_job() {
+  const std::int64_t before = clock_.wall_us() - keep_us_;
+  const std::lock_guard lock(models_mutex_);
+  STITCH_ASSIGN(const db::PruneReport pruned, store_.prune({before, before, before}));
+  return Json{{"jobs", pruned.jobs},
+              {"plans", pruned.plans},
+              {"kernels", pruned.kernels},
+              {"artifacts", pruned.artifacts},
+              {"models", pruned.models}}
+      .dump();
 }
 
 }  // namespace stitch::daemon

@@ -96,6 +96,7 @@ Status Daemon::start(const StitchdOptions& options) {
   ServiceOptions serving;
   serving.jobs.workers = options.workers;
   serving.fragment_trials = options.trials;
+  serving.keep_us = std::int64_t{options.keep_days} * 86'400'000'000;
   serving.jobs.owner = fmt::format("stitchd {} since {}", ::getpid(), clock.wall_us());
   serving.jobs.complain = [](std::string_view message) { spdlog::error("jobs: {}", message); };
   STITCH_ASSIGN(service, Service::create(*store, *tuner, clock, serving));

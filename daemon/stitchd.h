@@ -16,6 +16,7 @@ struct StitchdOptions {
   std::string target;                                    ///< entry of the device table; empty: the GPU's own, or h100
   std::string architecture;                              ///< compiled for; empty: the target's
   std::string device = "emulated";                       ///< where plans are verified, and measured if it can
+  int keep_days = 30;                                    ///< of ServiceOptions::keep_us
   std::int64_t trials = 0;                               ///< of ServiceOptions::fragment_trials
   int workers = 1;                                       ///< jobs at once
   std::string scorer = "auto";                           ///< what predicts (daemon/model_training.h)

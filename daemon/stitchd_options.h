@@ -23,6 +23,11 @@ inline void add_options(CLI::App& app, StitchdOptions& options) {
                  "of each fragment that is tuned: candidates that are tried beyond the first few of each kernel")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
+  app.add_option(
+         "--keep-days", options.keep_days,
+         "finished jobs, unmeasured plans that were overtaken and models' files are dropped when older; 0: never")
+      ->check(CLI::Range(0, 36'500))
+      ->capture_default_str();
   app.add_option("--workers", options.workers, "jobs at once")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--cache", options.cache, "folder of compiled kernels; by default beside the database");
   app.add_option("--log-level", options.log_level, "how much is written to standard error")

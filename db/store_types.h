@@ -126,13 +126,15 @@ struct StoreStatistics {
 };
 
 /// What may go: finished jobs with their events, and superseded or withdrawn plans, older than these wall times (µs; 0
-/// keeps all), then the kernels and generated artifacts (source, ptx, cubin, log) that nothing refers to any more.
+/// keeps all), then the kernels and generated artifacts (source, ptx, cubin, log) that nothing refers to any more; and
+/// files of models that no unfinished job needs.
 struct PrunePolicy {
   std::int64_t jobs_before_us = 0;
   std::int64_t plans_before_us = 0;
+  std::int64_t models_before_us = 0;
 };
 struct PruneReport {
-  std::int64_t jobs = 0, plans = 0, kernels = 0, artifacts = 0;
+  std::int64_t jobs = 0, plans = 0, kernels = 0, artifacts = 0, models = 0;
 };
 
 /// Everything about one fragment, to be moved between stores: each record once, plans in the order in which they were

@@ -36,7 +36,7 @@ TEST(ExitCodes, OptionsThatMakeNoSenseAreTwo) {
 TEST(ExitCodes, HelpAndVersionAreZero) {
   EXPECT_EQ(stitch({"--version"}).code, 0);
   for (const char* command :
-       {"plan", "tune", "explain", "conformance", "serve", "show", "verify", "export", "import"}) {
+       {"plan", "tune", "explain", "conformance", "serve", "show", "verify", "export", "import", "prune"}) {
     const Outcome outcome = stitch({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr("--")) << command;

@@ -49,6 +49,11 @@ TEST_F(OfflineEmulated, TunedPlansAreStoredShownMovedAndVerified) {
   EXPECT_EQ(again["launches"], report["launches"]);
   EXPECT_EQ(again["bytes"], report["bytes"]);
 
+  // What is served and what was tried of it stays.
+  EXPECT_EQ(stitch({"prune", "--db", database, "--older-than", "0", "--json"}).json(),
+            (json{{"jobs", 0}, {"plans", 0}, {"kernels", 0}, {"artifacts", 0}, {"models", 0}}));
+  EXPECT_EQ(stitch({"prune", "--db", folder.at("none.db")}).code, 3);
+
   const std::string portable = folder.at("plans.stitch");
   EXPECT_EQ(stitch({"export", portable, "--db", database, "--json"}).json()["fragments"], 1);
   EXPECT_EQ(stitch({"import", portable, "--db", folder.at("other.db"), "--json"}).json()["plans"], 1);

@@ -44,6 +44,7 @@ struct RunningOptions {
   int busy_timeout_ms = 10'000;  ///< for another's lock on the store
   const Tuner* tuner = nullptr;  ///< the shared one, which measures nothing, when null
   std::int64_t fragment_trials = 0;
+  std::int64_t keep_us = 0;  ///< 0: everything
 };
 
 class RunningService {
@@ -60,7 +61,7 @@ class RunningService {
     serving.jobs.owner = "the test";
     serving.jobs.poll_us = 20'000;
     serving.predictions.most_waiting = options.predictions;
-    serving.fragment_trials = options.fragment_trials;
+    serving.fragment_trials = options.fragment_trials, serving.keep_us = options.keep_us;
     const Tuner& tuner = options.tuner != nullptr ? *options.tuner : shared_tuner(shared_device());
     auto made = Service::create(*store, tuner, clock, serving);
     EXPECT_TRUE(made.ok()) << (made ? "" : made.error().message);

@@ -243,6 +243,29 @@ TEST_F(ServiceTest, ABadModelFailsItsJob) {
   EXPECT_THAT(trials.error().message, testing::HasSubstr("8 trials")) << "nothing measures here";
 }
 
+// The file of a model is needed until its job has ended; a daemon that runs for months must not keep them all.
+TEST_F(ServiceTest, WhatIsNoLongerNeededIsDroppedOnceADay) {
+  Hash128 model;
+  {
+    RunningService& running = start();
+    const auto submitted = running.service->submit_model("HloModule broken", "broken.hlo.txt");
+    EXPECT_EQ(running.wait_for(submitted->job).state, "failed");
+    model = submitted->subject;
+    EXPECT_TRUE(running.store->get_artifact(model).ok());
+    EXPECT_EQ(running.store->list_jobs({}, {})->items.size(), 1U) << "nothing is dropped unless asked for";
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  RunningService& running = start({.keep_us = 1000});
+  const auto jobs = running.store->list_jobs({{}, std::string(pruning_job)}, {});
+  ASSERT_EQ(jobs->items.size(), 1U);
+  const JobStatus pruned = running.wait_for(jobs->items[0].id);
+  EXPECT_EQ(pruned.state, "done");
+  EXPECT_THAT(pruned.result, testing::AllOf(HasSubstr("\"models\":1"), HasSubstr("\"jobs\":1")));
+  EXPECT_EQ(running.store->get_artifact(model).error().kind, ErrorKind::not_found);
+  ask(*running.service, samples::softmax(8, 88));
+  EXPECT_EQ(running.store->list_jobs({{}, std::string(pruning_job)}, {})->items.size(), 1U) << "tomorrow again";
+}
+
 TEST_F(ServiceTest, JobsAreCancelledAndSurviveARestart) {
   std::int64_t kept = 0, cancelled = 0;
   {

@@ -450,6 +450,23 @@ TEST_F(SqliteStoreTest, PruningKeepsWhatIsServedMeasuredOrReferredTo) {
   EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
 }
 
+TEST_F(SqliteStoreTest, PruningKeepsModelsThatAJobIsStillAbout) {
+  const auto put = [&](std::string bytes) {
+    const Artifact model{hash_bytes(bytes), Artifact::Kind::model, std::move(bytes), samples::provenance()};
+    EXPECT_OK(store->put_artifact(model));
+    return model.hash;
+  };
+  const Hash128 wanted = put("a model"), done = put("another");
+  Job job = samples::job();
+  job.payload = fmt::format(R"({{"model":"{}"}})", wanted.hex());
+  ASSERT_OK(store->enqueue_job(job));
+  const std::int64_t now = samples::provenance().wall_us;
+  EXPECT_EQ(store->prune({0, 0, now})->models, 0) << "nothing is older than itself";
+  EXPECT_EQ(store->prune({0, 0, now + 1})->models, 1);
+  EXPECT_OK(store->get_artifact(wanted));
+  expect_error(store->get_artifact(done), ErrorKind::not_found, done.hex());
+}
+
 TEST_F(SqliteStoreTest, EverythingIsThereAfterReopening) {
   const Hash128 id = samples::put(*store, 1);
   const PlanBundle before = *store->get_plan_bundle(id);
