@@ -86,8 +86,9 @@ Result<std::unique_ptr<Service>> Service::create(db::Store& store, const Tuner& 
 
 void Service::start() {
   jobs_.start();
-  // A store that cannot take the job now is asked again after the next one that is worked on.
-  static_cast<void>(enqueue_pruning().ok());
+  // A new store has nothing to drop. One that cannot take the job now is asked again after the next one's work.
+  const auto earlier = store_.list_jobs({}, {.limit = 1});
+  if (earlier && !earlier->items.empty()) static_cast<void>(enqueue_pruning().ok());
 }
 Status Service::stop() { return jobs_.stop(); }
 
