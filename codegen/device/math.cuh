@@ -146,7 +146,9 @@ __device__ __forceinline__ T shift_right_arithmetic(T x, T y) {
 struct Threefry {
   u32 first, second;
 };
-__device__ __forceinline__ u32 rotate_left(u32 x, int by) { return __funnelshift_l(x, x, by); }
+// One shift of the two words of x, by 1 to 31. The intrinsic for it is inline assembly, of which the compiler finds no
+// two alike: a mask that is named twice would be computed twice in PTX.
+__device__ __forceinline__ u32 rotate_left(u32 x, int by) { return x << by | x >> (32 - by); }
 __device__ __forceinline__ Threefry threefry2x32(u32 key0, u32 key1, u32 x0, u32 x1) {
   const u32 keys[3] = {key0, key1, key0 ^ key1 ^ 0x1bd11bdau};
   const int rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
