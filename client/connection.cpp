@@ -9,7 +9,9 @@
 #include <charconv>
 #include <chrono>
 
+#include "base/private_folder.h"
 #include "base/version.h"
+#include "daemon/protocol.h"
 
 namespace stitch::client {
 
@@ -87,6 +89,9 @@ Status Connection::State::connect() {
     if (address.socket.size() > 107) {
       return make_error(ErrorKind::invalid_argument, "{}: the path is too long for a socket", describe(address));
     }
+    // Whoever serves there sends machine code, and anybody may have made a folder in /tmp first.
+    const std::filesystem::path path = address.socket;
+    if (path == daemon::default_socket_path()) STITCH_TRY(check_private_folder(path.parent_path()));
     stream.socket().connect(asio::local::stream_protocol::endpoint(address.socket), error);
   } else {
     const asio::ip::address host = asio::ip::make_address(address.host, error);

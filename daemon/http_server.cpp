@@ -13,8 +13,10 @@
 #include <cstring>
 #include <thread>
 
+#include "base/private_folder.h"
 #include "daemon/file_lock.h"
 #include "daemon/http_session.h"
+#include "daemon/protocol.h"
 
 namespace stitch::daemon {
 
@@ -147,6 +149,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   }
   auto state = std::make_unique<State>(std::move(options), std::move(handler));
   if (const auto& path = state->options.socket; !path.empty()) {
+    // Without a runtime folder it lies in /tmp, where anybody may have made its folder first.
+    if (path == default_socket_path()) STITCH_TRY(make_private_folder(path.parent_path()));
     STITCH_ASSIGN(state->lock, FileLock::acquire(path.string() + ".lock", "another stitchd serves here"));
     STITCH_ASSIGN(state->local, listen_on(state->context, path));
   }

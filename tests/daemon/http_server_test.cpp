@@ -307,6 +307,22 @@ TEST_F(HttpServerTest, ASocketOfADeadServerIsReplacedALiveOneIsNot) {
   EXPECT_TRUE(std::filesystem::exists(socket_));
 }
 
+TEST_F(HttpServerTest, ADefaultSocketThatOthersMayReplaceIsNotServedOn) {
+  const char* const value = std::getenv("XDG_RUNTIME_DIR");
+  const std::optional<std::string> before = value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+  HttpServerOptions options;
+  options.socket = default_socket_path();
+  const auto start = [&] { return HttpServer::start(options, [](const http::Request&) { return http::Response(); }); };
+  const bool made = start().ok();
+  std::filesystem::permissions(options.socket.parent_path(), std::filesystem::perms::all);
+  const auto refused = start();
+  before ? ::setenv("XDG_RUNTIME_DIR", before->c_str(), 1) : ::unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_TRUE(made);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("others may write to it"));
+}
+
 TEST_F(HttpServerTest, OnlyLoopbackAddressesAreServed) {
   HttpServerOptions options;
   for (const std::string address : {"0.0.0.0:0", "192.168.1.1:80", "[::]:0", "8.8.8.8:53"}) {
