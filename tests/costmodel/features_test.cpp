@@ -328,6 +328,26 @@ TEST_P(FeaturesEmulated, AgreeWithTheSectorsThatAWholeRunTouches) {
   EXPECT_GE(f.l2_bytes, distinct / GetParam().dram_factor) << distinct << " bytes touched";
 }
 
+// Both words of random bits come from one computation, in PTX as in the count.
+TEST(InstructionsEmulated, OfRandomBitsAreExecutedOnce) {
+  constexpr std::int64_t elements = 1 << 14;
+  const profiler::test::KernelCase each = profiler::test::make_case(dropout_mask(elements));
+  profiler::VerifyOptions options;
+  options.work_budget = options.total_budget = std::int64_t{1} << 40;
+  options.distributions.resize(1);
+  const profiler::Verification run = profiler::test::verify(each, options);
+  ASSERT_TRUE(run.correct) << run.failure;
+  ASSERT_EQ(run.blocks_run, run.blocks);
+  ASSERT_TRUE(run.counters);
+  const auto executed = static_cast<double>(run.counters->of(emulator::InstructionClass::integer).lanes);
+  EXPECT_GE(executed, 69.0 * elements);
+  EXPECT_LT(executed, 90.0 * elements);
+  // Of PTX's integer instructions ptxas has some done by multiply-add, on the f32 unit.
+  const double counted = features_of(*each.graph, each.program).integer_instructions * 32;
+  EXPECT_LT(counted, executed);
+  EXPECT_GT(counted, 0.6 * executed);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, FeaturesEmulated, testing::ValuesIn(counted_kernels()),
                          [](const auto& each) { return each.param.name; });
 
