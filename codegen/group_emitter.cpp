@@ -92,14 +92,15 @@ std::string GroupEmitter::emit() {
       pointer(a.buffers[i], i == 0 ? a.dtype : graph_.node(a.node).results[i].dtype);
     }
   }
-  int exchanging = 0;
-  std::vector<bool> stage_exchanges(static_cast<std::size_t>(group_.structure.stages), false);
+  // With an odd number of exchanges in a turn of the loops around the sweeps the next turn would begin with the buffer
+  // that this one's last readers may not have left. Tiles end with a barrier, and so need none of that.
+  std::set<int> exchanging;
   for (const search::ReductionPlan& plan : group_.reductions) {
-    if (plan.exchange > 1 || plan.cluster > 1)
-      stage_exchanges[static_cast<std::size_t>(anchor(plan.anchor).stage)] = true;
+    const search::Anchor& reduced = anchor(plan.anchor);
+    const bool within = reduced.kind != search::Anchor::Kind::partial;  // the others come after the loops
+    if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.stage);
   }
-  for (const bool exchanges : stage_exchanges) exchanging += exchanges ? 1 : 0;
-  alternating_ = (context_.looped || group_.outer_loops != 0) && exchanging % 2 == 1;
+  alternating_ = group_.outer_loops != 0 && exchanging.size() % 2 == 1;
 
   emit_digits();
   if (alternating_) out_.line("int turn = 0;  // which of the two exchange buffers is free");

@@ -246,8 +246,14 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   if (crossing.empty()) return;
   std::int64_t offset = 0;
   std::vector<std::string> buffers;
-  const std::int64_t base = context_.shared_exchange + (alternating_ ? 0 : (exchanges_ % 2) * group_.exchange_bytes);
-  const std::string turn = alternating_ ? fmt::format(" + turn * {}", group_.exchange_bytes) : "";
+  // What is left for the next phase takes both buffers, when the sweeps are done with them.
+  const bool behind =
+      anchor(group_.reductions[static_cast<std::size_t>(crossing[0])].anchor).kind == search::Anchor::Kind::partial;
+  const bool taking_turns = alternating_ && !behind;
+  if (behind && exchanges_ > 0) out_.line("{}", schedule_.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
+  const std::int64_t base =
+      context_.shared_exchange + (alternating_ || behind ? 0 : (exchanges_ % 2) * group_.exchange_bytes);
+  const std::string turn = taking_turns ? fmt::format(" + turn * {}", group_.exchange_bytes) : "";
   ++exchanges_;
   for (const int p : crossing) {
     const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
@@ -300,7 +306,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
       out_.close(out_.depth() - depth);
     }
   }
-  if (alternating_) out_.line("turn ^= 1;");
+  if (taking_turns) out_.line("turn ^= 1;");
 }
 
 /// After the tile's loops: what the tile contributes to reductions that other tiles contribute to as well.

@@ -310,13 +310,18 @@ class GroupDeriver {
       group_.reductions.push_back(std::move(plan));
     }
     // The reductions of one sweep share one exchange (one barrier); consecutive sweeps alternate between two buffers.
-    std::vector<std::int64_t> per_stage(static_cast<std::size_t>(structure_.stages), 0);
+    // What is left for the next phase is exchanged when all sweeps are done, whatever sweep it comes from, and has both
+    // buffers for that.
+    const auto behind = static_cast<std::size_t>(structure_.stages);
+    std::vector<std::int64_t> together(behind + 1, 0);
     for (const ReductionPlan& plan : group_.reductions) {
       const Anchor& anchor = structure_.anchors[static_cast<std::size_t>(plan.anchor)];
-      std::int64_t& bytes = per_stage[static_cast<std::size_t>(anchor.stage)];
+      const bool last = anchor.kind == Anchor::Kind::partial;
+      std::int64_t& bytes = together[last ? behind : static_cast<std::size_t>(anchor.stage)];
       bytes = (bytes + 15) / 16 * 16 + plan.shared_bytes;
     }
-    for (const std::int64_t bytes : per_stage)
+    together[behind] = (together[behind] + 1) / 2;
+    for (const std::int64_t bytes : together)
       group_.exchange_bytes = std::max(group_.exchange_bytes, (bytes + 15) / 16 * 16);
     return {};
   }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/base/test_folder.h"
+#include "tests/base/test_variable.h"
 
 namespace stitch {
 namespace {
@@ -87,11 +88,8 @@ TEST(TemporaryFolder, GoesWithItsContentsAndIsNobodyElses) {
 
 TEST(TemporaryFolder, AMissingParentIsNamed) {
   const TestFolder folder;
-  const char* const before = std::getenv("TMPDIR");
-  const std::string restored = before != nullptr ? before : "";
-  ::setenv("TMPDIR", (folder / "absent").c_str(), 1);
+  const TestVariable variable("TMPDIR", folder / "absent");
   const auto made = TemporaryFolder::make("purpose");
-  before != nullptr ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("temporary files"));
 }

@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "client/client.h"
 #include "client/event_parser.h"
 #include "tests/base/test_folder.h"
+#include "tests/base/test_variable.h"
 
 namespace stitch::client {
 namespace {
@@ -51,11 +50,8 @@ TEST(ServerAddressTest, ADefaultSocketThatOthersMayReplaceIsNotConnectedTo) {
   const TestFolder runtime;
   std::filesystem::create_directory(runtime / "stitch");
   std::filesystem::permissions(runtime / "stitch", std::filesystem::perms::all);
-  const char* const value = std::getenv("XDG_RUNTIME_DIR");
-  const std::optional<std::string> before = value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-  ::setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
+  const TestVariable variable("XDG_RUNTIME_DIR", runtime.path());
   const auto connection = Connection::open(*parse_address(ClientOptions().server));
-  before ? ::setenv("XDG_RUNTIME_DIR", before->c_str(), 1) : ::unsetenv("XDG_RUNTIME_DIR");
   ASSERT_FALSE(connection.ok());
   EXPECT_EQ(connection.error().kind, ErrorKind::unavailable);
   EXPECT_THAT(connection.error().message, HasSubstr("others may write to it"));

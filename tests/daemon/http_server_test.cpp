@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/base/test_variable.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
 
@@ -308,16 +309,13 @@ TEST_F(HttpServerTest, ASocketOfADeadServerIsReplacedALiveOneIsNot) {
 }
 
 TEST_F(HttpServerTest, ADefaultSocketThatOthersMayReplaceIsNotServedOn) {
-  const char* const value = std::getenv("XDG_RUNTIME_DIR");
-  const std::optional<std::string> before = value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-  ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+  const TestVariable variable("XDG_RUNTIME_DIR", folder_.path());
   HttpServerOptions options;
   options.socket = default_socket_path();
   const auto start = [&] { return HttpServer::start(options, [](const http::Request&) { return http::Response(); }); };
   const bool made = start().ok();
   std::filesystem::permissions(options.socket.parent_path(), std::filesystem::perms::all);
   const auto refused = start();
-  before ? ::setenv("XDG_RUNTIME_DIR", before->c_str(), 1) : ::unsetenv("XDG_RUNTIME_DIR");
   EXPECT_TRUE(made);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message, testing::HasSubstr("others may write to it"));

@@ -13,7 +13,6 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 8192;
-  int turn = 0;  // which of the two exchange buffers is free
   f32 sum0 = 0.0f;
   for (int i_loop = 0; i_loop < 2; ++i_loop) {
 
@@ -37,13 +36,12 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
 
   // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + turn * 32);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
-  turn ^= 1;
   if (i_lane == 0 && i_warp == 0) {
     scratch0[i_grid * 1 + 0] = sum0;
   }
@@ -216,7 +214,6 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 20480;
-  int turn = 0;  // which of the two exchange buffers is free
   f32 sum0 = 0.0f;
   for (int i_loop = 0; i_loop < 5; ++i_loop) {
 
@@ -244,13 +241,12 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
 
   // partial results of this tile
   sum0 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared + turn * 32);
+  f32* const partial0 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     partial0[0 * 8 + i_warp] = sum0;
   }
   __syncthreads();
   sum0 = reduce_shared<Sum, 8, 1>(partial0 + (0) * 8);
-  turn ^= 1;
   if (i_lane == 0 && i_warp == 0) {
     scratch0[i_grid * 1 + 0] = sum0;
   }

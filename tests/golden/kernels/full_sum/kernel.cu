@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 245 blocks of 256 threads, 64 bytes of dynamic shared memory
+// fragment 0, kernel 0: 245 blocks of 256 threads, 32 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 128 blocks of 128 threads, 32768 bytes of dynamic shared memory, cooperative
+// fragment 0, kernel 0: 128 blocks of 128 threads, 16384 bytes of dynamic shared memory, cooperative
 
 #include "stitch/kernel.cuh"
 
@@ -15,7 +15,6 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
   const int i_grid = tile;
   const int i0 = (i_lane + 2 * i_warp) + i_grid * 32;
   const int j0 = j_lane * 4;
-  int turn = 0;  // which of the two exchange buffers is free
   f32 sum2[16][4];
 #pragma unroll
   for (int j_r = 0; j_r < 16; ++j_r) {
@@ -64,7 +63,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
       sum2[j_r][v] = reduce_lanes<Sum, 16>(sum2[j_r][v]);
     }
   }
-  f32* const partial2 = reinterpret_cast<f32*>(shared + turn * 16384);
+  f32* const partial2 = reinterpret_cast<f32*>(shared);
   if (i_lane == 0) {
     #pragma unroll
     for (int j_r = 0; j_r < 16; ++j_r) {
@@ -82,7 +81,6 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
       sum2[j_r][v] = reduce_shared<Sum, 4, 1024>(partial2 + j_lane * 4 + j_r * 64 + v);
     }
   }
-  turn ^= 1;
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll
     for (int j_r = 0; j_r < 16; ++j_r) {

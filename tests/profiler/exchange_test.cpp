@@ -1,0 +1,82 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "graph/builder.h"
+#include "tests/profiler/kernel_case.h"
+
+// Reductions that cross the warps of a block do so through two exchange buffers in turn, in loops over rows too. What a
+// column is left with after all rows is exchanged behind the loops, all of it at once. A buffer that is too small, or
+// written before the last turn's readers have left it, is a race, which the emulated device finds.
+namespace stitch::profiler::test {
+namespace {
+
+using graph::DType;
+using graph::Op;
+using graph::ReduceKind;
+using graph::Value;
+using search::Anchor;
+using search::GroupProgram;
+
+/// Rows divided `times` by what their sum says, and the column sums of what is there before, between and after.
+Result<graph::Graph> rows_and_columns(int times) {
+  graph::Builder b;
+  const graph::Dims dims = {512, 1024};
+  const Value y = b.parameter(DType::f32, dims);
+  Value x = b.parameter(DType::f32, dims);
+  std::vector<Value> results = {b.reduce(ReduceKind::sum, x, {0})};
+  for (int i = 0; i < times; ++i) {
+    const Value row = b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, x), {1});
+    x = b.binary(Op::divide, x, b.broadcast(b.unary(Op::sqrt, row), dims, {0}));
+    results.push_back(b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, y), {0}));
+  }
+  results.push_back(b.reduce(ReduceKind::sum, x, {0}));
+  results.push_back(x);
+  return b.finish(results);
+}
+
+bool is_partial(const GroupProgram& group, const search::ReductionPlan& plan) {
+  return group.structure.anchors[static_cast<std::size_t>(plan.anchor)].kind == Anchor::Kind::partial;
+}
+
+/// Loops over rows whose reductions cross warps, with columns that cross them behind the loops.
+bool exchanges_in_a_loop(const search::KernelProgram& program) {
+  const GroupProgram& group = program.phases[0].groups[0];
+  const auto crosses = [&](bool partial) {
+    return std::ranges::any_of(group.reductions, [&](const search::ReductionPlan& plan) {
+      return plan.exchange > 1 && is_partial(group, plan) == partial;
+    });
+  };
+  return program.phases.size() == 2 && group.outer_loops != 0 && crosses(false) && crosses(true);
+}
+
+class ExchangesEmulated : public testing::TestWithParam<int> {};
+
+TEST_P(ExchangesEmulated, OfRowsAndColumnsDoNotMeet) {
+  constexpr int most = 6;
+  const search::SpaceOptions wide = {.keep = 4000, .wide = true, .combinations = 16};
+  int verified = 0;
+  for (int skipped = 0; skipped < most; ++skipped) {
+    int left = skipped;
+    KernelCase each;
+    try {
+      each = make_case(
+          rows_and_columns(GetParam()),
+          [&](const search::KernelProgram& program) { return exchanges_in_a_loop(program) && left-- == 0; }, wide);
+    } catch (const std::runtime_error&) {
+      break;  // there are no more
+    }
+    VerifyOptions options;
+    options.distributions.resize(1);
+    const Verification run = verify(each, options);
+    EXPECT_TRUE(run.correct) << run.failure << "\n" << each.kernel.source;
+    ++verified;
+  }
+  EXPECT_GE(verified, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Times, ExchangesEmulated, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace stitch::profiler::test
