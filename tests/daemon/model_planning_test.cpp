@@ -92,5 +92,35 @@ TEST_P(ModelPlanningSlow, EveryFragmentHasAPlanAndMovesLittle) {
 INSTANTIATE_TEST_SUITE_P(Models, ModelPlanningSlow, testing::ValuesIn(model_files()),
                          [](const auto& each) { return each.param.folder + "_" + each.param.name; });
 
+// ---- tuned --------------------------------------------------------------------------------------------------------
+
+std::vector<ModelFile> fragment_files() {
+  std::vector<ModelFile> found = model_files();
+  std::erase_if(found, [](const ModelFile& model) { return model.folder != "fragments"; });
+  return found;
+}
+
+class FragmentTuningSlow : public testing::TestWithParam<ModelFile> {};
+
+// A candidate that is wrong costs the next one its place and nothing else, so that nobody would see the generator fail.
+TEST_P(FragmentTuningSlow, NoCandidateOnTheWayToThePlanFails) {
+  const ModelFile& model = GetParam();
+  const auto bytes = RealFileSystem().read(model.path);
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+  const auto tuned = tune_model(*bytes, model.path.filename().string(), shared_tuner(shared_device()), {}, {}, nullptr);
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  EXPECT_EQ(tuned->report.failures, std::vector<std::string>());
+  EXPECT_EQ(tuned->report.verified_kernels, tuned->report.kernels);
+  for (const TunedFragment& fragment : tuned->fragments) {
+    for (const db::Candidate& candidate : fragment.candidates) {
+      const bool fine = candidate.outcome == db::Outcome::untested || candidate.outcome == db::Outcome::correct;
+      EXPECT_TRUE(fine) << candidate.detail << "\n" << candidate.schedule;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fragments, FragmentTuningSlow, testing::ValuesIn(fragment_files()),
+                         [](const auto& each) { return each.param.name; });
+
 }  // namespace
 }  // namespace stitch::daemon
