@@ -1,7 +1,9 @@
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "daemon/record_summary.h"
 #include "db/sqlite_store.h"
 
 namespace stitch::cli {
@@ -19,15 +21,10 @@ Result<ExitCode> prune(const PruneOptions& options) {
   database.path = options.database;
   database.create = false;
   STITCH_ASSIGN(const auto store, db::open_sqlite_store(database, clock));
-  const std::int64_t before = clock.wall_us() - std::int64_t{options.days} * 86'400'000'000;
+  const std::int64_t before = clock.wall_us() - std::chrono::microseconds(std::chrono::days(options.days)).count();
   STITCH_ASSIGN(const db::PruneReport pruned, store->prune({before, before, before}));
   if (options.json) {
-    const nlohmann::ordered_json object = {{"jobs", pruned.jobs},
-                                           {"plans", pruned.plans},
-                                           {"kernels", pruned.kernels},
-                                           {"artifacts", pruned.artifacts},
-                                           {"models", pruned.models}};
-    std::printf("%s\n", object.dump().c_str());
+    std::printf("%s\n", daemon::summarise(pruned).dump().c_str());
   } else {
     std::printf("dropped %lld finished jobs, %lld plans, %lld kernels, %lld artifacts, %lld model files\n",
                 static_cast<long long>(pruned.jobs), static_cast<long long>(pruned.plans),

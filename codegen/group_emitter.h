@@ -14,7 +14,6 @@ namespace stitch::codegen {
 
 /// What the code around a group decides for it.
 struct GroupContext {
-  bool looped = false;               ///< the group's code runs in a loop over tiles: its exchanges must alternate
   std::int64_t shared_held = 0;      ///< offset of the held values in dynamic shared memory
   std::int64_t shared_exchange = 0;  ///< offset of the two exchange buffers
   bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)

@@ -108,7 +108,6 @@ class KernelEmitter {
     std::map<std::string, std::size_t> by_text;
     for (const GroupProgram& group : groups) {
       GroupContext context;
-      context.looped = is_looped(phase);
       context.shared_exchange = held_bytes_;
       context.after_sync = phase > 0;
       // Packed element-wise groups of one axis differ only in length: the length becomes a variable.

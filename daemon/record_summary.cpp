@@ -73,4 +73,12 @@ Json summarise(const db::Device& device) {
 
 Json summarise(const db::Job& job) { return to_document(to_wire(job)); }
 
+nlohmann::json summarise(const db::PruneReport& pruned) {
+  return {{"jobs", pruned.jobs},
+          {"plans", pruned.plans},
+          {"kernels", pruned.kernels},
+          {"artifacts", pruned.artifacts},
+          {"models", pruned.models}};
+}
+
 }  // namespace stitch::daemon

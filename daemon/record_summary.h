@@ -13,5 +13,6 @@ nlohmann::json summarise(const db::Workload& workload);
 nlohmann::json summarise(const db::Plan& plan);  ///< without its launches
 nlohmann::json summarise(const db::Device& device);
 nlohmann::json summarise(const db::Job& job);
+nlohmann::json summarise(const db::PruneReport& pruned);
 
 }  // namespace stitch::daemon

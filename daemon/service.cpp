@@ -250,10 +250,8 @@ Status Service::enqueue_chore(db::Job job) {
 
 /// Once a day.
 Status Service::enqueue_pruning() {
-  constexpr std::int64_t every_us = 86'400'000'000;
-  const std::int64_t now = clock_.wall_us();
-  if (keep_us_ == 0 || now - pruned_us_ < every_us) return {};
-  pruned_us_ = now;
+  constexpr std::int64_t every_us = std::chrono::microseconds(std::chrono::days(1)).count();
+  if (keep_us_ == 0 || clock_.wall_us() - pruned_us_ < every_us) return {};
   db::Job job;
   job.kind = job.dedupe_key = pruning_job;
   job.provenance = tuned_->provenance("a day has passed");

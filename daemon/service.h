@@ -120,7 +120,7 @@ class Service {
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
   const std::int64_t fragment_trials_, keep_us_;
-  std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last asked for, in wall time
+  std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last done, in wall time
   std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
   ModelTrainer trainer_;

@@ -2,6 +2,7 @@
 
 #include "daemon/model_search.h"
 #include "daemon/model_tuning.h"
+#include "daemon/record_summary.h"
 #include "daemon/service.h"
 #include "graph/codec.h"
 
@@ -60,8 +61,8 @@ Result<std::string> Service::tune_fragment_job(const JobContext& context) {
     const auto tune = [&](const ProgressSink& progress) {
       return tune_and_keep(graph, payload.subject, payload.name, *plan, progress, context.stop());
     };
-    // Somebody may wait for a plan that is measured at all. Where plans cannot be, the first one is kept: it comes
-    // last.
+    // Somebody may wait for a plan that is measured at all. Where plans cannot be compared, the first one stays, and so
+    // it is made last.
     if (!tuned_->is_settled(payload.subject) && (!searches || tuner_.measures_plans()))
       STITCH_TRY(tune(part(0, searches ? 0.4 : 1)));
     if (searches) {
@@ -101,12 +102,8 @@ Result<std::string> Service::prune_job() {
   const std::int64_t before = clock_.wall_us() - keep_us_;
   const std::lock_guard lock(models_mutex_);
   STITCH_ASSIGN(const db::PruneReport pruned, store_.prune({before, before, before}));
-  return Json{{"jobs", pruned.jobs},
-              {"plans", pruned.plans},
-              {"kernels", pruned.kernels},
-              {"artifacts", pruned.artifacts},
-              {"models", pruned.models}}
-      .dump();
+  pruned_us_ = clock_.wall_us();
+  return summarise(pruned).dump();
 }
 
 }  // namespace stitch::daemon

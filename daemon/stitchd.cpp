@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -96,7 +97,7 @@ Status Daemon::start(const StitchdOptions& options) {
   ServiceOptions serving;
   serving.jobs.workers = options.workers;
   serving.fragment_trials = options.trials;
-  serving.keep_us = std::int64_t{options.keep_days} * 86'400'000'000;
+  serving.keep_us = std::chrono::microseconds(std::chrono::days(options.keep_days)).count();
   serving.jobs.owner = fmt::format("stitchd {} since {}", ::getpid(), clock.wall_us());
   serving.jobs.complain = [](std::string_view message) { spdlog::error("jobs: {}", message); };
   STITCH_ASSIGN(service, Service::create(*store, *tuner, clock, serving));

@@ -55,22 +55,18 @@ class ExchangesEmulated : public testing::TestWithParam<int> {};
 
 TEST_P(ExchangesEmulated, OfRowsAndColumnsDoNotMeet) {
   constexpr int most = 6;
-  const search::SpaceOptions wide = {.keep = 4000, .wide = true, .combinations = 16};
+  const auto graph = std::make_shared<const graph::Graph>(*rows_and_columns(GetParam()));
+  const auto space = search::explore_space(*graph, GridScorer(), {.keep = 4000, .wide = true, .combinations = 16});
+  ASSERT_TRUE(space.ok()) << space.error().message;
+  VerifyOptions options;
+  options.distributions.resize(1);
   int verified = 0;
-  for (int skipped = 0; skipped < most; ++skipped) {
-    int left = skipped;
-    KernelCase each;
-    try {
-      each = make_case(
-          rows_and_columns(GetParam()),
-          [&](const search::KernelProgram& program) { return exchanges_in_a_loop(program) && left-- == 0; }, wide);
-    } catch (const std::runtime_error&) {
-      break;  // there are no more
-    }
-    VerifyOptions options;
-    options.distributions.resize(1);
-    const Verification run = verify(each, options);
-    EXPECT_TRUE(run.correct) << run.failure << "\n" << each.kernel.source;
+  for (const search::StitchCandidate& candidate : space->candidates) {
+    if (verified == most || !exchanges_in_a_loop(candidate.program)) continue;
+    const auto kernel = codegen::generate(*graph, candidate.program, {});
+    ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+    const Verification run = verify({graph, candidate.program, *kernel}, options);
+    EXPECT_TRUE(run.correct) << run.failure << "\n" << kernel->source;
     ++verified;
   }
   EXPECT_GE(verified, 2);
