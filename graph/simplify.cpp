@@ -17,6 +17,7 @@
 #include "graph/passes/indexing.h"
 #include "graph/passes/integer_ranges.h"
 #include "graph/passes/layout_chains.h"
+#include "graph/passes/loop_fission.h"
 #include "graph/passes/loops.h"
 #include "graph/passes/reductions.h"
 #include "graph/passes/sink_broadcasts.h"
@@ -31,6 +32,7 @@ namespace {
 
 constexpr SimplificationPass passes[] = {
     {"dead-code", remove_dead_code, "drops what no result needs"},
+    {"loop-fission", split_loops, "computes over all turns of a loop what need not be computed turn by turn"},
     {"unit-dimensions", drop_unit_dimensions, "takes extents of 1 out of the operators"},
     {"layout-chains", merge_layout_chains, "merges reshapes, transposes and broadcasts"},
     {"sink-broadcasts", sink_broadcasts, "computes on the small side of broadcasts"},
