@@ -19,7 +19,7 @@ struct ExplainOptions {
 Result<ExitCode> explain(const ExplainOptions& options) {
   STITCH_ASSIGN(const auto session, Session::open(options.common));
   STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model));
-  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported)));
+  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported), *session->tuner));
   const daemon::ProgressSink progress = progress_display(options.common.quiet);
   std::vector<FragmentExplanation> fragments;
   bool sound = true;

@@ -110,7 +110,7 @@ KernelExplanation explain_kernel(const search::PlannedKernel& planned, const sea
   for (const search::Sync sync : program.schedule.syncs) text.syncs.emplace_back(search::to_string(sync));
   for (std::size_t phase = 0; phase < program.phases.size(); ++phase) {
     for (const GroupProgram& group : program.phases[phase].groups) {
-      text.groups.push_back(explain_group(graph, group, static_cast<int>(phase)));
+      text.groups.push_back(explain_group(program.computes(graph), group, static_cast<int>(phase)));
     }
   }
   text.score = scorer.explain(graph, program);

@@ -187,7 +187,9 @@ Result<std::vector<ConstantAttributes>> GraphRunner::run(const Graph& graph, std
   }
   Memory memory(graph);
   for (std::size_t p = 0; p < arguments.size(); ++p) memory.put({graph.parameters()[p], 0}, std::move(arguments[p]));
-  const graph::CutGraph cut = graph::cut(graph);
+  graph::CutOptions options;
+  options.whole_loop = [&](const Graph& loop) { return tuner_.runs_in_one_kernel(loop); };
+  const graph::CutGraph cut = graph::cut(graph, options);
   /// What must be in memory before a step, and the step.
   struct Step {
     std::vector<Value> needs;

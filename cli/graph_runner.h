@@ -22,8 +22,8 @@ struct RunSummary {
 };
 
 /// Runs a graph as a program that uses Stitch would: its fragments by their plans on a device, what is left to
-/// libraries on the reference evaluator. Loops and branches are followed on the host, and the fragments of their bodies
-/// run on the device too. Every fragment is tuned, and so verified, when it is met first.
+/// libraries on the reference evaluator. Loops that are not one kernel, and branches, are followed on the host, and the
+/// fragments of their bodies run on the device too. Every fragment is tuned, and so verified, when it is met first.
 class GraphRunner {
  public:
   /// Both must outlive the runner. `executor` must load what `tuner` compiles for.

@@ -40,6 +40,11 @@ Result<daemon::ModelReport> model_report_from_json(std::string_view text) {
     }
     json.at("verified").at("kernels").get_to(report.verified_kernels);
     json.at("verified").at("wrong").get_to(report.wrong_kernels);
+    if (const auto failed = json.find("failed_candidates"); failed != json.end()) {
+      for (const auto& [outcome, times] : failed->items())
+        report.failed_candidates.emplace(outcome, times.get<std::int64_t>());
+      json.at("wrong_candidates").get_to(report.wrong_candidates);
+    }
     json.at("failures").get_to(report.failures);
     return report;
   } catch (const nlohmann::json::exception& error) {

@@ -18,6 +18,8 @@ struct GroupContext {
   std::int64_t shared_exchange = 0;  ///< offset of the two exchange buffers
   bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
+  /// By input: whether it lies in the block's shared memory, and changes (a state of a recurrent kernel). Null: none.
+  const std::vector<bool>* changing_inputs = nullptr;
 };
 
 /// Prints the code of one group for one tile (variable `tile`): index digits, loops, sweeps, reductions, stores.
@@ -76,6 +78,8 @@ class GroupEmitter {
   void declare_array(ItemId id);
   std::string pointer(const search::Buffer& buffer, graph::DType dtype);
   [[nodiscard]] std::string pointer_of(const search::Buffer& buffer) const;
+  /// How a load of the item may be cached: an enumerator of device/memory.cuh's Cached.
+  [[nodiscard]] std::string_view caching(const search::Item& item) const;
 
   // sweeps (sweep_emitter.cpp)
   void emit_hoisted();

@@ -124,18 +124,27 @@ std::string GroupEmitter::item_expression(ItemId id, bool element) const {
   return expression(item, program_.at(item.operands[data]).dtype, operands);
 }
 
+std::string_view GroupEmitter::caching(const search::Item& item) const {
+  switch (item.buffer.kind) {
+    case search::Buffer::Kind::table: return "Cached::plain";
+    case search::Buffer::Kind::input: {
+      const auto* changing = context_.changing_inputs;
+      const bool changes = changing != nullptr && (*changing)[static_cast<std::size_t>(item.buffer.number)];
+      return changes ? "Cached::plain" : "Cached::streamed";
+    }
+    case search::Buffer::Kind::output:
+    case search::Buffer::Kind::scratch: break;
+  }
+  return context_.after_sync ? "Cached::shared_between_blocks" : "Cached::plain";
+}
+
 /// One element, zero where the guard or the axes' ranges do not hold.
 std::string GroupEmitter::scalar_load(ItemId id, bool element) const {
   const Item& item = program_.at(id);
   std::string text =
       fmt::format("{}[{}]", pointer_of(item.buffer), index_text(item.index, element, is_wide(item.index)));
-  const bool foreign = context_.after_sync && (item.buffer.kind == search::Buffer::Kind::output ||
-                                               item.buffer.kind == search::Buffer::Kind::scratch);
-  if (foreign) {
-    text = fmt::format("load_one<Cached::shared_between_blocks>(&{})", text);
-  } else if (item.buffer.kind == search::Buffer::Kind::input) {
-    text = fmt::format("load_one<Cached::streamed>(&{})", text);
-  }
+  const std::string_view cached = caching(item);
+  if (cached != "Cached::plain") text = fmt::format("load_one<{}>(&{})", cached, text);
   if (needs_widening(item.dtype)) text = fmt::format("widen({})", text);
   std::string guard = range_guard(item.axes, element);
   if (item.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(item.guard, element);
@@ -170,12 +179,7 @@ void GroupEmitter::emit_vector_load(ItemId id) {
   const Item& item = program_.at(id);
   const search::Access& access = group_.accesses[static_cast<std::size_t>(id)];
   const std::string target = name(id) + array_subscript(arrays_.at(id), false);
-  const bool foreign = context_.after_sync && (item.buffer.kind == search::Buffer::Kind::output ||
-                                               item.buffer.kind == search::Buffer::Kind::scratch);
-  const bool plain = item.buffer.kind == search::Buffer::Kind::table;
-  const std::string_view cached = foreign ? "Cached::shared_between_blocks"
-                                  : plain ? "Cached::plain"
-                                          : "Cached::streamed";
+  const std::string_view cached = caching(item);
   const std::int64_t n = vector_extent();
   const bool along =
       group_.mapping.vector_axis >= 0 && has(item.axes, static_cast<std::size_t>(group_.mapping.vector_axis));

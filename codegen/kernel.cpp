@@ -1,12 +1,12 @@
 #include "codegen/kernel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "codegen/group_emitter.h"
+#include "codegen/kernel_text.h"
+#include "codegen/recurrent_emitter.h"
 #include "codegen/spelling.h"
-#include "graph/literal.h"
 
 namespace stitch::codegen {
 namespace {
@@ -117,7 +117,7 @@ class KernelEmitter {
       const auto [found, fresh] = by_text.try_emplace(without_comments(body), classes.size());
       if (fresh) {
         GroupClass made;
-        made.body = body, made.runtime_extent = context.runtime_extent, made.description = describe(group);
+        made.body = body, made.runtime_extent = context.runtime_extent, made.description = describe(graph_, group);
         for (std::size_t i = 0; i < emitter.buffers().size(); ++i) {
           made.pointer_types.push_back(emitter.buffer_type(emitter.buffers()[i]));
           made.pointer_names.push_back(emitter.pointer_name(i));
@@ -136,28 +136,6 @@ class KernelEmitter {
                        [](const search::Anchor& a) { return a.kind == search::Anchor::Kind::store; });
   }
 
-  std::string describe(const GroupProgram& group) const {
-    std::map<std::string_view, int> counts;
-    for (const search::Item& item : group.structure.program->items()) {
-      if (item.kind == search::Item::Kind::compute && item.origin.node >= 0) ++counts[graph::to_string(item.op)];
-    }
-    std::string text;
-    for (const search::Anchor& anchor : group.structure.anchors) {
-      if (anchor.kind == search::Anchor::Kind::store) continue;
-      const graph::Node& node = graph_.node(anchor.node);
-      text += fmt::format("{}{}{} of %{}", text.empty() ? "" : ", ",
-                          anchor.kind == search::Anchor::Kind::partial ? "partial " : "",
-                          node.op == graph::Op::reduce ? graph::to_string(node.as<graph::ReduceAttributes>().kind)
-                                                       : graph::to_string(node.op),
-                          anchor.node);
-    }
-    std::string operators;
-    for (const auto& [name, count] : counts)
-      operators += fmt::format("{}{} {}", operators.empty() ? "" : ", ", count, name);
-    if (!operators.empty()) text += fmt::format("{}{}", text.empty() ? "" : "; ", operators);
-    return text.empty() ? "copy" : text;
-  }
-
   // ---- text -------------------------------------------------------------------------------------------------
 
   void emit_file() {
@@ -169,7 +147,7 @@ class KernelEmitter {
     out.blank();
     out.line("using namespace stitch;");
     out.blank();
-    emit_tables();
+    emit_tables(out_, graph_, program_);
     const bool simple = program_.phases.size() == 1 && phases_[0].size() == 1 && phases_[0][0].members.size() == 1;
     if (!simple) {
       for (std::size_t p = 0; p < phases_.size(); ++p) {
@@ -180,49 +158,6 @@ class KernelEmitter {
     out.blank();
     simple ? emit_simple_kernel() : emit_packed_kernel();
     kernel_.source = out.text();
-  }
-
-  /// Constants that are indexed by a variable.
-  void emit_tables() {
-    std::map<Buffer, bool> done;
-    for (const search::PhaseProgram& phase : program_.phases) {
-      for (const GroupProgram& group : phase.groups) {
-        for (const search::Item& item : group.structure.program->items()) {
-          if (item.kind != search::Item::Kind::load || item.buffer.kind != Buffer::Kind::table || done[item.buffer])
-            continue;
-          done[item.buffer] = true;
-          const auto& constant = graph_.node(item.buffer.number).as<graph::ConstantAttributes>();
-          emit_table(item.buffer.number, constant);
-        }
-      }
-    }
-  }
-
-  void emit_table(int number, const graph::ConstantAttributes& constant) {
-    // 16- and 8-bit floats and pred are given by their bits, and so is what no literal of the language names.
-    const graph::DType dtype = constant.type.dtype;
-    const auto text = [&](std::uint64_t bits) {
-      if (needs_widening(dtype)) return fmt::format("{{{:#x}}}", bits);
-      if (!graph::is_floating(dtype) || std::isfinite(graph::load_element(dtype, reinterpret_cast<std::byte*>(&bits))))
-        return literal(dtype, bits);
-      return fmt::format("__builtin_bit_cast({}, {:#x}{})", storage_type(dtype), bits,
-                         dtype == graph::DType::f64 ? "ull" : "u");
-    };
-    std::string values;
-    const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
-    for (std::size_t at = 0; at < constant.data.size(); at += size) {
-      std::uint64_t bits = 0;
-      std::memcpy(&bits, &constant.data[at], size);
-      values += fmt::format("{}{}", at == 0 ? "" : ", ", text(bits));
-    }
-    out_.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(dtype), number,
-              std::max<std::int64_t>(constant.type.elements(), 1), values);
-    out_.blank();
-  }
-
-  [[nodiscard]] static std::string parameter(const Buffer& buffer, graph::DType dtype, const std::string& name) {
-    const bool constant = buffer.kind == Buffer::Kind::input;
-    return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);
   }
 
   void emit_launch_bounds() {
@@ -243,7 +178,7 @@ class KernelEmitter {
     for (std::size_t i = 0; i < member.buffers.size(); ++i) {
       if (member.buffers[i].kind == Buffer::Kind::table) continue;
       parameters += (parameters.empty() ? "" : ", ") +
-                    parameter(member.buffers[i], group.pointer_types[i], group.pointer_names[i]);
+                    pointer_parameter(member.buffers[i], group.pointer_types[i], group.pointer_names[i]);
       kernel_.arguments.push_back({Argument::Kind::buffer, member.buffers[i], 0});
     }
     out_.line("// {}", group.description);
@@ -252,7 +187,7 @@ class KernelEmitter {
     emit_shared();
     const bool looped = is_looped(0);
     open_tiles(program_.phases[0].tiles, looped, false);
-    emit_body(group.body);
+    append_body(out_, group.body);
     if (looped) emit_tile_end(0);
     out_.close(looped ? 1 : 0);
     emit_cluster_end();
@@ -287,22 +222,6 @@ class KernelEmitter {
     if (program_.schedule.cluster > 1) out_.line("cluster_barrier();");
   }
 
-  void emit_body(const std::string& body) {
-    std::size_t start = 0;
-    while (start < body.size()) {
-      const std::size_t end = body.find('\n', start);
-      const std::string text = body.substr(start, end - start);
-      if (text.empty()) {
-        out_.blank();
-      } else if (text.starts_with('#')) {
-        out_.append(text + "\n");
-      } else {
-        out_.line("{}", text);
-      }
-      start = end + 1;
-    }
-  }
-
   [[nodiscard]] static std::string function_name(std::size_t phase, std::size_t number) {
     return fmt::format("group_{}_{}", phase, number);
   }
@@ -313,7 +232,7 @@ class KernelEmitter {
     for (std::size_t i = 0; i < group.pointer_names.size(); ++i) {
       const Buffer& buffer = group.members[0].buffers[i];
       if (buffer.kind == Buffer::Kind::table) continue;
-      parameters += parameter(buffer, group.pointer_types[i], group.pointer_names[i]) + ", ";
+      parameters += pointer_parameter(buffer, group.pointer_types[i], group.pointer_names[i]) + ", ";
     }
     if (group.runtime_extent) parameters += "const s64 extent, ";
     parameters += "const int tile";
@@ -321,7 +240,7 @@ class KernelEmitter {
     out_.line("// {}{}", group.description,
               group.members.size() > 1 ? fmt::format("; {} tensors", group.members.size()) : "");
     out_.open("__device__ __forceinline__ void {}({})", function_name(phase, number), parameters);
-    emit_body(group.body);
+    append_body(out_, group.body);
     out_.close();
     out_.blank();
   }
@@ -455,6 +374,7 @@ class KernelEmitter {
 
 Result<GeneratedKernel> generate(const graph::Graph& graph, const KernelProgram& program,
                                  const GenerateOptions& options) {
+  if (program.recurrent != nullptr) return generate_recurrent(program, options);
   return KernelEmitter(graph, program, options).emit();
 }
 

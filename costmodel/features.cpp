@@ -21,9 +21,17 @@ bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 
 
 class Counter {
  public:
-  Counter(const graph::Graph& graph, const GroupProgram& group, const search::Schedule& schedule,
+  Counter(const graph::Graph& graph, const GroupProgram& group, const search::KernelProgram& kernel,
           const DeviceSpec& device)
-      : graph_(graph), group_(group), program_(*group.structure.program), schedule_(schedule), device_(device) {}
+      : graph_(kernel.computes(graph)),
+        group_(group),
+        program_(*group.structure.program),
+        schedule_(kernel.schedule),
+        step_(kernel.recurrent.get()),
+        device_(device),
+        l1_bytes_(static_cast<double>(device.shared_per_sm - kernel.shared_bytes)) {
+    if (step_ != nullptr) find_places();
+  }
 
   GroupFeatures count() {
     f_.tiles = group_.tiles;
@@ -49,6 +57,67 @@ class Counter {
   }
 
  private:
+  /// Where a load finds its element.
+  enum class Place : std::uint8_t {
+    device,  ///< device memory, or L2
+    l1,      ///< every turn of a recurrent kernel reads the same, and the block's L1 has room for all of that
+    shared,  ///< what turns and phases of a recurrent kernel hand on
+  };
+
+  void find_places() {
+    places_.resize(program_.items().size(), Place::device);
+    double same = 0;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const Item& item = program_.items()[i];
+      if (item.kind != Item::Kind::load) continue;
+      if (is_resident(item.buffer)) places_[i] = Place::shared;
+      if (places_[i] == Place::shared || changes_with_turn(item.index)) continue;
+      places_[i] = Place::l1;
+      same += per_tile(item.axes) * graph::byte_size(item.dtype);
+    }
+    if (same <= l1_bytes_) return;
+    std::ranges::replace(places_, Place::l1, Place::device);
+  }
+
+  /// Whether a buffer lies in the block's shared memory for the whole kernel.
+  [[nodiscard]] bool is_resident(const search::Buffer& buffer) const {
+    if (step_ == nullptr) return false;
+    const auto number = static_cast<std::size_t>(buffer.number);
+    switch (buffer.kind) {
+      case search::Buffer::Kind::scratch: return true;
+      case search::Buffer::Kind::output: return step_->targets[number].is_state;
+      case search::Buffer::Kind::input: {
+        const auto kind = step_->sources[number].kind;
+        return kind == search::RecurrentStep::Source::Kind::state ||
+               kind == search::RecurrentStep::Source::Kind::first_row;
+      }
+      case search::Buffer::Kind::table: break;
+    }
+    return false;
+  }
+
+  /// Whether an address depends on what a turn hands to the next: a counter.
+  [[nodiscard]] bool changes_with_turn(search::Index index) const {
+    const std::vector<ItemId> needed = program_.items_of(index);
+    return std::any_of(needed.begin(), needed.end(), [&](ItemId id) { return changes_with_turn(program_.at(id)); });
+  }
+
+  [[nodiscard]] bool changes_with_turn(const Item& item) const {
+    if (item.kind != Item::Kind::load) {
+      return std::any_of(item.operands.begin(), item.operands.end(),
+                         [&](ItemId operand) { return changes_with_turn(program_.at(operand)); });
+    }
+    if (item.buffer.kind == search::Buffer::Kind::table) return changes_with_turn(item.index);
+    return item.buffer.kind != search::Buffer::Kind::input ||
+           step_->sources[static_cast<std::size_t>(item.buffer.number)].kind ==
+               search::RecurrentStep::Source::Kind::state ||
+           changes_with_turn(item.index);
+  }
+
+  [[nodiscard]] Place place(const Item& item) const {
+    return places_.empty() ? Place::device : places_[static_cast<std::size_t>(&item - program_.items().data())];
+  }
+
   [[nodiscard]] double elements(std::uint64_t axes) const {
     double count = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
@@ -178,8 +247,11 @@ class Counter {
     std::vector<PerBuffer<double>> reads(group_.sweeps.size());
     const auto load = [&](std::size_t sweep, ItemId id) {
       const Item& item = program_.at(id);
-      if (item.kind != Item::Kind::load) return;
-      const double bytes = elements(item.axes) * graph::byte_size(item.dtype);
+      if (item.kind != Item::Kind::load || place(item) == Place::shared) return;
+      double bytes = elements(item.axes) * graph::byte_size(item.dtype);
+      // Read in the first turn; by all blocks, unless each has rows of its own.
+      if (place(item) == Place::l1)
+        bytes /= static_cast<double>(step_->turns * (is_dynamic(item.index) ? 1 : step_->blocks));
       double& total = amount_of(reads[sweep], item.buffer);
       total = std::min(total + bytes, buffer_bytes(item.buffer));
     };
@@ -217,6 +289,11 @@ class Counter {
       } else {
         bytes = elements(written) * graph::byte_size(anchor.dtype);
       }
+      if (is_resident(anchor.buffers[0])) {
+        f_.shared_bytes += bytes;
+        f_.instructions += warps_ * per_thread(written) * 1.5;
+        continue;
+      }
       double factor = 1;
       if (anchor.kind == search::Anchor::Kind::store) {
         const int size = graph::byte_size(anchor.dtype);
@@ -251,8 +328,13 @@ class Counter {
     f_.load_lane_bytes += warps_ * times * size;
     if (is_dynamic(item.index)) f_.dynamic_requests += requests;
     const double requested = warps_ * times * distinct_lanes(item.axes) * size;
+    if (place(item) == Place::shared) {
+      f_.shared_bytes += std::max(requested, requests * 32);
+      return;
+    }
     f_.requested_bytes += requested;
     f_.sector_bytes += std::max(requested * sector_waste(item.index, size, size * width), requests * 32);
+    if (place(item) == Place::l1) return;
     // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. Sectors of
     // which one warp takes a part and other warps the rest are not counted on: they are many lines.
     const double distinct = std::min(requested, per_tile(item.axes) * size * static_cast<double>(f_.tiles));
@@ -276,12 +358,15 @@ class Counter {
 
   void count_sweep(const search::Sweep& sweep, int stage) {
     double flight = 0, chain = 0, body = 0;
+    bool near = false;
     const auto one = [&](ItemId id, bool uniform) {
       const Item& item = program_.at(id);
       const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
       if (item.kind == Item::Kind::load) {
         request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times);
         if (uniform) return;
+        near = near || place(item) != Place::device;
+        if (place(item) != Place::device) return;
         const double lanes = item.axes != 0 ? 32 : 1;
         flight += made_share(item) * graph::byte_size(item.dtype) * std::min(times, per_iteration(item.axes)) *
                   std::min(1.0, distinct_lanes(item.axes) / lanes);
@@ -308,6 +393,7 @@ class Counter {
     for (const int a : sweep.anchors) {
       const search::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(a)];
       if (anchor.kind == search::Anchor::Kind::reduce || anchor.kind == search::Anchor::Kind::partial) {
+        if (is_accumulated_product(anchor)) continue;
         const double times = per_thread(anchor.axes);
         f_.instructions += warps_ * times;
         body += times;
@@ -324,7 +410,8 @@ class Counter {
         f_.exchange_instructions += warps_ * per_thread(item.axes) / 4 * 2;
       }
     }
-    if (flight > 0) chain += device_.dram_latency;
+    const double first = flight > 0 ? device_.dram_latency : near ? device_.shared_latency : 0;
+    chain += first;
     // A warp alone issues about every 4 cycles along a dependent chain; half of the body is taken to be dependent.
     const int warps_of_a_scheduler = (search::warps_of(schedule_.threads) + 3) / 4;
     chain += body * 2.5 * warps_of_a_scheduler;
@@ -336,8 +423,15 @@ class Counter {
       if (has(group_.outer_loops, a)) rows *= static_cast<double>(group_.extent(a, Level::loop));
       if (has(group_.inner_loops, a)) iterations *= static_cast<double>(group_.extent(a, Level::loop));
     }
-    if (flight > 0) chain += device_.dram_latency * (rows * (1 + (iterations - 1) * 0.5) - 1);
+    chain += first * (rows * (1 + (iterations - 1) * 0.5) - 1);
     f_.latency_cycles += chain;
+  }
+
+  /// Whether a sum is one of products that nothing else needs, in a turn of a recurrent kernel: a multiply-add each.
+  [[nodiscard]] bool is_accumulated_product(const search::Anchor& anchor) const {
+    if (step_ == nullptr || anchor.kind != search::Anchor::Kind::reduce || anchor.items.size() != 1) return false;
+    const Item& item = program_.at(anchor.items[0]);
+    return item.kind == Item::Kind::compute && item.op == Op::multiply;
   }
 
   /// A scatter tests every update for every row, 32 at a time, and adds the few that hit.
@@ -429,6 +523,7 @@ class Counter {
         clustered[stage] = true;
       }
     }
+    if (step_ != nullptr) f_.barriers += 1;  // behind each group: what it leaves is for all threads
     add_barrier_cycles(f_, schedule_.threads, device_);
   }
 
@@ -436,7 +531,10 @@ class Counter {
   const GroupProgram& group_;
   const search::ScalarProgram& program_;
   const search::Schedule& schedule_;
+  const search::RecurrentStep* const step_;  ///< null: not a recurrent kernel
   const DeviceSpec& device_;
+  const double l1_bytes_;
+  std::vector<Place> places_;  ///< per item; empty: all in device memory
   GroupFeatures f_;
   double warps_ = 0;
   PerBuffer<Asked> asked_;  ///< of the sweep that is counted
@@ -517,9 +615,9 @@ void add_barrier_cycles(GroupFeatures& features, int block_threads, const Device
   features.latency_cycles += features.cluster_barriers * device.cluster_latency * 2;
 }
 
-GroupFeatures group_features(const graph::Graph& graph, const GroupProgram& group, const search::Schedule& schedule,
+GroupFeatures group_features(const graph::Graph& graph, const GroupProgram& group, const search::KernelProgram& kernel,
                              const DeviceSpec& device) {
-  return Counter(graph, group, schedule, device).count();
+  return Counter(graph, group, kernel, device).count();
 }
 
 }  // namespace stitch::costmodel

@@ -47,8 +47,9 @@ struct GroupFeatures {
 /// Adds what the barriers of a tile take to its latency_cycles; `block_threads` wait for each other.
 void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device);
 
+/// Of a group of a recurrent kernel: what one block does in one turn, a barrier behind it included.
 GroupFeatures group_features(const graph::Graph& graph, const search::GroupProgram& group,
-                             const search::Schedule& schedule, const DeviceSpec& device);
+                             const search::KernelProgram& kernel, const DeviceSpec& device);
 
 /// Cycles of issue that one scalar operation takes, as warp instructions (docs/cost-model.md has the sources).
 double operation_cost(const search::Item& item);

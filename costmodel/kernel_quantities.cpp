@@ -6,6 +6,23 @@
 
 namespace stitch::costmodel {
 
+namespace {
+
+/// Makes what one block does in one turn what all blocks do in all turns.
+void repeat(GroupFeatures& f, const search::RecurrentStep& step) {
+  const auto turns = static_cast<double>(step.turns), times = turns * static_cast<double>(step.blocks);
+  for (double* amount :
+       {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes, &f.instructions,
+        &f.special_instructions, &f.integer_instructions, &f.f64_instructions, &f.requested_bytes, &f.load_requests,
+        &f.load_lane_bytes, &f.store_requests, &f.store_lane_bytes, &f.dynamic_requests, &f.wide_instructions,
+        &f.index_instructions, &f.exchange_instructions})
+    *amount *= times;
+  f.latency_cycles *= turns, f.barriers *= turns, f.iterations *= turns;
+  f.tiles = step.blocks;
+}
+
+}  // namespace
+
 KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
                                    const DeviceSpec& device) {
   KernelQuantities kernel;
@@ -18,14 +35,19 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
   for (std::size_t p = 0; p < program.phases.size(); ++p) {
     PhaseQuantities& phase = kernel.phases.emplace_back();
     phase.tiles = program.phases[p].tiles;
-    if (p > 0) {
+    if (p > 0 && program.recurrent != nullptr) {
+      phase.entry = PhaseEntry::each_block;
+    } else if (p > 0) {
       const bool barrier = program.schedule.syncs[p - 1] == search::Sync::barrier;
       phase.entry = alone ? PhaseEntry::same_block : barrier ? PhaseEntry::barrier : PhaseEntry::last_block;
       alone = alone || !barrier;
     }
     phase.groups.reserve(program.phases[p].groups.size());
     for (const search::GroupProgram& group : program.phases[p].groups)
-      phase.groups.push_back(group_features(graph, group, program.schedule, device));
+      phase.groups.push_back(group_features(graph, group, program, device));
+    if (program.recurrent == nullptr) continue;
+    phase.tiles = program.recurrent->blocks;
+    for (GroupFeatures& group : phase.groups) repeat(group, *program.recurrent);
   }
   return kernel;
 }

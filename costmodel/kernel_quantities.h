@@ -16,6 +16,7 @@ enum class PhaseEntry : std::uint8_t {
   barrier,     ///< all blocks wait for each other and go on
   last_block,  ///< the block that arrives last goes on by itself
   same_block,  ///< it goes on by itself since an earlier phase
+  each_block,  ///< every block goes on by itself
 };
 
 struct PhaseQuantities {

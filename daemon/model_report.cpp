@@ -29,6 +29,9 @@ std::string to_json(const ModelReport& report) {
   json["boundaries"] = nlohmann::ordered_json::array();
   for (const auto& [op, times] : report.boundaries) json["boundaries"].push_back({{"operator", op}, {"count", times}});
   json["verified"] = {{"kernels", report.verified_kernels}, {"wrong", report.wrong_kernels}};
+  json["failed_candidates"] = nlohmann::ordered_json::object();
+  for (const auto& [outcome, times] : report.failed_candidates) json["failed_candidates"][outcome] = times;
+  json["wrong_candidates"] = report.wrong_candidates;
   json["failures"] = report.failures;
   return json.dump();
 }
@@ -65,6 +68,13 @@ std::string to_table(const ModelReport& report) {
     row("faster by search", fmt::format("{} kernels, {:.1f} us", search.improved, search.saved_us));
   }
   for (const auto& [op, times] : report.boundaries) row("boundary", fmt::format("{} x{}", op, times));
+  if (!report.failed_candidates.empty()) {
+    std::string all;
+    for (const auto& [outcome, times] : report.failed_candidates)
+      all += fmt::format("{}{} {}", all.empty() ? "" : ", ", times, outcome);
+    row("failed candidates", all);
+  }
+  for (const std::string& wrong : report.wrong_candidates) row("wrong candidate", wrong);
   for (const std::string& failure : report.failures) row("no plan", failure);
   return text;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,10 @@ struct ModelReport {
   std::vector<std::pair<std::string, std::int64_t>> boundaries;  ///< operator, count
   std::int64_t verified_kernels = 0;                             ///< distinct
   std::int64_t wrong_kernels = 0;
+  /// Candidates that were passed over for one behind them: what became of them (db::Outcome's name), count.
+  std::map<std::string, std::int64_t> failed_candidates;
+  /// Of those that ran and were wrong, hung or faulted the first few: something is the matter with the generator.
+  std::vector<std::string> wrong_candidates;
   std::vector<std::string> failures;  ///< fragments without a plan, and why
 };
 std::string to_json(const ModelReport& report);

@@ -12,6 +12,7 @@
 #include "daemon/model_search.h"
 #include "graph/canonical.h"
 #include "graph/simplify.h"
+#include "search/row_split.h"
 
 namespace stitch::daemon {
 namespace {
@@ -21,9 +22,29 @@ using graph::Op;
 
 /// What the planning of one distinct fragment gave.
 struct PlannedEntry {
-  std::optional<search::FusionPlan> fused, unfused;
+  std::optional<search::FusionPlan> fused;
+  std::optional<search::FusionPlan> unfused;
+  std::int64_t unfused_turns = 1;  ///< of a loop, whose unfused plan is that of one turn
   std::string failure;
 };
+
+/// Every operator in a kernel of its own; of a loop that is one kernel when fused, those of its body.
+Result<search::FusionPlan> unfused_plan(const Graph& fragment, const Tuner& tuner, std::int64_t& turns) {
+  const auto loop = search::recurrent_loop(fragment);
+  if (!loop) return tuner.unfused(fragment);
+  const graph::Node& node = fragment.node(*loop);
+  turns = std::max<std::int64_t>(1, node.as<graph::LoopAttributes>().trip_count);
+  graph::CutOptions options;
+  options.carried = true;
+  search::FusionPlan whole;
+  for (const graph::FragmentSite& site : graph::cut(*node.regions[0], options).fragments) {
+    STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(site.graph));
+    STITCH_ASSIGN(search::FusionPlan plan, tuner.unfused(form.graph));
+    std::ranges::move(plan.kernels, std::back_inserter(whole.kernels));
+    whole.predicted_us += plan.predicted_us;
+  }
+  return whole;
+}
 
 std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner& tuner, const ProgressSink& progress,
                                        const std::stop_token& stop, double until) {
@@ -47,7 +68,7 @@ std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner&
     };
     Result<search::FusionPlan> fused = tuner.explore(entry.graph);
     note("plan", fused);
-    Result<search::FusionPlan> unfused = tuner.unfused(entry.graph);
+    Result<search::FusionPlan> unfused = unfused_plan(entry.graph, tuner, plan.unfused_turns);
     if (fused) plan.fused = std::move(*fused);
     if (unfused) plan.unfused = std::move(*unfused);
     const std::size_t ready = ++done;
@@ -72,9 +93,10 @@ void count(const ModelFragments& model, const std::vector<PlannedEntry>& planned
       report.predicted_us += static_cast<double>(times) * planned[i].fused->predicted_us;
     }
     if (planned[i].unfused) {
-      report.launches_unfused += times * static_cast<std::int64_t>(planned[i].unfused->kernels.size());
-      report.bytes_unfused += times * search::plan_bytes(*planned[i].unfused);
-      report.predicted_unfused_us += static_cast<double>(times) * planned[i].unfused->predicted_us;
+      const std::int64_t runs = times * planned[i].unfused_turns;
+      report.launches_unfused += runs * static_cast<std::int64_t>(planned[i].unfused->kernels.size());
+      report.bytes_unfused += runs * search::plan_bytes(*planned[i].unfused);
+      report.predicted_unfused_us += static_cast<double>(runs) * planned[i].unfused->predicted_us;
     }
     if (!planned[i].failure.empty()) report.failures.push_back(planned[i].failure);
   }
@@ -97,7 +119,7 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   const Stopwatch importing;
   STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name));
   result.tuning.workload.format = imported.format;
-  STITCH_ASSIGN(result.model, cut_model(std::move(imported)));
+  STITCH_ASSIGN(result.model, cut_model(std::move(imported), tuner));
   report.seconds.import = importing.seconds();
   report.operators = result.model.operators;
   report.distinct_fragments = static_cast<std::int64_t>(result.model.entries.size());
@@ -191,7 +213,7 @@ class ModelTuner {
       const PlannedEntry& plan = plans_[i];
       if (!plan.fused || !plan.unfused) return 0.0;
       return static_cast<double>(model_.entries[i].occurrences) *
-             (plan.unfused->predicted_us - plan.fused->predicted_us);
+             (static_cast<double>(plan.unfused_turns) * plan.unfused->predicted_us - plan.fused->predicted_us);
     };
     std::vector<std::size_t> order(plans_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -243,11 +265,30 @@ class ModelTuner {
     for (const KernelReport& kernel : tuned->kernels) {
       if (kernel.verification && kernel.verification->correct) verified_.insert(kernel.key);
     }
+    note_failures(*tuned, entry.name);
     if (store_ != nullptr) STITCH_TRY(store_->keep(*tuned));
     std::erase_if(tuning_.fragments,
                   [&](const TunedFragment& before) { return before.fragment.key == tuned->fragment.key; });
     tuning_.fragments.push_back(std::move(*tuned));
     return {};
+  }
+
+  /// Plans are made of what is right; that something was not must not go unseen.
+  void note_failures(const TunedFragment& tuned, const std::string& place) {
+    constexpr std::size_t most_shown = 8;
+    ModelReport& report = tuning_.report;
+    for (const db::Candidate& candidate : tuned.candidates) {
+      using db::Outcome;
+      const Outcome outcome = candidate.outcome;
+      if (outcome == Outcome::correct || outcome == Outcome::untested) continue;
+      if (!failed_candidates_.insert(candidate.schedule_hash).second) continue;
+      ++report.failed_candidates[std::string(db::to_string(outcome))];
+      const bool wrong = outcome == Outcome::correctness || outcome == Outcome::runtime || outcome == Outcome::timeout;
+      if (wrong && report.wrong_candidates.size() < most_shown) {
+        report.wrong_candidates.push_back(
+            fmt::format("{}, schedule {}: {}", place, candidate.schedule_hash.hex().substr(0, 12), candidate.detail));
+      }
+    }
   }
 
   const ModelFragments model_;
@@ -258,24 +299,34 @@ class ModelTuner {
   TuningStore* const store_;
   const std::stop_token stop_;
   const ProgressSink& progress_;
-  std::set<Hash128> verified_;  ///< kernels
-  std::set<Hash128> failed_;    ///< fragments
+  std::set<Hash128> verified_;           ///< kernels
+  std::set<Hash128> failed_;             ///< fragments
+  std::set<Hash128> failed_candidates_;  ///< schedules
 };
 
 }  // namespace
 
-Result<ModelFragments> cut_model(import::Imported imported) {
+Result<ModelFragments> cut_model(import::Imported imported, const Tuner& tuner) {
+  return cut_model(std::move(imported), [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); });
+}
+
+Result<ModelFragments> cut_model(import::Imported imported,
+                                 const std::function<bool(const graph::Graph&)>& whole_loop) {
   ModelFragments model;
   model.operators = graph::operator_count(imported.graph);
   model.boundaries = std::move(imported.boundaries);
   STITCH_TRY(graph::simplify(imported.graph));
   std::map<Hash128, std::size_t> known;
   Status status;
-  graph::for_each_region(imported.graph, [&](const graph::RegionSite& site) {
+  std::set<std::pair<const graph::Graph*, graph::NodeId>> whole;
+  const auto enters = [&](const graph::Graph& graph, graph::NodeId id) { return !whole.contains({&graph, id}); };
+  const auto visit = [&](const graph::RegionSite& site) {
     if (site.occurrences == 0 || !status) return;
     graph::CutOptions options;
     options.carried = site.is_loop_body;
+    options.whole_loop = whole_loop;
     const graph::CutGraph cut = graph::cut(site.graph, options);
+    for (const graph::NodeId id : cut.loops) whole.emplace(&site.graph, id);
     model.library_calls += site.occurrences * static_cast<std::int64_t>(cut.calls.size());
     for (const graph::NodeId id : cut.others) {
       const Op op = site.graph.node(id).op;
@@ -293,7 +344,8 @@ Result<ModelFragments> cut_model(import::Imported imported) {
       if (added) model.entries.push_back({form->key, form->family_key, std::move(form->graph), 0, place});
       model.entries[entry->second].occurrences += site.occurrences;
     }
-  });
+  };
+  graph::for_each_region(imported.graph, visit, enters);
   if (!status) return status.error();
   return model;
 }

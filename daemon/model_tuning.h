@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,8 +28,12 @@ struct ModelFragments {
   std::vector<import::Boundary> boundaries;
 };
 
-/// Simplifies the graph and cuts every region of it. Errors: those of simplification and canonical forms.
-Result<ModelFragments> cut_model(import::Imported model);
+/// Simplifies the graph and cuts every region of it; loops for which `whole_loop` (graph::CutOptions) holds stay whole.
+/// Errors: those of simplification and canonical forms.
+Result<ModelFragments> cut_model(import::Imported model,
+                                 const std::function<bool(const graph::Graph&)>& whole_loop = {});
+/// Whole are the loops of which the tuner's explorers expect more in one kernel than turn by turn.
+Result<ModelFragments> cut_model(import::Imported model, const Tuner& tuner);
 
 struct ModelTuning {
   ModelReport report;

@@ -123,7 +123,7 @@ KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKernel& 
 
 std::string describe_kernel(const Graph& kernel, const search::KernelProgram& program) {
   std::map<std::string_view, int> counts;
-  for (const graph::Node& node : kernel.nodes()) {
+  for (const graph::Node& node : program.computes(kernel).nodes()) {
     switch (node.op) {
       case Op::parameter:
       case Op::constant:
@@ -142,6 +142,7 @@ std::string describe_kernel(const Graph& kernel, const search::KernelProgram& pr
   }
   if (frequent.size() > 4) text += ", …";
   if (text.empty()) text = "layout change";
+  if (program.recurrent != nullptr) text = fmt::format("{} turns of {}", program.recurrent->turns, text);
   return fmt::format("{} ({} phase{})", text, program.phases.size(), program.phases.size() == 1 ? "" : "s");
 }
 

@@ -143,7 +143,7 @@ Result<Recording> Recorder::open(const std::filesystem::path& path) const {
 /// The kernels of the model's plan, each once.
 Result<std::vector<Recorder::Task>> Recorder::kernels_of(std::string_view bytes, std::string_view name) const {
   STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name));
-  STITCH_ASSIGN(const ModelFragments model, cut_model(std::move(imported)));
+  STITCH_ASSIGN(const ModelFragments model, cut_model(std::move(imported), tuner_));
   std::vector<Task> tasks;
   std::map<Hash128, std::size_t> known;
   for (const ModelFragments::Entry& entry : model.entries) {

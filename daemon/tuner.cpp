@@ -12,6 +12,7 @@
 #include "daemon/measurement_record.h"
 #include "daemon/plan_builder.h"
 #include "daemon/tuner_state.h"
+#include "search/loop_choice.h"
 
 namespace stitch::daemon {
 namespace {
@@ -231,6 +232,11 @@ std::shared_ptr<const BuiltKernel> Tuner::built(const search::SharedKernel& kern
   if (state_->workshop == nullptr) return nullptr;
   const std::vector<Trial> trials = state_->workshop->build(kernel);
   return trials.empty() || trials.back().failure ? nullptr : trials.back().built;
+}
+
+bool Tuner::runs_in_one_kernel(const graph::Graph& loop) const {
+  return state_->arena.execute(
+      [&] { return search::runs_in_one_kernel(loop, *state_->kernels, state_->options.fusion); });
 }
 
 Result<search::FusionPlan> Tuner::unfused(const graph::Graph& canonical) const {

@@ -120,6 +120,8 @@ class Tuner {
 
   /// Partition and schedules only; nothing is compiled.
   Result<search::FusionPlan> explore(const graph::Graph& canonical) const;
+  /// Whether a loop, with nothing beside it, is expected to take less time as one kernel than turn by turn.
+  [[nodiscard]] bool runs_in_one_kernel(const graph::Graph& loop) const;
   /// Every operator in a kernel of its own: what a plan is compared with.
   Result<search::FusionPlan> unfused(const graph::Graph& canonical) const;
 

@@ -22,6 +22,7 @@ class Cutter {
   CutGraph cut() {
     cut_.calls = find_library_calls(graph_, options_.library);
     mark_boundaries();
+    if (options_.whole_loop) find_whole_loops();
     if (options_.carried) find_updates_in_place();
     find_levels();
     find_recomputable();
@@ -29,6 +30,11 @@ class Cutter {
     collect_required();
     for (int level = last_level_; level >= 0; --level) extract(level);
     std::reverse(cut_.fragments.begin(), cut_.fragments.end());
+    for (auto& [id, site] : whole_loops_) {  // behind what their level computes for them
+      site.level = level_[at(id)];
+      cut_.fragments.push_back(std::move(site));
+    }
+    std::ranges::stable_sort(cut_.fragments, {}, &FragmentSite::level);
     return std::move(cut_);
   }
 
@@ -56,12 +62,64 @@ class Cutter {
     }
   }
 
+  /// Loops that become fragments. They stay boundaries: what they read is in memory before, what they leave after.
+  void find_whole_loops() {
+    std::erase_if(cut_.others, [&](NodeId id) {
+      if (graph_.node(id).op != Op::loop) return false;
+      FragmentSite site = loop_site(id);
+      if (site.results.empty() || !options_.whole_loop(site.graph)) return false;
+      whole_loops_.emplace(id, std::move(site));
+      cut_.loops.push_back(id);
+      return true;
+    });
+  }
+
+  /// A loop with what fills its operands with one number; its other operands are parameters.
+  [[nodiscard]] FragmentSite loop_site(NodeId loop) const {
+    FragmentSite site;
+    std::map<Value, Value> inside;
+    const auto is_filled = [&](Value value) {
+      while (graph_.node(value.node).op == Op::broadcast || graph_.node(value.node).op == Op::reshape)
+        value = graph_.node(value.node).operands[0];
+      return graph_.node(value.node).op == Op::constant && graph_.type(value).elements() == 1;
+    };
+    const std::function<Value(Value)> take = [&](Value value) {
+      if (const auto found = inside.find(value); found != inside.end()) return found->second;
+      Node copy = graph_.node(value.node);
+      if (is_filled(value)) {
+        for (Value& operand : copy.operands) operand = take(operand);
+      } else {
+        copy.op = Op::parameter, copy.operands.clear(), copy.regions.clear();
+        copy.attributes = ParameterAttributes{graph_.type(value)};
+        copy.results = {graph_.type(value)};
+        site.arguments.push_back(value);
+      }
+      return inside[value] = site.graph.add_unchecked(std::move(copy));
+    };
+    Node copy = graph_.node(loop);
+    for (Value& operand : copy.operands) operand = take(operand);
+    std::set<Value> read(graph_.results().begin(), graph_.results().end());
+    for (const NodeId user : uses_[at(loop)]) {
+      const auto& operands = graph_.node(user).operands;
+      read.insert(operands.begin(), operands.end());
+    }
+    const Value made = site.graph.add_unchecked(std::move(copy));
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(graph_.node(loop).results.size()); ++r) {
+      if (!read.contains({loop, r})) continue;
+      site.graph.add_result({made.node, r});
+      site.results.push_back({loop, r});
+    }
+    site.nodes = {loop};
+    return site;
+  }
+
   [[nodiscard]] bool is_source(NodeId id) const {
     return graph_.node(id).op == Op::parameter || graph_.node(id).op == Op::constant;
   }
 
   /// What must be in memory before the boundary that `id` belongs to can run.
   [[nodiscard]] const std::vector<Value>& boundary_operands(NodeId id) const {
+    if (const auto loop = whole_loops_.find(id); loop != whole_loops_.end()) return loop->second.arguments;
     return call_of_[at(id)] >= 0 ? cut_.calls[static_cast<std::size_t>(call_of_[at(id)])].operands
                                  : graph_.node(id).operands;
   }
@@ -447,6 +505,7 @@ class Cutter {
   std::vector<int> call_of_;
   std::vector<bool> boundary_;
   std::vector<int> level_;
+  std::map<NodeId, FragmentSite> whole_loops_;
   std::vector<bool> cheap_;
   std::vector<bool> waits_;  ///< sunk to the last level
   int last_level_ = 0;

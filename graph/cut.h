@@ -24,6 +24,7 @@ struct CutGraph {
   std::vector<FragmentSite> fragments;  ///< by level
   std::vector<LibraryCall> calls;
   std::vector<NodeId> others;  ///< opaque operators, loops and conditionals
+  std::vector<NodeId> loops;   ///< that are fragments of their own, and not among the others
 };
 
 struct CutOptions {
@@ -39,6 +40,9 @@ struct CutOptions {
   bool carried = false;
   /// What the generator cannot put into a kernel is a boundary.
   std::function<bool(const Graph&, NodeId)> supported;
+  /// Whether a loop is to be a fragment of its own: asked with what that would be, the loop on parameters and on values
+  /// that one number fills. None are when it is empty.
+  std::function<bool(const Graph&)> whole_loop;
 };
 
 /// Cuts a graph into fragments at contractions, opaque operators and control flow.

@@ -78,9 +78,12 @@ std::int64_t saturating_product(std::int64_t a, std::int64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
 }
 
-void visit_regions(const RegionSite& site, const std::function<void(const RegionSite&)>& visit) {
+void visit_regions(const RegionSite& site, const std::function<void(const RegionSite&)>& visit,
+                   const std::function<bool(const Graph&, NodeId)>& enters) {
   visit(site);
-  for (const Node& node : site.graph.nodes()) {
+  for (NodeId id = 0; id < site.graph.size(); ++id) {
+    const Node& node = site.graph.node(id);
+    if (node.regions.empty() || (enters && !enters(site.graph, id))) continue;
     for (std::size_t i = 0; i < node.regions.size(); ++i) {
       const bool is_body = node.op == Op::loop && i == 0;
       std::int64_t times = 1;
@@ -88,15 +91,16 @@ void visit_regions(const RegionSite& site, const std::function<void(const Region
         times = is_body ? node.as<LoopAttributes>().trip_count : 0;  // nobody asks the condition of a counted loop
       visit_regions({*node.regions[i], saturating_product(site.occurrences, times),
                      fmt::format("{}/{}.{}", site.path, node.name, i), is_body},
-                    visit);
+                    visit, enters);
     }
   }
 }
 
 }  // namespace
 
-void for_each_region(const Graph& graph, const std::function<void(const RegionSite&)>& visit) {
-  visit_regions({graph, 1, {}, false}, visit);
+void for_each_region(const Graph& graph, const std::function<void(const RegionSite&)>& visit,
+                     const std::function<bool(const Graph&, NodeId)>& enters) {
+  visit_regions({graph, 1, {}, false}, visit, enters);
 }
 
 std::int64_t operator_count(const Graph& graph) {

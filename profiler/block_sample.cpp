@@ -97,7 +97,9 @@ class Sampler {
   std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
     if (program_.phases.size() == 1 && !kernel_.scratch.empty()) return std::nullopt;
     if (adds_atomically(program_)) return std::nullopt;
-    if (!place_groups()) return std::nullopt;
+    // Blocks of a recurrent kernel have nothing to do with one another.
+    const bool apart = program_.recurrent != nullptr;
+    if (!apart && !place_groups()) return std::nullopt;
     const double share = static_cast<double>(budget) / static_cast<double>(kernel_work(program_));
     const std::vector<bool> chosen = choose(static_cast<std::int64_t>(share * static_cast<double>(clusters_)), seed);
     const std::int64_t count = std::count(chosen.begin(), chosen.end(), true);
@@ -109,7 +111,7 @@ class Sampler {
     for (const Placed& placed : placed_) {
       if (placed.partial && !restrict(placed, digits_run(placed, chosen))) return std::nullopt;
     }
-    preset_counters();
+    if (!apart) preset_counters();
     return std::move(sample_);
   }
 
@@ -322,6 +324,7 @@ std::int64_t kernel_work(const KernelProgram& program) {
       work += elements * static_cast<double>(std::max<std::size_t>(1, items));
     }
   }
+  if (program.recurrent != nullptr) work *= static_cast<double>(program.recurrent->turns * program.recurrent->blocks);
   return static_cast<std::int64_t>(std::min(work, 9e18));
 }
 

@@ -241,16 +241,21 @@ bool may_be_the_sample(std::string_view failure) {
 }
 
 /// As many distributions as the budget allows with `work` for each, at least two: `mixed` and others that the seed
-/// draws.
-std::vector<Distribution> affordable(const VerifyOptions& options, std::int64_t work) {
+/// draws. Of a recurrent kernel `small` is the second: what a turn may be off by grows from turn to turn with the
+/// weights, until nothing is left to compare; with small ones it does not.
+std::vector<Distribution> affordable(const VerifyOptions& options, std::int64_t work, bool recurrent) {
   std::vector<Distribution> all = options.distributions;
   const auto count =
       static_cast<std::size_t>(std::max<std::int64_t>(2, options.total_budget / std::max<std::int64_t>(1, work)));
   if (count >= all.size()) return all;
   Random random(options.seed);
   for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.below(i)]);
-  if (const auto mixed = std::find(all.begin(), all.end(), Distribution::mixed); mixed != all.end())
-    std::rotate(all.begin(), mixed, mixed + 1);
+  const auto put_first = [&](Distribution distribution) {
+    if (const auto found = std::find(all.begin(), all.end(), distribution); found != all.end())
+      std::rotate(all.begin(), found, found + 1);
+  };
+  if (recurrent) put_first(Distribution::small);
+  put_first(Distribution::mixed);
   all.resize(count);
   return all;
 }
@@ -276,7 +281,8 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
   const double part =
       typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / static_cast<double>(kernel.blocks);
   verification.distributions =
-      affordable(options, static_cast<std::int64_t>(part * static_cast<double>(kernel_work(program))));
+      affordable(options, static_cast<std::int64_t>(part * static_cast<double>(kernel_work(program))),
+                 program.recurrent != nullptr);
   for (const Distribution distribution : verification.distributions) {
     const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
     const std::vector<InputSource> sources = make_inputs(graph, distribution, seed);

@@ -87,6 +87,7 @@ std::int64_t kernel_bytes(const Graph& kernel) {
 std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) {
   const std::vector<std::int64_t> taken = parameter_bytes(kernel);
   std::int64_t bytes = kernel_bytes(kernel);
+  if (program.recurrent != nullptr) return bytes;  // what turns and phases hand on stays on chip
   std::map<Buffer, std::int64_t> read;
   for (const PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "search/holding.h"
 
@@ -160,6 +161,9 @@ class Enumerator {
     mapping.vector_axis = static_cast<int>(vector_axis());
     mapping.hold = hold;
     cover(mapping.axes, roles_.extents);
+    for (AxisMapping& axis : mapping.axes) {
+      if (options_.one_tile) axis.at(Level::loop) *= std::exchange(axis.at(Level::grid), 1);
+    }
     if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
   }
 

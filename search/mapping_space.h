@@ -14,6 +14,7 @@ struct MappingSpaceOptions {
   std::int64_t partial_tiles = 1;  ///< wanted number of tiles along axes that leave partial results
   std::int64_t partials = 1;       ///< partial results that the phase before left
   bool wide = true;                ///< enumerate register factors and layouts broadly; else only the usual choice
+  bool one_tile = false;           ///< the block loops over what its threads do not cover at once
 };
 
 /// Mappings worth scoring for a group: which axis is walked by vectors and lanes, how many threads share a row, how

@@ -56,6 +56,31 @@ void synchronise(KernelProgram& kernel, std::vector<Sync> syncs, std::int64_t bl
   kernel.blocks = launched_blocks(kernel);
 }
 
+void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> step) {
+  kernel.recurrent = std::move(step);
+  kernel.schedule.rows = kernel.recurrent->rows;
+  synchronise(kernel, std::vector<Sync>(kernel.phases.size() - 1, Sync::block), kernel.recurrent->blocks);
+  kernel.shared_bytes = resident_offset(kernel) + resident_layout(kernel).bytes;
+}
+
+std::int64_t resident_offset(const KernelProgram& kernel) {
+  std::int64_t held = 0, exchange = 0;
+  for (const PhaseProgram& phase : kernel.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      held = std::max(held, group.held_bytes);
+      exchange = std::max(exchange, group.exchange_bytes);
+    }
+  }
+  constexpr std::int64_t alignment = 16;
+  return (held + 2 * exchange + alignment - 1) / alignment * alignment;
+}
+
+ResidentLayout resident_layout(const KernelProgram& kernel) {
+  std::vector<std::int64_t> scratch;
+  for (std::size_t i = 0; i < kernel.scratch.size(); ++i) scratch.push_back(kernel.scratch_bytes(i));
+  return resident_layout(*kernel.recurrent, scratch);
+}
+
 Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure& structure, const Schedule& schedule) {
   if (schedule.phases.size() != structure.phases.size() || schedule.syncs.size() + 1 < structure.phases.size()) {
     return make_error(ErrorKind::constraint, "the schedule has {} phases, the kernel {}", schedule.phases.size(),

@@ -6,6 +6,7 @@
 
 #include "base/device_spec.h"
 #include "base/result.h"
+#include "search/recurrent_step.h"
 #include "search/schedule.h"
 #include "search/structure.h"
 
@@ -77,17 +78,24 @@ struct PhaseProgram {
   std::int64_t tiles = 0;  ///< of all groups
 };
 
-/// One kernel, fully decided.
+/// One kernel, fully decided. Of a recurrent kernel (search/recurrent_step.h) the phases are those of one turn of its
+/// loop in one block: their groups have one tile, their buffers are those of the step's graph, and what they hand over
+/// through scratch stays in the block's shared memory.
 struct KernelProgram {
   Schedule schedule;
   std::vector<PhaseProgram> phases;
-  std::vector<Scratch> scratch;             ///< elements of partials: one set; see partial_count
-  std::vector<std::int64_t> partial_count;  ///< per scratch: sets of partials (1 for values)
-  std::int64_t blocks = 0;                  ///< launch grid, in blocks (a multiple of the cluster)
-  std::int64_t shared_bytes = 0;            ///< dynamic shared memory per block
-  int registers = 0;                        ///< estimate per thread
+  std::vector<Scratch> scratch;                    ///< elements of partials: one set; see partial_count
+  std::vector<std::int64_t> partial_count;         ///< per scratch: sets of partials (1 for values)
+  std::int64_t blocks = 0;                         ///< launch grid, in blocks (a multiple of the cluster)
+  std::int64_t shared_bytes = 0;                   ///< dynamic shared memory per block
+  int registers = 0;                               ///< estimate per thread
+  std::shared_ptr<const RecurrentStep> recurrent;  ///< null: every phase runs once
 
   [[nodiscard]] std::int64_t scratch_bytes(std::size_t i) const;
+  /// The graph that the phases compute, of a kernel that was made for `kernel`.
+  [[nodiscard]] const graph::Graph& computes(const graph::Graph& kernel) const {
+    return recurrent != nullptr ? recurrent->graph : kernel;
+  }
 };
 
 /// Applies one mapping to one group. `schedule` gives the block's threads and the cluster; `partials` is the number of
@@ -101,6 +109,13 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
 
 /// Gives a kernel's schedule other syncs, and another number of blocks to launch (0: as many as there are tiles).
 void synchronise(KernelProgram& kernel, std::vector<Sync> syncs, std::int64_t blocks);
+
+/// Makes a kernel of a recurrent one: `kernel` is a turn in one block, joined from groups of one tile each, of the
+/// structure that derive_structure gives for the step's graph.
+void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> step);
+/// Where the shared memory begins in which a block of a recurrent kernel keeps what turns and phases hand on.
+std::int64_t resident_offset(const KernelProgram& kernel);
+ResidentLayout resident_layout(const KernelProgram& kernel);
 
 /// Applies a schedule to the structure that its options gave. Fails with kind constraint when the mapping does not
 /// cover an axis, splits a reduction in a way no level combines, or leaves a held value without a place.

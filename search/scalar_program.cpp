@@ -139,6 +139,13 @@ ItemId ScalarProgram::load(Buffer buffer, DType dtype, Index address, Value orig
 }
 
 Index ScalarProgram::dynamic_index(ItemId item, std::int64_t high) {
+  if (const Item& start = at(item); start.kind == Item::Kind::literal) {
+    std::byte bytes[8];
+    std::memcpy(bytes, &start.bits, sizeof bytes);
+    const std::int64_t value = graph::load_integer(start.dtype, bytes);
+    const bool beyond = value < 0 && graph::is_unsigned_integer(start.dtype);  // of 64 bits
+    return pool_.constant(beyond ? high : std::clamp<std::int64_t>(value, 0, high));
+  }
   const auto key = std::pair(item, high);
   if (const auto found = dynamic_by_item_.find(key); found != dynamic_by_item_.end()) return found->second;
   const Index variable = pool_.variable(0, high);

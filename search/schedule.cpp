@@ -13,7 +13,10 @@ std::string_view to_string(Hold hold) {
   return names[static_cast<std::size_t>(hold)];
 }
 
-std::string_view to_string(Sync sync) { return sync == Sync::last_block ? "last-block" : "barrier"; }
+std::string_view to_string(Sync sync) {
+  constexpr std::array<std::string_view, 3> names = {"last-block", "barrier", "block"};
+  return names[static_cast<std::size_t>(sync)];
+}
 
 std::int64_t AxisMapping::step(Level level) const {
   std::int64_t product = 1;

@@ -57,6 +57,7 @@ struct GroupMapping {
 enum class Sync : std::uint8_t {
   last_block,  ///< the block that arrives last runs everything that follows
   barrier,     ///< grid-wide barrier (cooperative launch): all blocks go on
+  block,       ///< every block goes on by itself: it reads nothing that another one has written (recurrent kernels)
 };
 
 std::string_view to_string(Sync sync);
@@ -68,6 +69,7 @@ struct Schedule {
   int threads = 256;                              ///< per block
   int cluster = 1;                                ///< blocks per cluster
   std::int64_t blocks = 0;                        ///< launched; fewer than the tiles when blocks take several
+  std::int64_t rows = 0;                          ///< of a recurrent kernel: that a block takes through all turns
   std::vector<Sync> syncs;                        ///< between phase i and i + 1
   std::vector<std::vector<GroupMapping>> phases;  ///< per phase, per group of the derived structure
 

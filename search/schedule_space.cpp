@@ -14,6 +14,7 @@
 #include "search/group_hash.h"
 #include "search/legality.h"
 #include "search/mapping_space.h"
+#include "search/row_split.h"
 #include "search/schedule_hash.h"
 
 namespace stitch::search {
@@ -63,11 +64,15 @@ std::vector<std::set<int>> tile_axis_options(const Graph& graph, const AxisAnaly
 
 class Explorer {
  public:
-  Explorer(const Graph& graph, const Scorer& scorer, const SpaceOptions& options)
-      : graph_(graph), scorer_(scorer), options_(options), analysis_(graph) {}
+  /// `step`: what a turn of a recurrent kernel computes is what is explored, as its graph; null of any other kernel.
+  Explorer(const Graph& graph, std::shared_ptr<const RecurrentStep> step, const Scorer& scorer,
+           const SpaceOptions& options)
+      : graph_(graph), step_(std::move(step)), scorer_(scorer), options_(options), analysis_(graph) {}
 
   Result<ScheduleSpace> explore() {
-    const std::vector<std::set<int>> options = tile_axis_options(graph_, analysis_);
+    // A block of a recurrent kernel is alone with its rows: every reduction ends in its tile.
+    const std::vector<std::set<int>> options =
+        step_ != nullptr ? std::vector<std::set<int>>{reduced_axes()} : tile_axis_options(graph_, analysis_);
     std::vector<std::optional<Result<KernelStructure>>> structures = derived_together(options);
     for (std::size_t i = 0; i < options.size(); ++i) {
       const std::set<int>& tile_axes = options[i];
@@ -94,7 +99,18 @@ class Explorer {
 
  private:
   [[nodiscard]] Result<KernelStructure> derived(const std::set<int>& tile_axes) const {
-    return derive_structure(graph_, analysis_, {tile_axes, {}});
+    StructureOptions options{tile_axes, {}};
+    if (step_ != nullptr) options.stored_first = step_->stored_first;
+    return derive_structure(graph_, analysis_, options);
+  }
+
+  [[nodiscard]] std::set<int> reduced_axes() const {
+    std::set<int> axes;
+    for (NodeId id = 0; id < graph_.size(); ++id) {
+      const std::vector<int> reduced = analysis_.reduced(id);
+      axes.insert(reduced.begin(), reduced.end());
+    }
+    return axes;
   }
 
   /// Of a large kernel all structures are derived side by side; the others one by one when their turn comes.
@@ -171,11 +187,13 @@ class Explorer {
       partial_tiles = options_.wide ? std::vector<std::int64_t>{sms / 4, sms / 2, sms, 2 * sms, 4 * sms}
                                     : std::vector<std::int64_t>{sms / 2, sms, 2 * sms};
     std::vector<int> clusters = {1};
-    if (groups == 1 && structure.phases[0].groups[0].stages > 1 && scorer_.device().has_clusters())
+    if (step_ == nullptr && groups == 1 && structure.phases[0].groups[0].stages > 1 && scorer_.device().has_clusters())
       clusters = {1, 2, 4, 8};
     std::vector<int> threads =
         options_.wide ? std::vector<int>{64, 128, 256, 512, 1024} : std::vector<int>{128, 256, 512, 1024};
-    if (groups > 8 && !options_.wide) {
+    if (step_ != nullptr) {
+      threads = {32, 64, 128, 256, 512, 1024};
+    } else if (groups > 8 && !options_.wide) {
       // Many packed groups: what suits one of them hardly moves the sum, and exploring them costs in proportion.
       threads = {256};
       if (partials) partial_tiles = {sms};
@@ -200,6 +218,7 @@ class Explorer {
     while (groups > 0 && std::pow(width_ + 1, groups) <= options_.combinations) ++width_;
     space_options_.threads = schedule.threads, space_options_.cluster = schedule.cluster;
     space_options_.partial_tiles = partial_tiles, space_options_.wide = options_.wide;
+    space_options_.one_tile = step_ != nullptr;
     ranked_.clear();
     partials_.clear();
     chosen_.assign(1, {});
@@ -263,6 +282,10 @@ class Explorer {
       }
     }
     KernelProgram program = join_groups(structure, schedule, std::move(groups));
+    if (step_ != nullptr) {
+      make_recurrent(program, step_);
+      return consider(program);
+    }
     if (structure.phases.size() == 1) return consider(program);
     std::vector<Sync> syncs(structure.phases.size() - 1, Sync::last_block);
     search::synchronise(program, syncs, 0);
@@ -357,6 +380,7 @@ class Explorer {
     GroupContext context(structure);
     KernelProgram program;
     program.schedule = schedule;
+    program.recurrent = step_;
     for (const GroupMapping& mapping : enumerate_mappings(structure, space, scorer_.device())) {
       if (!program.phases.empty()) context.give_back(std::move(program.phases[0].groups[0]));
       program.phases.clear();
@@ -365,7 +389,7 @@ class Explorer {
         ranking.error = group.error();
         continue;
       }
-      program.blocks = group->tiles * schedule.cluster;
+      program.blocks = step_ != nullptr ? step_->blocks : group->tiles * schedule.cluster;
       program.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
       program.registers = group->registers;
       PhaseProgram phase;
@@ -428,6 +452,7 @@ class Explorer {
   }
 
   const Graph& graph_;
+  const std::shared_ptr<const RecurrentStep> step_;
   const Scorer& scorer_;
   const SpaceOptions& options_;
   AxisAnalysis analysis_;
@@ -446,10 +471,45 @@ class Explorer {
   Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");
 };
 
+/// Puts the schedules of `more` among those of `all`, best prediction first, and keeps `most`.
+void merge(std::vector<StitchCandidate>& all, std::vector<StitchCandidate> more, int most) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  std::ranges::stable_sort(all, {}, &StitchCandidate::predicted_us);
+  if (std::cmp_greater(all.size(), most)) all.resize(static_cast<std::size_t>(most));
+}
+
+/// The schedules of a loop's turn, for several numbers of rows a block.
+Result<ScheduleSpace> explore_recurrent(const Graph& graph, const Scorer& scorer, const SpaceOptions& options) {
+  constexpr std::int64_t most_rows = 1024;
+  std::optional<ScheduleSpace> space;
+  std::optional<Error> error;
+  for (std::int64_t rows = 1; rows <= most_rows; rows *= 2) {
+    Result<std::shared_ptr<const RecurrentStep>> step = recurrent_step(graph, rows);
+    if (!step) {
+      if (!error) error = step.error();
+      break;  // nor do multiples of these rows come out even
+    }
+    // More rows a block than it takes to have a block on every fourth SM only leave SMs idle.
+    if (space && (*step)->blocks * 4 < scorer.device().sm_count) break;
+    Result<ScheduleSpace> found = Explorer((*step)->graph, *step, scorer, options).explore();
+    if (!found) {
+      if (!error) error = found.error();
+      continue;
+    }
+    if (!space) space.emplace();
+    merge(space->candidates, std::move(found->candidates), options.keep);
+    merge(space->others, std::move(found->others), options.sample);
+    space->legal += found->legal, space->whole = space->whole && found->whole;
+  }
+  if (!space) return *error;
+  return std::move(*space);
+}
+
 }  // namespace
 
 Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, const SpaceOptions& options) {
-  return Explorer(graph, scorer, options).explore();
+  if (recurrent_loop(graph)) return explore_recurrent(graph, scorer, options);
+  return Explorer(graph, nullptr, scorer, options).explore();
 }
 
 }  // namespace stitch::search

@@ -34,7 +34,9 @@ bool subset(const std::vector<int>& a, const std::vector<int>& b) {
 class StructureBuilder {
  public:
   StructureBuilder(const Graph& graph, const AxisAnalysis& analysis, StructureOptions options)
-      : graph_(graph), analysis_(analysis), options_(std::move(options)) {}
+      : graph_(graph), analysis_(analysis), options_(std::move(options)) {
+    options_.materialised.insert(options_.stored_first.begin(), options_.stored_first.end());
+  }
 
   Result<KernelStructure> build() {
     for (int attempt = 0; attempt < 200; ++attempt) {
@@ -93,7 +95,9 @@ class StructureBuilder {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       int phase = 0;
       for (const Value operand : graph_.node(id).operands) {
-        phase = std::max(phase, phase_[static_cast<std::size_t>(operand.node)] + finishing_delay(operand.node));
+        const int stored = options_.stored_first.contains(operand) ? 1 : 0;
+        phase =
+            std::max(phase, phase_[static_cast<std::size_t>(operand.node)] + finishing_delay(operand.node) + stored);
       }
       if (const auto found = earliest_node_.find(id); found != earliest_node_.end())
         phase = std::max(phase, found->second);

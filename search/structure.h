@@ -77,6 +77,9 @@ struct StructureOptions {
   std::set<int> tile_axes;
   /// Values stored to scratch at the end of their phase and read by later ones.
   std::set<graph::Value> materialised;
+  /// Values that are stored before any other operator reads them, so that nobody computes them again: operands of a
+  /// contraction, of which every element is read many times.
+  std::set<graph::Value> stored_first = {};
 };
 
 /// Derives the structure; fails with kind constraint when the graph holds an operator that no kernel can compute.

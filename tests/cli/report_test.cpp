@@ -50,6 +50,8 @@ TEST(Report, IsReadBackFromAServersJob) {
   report.search = {24, 2, 3, 1, 2, 12.5};
   report.boundaries = {{"sort", 3}};
   report.verified_kernels = 2, report.wrong_kernels = 1;
+  report.failed_candidates = {{"compile", 2}, {"correctness", 1}};
+  report.wrong_candidates = {"level 1, kernel 12ab: result 0"};
   report.failures = {"level 2: no"};
   const auto read = model_report_from_json(daemon::to_json(report));
   ASSERT_TRUE(read.ok()) << read.error().message;

@@ -28,7 +28,7 @@ GroupFeatures features_of(const graph::Graph& graph, const KernelProgram& progra
   sum.tiles = 0;
   for (const search::PhaseProgram& phase : program.phases) {
     for (const search::GroupProgram& group : phase.groups) {
-      const GroupFeatures f = group_features(graph, group, program.schedule, *find_device("h100"));
+      const GroupFeatures f = group_features(graph, group, program, *find_device("h100"));
       sum.dram_read_bytes += f.dram_read_bytes, sum.dram_write_bytes += f.dram_write_bytes;
       sum.sector_bytes += f.sector_bytes, sum.l2_bytes += f.l2_bytes, sum.shared_bytes += f.shared_bytes,
           sum.instructions += f.instructions;
@@ -121,7 +121,7 @@ TEST(DramBytesOfPhases, PartialResultsGoOutAndBack) {
     if (kernel.program.phases.size() != 2) continue;
     const double sets = static_cast<double>(kernel.program.partial_count.at(0)), partials = sets * 8 * 4;
     const auto of = [&](std::size_t phase) {
-      return group_features(*kernel.graph, kernel.program.phases[phase].groups.at(0), kernel.program.schedule,
+      return group_features(*kernel.graph, kernel.program.phases[phase].groups.at(0), kernel.program,
                             *find_device("h100"));
     };
     EXPECT_EQ(of(0).dram_read_bytes, 256 * 8 * 100 * 4.0);
@@ -190,17 +190,16 @@ TEST(LaneEfficiency, IsTheUsefulShareOfWhatIsMapped) {
     for (const search::PhaseProgram& phase : kernel.program.phases) {
       for (const search::GroupProgram& group : phase.groups) {
         const double efficiency =
-            group_features(*kernel.graph, group, kernel.program.schedule, *find_device("h100")).lane_efficiency;
+            group_features(*kernel.graph, group, kernel.program, *find_device("h100")).lane_efficiency;
         EXPECT_GT(efficiency, 0);
         EXPECT_LE(efficiency, 1);
       }
     }
   }
   const Kernel whole = best_of(scaled_sum({1 << 22}));
-  EXPECT_EQ(
-      group_features(*whole.graph, whole.program.phases[0].groups[0], whole.program.schedule, *find_device("h100"))
-          .lane_efficiency,
-      1);
+  EXPECT_EQ(group_features(*whole.graph, whole.program.phases[0].groups[0], whole.program, *find_device("h100"))
+                .lane_efficiency,
+            1);
 }
 
 struct Cost {

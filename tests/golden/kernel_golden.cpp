@@ -92,10 +92,6 @@ Result<std::filesystem::path> graph_file(const std::filesystem::path& folder) {
 
 Result<Golden> make_golden(const std::filesystem::path& graph, int threads) {
   STITCH_ASSIGN(auto imported, import::import_file(graph));
-  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported)));
-  if (model.library_calls > 0 || !model.boundaries.empty()) {
-    return make_error(ErrorKind::unsupported, "{}: a part of it is no kernel of ours", graph.string());
-  }
   // One thread of the emulator: what a block counts while it waits for others depends on how they interleave.
   profiler::EmulatedDevice device({.host_threads = 1});
   RealFileSystem files;
@@ -105,6 +101,10 @@ Result<Golden> make_golden(const std::filesystem::path& graph, int threads) {
   options.verify = verify_options();
   options.threads = threads;
   STITCH_ASSIGN(const auto tuner, daemon::Tuner::create(std::move(options), device, nullptr, files, clock));
+  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported), *tuner));
+  if (model.library_calls > 0 || !model.boundaries.empty()) {
+    return make_error(ErrorKind::unsupported, "{}: a part of it is no kernel of ours", graph.string());
+  }
   STITCH_ASSIGN(const auto nvrtc, codegen::Nvrtc::load());
   Listing listing;
   for (std::size_t f = 0; f < model.entries.size(); ++f) {

@@ -7,6 +7,7 @@
 
 #include "graph/builder.h"
 #include "graph/in_place.h"
+#include "graph/verify.h"
 
 namespace stitch::graph {
 namespace {
@@ -186,6 +187,50 @@ TEST(Cut, ValuesThatChangePlacesAreCopied) {
   const CutGraph cut_graph = cut(finished(b, {y, x}), carried());
   ASSERT_EQ(cut_graph.fragments.size(), 1U);
   EXPECT_EQ(cut_graph.fragments[0].results.size(), 2U);
+}
+
+/// x → a loop that adds y to x three times, from a count of zero → its square root; y is exp of a parameter.
+Graph counted_loop() {
+  Builder body, condition, outer("outer");
+  const Value count = body.parameter(DType::s32, {}), x = body.parameter(DType::f32, {8}),
+              y = body.parameter(DType::f32, {8});
+  const Value next = body.binary(Op::add, count, body.scalar(DType::s32, 1));
+  const auto inside = std::make_shared<const Graph>(finished(body, {next, body.binary(Op::add, x, y), y}));
+  const Value now = condition.parameter(DType::s32, {});
+  condition.parameter(DType::f32, {8}), condition.parameter(DType::f32, {8});
+  const auto decide = std::make_shared<const Graph>(
+      finished(condition, {condition.compare(Comparison::lt, now, condition.scalar(DType::s32, 3))}));
+  const Value start = outer.filled(DType::f32, {8}, 1.5);
+  const Value other = outer.unary(Op::exp, outer.parameter(DType::f32, {8}));
+  const Value loop =
+      outer.add(Op::loop, {outer.scalar(DType::s32, 0), start, other}, LoopAttributes{3}, {inside, decide});
+  return finished(outer, {outer.unary(Op::sqrt, {loop.node, 1})});
+}
+
+TEST(Cut, AWholeLoopIsAFragmentWithWhatFillsItsOperands) {
+  const Graph graph = counted_loop();
+  CutOptions options;
+  int asked = 0;
+  options.whole_loop = [&](const Graph& loop) {
+    ++asked;
+    EXPECT_EQ(loop.parameters().size(), 1U);  // y; the count and the start are numbers
+    EXPECT_EQ(loop.results().size(), 1U);     // the count is not read afterwards
+    return true;
+  };
+  const CutGraph whole = cut(graph, options);
+  EXPECT_EQ(asked, 1);
+  EXPECT_TRUE(whole.others.empty());
+  ASSERT_EQ(whole.loops.size(), 1U);
+  ASSERT_EQ(whole.fragments.size(), 3U);
+  EXPECT_EQ(whole.fragments[0].results, whole.fragments[1].arguments);  // exp, stored for the loop
+  EXPECT_EQ(whole.fragments[1].nodes, whole.loops);
+  EXPECT_EQ(whole.fragments[1].results, whole.fragments[2].arguments);
+  ASSERT_TRUE(verify(whole.fragments[1].graph)) << verify(whole.fragments[1].graph).error().message;
+  const CutGraph apart = cut(graph);
+  EXPECT_EQ(apart.others.size(), 1U);
+  // Then the start is in memory before the loop, like all that it carries.
+  EXPECT_EQ(apart.fragments.size(), 2U);
+  EXPECT_EQ(apart.fragments[0].results.size(), 3U);
 }
 
 TEST(UpdatedParameter, SeesThroughReshapes) {

@@ -82,6 +82,17 @@ TEST(Graph, RegionsAreVisitedWithTheirOccurrences) {
                                 "condition 0 /while.0/.0/while.1", "condition 0 /while.1"}));
 }
 
+TEST(Graph, RegionsAreLeftOutWhereTheVisitorDoesNotEnter) {
+  const Graph inner = loop_of(5, nullptr), outer = loop_of(3, &inner);
+  std::vector<std::string> list;
+  const auto note = [&](const RegionSite& site) { list.push_back(site.graph.name); };
+  for_each_region(outer, note, [&](const Graph& graph, NodeId id) {
+    EXPECT_FALSE(graph.node(id).regions.empty());
+    return &graph == &outer;  // the loop of the loop's body is not entered
+  });
+  EXPECT_EQ(list, (std::vector<std::string>{"outer", "body", "condition"}));
+}
+
 TEST(Graph, OccurrencesOfUnknownAndHugeLoops) {
   EXPECT_EQ(visited(loop_of(-1, nullptr)),
             (std::vector<std::string>{"outer 1 ", "body 1 /while.0", "condition 1 /while.1"}));

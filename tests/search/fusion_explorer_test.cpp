@@ -14,6 +14,7 @@
 #include "tests/search/example_graphs.h"
 #include "tests/search/exhaustive_partition.h"
 #include "tests/search/plan_checks.h"
+#include "tests/search/recurrent_graphs.h"
 
 namespace stitch::search::test {
 namespace {
@@ -344,6 +345,35 @@ TEST(FusionExplorer, NamesTheOperatorThatFitsNoKernel) {
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().kind, ErrorKind::constraint);
   EXPECT_THAT(plan.error().message, testing::HasSubstr("dot 'product'"));
+}
+
+TEST(FusionExplorer, ALoopIsAKernelBesideOthers) {
+  // The loop cannot be joined with what reads it; what reads it twice can.
+  const Graph fragment = gru_and({}, [](Builder& b, const std::vector<Value>& results) {
+    const Value all = b.unary(Op::exp, results[0]);
+    return std::vector<Value>{results[1], b.reduce(ReduceKind::sum, all, {2}), all};
+  });
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = explore_fusion(fragment, cache, {});
+  ASSERT_TRUE(plan) << plan.error().message;
+  check_plan(fragment, *plan);
+  ASSERT_EQ(plan->kernels.size(), 2U);
+  EXPECT_NE(plan->kernels[0].kernel->candidates.front().program.recurrent, nullptr);
+  EXPECT_EQ(plan->kernels[1].kernel->candidates.front().program.recurrent, nullptr);
+}
+
+TEST(FusionExplorer, ALoopThatIsNoKernelIsRefusedWithTheReason) {
+  LoopBuilder l({});
+  const Value h = l.carry(l.outside.parameter(DType::f32, {12, 8}));
+  l.hand_on(h, l.inside.reverse(h, {0, 1}));
+  l.want(h);
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto plan = explore_fusion(l.finish(), cache, {});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().kind, ErrorKind::constraint);
+  EXPECT_THAT(plan.error().message, testing::HasSubstr("mixes rows"));
 }
 
 TEST(FusionExplorer, CirclesAreRefused) {

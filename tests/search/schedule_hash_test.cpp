@@ -29,6 +29,7 @@ TEST(ScheduleHash, IsOfEverything) {
            },
            [](Schedule& s) { s.threads = 128; }, [](Schedule& s) { s.cluster = 2; }, [](Schedule& s) { s.blocks = 9; },
            [](Schedule& s) { s.syncs = {Sync::barrier}; }, [](Schedule& s) { s.syncs = {Sync::last_block}; },
+           [](Schedule& s) { s.syncs = {Sync::block}; }, [](Schedule& s) { s.rows = 2; },
            [](Schedule& s) { s.phases.push_back(s.phases[0]); },
            [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },
            [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },

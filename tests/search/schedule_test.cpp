@@ -31,7 +31,8 @@ TEST(Schedule, EqualityIsOfEverything) {
              s.materialised = {graph::Value{3, 0}};
            },
            [](Schedule& s) { s.threads = 128; }, [](Schedule& s) { s.cluster = 2; }, [](Schedule& s) { s.blocks = 9; },
-           [](Schedule& s) { s.syncs = {Sync::barrier}; }, [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },
+           [](Schedule& s) { s.rows = 2; }, [](Schedule& s) { s.syncs = {Sync::barrier}; },
+           [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },
            [](Schedule& s) { s.phases[0][0].vector_axis = -1; },
            [](Schedule& s) { s.phases[0][0].axes[0].at(Level::grid) = 2; }}) {
     Schedule changed = plain;
@@ -51,6 +52,7 @@ TEST(Schedule, NamesAreThoseOfTheDesign) {
   EXPECT_EQ(to_string(Hold::shared_least), "shared, least");
   EXPECT_EQ(to_string(Sync::last_block), "last-block");
   EXPECT_EQ(to_string(Sync::barrier), "barrier");
+  EXPECT_EQ(to_string(Sync::block), "block");
 }
 
 }  // namespace

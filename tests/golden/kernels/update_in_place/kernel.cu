@@ -32,7 +32,7 @@ using namespace stitch;
 __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, s32* __restrict__ out0, const int tile) {
   const bool active = threadIdx.x < 1;
 
-  // sweep 0: store 4
+  // sweep 0: store 5
   const s32 in0_0 = active ? load_one<Cached::streamed>(&in0[0]) : 0;
   const s32 add_2 = static_cast<s32>(static_cast<u32>(in0_0) + static_cast<u32>(1));
   if (active) {
@@ -47,21 +47,24 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const s32
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i = (i_lane + 32 * i_warp) * 4;
 
-  // sweep 0: store 6, store 8
+  // sweep 0: store 7, store 9
   const s32 in1_2 = load_one<Cached::streamed>(&in1[0]);
   f32 in0_0[4];
   if (i < extent) {
-    load_tail<4, Cached::streamed>(in0_0, in0 + static_cast<s64>(i), extent - i);
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      in0_0[v] = (i + v) < extent ? load_one<Cached::streamed>(&in0[(-static_cast<s64>((i + v)) + 1023)]) : f32{};
+    }
     f32 result_0[4];
+    f32 result_1[4];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const f32 tanh_1 = tanhf(in0_0[v]);
       result_0[v] = tanh_1;
-      if ((i + v) < extent) {
-        out1[(static_cast<s64>((i + v)) + static_cast<s64>(minimum<s64>(maximum<s64>(in1_2, 0), 511)) * 1024 + static_cast<s64>(minimum<s64>(maximum<s64>(0, 0), 0)))] = tanh_1;
-      }
+      result_1[v] = tanh_1;
     }
     store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
+    store_tail<4>(out1 + (static_cast<s64>(i) + static_cast<s64>(minimum<s64>(maximum<s64>(in1_2, 0), 511)) * 1024), result_1, extent - i);
   }
 }
 
@@ -72,7 +75,7 @@ struct Table {
 };
 
 extern "C" __global__ void __launch_bounds__(256)
-stitch_3582f6a36279(const __grid_constant__ Table table) {
+stitch_c546bba0726e(const __grid_constant__ Table table) {
   {
     const int tile = static_cast<int>(blockIdx.x);
     if (tile < 1) {

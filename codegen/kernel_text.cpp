@@ -1,0 +1,98 @@
+#include "codegen/kernel_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "codegen/spelling.h"
+#include "graph/literal.h"
+
+namespace stitch::codegen {
+namespace {
+
+using search::Buffer;
+
+void emit_table(Writer& out, int number, const graph::ConstantAttributes& constant) {
+  const graph::DType dtype = constant.type.dtype;
+  std::string values;
+  const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
+  for (std::size_t at = 0; at < constant.data.size(); at += size) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &constant.data[at], size);
+    values += fmt::format("{}{}", at == 0 ? "" : ", ", stored_literal(dtype, bits));
+  }
+  out.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(dtype), number,
+           std::max<std::int64_t>(constant.type.elements(), 1), values);
+  out.blank();
+}
+
+}  // namespace
+
+std::string stored_literal(graph::DType dtype, std::uint64_t bits) {
+  // 16- and 8-bit floats and pred are given by their bits, and so is what no literal of the language names.
+  if (needs_widening(dtype)) return fmt::format("{{{:#x}}}", bits);
+  if (!graph::is_floating(dtype) || std::isfinite(graph::load_element(dtype, reinterpret_cast<std::byte*>(&bits))))
+    return literal(dtype, bits);
+  return fmt::format("__builtin_bit_cast({}, {:#x}{})", storage_type(dtype), bits,
+                     dtype == graph::DType::f64 ? "ull" : "u");
+}
+
+void emit_tables(Writer& out, const graph::Graph& graph, const search::KernelProgram& program) {
+  std::set<Buffer> done;
+  for (const search::PhaseProgram& phase : program.phases) {
+    for (const search::GroupProgram& group : phase.groups) {
+      for (const search::Item& item : group.structure.program->items()) {
+        if (item.kind != search::Item::Kind::load || item.buffer.kind != Buffer::Kind::table) continue;
+        if (!done.insert(item.buffer).second) continue;
+        emit_table(out, item.buffer.number, graph.node(item.buffer.number).as<graph::ConstantAttributes>());
+      }
+    }
+  }
+}
+
+std::string describe(const graph::Graph& graph, const search::GroupProgram& group) {
+  std::map<std::string_view, int> counts;
+  for (const search::Item& item : group.structure.program->items()) {
+    if (item.kind == search::Item::Kind::compute && item.origin.node >= 0) ++counts[graph::to_string(item.op)];
+  }
+  std::string text;
+  for (const search::Anchor& anchor : group.structure.anchors) {
+    if (anchor.kind == search::Anchor::Kind::store) continue;
+    const graph::Node& node = graph.node(anchor.node);
+    text += fmt::format("{}{}{} of %{}", text.empty() ? "" : ", ",
+                        anchor.kind == search::Anchor::Kind::partial ? "partial " : "",
+                        node.op == graph::Op::reduce ? graph::to_string(node.as<graph::ReduceAttributes>().kind)
+                                                     : graph::to_string(node.op),
+                        anchor.node);
+  }
+  std::string operators;
+  for (const auto& [name, count] : counts)
+    operators += fmt::format("{}{} {}", operators.empty() ? "" : ", ", count, name);
+  if (!operators.empty()) text += fmt::format("{}{}", text.empty() ? "" : "; ", operators);
+  return text.empty() ? "copy" : text;
+}
+
+std::string pointer_parameter(const Buffer& buffer, graph::DType dtype, const std::string& name) {
+  const bool constant = buffer.kind == Buffer::Kind::input;
+  return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);
+}
+
+void append_body(Writer& out, const std::string& body) {
+  std::size_t start = 0;
+  while (start < body.size()) {
+    const std::size_t end = body.find('\n', start);
+    const std::string text = body.substr(start, end - start);
+    if (text.empty()) {
+      out.blank();
+    } else if (text.starts_with('#')) {
+      out.append(text + "\n");
+    } else {
+      out.line("{}", text);
+    }
+    start = end + 1;
+  }
+}
+
+}  // namespace stitch::codegen

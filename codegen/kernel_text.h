@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "codegen/writer.h"
+#include "graph/graph.h"
+#include "search/program.h"
+
+namespace stitch::codegen {
+
+/// Constants that are indexed by a variable, as arrays of the device. `graph`: what the phases compute.
+void emit_tables(Writer& out, const graph::Graph& graph, const search::KernelProgram& program);
+
+/// An element with these bits, as it lies in memory.
+std::string stored_literal(graph::DType dtype, std::uint64_t bits);
+
+/// A pointer as a parameter of a kernel or of a group's function: "const float* __restrict__ in0".
+std::string pointer_parameter(const search::Buffer& buffer, graph::DType dtype, const std::string& name);
+
+/// What a group computes, in a line: "sum of %3; 2 multiply, 1 exp". `graph`: what it is a part of.
+std::string describe(const graph::Graph& graph, const search::GroupProgram& group);
+
+/// A group's text at the writer's depth; preprocessor lines stay where they are.
+void append_body(Writer& out, const std::string& body);
+
+}  // namespace stitch::codegen

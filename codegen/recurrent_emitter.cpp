@@ -1,0 +1,254 @@
+#include "codegen/recurrent_emitter.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "codegen/group_emitter.h"
+#include "codegen/kernel_text.h"
+#include "codegen/spelling.h"
+
+namespace stitch::codegen {
+namespace {
+
+using search::Buffer;
+using search::RecurrentStep;
+using Source = RecurrentStep::Source;
+
+class RecurrentEmitter {
+ public:
+  RecurrentEmitter(const search::KernelProgram& program, const GenerateOptions& options)
+      : program_(program),
+        options_(options),
+        step_(*program.recurrent),
+        offset_(search::resident_offset(program)),
+        layout_(search::resident_layout(program)) {
+    for (const Source& source : step_.sources)
+      changing_.push_back(source.kind == Source::Kind::state || source.kind == Source::Kind::first_row);
+  }
+
+  GeneratedKernel emit() {
+    kernel_.name = options_.name;
+    kernel_.threads = program_.schedule.threads;
+    kernel_.blocks = program_.blocks;
+    kernel_.shared_bytes = program_.shared_bytes;
+    make_functions();
+    if (!options_.comment.empty()) out_.append(options_.comment);
+    out_.line("#include \"stitch/kernel.cuh\"");
+    out_.blank();
+    out_.line("namespace {{");
+    out_.blank();
+    out_.line("using namespace stitch;");
+    out_.blank();
+    emit_tables(out_, step_.graph, program_);
+    for (const auto& phase : phases_) {
+      for (const Function& function : phase) emit_function(function);
+    }
+    out_.line("}}  // namespace");
+    out_.blank();
+    emit_kernel();
+    kernel_.source = out_.text();
+    return std::move(kernel_);
+  }
+
+ private:
+  /// One group of a turn.
+  struct Function {
+    std::string name, body, description;
+    std::vector<Buffer> buffers;
+    std::vector<graph::DType> types;
+    std::vector<std::string> pointers;
+    bool uses_shared = false;  ///< for exchanges or held values, as the groups beside it do
+  };
+
+  void make_functions() {
+    std::int64_t held = 0;
+    for (const search::PhaseProgram& phase : program_.phases) {
+      for (const search::GroupProgram& group : phase.groups) held = std::max(held, group.held_bytes);
+    }
+    for (std::size_t p = 0; p < program_.phases.size(); ++p) {
+      auto& functions = phases_.emplace_back();
+      for (const search::GroupProgram& group : program_.phases[p].groups) {
+        GroupContext context;
+        context.shared_exchange = held;
+        context.changing_inputs = &changing_;
+        GroupEmitter emitter(step_.graph, group, program_.schedule, context);
+        Function made;
+        made.name = fmt::format("group_{}_{}", p, functions.size());
+        made.body = emitter.emit();
+        made.description = describe(step_.graph, group);
+        made.buffers = emitter.buffers();
+        made.uses_shared = group.exchange_bytes > 0 || group.held_bytes > 0;
+        for (std::size_t i = 0; i < made.buffers.size(); ++i) {
+          made.types.push_back(emitter.buffer_type(made.buffers[i]));
+          made.pointers.push_back(emitter.pointer_name(i));
+        }
+        functions.push_back(std::move(made));
+      }
+    }
+  }
+
+  void emit_function(const Function& function) {
+    std::string parameters;
+    for (std::size_t i = 0; i < function.buffers.size(); ++i) {
+      if (function.buffers[i].kind == Buffer::Kind::table) continue;
+      parameters += pointer_parameter(function.buffers[i], function.types[i], function.pointers[i]) + ", ";
+    }
+    out_.line("// {}", function.description);
+    out_.open("__device__ __forceinline__ void {}({}unsigned char* const shared)", function.name, parameters);
+    append_body(out_, function.body);
+    out_.close();
+    out_.blank();
+  }
+
+  // ---- the kernel -------------------------------------------------------------------------------------------
+
+  /// The kernel's own parameter for a tensor in device memory, declared when it is first asked for.
+  std::string argument(const Buffer& buffer, graph::DType dtype) {
+    const bool input = buffer.kind == Buffer::Kind::input;
+    std::string name = fmt::format("{}{}", input ? "in" : "out", buffer.number);
+    if (named_.try_emplace(buffer, name).second) {
+      parameters_ += (parameters_.empty() ? "" : ", ") + pointer_parameter(buffer, dtype, name);
+      kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
+    }
+    return name;
+  }
+
+  [[nodiscard]] static std::string resident(std::string_view base, std::int64_t offset, graph::DType dtype) {
+    return fmt::format("reinterpret_cast<{}*>({}{})", storage_type(dtype), base,
+                       offset == 0 ? "" : fmt::format(" + {}", offset));
+  }
+
+  /// What a group's function gets for one of its buffers.
+  std::string pointer(const Buffer& buffer, graph::DType dtype) {
+    const auto number = static_cast<std::size_t>(buffer.number);
+    if (buffer.kind == Buffer::Kind::scratch) return resident("resident", layout_.scratch[number], dtype);
+    if (buffer.kind == Buffer::Kind::output) {
+      const RecurrentStep::Target& target = step_.targets[number];
+      if (!target.is_state) return argument({Buffer::Kind::output, target.number}, dtype);
+      return resident("next", layout_.states[static_cast<std::size_t>(target.number)], dtype);
+    }
+    const Source& source = step_.sources[number];
+    switch (source.kind) {
+      case Source::Kind::input: return argument({Buffer::Kind::input, source.number}, dtype);
+      case Source::Kind::output: return argument({Buffer::Kind::output, source.number}, dtype);
+      case Source::Kind::state: return resident("now", layout_.states[static_cast<std::size_t>(source.number)], dtype);
+      case Source::Kind::first_row: break;
+    }
+    return "first_row";
+  }
+
+  void emit_kernel() {
+    Writer file = std::exchange(out_, {});
+    out_.set_depth(1);
+    emit_shared();
+    emit_first_state();
+    emit_turns();
+    emit_last_state();
+    const std::string body = std::exchange(out_, std::move(file)).text();
+    out_.line("// {} turns; {} rows a block", step_.turns, step_.rows);
+    out_.line("extern \"C\" __global__ void __launch_bounds__({})", kernel_.threads);
+    out_.open("{}({})", kernel_.name, parameters_);
+    out_.append(body);
+    out_.close();
+  }
+
+  void emit_shared() {
+    out_.line("extern __shared__ __align__(16) unsigned char shared[];");
+    out_.line("unsigned char* const resident = shared + {};  // what turns and phases hand on", offset_);
+    out_.line("int* const first_row = reinterpret_cast<int*>(resident + {});", layout_.first_row);
+    out_.line("if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * {};", step_.rows);
+  }
+
+  /// Index in the whole tensor of element `i` of a block's part.
+  [[nodiscard]] std::string whole_index(const RecurrentStep::State& state) const {
+    if (state.row_dimension < 0) return "i";
+    const auto d = static_cast<std::size_t>(state.row_dimension);
+    std::int64_t inner = 1;
+    for (std::size_t i = d + 1; i < state.type.dims.size(); ++i) inner *= state.type.dims[i];
+    const std::int64_t run = inner * step_.rows, all = inner * state.all_rows;
+    const std::string first = fmt::format("static_cast<s64>(blockIdx.x) * {}", run);
+    if (run == state.type.elements()) return first + " + i";
+    return fmt::format("{} + static_cast<s64>(i / {}) * {} + i % {}", first, run, all, run);
+  }
+
+  void open_elements(const RecurrentStep::State& state) {
+    out_.open("for (int i = static_cast<int>(threadIdx.x); i < {}; i += {})", state.type.elements(), kernel_.threads);
+  }
+
+  void emit_first_state() {
+    for (std::size_t s = 0; s < step_.states.size(); ++s) {
+      const RecurrentStep::State& state = step_.states[s];
+      const graph::DType dtype = state.type.dtype;
+      open_elements(state);
+      out_.line("{}* const to = {};", storage_type(dtype), resident("resident", layout_.states[s], dtype));
+      if (state.first_input) {
+        out_.line("to[i] = {}[{}];", argument({Buffer::Kind::input, *state.first_input}, dtype), whole_index(state));
+      } else {
+        out_.line("const {} from = {};", storage_type(dtype), stored_literal(dtype, state.fill));
+        out_.line("to[i] = from;");
+      }
+      out_.close();
+    }
+    out_.line("__syncthreads();");
+  }
+
+  void emit_turns() {
+    out_.line("#pragma unroll 1");
+    out_.open("for (int turn = 0; turn < {}; ++turn)", step_.turns);
+    if (!step_.states.empty()) {
+      out_.line("unsigned char* const now = resident + (turn & 1) * {};", layout_.copy);
+      out_.line("unsigned char* const next = resident + (~turn & 1) * {};", layout_.copy);
+    }
+    for (const auto& phase : phases_) {
+      for (std::size_t f = 0; f < phase.size(); ++f) {
+        const Function& function = phase[f];
+        std::string arguments;
+        for (std::size_t i = 0; i < function.buffers.size(); ++i) {
+          if (function.buffers[i].kind != Buffer::Kind::table)
+            arguments += pointer(function.buffers[i], function.types[i]) + ", ";
+        }
+        out_.line("{}({}shared);", function.name, arguments);
+        // The last group's readers stand behind the barrier; the others' only where they share memory.
+        if (f + 1 == phase.size() || function.uses_shared) out_.line("__syncthreads();");
+      }
+    }
+    out_.close();
+  }
+
+  void emit_last_state() {
+    for (std::size_t s = 0; s < step_.states.size(); ++s) {
+      const RecurrentStep::State& state = step_.states[s];
+      if (!state.output) continue;
+      const graph::DType dtype = state.type.dtype;
+      const int depth = out_.depth();
+      // Every block has the same of what has no rows.
+      if (state.row_dimension < 0 && step_.blocks > 1) out_.open("if (blockIdx.x == 0)");
+      open_elements(state);
+      out_.line("const {}* const from = {};", storage_type(dtype),
+                resident("resident", layout_.states[s] + (step_.turns % 2) * layout_.copy, dtype));
+      out_.line("{}[{}] = from[i];", argument({Buffer::Kind::output, *state.output}, dtype), whole_index(state));
+      out_.close(out_.depth() - depth);
+    }
+  }
+
+  const search::KernelProgram& program_;
+  const GenerateOptions& options_;
+  const RecurrentStep& step_;
+  const std::int64_t offset_;
+  const search::ResidentLayout layout_;
+  std::vector<bool> changing_;
+  std::vector<std::vector<Function>> phases_;
+  std::map<Buffer, std::string> named_;
+  std::string parameters_;
+  GeneratedKernel kernel_;
+  Writer out_;
+};
+
+}  // namespace
+
+Result<GeneratedKernel> generate_recurrent(const search::KernelProgram& program, const GenerateOptions& options) {
+  return RecurrentEmitter(program, options).emit();
+}
+
+}  // namespace stitch::codegen

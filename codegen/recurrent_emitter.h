@@ -1,0 +1,14 @@
+#pragma once
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+#include "search/program.h"
+
+namespace stitch::codegen {
+
+/// Lowers a recurrent kernel (search/recurrent_step.h): every block fills the states of its rows, then takes turn after
+/// turn with a block barrier behind every phase, reading one copy of the states and writing the other, and stores what
+/// is left at the end.
+Result<GeneratedKernel> generate_recurrent(const search::KernelProgram& program, const GenerateOptions& options);
+
+}  // namespace stitch::codegen

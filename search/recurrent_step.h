@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace stitch::search {
+
+/// One turn of a loop as one block computes it, and how the block gets from turn to turn. A kernel that runs all turns
+/// of a loop gives every block some rows of its own (search/row_split.h): what a turn hands to the next stays in the
+/// block's shared memory, what all turns read stays in L1, and no block waits for another (persistent RNNs: Diamos et
+/// al., ICML 2016, with rows of a batch in the place of columns of the weights).
+struct RecurrentStep {
+  /// What a parameter of the step's graph is.
+  struct Source {
+    enum class Kind : std::uint8_t {
+      input,      ///< parameter `number` of the kernel
+      state,      ///< what the turn before left of state `number`
+      output,     ///< result `number` of the kernel, of which the turn writes its slice; never read
+      first_row,  ///< s32[]: the block's first row
+    };
+    Kind kind = Kind::input;
+    int number = 0;
+  };
+  /// Where a result of the step's graph goes: a state, for the next turn, or its slice of a result of the kernel.
+  struct Target {
+    bool is_state = false;
+    int number = 0;
+  };
+  /// A value that every turn reads and replaces.
+  struct State {
+    graph::TensorType type;          ///< of the block's part
+    int row_dimension = -1;          ///< -1: every block has all of it
+    std::int64_t all_rows = 1;       ///< extent of that dimension in the whole value
+    std::optional<int> first_input;  ///< parameter of the kernel that it begins with, or
+    std::uint64_t fill = 0;          ///< bits of the number that fills it then
+    std::optional<int> output;       ///< result of the kernel that its last value is
+  };
+
+  graph::Graph graph;
+  std::vector<Source> sources;  ///< by parameter of `graph`
+  std::vector<Target> targets;  ///< by result of `graph`
+  std::vector<State> states;
+  std::set<graph::Value> stored_first;  ///< values of `graph` that StructureOptions::stored_first is to have
+  std::int64_t turns = 0;
+  std::int64_t rows = 0;  ///< of a block
+  std::int64_t blocks = 0;
+
+  [[nodiscard]] const Source& source_of(graph::NodeId parameter) const;
+};
+
+/// The step for blocks that take `rows` rows each. Contractions become products and sums, of which a slice is computed
+/// as such. Fails with kind constraint when the kernel is no recurrent loop, when its rows do not come apart, or are
+/// not a multiple of `rows`.
+Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const graph::Graph& kernel, std::int64_t rows);
+
+/// Where a block keeps what a turn hands on, in bytes from the start of that part of its shared memory; everything is
+/// aligned to 16 bytes. States are there twice, what this turn reads and what it leaves for the next; `copy` bytes lie
+/// between the two.
+struct ResidentLayout {
+  std::vector<std::int64_t> states, scratch;
+  std::int64_t copy = 0;
+  std::int64_t first_row = 0;
+  std::int64_t bytes = 0;  ///< altogether
+};
+/// `scratch_bytes`: of each value that the phases of a turn hand over.
+ResidentLayout resident_layout(const RecurrentStep& step, std::span<const std::int64_t> scratch_bytes);
+
+}  // namespace stitch::search
