@@ -20,6 +20,11 @@ struct GroupContext {
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
   /// By input: whether it lies in the block's shared memory, and changes (a state of a recurrent kernel). Null: none.
   const std::vector<bool>* changing_inputs = nullptr;
+  /// By output: whether it lies in the block's shared memory, as scratch does then. Null: none does.
+  const std::vector<bool>* kept_outputs = nullptr;
+  /// What is kept so is stored in so many blocks of the cluster, each of which computes a part of it. 1 where every
+  /// block computes all: then what goes to device memory is stored by the first one.
+  int copies = 1;
 };
 
 /// Prints the code of one group for one tile (variable `tile`): index digits, loops, sweeps, reductions, stores.
@@ -80,6 +85,9 @@ class GroupEmitter {
   [[nodiscard]] std::string pointer_of(const search::Buffer& buffer) const;
   /// How a load of the item may be cached: an enumerator of device/memory.cuh's Cached.
   [[nodiscard]] std::string_view caching(const search::Item& item) const;
+  [[nodiscard]] bool is_kept(const search::Buffer& buffer) const;
+  /// Condition under which this block stores to the buffer; empty: always.
+  [[nodiscard]] std::string block_guard(const search::Buffer& buffer) const;
 
   // sweeps (sweep_emitter.cpp)
   void emit_hoisted();

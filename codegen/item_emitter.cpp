@@ -138,6 +138,18 @@ std::string_view GroupEmitter::caching(const search::Item& item) const {
   return context_.after_sync ? "Cached::shared_between_blocks" : "Cached::plain";
 }
 
+bool GroupEmitter::is_kept(const search::Buffer& buffer) const {
+  if (context_.kept_outputs == nullptr) return false;
+  return buffer.kind == search::Buffer::Kind::scratch ||
+         (buffer.kind == search::Buffer::Kind::output &&
+          (*context_.kept_outputs)[static_cast<std::size_t>(buffer.number)]);
+}
+
+std::string GroupEmitter::block_guard(const search::Buffer& buffer) const {
+  const bool by_all = context_.kept_outputs != nullptr && schedule_.cluster > 1 && context_.copies == 1;
+  return by_all && !is_kept(buffer) ? fmt::format("blockIdx.x % {} == 0", schedule_.cluster) : "";
+}
+
 /// One element, zero where the guard or the axes' ranges do not hold.
 std::string GroupEmitter::scalar_load(ItemId id, bool element) const {
   const Item& item = program_.at(id);

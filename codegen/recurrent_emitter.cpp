@@ -25,12 +25,14 @@ class RecurrentEmitter {
         layout_(search::resident_layout(program)) {
     for (const Source& source : step_.sources)
       changing_.push_back(source.kind == Source::Kind::state || source.kind == Source::Kind::first_row);
+    for (const RecurrentStep::Target& target : step_.targets) kept_.push_back(target.is_state);
   }
 
   GeneratedKernel emit() {
     kernel_.name = options_.name;
     kernel_.threads = program_.schedule.threads;
     kernel_.blocks = program_.blocks;
+    kernel_.cluster = cluster();
     kernel_.shared_bytes = program_.shared_bytes;
     make_functions();
     if (!options_.comment.empty()) out_.append(options_.comment);
@@ -52,6 +54,13 @@ class RecurrentEmitter {
   }
 
  private:
+  /// Blocks that take the same rows, and share the work on them.
+  [[nodiscard]] int cluster() const { return program_.schedule.cluster; }
+  [[nodiscard]] std::string rows_number() const {
+    return cluster() == 1 ? "blockIdx.x" : fmt::format("(blockIdx.x / {})", cluster());
+  }
+  void emit_barrier() { out_.line("{}", cluster() > 1 ? "cluster_barrier();" : "__syncthreads();"); }
+
   /// One group of a turn.
   struct Function {
     std::string name, body, description;
@@ -71,7 +80,8 @@ class RecurrentEmitter {
       for (const search::GroupProgram& group : program_.phases[p].groups) {
         GroupContext context;
         context.shared_exchange = held;
-        context.changing_inputs = &changing_;
+        context.changing_inputs = &changing_, context.kept_outputs = &kept_;
+        context.copies = group.shares_cluster() ? cluster() : 1;
         GroupEmitter emitter(step_.graph, group, program_.schedule, context);
         Function made;
         made.name = fmt::format("group_{}_{}", p, functions.size());
@@ -146,7 +156,7 @@ class RecurrentEmitter {
     emit_turns();
     emit_last_state();
     const std::string body = std::exchange(out_, std::move(file)).text();
-    out_.line("// {} turns; {} rows a block", step_.turns, step_.rows);
+    out_.line("// {} turns; {} rows a {}", step_.turns, step_.rows, cluster() > 1 ? "cluster" : "block");
     out_.line("extern \"C\" __global__ void __launch_bounds__({})", kernel_.threads);
     out_.open("{}({})", kernel_.name, parameters_);
     out_.append(body);
@@ -157,7 +167,7 @@ class RecurrentEmitter {
     out_.line("extern __shared__ __align__(16) unsigned char shared[];");
     out_.line("unsigned char* const resident = shared + {};  // what turns and phases hand on", offset_);
     out_.line("int* const first_row = reinterpret_cast<int*>(resident + {});", layout_.first_row);
-    out_.line("if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * {};", step_.rows);
+    out_.line("if (threadIdx.x == 0) *first_row = static_cast<int>({}) * {};", rows_number(), step_.rows);
   }
 
   /// Index in the whole tensor of element `i` of a block's part.
@@ -167,7 +177,7 @@ class RecurrentEmitter {
     std::int64_t inner = 1;
     for (std::size_t i = d + 1; i < state.type.dims.size(); ++i) inner *= state.type.dims[i];
     const std::int64_t run = inner * step_.rows, all = inner * state.all_rows;
-    const std::string first = fmt::format("static_cast<s64>(blockIdx.x) * {}", run);
+    const std::string first = fmt::format("static_cast<s64>({}) * {}", rows_number(), run);
     if (run == state.type.elements()) return first + " + i";
     return fmt::format("{} + static_cast<s64>(i / {}) * {} + i % {}", first, run, all, run);
   }
@@ -190,7 +200,7 @@ class RecurrentEmitter {
       }
       out_.close();
     }
-    out_.line("__syncthreads();");
+    emit_barrier();
   }
 
   void emit_turns() {
@@ -210,7 +220,11 @@ class RecurrentEmitter {
         }
         out_.line("{}({}shared);", function.name, arguments);
         // The last group's readers stand behind the barrier; the others' only where they share memory.
-        if (f + 1 == phase.size() || function.uses_shared) out_.line("__syncthreads();");
+        if (f + 1 == phase.size()) {
+          emit_barrier();
+        } else if (function.uses_shared) {
+          out_.line("__syncthreads();");
+        }
       }
     }
     out_.close();
@@ -222,8 +236,12 @@ class RecurrentEmitter {
       if (!state.output) continue;
       const graph::DType dtype = state.type.dtype;
       const int depth = out_.depth();
-      // Every block has the same of what has no rows.
-      if (state.row_dimension < 0 && step_.blocks > 1) out_.open("if (blockIdx.x == 0)");
+      // Every block has the same of what has no rows, every block of a cluster the same of all.
+      if (state.row_dimension < 0 && program_.blocks > 1) {
+        out_.open("if (blockIdx.x == 0)");
+      } else if (cluster() > 1) {
+        out_.open("if (blockIdx.x % {} == 0)", cluster());
+      }
       open_elements(state);
       out_.line("const {}* const from = {};", storage_type(dtype),
                 resident("resident", layout_.states[s] + (step_.turns % 2) * layout_.copy, dtype));
@@ -237,7 +255,7 @@ class RecurrentEmitter {
   const RecurrentStep& step_;
   const std::int64_t offset_;
   const search::ResidentLayout layout_;
-  std::vector<bool> changing_;
+  std::vector<bool> changing_, kept_;  ///< by input and output of the step's graph: in the block's shared memory
   std::vector<std::vector<Function>> phases_;
   std::map<Buffer, std::string> named_;
   std::string parameters_;

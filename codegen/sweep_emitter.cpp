@@ -360,6 +360,7 @@ void GroupEmitter::emit_element(int number, bool element) {
     if (has(it.axes, axis)) add(fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)));
   }
   if (it.guard >= 0) add(value(it.guard, element));
+  if (const std::string own = block_guard(it.buffers[0]); !own.empty()) add(own);
   if (!guard.empty()) out_.open("if ({})", guard);
   const std::string pointer = pointer_of(it.buffers[0]);
   const std::string index = index_text(it.addresses[0], element, is_wide(it.addresses[0]));
@@ -367,6 +368,9 @@ void GroupEmitter::emit_element(int number, bool element) {
     const auto& scatter = graph_.node(it.node).as<graph::ScatterAttributes>();
     out_.line("{}::combine_atomically({} + {}, {});", combiner(scatter.combiner), pointer, index,
               value(it.items[0], element));
+  } else if (is_kept(it.buffers[0]) && context_.copies > 1) {
+    out_.line("const {} shared_{} = {};", storage_type(it.dtype), number, stored_value(it, element));
+    out_.line("store_in_cluster<{}, 1>({} + {}, &shared_{});", context_.copies, pointer, index, number);
   } else {
     out_.line("{}[{}] = {};", pointer, index, stored_value(it, element));
   }
@@ -378,17 +382,21 @@ void GroupEmitter::emit_vector_store(int number) {
   const search::Access& access = group_.stores[static_cast<std::size_t>(number)][0];
   std::string guard = replica_guard(it.axes);
   if (it.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(it.guard, false);
+  if (const std::string own = block_guard(it.buffers[0]); !own.empty()) guard += (guard.empty() ? "" : " && ") + own;
   if (!guard.empty()) out_.open("if ({})", guard);
+  const bool everywhere = is_kept(it.buffers[0]) && context_.copies > 1;
+  const std::string copies = everywhere ? fmt::format("{}, ", context_.copies) : "";
+  const std::string_view where = everywhere ? "_in_cluster" : "";
   const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
   for (std::int64_t at = 0; at < vector_extent(); at += access.width) {
     const std::string to =
         fmt::format("{} + {}", pointer_of(it.buffers[0]), index_text(it.addresses[0], false, is_wide(it.addresses[0])));
     const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
     if (vector_tail_by_element()) {
-      out_.line("store_tail<{}>({}{}, result_{}{}, {} - {}{});", access.width, to, shift, number, shift,
-                extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
+      out_.line("store_tail{}<{}{}>({}{}, result_{}{}, {} - {}{});", where, copies, access.width, to, shift, number,
+                shift, extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
     } else {
-      out_.line("store<{}>({}{}, result_{}{});", access.width, to, shift, number, shift);
+      out_.line("store{}<{}{}>({}{}, result_{}{});", where, copies, access.width, to, shift, number, shift);
     }
   }
   if (!guard.empty()) out_.close();

@@ -73,7 +73,12 @@ class Counter {
       if (is_resident(item.buffer)) places_[i] = Place::shared;
       if (places_[i] == Place::shared || changes_with_turn(item.index)) continue;
       places_[i] = Place::l1;
-      same += per_tile(item.axes) * graph::byte_size(item.dtype);
+      double own = 1;
+      for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+        if (has(item.axes, a))
+          own *= static_cast<double>(std::min(group_.mapping.axes[a].per_block(), group_.extents[a]));
+      }
+      same += own * graph::byte_size(item.dtype);
     }
     if (same <= l1_bytes_) return;
     std::ranges::replace(places_, Place::l1, Place::device);
@@ -290,8 +295,10 @@ class Counter {
         bytes = elements(written) * graph::byte_size(anchor.dtype);
       }
       if (is_resident(anchor.buffers[0])) {
-        f_.shared_bytes += bytes;
-        f_.instructions += warps_ * per_thread(written) * 1.5;
+        // Of a cluster every block gets what any of them computes.
+        const int copies = group_.shares_cluster() ? schedule_.cluster : 1;
+        f_.shared_bytes += bytes * schedule_.cluster;
+        f_.instructions += warps_ * per_thread(written) * 1.5 * copies;
         continue;
       }
       double factor = 1;
@@ -523,7 +530,8 @@ class Counter {
         clustered[stage] = true;
       }
     }
-    if (step_ != nullptr) f_.barriers += 1;  // behind each group: what it leaves is for all threads
+    // Behind each group: what it leaves is for all threads.
+    if (step_ != nullptr) (schedule_.cluster > 1 ? f_.cluster_barriers : f_.barriers) += 1;
     add_barrier_cycles(f_, schedule_.threads, device_);
   }
 

@@ -17,7 +17,7 @@ void repeat(GroupFeatures& f, const search::RecurrentStep& step) {
         &f.load_lane_bytes, &f.store_requests, &f.store_lane_bytes, &f.dynamic_requests, &f.wide_instructions,
         &f.index_instructions, &f.exchange_instructions})
     *amount *= times;
-  f.latency_cycles *= turns, f.barriers *= turns, f.iterations *= turns;
+  f.latency_cycles *= turns, f.barriers *= turns, f.cluster_barriers *= turns, f.iterations *= turns;
   f.tiles = step.blocks;
 }
 

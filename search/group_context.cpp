@@ -67,7 +67,8 @@ class GroupDeriver {
         return constraint("axis {} has vectors but is not the vector axis", a);
       }
     }
-    if (clusters != schedule_.cluster)  // blocks left over would do the same tile, and race
+    // Blocks left over would do the same tile, and race, unless each stores what it makes in its own shared memory.
+    if (clusters != schedule_.cluster && (schedule_.rows == 0 || clusters != 1))
       return constraint("{} blocks per cluster, the launch has {}", clusters, schedule_.cluster);
     if (threads > schedule_.threads)
       return constraint("{} threads mapped, the block has {}", threads, schedule_.threads);

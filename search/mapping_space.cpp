@@ -73,10 +73,12 @@ class Enumerator {
       : group_(group),
         options_(options),
         device_(device),
+        cluster_(options.one_tile ? 1 : options.cluster),
         roles_(roles_of(group, options.partials)),
         vector_(choose_vector(group)) {
     // An axis without elements is walked once, behind a guard that lets nothing through.
     for (std::int64_t& extent : roles_.extents) extent = std::max<std::int64_t>(extent, 1);
+    if (options.one_tile && options.cluster > 1) share_axis();
     find_repeated();
   }
 
@@ -100,6 +102,19 @@ class Enumerator {
   }
 
  private:
+  /// The blocks of a cluster that has the tile to itself share the longest axis along which nothing is reduced; every
+  /// block computes all where there is none that is long enough.
+  void share_axis() {
+    constexpr std::int64_t least = 4;  // elements of a block
+    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
+      const std::int64_t extent = roles_.extents[a];
+      if (has(roles_.local, a) || extent % options_.cluster != 0 || extent < least * options_.cluster) continue;
+      if (shared_axis_ < 0 || extent > roles_.extents[static_cast<std::size_t>(shared_axis_)])
+        shared_axis_ = static_cast<int>(a);
+    }
+    if (shared_axis_ >= 0) roles_.extents[static_cast<std::size_t>(shared_axis_)] /= options_.cluster;
+  }
+
   void enumerate_widths() {
     for (const std::int64_t width : vector_widths()) {
       width_ = width;
@@ -161,6 +176,7 @@ class Enumerator {
     mapping.vector_axis = static_cast<int>(vector_axis());
     mapping.hold = hold;
     cover(mapping.axes, roles_.extents);
+    if (shared_axis_ >= 0) mapping.axes[static_cast<std::size_t>(shared_axis_)].at(Level::cluster) = options_.cluster;
     for (AxisMapping& axis : mapping.axes) {
       if (options_.one_tile) axis.at(Level::loop) *= std::exchange(axis.at(Level::grid), 1);
     }
@@ -285,7 +301,7 @@ class Enumerator {
     }
     const bool walks_row = has(roles_.local, vector_axis());
     for (std::int64_t per_row = 1; per_row <= options_.threads; per_row *= 2) {
-      const std::int64_t share = divide_up(row, per_row * options_.cluster);  // vectors (or elements) a thread
+      const std::int64_t share = divide_up(row, per_row * cluster_);  // vectors (or elements) a thread
       if (per_row > 1 && per_row >= 2 * power_above(row)) break;
       if (share > 4096) continue;
       if (walks_row) {
@@ -316,13 +332,13 @@ class Enumerator {
     spread(layout, inner_first(all_axes() & ~roles_.local));
     if (!has(roles_.local, v)) spread(layout, {v});
     if (!sparse_ && layout.total() < options_.threads / 2 && layout.total() < 32) return;
-    if (options_.cluster > 1) {
+    if (cluster_ > 1) {
       // The longest row axis is split over the cluster.
       std::size_t longest = order[0];
       for (const std::size_t a : order) {
         if (runs(a) / layout.mapping()[a].threads() > runs(longest) / layout.mapping()[longest].threads()) longest = a;
       }
-      layout.mapping()[longest].at(Level::cluster) = options_.cluster;
+      layout.mapping()[longest].at(Level::cluster) = cluster_;
     }
     for (const Hold hold : {Hold::registers, Hold::shared, Hold::shared_least, Hold::reload})
       place_row(layout, order, hold, hold == Hold::registers);
@@ -391,11 +407,13 @@ class Enumerator {
   const GroupStructure& group_;
   const MappingSpaceOptions& options_;
   const DeviceSpec& device_;
+  const int cluster_;  ///< among whose blocks the reduced axes are split
   Roles roles_;
   VectorChoice vector_;
   std::uint64_t repeated_ = 0;  ///< find_repeated()
   std::int64_t width_ = 1;
-  bool sparse_ = false;  ///< also mappings that leave most of a warp idle
+  int shared_axis_ = -1;  ///< share_axis(); roles_ has a block's part of it
+  bool sparse_ = false;   ///< also mappings that leave most of a warp idle
   std::vector<GroupMapping> out_;
 };
 

@@ -71,6 +71,13 @@ struct GroupProgram {
   int registers = 0;                ///< estimate per thread
 
   [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+  /// Whether the blocks of a cluster take a part of the tile each.
+  [[nodiscard]] bool shares_cluster() const {
+    for (const AxisMapping& axis : mapping.axes) {
+      if (axis.at(Level::cluster) > 1) return true;
+    }
+    return false;
+  }
 };
 
 struct PhaseProgram {

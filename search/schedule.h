@@ -64,13 +64,13 @@ std::string_view to_string(Sync sync);
 
 /// One kernel's schedule: a plain, comparable value. Schemes, access widths and buffers follow from it.
 struct Schedule {
-  std::set<int> tile_axes;                        ///< axes that lie within one tile
-  std::set<graph::Value> materialised;            ///< values kept in scratch between phases
-  int threads = 256;                              ///< per block
-  int cluster = 1;                                ///< blocks per cluster
-  std::int64_t blocks = 0;                        ///< launched; fewer than the tiles when blocks take several
-  std::int64_t rows = 0;                          ///< of a recurrent kernel: that a block takes through all turns
-  std::vector<Sync> syncs;                        ///< between phase i and i + 1
+  std::set<int> tile_axes;              ///< axes that lie within one tile
+  std::set<graph::Value> materialised;  ///< values kept in scratch between phases
+  int threads = 256;                    ///< per block
+  int cluster = 1;                      ///< blocks per cluster
+  std::int64_t blocks = 0;              ///< launched; fewer than the tiles when blocks take several
+  std::int64_t rows = 0;                ///< of a recurrent kernel: that a block, or a cluster, takes through all turns
+  std::vector<Sync> syncs;              ///< between phase i and i + 1
   std::vector<std::vector<GroupMapping>> phases;  ///< per phase, per group of the derived structure
 
   bool operator==(const Schedule&) const = default;

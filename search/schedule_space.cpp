@@ -187,7 +187,10 @@ class Explorer {
       partial_tiles = options_.wide ? std::vector<std::int64_t>{sms / 4, sms / 2, sms, 2 * sms, 4 * sms}
                                     : std::vector<std::int64_t>{sms / 2, sms, 2 * sms};
     std::vector<int> clusters = {1};
-    if (step_ == nullptr && groups == 1 && structure.phases[0].groups[0].stages > 1 && scorer_.device().has_clusters())
+    if (step_ != nullptr && scorer_.device().has_clusters()) {
+      clusters = options_.wide ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1, 4, 8};
+    } else if (step_ == nullptr && groups == 1 && structure.phases[0].groups[0].stages > 1 &&
+               scorer_.device().has_clusters())
       clusters = {1, 2, 4, 8};
     std::vector<int> threads =
         options_.wide ? std::vector<int>{64, 128, 256, 512, 1024} : std::vector<int>{128, 256, 512, 1024};
@@ -284,7 +287,8 @@ class Explorer {
     KernelProgram program = join_groups(structure, schedule, std::move(groups));
     if (step_ != nullptr) {
       make_recurrent(program, step_);
-      return consider(program);
+      if (schedule.cluster == 1 || shares_work(program)) consider(program);
+      return;
     }
     if (structure.phases.size() == 1) return consider(program);
     std::vector<Sync> syncs(structure.phases.size() - 1, Sync::last_block);
@@ -299,6 +303,13 @@ class Explorer {
       search::synchronise(program, syncs, blocks);
       consider(program);
     }
+  }
+
+  /// Whether the blocks of a cluster do more than the same, each for itself.
+  static bool shares_work(const KernelProgram& program) {
+    return std::ranges::any_of(program.phases, [](const PhaseProgram& phase) {
+      return std::ranges::any_of(phase.groups, [](const GroupProgram& group) { return group.shares_cluster(); });
+    });
   }
 
   /// A barrier needs all blocks resident: fewer blocks that take several tiles each.
@@ -368,6 +379,7 @@ class Explorer {
   [[nodiscard]] Schedule alone() const {
     Schedule schedule;
     schedule.threads = space_options_.threads, schedule.cluster = space_options_.cluster;
+    if (step_ != nullptr) schedule.rows = step_->rows;
     return schedule;
   }
 
@@ -389,7 +401,7 @@ class Explorer {
         ranking.error = group.error();
         continue;
       }
-      program.blocks = step_ != nullptr ? step_->blocks : group->tiles * schedule.cluster;
+      program.blocks = (step_ != nullptr ? step_->blocks : group->tiles) * schedule.cluster;
       program.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
       program.registers = group->registers;
       PhaseProgram phase;

@@ -3,6 +3,7 @@
 // except where a scatter adds atomically.
 
 #include "stitch/math.cuh"
+#include "stitch/memory.cuh"
 #include "stitch/types.cuh"
 
 namespace stitch {
@@ -161,6 +162,48 @@ __device__ __forceinline__ bool cluster_value(const bool* own, int rank) {
 template <class T>
 __device__ __forceinline__ Indexed<T> cluster_value(const Indexed<T>* own, int rank) {
   return {cluster_value(&own->value, rank), cluster_value(&own->index, rank)};
+}
+__device__ __forceinline__ void cluster_write(u32 place, u8 word) {
+  asm volatile("st.shared::cluster.u8 [%0], %1;" ::"r"(place), "r"(static_cast<u32>(word)) : "memory");
+}
+__device__ __forceinline__ void cluster_write(u32 place, u16 word) {
+  asm volatile("st.shared::cluster.u16 [%0], %1;" ::"r"(place), "h"(word) : "memory");
+}
+__device__ __forceinline__ void cluster_write(u32 place, u32 word) {
+  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(place), "r"(word) : "memory");
+}
+__device__ __forceinline__ void cluster_write(u32 place, uint2 word) {
+  asm volatile("st.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(place), "r"(word.x), "r"(word.y) : "memory");
+}
+__device__ __forceinline__ void cluster_write(u32 place, uint4 word) {
+  asm volatile("st.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(place), "r"(word.x), "r"(word.y), "r"(word.z),
+               "r"(word.w)
+               : "memory");
+}
+// Stores n elements in the shared memory of every block of the cluster, where `to` is in this one's.
+template <int blocks, int n, class T>
+__device__ __forceinline__ void store_in_cluster(T* to, const T* from) {
+  using W = typename Word<n * sizeof(T)>::type;
+  union {
+    W word;
+    T elements[n];
+  } bits;
+#pragma unroll
+  for (int i = 0; i < n; ++i) bits.elements[i] = from[i];
+#pragma unroll
+  for (int rank = 0; rank < blocks; ++rank) cluster_write(cluster_place(to, rank), bits.word);
+}
+// The first `count` of them (count may be anything).
+template <int blocks, int n, class T>
+__device__ __forceinline__ void store_tail_in_cluster(T* to, const T* from, int count) {
+  if (count >= n) {
+    store_in_cluster<blocks, n>(to, from);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    if (i < count) store_in_cluster<blocks, 1>(to + i, from + i);
+  }
 }
 // Combines what the blocks of a cluster keep at `own`, in rank order.
 template <class Op, int blocks, class T>

@@ -29,36 +29,42 @@ TEST_P(RecurrentEmulated, KernelsAreRight) {
   const auto graph = std::make_shared<const graph::Graph>(GetParam().graph(GetParam().shape));
   const auto space = search::explore_space(*graph, GridScorer(), {.keep = 4000, .wide = true});
   ASSERT_TRUE(space.ok()) << space.error().message;
-  // Of every number of rows and threads the first, and as much again of those with loops over what threads do not
-  // cover.
-  std::set<std::tuple<std::int64_t, int, bool>> seen;
+  // Of every number of rows, threads and blocks of a cluster the first, and as much again of those with loops over what
+  // threads do not cover.
+  std::set<std::tuple<std::int64_t, int, int, bool>> seen;
   for (const search::StitchCandidate& candidate : space->candidates) {
     const search::Schedule& schedule = candidate.schedule;
     ASSERT_NE(candidate.program.recurrent, nullptr);
     const bool loops = std::ranges::any_of(candidate.program.phases, [](const search::PhaseProgram& phase) {
       return std::ranges::any_of(phase.groups, [](const search::GroupProgram& g) { return g.outer_loops != 0; });
     });
-    if (schedule.threads > 256 || !seen.emplace(schedule.rows, schedule.threads, loops).second) continue;
+    if (schedule.threads > 256 || !seen.emplace(schedule.rows, schedule.threads, schedule.cluster, loops).second)
+      continue;
     const auto kernel = codegen::generate(*graph, candidate.program, {});
     ASSERT_TRUE(kernel.ok()) << kernel.error().message;
-    EXPECT_EQ(kernel->blocks * schedule.rows, GetParam().shape.rows);
+    EXPECT_EQ(kernel->blocks / kernel->cluster * schedule.rows, GetParam().shape.rows);
     const Verification run = verify({graph, candidate.program, *kernel});
     EXPECT_TRUE(run.correct) << run.failure << "\n" << kernel->source;
     EXPECT_GT(run.compared, 0);
   }
   EXPECT_GE(seen.size(), 4U);
+  const bool clusters = std::ranges::any_of(seen, [](const auto& each) { return std::get<2>(each) > 1; });
+  EXPECT_EQ(clusters, GetParam().shape.width >= 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, RecurrentEmulated,
-                         testing::Values(Cell{"gru", search::test::gru, {}},
-                                         Cell{"gru_reversed", search::test::gru, {.turns = 4, .reversed = true}},
-                                         Cell{"gru_36", search::test::gru, {.turns = 3, .rows = 6, .width = 36}},
-                                         Cell{"gru_f16", search::test::gru, {.width = 6, .dtype = graph::DType::f16}},
-                                         Cell{"lstm", search::test::lstm, {.turns = 7}},
-                                         Cell{"reset_before", search::test::gru_reset_before, {}},
-                                         Cell{"backward", search::test::cell_backward, {.reversed = true}},
-                                         Cell{"one_turn", search::test::lstm, {.turns = 1, .rows = 4}}),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Cells, RecurrentEmulated,
+    testing::Values(Cell{"gru", search::test::gru, {}},
+                    Cell{"gru_reversed", search::test::gru, {.turns = 4, .reversed = true}},
+                    Cell{"gru_36", search::test::gru, {.turns = 3, .rows = 6, .width = 36}},
+                    Cell{"gru_f16", search::test::gru, {.width = 6, .dtype = graph::DType::f16}},
+                    Cell{"gru_f16_wide", search::test::gru, {.width = 32, .dtype = graph::DType::f16}},
+                    Cell{"lstm", search::test::lstm, {.turns = 7}},
+                    Cell{"lstm_bf16", search::test::lstm, {.width = 16, .dtype = graph::DType::bf16}},
+                    Cell{"reset_before", search::test::gru_reset_before, {}},
+                    Cell{"backward", search::test::cell_backward, {.reversed = true}},
+                    Cell{"one_turn", search::test::lstm, {.turns = 1, .rows = 4}}),
+    [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace stitch::profiler::test

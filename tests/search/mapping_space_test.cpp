@@ -132,6 +132,29 @@ TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {
 INSTANTIATE_TEST_SUITE_P(Kernels, MappingsOf, testing::ValuesIn(examples()),
                          [](const auto& each) { return each.param.name; });
 
+TEST(MappingSpace, OneTileIsCoveredByItsBlockOrSharedByACluster) {
+  // Rows of 96 that are reduced, columns of 64 that are kept.
+  Builder b;
+  const Value x = b.parameter(DType::f32, {96, 64});
+  const Graph graph = finished(b, {b.reduce(ReduceKind::sum, x, {0})});
+  const KernelStructure structure = structure_of(graph, {0});
+  for (const int cluster : {1, 4, 16, 32}) {
+    MappingSpaceOptions options;
+    options.one_tile = true, options.threads = 64, options.cluster = cluster;
+    const auto mappings = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
+    ASSERT_FALSE(mappings.empty());
+    for (const GroupMapping& mapping : mappings) {
+      ASSERT_EQ(mapping.axes.size(), 2U);
+      EXPECT_EQ(mapping.axes[0].at(Level::cluster), 1);
+      // With 32 blocks two columns each would be left: every block does all of them.
+      EXPECT_EQ(mapping.axes[1].at(Level::cluster), cluster == 32 ? 1 : cluster);
+      for (const AxisMapping& axis : mapping.axes) EXPECT_EQ(axis.at(Level::grid), 1);
+      EXPECT_GE(mapping.axes[0].step(Level::grid), 96);
+      EXPECT_GE(mapping.axes[1].step(Level::grid), 64);
+    }
+  }
+}
+
 TEST(MappingSpace, ClustersSplitTheRow) {
   const Graph graph = softmax(16, 65536);
   const KernelStructure structure = structure_of(graph, {1});
