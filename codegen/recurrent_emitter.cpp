@@ -166,6 +166,11 @@ class RecurrentEmitter {
   void emit_shared() {
     out_.line("extern __shared__ __align__(16) unsigned char shared[];");
     out_.line("unsigned char* const resident = shared + {};  // what turns and phases hand on", offset_);
+    // The compiler may load whole vectors of what is guarded element by element: all that it may meet is written once.
+    out_.line(
+        "for (int i = static_cast<int>(threadIdx.x); i < {}; i += {}) reinterpret_cast<uint4*>(resident)[i] = {{}};",
+        layout_.bytes / 16, kernel_.threads);
+    out_.line("__syncthreads();");
     out_.line("int* const first_row = reinterpret_cast<int*>(resident + {});", layout_.first_row);
     out_.line("if (threadIdx.x == 0) *first_row = static_cast<int>({}) * {};", rows_number(), step_.rows);
   }

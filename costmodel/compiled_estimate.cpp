@@ -37,7 +37,7 @@ void add_local_traffic(GroupFeatures& group, double lane_bytes, const KernelQuan
 }
 
 /// Spills by ptxas's count of their bytes in the code, which does not say where they stand: each is taken to be
-/// executed once a tile, which is the least. Groups share them by their instructions.
+/// executed once a tile and turn, which is the least. Groups share them by their instructions.
 void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const DeviceSpec& device) {
   if (compiled.spill_bytes <= 0) return;
   const auto of_warp = [&](const GroupFeatures& group) { return group.instructions / warps_of(group, kernel); };
@@ -49,7 +49,7 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
   for (PhaseQuantities& phase : kernel.phases) {
     for (GroupFeatures& group : phase.groups) {
       const double share = all > 0 ? of_warp(group) / all : 1.0 / groups;
-      const double bytes = static_cast<double>(compiled.spill_bytes) * share;
+      const double bytes = static_cast<double>(compiled.spill_bytes) * share * kernel.turns;
       add_local_traffic(group, bytes, kernel, compiled.shared_bytes, device);
       const double accesses = bytes / 4;  // registers of 4 bytes
       group.instructions += warps_of(group, kernel) * accesses;
@@ -101,7 +101,7 @@ double us_with(KernelQuantities kernel, int resident, const CompiledFacts& compi
 }  // namespace
 
 std::optional<WarpWork> warp_work(const KernelQuantities& kernel, const MachineCodeFeatures& code) {
-  if (kernel.phases.size() != 1 || kernel.phases.front().groups.size() != 1) return std::nullopt;
+  if (kernel.phases.size() != 1 || kernel.phases.front().groups.size() != 1 || kernel.turns > 1) return std::nullopt;
   const GroupFeatures& group = kernel.phases.front().groups.front();
   const MachineCodeFeatures::Hot& hot = code.loop;
   const double loaded = loaded_bytes(group, kernel);

@@ -19,13 +19,14 @@ struct WarpWork {
 };
 
 /// All of the code once, and the hot loop as often as the bytes that the schedule loads in a tile need it. Nothing for
-/// kernels whose code cannot be told apart: of several phases or groups, of several sweeps that iterate, with loads of
-/// the same bytes in two ways; and nothing where the instructions are four times the planned ones, or a quarter.
+/// kernels whose code cannot be told apart: of several phases, groups or turns, of several sweeps that iterate, with
+/// loads of the same bytes in two ways; and nothing where the instructions are four times the planned ones, or a
+/// quarter.
 std::optional<WarpWork> warp_work(const KernelQuantities& kernel, const MachineCodeFeatures& code);
 
 /// The analytical formula (µs) over what the compiler really took:
 ///  a. blocks that fit on an SM, by the registers and the shared memory of the compiled kernel;
-///  b. spilled registers: bytes to and from local memory, and instructions, once a thread and tile;
+///  b. spilled registers: bytes to and from local memory, and instructions, once a thread, tile and turn;
 ///  c. where there is machine code and warp_work has an answer: its instructions, stalls, chain and bytes in flight in
 ///     place of the planned ones.
 /// Room for fewer blocks on an SM is never faster. `compiled` without registers says nothing of (a); with nothing that

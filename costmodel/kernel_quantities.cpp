@@ -30,6 +30,7 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
   kernel.cluster = program.schedule.cluster;
   kernel.threads = program.schedule.threads;
   kernel.resident = std::max(1, search::resident_blocks(program, device));
+  if (program.recurrent != nullptr) kernel.turns = static_cast<double>(program.recurrent->turns);
   kernel.phases.reserve(program.phases.size());
   bool alone = false;
   for (std::size_t p = 0; p < program.phases.size(); ++p) {

@@ -34,6 +34,7 @@ struct KernelQuantities {
   std::int64_t blocks = 0;
   int cluster = 1;
   int threads = 0;   ///< of a block
+  double turns = 1;  ///< how often the phases run: of a recurrent kernel; all amounts are those of all turns
   int resident = 1;  ///< blocks that fit on one SM together, by the estimate of registers; at least 1
 };
 

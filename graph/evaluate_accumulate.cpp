@@ -15,8 +15,11 @@ Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulat
   const Rounding& r = a.rounding;
   if (t.error == unchecked) return {value, unchecked};
   // An infinite or NaN element: so is the sum, in any order. Opposite infinities may be products that overflowed, which
-  // a contracted addition does not round.
-  if (t.special) return {value, std::isnan(value) && !t.nan ? unchecked : 0};
+  // a contracted addition does not round; finite elements may add up to one before they meet the other.
+  if (t.special) {
+    const bool opposite = std::isnan(value) || t.magnitude + t.error >= r.overflow * (1 - 512 * r.ulp);
+    return {value, opposite && !t.nan ? unchecked : 0};
+  }
   const double accumulator_integers = 1 / unit_roundoff(info(a.dtype).accumulator);
   const bool fits = std::fabs(value) <= r.exact_integers || r.representable(value);
   if (t.count <= 1 || (t.error == 0 && t.integers && t.magnitude <= accumulator_integers && fits && !a.rounds_each)) {

@@ -32,7 +32,7 @@ struct Accumulated {
 
 /// Totals of a sum's elements.
 struct SumTotals {
-  double magnitude = 0;  ///< Σ|x|
+  double magnitude = 0;  ///< Σ|x| of the finite ones
   double error = 0;      ///< Σe
   std::int64_t count = 0;
   bool integers = true;  ///< every element is an integer
@@ -57,10 +57,11 @@ class FloatSum {
     }
     if constexpr (bounded) {
       ++totals_.count;
-      totals_.magnitude += std::fabs(x);
+      const bool finite = x - x == 0;
+      totals_.magnitude += finite ? std::fabs(x) : 0;
       totals_.error += e;
       totals_.integers &= (x + integer_shift) - integer_shift == x;
-      totals_.special |= !(x - x == 0);
+      totals_.special |= !finite;
       totals_.nan |= x != x;
     }
   }

@@ -151,6 +151,9 @@ class StepBuilder {
   }
 
   Value make(Value value, const Node& node, const Part& wanted) {
+    const bool is_source = graph::info(node.op).category == graph::OpCategory::source;
+    if (wanted.row >= 0 && !is_source && !rows_are_plain(body_, value.node, wanted.row))
+      return cut(rows_of(part(value, {}), wanted.row), wanted.dimension, wanted.start, wanted.size);
     switch (node.op) {
       case Op::parameter: return cut(leaf_rows(value, wanted.row), wanted.dimension, wanted.start, wanted.size);
       case Op::constant: {
@@ -272,7 +275,7 @@ class StepBuilder {
       };
       const auto row = below(wanted.row), dimension = below(wanted.dimension);
       if (!dimension) return std::nullopt;
-      parts[i].row = row.value_or(-1);  // split_rows has seen that there is one
+      parts[i].row = *row;  // make has seen that there is one
       if (*dimension >= 0) parts[i] = {parts[i].row, *dimension, wanted.start, wanted.size};
     }
     std::vector<Value> operands;
@@ -354,7 +357,7 @@ class StepBuilder {
     return static_cast<std::size_t>(std::find(parameters.begin(), parameters.end(), value.node) - parameters.begin());
   }
 
-  /// Batch, left and right dimensions, in f32 at least.
+  /// Batch, left and right dimensions; in f32 at least.
   Value products_summed(std::array<Value, 2> sides, const graph::DotAttributes& a) {
     if (out_.failed()) return {};
     const std::array<const Dims*, 2> batch = {&a.lhs_batch, &a.rhs_batch};
@@ -378,6 +381,9 @@ class StepBuilder {
     }
     for (const std::int64_t d : a.lhs_contracting)
       dims.push_back(out_.type(sides[0]).dims[static_cast<std::size_t>(d)]);
+    // Sums of 16-bit products are kept in f32, those of integers in what they are to be.
+    const bool wide_ones = graph::byte_size(a.result) == 8 || graph::byte_size(out_.type(sides[0]).dtype) == 8;
+    const DType products = !graph::is_floating(a.result) ? a.result : wide_ones ? DType::f64 : DType::f32;
     std::array<Value, 2> wide;
     for (std::size_t i = 0; i < 2; ++i) {
       if (is_computed(sides[i])) step_.stored_first.insert(sides[i]);
@@ -387,8 +393,7 @@ class StepBuilder {
       Value turned = sides[i];
       if (!std::is_sorted(order.begin(), order.end())) turned = out_.transpose(turned, order);
       if (out_.failed()) return {};
-      const DType dtype = out_.type(turned).dtype;
-      if (graph::is_floating(dtype) && graph::byte_size(dtype) < 4) turned = out_.convert(turned, DType::f32);
+      turned = out_.convert(turned, products);
       Dims mapping;
       for (std::size_t d = 0; d < batches; ++d) mapping.push_back(static_cast<std::int64_t>(d));
       for (std::size_t d = 0; d < free[i].size(); ++d)

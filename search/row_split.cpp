@@ -274,18 +274,24 @@ class Splitter {
       return *rows[number] == dimension || refuse(value, "is needed row by row and as a whole");
     }
     if (node.op == Op::constant || node.op == Op::iota) return true;
-    if (dimension >= 0 && node.results.size() != 1) return refuse(value, "has several results");
+    if (dimension >= 0 && node.results.size() != 1 && !graph::is_elementwise(node.op))
+      return refuse(value, "has several results");
+    // Rows of what depends on no state may be taken of the whole: of a mask's numbers, counted in one dimension.
+    if (dimension >= 0 && !rows_are_plain(body_, value.node, dimension))
+      return walk(rows, value, -1, seen) || refuse(value, mixes);
     for (std::size_t i = 0; i < node.operands.size(); ++i) {
-      const std::optional<int> below =
-          dimension < 0 ? std::optional(-1) : operand_dimension(body_, value.node, i, dimension);
-      if (!below) return refuse(value, "mixes rows");
-      if (!walk(rows, node.operands[i], *below, seen)) return false;
+      const int below = dimension < 0 ? -1 : *operand_dimension(body_, value.node, i, dimension);
+      if (!walk(rows, node.operands[i], below, seen)) return false;
     }
     return true;
   }
 
+  static constexpr std::string_view mixes = "mixes rows";
+
+  /// Why not, by the first obstacle, or the operator on the way to it that mixes rows.
   bool refuse(Value value, std::string_view what) {
-    if (why_.empty()) why_ = fmt::format("{} %{} {}", graph::to_string(body_.node(value.node).op), value.node, what);
+    if (why_.empty() || what == mixes)
+      why_ = fmt::format("{} %{} {}", graph::to_string(body_.node(value.node).op), value.node, what);
     return false;
   }
 
@@ -343,6 +349,14 @@ std::optional<NodeId> recurrent_loop(const Graph& kernel) {
     if (!in_memory && !fill_bits(kernel, operand)) return std::nullopt;
   }
   return loop;
+}
+
+bool rows_are_plain(const Graph& graph, NodeId id, int dimension) {
+  const auto operands = graph.node(id).operands.size();
+  for (std::size_t i = 0; i < operands; ++i) {
+    if (!operand_dimension(graph, id, i, dimension)) return false;
+  }
+  return true;
 }
 
 Result<RowSplit> split_rows(const Graph& kernel, NodeId loop) { return Splitter(kernel, loop).split(); }

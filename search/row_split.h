@@ -42,6 +42,9 @@ Result<RowSplit> split_rows(const graph::Graph& kernel, graph::NodeId loop);
 /// same order and all of them; -1 when the operand does not vary along it; nothing when it is not as plain as that.
 std::optional<int> operand_dimension(const graph::Graph& graph, graph::NodeId node, std::size_t operand, int dimension);
 
+/// Whether operand_dimension knows it of every operand: rows of the result are made of rows of the operands.
+bool rows_are_plain(const graph::Graph& graph, graph::NodeId node, int dimension);
+
 /// The bits of the one number that fills a value: a constant's, seen through broadcasts and reshapes.
 std::optional<std::uint64_t> fill_bits(const graph::Graph& graph, graph::Value value);
 

@@ -66,5 +66,36 @@ INSTANTIATE_TEST_SUITE_P(
                     Cell{"one_turn", search::test::lstm, {.turns = 1, .rows = 4}}),
     [](const auto& each) { return each.param.name; });
 
+class RandomRecurrentEmulated : public testing::TestWithParam<int> {};
+
+TEST_P(RandomRecurrentEmulated, KernelsAreRight) {
+  constexpr int seeds = 30;  // of each test; about every fifth has rows of its own
+  int verified = 0;
+  for (int seed = GetParam() * seeds; seed < (GetParam() + 1) * seeds; ++seed) {
+    const auto graph =
+        std::make_shared<const graph::Graph>(search::test::random_loop(static_cast<std::uint64_t>(seed) + 1));
+    if (graph->results().empty() || !search::recurrent_step(*graph, 1)) continue;
+    const auto space = search::explore_space(*graph, GridScorer(), {.keep = 2, .sample = 2});
+    if (!space) {
+      EXPECT_EQ(space.error().kind, ErrorKind::constraint) << space.error().message;
+      continue;
+    }
+    for (const auto* list : {&space->candidates, &space->others}) {
+      for (const search::StitchCandidate& candidate : *list) {
+        const auto kernel = codegen::generate(*graph, candidate.program, {});
+        ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+        VerifyOptions options;
+        options.distributions = {Distribution::mixed, Distribution::small};
+        const Verification run = verify({graph, candidate.program, *kernel}, options);
+        EXPECT_TRUE(run.correct) << "seed " << seed << ": " << run.failure << "\n" << kernel->source;
+        ++verified;
+      }
+    }
+  }
+  EXPECT_GE(verified, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomRecurrentEmulated, testing::Range(0, 4));
+
 }  // namespace
 }  // namespace stitch::profiler::test

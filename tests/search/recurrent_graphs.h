@@ -3,9 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
+#include "graph/literal.h"
+#include "tests/graph/random_graph.h"
 #include "tests/search/example_graphs.h"
 
 /// Loops over recurrent cells, as models bring them: a turn takes its slice of a sequence, a state that it hands on,
@@ -177,6 +181,48 @@ inline Graph cell_backward(const RecurrentShape& s) {
   l.stack(gates);
   l.want(d);
   return l.finish();
+}
+
+/// A loop over a random graph: what has a parameter's type may take its place in the next turn.
+inline Graph random_loop(std::uint64_t seed) {
+  graph::testing::RandomGraphOptions options;
+  options.seed = seed, options.operators = 8, options.parameters = 3, options.dtypes = {DType::f32};
+  options.dot = static_cast<int>(seed % 2) * 3;
+  Graph body = graph::testing::random_graph(options);
+  Random random(seed);
+  std::vector<Value> results;
+  for (const NodeId parameter : body.parameters()) {
+    std::vector<Value> same;
+    for (NodeId id = 0; id < body.size(); ++id) {
+      if (body.node(id).results.size() == 1 && body.node(id).type() == body.node(parameter).type())
+        same.push_back({id, 0});
+    }
+    results.push_back(same[random.below(same.size())]);
+  }
+  const auto counter = body.add(Op::parameter, {}, graph::ParameterAttributes{{DType::s32, {}}});
+  const auto one = body.add(Op::constant, {}, graph::splat({DType::s32, {}}, 1));
+  results.push_back(*body.add(Op::add, {*counter, *one}));
+  body.set_results(results);
+  Builder condition, outer;
+  std::vector<Value> starts;
+  for (const NodeId parameter : body.parameters()) {
+    const graph::TensorType& type = body.node(parameter).type();
+    const Value last = condition.parameter(type.dtype, type.dims);
+    const bool counts = parameter == counter->node;
+    starts.push_back(counts ? outer.scalar(DType::s32, 0) : outer.parameter(type.dtype, type.dims));
+    if (counts) {
+      const Value test = condition.compare(graph::Comparison::lt, last, condition.scalar(DType::s32, 3));
+      const std::vector<std::shared_ptr<const Graph>> regions = {
+          std::make_shared<const Graph>(body), std::make_shared<const Graph>(finished(condition, {test}))};
+      const Value loop = outer.add(Op::loop, starts, graph::LoopAttributes{3}, regions);
+      std::vector<Value> wanted;
+      for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+        if (results[i] != Value{body.parameters()[i], 0}) wanted.push_back({loop.node, static_cast<std::int32_t>(i)});
+      }
+      return finished(outer, wanted);
+    }
+  }
+  throw std::logic_error("no counter");
 }
 
 }  // namespace stitch::search::test

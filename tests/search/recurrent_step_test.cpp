@@ -126,6 +126,35 @@ INSTANTIATE_TEST_SUITE_P(Cells, Steps,
                                          Cell{"backward", cell_backward, {.reversed = true}}),
                          [](const auto& each) { return each.param.name; });
 
+TEST(RandomSteps, OfAllBlocksAreTheLoop) {
+  int found = 0, tried = 0;
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    const Graph kernel = random_loop(seed);
+    if (kernel.results().empty() || !recurrent_step(kernel, 1)) continue;
+    ++tried;
+    const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, seed);
+    const auto expected = graph::evaluate(kernel, arguments);
+    ASSERT_TRUE(expected) << expected.error().message;
+    for (const std::int64_t rows : {1, 2, 3, 4}) {
+      const auto step = recurrent_step(kernel, rows);
+      if (!step) continue;
+      ASSERT_TRUE(graph::verify((*step)->graph)) << seed << ": " << graph::verify((*step)->graph).error().message;
+      const std::vector<Tensor> got = run(kernel, **step, arguments);
+      for (std::size_t r = 0; r < got.size(); ++r) {
+        for (std::size_t i = 0; i < got[r].floats.size(); ++i) {
+          const double x = got[r].floats[i], y = (*expected)[r].floats[i];
+          const bool same = x == y || (std::isnan(x) && std::isnan(y)) || std::abs(x - y) <= 1e-9 * std::abs(y);
+          ASSERT_TRUE(same) << "seed " << seed << ", " << rows << " rows, result " << r << " element " << i << ": " << x
+                            << " instead of " << y;
+        }
+      }
+      ++found;
+    }
+  }
+  EXPECT_GE(tried, 60);
+  EXPECT_GE(found, 2 * tried);
+}
+
 std::int64_t count(const Graph& graph, Op op) {
   return std::ranges::count_if(graph.nodes(), [&](const graph::Node& node) { return node.op == op; });
 }
@@ -153,6 +182,45 @@ TEST(RecurrentStep, WhatIsComputedForAContractionIsStoredFirst) {
   const auto two = recurrent_step(cell_backward({}), 4);
   ASSERT_TRUE(two);
   EXPECT_EQ((*two)->stored_first.size(), 2U);
+}
+
+TEST(RecurrentStep, SumsOfIntegersAreWhatTheContractionMakes) {
+  LoopBuilder l({});
+  const Value h = l.carry(l.outside.parameter(DType::s8, {12, 8}));
+  const Value weights = l.carry(l.outside.parameter(DType::s8, {8, 8}));
+  const Value sums = l.inside.dot(h, weights, {{}, {}, {1}, {0}, DType::s32});
+  l.hand_on(h, l.inside.convert(sums, DType::s8));
+  l.want(h);
+  const auto step = recurrent_step(l.finish(), 3);
+  ASSERT_TRUE(step) << step.error().message;
+  int products = 0;
+  for (const graph::Node& node : (*step)->graph.nodes()) {
+    if (node.op != Op::multiply) continue;
+    EXPECT_EQ(node.type().dtype, DType::s32);
+    ++products;
+  }
+  EXPECT_EQ(products, 1);
+}
+
+TEST(RecurrentStep, RandomBitsOfRowsAreThoseOfTheRows) {
+  // A mask of every turn's own: the counter and the elements' numbers make the bits.
+  LoopBuilder l({.turns = 3, .rows = 6, .width = 4});
+  Builder& b = l.inside;
+  const Value h = l.carry(l.outside.parameter(DType::f32, {6, 4}));
+  const Value key = l.carry(l.outside.parameter(DType::u32, {}));
+  const Value wide = b.broadcast(key, {6, 4}, {});
+  const Value number = b.reshape(b.iota(DType::u32, {24}, 0), {6, 4});
+  const Value bits = b.add(Op::threefry2x32, {wide, wide, number, wide});
+  const Value keep = b.compare(graph::Comparison::lt, {bits.node, 1}, b.filled(DType::u32, {6, 4}, 2147483648.0));
+  l.hand_on(h, b.select(keep, b.binary(Op::add, h, b.filled(DType::f32, {6, 4}, 1)), b.filled(DType::f32, {6, 4}, 0)));
+  l.want(h);
+  const Graph kernel = l.finish();
+  const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, 3);
+  const auto expected = graph::evaluate(kernel, arguments);
+  ASSERT_TRUE(expected) << expected.error().message;
+  const auto step = recurrent_step(kernel, 2);
+  ASSERT_TRUE(step) << step.error().message;
+  EXPECT_EQ(run(kernel, **step, arguments)[0].floats, (*expected)[0].floats);
 }
 
 TEST(RecurrentStep, SaysWhyThereIsNone) {

@@ -148,6 +148,8 @@ extern "C" __global__ void __launch_bounds__(128)
 stitch_e8566d2878a2(const f32* __restrict__ in0, const f32* __restrict__ in2, const f32* __restrict__ in1, f32* __restrict__ out1, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   unsigned char* const resident = shared + 0;  // what turns and phases hand on
+  for (int i = static_cast<int>(threadIdx.x); i < 39; i += 128) reinterpret_cast<uint4*>(resident)[i] = {};
+  __syncthreads();
   int* const first_row = reinterpret_cast<int*>(resident + 608);
   if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * 2;
   for (int i = static_cast<int>(threadIdx.x); i < 1; i += 128) {

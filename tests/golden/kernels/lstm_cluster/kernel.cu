@@ -206,6 +206,8 @@ extern "C" __global__ void __launch_bounds__(256)
 stitch_19c38b128efe(const f32* __restrict__ in1, const f32* __restrict__ in0, const f32* __restrict__ in3, const f32* __restrict__ in2, f32* __restrict__ out2, f32* __restrict__ out0, f32* __restrict__ out1) {
   extern __shared__ __align__(16) unsigned char shared[];
   unsigned char* const resident = shared + 8192;  // what turns and phases hand on
+  for (int i = static_cast<int>(threadIdx.x); i < 259; i += 256) reinterpret_cast<uint4*>(resident)[i] = {};
+  __syncthreads();
   int* const first_row = reinterpret_cast<int*>(resident + 4128);
   if (threadIdx.x == 0) *first_row = static_cast<int>((blockIdx.x / 8)) * 1;
   for (int i = static_cast<int>(threadIdx.x); i < 1; i += 256) {

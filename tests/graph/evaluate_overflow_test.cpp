@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "graph/builder.h"
+#include "graph/evaluate.h"
+
+// What the reference claims of sums with elements at the end of f32's range and beyond it: no more than holds in every
+// order of additions.
+namespace stitch::graph {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+struct Sum {
+  const char* name;
+  std::vector<double> elements;
+  double value;
+  bool checked;
+};
+
+void PrintTo(const Sum& sum, std::ostream* out) { *out << sum.name; }
+
+class SumsAtTheEnd : public testing::TestWithParam<Sum> {
+ protected:
+  static void check(const Result<Graph>& graph, const std::vector<Tensor>& arguments) {
+    ASSERT_TRUE(graph) << graph.error().message;
+    EvaluateOptions options;
+    options.bounds = true;
+    const auto results = evaluate(*graph, arguments, options);
+    ASSERT_TRUE(results) << results.error().message;
+    const Tensor& sum = (*results)[0];
+    EXPECT_EQ(std::isfinite(sum.bound(0)), GetParam().checked);
+    if (!GetParam().checked) return;
+    if (std::isnan(GetParam().value)) {
+      EXPECT_TRUE(std::isnan(sum.at(0)));
+    } else {
+      EXPECT_EQ(sum.at(0), GetParam().value);
+      EXPECT_EQ(sum.bound(0), 0);
+    }
+  }
+
+  static Tensor elements() {
+    Tensor tensor = Tensor::zeros({DType::f32, {1, static_cast<std::int64_t>(GetParam().elements.size())}});
+    tensor.floats = GetParam().elements;
+    return tensor;
+  }
+};
+
+TEST_P(SumsAtTheEnd, OfAReduction) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, elements().type.dims);
+  check(b.finish({b.reduce(ReduceKind::sum, x, {1})}), {elements()});
+}
+
+TEST_P(SumsAtTheEnd, OfAContraction) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, elements().type.dims), ones = b.parameter(DType::f32, elements().type.dims);
+  Tensor one = elements();
+  std::fill(one.floats.begin(), one.floats.end(), 1.0);
+  check(b.finish({b.dot(x, ones, {{}, {}, {1}, {1}, DType::f32})}), {elements(), one});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, SumsAtTheEnd,
+    testing::Values(Sum{"infinity_and_little", {infinity, -1, 2}, infinity, true},
+                    Sum{"infinity_and_what_may_become_the_other", {infinity, -3e38, -3e38}, infinity, false},
+                    Sum{"both_infinities", {infinity, -infinity, 1}, nan, false},
+                    Sum{"nan", {nan, -3e38, -3e38}, nan, true},
+                    Sum{"beyond_the_range", {3e38, 3e38, 1}, infinity, true},
+                    Sum{"there_and_back", {3e38, 3e38, -3e38}, 3e38, false}),
+    [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace stitch::graph
