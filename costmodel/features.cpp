@@ -66,12 +66,13 @@ class Counter {
 
   void find_places() {
     places_.resize(program_.items().size(), Place::device);
+    const std::vector<bool> changes = changing_items();
     double same = 0;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const Item& item = program_.items()[i];
       if (item.kind != Item::Kind::load) continue;
       if (is_resident(item.buffer)) places_[i] = Place::shared;
-      if (places_[i] == Place::shared || changes_with_turn(item.index)) continue;
+      if (places_[i] == Place::shared || changes[i]) continue;
       places_[i] = Place::l1;
       double own = 1;
       for (std::size_t a = 0; a < group_.extents.size(); ++a) {
@@ -101,22 +102,21 @@ class Counter {
     return false;
   }
 
-  /// Whether an address depends on what a turn hands to the next: a counter.
-  [[nodiscard]] bool changes_with_turn(search::Index index) const {
-    const std::vector<ItemId> needed = program_.items_of(index);
-    return std::any_of(needed.begin(), needed.end(), [&](ItemId id) { return changes_with_turn(program_.at(id)); });
-  }
-
-  [[nodiscard]] bool changes_with_turn(const Item& item) const {
-    if (item.kind != Item::Kind::load) {
-      return std::any_of(item.operands.begin(), item.operands.end(),
-                         [&](ItemId operand) { return changes_with_turn(program_.at(operand)); });
+  /// Per item, whether it depends on what a turn hands to the next: a counter.
+  [[nodiscard]] std::vector<bool> changing_items() const {
+    std::vector<bool> changes(program_.items().size(), false);
+    const auto any = [&](const std::vector<ItemId>& ids) {
+      return std::any_of(ids.begin(), ids.end(), [&](ItemId id) { return changes[static_cast<std::size_t>(id)]; });
+    };
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      const Item& item = program_.items()[i];
+      changes[i] = any(item.operands) || (item.index >= 0 && any(program_.items_of(item.index)));
+      if (item.kind != Item::Kind::load || item.buffer.kind == search::Buffer::Kind::table) continue;
+      const bool given = item.buffer.kind == search::Buffer::Kind::input;
+      const auto number = static_cast<std::size_t>(item.buffer.number);
+      changes[i] = changes[i] || !given || step_->sources[number].kind == search::RecurrentStep::Source::Kind::state;
     }
-    if (item.buffer.kind == search::Buffer::Kind::table) return changes_with_turn(item.index);
-    return item.buffer.kind != search::Buffer::Kind::input ||
-           step_->sources[static_cast<std::size_t>(item.buffer.number)].kind ==
-               search::RecurrentStep::Source::Kind::state ||
-           changes_with_turn(item.index);
+    return changes;
   }
 
   [[nodiscard]] Place place(const Item& item) const {

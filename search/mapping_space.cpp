@@ -106,6 +106,11 @@ class Enumerator {
   /// block computes all where there is none that is long enough.
   void share_axis() {
     constexpr std::int64_t least = 4;  // elements of a block
+    // What walks a whole tensor, and what adds to what is there, is stored in the block's own memory.
+    const bool by_each = std::any_of(group_.anchors.begin(), group_.anchors.end(), [](const Anchor& anchor) {
+      return anchor.kind != Anchor::Kind::store && anchor.kind != Anchor::Kind::reduce;
+    });
+    if (by_each) return;
     for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
       const std::int64_t extent = roles_.extents[a];
       if (has(roles_.local, a) || extent % options_.cluster != 0 || extent < least * options_.cluster) continue;

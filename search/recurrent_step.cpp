@@ -291,6 +291,8 @@ class StepBuilder {
     if (auto* a = std::get_if<graph::BroadcastAttributes>(&attributes)) a->dims = resized(a->dims);
     if (auto* a = std::get_if<graph::ReshapeAttributes>(&attributes)) a->dims = resized(a->dims);
     if (auto* a = std::get_if<graph::DynamicSliceAttributes>(&attributes)) a->sizes = resized(a->sizes);
+    // A state's next value is a copy of its own.
+    if (auto* a = std::get_if<graph::UpdateAttributes>(&attributes)) a->in_place = false;
     if (auto* a = std::get_if<graph::SliceAttributes>(&attributes)) {
       if (wanted.row >= 0) a->limits[static_cast<std::size_t>(wanted.row)] = step_.rows;
       if (wanted.dimension >= 0) a->limits[static_cast<std::size_t>(wanted.dimension)] = wanted.size;
@@ -386,11 +388,8 @@ class StepBuilder {
       const bool rows = static_cast<int>(d) == carried.row_dimension;
       operands.push_back(turns ? part(node.operands[d + 2], {}) : rows ? first_row() : zero());
     }
-    // Starts are of one type.
-    if (!out_.failed()) {
-      const DType index = out_.type(operands[static_cast<std::size_t>(carried.turn_dimension) + 2]).dtype;
-      for (std::size_t i = 2; i < operands.size(); ++i) operands[i] = out_.convert(operands[i], index);
-    }
+    // Starts are of one type; turns and rows fit 32 bits, whatever the counter has.
+    for (std::size_t i = 2; i < operands.size(); ++i) operands[i] = out_.convert(operands[i], DType::s32);
     out_.at(node.name, node.line);
     return out_.add(Op::dynamic_update_slice, std::move(operands), graph::UpdateAttributes{true});
   }

@@ -1,8 +1,11 @@
 #include "search/row_split.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "graph/literal.h"
@@ -21,6 +24,8 @@ using graph::Value;
 /// Launches are nothing beside what longer loops take, and a kernel that runs for tens of milliseconds can be neither
 /// verified nor stopped.
 constexpr std::int64_t most_turns = std::int64_t{1} << 14;
+constexpr NodeId most_nodes = 1024;
+constexpr std::size_t most_carried = 256;
 
 bool contains(const Dims& list, std::int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
@@ -67,40 +72,76 @@ struct Affine {
   std::int64_t coefficient = 0, offset = 0;
 };
 
-std::optional<Affine> affine(const Graph& body, Value value) {
-  const Node& node = body.node(value.node);
-  if (body.type(value).rank() > 0 && body.type(value).elements() != 1) return std::nullopt;
-  const auto of = [&](std::size_t i) { return affine(body, node.operands[i]); };
-  switch (node.op) {
-    case Op::parameter: return Affine{parameter_number(body, value.node), 1, 0};
-    case Op::constant: {
-      const auto& constant = node.as<graph::ConstantAttributes>();
-      if (!graph::is_integer(constant.type.dtype)) return std::nullopt;
-      return Affine{-1, 0, graph::load_integer(constant.type.dtype, constant.data.data())};
-    }
-    case Op::reshape: return of(0);
-    case Op::negate: {
-      const auto x = of(0);
-      return x ? std::optional(Affine{x->counter, -x->coefficient, -x->offset}) : std::nullopt;
-    }
-    case Op::add:
-    case Op::subtract: {
-      const auto x = of(0), y = of(1);
-      if (!x || !y || (x->counter >= 0 && y->counter >= 0)) return std::nullopt;
-      const std::int64_t sign = node.op == Op::add ? 1 : -1;
-      return Affine{std::max(x->counter, y->counter), x->coefficient + sign * y->coefficient,
-                    x->offset + sign * y->offset};
-    }
-    default: return std::nullopt;
+/// Indices as lines of one counter; every node of the body is looked at once.
+class Lines {
+ public:
+  explicit Lines(const Graph& body) : body_(body) {}
+
+  std::optional<Affine> of(Value value, int depth = 0) {
+    if (depth > most_depth) return std::nullopt;
+    const auto found = known_.find(value.node);
+    if (found != known_.end()) return found->second;
+    return known_[value.node] = find(value, depth);
   }
+
+ private:
+  static constexpr int most_depth = 64;
+  /// Beyond it nothing is taken as known, so that sums of two stay far from overflow.
+  static constexpr std::int64_t most = std::int64_t{1} << 40;
+
+  std::optional<Affine> find(Value value, int depth) {
+    const Node& node = body_.node(value.node);
+    if (body_.type(value).elements() != 1) return std::nullopt;
+    switch (node.op) {
+      case Op::parameter: return Affine{parameter_number(body_, value.node), 1, 0};
+      case Op::constant: {
+        const auto& constant = node.as<graph::ConstantAttributes>();
+        if (!graph::is_integer(constant.type.dtype)) return std::nullopt;
+        return within(Affine{-1, 0, graph::load_integer(constant.type.dtype, constant.data.data())});
+      }
+      case Op::reshape: return of(node.operands[0], depth + 1);
+      case Op::negate: {
+        const auto x = of(node.operands[0], depth + 1);
+        return x ? std::optional(Affine{x->counter, -x->coefficient, -x->offset}) : std::nullopt;
+      }
+      case Op::add:
+      case Op::subtract: {
+        const auto x = of(node.operands[0], depth + 1), y = of(node.operands[1], depth + 1);
+        if (!x || !y || (x->counter >= 0 && y->counter >= 0)) return std::nullopt;
+        const std::int64_t sign = node.op == Op::add ? 1 : -1;
+        return within(Affine{std::max(x->counter, y->counter), x->coefficient + sign * y->coefficient,
+                             x->offset + sign * y->offset});
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  static std::optional<Affine> within(Affine line) {
+    const bool small = std::abs(line.coefficient) <= most && std::abs(line.offset) <= most;
+    return small ? std::optional(line) : std::nullopt;
+  }
+
+  const Graph& body_;
+  std::map<NodeId, std::optional<Affine>> known_;
+};
+
+/// Largest value of an integer type, as far as 64 signed bits go.
+std::int64_t largest(graph::DType dtype) {
+  const int bits = 8 * graph::byte_size(dtype) - (graph::is_unsigned_integer(dtype) ? 0 : 1);
+  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
 }
 
 class Splitter {
  public:
   Splitter(const Graph& kernel, NodeId loop)
-      : kernel_(kernel), loop_(kernel.node(loop)), body_(*loop_.regions[0]), users_(graph::users(body_)) {}
+      : kernel_(kernel),
+        loop_(kernel.node(loop)),
+        body_(*loop_.regions[0]),
+        users_(graph::users(body_)),
+        lines_(body_) {}
 
   Result<RowSplit> split() {
+    STITCH_TRY(check_size());
     STITCH_TRY(count_turns());
     classify();
     STITCH_TRY(check_operators());
@@ -117,6 +158,20 @@ class Splitter {
 
  private:
   using Rows = std::vector<std::optional<int>>;  ///< per carried value: its row dimension
+
+  /// A body is one kernel or none: it is not taken apart, and looking at it takes time in proportion to its square.
+  Status check_size() const {
+    if (body_.size() > most_nodes || loop_.operands.size() > most_carried)
+      return make_error(ErrorKind::constraint,
+                        "the loop's body has {} operators and carries {} values, at most {} and {}", body_.size(),
+                        loop_.operands.size(), most_nodes, most_carried);
+    std::set<Value> results;
+    for (const Value result : kernel_.results()) {
+      if (!results.insert(result).second)
+        return make_error(ErrorKind::constraint, "result {} of the loop is asked for twice", result.result);
+    }
+    return {};
+  }
 
   Status count_turns() {
     const auto start = [&](std::size_t i) -> std::optional<std::int64_t> {
@@ -152,7 +207,7 @@ class Splitter {
   }
 
   /// Whether every turn writes a slice of carried value i, all of them all of it.
-  bool is_stacked(std::size_t i, CarriedValue& carried) const {
+  bool is_stacked(std::size_t i, CarriedValue& carried) {
     const Value update = stored_as(body_, body_.results()[i]);
     const Node& node = body_.node(update.node);
     if (node.op != Op::dynamic_update_slice || !is_only_updated(body_.parameters()[i], update.node)) return false;
@@ -164,11 +219,15 @@ class Splitter {
       along = static_cast<int>(d);
     }
     if (along < 0 || tensor[static_cast<std::size_t>(along)] != split_.turns) return false;
-    const auto index = affine(body_, node.operands[static_cast<std::size_t>(along) + 2]);
-    if (!index || index->counter < 0) return false;
+    const Value start = node.operands[static_cast<std::size_t>(along) + 2];
+    const auto index = lines_.of(start);
+    if (!index || index->counter < 0 || split_.turns - 1 > largest(body_.type(start).dtype)) return false;
     const auto counter = static_cast<std::size_t>(index->counter);
     const auto step = graph::counter_step(body_, counter);
-    if (!step || !starts_[counter]) return false;
+    constexpr std::int64_t most = std::int64_t{1} << 20;  // no counter of ours comes near, and products fit
+    if (!step || !starts_[counter] || std::abs(*step) > most || std::abs(*starts_[counter]) > most ||
+        std::abs(index->coefficient) > most)
+      return false;
     const std::int64_t each = index->coefficient * *step;
     const std::int64_t first = index->coefficient * *starts_[counter] + index->offset;
     const std::int64_t last = first + each * (split_.turns - 1);
@@ -214,6 +273,7 @@ class Splitter {
   /// Takes dimension `dimension` of carried value i for its rows, and finds those of all others.
   bool seed(std::size_t i, int dimension) {
     rows_ = body_.type(body_.results()[i]).dims[static_cast<std::size_t>(dimension)];
+    if (rows_ > std::numeric_limits<std::int32_t>::max()) return false;  // a block's first row is an s32
     Rows rows(split_.carried.size());
     if (!assume(rows, i, dimension)) return false;
     for (std::size_t c = 0; c < rows.size(); ++c) {
@@ -300,6 +360,7 @@ class Splitter {
   const Graph& body_;
   const std::vector<std::vector<NodeId>> users_;
   std::vector<std::optional<std::int64_t>> starts_;
+  Lines lines_;
   RowSplit split_;
   std::int64_t rows_ = 0;
   std::vector<std::size_t> open_;  ///< carried values that were assumed and not yet looked into

@@ -514,6 +514,10 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, const Scorer& scorer
     space->legal += found->legal, space->whole = space->whole && found->whole;
   }
   if (!space) return *error;
+  // A kernel that runs for longer can be neither verified nor stopped in reasonable time.
+  constexpr double most_us = 50'000;
+  if (const double us = space->candidates.front().predicted_us; us > most_us)
+    return make_error(ErrorKind::constraint, "a loop of {:.0f} us in one kernel, at most {:.0f}", us, most_us);
   return std::move(*space);
 }
 

@@ -188,6 +188,7 @@ inline Graph random_loop(std::uint64_t seed) {
   graph::testing::RandomGraphOptions options;
   options.seed = seed, options.operators = 8, options.parameters = 3, options.dtypes = {DType::f32};
   options.dot = static_cast<int>(seed % 2) * 3;
+  options.scan = seed % 3 == 0 ? 2 : 0, options.scatter = seed % 5 == 0 ? 2 : 0;
   Graph body = graph::testing::random_graph(options);
   Random random(seed);
   std::vector<Value> results;

@@ -95,6 +95,41 @@ TEST(RowSplit, AStackIsWrittenWholeAndNotRead) {
   EXPECT_EQ(split_of(stacking(false, 2)), "5 turns, 12 rows: c01c");
 }
 
+TEST(RowSplit, IndicesAreLookedAtOnceAndMustFitTheirType) {
+  // c + c + … + c doubled forty times over is no walk of 2^40 steps; a counter of 8 bits does not reach turn 200.
+  const auto stacking = [](DType index, int doublings, std::int64_t turns) {
+    LoopBuilder l({.turns = turns});
+    Builder& b = l.inside;
+    const Value h = l.carry(l.outside.parameter(DType::f32, {12, 8}));
+    const Value stack = l.carry(l.outside.filled(DType::f32, {turns, 12, 8}, 0));
+    Value at = l.carry(l.outside.scalar(index, 0));
+    l.hand_on(at, b.binary(Op::add, at, b.scalar(index, 1)));
+    for (int i = 0; i < doublings; ++i) at = b.binary(Op::add, at, at);
+    const Value zero = b.scalar(index, 0), next = b.unary(Op::tanh, h);
+    l.hand_on(h, next);
+    l.hand_on(stack, b.add(Op::dynamic_update_slice, {stack, b.reshape(next, {1, 12, 8}), at, zero, zero},
+                           graph::UpdateAttributes{}));
+    l.want(stack);
+    return l.finish();
+  };
+  EXPECT_EQ(split_of(stacking(DType::s32, 0, 200)), "200 turns, 12 rows: c0[01]c");
+  EXPECT_EQ(split_of(stacking(DType::s8, 0, 100)), "100 turns, 12 rows: c0[01]c");
+  EXPECT_EQ(split_of(stacking(DType::s8, 0, 200)), "200 turns, 12 rows: c01c");
+  EXPECT_EQ(split_of(stacking(DType::s32, 40, 200)), "200 turns, 12 rows: c01c");
+}
+
+TEST(RowSplit, HasLimits) {
+  EXPECT_THAT(split_of(gru({.turns = 1 << 20})), testing::HasSubstr("runs 1048576 times"));
+  EXPECT_THAT(split_of(handing_on([](LoopBuilder& l, Value h) {
+                for (int i = 0; i < 1100; ++i) h = l.inside.unary(Op::tanh, h);
+                return h;
+              })),
+              testing::HasSubstr("at most 1024"));
+  Graph twice = gru({});
+  twice.add_result(twice.results()[0]);
+  EXPECT_THAT(split_of(twice), testing::HasSubstr("asked for twice"));
+}
+
 TEST(RowSplit, ALoopWithSomethingBesideItIsNone) {
   Builder b;
   const Value x = b.parameter(DType::f32, {4});
