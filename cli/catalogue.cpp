@@ -140,7 +140,7 @@ Result<std::unique_ptr<Catalogue>> open_database_catalogue(const std::filesystem
 
 Result<std::unique_ptr<Catalogue>> open_server_catalogue(std::string_view address) {
   STITCH_ASSIGN(const client::ServerAddress server, client::parse_address(full_address(address)));
-  STITCH_ASSIGN(auto connection, client::Connection::open(server));
+  STITCH_ASSIGN(auto connection, client::Connection::open(server, client::HttpCall().timeout_seconds));
   return std::unique_ptr<Catalogue>(std::make_unique<ServerCatalogue>(std::move(connection)));
 }
 

@@ -234,8 +234,8 @@ FragmentExplanation explain_fragment(const daemon::ModelFragments::Entry& entry,
   }
   text.predicted_us = plan->predicted_us;
   if (const auto unfused = tuner.unfused(entry.graph)) {
-    text.unfused_us = unfused->predicted_us;
-    text.unfused_kernels = static_cast<std::int64_t>(unfused->kernels.size());
+    text.unfused_us = unfused->predicted_us();
+    text.unfused_kernels = unfused->launches();
   }
   for (const search::PlannedKernel& kernel : plan->kernels) {
     text.kernels.push_back(explain_kernel(kernel, tuner.scorer()));

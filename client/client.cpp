@@ -61,7 +61,7 @@ Result<std::unique_ptr<Connection>> Client::connection() {
       return taken;
     }
   }
-  return Connection::open(address_);
+  return Connection::open(address_, options_.timeout_seconds);
 }
 
 Result<HttpAnswer> Client::send(const HttpCall& call) {
@@ -193,7 +193,7 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
     HttpCall call{.target = fmt::format("/v1/jobs/{}/events", job), .accept = "text/event-stream"};
     call.last_event_id = std::to_string(after);
     call.timeout_seconds = options_.timeout_seconds;
-    auto via = Connection::open(address_);
+    auto via = Connection::open(address_, options_.timeout_seconds);
     Result<HttpAnswer> answer = via ? (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); })
                                     : Result<HttpAnswer>(via.error());
     if (bad) return *bad;

@@ -8,6 +8,7 @@
 #include <boost/beast/http.hpp>
 #include <charconv>
 #include <chrono>
+#include <thread>
 
 #include "base/private_folder.h"
 #include "base/version.h"
@@ -68,13 +69,13 @@ struct Connection::State {
   bool answered = false;
   bool open = true;
 
-  Status connect();
+  Status connect(double seconds);
   /// Starts an asynchronous operation and runs it to its end; the stream's expiry bounds it.
   template <class Start>
   error_code wait(double seconds, const Start& start) {
     error_code result;
     stream.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
-    start([&result](const error_code& error, std::size_t) { result = error; });
+    start([&result](const error_code& error, auto...) { result = error; });
     context.restart();
     context.run();
     return result;
@@ -83,8 +84,9 @@ struct Connection::State {
   Status send(const HttpCall& call);
 };
 
-Status Connection::State::connect() {
+Status Connection::State::connect(double seconds) {
   error_code error;
+  asio::generic::stream_protocol::endpoint there;
   if (!address.socket.empty()) {
     if (address.socket.size() > 107) {
       return make_error(ErrorKind::invalid_argument, "{}: the path is too long for a socket", describe(address));
@@ -92,13 +94,26 @@ Status Connection::State::connect() {
     // Whoever serves there sends machine code, and anybody may have made a folder in /tmp first.
     const std::filesystem::path path = address.socket;
     if (path == daemon::default_socket_path()) STITCH_TRY(check_private_folder(path.parent_path()));
-    stream.socket().connect(asio::local::stream_protocol::endpoint(address.socket), error);
+    there = asio::local::stream_protocol::endpoint(address.socket);
   } else {
     const asio::ip::address host = asio::ip::make_address(address.host, error);
     if (error) return make_error(ErrorKind::invalid_argument, "{}: not an IP address", describe(address));
-    stream.socket().connect(asio::ip::tcp::endpoint(host, static_cast<unsigned short>(address.port)), error);
+    there = asio::ip::tcp::endpoint(host, static_cast<unsigned short>(address.port));
   }
-  if (!error) return {};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (true) {
+    error = wait(seconds, [&](auto done) { stream.async_connect(there, done); });
+    if (!error) static_cast<void>(stream.socket().remote_endpoint(error));
+    if (!error) return {};
+    // Linux does not queue a connect to a Unix-domain socket whose backlog is full: it says EAGAIN, which Asio takes
+    // for one that is under way.
+    if (error != asio::error::not_connected) break;
+    error = beast::error::timeout;
+    if (std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (error == beast::error::timeout)
+    return make_error(ErrorKind::timeout, "stitchd at {}: no connection within {} s", describe(address), seconds);
   return make_error(ErrorKind::unavailable, "no stitchd at {}: {}", describe(address), error.message());
 }
 
@@ -138,9 +153,9 @@ Connection::~Connection() = default;
 bool Connection::fresh() const { return !state_->answered; }
 bool Connection::reusable() const { return state_->open; }
 
-Result<std::unique_ptr<Connection>> Connection::open(const ServerAddress& address) {
+Result<std::unique_ptr<Connection>> Connection::open(const ServerAddress& address, double timeout_seconds) {
   auto state = std::make_unique<State>(address);
-  STITCH_TRY(state->connect());
+  STITCH_TRY(state->connect(timeout_seconds));
   return std::unique_ptr<Connection>(new Connection(std::move(state)));
 }
 

@@ -38,8 +38,8 @@ struct HttpCall {
 /// One connection to a server, kept alive between calls. Used by one thread at a time.
 class Connection {
  public:
-  /// Errors: unavailable (nobody serves there; the message says where and why).
-  static Result<std::unique_ptr<Connection>> open(const ServerAddress& address);
+  /// Errors: unavailable (nobody serves there; the message says where and why), timeout.
+  static Result<std::unique_ptr<Connection>> open(const ServerAddress& address, double timeout_seconds);
   ~Connection();
 
   /// Errors: unavailable (the connection broke; `fresh()` tells whether that may be because it was old), timeout, parse

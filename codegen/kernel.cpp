@@ -74,15 +74,8 @@ class KernelEmitter {
       counters_ = Buffer{Buffer::Kind::scratch, static_cast<int>(kernel_.scratch.size())};
       kernel_.scratch.push_back({static_cast<std::int64_t>(program_.phases.size()) * 8, true});
     }
-    std::int64_t held = 0, exchange = 0;
-    for (const search::PhaseProgram& phase : program_.phases) {
-      for (const GroupProgram& group : phase.groups) {
-        held = std::max(held, group.held_bytes);
-        exchange = std::max(exchange, group.exchange_bytes);
-      }
-    }
-    held_bytes_ = held;
-    kernel_.shared_bytes = held + 2 * exchange;
+    held_bytes_ = program_.held_bytes();
+    kernel_.shared_bytes = held_bytes_ + 2 * program_.exchange_bytes();
     kernel_.cooperative = std::any_of(program_.schedule.syncs.begin(), program_.schedule.syncs.end(),
                                       [](search::Sync s) { return s == search::Sync::barrier; }) &&
                           program_.phases.size() > 1;
@@ -90,17 +83,10 @@ class KernelEmitter {
 
   /// Whether one block takes several tiles of this phase.
   [[nodiscard]] bool is_looped(std::size_t phase) const {
-    if (runs_alone(phase)) return program_.phases[phase].tiles > 1;
+    if (program_.runs_alone(phase)) return program_.phases[phase].tiles > 1;
     return program_.phases[phase].tiles > clusters();
   }
   [[nodiscard]] std::int64_t clusters() const { return program_.blocks / program_.schedule.cluster; }
-  /// The last block runs this phase by itself.
-  [[nodiscard]] bool runs_alone(std::size_t phase) const {
-    for (std::size_t p = 0; p < phase; ++p) {
-      if (program_.schedule.syncs[p] == search::Sync::last_block) return true;
-    }
-    return false;
-  }
 
   std::vector<GroupClass> classify(std::size_t phase) {
     const auto& groups = program_.phases[phase].groups;
@@ -202,8 +188,6 @@ class KernelEmitter {
       out_.open("for (int tile = 0; tile < {}; ++tile)", tiles);
     } else if (looped) {
       out_.open("for (int tile = {}; tile < {}; tile += {})", first, tiles, clusters());
-    } else if (tiles < clusters()) {
-      out_.line("const int tile = {};", first);
     } else {
       out_.line("const int tile = {};", first);
     }
@@ -283,14 +267,14 @@ class KernelEmitter {
       const std::string counter = fmt::format("counters + {}", 2 * (phase - 1));
       if (program_.schedule.syncs[phase - 1] == search::Sync::barrier) {
         out_.line("grid_barrier({}, gridDim.x);", counter);
-      } else if (!runs_alone(phase - 1)) {
+      } else if (!program_.runs_alone(phase - 1)) {
         out_.line("// what follows is for the block that arrives last");
         out_.line("if (!arrives_last({}, gridDim.x)) return;", counter);
       } else {
         out_.line("__syncthreads();");
       }
     }
-    const bool alone = runs_alone(phase), looped = is_looped(phase);
+    const bool alone = program_.runs_alone(phase), looped = is_looped(phase);
     const std::int64_t tiles = program_.phases[phase].tiles;
     const int depth = out_.depth();
     if (alone && tiles == 1) {

@@ -71,15 +71,11 @@ class RecurrentEmitter {
   };
 
   void make_functions() {
-    std::int64_t held = 0;
-    for (const search::PhaseProgram& phase : program_.phases) {
-      for (const search::GroupProgram& group : phase.groups) held = std::max(held, group.held_bytes);
-    }
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
       auto& functions = phases_.emplace_back();
       for (const search::GroupProgram& group : program_.phases[p].groups) {
         GroupContext context;
-        context.shared_exchange = held;
+        context.shared_exchange = program_.held_bytes();
         context.changing_inputs = &changing_, context.kept_outputs = &kept_;
         context.copies = group.shares_cluster() ? cluster() : 1;
         GroupEmitter emitter(step_.graph, group, program_.schedule, context);

@@ -98,7 +98,8 @@ void count_grid(const KernelQuantities& kernel, const search::KernelProgram& pro
   // More room than the hardware has slots makes no difference.
   const double most = static_cast<double>(device.blocks_per_sm) / resident;
   for (double* room : {&f.register_room, &f.shared_room, &f.thread_room}) *room = std::min(*room, most);
-  for (std::size_t i = 0; i < program.scratch.size(); ++i)
+  const bool in_memory = program.recurrent == nullptr;  // a recurrent kernel's phases hand on in shared memory
+  for (std::size_t i = 0; in_memory && i < program.scratch.size(); ++i)
     f.scratch_bytes += static_cast<double>(program.scratch_bytes(i));
 }
 

@@ -27,6 +27,8 @@ using boost::system::error_code;
 
 namespace {
 
+using Strand = asio::strand<asio::io_context::executor_type>;
+
 /// "8080", "127.0.0.1:8080", "localhost:8080", "[::1]:8080".
 Result<tcp::endpoint> parse_endpoint(const std::string& text) {
   const std::size_t colon = text.rfind(':');
@@ -66,13 +68,13 @@ Status remove_stale(const std::filesystem::path& path) {
   return make_error(ErrorKind::io, "{}: {}", path.string(), std::strerror(errno));
 }
 
-Result<stream_protocol::acceptor> listen_on(asio::io_context& context, const std::filesystem::path& path) {
+Result<stream_protocol::acceptor> listen_on(const Strand& strand, const std::filesystem::path& path) {
   constexpr std::size_t longest = 107;  // sockaddr_un::sun_path
   if (path.native().size() > longest) {
     return make_error(ErrorKind::invalid_argument, "socket path {} is longer than {} bytes", path.string(), longest);
   }
   STITCH_TRY(remove_stale(path));
-  stream_protocol::acceptor acceptor(context);
+  stream_protocol::acceptor acceptor(strand);
   error_code error;
   acceptor.open(stream_protocol(), error);
   // On Linux the file takes the mode of the descriptor, so that at no moment anybody else can connect.
@@ -84,8 +86,8 @@ Result<stream_protocol::acceptor> listen_on(asio::io_context& context, const std
   return acceptor;
 }
 
-Result<tcp::acceptor> listen_on(asio::io_context& context, const tcp::endpoint& endpoint) {
-  tcp::acceptor acceptor(context);
+Result<tcp::acceptor> listen_on(const Strand& strand, const tcp::endpoint& endpoint) {
+  tcp::acceptor acceptor(strand);
   error_code error;
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
@@ -108,6 +110,8 @@ struct HttpServer::State {
   HttpShared shared;
   HttpSessions sessions;
   asio::io_context context;
+  Strand accepting =
+      asio::make_strand(context);  ///< all that touches the acceptors, which are closed while they accept
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::optional<FileLock> lock;  ///< beside the socket: whoever holds it may replace the socket
   std::optional<stream_protocol::acceptor> local;
@@ -128,7 +132,7 @@ void HttpServer::State::accept(Acceptor& acceptor, bool check_host) {
       return;
     }
     // Out of descriptors, most likely: others must close first.
-    auto timer = std::make_shared<asio::steady_timer>(context, std::chrono::milliseconds(100));
+    auto timer = std::make_shared<asio::steady_timer>(accepting, std::chrono::milliseconds(100));
     timer->async_wait([this, timer, &acceptor, check_host](const error_code&) {
       if (!shared.stopping) accept(acceptor, check_host);
     });
@@ -152,10 +156,10 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
     // Without a runtime folder it lies in /tmp, where anybody may have made its folder first.
     if (path == default_socket_path()) STITCH_TRY(make_private_folder(path.parent_path()));
     STITCH_ASSIGN(state->lock, FileLock::acquire(path.string() + ".lock", "another stitchd serves here"));
-    STITCH_ASSIGN(state->local, listen_on(state->context, path));
+    STITCH_ASSIGN(state->local, listen_on(state->accepting, path));
   }
   if (endpoint) {
-    STITCH_ASSIGN(state->network, listen_on(state->context, *endpoint));
+    STITCH_ASSIGN(state->network, listen_on(state->accepting, *endpoint));
     state->port = state->network->local_endpoint().port();
   }
   if (state->local) state->accept(*state->local, false);
@@ -171,7 +175,7 @@ void HttpServer::stop(double grace_seconds) {
   State& state = *state_;
   if (state.threads.empty()) return;
   state.shared.stopping = true;
-  asio::post(state.context, [&state] {
+  asio::post(state.accepting, [&state] {
     error_code ignored;
     if (state.local) state.local->close(ignored);
     if (state.network) state.network->close(ignored);

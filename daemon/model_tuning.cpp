@@ -12,7 +12,6 @@
 #include "daemon/model_search.h"
 #include "graph/canonical.h"
 #include "graph/simplify.h"
-#include "search/row_split.h"
 
 namespace stitch::daemon {
 namespace {
@@ -23,28 +22,9 @@ using graph::Op;
 /// What the planning of one distinct fragment gave.
 struct PlannedEntry {
   std::optional<search::FusionPlan> fused;
-  std::optional<search::FusionPlan> unfused;
-  std::int64_t unfused_turns = 1;  ///< of a loop, whose unfused plan is that of one turn
+  std::optional<search::UnfusedFragment> unfused;
   std::string failure;
 };
-
-/// Every operator in a kernel of its own; of a loop that is one kernel when fused, those of its body.
-Result<search::FusionPlan> unfused_plan(const Graph& fragment, const Tuner& tuner, std::int64_t& turns) {
-  const auto loop = search::recurrent_loop(fragment);
-  if (!loop) return tuner.unfused(fragment);
-  const graph::Node& node = fragment.node(*loop);
-  turns = std::max<std::int64_t>(1, node.as<graph::LoopAttributes>().trip_count);
-  graph::CutOptions options;
-  options.carried = true;
-  search::FusionPlan whole;
-  for (const graph::FragmentSite& site : graph::cut(*node.regions[0], options).fragments) {
-    STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(site.graph));
-    STITCH_ASSIGN(search::FusionPlan plan, tuner.unfused(form.graph));
-    std::ranges::move(plan.kernels, std::back_inserter(whole.kernels));
-    whole.predicted_us += plan.predicted_us;
-  }
-  return whole;
-}
 
 std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner& tuner, const ProgressSink& progress,
                                        const std::stop_token& stop, double until) {
@@ -68,7 +48,7 @@ std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner&
     };
     Result<search::FusionPlan> fused = tuner.explore(entry.graph);
     note("plan", fused);
-    Result<search::FusionPlan> unfused = unfused_plan(entry.graph, tuner, plan.unfused_turns);
+    Result<search::UnfusedFragment> unfused = tuner.unfused(entry.graph);
     if (fused) plan.fused = std::move(*fused);
     if (unfused) plan.unfused = std::move(*unfused);
     const std::size_t ready = ++done;
@@ -93,10 +73,9 @@ void count(const ModelFragments& model, const std::vector<PlannedEntry>& planned
       report.predicted_us += static_cast<double>(times) * planned[i].fused->predicted_us;
     }
     if (planned[i].unfused) {
-      const std::int64_t runs = times * planned[i].unfused_turns;
-      report.launches_unfused += runs * static_cast<std::int64_t>(planned[i].unfused->kernels.size());
-      report.bytes_unfused += runs * search::plan_bytes(*planned[i].unfused);
-      report.predicted_unfused_us += static_cast<double>(runs) * planned[i].unfused->predicted_us;
+      report.launches_unfused += times * planned[i].unfused->launches();
+      report.bytes_unfused += times * planned[i].unfused->bytes();
+      report.predicted_unfused_us += static_cast<double>(times) * planned[i].unfused->predicted_us();
     }
     if (!planned[i].failure.empty()) report.failures.push_back(planned[i].failure);
   }
@@ -213,7 +192,7 @@ class ModelTuner {
       const PlannedEntry& plan = plans_[i];
       if (!plan.fused || !plan.unfused) return 0.0;
       return static_cast<double>(model_.entries[i].occurrences) *
-             (static_cast<double>(plan.unfused_turns) * plan.unfused->predicted_us - plan.fused->predicted_us);
+             (plan.unfused->predicted_us() - plan.fused->predicted_us);
     };
     std::vector<std::size_t> order(plans_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

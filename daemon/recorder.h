@@ -29,7 +29,8 @@ struct RecorderOptions {
   bool machine_code = false;     ///< disassemble each candidate for its features: about a second each, by nvdisasm
   profiler::VerifyOptions verify = verification();
 
-  /// All distributions but `small`, which is `mixed` with other exponents: there are thousands of candidates.
+  /// All distributions but `small`, which is `mixed` with other exponents: there are thousands of candidates. (Of
+  /// recurrent kernels verification takes it all the same.)
   static profiler::VerifyOptions verification();
 };
 

@@ -239,8 +239,8 @@ bool Tuner::runs_in_one_kernel(const graph::Graph& loop) const {
       [&] { return search::runs_in_one_kernel(loop, *state_->kernels, state_->options.fusion); });
 }
 
-Result<search::FusionPlan> Tuner::unfused(const graph::Graph& canonical) const {
-  return state_->arena.execute([&] { return search::unfused_plan(canonical, *state_->kernels); });
+Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) const {
+  return state_->arena.execute([&] { return search::unfused_fragment(canonical, *state_->kernels); });
 }
 
 Result<TunedFragment> Tuner::predict(const graph::Graph& canonical, std::string_view name,

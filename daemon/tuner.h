@@ -25,6 +25,7 @@
 #include "profiler/sample_comparison.h"
 #include "profiler/verify.h"
 #include "search/fusion_explorer.h"
+#include "search/loop_choice.h"
 
 namespace stitch::daemon {
 
@@ -123,7 +124,7 @@ class Tuner {
   /// Whether a loop, with nothing beside it, is expected to take less time as one kernel than turn by turn.
   [[nodiscard]] bool runs_in_one_kernel(const graph::Graph& loop) const;
   /// Every operator in a kernel of its own: what a plan is compared with.
-  Result<search::FusionPlan> unfused(const graph::Graph& canonical) const;
+  Result<search::UnfusedFragment> unfused(const graph::Graph& canonical) const;
 
   /// Whether whole plans are measured, too.
   [[nodiscard]] bool measures_plans() const;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "graph/fill.h"
+
 namespace stitch::graph {
 namespace {
 
@@ -78,15 +80,10 @@ class Cutter {
   [[nodiscard]] FragmentSite loop_site(NodeId loop) const {
     FragmentSite site;
     std::map<Value, Value> inside;
-    const auto is_filled = [&](Value value) {
-      while (graph_.node(value.node).op == Op::broadcast || graph_.node(value.node).op == Op::reshape)
-        value = graph_.node(value.node).operands[0];
-      return graph_.node(value.node).op == Op::constant && graph_.type(value).elements() == 1;
-    };
     const std::function<Value(Value)> take = [&](Value value) {
       if (const auto found = inside.find(value); found != inside.end()) return found->second;
       Node copy = graph_.node(value.node);
-      if (is_filled(value)) {
+      if (fill_bits(graph_, value)) {
         for (Value& operand : copy.operands) operand = take(operand);
       } else {
         copy.op = Op::parameter, copy.operands.clear(), copy.regions.clear();

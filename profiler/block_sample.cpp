@@ -40,13 +40,6 @@ struct Placed {
   [[nodiscard]] std::int64_t digit(std::int64_t tile) const { return tile / stride % digits; }
 };
 
-/// The last block runs this phase by itself.
-bool runs_alone(const KernelProgram& program, std::size_t phase) {
-  const auto& syncs = program.schedule.syncs;
-  return std::any_of(syncs.begin(), syncs.begin() + static_cast<std::ptrdiff_t>(std::min(phase, syncs.size())),
-                     [](search::Sync sync) { return sync == search::Sync::last_block; });
-}
-
 /// What a phase reads of an earlier one besides partial results: it has to be there, whoever runs.
 std::set<Buffer> handed_over(const KernelProgram& program) {
   std::set<Buffer> buffers;
@@ -119,7 +112,7 @@ class Sampler {
   bool place_groups() {
     const std::set<Buffer> read = handed_over(program_);
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
-      if (runs_alone(program_, p)) break;
+      if (program_.runs_alone(p)) break;
       const std::vector<std::int64_t> first = first_tiles(program_, kernel_, p);
       for (std::size_t g = 0; g < program_.phases[p].groups.size(); ++g) {
         Placed placed{&program_.phases[p].groups[g], p, first.empty() ? 0 : first[g]};
@@ -296,7 +289,7 @@ class Sampler {
   /// Arrivals are counted until all blocks are there (codegen/device/grid.cuh).
   void preset_counters() {
     const auto absent = static_cast<std::uint64_t>(kernel_.blocks) - sample_.blocks.size();
-    for (std::size_t p = 1; p < program_.phases.size() && !runs_alone(program_, p - 1); ++p) {
+    for (std::size_t p = 1; p < program_.phases.size() && !program_.runs_alone(p - 1); ++p) {
       sample_.presets.push_back(
           {static_cast<int>(program_.scratch.size()), static_cast<std::int64_t>(p - 1) * 8, 4, 1, absent});
     }

@@ -241,10 +241,11 @@ bool may_be_the_sample(std::string_view failure) {
 }
 
 /// As many distributions as the budget allows with `work` for each, at least two: `mixed` and others that the seed
-/// draws. Of a recurrent kernel `small` is the second: what a turn may be off by grows from turn to turn with the
-/// weights, until nothing is left to compare; with small ones it does not.
+/// draws. Of a recurrent kernel `small` is the second, whether asked for or not: what a turn may be off by grows from
+/// turn to turn with the weights, until nothing is left to compare; with small ones it does not.
 std::vector<Distribution> affordable(const VerifyOptions& options, std::int64_t work, bool recurrent) {
   std::vector<Distribution> all = options.distributions;
+  if (recurrent && std::ranges::count(all, Distribution::small) == 0) all.push_back(Distribution::small);
   const auto count =
       static_cast<std::size_t>(std::max<std::int64_t>(2, options.total_budget / std::max<std::int64_t>(1, work)));
   if (count >= all.size()) return all;

@@ -33,6 +33,13 @@ bool is_read_outside(Value value, const std::set<NodeId>& asked, const std::vect
 
 }  // namespace
 
+// Not a table: a packed kernel has hundreds of groups, and most of them load a few of its hundreds of parameters.
+std::optional<int> parameter_number(const Graph& graph, NodeId node) {
+  const auto all = graph.parameters();
+  const auto found = std::find(all.begin(), all.end(), node);
+  return found == all.end() ? std::nullopt : std::optional(static_cast<int>(found - all.begin()));
+}
+
 bool is_empty(const Node& node) {
   return std::all_of(node.results.begin(), node.results.end(), [](const auto& type) { return type.elements() == 0; });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,6 +15,9 @@ struct KernelGraph {
   std::vector<graph::Value> results;    ///< value of the fragment that each result is
   std::vector<graph::NodeId> nodes;     ///< operators of the fragment that it computes (copies of cheap ones included)
 };
+
+/// Which argument of the graph a parameter is; nothing for any other node.
+std::optional<int> parameter_number(const graph::Graph& graph, graph::NodeId node);
 
 /// Operators that belong to whoever reads them, in every kernel anew: constants, iotas, broadcasts, reshapes, and
 /// scalar arithmetic on such. They are never kernels of their own unless a fragment's result is one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "search/group_context.h"
 
@@ -14,10 +15,26 @@ std::int64_t launched_blocks(const KernelProgram& kernel) {
   return (kernel.schedule.blocks > 0 ? kernel.schedule.blocks : kernel.phases[0].tiles) * kernel.schedule.cluster;
 }
 
+std::int64_t most_of(const KernelProgram& kernel, std::int64_t GroupProgram::*bytes) {
+  std::int64_t most = 0;
+  for (const PhaseProgram& phase : kernel.phases) {
+    for (const GroupProgram& group : phase.groups) most = std::max(most, group.*bytes);
+  }
+  return most;
+}
+
 }  // namespace
 
 std::int64_t KernelProgram::scratch_bytes(std::size_t i) const {
   return scratch[i].elements * partial_count[i] * graph::byte_size(scratch[i].dtype);
+}
+
+std::int64_t KernelProgram::held_bytes() const { return most_of(*this, &GroupProgram::held_bytes); }
+std::int64_t KernelProgram::exchange_bytes() const { return most_of(*this, &GroupProgram::exchange_bytes); }
+
+bool KernelProgram::runs_alone(std::size_t phase) const {
+  const auto before = std::span(schedule.syncs).first(std::min(phase, schedule.syncs.size()));
+  return std::ranges::count(before, Sync::last_block) > 0;
 }
 
 Result<GroupProgram> derive_group(const GroupStructure& structure, const GroupMapping& mapping,
@@ -42,10 +59,10 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
           kernel.partial_count[static_cast<std::size_t>(buffer.number)] = plan.partials;
       }
       phase.tiles += group.tiles;
-      kernel.shared_bytes = std::max(kernel.shared_bytes, 2 * group.exchange_bytes + group.held_bytes);
       kernel.registers = std::max(kernel.registers, group.registers);
     }
   }
+  kernel.shared_bytes = kernel.held_bytes() + 2 * kernel.exchange_bytes();
   kernel.blocks = launched_blocks(kernel);
   return kernel;
 }
@@ -64,15 +81,8 @@ void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> 
 }
 
 std::int64_t resident_offset(const KernelProgram& kernel) {
-  std::int64_t held = 0, exchange = 0;
-  for (const PhaseProgram& phase : kernel.phases) {
-    for (const GroupProgram& group : phase.groups) {
-      held = std::max(held, group.held_bytes);
-      exchange = std::max(exchange, group.exchange_bytes);
-    }
-  }
   constexpr std::int64_t alignment = 16;
-  return (held + 2 * exchange + alignment - 1) / alignment * alignment;
+  return (kernel.held_bytes() + 2 * kernel.exchange_bytes() + alignment - 1) / alignment * alignment;
 }
 
 ResidentLayout resident_layout(const KernelProgram& kernel) {

@@ -99,6 +99,11 @@ struct KernelProgram {
   std::shared_ptr<const RecurrentStep> recurrent;  ///< null: every phase runs once
 
   [[nodiscard]] std::int64_t scratch_bytes(std::size_t i) const;
+  /// Shared memory for held values, and for one of the two exchange buffers, that any of the groups wants.
+  [[nodiscard]] std::int64_t held_bytes() const;
+  [[nodiscard]] std::int64_t exchange_bytes() const;
+  /// Whether the block that arrives last runs this phase by itself.
+  [[nodiscard]] bool runs_alone(std::size_t phase) const;
   /// The graph that the phases compute, of a kernel that was made for `kernel`.
   [[nodiscard]] const graph::Graph& computes(const graph::Graph& kernel) const {
     return recurrent != nullptr ? recurrent->graph : kernel;

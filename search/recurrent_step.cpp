@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "graph/builder.h"
+#include "graph/fill.h"
+#include "graph/passes/turn_lines.h"
 #include "search/contraction.h"
+#include "search/kernel_graph.h"
 #include "search/row_split.h"
 
 namespace stitch::search {
@@ -34,13 +37,13 @@ struct Part {
 
 class StepBuilder {
  public:
-  StepBuilder(const Graph& kernel, NodeId loop, RowSplit split, std::int64_t rows)
+  StepBuilder(const Graph& kernel, NodeId loop, const RowSplit& split, std::int64_t rows)
       : kernel_(kernel),
         loop_id_(loop),
         loop_(kernel.node(loop)),
         body_(*loop_.regions[0]),
         users_(graph::users(body_)),
-        split_(std::move(split)),
+        split_(split),
         out_(kernel.name) {
     step_.turns = split_.turns, step_.rows = rows, step_.blocks = split_.rows / rows;
   }
@@ -74,10 +77,7 @@ class StepBuilder {
   }
 
   [[nodiscard]] std::optional<int> input_of(std::size_t carried) const {
-    const NodeId id = stored_as(kernel_, loop_.operands[carried]).node;
-    const auto parameters = kernel_.parameters();
-    const auto found = std::find(parameters.begin(), parameters.end(), id);
-    return found == parameters.end() ? std::nullopt : std::optional(static_cast<int>(found - parameters.begin()));
+    return search::parameter_number(kernel_, graph::without_reshapes(kernel_, loop_.operands[carried]).node);
   }
 
   void number_states() {
@@ -92,7 +92,7 @@ class StepBuilder {
         state.all_rows = std::exchange(extent, step_.rows);
       }
       state.first_input = input_of(i);
-      if (!state.first_input) state.fill = *fill_bits(kernel_, loop_.operands[i]);
+      if (!state.first_input) state.fill = *graph::fill_bits(kernel_, loop_.operands[i]);
       state.output = output_of(i);
       state_of_[i] = static_cast<int>(step_.states.size());
       step_.states.push_back(std::move(state));
@@ -159,7 +159,7 @@ class StepBuilder {
       case Op::parameter: return cut(leaf_rows(value, wanted.row), wanted.dimension, wanted.start, wanted.size);
       case Op::constant: {
         const auto& constant = node.as<graph::ConstantAttributes>();
-        if (constant.type.rank() > 0 && fill_bits(body_, value)) return filled(constant, wanted);
+        if (constant.type.rank() > 0 && graph::fill_bits(body_, value)) return filled(constant, wanted);
         return cut(rows_of(out_.constant(constant), wanted.row), wanted.dimension, wanted.start, wanted.size);
       }
       case Op::iota: {
@@ -204,7 +204,7 @@ class StepBuilder {
       whole = parameter(body_.type(value), {Source::Kind::input, *input}, name);
     } else {
       const TensorType& type = body_.type(value);
-      const std::uint64_t bits = *fill_bits(kernel_, loop_.operands[number]);
+      const std::uint64_t bits = *graph::fill_bits(kernel_, loop_.operands[number]);
       whole = out_.broadcast(out_.constant(scalar_of(type.dtype, bits)), type.dims, {});
     }
     inputs_[number] = whole;
@@ -227,8 +227,7 @@ class StepBuilder {
     return out_.broadcast(out_.constant(scalar_of(constant.type.dtype, bits)), std::move(dims), {});
   }
 
-  /// What a slice of which `wanted` is needed takes of its operand, if that is one run along one dimension, and its
-  /// operand is not made whole for others.
+  /// What a slice of which `wanted` is needed takes of its operand, if that is one run along one dimension.
   [[nodiscard]] std::optional<Part> behind_slice(const Node& node, const Part& wanted) const {
     const auto& a = node.as<graph::SliceAttributes>();
     const Dims& from = body_.type(node.operands[0]).dims;
@@ -356,8 +355,7 @@ class StepBuilder {
   }
 
   [[nodiscard]] std::size_t parameter_number(Value value) const {
-    const auto parameters = body_.parameters();
-    return static_cast<std::size_t>(std::find(parameters.begin(), parameters.end(), value.node) - parameters.begin());
+    return static_cast<std::size_t>(*search::parameter_number(body_, value.node));
   }
 
   Value products_summed(const std::array<Value, 2>& sides, const graph::DotAttributes& a) {
@@ -399,7 +397,7 @@ class StepBuilder {
   const Node& loop_;
   const Graph& body_;
   const std::vector<std::vector<NodeId>> users_;
-  const RowSplit split_;
+  const RowSplit& split_;
   graph::Builder out_;
   RecurrentStep step_;
   std::map<std::size_t, int> state_of_;  ///< by carried value
@@ -414,19 +412,18 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alig
 
 }  // namespace
 
-const RecurrentStep::Source& RecurrentStep::source_of(NodeId parameter) const {
-  const auto parameters = graph.parameters();
-  return sources[static_cast<std::size_t>(std::find(parameters.begin(), parameters.end(), parameter) -
-                                          parameters.begin())];
-}
-
 Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const Graph& kernel, std::int64_t rows) {
   const std::optional<NodeId> loop = recurrent_loop(kernel);
   if (!loop) return make_error(ErrorKind::constraint, "not a loop by itself");
-  STITCH_ASSIGN(RowSplit split, split_rows(kernel, *loop));
+  STITCH_ASSIGN(const RowSplit split, split_rows(kernel, *loop));
+  return recurrent_step(kernel, *loop, split, rows);
+}
+
+Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const Graph& kernel, NodeId loop, const RowSplit& split,
+                                                            std::int64_t rows) {
   if (rows < 1 || split.rows % rows != 0)
     return make_error(ErrorKind::constraint, "{} rows are no multiple of {}", split.rows, rows);
-  Result<std::shared_ptr<const RecurrentStep>> step = StepBuilder(kernel, *loop, std::move(split), rows).build();
+  Result<std::shared_ptr<const RecurrentStep>> step = StepBuilder(kernel, loop, split, rows).build();
   if (!step) return make_error(ErrorKind::constraint, "a turn of the loop: {}", step.error().message);
   return step;
 }

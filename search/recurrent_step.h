@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "search/row_split.h"
 
 namespace stitch::search {
 
@@ -51,14 +52,15 @@ struct RecurrentStep {
   std::int64_t turns = 0;
   std::int64_t rows = 0;  ///< of a block
   std::int64_t blocks = 0;
-
-  [[nodiscard]] const Source& source_of(graph::NodeId parameter) const;
 };
 
 /// The step for blocks that take `rows` rows each. Contractions become products and sums, of which a slice is computed
 /// as such. Fails with kind constraint when the kernel is no recurrent loop, when its rows do not come apart, or are
 /// not a multiple of `rows`.
 Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const graph::Graph& kernel, std::int64_t rows);
+/// The same of what recurrent_loop and split_rows gave for the kernel.
+Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const graph::Graph& kernel, graph::NodeId loop,
+                                                            const RowSplit& split, std::int64_t rows);
 
 /// Where a block keeps what a turn hands on, in bytes from the start of that part of its shared memory; everything is
 /// aligned to 16 bytes. States are there twice, what this turn reads and what it leaves for the next; `copy` bytes lie

@@ -1,15 +1,16 @@
 #include "search/row_split.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <map>
 #include <set>
 
+#include "graph/fill.h"
 #include "graph/literal.h"
 #include "graph/passes/trip_count.h"
+#include "graph/passes/turn_lines.h"
+#include "search/kernel_graph.h"
 
 namespace stitch::search {
 namespace {
@@ -28,11 +29,6 @@ constexpr NodeId most_nodes = 1024;
 constexpr std::size_t most_carried = 256;
 
 bool contains(const Dims& list, std::int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
-
-int parameter_number(const Graph& graph, NodeId id) {
-  const auto all = graph.parameters();
-  return static_cast<int>(std::find(all.begin(), all.end(), id) - all.begin());
-}
 
 /// Dimension of a reshape's operand that becomes `dimension` of its result unchanged.
 std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dimension) {
@@ -66,79 +62,10 @@ std::optional<int> dot_dimension(const graph::DotAttributes& a, const Dims& lhs,
   return left ? -1 : nth_free(rhs, a.rhs_batch, a.rhs_contracting, at);
 }
 
-/// coefficient × (carried value number `counter`) + offset
-struct Affine {
-  int counter = -1;
-  std::int64_t coefficient = 0, offset = 0;
-};
-
-/// Indices as lines of one counter; every node of the body is looked at once.
-class Lines {
- public:
-  explicit Lines(const Graph& body) : body_(body) {}
-
-  std::optional<Affine> of(Value value, int depth = 0) {
-    if (depth > most_depth) return std::nullopt;
-    const auto found = known_.find(value.node);
-    if (found != known_.end()) return found->second;
-    return known_[value.node] = find(value, depth);
-  }
-
- private:
-  static constexpr int most_depth = 64;
-  /// Beyond it nothing is taken as known, so that sums of two stay far from overflow.
-  static constexpr std::int64_t most = std::int64_t{1} << 40;
-
-  std::optional<Affine> find(Value value, int depth) {
-    const Node& node = body_.node(value.node);
-    if (body_.type(value).elements() != 1) return std::nullopt;
-    switch (node.op) {
-      case Op::parameter: return Affine{parameter_number(body_, value.node), 1, 0};
-      case Op::constant: {
-        const auto& constant = node.as<graph::ConstantAttributes>();
-        if (!graph::is_integer(constant.type.dtype)) return std::nullopt;
-        return within(Affine{-1, 0, graph::load_integer(constant.type.dtype, constant.data.data())});
-      }
-      case Op::reshape: return of(node.operands[0], depth + 1);
-      case Op::negate: {
-        const auto x = of(node.operands[0], depth + 1);
-        return x ? std::optional(Affine{x->counter, -x->coefficient, -x->offset}) : std::nullopt;
-      }
-      case Op::add:
-      case Op::subtract: {
-        const auto x = of(node.operands[0], depth + 1), y = of(node.operands[1], depth + 1);
-        if (!x || !y || (x->counter >= 0 && y->counter >= 0)) return std::nullopt;
-        const std::int64_t sign = node.op == Op::add ? 1 : -1;
-        return within(Affine{std::max(x->counter, y->counter), x->coefficient + sign * y->coefficient,
-                             x->offset + sign * y->offset});
-      }
-      default: return std::nullopt;
-    }
-  }
-
-  static std::optional<Affine> within(Affine line) {
-    const bool small = std::abs(line.coefficient) <= most && std::abs(line.offset) <= most;
-    return small ? std::optional(line) : std::nullopt;
-  }
-
-  const Graph& body_;
-  std::map<NodeId, std::optional<Affine>> known_;
-};
-
-/// Largest value of an integer type, as far as 64 signed bits go.
-std::int64_t largest(graph::DType dtype) {
-  const int bits = 8 * graph::byte_size(dtype) - (graph::is_unsigned_integer(dtype) ? 0 : 1);
-  return bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-}
-
 class Splitter {
  public:
   Splitter(const Graph& kernel, NodeId loop)
-      : kernel_(kernel),
-        loop_(kernel.node(loop)),
-        body_(*loop_.regions[0]),
-        users_(graph::users(body_)),
-        lines_(body_) {}
+      : kernel_(kernel), loop_(kernel.node(loop)), body_(*loop_.regions[0]), users_(graph::users(body_)) {}
 
   Result<RowSplit> split() {
     STITCH_TRY(check_size());
@@ -175,19 +102,21 @@ class Splitter {
 
   Status count_turns() {
     const auto start = [&](std::size_t i) -> std::optional<std::int64_t> {
-      const auto bits = fill_bits(kernel_, loop_.operands[i]);
+      const auto bits = graph::fill_bits(kernel_, loop_.operands[i]);
       const graph::DType dtype = kernel_.type(loop_.operands[i]).dtype;
       if (!bits || !graph::is_integer(dtype)) return std::nullopt;
       std::byte bytes[8];
       std::memcpy(bytes, &*bits, sizeof bytes);
       return graph::load_integer(dtype, bytes);
     };
-    for (std::size_t i = 0; i < loop_.operands.size(); ++i) starts_.push_back(start(i));
     const auto turns = graph::trip_count(body_, *loop_.regions[1], start);
     if (!turns || *turns < 1) return make_error(ErrorKind::constraint, "how often the loop runs is not known");
     if (*turns > most_turns)
       return make_error(ErrorKind::constraint, "the loop runs {} times, at most {}", *turns, most_turns);
     split_.turns = *turns;
+    std::vector<std::optional<std::int64_t>> starts;
+    for (std::size_t i = 0; i < loop_.operands.size(); ++i) starts.push_back(start(i));
+    lines_.emplace(body_, starts, split_.turns);
     return {};
   }
 
@@ -195,7 +124,7 @@ class Splitter {
     for (std::size_t i = 0; i < loop_.operands.size(); ++i) {
       CarriedValue carried;
       const Value result = body_.results()[i];
-      if (stored_as(body_, result) == Value{body_.parameters()[i], 0}) {
+      if (graph::without_reshapes(body_, result) == Value{body_.parameters()[i], 0}) {
         carried.kind = CarriedValue::Kind::invariant;
       } else if (is_stacked(i, carried)) {
         carried.kind = CarriedValue::Kind::stacked;
@@ -207,32 +136,13 @@ class Splitter {
   }
 
   /// Whether every turn writes a slice of carried value i, all of them all of it.
-  bool is_stacked(std::size_t i, CarriedValue& carried) {
-    const Value update = stored_as(body_, body_.results()[i]);
+  bool is_stacked(std::size_t i, CarriedValue& carried) const {
+    const Value update = graph::without_reshapes(body_, body_.results()[i]);
     const Node& node = body_.node(update.node);
     if (node.op != Op::dynamic_update_slice || !is_only_updated(body_.parameters()[i], update.node)) return false;
-    const Dims &tensor = node.type().dims, &slice = body_.type(node.operands[1]).dims;
-    int along = -1;
-    for (std::size_t d = 0; d < tensor.size(); ++d) {
-      if (slice[d] == tensor[d]) continue;
-      if (along >= 0 || slice[d] != 1) return false;
-      along = static_cast<int>(d);
-    }
-    if (along < 0 || tensor[static_cast<std::size_t>(along)] != split_.turns) return false;
-    const Value start = node.operands[static_cast<std::size_t>(along) + 2];
-    const auto index = lines_.of(start);
-    if (!index || index->counter < 0 || split_.turns - 1 > largest(body_.type(start).dtype)) return false;
-    const auto counter = static_cast<std::size_t>(index->counter);
-    const auto step = graph::counter_step(body_, counter);
-    constexpr std::int64_t most = std::int64_t{1} << 20;  // no counter of ours comes near, and products fit
-    if (!step || !starts_[counter] || std::abs(*step) > most || std::abs(*starts_[counter]) > most ||
-        std::abs(index->coefficient) > most)
-      return false;
-    const std::int64_t each = index->coefficient * *step;
-    const std::int64_t first = index->coefficient * *starts_[counter] + index->offset;
-    const std::int64_t last = first + each * (split_.turns - 1);
-    if ((each != 1 && each != -1) || std::min(first, last) != 0) return false;
-    carried.update = update.node, carried.turn_dimension = along;
+    const auto axis = lines_->axis(node.type().dims, body_.type(node.operands[1]).dims, node, 2);
+    if (!axis) return false;
+    carried.update = update.node, carried.turn_dimension = static_cast<int>(axis->dimension);
     return true;
   }
 
@@ -326,7 +236,7 @@ class Splitter {
     if (!seen.insert({value, dimension}).second) return true;
     const Node& node = body_.node(value.node);
     if (node.op == Op::parameter) {
-      const auto number = static_cast<std::size_t>(parameter_number(body_, value.node));
+      const auto number = static_cast<std::size_t>(*parameter_number(body_, value.node));
       const CarriedValue& carried = split_.carried[number];
       if (carried.kind == CarriedValue::Kind::invariant) return true;
       if (carried.kind == CarriedValue::Kind::stacked) return refuse(value, "is read while it is written");
@@ -359,8 +269,7 @@ class Splitter {
   const Node& loop_;
   const Graph& body_;
   const std::vector<std::vector<NodeId>> users_;
-  std::vector<std::optional<std::int64_t>> starts_;
-  Lines lines_;
+  std::optional<graph::TurnLines> lines_;
   RowSplit split_;
   std::int64_t rows_ = 0;
   std::vector<std::size_t> open_;  ///< carried values that were assumed and not yet looked into
@@ -368,23 +277,6 @@ class Splitter {
 };
 
 }  // namespace
-
-Value stored_as(const Graph& graph, Value value) {
-  while (graph.node(value.node).op == Op::reshape) value = graph.node(value.node).operands[0];
-  return value;
-}
-
-std::optional<std::uint64_t> fill_bits(const Graph& graph, Value value) {
-  while (graph.node(value.node).op == Op::reshape || graph.node(value.node).op == Op::broadcast)
-    value = graph.node(value.node).operands[0];
-  const Node& node = graph.node(value.node);
-  if (node.op != Op::constant) return std::nullopt;
-  const auto& constant = node.as<graph::ConstantAttributes>();
-  if (constant.data.empty() || !graph::is_splat(constant)) return std::nullopt;
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, constant.data.data(), static_cast<std::size_t>(graph::byte_size(constant.type.dtype)));
-  return bits;
-}
 
 std::optional<NodeId> recurrent_loop(const Graph& kernel) {
   std::optional<NodeId> loop;
@@ -406,8 +298,8 @@ std::optional<NodeId> recurrent_loop(const Graph& kernel) {
     if (result.node != *loop) return std::nullopt;
   }
   for (const Value operand : kernel.node(*loop).operands) {
-    const bool in_memory = kernel.node(stored_as(kernel, operand).node).op == Op::parameter;
-    if (!in_memory && !fill_bits(kernel, operand)) return std::nullopt;
+    const bool in_memory = kernel.node(graph::without_reshapes(kernel, operand).node).op == Op::parameter;
+    if (!in_memory && !graph::fill_bits(kernel, operand)) return std::nullopt;
   }
   return loop;
 }

@@ -45,10 +45,4 @@ std::optional<int> operand_dimension(const graph::Graph& graph, graph::NodeId no
 /// Whether operand_dimension knows it of every operand: rows of the result are made of rows of the operands.
 bool rows_are_plain(const graph::Graph& graph, graph::NodeId node, int dimension);
 
-/// The bits of the one number that fills a value: a constant's, seen through broadcasts and reshapes.
-std::optional<std::uint64_t> fill_bits(const graph::Graph& graph, graph::Value value);
-
-/// A value without the reshapes on top of it: the same memory.
-graph::Value stored_as(const graph::Graph& graph, graph::Value value);
-
 }  // namespace stitch::search

@@ -5,6 +5,7 @@
 
 #include "graph/literal.h"
 #include "graph/reduce_kind.h"
+#include "search/kernel_graph.h"
 
 namespace stitch::search {
 namespace {
@@ -29,11 +30,6 @@ std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64
   std::uint64_t bits = 0;
   std::memcpy(&bits, &constant.data[static_cast<std::size_t>(at) * size], size);
   return bits;
-}
-
-/// Not a table: a packed kernel has hundreds of groups, and most of them load a few of its hundreds of parameters.
-int parameter_number(const Graph& graph, NodeId id) {
-  return static_cast<int>(std::ranges::find(graph.parameters(), id) - graph.parameters().begin());
 }
 
 bool contains(const Dims& list, std::size_t value) {
@@ -271,7 +267,7 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
   switch (node.op) {
     case Op::parameter: {
       const Dims strides = graph::row_major_strides(node.type().dims);
-      const Buffer buffer{Buffer::Kind::input, parameter_number(graph_, value.node)};
+      const Buffer buffer{Buffer::Kind::input, *parameter_number(graph_, value.node)};
       return load(buffer, node.type().dtype, pool_.linear(indices, strides), value, guard);
     }
     case Op::constant: {

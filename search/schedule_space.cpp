@@ -491,15 +491,17 @@ void merge(std::vector<StitchCandidate>& all, std::vector<StitchCandidate> more,
 }
 
 /// The schedules of a loop's turn, for several numbers of rows a block.
-Result<ScheduleSpace> explore_recurrent(const Graph& graph, const Scorer& scorer, const SpaceOptions& options) {
+Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const Scorer& scorer,
+                                        const SpaceOptions& options) {
   constexpr std::int64_t most_rows = 1024;
+  STITCH_ASSIGN(const RowSplit split, split_rows(graph, loop));
   std::optional<ScheduleSpace> space;
   std::optional<Error> error;
-  for (std::int64_t rows = 1; rows <= most_rows; rows *= 2) {
-    Result<std::shared_ptr<const RecurrentStep>> step = recurrent_step(graph, rows);
+  for (std::int64_t rows = 1; rows <= most_rows && split.rows % rows == 0; rows *= 2) {
+    const Result<std::shared_ptr<const RecurrentStep>> step = recurrent_step(graph, loop, split, rows);
     if (!step) {
       if (!error) error = step.error();
-      break;  // nor do multiples of these rows come out even
+      break;
     }
     // More rows a block than it takes to have a block on every fourth SM only leave SMs idle.
     if (space && (*step)->blocks * 4 < scorer.device().sm_count) break;
@@ -524,7 +526,7 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, const Scorer& scorer
 }  // namespace
 
 Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, const SpaceOptions& options) {
-  if (recurrent_loop(graph)) return explore_recurrent(graph, scorer, options);
+  if (const auto loop = recurrent_loop(graph)) return explore_recurrent(graph, *loop, scorer, options);
   return Explorer(graph, nullptr, scorer, options).explore();
 }
 

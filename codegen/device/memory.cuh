@@ -81,16 +81,21 @@ __device__ __forceinline__ void load_tail(T* to, const T* from, int count) {
   }
 }
 
+// n elements as the word that one instruction stores.
 template <int n, class T>
-__device__ __forceinline__ void store(T* to, const T* from) {
-  using W = typename Word<n * sizeof(T)>::type;
+__device__ __forceinline__ typename Word<n * sizeof(T)>::type word_of(const T* from) {
   union {
-    W word;
+    typename Word<n * sizeof(T)>::type word;
     T elements[n];
   } bits;
 #pragma unroll
   for (int i = 0; i < n; ++i) bits.elements[i] = from[i];
-  *reinterpret_cast<W*>(to) = bits.word;
+  return bits.word;
+}
+
+template <int n, class T>
+__device__ __forceinline__ void store(T* to, const T* from) {
+  *reinterpret_cast<typename Word<n * sizeof(T)>::type*>(to) = word_of<n>(from);
 }
 
 template <int n, class T>

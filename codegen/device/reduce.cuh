@@ -183,15 +183,9 @@ __device__ __forceinline__ void cluster_write(u32 place, uint4 word) {
 // Stores n elements in the shared memory of every block of the cluster, where `to` is in this one's.
 template <int blocks, int n, class T>
 __device__ __forceinline__ void store_in_cluster(T* to, const T* from) {
-  using W = typename Word<n * sizeof(T)>::type;
-  union {
-    W word;
-    T elements[n];
-  } bits;
+  const auto word = word_of<n>(from);
 #pragma unroll
-  for (int i = 0; i < n; ++i) bits.elements[i] = from[i];
-#pragma unroll
-  for (int rank = 0; rank < blocks; ++rank) cluster_write(cluster_place(to, rank), bits.word);
+  for (int rank = 0; rank < blocks; ++rank) cluster_write(cluster_place(to, rank), word);
 }
 // The first `count` of them (count may be anything).
 template <int blocks, int n, class T>

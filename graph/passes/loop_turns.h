@@ -5,17 +5,9 @@
 
 #include "graph/builder.h"
 #include "graph/passes/rewriter.h"
+#include "graph/passes/turn_lines.h"
 
 namespace stitch::graph {
-
-/// How the turns of a loop lie along a dimension of a tensor whose extent is their number: every turn has one place of
-/// its own there.
-struct TurnAxis {
-  std::int64_t dimension = 0;
-  bool backward = false;  ///< turn 0 has the last place, the last turn the first
-
-  bool operator==(const TurnAxis&) const = default;
-};
 
 /// A carried tensor that the body fills place by place: nothing of its initial value is left after the loop.
 struct TurnWrite {
@@ -58,30 +50,18 @@ class LoopTurns {
   Value place(Builder& copy, const std::vector<Value>& parameters, bool backward) const;
 
  private:
-  /// A scalar integer that is first + step · turn.
-  struct Line {
-    std::int64_t first = 0, step = 0;
-  };
-
   void find_invariants();
   void find_lines(const Rewriter& graph);
-  [[nodiscard]] std::optional<Line> line_of(const Node& node) const;
-  [[nodiscard]] bool fits(const Line& line, DType dtype) const;
   void find_writes();
-  [[nodiscard]] std::optional<TurnAxis> axis(const Dims& extents, const Dims& sizes, const Node& node,
-                                             std::size_t first_start) const;
 
   const Node& loop_;
   std::int64_t trips_ = 0;
   std::vector<bool> invariant_;  // by node of the body
   std::vector<int> uses_;
-  std::vector<std::optional<Line>> lines_;  // by node, first results
+  std::optional<TurnLines> lines_;
   std::vector<bool> decides_;
   std::optional<std::size_t> counter_;
   std::vector<TurnWrite> writes_;
 };
-
-/// `value` or, through reshapes, what has the same elements in the same order.
-Value without_reshapes(const Graph& graph, Value value);
 
 }  // namespace stitch::graph

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
 #include "client/client.h"
 #include "client/event_parser.h"
 #include "tests/base/test_folder.h"
@@ -38,11 +41,34 @@ TEST(ServerAddressTest, IsReadFromItsText) {
 
 TEST(ServerAddressTest, NobodyThereIsUnavailable) {
   for (const char* address : {"unix:///nowhere/at/all.sock", "http://127.0.0.1:1"}) {
-    const auto connection = Connection::open(*parse_address(address));
+    const auto connection = Connection::open(*parse_address(address), 10);
     ASSERT_FALSE(connection.ok());
     EXPECT_EQ(connection.error().kind, ErrorKind::unavailable);
     EXPECT_THAT(connection.error().message, HasSubstr(address));
   }
+}
+
+// As a stopped server does it: connections wait in its backlog until that is full.
+TEST(ServerAddressTest, AServerThatAcceptsNothingIsGivenUp) {
+  const TestFolder folder;
+  const std::string path = (folder / "s").string();
+  boost::asio::io_context context;
+  boost::asio::local::stream_protocol::acceptor acceptor(context);
+  acceptor.open();
+  acceptor.bind(path);
+  acceptor.listen(0);
+  std::vector<std::unique_ptr<Connection>> waiting;
+  std::optional<Error> refused;
+  while (!refused && waiting.size() < 1000) {
+    auto connection = Connection::open(*parse_address("unix://" + path), 0.05);
+    if (connection)
+      waiting.push_back(*std::move(connection));
+    else
+      refused = connection.error();
+  }
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind, ErrorKind::timeout) << refused->message;
+  EXPECT_THAT(refused->message, HasSubstr("no connection within 0.05 s"));
 }
 
 // Somebody else may have made the default socket's folder first (base/private_folder.h).
@@ -51,7 +77,7 @@ TEST(ServerAddressTest, ADefaultSocketThatOthersMayReplaceIsNotConnectedTo) {
   std::filesystem::create_directory(runtime / "stitch");
   std::filesystem::permissions(runtime / "stitch", std::filesystem::perms::all);
   const TestVariable variable("XDG_RUNTIME_DIR", runtime.path());
-  const auto connection = Connection::open(*parse_address(ClientOptions().server));
+  const auto connection = Connection::open(*parse_address(ClientOptions().server), 10);
   ASSERT_FALSE(connection.ok());
   EXPECT_EQ(connection.error().kind, ErrorKind::unavailable);
   EXPECT_THAT(connection.error().message, HasSubstr("others may write to it"));

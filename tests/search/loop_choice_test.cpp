@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "search/kernel_graph.h"
+#include "search/row_split.h"
 #include "tests/search/recurrent_graphs.h"
 
 namespace stitch::search::test {
@@ -47,6 +49,39 @@ TEST(LoopChoice, TakesOnlyWhatCanBeAKernel) {
   l.want(h);
   EXPECT_FALSE(chooses(l.finish(), 0));
   EXPECT_FALSE(chooses(gru({.turns = 100000}), 0));
+}
+
+TEST(UnfusedFragment, OfALoopRunsItsBodyInEveryTurn) {
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const Graph loop = gru({.turns = 50});
+  const auto unfused = unfused_fragment(loop, cache);
+  ASSERT_TRUE(unfused) << unfused.error().message;
+  EXPECT_EQ(unfused->turns, 50);
+  // One kernel for each operator of the body that is one by itself; the contraction is a call.
+  std::int64_t operators = 0;
+  const Graph& body = *loop.node(*recurrent_loop(loop)).regions[0];
+  const std::vector<bool> attached = attached_operators(body);
+  for (graph::NodeId id = 0; id < body.size(); ++id) {
+    const graph::Op op = body.node(id).op;
+    const bool kernel = op != graph::Op::parameter && op != graph::Op::dot && !attached[static_cast<std::size_t>(id)];
+    operators += kernel ? 1 : 0;
+  }
+  EXPECT_EQ(static_cast<std::int64_t>(unfused->once.kernels.size()), operators);
+  EXPECT_EQ(unfused->launches(), 50 * operators);
+  EXPECT_EQ(unfused->bytes(), 50 * plan_bytes(unfused->once));
+  EXPECT_DOUBLE_EQ(unfused->predicted_us(), 50 * unfused->once.predicted_us);
+}
+
+TEST(UnfusedFragment, OfOthersRunsOnce) {
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  Builder b;
+  const Value x = b.parameter(DType::f32, {64});
+  const auto unfused = unfused_fragment(finished(b, {b.unary(Op::exp, b.unary(Op::negate, x))}), cache);
+  ASSERT_TRUE(unfused) << unfused.error().message;
+  EXPECT_EQ(unfused->turns, 1);
+  EXPECT_EQ(unfused->launches(), 2);
 }
 
 }  // namespace

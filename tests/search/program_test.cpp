@@ -303,5 +303,20 @@ TEST(DeriveProgram, RefusesSchedulesOfOtherKernels) {
   EXPECT_FALSE(derive_program(each.graph, each.structure, schedule));
 }
 
+TEST(JoinGroups, SharedMemoryHasRoomForTheMostOfEither) {
+  // One layout for all groups of the kernel: held values, then the two exchange buffers.
+  GroupProgram holds, exchanges;
+  holds.held_bytes = 1000, holds.exchange_bytes = 8;
+  exchanges.exchange_bytes = 128;
+  Schedule schedule;
+  schedule.syncs = {Sync::last_block}, schedule.blocks = 1;
+  const KernelProgram kernel = join_groups({}, schedule, {{holds}, {exchanges}});
+  EXPECT_EQ(kernel.held_bytes(), 1000);
+  EXPECT_EQ(kernel.exchange_bytes(), 128);
+  EXPECT_EQ(kernel.shared_bytes, 1000 + 2 * 128);
+  EXPECT_FALSE(kernel.runs_alone(0));
+  EXPECT_TRUE(kernel.runs_alone(1));
+}
+
 }  // namespace
 }  // namespace stitch::search::test
