@@ -103,11 +103,10 @@ Status Connection::State::connect(double seconds) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (true) {
     error = wait(seconds, [&](auto done) { stream.async_connect(there, done); });
-    if (!error) static_cast<void>(stream.socket().remote_endpoint(error));
     if (!error) return {};
-    // Linux does not queue a connect to a Unix-domain socket whose backlog is full: it says EAGAIN, which Asio takes
-    // for one that is under way.
-    if (error != asio::error::not_connected) break;
+    // Linux does not queue a connect to a Unix-domain socket whose backlog is full: it answers EAGAIN, which Asio
+    // calls no_buffer_space.
+    if (error != asio::error::no_buffer_space) break;
     error = beast::error::timeout;
     if (std::chrono::steady_clock::now() >= until) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -82,8 +82,8 @@ std::string GroupEmitter::pointer_of(const search::Buffer& buffer) const {
   return pointer_name(static_cast<std::size_t>(found - buffers_.begin()));
 }
 
-std::string GroupEmitter::emit() {
-  // Pointers are numbered by the order of items and anchors, before any text refers to them.
+/// By the order of items and anchors, before any text refers to them.
+void GroupEmitter::number_pointers() {
   for (const search::Item& item : program_.items()) {
     if (item.kind == search::Item::Kind::load) pointer(item.buffer, item.dtype);
   }
@@ -92,6 +92,26 @@ std::string GroupEmitter::emit() {
       pointer(a.buffers[i], i == 0 ? a.dtype : graph_.node(a.node).results[i].dtype);
     }
   }
+}
+
+std::vector<GroupEmitter::Hoisted> GroupEmitter::hoisted() const {
+  std::vector<Hoisted> all;
+  for (const ItemId id : group_.hoisted) {
+    const search::Item& item = program_.at(id);
+    all.push_back({std::string(storage_type(item.dtype)), name(id), array_dims(item.axes), item.buffer});
+  }
+  return all;
+}
+
+std::string GroupEmitter::emit_hoisted_apart() {
+  number_pointers();
+  emit_digits();
+  emit_hoisted();
+  return out_.text();
+}
+
+std::string GroupEmitter::emit() {
+  number_pointers();
   // With an odd number of exchanges in a turn of the loops around the sweeps the next turn would begin with the buffer
   // that this one's last readers may not have left. Tiles end with a barrier, and so need none of that.
   std::set<int> exchanging;
@@ -116,7 +136,10 @@ std::string GroupEmitter::emit() {
     partial_plans.push_back(static_cast<int>(i));
     declare_accumulators(group_.reductions[i].anchor);
   }
-  emit_hoisted();
+  if (!context_.hoisted_apart) emit_hoisted();
+  if (context_.hoisted_apart) {
+    for (const ItemId id : group_.hoisted) arrays_[id] = program_.at(id).axes & group_.varying;
+  }
   const int depth = out_.depth();
   emit_outer_loops();
   for (const search::HeldItem& held : group_.held) declare_array(held.item);
@@ -218,6 +241,7 @@ void GroupEmitter::emit_outer_loops() {
 
 bool GroupEmitter::has_tail(std::size_t axis) const {
   if (context_.runtime_extent) return true;
+  if (has(whole_axes_, axis)) return false;
   return group_.mapping.axes[axis].step(Level::grid) * group_.extent(axis, Level::grid) > group_.extents[axis];
 }
 
@@ -234,6 +258,7 @@ std::int64_t GroupEmitter::vector_extent() const {
 bool GroupEmitter::vector_tail_by_element() const {
   if (vector_extent() == 1) return false;
   const auto a = static_cast<std::size_t>(group_.mapping.vector_axis);
+  if (has(whole_axes_, a)) return false;
   return context_.runtime_extent || group_.extents[a] % vector_extent() != 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct GroupContext {
   const std::vector<bool>* changing_inputs = nullptr;
   /// By output: whether it lies in the block's shared memory, as scratch does then. Null: none does.
   const std::vector<bool>* kept_outputs = nullptr;
+  bool hoisted_apart = false;  ///< hoisted loads have been made, into arrays of their names (a recurrent kernel's turn)
   /// What is kept so is stored in so many blocks of the cluster, each of which computes a part of it. 1 where every
   /// block computes all: then what goes to device memory is stored by the first one.
   int copies = 1;
@@ -40,6 +42,15 @@ class GroupEmitter {
   /// The statements; pointers are named by pointer_name().
   std::string emit();
 
+  /// A hoisted load, for context.hoisted_apart: an array of a thread, "[2][4]", or a scalar, "".
+  struct Hoisted {
+    std::string type, name, dims;
+    search::Buffer buffer;
+  };
+  [[nodiscard]] std::vector<Hoisted> hoisted() const;
+  /// The statements that load them. An emitter emits these or the others.
+  std::string emit_hoisted_apart();
+
   /// Buffers in order of first use; the n-th is called pointer_name(n).
   [[nodiscard]] const std::vector<search::Buffer>& buffers() const { return buffers_; }
   [[nodiscard]] std::string pointer_name(std::size_t number) const;
@@ -50,6 +61,7 @@ class GroupEmitter {
   using ItemId = search::ItemId;
 
   void find_rounded_quotients();
+  void number_pointers();
 
   // axes and indices (group_emitter.cpp)
   void emit_digits();
@@ -100,7 +112,14 @@ class GroupEmitter {
   };
   std::vector<Band> bands_of(const search::Sweep& sweep) const;
   void emit_band(const Band& band, int stage);
-  void open_inner_loops(std::uint64_t axes);
+  /// Iterations [first, last) of an axis' loop.
+  struct Iterations {
+    std::size_t axis = 0;
+    std::int64_t first = 0, last = 0;
+  };
+  [[nodiscard]] std::optional<Iterations> whole_iterations(std::uint64_t axes) const;
+  void emit_looped(const std::vector<Band>& bands, int stage);
+  void open_inner_loops(std::uint64_t axes, const std::optional<Iterations>& some = std::nullopt);
   void open_register_loops(std::uint64_t axes);
   [[nodiscard]] std::string band_guard(const Band& band) const;
   void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);
@@ -108,6 +127,8 @@ class GroupEmitter {
   void emit_element(int anchor, bool element);
   void emit_vector_store(int anchor);
   [[nodiscard]] bool is_kept_in_shared(ItemId id) const;
+  [[nodiscard]] bool is_copied(ItemId id, int stage) const;
+  void emit_copies(const std::vector<Band>& bands, int stage);
   [[nodiscard]] std::string kept_place(ItemId id) const;
   [[nodiscard]] std::uint64_t band_of(std::uint64_t axes) const { return axes & group_.varying; }
   [[nodiscard]] std::string replica_guard(std::uint64_t axes) const;
@@ -116,6 +137,7 @@ class GroupEmitter {
   void declare_accumulators(int anchor);
   void emit_accumulate(int anchor, bool element);
   void finish_reductions(const std::vector<int>& plans);
+  [[nodiscard]] bool partials_lie_together(const search::ReductionPlan& plan) const;
   void emit_exchange_write(const search::ReductionPlan& plan, const std::string& buffer);
   [[nodiscard]] std::vector<std::string> block_leaders(int anchor) const;
   void emit_exchange_read(const search::ReductionPlan& plan, const std::string& buffer);
@@ -148,6 +170,7 @@ class GroupEmitter {
   std::map<ItemId, std::uint64_t> arrays_;  ///< items kept as arrays, with the axes that index them
   std::vector<ItemId> sweep_arrays_;        ///< of those, the ones that end with the sweep being emitted
   std::map<ItemId, const search::HeldItem*> held_;
+  std::uint64_t whole_axes_ = 0;  ///< axes whose end the iterations that are being emitted do not meet
   int exchanges_ = 0;
   bool alternating_ = false;
   std::set<ItemId> rounded_quotients_;  ///< divisions that must be rounded correctly

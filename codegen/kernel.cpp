@@ -146,18 +146,11 @@ class KernelEmitter {
     kernel_.source = out.text();
   }
 
-  void emit_launch_bounds() {
-    const bool bounded = kernel_.cooperative && options_.blocks_per_sm > 1;
-    launch_bounds_ = bounded ? fmt::format("__launch_bounds__({}, {})", kernel_.threads, options_.blocks_per_sm)
-                             : fmt::format("__launch_bounds__({})", kernel_.threads);
-  }
-
   void emit_shared() {
     if (kernel_.shared_bytes > 0) out_.line("extern __shared__ __align__(16) unsigned char shared[];");
   }
 
   void emit_simple_kernel() {
-    emit_launch_bounds();
     const GroupClass& group = phases_[0][0];
     const GroupClass::Member& member = group.members[0];
     std::string parameters;
@@ -168,7 +161,7 @@ class KernelEmitter {
       kernel_.arguments.push_back({Argument::Kind::buffer, member.buffers[i], 0});
     }
     out_.line("// {}", group.description);
-    out_.line("extern \"C\" __global__ void {}", launch_bounds_);
+    out_.line("extern \"C\" __global__ void {}", launch_bounds(kernel_.threads, options_.blocks_per_sm));
     out_.open("{}({})", kernel_.name, parameters);
     emit_shared();
     const bool looped = is_looped(0);
@@ -233,7 +226,6 @@ class KernelEmitter {
 
   /// Packed kernels take one table of 8-byte words: per class a row per member (pointers, extent, first tile).
   void emit_packed_kernel() {
-    emit_launch_bounds();
     std::size_t words = 0;
     for (const auto& phase : phases_) {
       for (const GroupClass& group : phase) words += group.members.size() * row_words(group);
@@ -243,7 +235,7 @@ class KernelEmitter {
     out_.line("  u64 words[{}];", words);
     out_.line("}};");
     out_.blank();
-    out_.line("extern \"C\" __global__ void {}", launch_bounds_);
+    out_.line("extern \"C\" __global__ void {}", launch_bounds(kernel_.threads, options_.blocks_per_sm));
     out_.open("{}(const __grid_constant__ Table table)", kernel_.name);
     emit_shared();
     if (counters_) {
@@ -350,7 +342,6 @@ class KernelEmitter {
   std::vector<std::vector<GroupClass>> phases_;
   std::optional<Buffer> counters_;
   std::int64_t held_bytes_ = 0;
-  std::string launch_bounds_;
   Writer out_;
 };
 

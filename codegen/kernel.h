@@ -45,8 +45,8 @@ struct GeneratedKernel {
 struct GenerateOptions {
   std::string name = "stitch_kernel";
   std::string comment;  ///< first lines of the source
-  /// Blocks that must fit an SM together, so that all blocks of a cooperative grid are resident: the compiler keeps the
-  /// registers within that. 0: as many as fit.
+  /// Blocks that must fit an SM together: the compiler keeps the registers within that, and takes as many as that
+  /// leaves to have more loads in flight. 0: it keeps them few, and issues loads one after the other for it.
   int blocks_per_sm = 0;
 };
 

@@ -74,6 +74,11 @@ std::string describe(const graph::Graph& graph, const search::GroupProgram& grou
   return text.empty() ? "copy" : text;
 }
 
+std::string launch_bounds(int threads, int blocks_per_sm) {
+  if (blocks_per_sm < 1) return fmt::format("__launch_bounds__({})", threads);
+  return fmt::format("__launch_bounds__({}, {})", threads, blocks_per_sm);
+}
+
 std::string pointer_parameter(const Buffer& buffer, graph::DType dtype, const std::string& name) {
   const bool constant = buffer.kind == Buffer::Kind::input;
   return fmt::format("{}{}* __restrict__ {}", constant ? "const " : "", storage_type(dtype), name);

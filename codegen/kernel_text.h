@@ -17,6 +17,9 @@ std::string stored_literal(graph::DType dtype, std::uint64_t bits);
 /// A pointer as a parameter of a kernel or of a group's function: "const float* __restrict__ in0".
 std::string pointer_parameter(const search::Buffer& buffer, graph::DType dtype, const std::string& name);
 
+/// GenerateOptions::blocks_per_sm as an attribute of the kernel.
+std::string launch_bounds(int threads, int blocks_per_sm);
+
 /// What a group computes, in a line: "sum of %3; 2 multiply, 1 exp". `graph`: what it is a part of.
 std::string describe(const graph::Graph& graph, const search::GroupProgram& group);
 

@@ -68,6 +68,8 @@ class RecurrentEmitter {
     std::vector<graph::DType> types;
     std::vector<std::string> pointers;
     bool uses_shared = false;  ///< for exchanges or held values, as the groups beside it do
+    std::vector<GroupEmitter::Hoisted> hoisted;
+    std::string loads;  ///< of hoisted
   };
 
   void make_functions() {
@@ -78,6 +80,7 @@ class RecurrentEmitter {
         context.shared_exchange = program_.held_bytes();
         context.changing_inputs = &changing_, context.kept_outputs = &kept_;
         context.copies = group.shares_cluster() ? cluster() : 1;
+        context.hoisted_apart = true;
         GroupEmitter emitter(step_.graph, group, program_.schedule, context);
         Function made;
         made.name = fmt::format("group_{}_{}", p, functions.size());
@@ -85,6 +88,9 @@ class RecurrentEmitter {
         made.description = describe(step_.graph, group);
         made.buffers = emitter.buffers();
         made.uses_shared = group.exchange_bytes > 0 || group.held_bytes > 0;
+        made.hoisted = emitter.hoisted();
+        if (!made.hoisted.empty())
+          made.loads = GroupEmitter(step_.graph, group, program_.schedule, context).emit_hoisted_apart();
         for (std::size_t i = 0; i < made.buffers.size(); ++i) {
           made.types.push_back(emitter.buffer_type(made.buffers[i]));
           made.pointers.push_back(emitter.pointer_name(i));
@@ -94,11 +100,60 @@ class RecurrentEmitter {
     }
   }
 
-  void emit_function(const Function& function) {
-    std::string parameters;
+  /// Whether a hoisted load of the function reads the buffer.
+  static bool is_hoisted(const Function& function, const Buffer& buffer) {
+    return std::ranges::any_of(function.hoisted, [&](const auto& each) { return each.buffer == buffer; });
+  }
+
+  /// The pointers that a function takes: of all it refers to, or of what its hoisted loads read.
+  std::string parameters_of(const Function& function, bool loads) const {
+    std::string text;
     for (std::size_t i = 0; i < function.buffers.size(); ++i) {
-      if (function.buffers[i].kind == Buffer::Kind::table) continue;
-      parameters += pointer_parameter(function.buffers[i], function.types[i], function.pointers[i]) + ", ";
+      const Buffer& buffer = function.buffers[i];
+      if (buffer.kind == Buffer::Kind::table || (loads && !is_hoisted(function, buffer))) continue;
+      text += pointer_parameter(buffer, function.types[i], function.pointers[i]) + ", ";
+    }
+    return text;
+  }
+  std::string arguments_of(const Function& function, bool loads) {
+    std::string text;
+    for (std::size_t i = 0; i < function.buffers.size(); ++i) {
+      const Buffer& buffer = function.buffers[i];
+      if (buffer.kind == Buffer::Kind::table || (loads && !is_hoisted(function, buffer))) continue;
+      text += pointer(buffer, function.types[i]) + ", ";
+    }
+    return text;
+  }
+  static std::string hoisted_name(const Function& function, const GroupEmitter::Hoisted& each) {
+    return function.name + "_" + each.name;
+  }
+
+  /// What every turn reads alike, into registers before the first one.
+  void emit_hoisted() {
+    for (const auto& phase : phases_) {
+      for (const Function& function : phase) {
+        std::string arrays;
+        for (const GroupEmitter::Hoisted& each : function.hoisted) {
+          const std::string name = hoisted_name(function, each);
+          out_.line("{} {}{};", each.type, name, each.dims);
+          arrays += (arrays.empty() ? "" : ", ") + name;
+        }
+        if (!arrays.empty()) out_.line("{}_loads({}{});", function.name, arguments_of(function, true), arrays);
+      }
+    }
+  }
+
+  void emit_function(const Function& function) {
+    std::string parameters = parameters_of(function, false);
+    std::string arrays;
+    for (const GroupEmitter::Hoisted& each : function.hoisted)
+      arrays += fmt::format("{}{} (&{}){}", arrays.empty() ? "" : ", ", each.type, each.name, each.dims);
+    if (!function.hoisted.empty()) {
+      out_.open("__device__ __forceinline__ void {}_loads({}{})", function.name, parameters_of(function, true), arrays);
+      append_body(out_, function.loads);
+      out_.close();
+      out_.blank();
+      parameters += arrays + ", ";
     }
     out_.line("// {}", function.description);
     out_.open("__device__ __forceinline__ void {}({}unsigned char* const shared)", function.name, parameters);
@@ -148,12 +203,15 @@ class RecurrentEmitter {
     Writer file = std::exchange(out_, {});
     out_.set_depth(1);
     emit_shared();
+    for (std::int64_t turn = 0; turn < std::min<std::int64_t>(step_.turns, RecurrentStep::turns_ahead); ++turn)
+      emit_prefetch(std::to_string(turn));
+    emit_hoisted();
     emit_first_state();
     emit_turns();
     emit_last_state();
     const std::string body = std::exchange(out_, std::move(file)).text();
     out_.line("// {} turns; {} rows a {}", step_.turns, step_.rows, cluster() > 1 ? "cluster" : "block");
-    out_.line("extern \"C\" __global__ void __launch_bounds__({})", kernel_.threads);
+    out_.line("extern \"C\" __global__ void {}", launch_bounds(kernel_.threads, options_.blocks_per_sm));
     out_.open("{}({})", kernel_.name, parameters_);
     out_.append(body);
     out_.close();
@@ -204,6 +262,25 @@ class RecurrentEmitter {
     emit_barrier();
   }
 
+  /// Asks for what turn `turn` reads of sequences, which no cache has seen: else it would wait for device memory.
+  void emit_prefetch(const std::string& turn) {
+    const std::string thread = cluster() == 1 ? "static_cast<int>(threadIdx.x)"
+                                              : fmt::format("static_cast<int>(blockIdx.x % {} * {} + threadIdx.x)",
+                                                            cluster(), kernel_.threads);
+    for (const RecurrentStep::Sequence& sequence : step_.sequences) {
+      const auto parameter = static_cast<std::size_t>(sequence.parameter);
+      const graph::DType dtype = step_.graph.node(step_.graph.parameters()[parameter]).type().dtype;
+      std::string from =
+          fmt::format("reinterpret_cast<const char*>({}) + static_cast<s64>({}{}) * {}",
+                      pointer({Buffer::Kind::input, sequence.parameter}, dtype),
+                      sequence.backward ? fmt::format("{} - ", step_.turns - 1) : "", turn, sequence.turn_bytes);
+      if (sequence.row_bytes > 0)
+        from += fmt::format(" + static_cast<s64>({}) * {}", rows_number(), step_.rows * sequence.row_bytes);
+      out_.line("prefetch<{}, {}>({}, {}, {}, {});", sequence.runs, sequence.run_bytes, from, sequence.row_bytes,
+                thread, kernel_.threads * cluster());
+    }
+  }
+
   void emit_turns() {
     out_.line("#pragma unroll 1");
     out_.open("for (int turn = 0; turn < {}; ++turn)", step_.turns);
@@ -211,14 +288,16 @@ class RecurrentEmitter {
       out_.line("unsigned char* const now = resident + (turn & 1) * {};", layout_.copy);
       out_.line("unsigned char* const next = resident + (~turn & 1) * {};", layout_.copy);
     }
+    if (!step_.sequences.empty() && step_.turns > RecurrentStep::turns_ahead) {
+      out_.open("if (turn < {})", step_.turns - RecurrentStep::turns_ahead);
+      emit_prefetch(fmt::format("(turn + {})", RecurrentStep::turns_ahead));
+      out_.close();
+    }
     for (const auto& phase : phases_) {
       for (std::size_t f = 0; f < phase.size(); ++f) {
         const Function& function = phase[f];
-        std::string arguments;
-        for (std::size_t i = 0; i < function.buffers.size(); ++i) {
-          if (function.buffers[i].kind != Buffer::Kind::table)
-            arguments += pointer(function.buffers[i], function.types[i]) + ", ";
-        }
+        std::string arguments = arguments_of(function, false);
+        for (const GroupEmitter::Hoisted& each : function.hoisted) arguments += hoisted_name(function, each) + ", ";
         out_.line("{}({}shared);", function.name, arguments);
         // The last group's readers stand behind the barrier; the others' only where they share memory.
         if (f + 1 == phase.size()) {

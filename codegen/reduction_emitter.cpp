@@ -19,8 +19,9 @@ std::string factor(const std::string& text) { return text.find(' ') == std::stri
 
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
-/// Up to this many results of a block lie next to their own partials (wide reads); more lie next to one another.
+/// Up to this many results of a block may lie next to their own partials; more lie next to one another.
 constexpr std::int64_t few_results = 32;
+constexpr std::int64_t bank_row_bytes = 128;  ///< of shared memory: 32 banks of 4 bytes
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
@@ -164,6 +165,22 @@ struct Partner {
 
 }  // namespace
 
+/// Whether the partials of a result lie next to one another, so that a thread reads several at once; if not, those of
+/// one warp do. Lanes that read different results, each next to its own partials, must not meet in a bank.
+bool GroupEmitter::partials_lie_together(const ReductionPlan& plan) const {
+  if (plan.kept_per_block > few_results) return false;
+  std::int64_t lanes = 1;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (has(kept_axes(plan.anchor), a)) lanes *= group_.extent(a, Level::lane);
+  }
+  if (lanes == 1) return true;
+  const bool vector = group_.mapping.vector_axis >= 0 &&
+                      has(kept_axes(plan.anchor), static_cast<std::size_t>(group_.mapping.vector_axis));
+  const std::int64_t results = lanes * (vector ? vector_extent() : 1);
+  const std::int64_t slots = plan.exchange + (plan.cluster > 1 ? 1 : 0);
+  return results * plan.exchange * (plan.shared_bytes / (plan.kept_per_block * slots)) <= bank_row_bytes;
+}
+
 void GroupEmitter::emit_exchange_write(const ReductionPlan& plan, const std::string& buffer) {
   const int number = plan.anchor;
   const Anchor& it = anchor(number);
@@ -192,7 +209,7 @@ void GroupEmitter::emit_exchange_write(const ReductionPlan& plan, const std::str
   if (!partner.leaders.empty()) out_.open("if ({})", joined(partner.leaders, " && "));
   open_kept_loops(number);
   const std::string index = partner.index.empty() ? "0" : partner.index;
-  const std::string place = plan.kept_per_block <= few_results
+  const std::string place = partials_lie_together(plan)
                                 ? fmt::format("{} * {} + {}", factor(kept_index(number)), plan.exchange, index)
                                 : fmt::format("{} * {} + {}", factor(index), plan.kept_per_block, kept_index(number));
   out_.line("{}[{}] = {}{};", buffer, place, accumulator_name(number), array_subscript(kept_axes(number), true));
@@ -204,11 +221,11 @@ void GroupEmitter::emit_exchange_read(const ReductionPlan& plan, const std::stri
   const int depth = out_.depth();
   if (group_.threads < schedule_.threads) out_.open("if (active)");
   open_kept_loops(number);
-  const bool few = plan.kept_per_block <= few_results;
-  const std::string first = few ? fmt::format("({}) * {}", kept_index(number), plan.exchange) : kept_index(number);
+  const bool together = partials_lie_together(plan);
+  const std::string first = together ? fmt::format("({}) * {}", kept_index(number), plan.exchange) : kept_index(number);
   out_.line("{}{} = reduce_shared<{}, {}, {}>({} + {});", accumulator_name(number),
             array_subscript(kept_axes(number), true), accumulator_op(number), plan.exchange,
-            few ? 1 : plan.kept_per_block, buffer, first);
+            together ? 1 : plan.kept_per_block, buffer, first);
   out_.close(out_.depth() - depth);
 }
 

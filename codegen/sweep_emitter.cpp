@@ -21,6 +21,10 @@ bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 
 
 }  // namespace
 
+bool GroupEmitter::is_copied(ItemId id, int stage) const {
+  return std::ranges::count(group_.sweeps[static_cast<std::size_t>(stage)].copied, id) > 0;
+}
+
 bool GroupEmitter::is_kept_in_shared(ItemId id) const {
   const auto found = held_.find(id);
   return found != held_.end() && found->second->place == search::Hold::shared;
@@ -43,9 +47,10 @@ std::string GroupEmitter::replica_guard(std::uint64_t axes) const {
 /// Values that do not change along the tile's outer loops, in registers before them.
 void GroupEmitter::emit_hoisted() {
   if (group_.hoisted.empty()) return;
-  out_.line("// the same for every iteration of the tile");
+  if (!context_.hoisted_apart) out_.line("// the same for every iteration of the tile");
   for (const ItemId id : group_.hoisted) {
-    declare_array(id);
+    if (!context_.hoisted_apart) declare_array(id);
+    arrays_[id] = program_.at(id).axes & group_.varying;
     const std::uint64_t band = program_.at(id).axes & group_.varying;
     const int depth = out_.depth();
     open_register_loops(band);
@@ -56,14 +61,17 @@ void GroupEmitter::emit_hoisted() {
   }
 }
 
-void GroupEmitter::open_inner_loops(std::uint64_t axes) {
+/// All iterations of every loop, or `some` of one.
+void GroupEmitter::open_inner_loops(std::uint64_t axes, const std::optional<Iterations>& some) {
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(axes, a) || !has(group_.inner_loops, a)) continue;
     const std::int64_t chunk = group_.mapping.axes[a].step(Level::loop);
     if (context_.runtime_extent) {
       out_.open("for (int {0}_loop = 0; {0}_loop * {1} < extent; ++{0}_loop)", axis_name(a), chunk);
     } else {
-      out_.open("for (int {0}_loop = 0; {0}_loop < {1}; ++{0}_loop)", axis_name(a), group_.extent(a, Level::loop));
+      const bool all = !some || some->axis != a;
+      out_.open("for (int {0}_loop = {1}; {0}_loop < {2}; ++{0}_loop)", axis_name(a), all ? 0 : some->first,
+                all ? group_.extent(a, Level::loop) : some->last);
     }
     if (group_.extent(a, Level::reg) == 1) out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), chunk);
   }
@@ -99,6 +107,76 @@ std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const
   return bands;
 }
 
+/// The loop of which only the last iteration meets the end of its axis, and that end.
+std::optional<GroupEmitter::Iterations> GroupEmitter::whole_iterations(std::uint64_t axes) const {
+  std::optional<Iterations> whole;
+  for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (!has(axes, a) || !has(group_.inner_loops, a) || !has_tail(a) || context_.runtime_extent) continue;
+    const std::int64_t last = group_.extents[a] / group_.mapping.axes[a].step(Level::loop);
+    if (whole || last < 2 || last >= group_.extent(a, Level::loop)) return std::nullopt;
+    whole = Iterations{a, 0, last};
+  }
+  return whole;
+}
+
+/// Asks for all that the loops will find in shared memory, and waits for it.
+void GroupEmitter::emit_copies(const std::vector<Band>& bands, int stage) {
+  bool any = false;
+  for (const Band& band : bands) {
+    for (const ItemId id : band.items) {
+      if (!is_copied(id, stage)) continue;
+      any = true;
+      const Item& item = program_.at(id);
+      const int depth = out_.depth();
+      open_inner_loops(band.axes);
+      open_register_loops(band.axes);
+      if (const std::string guard = band_guard(band); !guard.empty()) out_.open("if ({})", guard);
+      const int width = group_.accesses[static_cast<std::size_t>(id)].width;
+      const bool along =
+          group_.mapping.vector_axis >= 0 && has(item.axes, static_cast<std::size_t>(group_.mapping.vector_axis));
+      for (std::int64_t at = 0; at < (along ? vector_extent() : 1); at += width) {
+        const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+        out_.line("copy_async<{}>({}{}, {} + ({}){});", width, kept_place(id), shift, pointer_of(item.buffer),
+                  index_text(item.index, false, is_wide(item.index)), shift);
+      }
+      out_.close(out_.depth() - depth);
+    }
+  }
+  if (any) out_.line("wait_for_copies();");
+}
+
+/// Bands that share the inner loops. Where only the last iteration is partly out of range, the others test nothing.
+void GroupEmitter::emit_looped(const std::vector<Band>& bands, int stage) {
+  std::uint64_t all = 0;
+  for (const Band& band : bands) all |= band.axes;
+  const auto emit = [&](const std::optional<Iterations>& iterations) {
+    const int depth = out_.depth();
+    const std::size_t arrays = sweep_arrays_.size();
+    open_inner_loops(all, iterations);
+    for (const Band& band : bands) {
+      // A band that lacks one of the loops would run once too often per iteration of it.
+      const std::uint64_t missing = all & group_.inner_loops & ~band.axes;
+      std::string first;
+      for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+        if (has(missing, a)) first += fmt::format("{}{}_loop == 0", first.empty() ? "" : " && ", axis_name(a));
+      }
+      if (!first.empty() && !band.anchors.empty()) out_.open("if ({})", first);
+      emit_band(band, stage);
+      if (!first.empty() && !band.anchors.empty()) out_.close();
+    }
+    out_.close(out_.depth() - depth);
+    // What was declared inside the loops ends with them.
+    for (; sweep_arrays_.size() > arrays; sweep_arrays_.pop_back()) arrays_.erase(sweep_arrays_.back());
+  };
+  emit_copies(bands, stage);
+  const std::optional<Iterations> whole = whole_iterations(all);
+  if (!whole) return emit(std::nullopt);
+  whole_axes_ = std::uint64_t{1} << whole->axis;
+  emit(whole);
+  whole_axes_ = 0;
+  emit(Iterations{whole->axis, whole->last, group_.extent(whole->axis, Level::loop)});
+}
+
 void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
   std::string computes;
   for (const int a : sweep.anchors) {
@@ -121,24 +199,7 @@ void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
   const int outside = out_.depth();
   if (!straight.empty() && group_.sweeps.size() > 1) out_.open();
   for (const Band& band : straight) emit_band(band, stage);
-  if (!looped.empty()) {
-    const int depth = out_.depth();
-    std::uint64_t all = 0;
-    for (const Band& band : looped) all |= band.axes;
-    open_inner_loops(all);
-    for (const Band& band : looped) {
-      // A band that lacks one of the loops would run once too often per iteration of it.
-      const std::uint64_t missing = all & group_.inner_loops & ~band.axes;
-      std::string first;
-      for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-        if (has(missing, a)) first += fmt::format("{}{}_loop == 0", first.empty() ? "" : " && ", axis_name(a));
-      }
-      if (!first.empty() && !band.anchors.empty()) out_.open("if ({})", first);
-      emit_band(band, stage);
-      if (!first.empty() && !band.anchors.empty()) out_.close();
-    }
-    out_.close(out_.depth() - depth);
-  }
+  if (!looped.empty()) emit_looped(looped, stage);
   out_.close(out_.depth() - outside);
   for (const ItemId id : sweep_arrays_) arrays_.erase(id);
   sweep_arrays_.clear();
@@ -194,12 +255,13 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   }
   // Values of earlier sweeps that lie in shared memory.
   for (const auto& [id, held] : held_) {
-    if (held->place != search::Hold::shared || held->from >= stage || held->until < stage) continue;
+    const bool there = held->from < stage || (held->from == stage && is_copied(id, stage));
+    if (held->place != search::Hold::shared || !there || held->until < stage) continue;
     if (band_of(program_.at(id).axes) != band.axes) continue;
     kept.push_back(id);
   }
   for (const ItemId id : early) {
-    if (!is_array(id)) {
+    if (!is_array(id) && !is_copied(id, stage)) {
       keep_for_sweep(id);
       out_.line("{} {}{};", storage_type(program_.at(id).dtype), name(id), array_dims(program_.at(id).axes));
     }
@@ -244,7 +306,9 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   if (!early.empty() || !kept.empty()) {
     open_register_loops(band.axes);
     if (!guard.empty()) out_.open("if ({})", guard);
-    for (const ItemId id : early) emit_vector_load(id);
+    for (const ItemId id : early) {
+      if (!is_copied(id, stage)) emit_vector_load(id);
+    }
     for (const ItemId id : kept) {
       const std::string target = name(id) + array_subscript(arrays_.at(id), false);
       if (vector && array_dims(program_.at(id).axes).empty() == false &&
@@ -266,7 +330,7 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   }
   // Loads that must wait in shared memory for later sweeps.
   for (const ItemId id : early) {
-    if (!is_kept_in_shared(id) || held_.at(id)->from != stage) continue;
+    if (!is_kept_in_shared(id) || held_.at(id)->from != stage || is_copied(id, stage)) continue;
     const std::string source = name(id) + array_subscript(arrays_.at(id), false);
     const bool along = vector && has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis));
     if (along) {

@@ -59,20 +59,33 @@ class Counter {
  private:
   /// Where a load finds its element.
   enum class Place : std::uint8_t {
-    device,  ///< device memory, or L2
-    l1,      ///< every turn of a recurrent kernel reads the same, and the block's L1 has room for all of that
-    shared,  ///< what turns and phases of a recurrent kernel hand on
+    device,     ///< device memory, or L2
+    l2,         ///< a recurrent kernel's sequences, asked for some turns ahead, and what its L1 does not hold
+    registers,  ///< what a recurrent kernel loads once, before its turns
+    l1,         ///< every turn of a recurrent kernel reads the same, and the block's L1 has room for all of that
+    shared,     ///< what turns and phases of a recurrent kernel hand on
   };
 
   void find_places() {
     places_.resize(program_.items().size(), Place::device);
+    lasting_.resize(places_.size(), false);
     const std::vector<bool> changes = changing_items();
     double same = 0;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       const Item& item = program_.items()[i];
       if (item.kind != Item::Kind::load) continue;
       if (is_resident(item.buffer)) places_[i] = Place::shared;
-      if (places_[i] == Place::shared || changes[i]) continue;
+      if (places_[i] == Place::shared) continue;
+      if (changes[i]) {
+        const bool ahead = item.buffer.kind == search::Buffer::Kind::input && step_->is_sequence(item.buffer.number);
+        if (ahead) places_[i] = Place::l2;
+        continue;
+      }
+      lasting_[i] = true;
+      if (std::ranges::count(group_.hoisted, static_cast<ItemId>(i)) > 0) {
+        places_[i] = Place::registers;
+        continue;
+      }
       places_[i] = Place::l1;
       double own = 1;
       for (std::size_t a = 0; a < group_.extents.size(); ++a) {
@@ -81,8 +94,9 @@ class Counter {
       }
       same += own * graph::byte_size(item.dtype);
     }
-    if (same <= l1_bytes_) return;
-    std::ranges::replace(places_, Place::l1, Place::device);
+    // A cluster barrier invalidates L1 (CCTL.IVALL in the code of its acquire).
+    if (same <= l1_bytes_ && schedule_.cluster == 1) return;
+    std::ranges::replace(places_, Place::l1, Place::l2);
   }
 
   /// Whether a buffer lies in the block's shared memory for the whole kernel.
@@ -119,6 +133,11 @@ class Counter {
     return changes;
   }
 
+  /// Whether every turn of a recurrent kernel reads the same.
+  [[nodiscard]] bool is_lasting(const Item& item) const {
+    return !lasting_.empty() && lasting_[static_cast<std::size_t>(&item - program_.items().data())];
+  }
+
   [[nodiscard]] Place place(const Item& item) const {
     return places_.empty() ? Place::device : places_[static_cast<std::size_t>(&item - program_.items().data())];
   }
@@ -137,6 +156,14 @@ class Counter {
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       if (has(axes | group_.outer_loops, a)) count *= static_cast<double>(group_.mapping.axes[a].at(Level::loop));
       if (has(axes, a)) count *= static_cast<double>(group_.extent(a, Level::vector) * group_.extent(a, Level::reg));
+    }
+    return count;
+  }
+
+  [[nodiscard]] double outer_iterations() const {
+    double count = 1;
+    for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+      if (has(group_.outer_loops, a)) count *= static_cast<double>(group_.extent(a, Level::loop));
     }
     return count;
   }
@@ -255,13 +282,13 @@ class Counter {
       if (item.kind != Item::Kind::load || place(item) == Place::shared) return;
       double bytes = elements(item.axes) * graph::byte_size(item.dtype);
       // Read in the first turn; by all blocks, unless each has rows of its own.
-      if (place(item) == Place::l1)
-        bytes /= static_cast<double>(step_->turns * (is_dynamic(item.index) ? 1 : step_->blocks));
+      if (is_lasting(item)) bytes /= static_cast<double>(step_->turns * (is_dynamic(item.index) ? 1 : step_->blocks));
       double& total = amount_of(reads[sweep], item.buffer);
       total = std::min(total + bytes, buffer_bytes(item.buffer));
     };
     for (const ItemId id : group_.hoisted) {
       load(0, id);
+      if (place(program_.at(id)) == Place::registers) continue;
       request(program_.at(id), group_.accesses[static_cast<std::size_t>(id)].width,
               per_iteration(program_.at(id).axes & group_.varying));
     }
@@ -365,18 +392,24 @@ class Counter {
 
   void count_sweep(const search::Sweep& sweep, int stage) {
     double flight = 0, chain = 0, body = 0;
-    bool near = false;
+    bool near = false, far = false, each_waits = false;
     const auto one = [&](ItemId id, bool uniform) {
       const Item& item = program_.at(id);
       const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
       if (item.kind == Item::Kind::load) {
         request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times);
         if (uniform) return;
-        near = near || place(item) != Place::device;
-        if (place(item) != Place::device) return;
+        const bool ahead = place(item) == Place::l2 && !is_lasting(item);
+        near = near || place(item) == Place::l1 || place(item) == Place::shared;
+        far = far || place(item) == Place::device;
+        if (place(item) != Place::device && place(item) != Place::l2) return;
         const double lanes = item.axes != 0 ? 32 : 1;
-        flight += made_share(item) * graph::byte_size(item.dtype) * std::min(times, per_iteration(item.axes)) *
-                  std::min(1.0, distinct_lanes(item.axes) / lanes);
+        // Of what is copied to shared memory all of a tile is on its way.
+        const bool copied = std::ranges::count(sweep.copied, id) > 0;
+        const double at_once = copied ? times / outer_iterations() : std::min(times, per_iteration(item.axes));
+        each_waits = each_waits || !copied;
+        flight += (ahead ? 1 + search::RecurrentStep::turns_ahead : 1) * made_share(item) *
+                  graph::byte_size(item.dtype) * at_once * std::min(1.0, distinct_lanes(item.axes) / lanes);
         return;
       }
       if (computes_with_another(item, sweep)) return;
@@ -417,7 +450,10 @@ class Counter {
         f_.exchange_instructions += warps_ * per_thread(item.axes) / 4 * 2;
       }
     }
-    const double first = flight > 0 ? device_.dram_latency : near ? device_.shared_latency : 0;
+    const double first = far          ? device_.dram_latency
+                         : flight > 0 ? device_.l2_latency
+                         : near       ? device_.shared_latency
+                                      : 0;
     chain += first;
     // A warp alone issues about every 4 cycles along a dependent chain; half of the body is taken to be dependent.
     const int warps_of_a_scheduler = (search::warps_of(schedule_.threads) + 3) / 4;
@@ -425,11 +461,12 @@ class Counter {
     f_.bytes_in_flight = std::max(f_.bytes_in_flight, flight);
     // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
     // end of this one.
-    double rows = 1, iterations = 1;
+    double iterations = 1;
+    const double rows = outer_iterations();
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-      if (has(group_.outer_loops, a)) rows *= static_cast<double>(group_.extent(a, Level::loop));
       if (has(group_.inner_loops, a)) iterations *= static_cast<double>(group_.extent(a, Level::loop));
     }
+    if (flight > 0 && !each_waits) iterations = 1;
     chain += first * (rows * (1 + (iterations - 1) * 0.5) - 1);
     f_.latency_cycles += chain;
   }
@@ -543,6 +580,7 @@ class Counter {
   const DeviceSpec& device_;
   const double l1_bytes_;
   std::vector<Place> places_;  ///< per item; empty: all in device memory
+  std::vector<bool> lasting_;  ///< per item; empty: none
   GroupFeatures f_;
   double warps_ = 0;
   PerBuffer<Asked> asked_;  ///< of the sweep that is counted

@@ -44,6 +44,14 @@ KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   return *entry;
 }
 
+Result<codegen::CompiledKernel> KernelWorkshop::compile(const std::string& source) {
+  codegen::CompileRequest request;
+  request.source = source;
+  request.architecture = options_.architecture;
+  request.options = {"--prec-div=false", "--prec-sqrt=false"};
+  return compiler_.compile(request);
+}
+
 Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   Trial trial;
   trial.candidate = std::move(candidate);
@@ -51,17 +59,25 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   const search::KernelProgram& program = trial.candidate.scheduled->program;
   codegen::GenerateOptions options;
   options.name = "stitch_" + kernel.key.hex().substr(0, 12);
-  options.blocks_per_sm = static_cast<int>((program.blocks + device_.sm_count - 1) / device_.sm_count);
+  // All that there are where they wait for each other; else no more than the schedule counts on.
+  const std::int64_t all = (program.blocks + device_.sm_count - 1) / device_.sm_count;
+  const bool together = std::ranges::count(program.schedule.syncs, search::Sync::barrier) > 0;
+  const std::int64_t counted_on = together ? all : std::max(1, search::resident_blocks(program, device_));
+  options.blocks_per_sm = static_cast<int>(std::min(all, counted_on));
   Result<codegen::GeneratedKernel> generated = codegen::generate(kernel.graph, program, options);
   if (!generated) {
     trial.failure = generated.error();
     return trial;
   }
-  codegen::CompileRequest request;
-  request.source = generated->source;
-  request.architecture = options_.architecture;
-  request.options = {"--prec-div=false", "--prec-sqrt=false"};
-  Result<codegen::CompiledKernel> compiled = compiler_.compile(request);
+  Result<codegen::CompiledKernel> compiled = compile(generated->source);
+  // A grid of which all blocks need not be resident may take more registers than the schedule has counted.
+  if (compiled && !generated->cooperative && compiled->resources.spill_store_bytes > 0) {
+    options.blocks_per_sm = 0;
+    Result<codegen::GeneratedKernel> unbounded = codegen::generate(kernel.graph, program, options);
+    Result<codegen::CompiledKernel> roomier = unbounded ? compile(unbounded->source) : unbounded.error();
+    if (roomier && roomier->resources.spill_store_bytes < compiled->resources.spill_store_bytes)
+      generated = std::move(unbounded), compiled = std::move(roomier);
+  }
   if (!compiled) {
     trial.failure = compiled.error();
     return trial;

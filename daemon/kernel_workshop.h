@@ -111,6 +111,7 @@ class KernelWorkshop {
 
   /// One candidate by itself, step by step; nothing of it is remembered. Only a trial without failure goes on to the
   /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.
+  Result<codegen::CompiledKernel> compile(const std::string& source);
   Trial build_candidate(KernelCandidate candidate);
   Trial verify_candidate(Trial trial);
   Trial measure_candidate(Trial trial);

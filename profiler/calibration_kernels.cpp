@@ -244,7 +244,7 @@ Result<CalibrationRun> CalibrationKernels::block_barrier(std::int64_t rounds, st
 Result<CalibrationRun> CalibrationKernels::grid_barrier(std::int64_t rounds, std::int64_t blocks) {
   CalibrationRun run;
   STITCH_ASSIGN(run.launch.kernel, load("calibrate_grid_barrier"));
-  STITCH_ASSIGN(run.results, zeros("counter", 8));
+  STITCH_ASSIGN(run.results, zeros("counter", 4));
   run.launch.shape = {blocks, 256, 1, 0, true};
   run.launch.arguments = {run.results, rounds};
   return run;

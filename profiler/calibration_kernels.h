@@ -52,7 +52,8 @@ class CalibrationKernels {
   Result<CalibrationRun> tiny();
   /// `rounds` block barriers of 256 threads. results: rounds, u32 per block.
   Result<CalibrationRun> block_barrier(std::int64_t rounds, std::int64_t blocks);
-  /// `rounds` grid barriers of 256 threads a block. results: arrivals (0 again) and generations, u32.
+  /// `rounds` grid barriers of 256 threads a block. results: one counter, u32, whose uppermost bit changes in every
+  /// round; its others are 0 again.
   Result<CalibrationRun> grid_barrier(std::int64_t rounds, std::int64_t blocks);
   /// Waits until the SM's clock has gone on by `cycles`. results: 1, u32.
   Result<CalibrationRun> spin(std::int64_t cycles);

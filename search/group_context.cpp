@@ -204,6 +204,7 @@ class GroupDeriver {
 
   /// Loads that do not change along the outer loops are made once, where a thread's share is small.
   void choose_hoisted() {
+    if (schedule_.rows > 0) return choose_lasting();
     if (group_.outer_loops == 0 || group_.inner_loops != 0) return;
     int budget = 48;
     for (std::size_t i = 0; i < program_.items().size(); ++i) {
@@ -212,6 +213,27 @@ class GroupDeriver {
       if (!program_.items_of(item.index).empty()) continue;
       const int cost = static_cast<int>(elements_per_thread(item.axes)) * held_bytes(item) / 4;
       if (cost > budget || elements_per_thread(item.axes) > 64) continue;
+      budget -= cost;
+      group_.hoisted.push_back(static_cast<ItemId>(i));
+    }
+  }
+
+  /// Loads that every turn of a recurrent kernel would make anew, of its weights: made before the first one, where a
+  /// thread has registers for all that it needs of a tensor.
+  void choose_lasting() {
+    const Anchor::Kind kind = structure_.anchors[0].kind;
+    if (kind == Anchor::Kind::scan || kind == Anchor::Kind::scatter) return;
+    constexpr std::int64_t most = 255, for_the_rest = 80, of_an_sm = 65536;
+    std::int64_t budget = std::min(most, of_an_sm / schedule_.threads) - for_the_rest;
+    for (std::size_t i = 0; i < program_.items().size(); ++i) {
+      const Item& item = program_.items()[i];
+      if (item.kind != Item::Kind::load || item.guard >= 0 || item.buffer.kind != Buffer::Kind::input) continue;
+      if (!structure_.lasting_inputs.contains(item.buffer.number) || !program_.items_of(item.index).empty()) continue;
+      bool loops = false;
+      for (std::size_t a = 0; a < axis_count(); ++a)
+        loops = loops || (has(item.axes, a) && axis(a).at(Level::loop) > 1);
+      const std::int64_t cost = (elements_per_thread(item.axes) * held_bytes(item) + 3) / 4;
+      if (loops || cost > budget) continue;
       budget -= cost;
       group_.hoisted.push_back(static_cast<ItemId>(i));
     }
@@ -297,7 +319,29 @@ class GroupDeriver {
       if (!held && item.guard >= 0 && used + registers > budget) continue;
       if (!held) used += registers;
       sweep.early.push_back(id);
+      if (held && is_copied(id, sweep)) sweep.copied.push_back(id);
     }
+  }
+
+  /// Whether a load that is held can go to shared memory by itself: in whole words from device memory, and in a loop,
+  /// of which each iteration would wait for its own loads otherwise.
+  [[nodiscard]] bool is_copied(ItemId id, const Sweep& sweep) const {
+    const Item& item = program_.at(id);
+    const auto stage = static_cast<int>(&sweep - group_.sweeps.data());
+    const auto held = std::ranges::find(group_.held, id, &HeldItem::item);
+    if (held == group_.held.end() || held->from != stage || held->place != Hold::shared) return false;
+    if (std::ranges::count(group_.held, id, &HeldItem::item) != 1) return false;
+    if (schedule_.rows > 0 || item.guard >= 0 || item.buffer.kind != Buffer::Kind::input) return false;
+    bool loops = false;
+    for (std::size_t a = 0; a < axis_count(); ++a)
+      loops = loops || (has(item.axes & group_.inner_loops, a) && axis(a).at(Level::loop) > 1);
+    if (!loops) return false;
+    const int v = group_.mapping.vector_axis;
+    const bool along = v >= 0 && has(item.axes, static_cast<std::size_t>(v));
+    const std::int64_t run = along ? axis(static_cast<std::size_t>(v)).at(Level::vector) : 1;
+    const int width = group_.accesses[static_cast<std::size_t>(id)].width, bytes = width * held_bytes(item);
+    if (run > 1 && group_.extents[static_cast<std::size_t>(v)] % run != 0) return false;
+    return (bytes == 16 || (width == run && (bytes == 4 || bytes == 8))) && run % width == 0;
   }
 
   // ---- reductions -------------------------------------------------------------------------------------------
@@ -427,7 +471,8 @@ class GroupDeriver {
   void estimate_registers() {
     std::int64_t held = most_across(), accumulators = 0, body = 0;
     for (const ItemId id : group_.hoisted)
-      held += (elements_per_thread(program_.at(id).axes) * held_bytes(program_.at(id)) + 3) / 4;
+      group_.hoisted_registers += (elements_per_thread(program_.at(id).axes) * held_bytes(program_.at(id)) + 3) / 4;
+    held += group_.hoisted_registers;
     for (const ReductionPlan& plan : group_.reductions) accumulators += plan.kept_per_thread;
     for (const Sweep& sweep : group_.sweeps) {
       std::int64_t loads = 0;

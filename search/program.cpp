@@ -78,6 +78,15 @@ void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> 
   kernel.schedule.rows = kernel.recurrent->rows;
   synchronise(kernel, std::vector<Sync>(kernel.phases.size() - 1, Sync::block), kernel.recurrent->blocks);
   kernel.shared_bytes = resident_offset(kernel) + resident_layout(kernel).bytes;
+  // What one group keeps from turn to turn is kept while the others run.
+  std::int64_t lasting = 0, most = 0;
+  for (const PhaseProgram& phase : kernel.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      lasting += group.hoisted_registers;
+      most = std::max(most, group.registers - group.hoisted_registers);
+    }
+  }
+  kernel.registers = static_cast<int>(std::min<std::int64_t>(most + lasting, 1 << 16));
 }
 
 std::int64_t resident_offset(const KernelProgram& kernel) {

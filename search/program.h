@@ -46,6 +46,9 @@ struct Sweep {
   /// Loads of the body that are issued together before its arithmetic, into registers. They need nothing that the body
   /// computes; a window's many loads, which would not fit registers, are made where they are used instead.
   std::vector<ItemId> early;
+  /// Of them, those that go straight to shared memory, where later sweeps find them too: a thread asks for all that its
+  /// loops will read before it waits for any of it (cp.async).
+  std::vector<ItemId> copied;
 };
 
 /// A group under its mapping: everything that the emitter prints and the cost model counts.
@@ -62,7 +65,9 @@ struct GroupProgram {
   std::vector<Access> accesses;             ///< per item (loads), indexed by ItemId
   std::vector<std::vector<Access>> stores;  ///< per anchor, per buffer
   std::vector<HeldItem> held;
-  std::vector<ItemId> hoisted;  ///< loads kept in registers across the outer loops
+  /// Loads that are made once and kept in registers: before the outer loops, or before the turns of a recurrent kernel.
+  std::vector<ItemId> hoisted;
+  std::int64_t hoisted_registers = 0;  ///< of a thread, in 32-bit words; part of `registers`
   std::vector<Sweep> sweeps;
   std::vector<ReductionPlan> reductions;
   std::int64_t tiles = 1;           ///< product of the grid extents (blocks of a cluster count once)

@@ -296,8 +296,34 @@ class StepBuilder {
       if (wanted.row >= 0) a->limits[static_cast<std::size_t>(wanted.row)] = step_.rows;
       if (wanted.dimension >= 0) a->limits[static_cast<std::size_t>(wanted.dimension)] = wanted.size;
     }
+    if (node.op == Op::dynamic_slice) note_sequence(value.node, parts[0].row);
     const Value made = out_.add(node.op, std::move(operands), std::move(attributes));
     return Value{made.node, value.result};
+  }
+
+  /// Of places that are not a few runs of memory nothing is fetched ahead.
+  void note_sequence(NodeId slice, int row) {
+    const auto found = split_.sequences.find(slice);
+    if (found == split_.sequences.end()) return;
+    const Value tensor = body_.node(slice).operands[0];
+    const auto made = inputs_.find(parameter_number(tensor));
+    const auto parameter =
+        made == inputs_.end() ? std::nullopt : search::parameter_number(out_.graph(), made->second.node);
+    if (!parameter) return;
+    const TensorType& type = body_.type(tensor);
+    const auto turn = static_cast<int>(found->second.dimension), inner = std::max(turn, row);
+    for (int d = 0; d < inner; ++d) {
+      if (d != turn && d != row && type.dims[static_cast<std::size_t>(d)] != 1) return;
+    }
+    const Dims strides = graph::row_major_strides(type.dims);
+    const auto stride = [&](int d) { return strides[static_cast<std::size_t>(d)] * graph::byte_size(type.dtype); };
+    constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // of a run: more is not waited for but streamed
+    RecurrentStep::Sequence sequence{*parameter, found->second.backward, stride(turn), 0, 1, stride(inner)};
+    if (row >= 0) sequence.row_bytes = stride(row);
+    if (row > turn) sequence.run_bytes *= step_.rows;
+    if (row >= 0 && row < turn) sequence.runs = step_.rows;
+    if (sequence.run_bytes > most_bytes || sequence.run_bytes < 1) return;
+    if (std::ranges::count(step_.sequences, sequence) == 0) step_.sequences.push_back(sequence);
   }
 
   // ---- contractions -----------------------------------------------------------------------------------------
@@ -411,6 +437,18 @@ constexpr std::int64_t alignment = 16;
 std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 }  // namespace
+
+std::set<int> RecurrentStep::lasting_inputs() const {
+  std::set<int> lasting;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].kind == Source::Kind::input) lasting.insert(static_cast<int>(i));
+  }
+  return lasting;
+}
+
+bool RecurrentStep::is_sequence(int parameter) const {
+  return std::ranges::any_of(sequences, [&](const Sequence& sequence) { return sequence.parameter == parameter; });
+}
 
 Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const Graph& kernel, std::int64_t rows) {
   const std::optional<NodeId> loop = recurrent_loop(kernel);

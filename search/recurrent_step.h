@@ -44,14 +44,33 @@ struct RecurrentStep {
     std::optional<int> output;       ///< result of the kernel that its last value is
   };
 
+  /// A tensor of which every turn reads the next place along a dimension. Of a place a block takes its rows: `runs`
+  /// runs of `run_bytes` contiguous bytes, `row_bytes` apart.
+  struct Sequence {
+    int parameter = 0;  ///< of `graph`
+    bool backward = false;
+    std::int64_t turn_bytes = 0, row_bytes = 0;  ///< from one place, or row, to the next; no rows: 0
+    std::int64_t runs = 1, run_bytes = 0;
+
+    bool operator==(const Sequence&) const = default;
+  };
+
   graph::Graph graph;
   std::vector<Source> sources;  ///< by parameter of `graph`
   std::vector<Target> targets;  ///< by result of `graph`
   std::vector<State> states;
   std::set<graph::Value> stored_first;  ///< values of `graph` that StructureOptions::stored_first is to have
+  std::vector<Sequence> sequences;      ///< what a block asks for `turns_ahead` turns before it reads it
   std::int64_t turns = 0;
   std::int64_t rows = 0;  ///< of a block
   std::int64_t blocks = 0;
+
+  static constexpr int turns_ahead = 2;  ///< a turn may take less time than device memory does
+
+  /// Parameters of `graph` that are the same in every turn.
+  [[nodiscard]] std::set<int> lasting_inputs() const;
+  /// Whether a parameter of `graph` is a sequence.
+  [[nodiscard]] bool is_sequence(int parameter) const;
 };
 
 /// The step for blocks that take `rows` rows each. Contractions become products and sums, of which a slice is computed

@@ -71,6 +71,7 @@ class Splitter {
     STITCH_TRY(check_size());
     STITCH_TRY(count_turns());
     classify();
+    find_sequences();
     STITCH_TRY(check_operators());
     for (std::size_t i = 0; i < split_.carried.size(); ++i) {
       if (split_.carried[i].kind != CarriedValue::Kind::state) continue;
@@ -132,6 +133,18 @@ class Splitter {
         carried.kind = CarriedValue::Kind::state;
       }
       split_.carried.push_back(carried);
+    }
+  }
+
+  void find_sequences() {
+    for (NodeId id = 0; id < body_.size(); ++id) {
+      const Node& node = body_.node(id);
+      if (node.op != Op::dynamic_slice) continue;
+      const auto number = parameter_number(body_, node.operands[0].node);
+      if (!number || split_.carried[static_cast<std::size_t>(*number)].kind != CarriedValue::Kind::invariant) continue;
+      const Dims& extents = body_.type(node.operands[0]).dims;
+      if (const auto axis = lines_->axis(extents, node.as<graph::DynamicSliceAttributes>().sizes, node, 1))
+        split_.sequences[id] = *axis;
     }
   }
 

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "base/result.h"
 #include "graph/graph.h"
+#include "graph/passes/turn_lines.h"
 
 namespace stitch::search {
 
@@ -29,6 +31,8 @@ struct RowSplit {
   std::int64_t turns = 0;
   std::int64_t rows = 0;
   std::vector<CarriedValue> carried;
+  /// Slices of the body that take the next place of an invariant value in every turn: dynamic-slice, and along what.
+  std::map<graph::NodeId, graph::TurnAxis> sequences;
 };
 
 /// The loop that a kernel graph is, if it is nothing else: its operands are parameters, or are filled with one number.

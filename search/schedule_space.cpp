@@ -100,7 +100,7 @@ class Explorer {
  private:
   [[nodiscard]] Result<KernelStructure> derived(const std::set<int>& tile_axes) const {
     StructureOptions options{tile_axes, {}};
-    if (step_ != nullptr) options.stored_first = step_->stored_first;
+    if (step_ != nullptr) options.stored_first = step_->stored_first, options.lasting_inputs = step_->lasting_inputs();
     return derive_structure(graph_, analysis_, options);
   }
 

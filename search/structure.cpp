@@ -71,7 +71,10 @@ class StructureBuilder {
         Result<GroupStructure> group = builder.build(members);
         if (!group && !builder.blocked()) return group.error();
         if (!group) block(*builder.blocked()->draft, builder.blocked()->node);
-        if (!retry_) structure.phases.back().groups.push_back(std::move(*group));
+        if (!retry_) {
+          group->lasting_inputs = options_.lasting_inputs;
+          structure.phases.back().groups.push_back(std::move(*group));
+        }
         number_reductions(members);
         if (builder.buffers() > most_buffers)
           return make_error(ErrorKind::constraint, "more than {} parameters", most_buffers);

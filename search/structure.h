@@ -46,6 +46,7 @@ struct GroupStructure {
   int stages = 1;
   int partial_axis = -1;          ///< position of the axis over partial results of an earlier phase, or -1
   graph::NodeId partial_of = -1;  ///< a reduction whose partials that axis runs over
+  std::set<int> lasting_inputs;   ///< StructureOptions::lasting_inputs
 
   [[nodiscard]] bool has_partials() const;
 };
@@ -80,6 +81,8 @@ struct StructureOptions {
   /// Values that are stored before any other operator reads them, so that nobody computes them again: operands of a
   /// contraction, of which every element is read many times.
   std::set<graph::Value> stored_first = {};
+  /// Inputs that are the same in every turn of a recurrent kernel: parameters of its step's graph.
+  std::set<int> lasting_inputs = {};
 };
 
 /// Derives the structure; fails with kind constraint when the graph holds an operator that no kernel can compute.

@@ -22,22 +22,21 @@ __device__ __forceinline__ bool arrives_last(u32* counter, u32 blocks) {
 }
 
 // Waits for all `blocks`; what each wrote before is visible to all after. The blocks must be resident together
-// (cooperative launch). counter[0] counts arrivals, counter[1] generations.
+// (cooperative launch). All arrivals together add 2^31: the uppermost bit changes with the last one, whichever that is,
+// and the others are zero again. So nobody has to be told by another store (as CUDA's cooperative groups do it).
 __device__ __forceinline__ void grid_barrier(u32* counter, u32 blocks) {
+  constexpr u32 round = 0x80000000u;
   __syncthreads();
   if (threadIdx.x == 0) {
-    u32 generation, ticket;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(generation) : "l"(counter + 1) : "memory");
-    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(ticket) : "l"(counter) : "memory");
-    if (ticket + 1 == blocks) {
-      asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(counter) : "memory");
-      asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(counter + 1), "r"(generation + 1) : "memory");
-    } else {
-      u32 now;
-      do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter + 1) : "memory");
-      } while (now == generation);
-    }
+    const u32 amount = blockIdx.x == 0 ? round - (blocks - 1) : 1;
+    u32 before, now;
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(amount)
+                 : "memory");
+    do {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+    } while (((before ^ now) & round) == 0);
   }
   __syncthreads();
 }

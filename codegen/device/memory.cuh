@@ -93,6 +93,40 @@ __device__ __forceinline__ typename Word<n * sizeof(T)>::type word_of(const T* f
   return bits.word;
 }
 
+// Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
+// for that thread after wait_for_copies.
+template <int n, class T>
+__device__ __forceinline__ void copy_async(T* to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+  const u32 place = static_cast<u32>(__cvta_generic_to_shared(to));
+  if constexpr (n * sizeof(T) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(n * sizeof(T)) : "memory");
+  }
+#else
+  T elements[n];
+  load<n>(elements, from);
+  store<n>(to, elements);
+#endif
+}
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Asks for `runs` runs of `bytes` bytes, `stride` bytes apart, to be brought to L2: as thread `thread` of `threads`
+// that do. L2 takes 64 bytes at a time from device memory, wherever the run begins in them.
+template <int runs, int bytes>
+__device__ __forceinline__ void prefetch(const char* from, s64 stride, int thread, int threads) {
+  constexpr int places = bytes / 64 + 1;
+  for (int i = thread; i < runs * places; i += threads) {
+    const int at = i % places * 64 < bytes ? i % places * 64 : bytes - 1;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i / places * stride + at));
+  }
+}
+
 template <int n, class T>
 __device__ __forceinline__ void store(T* to, const T* from) {
   *reinterpret_cast<typename Word<n * sizeof(T)>::type*>(to) = word_of<n>(from);

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "search/mapping_space.h"
+#include "search/recurrent_step.h"
 #include "search/structure.h"
-#include "tests/search/example_graphs.h"
+#include "tests/search/recurrent_graphs.h"
 
 namespace stitch::search::test {
 namespace {
@@ -32,6 +35,7 @@ std::string described(const Result<GroupProgram>& derived) {
     for (const ItemId item : sweep.uniform) text += fmt::format(" u{}", item);
     for (const ItemId item : sweep.body) text += fmt::format(" {}", item);
     for (const ItemId item : sweep.early) text += fmt::format(" e{}", item);
+    for (const ItemId item : sweep.copied) text += fmt::format(" c{}", item);
     for (const int anchor : sweep.anchors) text += fmt::format(" a{}", anchor);
   }
   for (const ReductionPlan& plan : group.reductions)
@@ -86,6 +90,91 @@ INSTANTIATE_TEST_SUITE_P(Graphs, GroupContexts,
                                          Example{"norm_backward", [] { return layer_norm_backward(256, 512); }},
                                          Example{"sums", [] { return row_and_column_sums(512, 1024); }}),
                          [](const auto& each) { return each.param.name; });
+
+/// Calls `look` with every group that a mapping of the first phase's gives.
+void for_each_group(const Graph& graph, StructureOptions options, const MappingSpaceOptions& space,
+                    const Schedule& schedule, const std::function<void(const GroupProgram&)>& look) {
+  const AxisAnalysis analysis(graph);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const std::vector<int> reduced = analysis.reduced(id);
+    options.tile_axes.insert(reduced.begin(), reduced.end());
+  }
+  const auto structure = derive_structure(graph, analysis, options);
+  ASSERT_TRUE(structure) << structure.error().message;
+  for (const GroupStructure& group : structure->phases.at(0).groups) {
+    for (const GroupMapping& mapping : enumerate_mappings(group, space, *find_device("h100"))) {
+      if (const auto derived = derive_group(group, mapping, schedule, 1)) look(*derived);
+    }
+  }
+}
+
+TEST(LastingLoads, OfARecurrentKernelAreMadeOnceWhereRegistersHoldThem) {
+  const auto step = recurrent_step(gru({.turns = 100, .rows = 8, .width = 36}), 2);
+  ASSERT_TRUE(step) << step.error().message;
+  MappingSpaceOptions space;
+  space.threads = 128, space.one_tile = true;
+  Schedule schedule;
+  schedule.threads = 128, schedule.rows = 2;
+  StructureOptions options;
+  options.stored_first = (*step)->stored_first;
+  for_each_group((*step)->graph, options, space, schedule,
+                 [](const GroupProgram& group) { EXPECT_TRUE(group.hoisted.empty()); });
+  options.lasting_inputs = (*step)->lasting_inputs();
+  int whole = 0, looped = 0;
+  for_each_group((*step)->graph, options, space, schedule, [&](const GroupProgram& group) {
+    EXPECT_LE(group.hoisted_registers, 255 - 80);
+    EXPECT_LE(group.hoisted_registers, group.registers);
+    for (const ItemId id : group.hoisted) {
+      const Item& item = group.structure.program->at(id);
+      EXPECT_EQ(item.kind, Item::Kind::load);
+      EXPECT_EQ((*step)->sources[static_cast<std::size_t>(item.buffer.number)].kind,
+                RecurrentStep::Source::Kind::input);
+      EXPECT_FALSE((*step)->is_sequence(item.buffer.number)) << "where it is depends on the turn";
+      for (std::size_t a = 0; a < group.extents.size(); ++a)
+        EXPECT_TRUE(((item.axes >> a) & 1) == 0 || group.extent(a, Level::loop) == 1);
+      for (const Sweep& sweep : group.sweeps) EXPECT_EQ(std::ranges::count(sweep.body, id), 0);
+    }
+    (group.hoisted.size() >= 3 ? whole : looped) += 1;  // the three gates' weights
+  });
+  EXPECT_GT(whole, 0);
+  EXPECT_GT(looped, 0);
+}
+
+TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
+  MappingSpaceOptions space;
+  Schedule schedule;
+  int copied = 0;
+  const auto look = [&](const GroupProgram& group) {
+    for (std::size_t stage = 0; stage < group.sweeps.size(); ++stage) {
+      for (const ItemId id : group.sweeps[stage].copied) {
+        ++copied;
+        EXPECT_EQ(std::ranges::count(group.sweeps[stage].early, id), 1);
+        const auto held = std::ranges::find(group.held, id, &HeldItem::item);
+        ASSERT_NE(held, group.held.end());
+        EXPECT_EQ(held->place, Hold::shared);
+        EXPECT_EQ(held->from, static_cast<int>(stage));
+        const int bytes = group.accesses[static_cast<std::size_t>(id)].width *
+                          graph::byte_size(group.structure.program->at(id).dtype);
+        EXPECT_TRUE(bytes == 4 || bytes == 8 || bytes == 16);
+      }
+    }
+  };
+  for_each_group(softmax(64, 16384), {}, space, schedule, look);
+  EXPECT_GT(copied, 0);
+  const int of_whole_words = std::exchange(copied, 0);
+  // A row's end within a vector has to be looked at element by element.
+  for_each_group(softmax(64, 16382), {}, space, schedule, [&](const GroupProgram& group) {
+    look(group);
+    for (const Sweep& sweep : group.sweeps) {
+      for (const ItemId id : sweep.copied) EXPECT_LE(group.accesses[static_cast<std::size_t>(id)].width, 2);
+    }
+  });
+  EXPECT_LE(copied, of_whole_words);
+  // The blocks of a recurrent kernel read their states in shared memory.
+  copied = 0, schedule.rows = 1;
+  for_each_group(softmax(64, 16384), {}, space, schedule, look);
+  EXPECT_EQ(copied, 0);
+}
 
 }  // namespace
 }  // namespace stitch::search::test

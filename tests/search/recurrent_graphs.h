@@ -68,6 +68,8 @@ class LoopBuilder {
     hand_on(whole, inside.add(Op::dynamic_update_slice, operands, graph::UpdateAttributes{}));
     wanted_.push_back(whole);
   }
+  /// The number of the turn.
+  [[nodiscard]] Value counter() const { return counter_; }
   void want(Value parameter) { wanted_.push_back(parameter); }
 
   using After = std::function<std::vector<Value>(Builder&, const std::vector<Value>&)>;

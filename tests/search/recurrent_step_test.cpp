@@ -38,6 +38,26 @@ std::size_t whole_index(const RecurrentStep::State& state, std::int64_t first_ro
   return static_cast<std::size_t>((i / (inner * rows) * state.all_rows + row) * inner + i % inner);
 }
 
+/// A sequence with nothing in it but what a block has asked for by the time of a turn; others as they are.
+Tensor fetched(const RecurrentStep& step, std::size_t parameter, const Tensor& whole, std::int64_t block,
+               std::int64_t turn) {
+  if (!step.is_sequence(static_cast<int>(parameter))) return whole;
+  const std::int64_t size = graph::byte_size(whole.type.dtype);
+  Tensor some = whole;
+  std::ranges::fill(some.floats, std::nan(""));
+  for (const RecurrentStep::Sequence& sequence : step.sequences) {
+    if (sequence.parameter != static_cast<int>(parameter)) continue;
+    const std::int64_t place = sequence.backward ? step.turns - 1 - turn : turn;
+    for (std::int64_t run = 0; run < sequence.runs; ++run) {
+      const std::int64_t at =
+          place * sequence.turn_bytes + block * step.rows * sequence.row_bytes + run * sequence.row_bytes;
+      EXPECT_LE(at + sequence.run_bytes, whole.type.bytes());
+      std::copy_n(whole.floats.begin() + at / size, sequence.run_bytes / size, some.floats.begin() + at / size);
+    }
+  }
+  return some;
+}
+
 /// The loop's results, block by block and turn by turn, as a kernel would get them.
 std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const std::vector<Tensor>& arguments) {
   std::vector<Tensor> results;
@@ -64,10 +84,13 @@ std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const st
     }
     for (std::int64_t turn = 0; turn < step.turns; ++turn) {
       std::vector<Tensor> given;
-      for (const RecurrentStep::Source& source : step.sources) {
+      for (std::size_t p = 0; p < step.sources.size(); ++p) {
+        const RecurrentStep::Source& source = step.sources[p];
         const auto number = static_cast<std::size_t>(source.number);
         switch (source.kind) {
-          case RecurrentStep::Source::Kind::input: given.push_back(arguments[number]); break;
+          case RecurrentStep::Source::Kind::input:
+            given.push_back(fetched(step, p, arguments[number], block, turn));
+            break;
           case RecurrentStep::Source::Kind::state: given.push_back(states[number]); break;
           case RecurrentStep::Source::Kind::output: given.push_back(results[number]); break;
           case RecurrentStep::Source::Kind::first_row:
@@ -221,6 +244,35 @@ TEST(RecurrentStep, RandomBitsOfRowsAreThoseOfTheRows) {
   const auto step = recurrent_step(kernel, 2);
   ASSERT_TRUE(step) << step.error().message;
   EXPECT_EQ(run(kernel, **step, arguments)[0].floats, (*expected)[0].floats);
+}
+
+TEST(RecurrentStep, KnowsWhatABlockReadsOfASequence) {
+  for (const bool reversed : {false, true}) {
+    const auto step = recurrent_step(gru({.turns = 5, .rows = 12, .width = 8, .reversed = reversed}), 3);
+    ASSERT_TRUE(step) << step.error().message;
+    ASSERT_EQ((*step)->sequences.size(), 1U);
+    const RecurrentStep::Sequence& sequence = (*step)->sequences[0];
+    EXPECT_EQ(
+        (*step)->graph.node((*step)->graph.parameters()[static_cast<std::size_t>(sequence.parameter)]).type().dims,
+        (Dims{5, 12, 24}));
+    EXPECT_EQ(sequence, (RecurrentStep::Sequence{sequence.parameter, reversed, 12 * 24 * 4, 24 * 4, 1, 3 * 24 * 4}));
+  }
+  // Batch first: the rows of a turn are apart.
+  LoopBuilder l({.turns = 5, .rows = 12});
+  const Value h = l.carry(l.outside.parameter(DType::f32, {12, 8}));
+  const Value x = l.given({12, 5, 8});
+  const Value slice = l.inside.add(Op::dynamic_slice, {x, l.scalar(0), l.counter(), l.scalar(0)},
+                                   graph::DynamicSliceAttributes{{12, 1, 8}});
+  l.hand_on(h, l.inside.binary(Op::add, h, l.inside.reshape(slice, {12, 8})));
+  l.want(h);
+  const Graph kernel = l.finish();
+  const auto step = recurrent_step(kernel, 4);
+  ASSERT_TRUE(step) << step.error().message;
+  ASSERT_EQ((*step)->sequences.size(), 1U);
+  EXPECT_EQ((*step)->sequences[0],
+            (RecurrentStep::Sequence{(*step)->sequences[0].parameter, false, 8 * 4, 5 * 8 * 4, 4, 8 * 4}));
+  const std::vector<Tensor> arguments = graph::testing::random_arguments(kernel, 7);
+  EXPECT_EQ(run(kernel, **step, arguments)[0].floats, (*graph::evaluate(kernel, arguments))[0].floats);
 }
 
 TEST(RecurrentStep, SaysWhyThereIsNone) {

@@ -599,7 +599,7 @@ struct Table {
   u64 words[132];
 };
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 3)
 stitch_85d7b579591a(const __grid_constant__ Table table) {
   {
     const int tile = static_cast<int>(blockIdx.x);

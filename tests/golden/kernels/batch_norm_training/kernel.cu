@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // sum of %10, sum of %19; 3 add, 1 maximum, 7 multiply, 1 rsqrt, 1 subtract
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
 stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, const f32* __restrict__ in3, f32* __restrict__ out0, f32* __restrict__ out1, f32* __restrict__ out2) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x / 8);
@@ -57,13 +57,13 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[(j_lane * 4 + v) * 16 + i_warp] = sum0[v];
+      partial0[i_warp * 16 + j_lane * 4 + v] = sum0[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 16, 1>(partial0 + (j_lane * 4 + v) * 16);
+    sum0[v] = reduce_shared<Sum, 16, 16>(partial0 + j_lane * 4 + v);
   }
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll
@@ -120,13 +120,13 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial1[(j_lane * 4 + v) * 16 + i_warp] = sum1[v];
+      partial1[i_warp * 16 + j_lane * 4 + v] = sum1[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_shared<Sum, 16, 1>(partial1 + (j_lane * 4 + v) * 16);
+    sum1[v] = reduce_shared<Sum, 16, 16>(partial1 + j_lane * 4 + v);
   }
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll

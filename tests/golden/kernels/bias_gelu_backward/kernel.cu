@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // sum of %27; 3 add, 1 erf, 1 exp, 8 multiply
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0, f32* __restrict__ out1, f32* __restrict__ out2) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x);
@@ -76,13 +76,13 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial2[(j_lane * 4 + v) * 8 + i_warp] = sum2[v];
+      partial2[i_warp * 16 + j_lane * 4 + v] = sum2[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum2[v] = reduce_shared<Sum, 8, 1>(partial2 + (j_lane * 4 + v) * 8);
+    sum2[v] = reduce_shared<Sum, 8, 16>(partial2 + j_lane * 4 + v);
   }
 
   // sweep 1: store 27

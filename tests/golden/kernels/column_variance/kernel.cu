@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // sum of %1, sum of %8; 3 multiply, 1 subtract
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 2)
 stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x / 8);
@@ -52,13 +52,13 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[(j_lane * 4 + v) * 4 + i_warp] = sum0[v];
+      partial0[i_warp * 16 + j_lane * 4 + v] = sum0[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 4, 1>(partial0 + (j_lane * 4 + v) * 4);
+    sum0[v] = reduce_shared<Sum, 4, 16>(partial0 + j_lane * 4 + v);
   }
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll
@@ -103,13 +103,13 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial1[(j_lane * 4 + v) * 4 + i_warp] = sum1[v];
+      partial1[i_warp * 16 + j_lane * 4 + v] = sum1[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_shared<Sum, 4, 1>(partial1 + (j_lane * 4 + v) * 4);
+    sum1[v] = reduce_shared<Sum, 4, 16>(partial1 + j_lane * 4 + v);
   }
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll

@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // 1 multiply, 1 select
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 2)
 stitch_d6aec006f520(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 256 = grid 256; j: 350 = vector 2, lane 32, warp 4, register 2

@@ -149,7 +149,7 @@ struct Table {
   u64 words[11];
 };
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
 stitch_9d627f746a91(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);

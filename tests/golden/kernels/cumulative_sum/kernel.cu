@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // scan of %1
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 stitch_9be80fe18557(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 64 = warp 4, grid 16; j: 1000 = lane 32, loop 32

@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // 1 bitcast-convert, 1 compare, 2 multiply, 1 or, 2 select, 1 shift-right-logical, 2 threefry2x32, 1 xor
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 stitch_fe45928257cb(const u32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0, f32* __restrict__ out1) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 2097152 = vector 4, lane 32, warp 8, register 2, grid 1024

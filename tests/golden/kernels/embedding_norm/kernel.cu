@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // sum of %9; 1 add, 4 multiply, 1 rsqrt
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 2)
 stitch_0a48388e2f69(const s32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 2048 = lane 2, warp 4, grid 256; j: 768 = vector 4, lane 16, register 12

@@ -95,7 +95,7 @@ struct Table {
   u64 words[5];
 };
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_7738bfa20864(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 128 blocks of 128 threads, 624 bytes of dynamic shared memory
+// fragment 0, kernel 0: 256 blocks of 64 threads, 336 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -18,16 +18,44 @@ __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, s32* __re
   }
 }
 
+__device__ __forceinline__ void group_0_1_loads(const f32* __restrict__ in1, f32 (&in1_1)[9][4], f32 (&in1_3)[9][4], f32 (&in1_5)[9][4]) {
+  // axes  i: 36 = vector 4, lane 8, warp 2; j: 36 = lane 4, register 9
+  const int i_lane = static_cast<int>(threadIdx.x) % 8;
+  const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int i = (i_lane + 8 * i_warp) * 4;
+  const int j0 = j_lane;
+#pragma unroll
+  for (int j_r = 0; j_r < 9; ++j_r) {
+    const int j = j0 + j_r * 4;
+    if (i < 36) {
+      load<4, Cached::streamed>(in1_1[j_r], in1 + (i + j * 108));
+    }
+  }
+#pragma unroll
+  for (int j_r = 0; j_r < 9; ++j_r) {
+    const int j = j0 + j_r * 4;
+    if (i < 36) {
+      load<4, Cached::streamed>(in1_3[j_r], in1 + (i + j * 108 + 72));
+    }
+  }
+#pragma unroll
+  for (int j_r = 0; j_r < 9; ++j_r) {
+    const int j = j0 + j_r * 4;
+    if (i < 36) {
+      load<4, Cached::streamed>(in1_5[j_r], in1 + (i + j * 108 + 36));
+    }
+  }
+}
+
 // sum of %27, sum of %40, sum of %50; 4 add, 1 compare, 2 logistic, 6 multiply, 1 select, 1 subtract, 1 tanh
-__device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32* __restrict__ in1, const s32* __restrict__ in2, const s32* __restrict__ in3, const f32* __restrict__ in4, const f32* __restrict__ in5, const f32* __restrict__ in6, f32* __restrict__ out0, f32* __restrict__ out1, unsigned char* const shared) {
-  // axes  i: 2 = lane 2; j: 36 = vector 4, lane 4, warp 4; k: 36 = lane 4, register 9
-  const int j_lane = static_cast<int>(threadIdx.x) % 4;
-  const int k_lane = static_cast<int>(threadIdx.x) / 4 % 4;
-  const int i_lane = static_cast<int>(threadIdx.x) / 16 % 2;
-  const int j_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i = i_lane;
-  const int j = (j_lane + 4 * j_warp) * 4;
-  const int k0 = k_lane;
+__device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32* __restrict__ in1, const s32* __restrict__ in2, const s32* __restrict__ in3, const f32* __restrict__ in4, const f32* __restrict__ in5, const f32* __restrict__ in6, f32* __restrict__ out0, f32* __restrict__ out1, f32 (&in1_1)[9][4], f32 (&in1_3)[9][4], f32 (&in1_5)[9][4], unsigned char* const shared) {
+  // axes  i: 36 = vector 4, lane 8, warp 2; j: 36 = lane 4, register 9
+  const int i_lane = static_cast<int>(threadIdx.x) % 8;
+  const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int i = (i_lane + 8 * i_warp) * 4;
+  const int j0 = j_lane;
 
   // sweep 0: reduce 27, reduce 40, reduce 50
   f32 sum0[4];
@@ -48,35 +76,23 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
   {
     f32 in0_0[9];
     #pragma unroll
-    for (int k_r = 0; k_r < 9; ++k_r) {
-      const int k = k0 + k_r * 4;
-      in0_0[k_r] = load_one<Cached::plain>(&in0[(i * 36 + k)]);
+    for (int j_r = 0; j_r < 9; ++j_r) {
+      const int j = j0 + j_r * 4;
+      in0_0[j_r] = load_one<Cached::plain>(&in0[j]);
     }
     #pragma unroll
-    for (int k_r = 0; k_r < 9; ++k_r) {
-      const int k = k0 + k_r * 4;
-    }
-    f32 in1_1[9][4];
-    f32 in1_3[9][4];
-    f32 in1_5[9][4];
-    #pragma unroll
-    for (int k_r = 0; k_r < 9; ++k_r) {
-      const int k = k0 + k_r * 4;
-      if (j < 36) {
-        load<4, Cached::streamed>(in1_1[k_r], in1 + (j + k * 108));
-        load<4, Cached::streamed>(in1_3[k_r], in1 + (j + k * 108 + 72));
-        load<4, Cached::streamed>(in1_5[k_r], in1 + (j + k * 108 + 36));
-      }
+    for (int j_r = 0; j_r < 9; ++j_r) {
+      const int j = j0 + j_r * 4;
     }
     #pragma unroll
-    for (int k_r = 0; k_r < 9; ++k_r) {
-      const int k = k0 + k_r * 4;
-      if (j < 36) {
+    for (int j_r = 0; j_r < 9; ++j_r) {
+      const int j = j0 + j_r * 4;
+      if (i < 36) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-          const f32 multiply_2 = in0_0[k_r] * in1_1[k_r][v];
-          const f32 multiply_4 = in0_0[k_r] * in1_3[k_r][v];
-          const f32 multiply_6 = in0_0[k_r] * in1_5[k_r][v];
+          const f32 multiply_2 = in0_0[j_r] * in1_1[j_r][v];
+          const f32 multiply_4 = in0_0[j_r] * in1_3[j_r][v];
+          const f32 multiply_6 = in0_0[j_r] * in1_5[j_r][v];
           sum0[v] += multiply_2;
           sum1[v] += multiply_4;
           sum2[v] += multiply_6;
@@ -86,32 +102,32 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_lanes<Sum, 8, 4>(sum0[v]);
+    sum0[v] = reduce_lanes<Sum, 16, 8>(sum0[v]);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_lanes<Sum, 8, 4>(sum1[v]);
+    sum1[v] = reduce_lanes<Sum, 16, 8>(sum1[v]);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum2[v] = reduce_lanes<Sum, 8, 4>(sum2[v]);
+    sum2[v] = reduce_lanes<Sum, 16, 8>(sum2[v]);
   }
 
   // sweep 1: store 61, store 64
   const s32 in2_7 = in2[0];
   const s32 in3_10 = in3[0];
-  const f32 in4_11 = load_one<Cached::streamed>(&in4[(i + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 256 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 254)))]);
+  const f32 in4_11 = load_one<Cached::streamed>(&in4[(static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 256 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 255)))]);
   const bool compare_13 = in4_11 > 0.0f;
   {
     f32 in5_14[4];
     f32 in6_15[4];
     f32 in6_20[4];
     f32 in6_22[4];
-    if (j < 36) {
-      load<4, Cached::plain>(in5_14, in5 + (i * 36 + j));
-      load<4, Cached::streamed>(in6_15, in6 + (i * 108 + j + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 27648 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 254)) * 108));
-      load<4, Cached::streamed>(in6_20, in6 + (i * 108 + j + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 27648 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 254)) * 108 + 72));
-      load<4, Cached::streamed>(in6_22, in6 + (i * 108 + j + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 27648 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 254)) * 108 + 36));
+    if (i < 36) {
+      load<4, Cached::plain>(in5_14, in5 + i);
+      load<4, Cached::streamed>(in6_15, in6 + (i + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 27648 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 255)) * 108));
+      load<4, Cached::streamed>(in6_20, in6 + (i + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 27648 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 255)) * 108 + 72));
+      load<4, Cached::streamed>(in6_22, in6 + (i + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 27648 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 255)) * 108 + 36));
       f32 result_3[4];
       f32 result_4[4];
       #pragma unroll
@@ -131,11 +147,11 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
         result_3[v] = select_33;
         result_4[v] = select_33;
       }
-      if (k_lane == 0) {
-        store<4>(out0 + (i * 36 + j), result_3);
+      if (j_lane == 0) {
+        store<4>(out0 + i, result_3);
       }
-      if (k_lane == 0) {
-        store<4>(out1 + (i * 36 + j + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 9216 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 254)) * 36), result_4);
+      if (j_lane == 0) {
+        store<4>(out1 + (i + static_cast<int>(minimum<s64>(maximum<s64>(in2_7, 0), 99)) * 9216 + static_cast<int>(minimum<s64>(maximum<s64>(in3_10, 0), 255)) * 36), result_4);
       }
     }
   }
@@ -143,21 +159,29 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
 
 }  // namespace
 
-// 100 turns; 2 rows a block
-extern "C" __global__ void __launch_bounds__(128)
-stitch_e8566d2878a2(const f32* __restrict__ in0, const f32* __restrict__ in2, const f32* __restrict__ in1, f32* __restrict__ out1, f32* __restrict__ out0) {
+// 100 turns; 1 rows a block
+extern "C" __global__ void __launch_bounds__(64, 2)
+stitch_e8566d2878a2(const f32* __restrict__ in2, const f32* __restrict__ in1, const f32* __restrict__ in0, f32* __restrict__ out1, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   unsigned char* const resident = shared + 0;  // what turns and phases hand on
-  for (int i = static_cast<int>(threadIdx.x); i < 39; i += 128) reinterpret_cast<uint4*>(resident)[i] = {};
+  for (int i = static_cast<int>(threadIdx.x); i < 21; i += 64) reinterpret_cast<uint4*>(resident)[i] = {};
   __syncthreads();
-  int* const first_row = reinterpret_cast<int*>(resident + 608);
-  if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * 2;
-  for (int i = static_cast<int>(threadIdx.x); i < 1; i += 128) {
+  int* const first_row = reinterpret_cast<int*>(resident + 320);
+  if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * 1;
+  prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(0) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 64);
+  prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(0) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 64);
+  prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(1) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 64);
+  prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(1) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 64);
+  f32 group_0_1_in1_1[9][4];
+  f32 group_0_1_in1_3[9][4];
+  f32 group_0_1_in1_5[9][4];
+  group_0_1_loads(in0, group_0_1_in1_1, group_0_1_in1_3, group_0_1_in1_5);
+  for (int i = static_cast<int>(threadIdx.x); i < 1; i += 64) {
     s32* const to = reinterpret_cast<s32*>(resident);
     const s32 from = 0;
     to[i] = from;
   }
-  for (int i = static_cast<int>(threadIdx.x); i < 72; i += 128) {
+  for (int i = static_cast<int>(threadIdx.x); i < 36; i += 64) {
     f32* const to = reinterpret_cast<f32*>(resident + 16);
     const f32 from = 0.0f;
     to[i] = from;
@@ -165,14 +189,18 @@ stitch_e8566d2878a2(const f32* __restrict__ in0, const f32* __restrict__ in2, co
   __syncthreads();
   #pragma unroll 1
   for (int turn = 0; turn < 100; ++turn) {
-    unsigned char* const now = resident + (turn & 1) * 304;
-    unsigned char* const next = resident + (~turn & 1) * 304;
+    unsigned char* const now = resident + (turn & 1) * 160;
+    unsigned char* const next = resident + (~turn & 1) * 160;
+    if (turn < 98) {
+      prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>((turn + 2)) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 64);
+      prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>((turn + 2)) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 64);
+    }
     group_0_0(reinterpret_cast<s32*>(now), reinterpret_cast<s32*>(next), shared);
-    group_0_1(reinterpret_cast<f32*>(now + 16), in0, reinterpret_cast<s32*>(now), first_row, in2, reinterpret_cast<f32*>(now + 16), in1, reinterpret_cast<f32*>(next + 16), out1, shared);
+    group_0_1(reinterpret_cast<f32*>(now + 16), in0, reinterpret_cast<s32*>(now), first_row, in2, reinterpret_cast<f32*>(now + 16), in1, reinterpret_cast<f32*>(next + 16), out1, group_0_1_in1_1, group_0_1_in1_3, group_0_1_in1_5, shared);
     __syncthreads();
   }
-  for (int i = static_cast<int>(threadIdx.x); i < 72; i += 128) {
+  for (int i = static_cast<int>(threadIdx.x); i < 36; i += 64) {
     const f32* const from = reinterpret_cast<f32*>(resident + 16);
-    out0[static_cast<s64>(blockIdx.x) * 72 + i] = from[i];
+    out0[static_cast<s64>(blockIdx.x) * 36 + i] = from[i];
   }
 }

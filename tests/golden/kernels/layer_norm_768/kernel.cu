@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // sum of %8, sum of %14; 2 add, 5 multiply, 1 rsqrt, 1 subtract
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 stitch_99e22eb365fb(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x);

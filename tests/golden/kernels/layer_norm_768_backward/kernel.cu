@@ -237,23 +237,23 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[(j_lane * 4 + v) * 4 + i_warp] = sum0[v];
+      partial0[i_warp * 16 + j_lane * 4 + v] = sum0[v];
     }
   }
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial1[(j_lane * 4 + v) * 4 + i_warp] = sum1[v];
+      partial1[i_warp * 16 + j_lane * 4 + v] = sum1[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 4, 1>(partial0 + (j_lane * 4 + v) * 4);
+    sum0[v] = reduce_shared<Sum, 4, 16>(partial0 + j_lane * 4 + v);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_shared<Sum, 4, 1>(partial1 + (j_lane * 4 + v) * 4);
+    sum1[v] = reduce_shared<Sum, 4, 16>(partial1 + j_lane * 4 + v);
   }
 
   // sweep 1: store 4, store 36

@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // max of %1, sum of %5; 1 add, 1 exp, 1 log, 1 subtract
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 1)
 stitch_28fae700263f(const f32* __restrict__ in0, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x / 8);

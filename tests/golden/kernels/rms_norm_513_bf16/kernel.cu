@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // sum of %6; 1 add, 2 convert, 4 multiply, 1 rsqrt
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 8)
 stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, bf16* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 8192 = lane 2, warp 4, grid 1024; j: 513 = lane 16, register 33

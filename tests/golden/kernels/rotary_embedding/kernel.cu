@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // 1 add, 1 cos, 5 multiply, 1 sin, 1 subtract
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 8)
 stitch_4ae6a870dc44(const f32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 32 = grid 32; j: 512 = lane 4, warp 4, grid 32; k: 32 = vector 4, lane 8

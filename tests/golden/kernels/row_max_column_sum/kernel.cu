@@ -133,13 +133,13 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[(j_lane * 4 + v) * 4 + i_warp] = sum0[v];
+      partial0[i_warp * 16 + j_lane * 4 + v] = sum0[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 4, 1>(partial0 + (j_lane * 4 + v) * 4);
+    sum0[v] = reduce_shared<Sum, 4, 16>(partial0 + j_lane * 4 + v);
   }
 
   // sweep 1: store 2
@@ -161,7 +161,7 @@ struct Table {
   u64 words[6];
 };
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 stitch_4c059f5dc0f1(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);

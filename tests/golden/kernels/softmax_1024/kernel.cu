@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // max of %1, sum of %7; 1 divide, 1 exp, 1 multiply, 1 subtract
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 8)
 stitch_f513f90765f1(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 4096 = warp 4, grid 1024; j: 1024 = vector 4, lane 32, register 8

@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // max of %1, sum of %5; 1 divide, 1 exp, 1 multiply, 1 subtract
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x / 8);

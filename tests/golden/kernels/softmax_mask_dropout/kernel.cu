@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // max of %22, sum of %26; 1 bitcast-convert, 1 compare, 1 divide, 1 exp, 3 multiply, 1 or, 2 select, 1 shift-right-logical, 1 subtract, 2 threefry2x32, 1 xor
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 6)
 stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, const u32* __restrict__ in2, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x);

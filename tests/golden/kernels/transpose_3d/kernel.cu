@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // copy
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 5)
 stitch_8818ce6558fd(const f32* __restrict__ in0, f32* __restrict__ out0, f32* __restrict__ out1, f32* __restrict__ out2) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 96 = vector 4, lane 32; j: 24 = grid 24; k: 104 = warp 4, grid 26

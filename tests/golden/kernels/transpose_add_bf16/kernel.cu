@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // 1 add
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 16)
 stitch_2e24eff01c39(const bf16* __restrict__ in0, const bf16* __restrict__ in1, bf16* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 2048 = grid 2048; j: 1000 = vector 8, lane 32, warp 4

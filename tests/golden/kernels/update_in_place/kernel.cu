@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // copy
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 1)
 stitch_66d2abd29e12(s32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   const bool active = threadIdx.x < 1;
@@ -74,7 +74,7 @@ struct Table {
   u64 words[7];
 };
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
 stitch_c546bba0726e(const __grid_constant__ Table table) {
   {
     const int tile = static_cast<int>(blockIdx.x);
