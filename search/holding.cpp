@@ -9,6 +9,8 @@ namespace {
 /// Prices in quarter "register bytes": holding four bytes costs 12, so a light operator is recomputed rather than its
 /// result kept beside its operand, and an expensive one is not.
 constexpr std::int64_t price_of_byte = 3;
+/// With Hold::shared_least: a byte less is worth a dozen operators more.
+constexpr std::int64_t price_of_scarce_byte = 24;
 constexpr std::int64_t price_light = 2, price_expensive = 40, price_reload = 4000, price_small_reload = 20;
 
 std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold hold) {
@@ -41,7 +43,7 @@ class HoldingCut {
       : flow_(flow), nodes_(2 * flow.size()), along_need_(flow.need_count(), 0), from_(2 * flow.size()) {
     for (std::size_t i = 0; i < flow.size(); ++i) {
       const Item& item = program.at(static_cast<ItemId>(i));
-      nodes_[i] = {price_of_byte * held_bytes(item), 0};
+      nodes_[i] = {(hold == Hold::shared_least ? price_of_scarce_byte : price_of_byte) * held_bytes(item), 0};
       nodes_[flow.size() + i] = {recompute_price(item, group_axes, hold), 0};
       at_hand_.push_back(item.kind == Item::Kind::reduced || (item.axes & varying) == 0);
     }

@@ -55,6 +55,16 @@ Graph biased_rows() {
   return finished(b, {b.binary(Op::divide, y, b.broadcast(b.reduce(ReduceKind::sum, y, {1}), dims, {0}))});
 }
 
+/// A softmax in f32 of a bf16 row: two bytes, or four of its exponential.
+Graph widened_softmax() {
+  Builder b;
+  const Dims dims = {64, 300};
+  const Value x = b.convert(b.parameter(DType::bf16, dims), DType::f32);
+  const Value top = b.broadcast(b.reduce(ReduceKind::max, x, {1}), dims, {0});
+  const Value e = b.unary(Op::exp, b.binary(Op::subtract, x, top));
+  return finished(b, {b.binary(Op::divide, e, b.broadcast(b.reduce(ReduceKind::sum, e, {1}), dims, {0}))});
+}
+
 /// A log-softmax's sum and its gradient's share: the shifted row and its exponentials are both needed again.
 Graph shifted_and_exponential() {
   Builder b;
@@ -73,6 +83,8 @@ std::vector<Example> examples() {
       // x for the difference; then exp, which costs more to compute again than its four bytes.
       {"softmax", [] { return softmax(64, 300); }, "load 0-1, exp 1-2"},
       {"softmax_in_shared_memory", [] { return softmax(64, 300); }, "load 0-1, exp 1-2", Hold::shared},
+      {"the_exponential_is_kept", widened_softmax, "load 0-1, exp 1-2", Hold::shared},
+      {"the_narrower_operand_is_kept", widened_softmax, "load 0-2", Hold::shared_least},
       {"both_are_kept", shifted_and_exponential, "load 0-1, subtract 1-2, exp 1-3", Hold::shared},
       {"one_is_kept_and_the_other_computed_of_it", shifted_and_exponential, "load 0-1, subtract 1-2, exp 2-3",
        Hold::shared_least},
@@ -127,7 +139,7 @@ TEST(Holding, HoistedLoadsAreAtHand) {
 
 /// Prices in quarter "register bytes": holding four bytes costs 12, so a light operator is recomputed rather than its
 /// result kept beside its operand, and an expensive one is not.
-constexpr std::int64_t price_of_byte = 3;
+constexpr std::int64_t price_of_byte = 3, price_of_scarce_byte = 24;
 constexpr std::int64_t price_light = 2, price_expensive = 40, price_reload = 4000, price_small_reload = 20;
 
 std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold hold) {
@@ -195,7 +207,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
       }
       if (available) {
         cut.edge(i, sink, recompute_price(item, group_axes, hold));
-        cut.edge(n + i, i, price_of_byte * held_bytes(item));
+        cut.edge(n + i, i, (hold == Hold::shared_least ? price_of_scarce_byte : price_of_byte) * held_bytes(item));
       } else {
         cut.edge(n + i, i, MinCut::infinite);
       }
