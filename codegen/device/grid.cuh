@@ -30,10 +30,7 @@ __device__ __forceinline__ void grid_barrier(u32* counter, u32 blocks) {
   if (threadIdx.x == 0) {
     const u32 amount = blockIdx.x == 0 ? round - (blocks - 1) : 1;
     u32 before, now;
-    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(counter), "r"(amount)
-                 : "memory");
+    asm volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counter), "r"(amount) : "memory");
     do {
       asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
     } while (((before ^ now) & round) == 0);
