@@ -1,7 +1,11 @@
 #include "costmodel/features.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -171,6 +175,7 @@ class Counter {
   /// Bytes of sectors that a warp's request moves for every byte asked for: lanes that are far apart touch a sector
   /// each. `piece`: bytes that a lane takes along the vector axis at once.
   [[nodiscard]] double sector_waste(search::Index address, int bytes, double piece) const {
+    if (const auto exact = waste_of_lanes(address, bytes, piece)) return *exact;
     for (const int position : group_.thread_order) {
       const auto a = static_cast<std::size_t>(position);
       if (group_.extent(a, Level::lane) == 1 && group_.mapping.vector_axis != position) continue;
@@ -193,11 +198,44 @@ class Counter {
     return 1;
   }
 
+  /// The same by the addresses of a warp's lanes, where they lie on several axes; nothing when they do not, or where
+  /// steps are not known.
+  [[nodiscard]] std::optional<double> waste_of_lanes(search::Index address, int bytes, double piece) const {
+    std::array<std::int64_t, 32> at{};
+    std::size_t lanes = 1;
+    int spread = 0;
+    for (const int position : group_.thread_order) {
+      const auto a = static_cast<std::size_t>(position);
+      const std::int64_t extent = group_.extent(a, Level::lane);
+      if (extent == 1 || !has(program_.axes_of(address), a)) continue;
+      const search::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
+      if (!run.regular || lanes * static_cast<std::size_t>(extent) > at.size()) return std::nullopt;
+      const std::int64_t step = run.step * group_.mapping.axes[a].step(Level::lane) * bytes;
+      for (std::size_t lane = lanes; lane < lanes * static_cast<std::size_t>(extent); ++lane)
+        at[lane] = at[lane % lanes] + static_cast<std::int64_t>(lane / lanes) * step;
+      lanes *= static_cast<std::size_t>(extent);
+      ++spread;
+    }
+    if (spread < 2) return std::nullopt;
+    constexpr std::int64_t sector = 32;
+    std::sort(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(lanes));
+    std::int64_t sectors = 0, seen = std::numeric_limits<std::int64_t>::min();
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const auto floor = [](std::int64_t x) { return x >= 0 ? x / sector : (x - sector + 1) / sector; };
+      const std::int64_t first = std::max(floor(at[lane]), seen + 1), last = floor(at[lane] + std::llround(piece) - 1);
+      if (last >= first) sectors += last - first + 1, seen = last;
+    }
+    return std::max(1.0, static_cast<double>(sectors * sector) / (static_cast<double>(lanes) * piece));
+  }
+
   /// Bytes that a lane takes of one run along the vector axis, in however many accesses.
   [[nodiscard]] double run_bytes(const Item& item) const {
     const int v = group_.mapping.vector_axis;
     const int bytes = graph::byte_size(item.dtype);
     if (v < 0 || !has(item.axes, static_cast<std::size_t>(v))) return bytes;
+    // Across memory, each element is in a sector of its own; of windows, the others' loads take the rest of one.
+    const auto run = program_.pool().run(item.index, program_.axes().variables[static_cast<std::size_t>(v)], 1);
+    if (run.regular && std::abs(run.step) * bytes >= 32) return bytes;
     return bytes * static_cast<double>(group_.extent(static_cast<std::size_t>(v), Level::vector));
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "search/holding.h"
@@ -235,6 +236,12 @@ class Enumerator {
         if (share < shares[0]) shares.push_back(share);
       }
     }
+    // With few lanes along the vectors, those along the axis that is contiguous elsewhere fill a sector there.
+    if (crosses()) {
+      for (const std::int64_t share : {4, 2}) {
+        if (share < shares[0]) shares.push_back(share);
+      }
+    }
     std::vector<std::int64_t> unrolls = {1, 2, 4};
     if (!options_.wide && (roles_.has_partials || repeated_ == 0))
       unrolls = roles_.has_partials ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{1, 2};
@@ -254,6 +261,26 @@ class Enumerator {
         add(layout, Hold::registers);
       }
     }
+  }
+
+  /// Whether something large lies across: contiguous along an axis other than that of the vectors (a transpose).
+  [[nodiscard]] bool crosses() const {
+    const ScalarProgram& program = *group_.program;
+    const auto across = [&](Index address, std::uint64_t mask) {
+      if (!has(mask, vector_axis())) return false;
+      for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
+        if (a == vector_axis() || !has(mask, a) || roles_.extents[a] == 1) continue;
+        const IndexPool::Run run = program.pool().run(address, program.axes().variables[a], 1);
+        if (run.regular && std::abs(run.step) == 1) return true;
+      }
+      return false;
+    };
+    return std::any_of(
+               program.items().begin(), program.items().end(),
+               [&](const Item& item) { return item.kind == Item::Kind::load && across(item.index, item.axes); }) ||
+           std::any_of(group_.anchors.begin(), group_.anchors.end(), [&](const Anchor& anchor) {
+             return anchor.kind == Anchor::Kind::store && across(anchor.addresses[0], anchor.axes);
+           });
   }
 
   /// Several elements a thread, so that their loads are in flight together: along the partial axis if there is one,

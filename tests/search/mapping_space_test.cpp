@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "search/legality.h"
@@ -224,6 +225,23 @@ TEST(MappingSpace, UnrollsAlongRowsWhereABiasRepeats) {
   EXPECT_TRUE(any_with(unrolled(true), Level::reg));
   EXPECT_TRUE(none_along_columns(unrolled(true)));
   EXPECT_TRUE(!none_along_columns(unrolled(false)));
+}
+
+// Lanes along the axis that is contiguous on the other side fill a sector there.
+TEST(MappingSpace, AWarpLiesOnBothAxesOfATranspose) {
+  const auto narrow = [](const Graph& graph) {
+    const auto mappings = enumerate_mappings(structure_of(graph, {}).phases[0].groups[0], {}, *find_device("h100"));
+    return std::ranges::count_if(mappings, [](const GroupMapping& mapping) {
+      const auto v = static_cast<std::size_t>(mapping.vector_axis);
+      return mapping.axes[v].at(Level::lane) == 4 && mapping.axes[1 - v].at(Level::lane) == 8;
+    });
+  };
+  EXPECT_GT(narrow(transposed({1024, 2048}, 1)), 0);
+  Builder b;
+  const Dims dims = {1024, 2048};
+  const Value x = b.parameter(DType::f32, dims);
+  const Value bias = b.broadcast(b.parameter(DType::f32, {2048}), dims, {1});
+  EXPECT_EQ(narrow(finished(b, {b.binary(Op::add, x, bias)})), 0);
 }
 
 class RandomMappings : public testing::TestWithParam<int> {};
