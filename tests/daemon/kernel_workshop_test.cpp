@@ -9,6 +9,7 @@
 #include <atomic>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "costmodel/analytical.h"
@@ -120,12 +121,17 @@ class KernelWorkshopEmulated : public testing::Test {
     }
     return sources_[static_cast<std::size_t>(candidate)];
   }
+  /// A source without the bound on registers, which may be dropped.
+  static std::string without_bounds(const std::string& source) {
+    return std::regex_replace(source, std::regex("__launch_bounds__[(][^)]*[)]"), "");
+  }
   /// These take all registers that there are, and spill.
   void fatten(std::vector<int> candidates) {
     std::set<std::string> fat;
-    for (const int c : candidates) fat.insert(source_of(c));
+    for (const int c : candidates) fat.insert(without_bounds(source_of(c)));
     compiler_.alter = [fat](const std::string& source, codegen::ResourceUsage& used) -> Status {
-      if (fat.contains(source)) used.registers = 128, used.spill_store_bytes = used.spill_load_bytes = 4096;
+      if (fat.contains(without_bounds(source)))
+        used.registers = 128, used.spill_store_bytes = used.spill_load_bytes = 4096;
       return {};
     };
   }
@@ -185,6 +191,22 @@ TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
               ElementsAre(ahead[1].candidate.place, ahead[2].candidate.place, ahead[0].candidate.place));
   EXPECT_TRUE(measured.back().built->measurement);
   EXPECT_EQ(measured.back().built->estimated_us, ahead[0].built->estimated_us);
+}
+
+TEST_F(KernelWorkshopEmulated, ABoundOnRegistersIsDroppedWhereItSpills) {
+  const std::string& bounded = source_of(0);
+  ASSERT_TRUE(std::regex_search(bounded, std::regex("__launch_bounds__[(][0-9]+, [0-9]+[)]")));
+  for (const bool spills_without : {false, true}) {
+    compiler_.alter = [&](const std::string& source, codegen::ResourceUsage& used) -> Status {
+      if (source == bounded || spills_without) used.spill_store_bytes = used.spill_load_bytes = 64;
+      return {};
+    };
+    const Trial trial = workshop()->build_candidate({kernel_, 0});
+    ASSERT_TRUE(trial.built);
+    EXPECT_EQ(trial.built->generated.source == bounded, spills_without) << "no better without";
+    EXPECT_EQ(without_bounds(trial.built->generated.source), without_bounds(bounded));
+    EXPECT_EQ(trial.built->compiled.resources.spill_store_bytes, spills_without ? 64 : 0);
+  }
 }
 
 TEST_F(KernelWorkshopEmulated, EqualEstimatesKeepTheOrderOfThePredictions) {
