@@ -45,7 +45,9 @@ Result<ExitCode> bench(const BenchOptions& options) {
   daemon::TunerOptions tuning;
   // One candidate: the plan as it is predicted to be best, were it not for kernels that turn out to be wrong.
   if (options.predicted) tuning.measured_candidates = tuning.compiled_candidates = 1;
-  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning));
+  daemon::TimerOptions timing;
+  timing.kernel.measure.counters = false;  // nobody sees them here, and each kernel's take a launch under the profiler
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning, {}, timing));
   if (session->devices->timer() == nullptr)
     return make_error(ErrorKind::unavailable, "device {} measures nothing", options.common.device);
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));

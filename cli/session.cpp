@@ -34,12 +34,13 @@ std::filesystem::path default_cache() {
 }
 
 Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning,
-                                               const SessionStore& kept) {
+                                               const SessionStore& kept, const daemon::TimerOptions& timing) {
   auto session = std::make_unique<Session>();
   const std::filesystem::path cache = options.cache.empty() ? default_cache() : options.cache;
   daemon::DeviceOptions where;
   where.name = options.device;
   where.quarantine = cache / "quarantine.json";
+  where.timing = timing;
   STITCH_ASSIGN(session->devices, daemon::DeviceSet::open(where, session->files, session->clock));
   if (!kept.database.empty()) {
     db::SqliteOptions storage;

@@ -46,7 +46,7 @@ struct SessionStore {
 class Session {
  public:
   static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {},
-                                               const SessionStore& kept = {});
+                                               const SessionStore& kept = {}, const daemon::TimerOptions& timing = {});
 
   RealFileSystem files;
   SystemClock clock;

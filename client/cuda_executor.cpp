@@ -117,8 +117,9 @@ Status CudaPlan::load_kernel(const daemon::KernelLaunch& launch, const ArtifactS
   }
   CUfunction function = nullptr;
   STITCH_TRY(driver_.check(driver_.get_function(&function, known->second, launch.name.c_str()), "cuModuleGetFunction"));
-  constexpr std::int64_t without_asking = 48 * 1024;
-  if (launch.shared_bytes > without_asking) {
+  // Asked for even where it is little: what is had without asking is 48 KiB together with the kernel's static shared
+  // memory, of which a plan knows nothing.
+  if (launch.shared_bytes > 0) {
     STITCH_TRY(driver_.check(driver_.set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                                    static_cast<int>(launch.shared_bytes)),
                              "cuFuncSetAttribute"));

@@ -62,13 +62,17 @@ namespace {
 Result<profiler::CalibratedSpec> calibrated_once(profiler::TimedDevice& device, const DeviceSpec& entry,
                                                  db::Store& store, const Clock& clock) {
   const auto known = store.get_device(device.identity().key);
+  std::vector<std::string> failures;
   if (!known || known->calibrated_us == 0 || known->target != entry.name) {
     STITCH_ASSIGN(const auto compiler, codegen::NvrtcCompiler::create());
     STITCH_ASSIGN(const auto calibration, calibrate_device(device, entry, *compiler));
     STITCH_TRY(store_calibration(store, device.identity(), entry, calibration, compiler->nvrtc().toolkit(), clock));
+    for (const std::string& failure : calibration.failures) failures.push_back(failure + "; the table's stays");
   }
   STITCH_ASSIGN(const db::Device record, store.get_device(device.identity().key));
-  return calibrated_spec(record);
+  STITCH_ASSIGN(profiler::CalibratedSpec spec, calibrated_spec(record));
+  spec.notes.insert(spec.notes.end(), failures.begin(), failures.end());
+  return spec;
 }
 
 }  // namespace

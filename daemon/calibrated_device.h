@@ -38,8 +38,8 @@ Status store_calibration(db::Store& store, const profiler::DeviceIdentity& ident
 
 /// What to plan with. Without a GPU (null) the entry of the table. With one its own constants, from the store; a GPU
 /// that was not calibrated yet, or for another entry, is calibrated and stored. Without a store, or where that fails (a
-/// GPU that throttles is no reason not to plan), the table's constants serve, and a note says why. Errors: those of
-/// planning_entry.
+/// GPU that throttles is no reason not to plan), the table's constants serve, all of them or the one that could not be
+/// measured, and a note says why. Errors: those of planning_entry.
 Result<profiler::CalibratedSpec> planning_device(std::string_view target, profiler::TimedDevice* gpu, db::Store* store,
                                                  const Clock& clock);
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "profiler/calibration_kernels.h"
 
@@ -199,9 +200,16 @@ Result<Calibration> calibrate(TimedDevice& device, const DeviceSpec& spec, codeg
   STITCH_ASSIGN(const codegen::CompiledKernel compiled, compile_calibration(compiler, architecture));
   Bench bench(device, compiled, sizes);
   Calibration calibration;
+  std::optional<Error> first;
   const auto add = [&](std::string_view name, const Result<Figure>& figure) -> Status {
-    if (!figure) return figure.error().within(name);
-    calibration.constants.push_back({std::string(name), *figure});
+    if (figure) {
+      calibration.constants.push_back({std::string(name), *figure});
+      return {};
+    }
+    const Error why = figure.error().within(name);
+    if (why.kind == ErrorKind::unsupported) return why;  // as will be the others
+    if (!first) first = why;
+    calibration.failures.push_back(why.message);
     return {};
   };
   STITCH_TRY(add("clock_hz", clock_hz(bench)));
@@ -214,6 +222,7 @@ Result<Calibration> calibrate(TimedDevice& device, const DeviceSpec& spec, codeg
   STITCH_TRY(add("launch_us", launch_us(bench)));
   STITCH_TRY(add("grid_barrier_us", grid_barrier_us(bench)));
   STITCH_TRY(add("block_barrier_cycles", block_barrier_cycles(bench)));
+  if (calibration.constants.empty()) return *first;
   return calibration;
 }
 

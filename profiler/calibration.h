@@ -35,6 +35,7 @@ struct CalibratedConstant {
 
 struct Calibration {
   std::vector<CalibratedConstant> constants;
+  std::vector<std::string> failures = {};  ///< "NAME: why" of what could not be measured; not kept with the others
 
   bool operator==(const Calibration&) const = default;
 };
@@ -53,8 +54,8 @@ struct CalibrationSizes {
 };
 
 /// Measures all constants. `spec` is the entry of the table that comes closest; its peak bandwidth is what
-/// copy_fraction is a share of. Errors: those of compiler and device; unsupported (the device counts, and tells no
-/// times).
+/// copy_fraction is a share of. A constant that cannot be measured is a failure, and costs no other one. Errors: those
+/// of the compiler; unsupported (the device counts, and tells no times); the first failure's, if nothing was measured.
 Result<Calibration> calibrate(TimedDevice& device, const DeviceSpec& spec, codegen::Compiler& compiler,
                               const std::string& architecture, const CalibrationSizes& sizes);
 

@@ -129,7 +129,7 @@ Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t re
 
 /// When all results together have more elements than this, they are compared in parts: the reference keeps what these
 /// depend on.
-constexpr std::int64_t most_compared = std::int64_t{1} << 23;
+constexpr std::int64_t most_compared_of_blocks = std::int64_t{1} << 23;
 constexpr std::int64_t small_result = 8192;  ///< always compared whole
 
 /// Boxes of up to 4096 elements that lie side by side, spread over a tensor by `seed`, which hold `share` of it; the
@@ -161,9 +161,10 @@ std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::ui
   return boxes;
 }
 
-/// Compares what was written; adds to `verification`. Returns the share of elements that were compared.
+/// Compares what was written, of whole results at most `most` elements; adds to `verification`. Returns the share of
+/// elements that were compared.
 Result<double> compare_results(Run& run, const Graph& graph, const std::vector<InputSource>& sources, bool whole,
-                               const graph::EvaluateOptions& options, Verification& verification) {
+                               std::int64_t most, const graph::EvaluateOptions& options, Verification& verification) {
   std::vector<std::vector<graph::Box>> wanted;
   double total = 0;
   for (const graph::Value result : graph.results()) total += static_cast<double>(graph.type(result).elements());
@@ -178,7 +179,7 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
       verification.failure = fmt::format("result {}: {} of {} elements were written", r, written, type.elements());
       return 0.0;
     }
-    const double share = most_compared / total;
+    const double share = static_cast<double>(most) / total;
     if (whole && share < 1 && type.elements() > small_result)
       wanted.back() = some_boxes(type, share, mix(verification.seed, r));
   }
@@ -209,6 +210,7 @@ struct Subject {
   const Graph& graph;
   const codegen::GeneratedKernel& kernel;
   graph::EvaluateOptions evaluate;
+  std::int64_t most_compared;
 };
 
 /// Runs `sample` of the kernel on one set of inputs. A failure lands in `verification`, as it stands.
@@ -229,8 +231,8 @@ Status run_once(const Subject& subject, const std::vector<InputSource>& sources,
   }
   graph::EvaluateOptions evaluate = subject.evaluate;
   evaluate.restrictions = sample.restrictions;
-  STITCH_ASSIGN(const double share,
-                compare_results(run, subject.graph, sources, sample.whole(), evaluate, verification));
+  STITCH_ASSIGN(const double share, compare_results(run, subject.graph, sources, sample.whole(), subject.most_compared,
+                                                    evaluate, verification));
   verification.share = std::max(verification.share, share);
   return {};
 }
@@ -271,7 +273,8 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
   verification.blocks = kernel.blocks;
   STITCH_ASSIGN(const auto session, device.session());
   STITCH_ASSIGN(const auto handle, session->load(image));
-  Subject subject{*session, handle, graph, kernel, {}};
+  const std::int64_t most = session->samples_blocks() ? most_compared_of_blocks : options.most_compared;
+  Subject subject{*session, handle, graph, kernel, {}, most};
   subject.evaluate.bounds = true;
   subject.evaluate.error_model.serial_additions = serial_additions(program);
   subject.evaluate.error_model.flush_denormals = true;

@@ -25,6 +25,10 @@ struct VerifyOptions {
   /// Work over all distributions. Blocks that are larger, or a kernel that must run whole, use fewer distributions, but
   /// always two, `mixed` among them, the rest drawn by the seed.
   std::int64_t total_budget = std::int64_t{1} << 26;
+  /// Elements of all results that are compared on one distribution where the device runs all blocks and cannot sample
+  /// them (a GPU). The reference's time follows from them, and is what verification costs there: seconds for the 2^23
+  /// that other devices compare at most. Sums of many elements need these all the same.
+  std::int64_t most_compared = std::int64_t{1} << 20;
 };
 
 /// How a kernel was found to be right, or wrong.

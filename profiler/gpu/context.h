@@ -44,6 +44,8 @@ class GpuContext {
   std::string no_cupti;
   std::unique_ptr<GpuMonitor> monitor;  ///< null: there is none
   std::string no_counters;              ///< why counting failed before; not tried again
+  bool graph_times_tried = false;       ///< whether CUPTI times graphs as a whole is known
+  std::string no_graph_times;           ///< why it does not
   DeviceIdentity identity;
   int ordinal = 0;
   CUcontext context = nullptr;

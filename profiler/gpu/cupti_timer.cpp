@@ -54,6 +54,22 @@ void read_record(const CUpti_Activity* record, Inbox& box) {
 
 }  // namespace
 
+Result<std::vector<ActivityInterval>> spans_of(std::span<const ActivityInterval> intervals, std::size_t each) {
+  if (each == 0 || intervals.size() % each != 0) {
+    return make_error(ErrorKind::unavailable, "{} kernels were recorded, which is no multiple of {}", intervals.size(),
+                      each);
+  }
+  std::vector<ActivityInterval> spans;
+  for (std::size_t from = 0; from < intervals.size(); from += each) {
+    ActivityInterval span = intervals[from];
+    // Kernels of a graph may run side by side: the one that starts last need not end last.
+    for (const ActivityInterval& kernel : intervals.subspan(from, each))
+      span.end_ns = std::max(span.end_ns, kernel.end_ns);
+    spans.push_back(span);
+  }
+  return spans;
+}
+
 void CUPTIAPI CuptiTimer::give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(buffer_alignment, buffer_bytes));
   *size = *buffer == nullptr ? 0 : buffer_bytes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -14,12 +15,17 @@ struct ActivityInterval {
   [[nodiscard]] double us() const { return static_cast<double>(end_ns - start_ns) * 1e-3; }
 };
 
+/// Of every `each` intervals that follow one another the first one's start to the last one's end: what a sample of that
+/// many kernels took, gaps included. The intervals are in order of start. Error: unavailable (their number is no
+/// multiple of `each`).
+Result<std::vector<ActivityInterval>> spans_of(std::span<const ActivityInterval> intervals, std::size_t each);
+
 /// Durations of kernels and of CUDA graphs from CUPTI's activity records. CUPTI knows one pair of callbacks per
 /// process, so there is at most one timer at a time; it is used by one thread.
 class CuptiTimer {
  public:
   enum class Kind : std::uint8_t {
-    kernels,  ///< each kernel that a stream launches (CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+    kernels,  ///< each kernel, also a graph's (CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
     graphs,   ///< each graph launch as a whole, its nodes unobserved (CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
   };
 

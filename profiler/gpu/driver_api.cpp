@@ -89,6 +89,9 @@ Status DriverApi::check(CUresult result, const char* call, ErrorKind kind) const
                     text != nullptr ? text : fmt::format("error {}", static_cast<int>(result)));
 }
 
+/// CUDA_ERROR_CONTAINED, which not every toolkit's header names.
+constexpr auto error_contained = static_cast<CUresult>(226);
+
 bool loses_context(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -104,7 +107,8 @@ bool loses_context(CUresult result) {
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_EXTERNAL_DEVICE:
-    case CUDA_ERROR_UNKNOWN: return true;
+    case CUDA_ERROR_UNKNOWN:
+    case error_contained: return true;
     default: return false;
   }
 }

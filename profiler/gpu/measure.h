@@ -13,8 +13,9 @@ using GpuWork = std::vector<std::function<Status()>>;
 
 /// Times `work` as `task` says: warms up, then takes samples in batches until the stopping rule is content, with a cold
 /// L2 before each; drops batches during which the GPU throttled; counts hardware events of one more launch at the end.
-/// Samples are durations of CUPTI's activity records. Errors: unavailable (no CUPTI, CUPTI refuses, nothing but
-/// throttled samples), and those of the work.
+/// Samples are durations of CUPTI's activity records; where it has none of whole graphs, which is found out by the
+/// first one, from a graph's first kernel's start to its last one's end. Errors: unavailable (no CUPTI, CUPTI refuses,
+/// nothing but throttled samples), and those of the work.
 Result<Measurement> measure_work(GpuContext& gpu, const GpuWork& work, const MeasureTask& task);
 
 }  // namespace stitch::profiler

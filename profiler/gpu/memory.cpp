@@ -10,8 +10,9 @@ namespace {
 constexpr std::size_t zone_bytes = std::size_t{64} << 10;
 constexpr unsigned char zone_pattern = 0xA5;
 constexpr std::int64_t chunk_bytes = std::int64_t{16} << 20;
-/// A read-only buffer is read back after every launch; larger ones are not worth that.
-constexpr std::int64_t most_watched_bytes = std::int64_t{256} << 20;
+/// A read-only buffer is read back after every launch; larger ones are not worth that: over the bus a few of them take
+/// as long as all samples of a candidate. The emulated device sees every write.
+constexpr std::int64_t most_watched_bytes = std::int64_t{64} << 20;
 
 void make_values(const Filler& filler, std::int64_t from, std::span<std::byte> bytes) {
   constexpr std::size_t piece = std::size_t{64} << 10;

@@ -63,6 +63,8 @@ class GpuDevice final : public TimedDevice {
   [[nodiscard]] const DeviceIdentity& identity() const override { return gpu_->identity; }
   Result<std::unique_ptr<TimedSession>> timed_session() override;
   [[nodiscard]] bool lost() const override { return gpu_->lost(); }
+  /// Why it cannot measure; empty where CUPTI was loaded.
+  [[nodiscard]] const std::string& no_cupti() const { return gpu_->no_cupti; }
 
  private:
   explicit GpuDevice(std::shared_ptr<GpuContext> gpu) : gpu_(std::move(gpu)) {}

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -48,7 +49,10 @@ int probe(const RunnerMainOptions& options) {
     std::fprintf(stderr, "stitch-runner: %s\n", device.error().message.c_str());
     return static_cast<int>(ServeEnd::no_device);
   }
-  std::printf("%s\n", stitch::profiler::to_document((*device)->identity()).dump().c_str());
+  nlohmann::json document = stitch::profiler::to_document((*device)->identity());
+  const auto* gpu = dynamic_cast<const GpuDevice*>(device->get());
+  if (gpu != nullptr && !gpu->no_cupti().empty()) document["no_cupti"] = gpu->no_cupti();
+  std::printf("%s\n", document.dump().c_str());
   return 0;
 }
 

@@ -108,6 +108,17 @@ TEST_F(FakeDriverTest, ThePlanIsLaunchedAsItSays) {
             "workspace starts with 0\nfree\nfree\nfree\nunload\nfree\nrelease\n");
 }
 
+TEST_F(FakeDriverTest, SharedMemoryIsAskedForUnlessThereIsNone) {
+  daemon::Plan plan = copying_plan();
+  plan.launches[0].shared_bytes = 40'000;  // with 10,000 bytes of static memory, more than is had without asking
+  ASSERT_TRUE(executor_->load(plan, artifact).ok());
+  EXPECT_THAT(log(), HasSubstr("shared 40000\n"));
+  reinterpret_cast<void (*)()>(::dlsym(library_, "stitch_fake_clear"))();
+  plan.launches[0].shared_bytes = 0;
+  ASSERT_TRUE(executor_->load(plan, artifact).ok());
+  EXPECT_THAT(log(), testing::Not(HasSubstr("shared ")));
+}
+
 TEST_F(FakeDriverTest, LaunchesOnTheCallersStreamAndMemory) {
   auto loaded = executor_->load(copying_plan(), artifact);
   ASSERT_TRUE(loaded.ok());

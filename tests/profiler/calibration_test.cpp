@@ -9,6 +9,7 @@
 #include "profiler/calibration_kernels.h"
 #include "profiler/counted_device.h"
 #include "profiler/emulated_device.h"
+#include "tests/profiler/forwarding_session.h"
 #include "tests/profiler/running_device.h"
 
 namespace stitch::profiler::test {
@@ -227,6 +228,73 @@ TEST_F(CalibrationEmulated, CountsCalibrateNothing) {
   EXPECT_THAT(error_of(done), HasSubstr("unsupported: clock_hz: the device gives sectors by emulator counters"));
 }
 
+/// The emulated device with made-up times: each measurement takes longer than the one before by `step_us`. What has
+/// more steps, and is measured later, takes longer; so does a tiny kernel alone, longer than its share of a graph.
+class RisingTimes final : public TimedDevice {
+ public:
+  explicit RisingTimes(double step_us) : step_us_(step_us) {}
+  [[nodiscard]] const DeviceIdentity& identity() const override { return counts_.identity(); }
+  Result<std::unique_ptr<TimedSession>> timed_session() override {
+    STITCH_ASSIGN(auto inner, counts_.timed_session());
+    return std::unique_ptr<TimedSession>(std::make_unique<RisingSession>(std::move(inner), *this));
+  }
+
+ private:
+  class RisingSession final : public ForwardingSession {
+   public:
+    RisingSession(std::unique_ptr<TimedSession> inner, RisingTimes& times)
+        : ForwardingSession(std::move(inner)), times_(times) {}
+    Result<Measurement> measure(const MeasureTask& task) override {
+      STITCH_ASSIGN(Measurement measured, ForwardingSession::measure(task));
+      measured.kind = Measurement::Kind::device_time;
+      measured.samples = {times_.next_us_ += times_.step_us_};
+      summarise(measured, Verdict::precise);
+      return measured;
+    }
+
+   private:
+    RisingTimes& times_;
+  };
+
+  CountedDevice counts_{{}, true};
+  double step_us_, next_us_ = 1000;
+};
+
+CalibrationSizes small_sizes() {
+  CalibrationSizes sizes;
+  sizes.copy_bytes = 128 << 10, sizes.l2_bytes = 32 << 10;
+  sizes.l2_chain_lines = sizes.dram_chain_lines = 256, sizes.chain_steps = 77;
+  sizes.rounds = 20, sizes.blocks = 2;
+  return sizes;
+}
+
+TEST_F(CalibrationEmulated, AConstantThatCannotBeMeasuredCostsNoOther) {
+  RisingTimes device(10);
+  const auto compiler = codegen::NvrtcCompiler::create();
+  ASSERT_TRUE(compiler);
+  const auto done = calibrate(device, *find_device("h100"), **compiler, "sm_90a", small_sizes());
+  ASSERT_TRUE(done) << error_of(done);
+  std::vector<std::string> names;
+  for (const CalibratedConstant& constant : done->constants) names.push_back(constant.name);
+  EXPECT_THAT(names, testing::ElementsAre("clock_hz", "copy_fraction", "l2_bandwidth", "shared_bytes_per_clock",
+                                          "shared_latency", "l2_latency", "dram_latency", "grid_barrier_us",
+                                          "block_barrier_cycles"));
+  EXPECT_THAT(done->failures, testing::ElementsAre(HasSubstr("launch_us: a kernel in a graph takes 0.08 us, alone ")));
+  EXPECT_FALSE(to_document(*done).contains("launch_us"));
+}
+
+TEST_F(CalibrationEmulated, FallingTimesLeaveWhatNeedsNoDifference) {
+  RisingTimes device(-10);
+  const auto compiler = codegen::NvrtcCompiler::create();
+  ASSERT_TRUE(compiler);
+  const auto done = calibrate(device, *find_device("h100"), **compiler, "sm_90a", small_sizes());
+  ASSERT_TRUE(done) << error_of(done);
+  EXPECT_EQ(done->constants.size(), 6U);
+  EXPECT_THAT(done->failures,
+              testing::ElementsAre(HasSubstr("clock_hz: 300000 steps more took"), HasSubstr("l2_bandwidth: "),
+                                   HasSubstr("launch_us: "), HasSubstr("grid_barrier_us: ")));
+}
+
 // ---- a real one ------------------------------------------------------------------------------------------------
 
 TEST(CalibrationGpu, EveryConstantIsMeasuredAndSane) {
@@ -240,6 +308,7 @@ TEST(CalibrationGpu, EveryConstantIsMeasuredAndSane) {
   ASSERT_TRUE(compiler);
   const auto done = calibrate(*running.device, *spec, **compiler, identity.architecture, CalibrationSizes::of(*spec));
   ASSERT_TRUE(done) << error_of(done);
+  EXPECT_THAT(done->failures, testing::IsEmpty());
   EXPECT_EQ(done->constants.size(), 10U);
   EXPECT_THAT(apply(*spec, *done).notes, testing::IsEmpty());
   for (const auto& [name, figure] : done->constants) {

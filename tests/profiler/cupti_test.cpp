@@ -71,6 +71,34 @@ TEST_F(Cupti, TheToolkitsStubHasEveryEntryAndIsNoDriver) {
   EXPECT_THAT(driver.error().message, HasSubstr("cuInit: CUDA_ERROR_STUB_LIBRARY"));
 }
 
+TEST(CuptiIntervals, OfAGraphsKernelsMakeItsSpan) {
+  const std::vector<ActivityInterval> kernels = {{100, 200}, {210, 250}, {900, 1000}, {910, 950}};
+  const auto graphs = spans_of(kernels, 2);
+  ASSERT_TRUE(graphs);
+  ASSERT_EQ(graphs->size(), 2U);
+  EXPECT_DOUBLE_EQ((*graphs)[0].us(), 0.15) << "the gap counts";
+  EXPECT_DOUBLE_EQ((*graphs)[1].us(), 0.1) << "the kernel that starts last ends before the other";
+  const auto single = spans_of(kernels, 1);
+  ASSERT_TRUE(single);
+  EXPECT_EQ(single->size(), 4U);
+  EXPECT_DOUBLE_EQ((*single)[3].us(), 0.04);
+  const auto odd = spans_of(kernels, 3);
+  ASSERT_FALSE(odd);
+  EXPECT_EQ(odd.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(odd.error().message, "4 kernels were recorded, which is no multiple of 3");
+}
+
+TEST(DriverErrors, ThatLoseTheContextAreTold) {
+  for (const CUresult sticky : {CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_LAUNCH_FAILED, CUDA_ERROR_ECC_UNCORRECTABLE}) {
+    EXPECT_TRUE(loses_context(sticky)) << sticky;
+  }
+  EXPECT_TRUE(loses_context(static_cast<CUresult>(226))) << "CUDA_ERROR_CONTAINED";
+  for (const CUresult harmless : {CUDA_SUCCESS, CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE,
+                                  CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE}) {
+    EXPECT_FALSE(loses_context(harmless)) << harmless;
+  }
+}
+
 TEST(CuptiLibrary, SaysWhatItTried) {
   EXPECT_THAT(CuptiApi::load("libstitch-no-such-library.so").error().message,
               HasSubstr("no CUPTI to time with; tried:\n  libstitch-no-such-library.so"));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "profiler/block_sample.h"
+#include "profiler/counted_device.h"
+#include "tests/profiler/forwarding_session.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/sample_graphs.h"
 
@@ -139,6 +141,44 @@ TEST(VerifySamplesEmulated, EqualSeedsAndAnyThreadsGiveTheSameRecord) {
   EXPECT_EQ(one, record(7, 1));
   EXPECT_EQ(one, record(7, 3));
   EXPECT_NE(std::get<4>(one), std::get<4>(record(8, 1)));
+}
+
+/// An emulated device that answers as a GPU does: all blocks run, and nobody knows what was written.
+class WholeDevice final : public Device {
+ public:
+  [[nodiscard]] const DeviceIdentity& identity() const override { return inner_.identity(); }
+  Result<std::unique_ptr<Session>> session() override {
+    STITCH_ASSIGN(auto inner, inner_.timed_session());
+    return std::unique_ptr<Session>(std::make_unique<WholeSession>(std::move(inner)));
+  }
+
+ private:
+  class WholeSession final : public ForwardingSession {
+   public:
+    using ForwardingSession::ForwardingSession;
+    [[nodiscard]] bool samples_blocks() const override { return false; }
+    [[nodiscard]] std::vector<WrittenRange> written(BufferHandle) const override { return {}; }
+  };
+  CountedDevice inner_{{}, true};
+};
+
+TEST(VerifySamplesEmulated, WhereAllBlocksRunPartsOfTheirResultsAreCompared) {
+  const KernelCase each = make_case(scaled_sum({100003}), any);
+  WholeDevice device;
+  const auto verified = [&](const KernelCase& kernel, std::int64_t most) {
+    VerifyOptions options;
+    options.distributions = {Distribution::mixed};
+    options.most_compared = most;
+    return verify_kernel(device, *kernel.graph, kernel.program, kernel.kernel, compile(kernel.kernel), options);
+  };
+  const auto part = verified(each, 20000), all = verified(each, 1 << 20);
+  ASSERT_TRUE(part && all);
+  EXPECT_TRUE(part->correct) << part->failure;
+  EXPECT_GE(part->compared, 4096 + 100003 % 4096) << "the first run of elements and the last";
+  EXPECT_LE(part->compared, 7 * 4096) << "a fifth of 25 runs, the first and the last";
+  EXPECT_NEAR(part->share, static_cast<double>(part->compared) / 100003, 1e-9);
+  EXPECT_EQ(all->compared, 100003);
+  EXPECT_EQ(all->share, 1);
 }
 
 TEST(VerifySamplesEmulated, CostlyKernelsUseTheDistributionsTheyCanAfford) {

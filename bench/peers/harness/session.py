@@ -42,6 +42,9 @@ class Session:
         self.torch = peers.Framework("torch_worker.py", ["--device", options.device, *checked], self.log,
                                      {"JAX_PLATFORMS": "cpu"})
         self.checked, self.xla = checked, None
+        # Makes the reference of a case that XLA's device cannot open. Started when one is needed.
+        self.spare = peers.Framework("jax_worker.py", ["--device", "cpu", "--recorders", "", *checked], self.log,
+                                     {"JAX_PLATFORMS": "cpu"})
         self.ours = peers.Ours(options.ours, self.log, options.ours_seconds)
         self.longest = 0.0
 
@@ -101,8 +104,14 @@ class Session:
         return lines
 
     def open(self, case, reference):
-        """JAX first: it writes the reference."""
+        """JAX first: it writes the reference. Where it cannot on its device, it does on the CPU: the other peers have
+        done nothing wrong."""
         opened = self.xla.open(case.name, reference, self.options.peer_seconds)
+        if "error" in opened and self.options.device != "cpu":
+            on_cpu = self.spare.open(case.name, reference, self.options.peer_seconds)
+            self.spare.close(60)
+            if "error" not in on_cpu:
+                opened = on_cpu
         if "error" not in opened and any(peer in peers.TORCH for peer in self.peers):
             self.torch.open(case.name, reference, self.options.peer_seconds)
         self.ours.open(peers.hlo_file(HLO, case.name))
@@ -140,5 +149,6 @@ class Session:
 
     def end(self):
         self.torch.worker.stop()
+        self.spare.worker.stop()
         if self.xla:
             self.xla.worker.stop()

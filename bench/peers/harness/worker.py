@@ -2,8 +2,10 @@
 
 The child reads one JSON request a line and answers with one JSON line on the stream that was its standard output; what
 the frameworks print goes to standard error. The parent kills the child's process group when an answer is late and
-starts another with the next request.
+starts another with the next request. A parent that is killed takes the child with it: nobody else would end a hanging
+one, and it would keep the GPU.
 """
+import ctypes
 import json
 import os
 import pathlib
@@ -15,6 +17,13 @@ import time
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
+LIBC = ctypes.CDLL(None)  # loaded before any fork
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():
+    """Runs in the child before it becomes the framework."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Worker:
@@ -27,7 +36,7 @@ class Worker:
     def start(self):
         with open(self.log, "a") as log:
             self.child = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                                          env=self.environment, start_new_session=True)
+                                          env=self.environment, start_new_session=True, preexec_fn=die_with_parent)
 
     def ask(self, request, seconds):
         """The answer, {"error": …} when there is none. An answer with "gone" comes from a process that is no more."""
@@ -78,6 +87,11 @@ class Worker:
         except ProcessLookupError:
             pass
         self.child.wait()
+        for pipe in (self.child.stdin, self.child.stdout):
+            try:
+                pipe.close()
+            except OSError:  # words that the child did not live to read
+                pass
         self.child = None
 
 
