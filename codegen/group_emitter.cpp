@@ -210,8 +210,13 @@ void GroupEmitter::emit_digits() {
     out_.line("const int {} = {};", digit(a, Level::grid), text);
     tiles *= extent;
   }
-  // Where a thread's part of each axis starts.
+  // Where a thread's part of each axis starts; that of shifted rows depends on which row it is.
+  std::vector<std::size_t> order;
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
+    if (!is_shifted(a)) order.push_back(a);
+  }
+  if (group_.shift) order.push_back(static_cast<std::size_t>(group_.mapping.vector_axis));
+  for (const std::size_t a : order) {
     const search::AxisMapping& axis = group_.mapping.axes[a];
     std::string text;
     const auto term = [&](const std::string& digit_text, std::int64_t step) {
@@ -223,9 +228,48 @@ void GroupEmitter::emit_digits() {
     term(digit(a, Level::grid), axis.step(Level::grid));
     const bool varies = axis.at(Level::loop) > 1 || axis.at(Level::reg) > 1;
     const bool wide = group_.extents[a] >= int_limit;
+    if (is_shifted(a)) {
+      out_.line("const int {}_first = {};", axis_name(a), text.empty() ? "0" : text);
+      continue;
+    }
     out_.line("const {} {}{} = {};", wide ? "s64" : "int", axis_name(a), varies ? "0" : "", text.empty() ? "0" : text);
   }
   if (group_.threads < schedule_.threads) out_.line("const bool active = threadIdx.x < {};", group_.threads);
+  if (group_.shift && !row_is_looped()) emit_shifted_start();
+}
+
+bool GroupEmitter::is_shifted(std::size_t axis) const {
+  return group_.shift && static_cast<int>(axis) == group_.mapping.vector_axis;
+}
+
+/// Whether the tile's outer loops decide in which row a thread is.
+bool GroupEmitter::row_is_looped() const {
+  std::uint64_t rows = 0;
+  for (const IndexPool::Term& term : group_.shift->terms) rows |= program_.axes_of(term.atom);
+  return (rows & group_.outer_loops) != 0;
+}
+
+/// Where a thread's part of a shifted row starts.
+void GroupEmitter::emit_shifted_start() {
+  const auto a = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::int64_t last = vector_extent() - 1;
+  std::string shift;
+  for (const IndexPool::Term& term : group_.shift->terms) {
+    const std::string digit_text = fmt::format("static_cast<int>({} & {})", term_text(term.atom, false, false), last);
+    shift += (shift.empty() ? "" : " + ") +
+             (term.coefficient == 1 ? digit_text : fmt::format("{} * {}", digit_text, term.coefficient));
+  }
+  if (group_.shift->constant != 0) shift += fmt::format(" + {}", group_.shift->constant);
+  const bool varies = group_.extent(a, Level::loop) > 1 || group_.extent(a, Level::reg) > 1;
+  out_.line("// vectors are aligned in memory: they begin before the row");
+  out_.line("const int {0}{1} = {0}_first - (({2}) & {3});", axis_name(a), varies ? "0" : "", shift, last);
+}
+
+/// Bounds of the row, as elements from the vector's element `at`: load_part's and store_part's first and count.
+std::string GroupEmitter::part_bounds(std::int64_t at) const {
+  const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::string shift = at == 0 ? "" : fmt::format(" - {}", at);
+  return fmt::format("-{0}{1}, {2} - {0}{1}", axis_name(axis), shift, extent_text(axis));
 }
 
 /// Loops that wrap all sweeps; inside them the axis has its value, unless registers add to it.
@@ -237,6 +281,7 @@ void GroupEmitter::emit_outer_loops() {
     if (axis.at(Level::reg) == 1)
       out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), axis.step(Level::loop));
   }
+  if (group_.shift && row_is_looped()) emit_shifted_start();
 }
 
 bool GroupEmitter::has_tail(std::size_t axis) const {
@@ -259,7 +304,7 @@ bool GroupEmitter::vector_tail_by_element() const {
   if (vector_extent() == 1) return false;
   const auto a = static_cast<std::size_t>(group_.mapping.vector_axis);
   if (has(whole_axes_, a)) return false;
-  return context_.runtime_extent || group_.extents[a] % vector_extent() != 0;
+  return context_.runtime_extent || group_.shift || group_.extents[a] % vector_extent() != 0;
 }
 
 std::string GroupEmitter::axis_value(std::size_t axis, bool element) const {
@@ -268,11 +313,18 @@ std::string GroupEmitter::axis_value(std::size_t axis, bool element) const {
   return axis_name(axis);
 }
 
+/// A shifted row's vectors reach beyond both its ends.
+std::string GroupEmitter::in_range(std::size_t axis, bool element) const {
+  if (element && is_shifted(axis))
+    return fmt::format("static_cast<u32>({}) < {}u", axis_value(axis, true), extent_text(axis));
+  return fmt::format("{} < {}", axis_value(axis, element), extent_text(axis));
+}
+
 std::string GroupEmitter::range_guard(std::uint64_t axes, bool element) const {
   std::string guard;
   const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-    if (has(axes, a) && has_tail(a)) add(fmt::format("{} < {}", axis_value(a, element), extent_text(a)));
+    if (has(axes, a) && has_tail(a)) add(in_range(a, element));
   }
   if (group_.threads < schedule_.threads) add("active");
   return guard;

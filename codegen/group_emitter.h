@@ -76,10 +76,15 @@ class GroupEmitter {
   [[nodiscard]] bool is_wide(search::Index address) const;
   [[nodiscard]] bool has_tail(std::size_t axis) const;
   [[nodiscard]] std::string extent_text(std::size_t axis) const;
+  [[nodiscard]] std::string in_range(std::size_t axis, bool element) const;
   /// Conditions that hold where every axis of `axes` is in range, joined by &&; empty when they always do.
   [[nodiscard]] std::string range_guard(std::uint64_t axes, bool element) const;
   [[nodiscard]] std::int64_t vector_extent() const;
   [[nodiscard]] bool vector_tail_by_element() const;
+  [[nodiscard]] bool is_shifted(std::size_t axis) const;
+  [[nodiscard]] bool row_is_looped() const;
+  void emit_shifted_start();
+  [[nodiscard]] std::string part_bounds(std::int64_t at) const;
 
   // items (item_emitter.cpp)
   [[nodiscard]] std::string name(ItemId id) const;
@@ -116,6 +121,7 @@ class GroupEmitter {
   struct Iterations {
     std::size_t axis = 0;
     std::int64_t first = 0, last = 0;
+    bool wrapped = false;  ///< [first, all of them) and then [0, last)
   };
   [[nodiscard]] std::optional<Iterations> whole_iterations(std::uint64_t axes) const;
   void emit_looped(const std::vector<Band>& bands, int stage);

@@ -209,7 +209,7 @@ void GroupEmitter::emit_vector_load(ItemId id) {
   if (access.width == 1) {
     out_.line("#pragma unroll");
     out_.open("for (int v = 0; v < {}; ++v)", n);
-    std::string guard = tail ? fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)) : "";
+    std::string guard = tail ? in_range(axis, true) : "";
     if (item.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(item.guard, true);
     const std::string text = fmt::format("load_one<{}>(&{}[{}])", cached, pointer_of(item.buffer),
                                          index_text(item.index, true, is_wide(item.index)));
@@ -228,7 +228,10 @@ void GroupEmitter::emit_vector_load(ItemId id) {
     const std::string from =
         fmt::format("{} + {}", pointer_of(item.buffer), index_text(item.index, false, is_wide(item.index)));
     const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
-    if (tail) {
+    if (tail && group_.shift) {
+      out_.line("load_part<{}, {}>({}{}, {}{}, {});", access.width, cached, target, shift, from, shift,
+                part_bounds(at));
+    } else if (tail) {
       out_.line("load_tail<{}, {}>({}{}, {}{}, {} - {}{});", access.width, cached, target, shift, from, shift,
                 extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
     } else {

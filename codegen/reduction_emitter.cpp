@@ -109,7 +109,7 @@ void GroupEmitter::emit_accumulate(int number, bool element) {
   std::string guard;
   if (element && vector_tail_by_element()) {
     const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
-    if (has(it.axes, axis)) guard = fmt::format("if ({} < {}) ", axis_value(axis, true), extent_text(axis));
+    if (has(it.axes, axis)) guard = fmt::format("if ({}) ", in_range(axis, true));
   }
   const std::string target = accumulator_name(number) + array_subscript(kept_axes(number), element);
   std::string operand = value(it.items[0], element);

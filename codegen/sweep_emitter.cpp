@@ -70,8 +70,14 @@ void GroupEmitter::open_inner_loops(std::uint64_t axes, const std::optional<Iter
       out_.open("for (int {0}_loop = 0; {0}_loop * {1} < extent; ++{0}_loop)", axis_name(a), chunk);
     } else {
       const bool all = !some || some->axis != a;
-      out_.open("for (int {0}_loop = {1}; {0}_loop < {2}; ++{0}_loop)", axis_name(a), all ? 0 : some->first,
-                all ? group_.extent(a, Level::loop) : some->last);
+      if (!all && some->wrapped) {
+        out_.open("for (int {0}_next = {1}; {0}_next < {2}; ++{0}_next)", axis_name(a), some->first,
+                  some->last + group_.extent(a, Level::loop));
+        out_.line("const int {0}_loop = {0}_next % {1};", axis_name(a), group_.extent(a, Level::loop));
+      } else {
+        out_.open("for (int {0}_loop = {1}; {0}_loop < {2}; ++{0}_loop)", axis_name(a), all ? 0 : some->first,
+                  all ? group_.extent(a, Level::loop) : some->last);
+      }
     }
     if (group_.extent(a, Level::reg) == 1) out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), chunk);
   }
@@ -107,14 +113,16 @@ std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const
   return bands;
 }
 
-/// The loop of which only the last iteration meets the end of its axis, and that end.
+/// The loop of which only the last iteration meets the end of its axis, and that end; of shifted rows the first one
+/// meets the beginning.
 std::optional<GroupEmitter::Iterations> GroupEmitter::whole_iterations(std::uint64_t axes) const {
   std::optional<Iterations> whole;
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(axes, a) || !has(group_.inner_loops, a) || !has_tail(a) || context_.runtime_extent) continue;
     const std::int64_t last = group_.extents[a] / group_.mapping.axes[a].step(Level::loop);
-    if (whole || last < 2 || last >= group_.extent(a, Level::loop)) return std::nullopt;
-    whole = Iterations{a, 0, last};
+    const std::int64_t first = is_shifted(a) ? 1 : 0;
+    if (whole || last < first + 2 || last >= group_.extent(a, Level::loop)) return std::nullopt;
+    whole = Iterations{a, first, last};
   }
   return whole;
 }
@@ -136,8 +144,13 @@ void GroupEmitter::emit_copies(const std::vector<Band>& bands, int stage) {
           group_.mapping.vector_axis >= 0 && has(item.axes, static_cast<std::size_t>(group_.mapping.vector_axis));
       for (std::int64_t at = 0; at < (along ? vector_extent() : 1); at += width) {
         const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
-        out_.line("copy_async<{}>({}{}, {} + ({}){});", width, kept_place(id), shift, pointer_of(item.buffer),
-                  index_text(item.index, false, is_wide(item.index)), shift);
+        const std::string from =
+            fmt::format("{} + ({})", pointer_of(item.buffer), index_text(item.index, false, is_wide(item.index)));
+        if (group_.shift) {
+          out_.line("copy_part<{}>({}{}, {}{}, {});", width, kept_place(id), shift, from, shift, part_bounds(at));
+        } else {
+          out_.line("copy_async<{}>({}{}, {}{});", width, kept_place(id), shift, from, shift);
+        }
       }
       out_.close(out_.depth() - depth);
     }
@@ -174,7 +187,8 @@ void GroupEmitter::emit_looped(const std::vector<Band>& bands, int stage) {
   whole_axes_ = std::uint64_t{1} << whole->axis;
   emit(whole);
   whole_axes_ = 0;
-  emit(Iterations{whole->axis, whole->last, group_.extent(whole->axis, Level::loop)});
+  if (whole->first == 0) return emit(Iterations{whole->axis, whole->last, group_.extent(whole->axis, Level::loop)});
+  emit(Iterations{whole->axis, whole->last, whole->first, true});
 }
 
 void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
@@ -421,7 +435,7 @@ void GroupEmitter::emit_element(int number, bool element) {
   const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
   if (element && vector_tail_by_element()) {
     const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
-    if (has(it.axes, axis)) add(fmt::format("{} < {}", axis_value(axis, true), extent_text(axis)));
+    if (has(it.axes, axis)) add(in_range(axis, true));
   }
   if (it.guard >= 0) add(value(it.guard, element));
   if (const std::string own = block_guard(it.buffers[0]); !own.empty()) add(own);
@@ -456,7 +470,9 @@ void GroupEmitter::emit_vector_store(int number) {
     const std::string to =
         fmt::format("{} + {}", pointer_of(it.buffers[0]), index_text(it.addresses[0], false, is_wide(it.addresses[0])));
     const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
-    if (vector_tail_by_element()) {
+    if (group_.shift && vector_tail_by_element()) {
+      out_.line("store_part<{}>({}{}, result_{}{}, {});", access.width, to, shift, number, shift, part_bounds(at));
+    } else if (vector_tail_by_element()) {
       out_.line("store_tail{}<{}{}>({}{}, result_{}{}, {} - {}{});", where, copies, access.width, to, shift, number,
                 shift, extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
     } else {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -228,6 +229,25 @@ class Counter {
     return std::max(1.0, static_cast<double>(sectors * sector) / (static_cast<double>(lanes) * piece));
   }
 
+  /// Sectors that a warp's request touches because it begins within one, as a factor: on average over all beginnings
+  /// that the address may have. `width`: elements of a lane, which lie next to those of the other lanes.
+  [[nodiscard]] double misaligned_waste(search::Index address, int bytes, int width) const {
+    constexpr int sector = 32;
+    const int v = group_.mapping.vector_axis;
+    if (v < 0 || bytes >= sector) return 1;
+    const auto along = static_cast<std::size_t>(v);
+    if (group_.extent(along, Level::lane) == 1 || group_.extent(along, Level::vector) != width) return 1;
+    const auto rest = search::misalignment(program_, address, along, sector / bytes);
+    if (!rest || rest->none()) return 1;
+    std::int64_t multiple = std::gcd(sector / bytes, rest->constant);
+    for (const search::IndexPool::Term& term : rest->terms) multiple = std::gcd(multiple, term.coefficient);
+    // Shifted rows begin where their vectors do.
+    if (group_.shift && width > 1) multiple = std::max<std::int64_t>(multiple, width);
+    const double request =
+        static_cast<double>(std::min(group_.extent(along, Level::lane) * width, group_.extents[along])) * bytes;
+    return (request + static_cast<double>(sector - std::min<std::int64_t>(multiple * bytes, sector))) / request;
+  }
+
   /// Bytes that a lane takes of one run along the vector axis, in however many accesses.
   [[nodiscard]] double run_bytes(const Item& item) const {
     const int v = group_.mapping.vector_axis;
@@ -369,7 +389,9 @@ class Counter {
       double factor = 1;
       if (anchor.kind == search::Anchor::Kind::store) {
         const int size = graph::byte_size(anchor.dtype);
-        factor = sector_waste(anchor.addresses[0], size, static_cast<double>(size) * group_.stores[i][0].width);
+        const int width = group_.stores[i][0].width;
+        factor = sector_waste(anchor.addresses[0], size, static_cast<double>(size) * width) *
+                 misaligned_waste(anchor.addresses[0], size, width);
       }
       f_.dram_write_bytes += bytes;
       f_.sector_bytes += bytes * factor;
@@ -405,7 +427,10 @@ class Counter {
       return;
     }
     f_.requested_bytes += requested;
-    f_.sector_bytes += std::max(requested * sector_waste(item.index, size, size * width), requests * 32);
+    // What the next request has of the same sectors comes from L1.
+    const double waste =
+        sector_waste(item.index, size, size * width) * misaligned_waste(item.index, size, static_cast<int>(width));
+    f_.sector_bytes += std::max(requested * waste, requests * 32);
     if (place(item) == Place::l1) return;
     // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. Sectors of
     // which one warp takes a part and other warps the rest are not counted on: they are many lines.
@@ -475,6 +500,14 @@ class Counter {
         const double times = per_thread(anchor.axes);
         f_.instructions += warps_ * times;
         body += times;
+        // In a shifted row that has no loop each element is asked whether it is in the row.
+        const auto v = static_cast<std::size_t>(std::max(group_.mapping.vector_axis, 0));
+        if (group_.shift && has(anchor.axes, v) && !has(group_.inner_loops, v)) {
+          f_.instructions += warps_ * times * 2;
+          f_.integer_instructions += warps_ * times * 2;
+          f_.index_instructions += warps_ * times * 2;
+          body += times;
+        }
       }
     }
     // Held values that live in shared memory pass through it once per use.

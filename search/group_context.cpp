@@ -36,6 +36,7 @@ class GroupDeriver {
   Result<GroupProgram> derive() {
     STITCH_TRY(check_coverage());
     classify_axes();
+    STITCH_TRY(shift_rows());
     STITCH_TRY(check_anchors());
     find_accesses();
     choose_hoisted();
@@ -58,8 +59,10 @@ class GroupDeriver {
     std::int64_t clusters = 1, threads = 1;
     for (std::size_t a = 0; a < axis_count(); ++a) {
       const std::int64_t covered = axis(a).step(Level::grid) * axis(a).at(Level::grid);
-      if (covered < group_.extents[a])
-        return constraint("axis {} of extent {} is covered to {}", a, group_.extents[a], covered);
+      const bool shifted = group_.mapping.shifted && static_cast<int>(a) == group_.mapping.vector_axis;
+      const std::int64_t before = shifted ? vector_extent() - 1 : 0;
+      if (covered < before + group_.extents[a])
+        return constraint("axis {} of extent {} is covered to {}", a, group_.extents[a] + before, covered);
       clusters *= axis(a).at(Level::cluster);
       threads *= axis(a).threads();
       group_.tiles *= axis(a).at(Level::grid);
@@ -96,6 +99,26 @@ class GroupDeriver {
     for (std::size_t a = axis_count(); a-- > 0;) {
       if (static_cast<int>(a) != group_.mapping.vector_axis) group_.thread_order.push_back(static_cast<int>(a));
     }
+  }
+
+  /// Where a row begins is worked out once for each row that a thread takes, one after the other.
+  Status shift_rows() {
+    if (!group_.mapping.shifted) return {};
+    if (schedule_.rows > 0 || vector_extent() < 2 || !std::has_single_bit(static_cast<std::uint64_t>(vector_extent())))
+      return constraint("rows are shifted by parts of a vector of {}", vector_extent());
+    const auto v = static_cast<std::size_t>(group_.mapping.vector_axis);
+    group_.shift = row_shift(structure_, v, vector_extent());
+    if (!group_.shift) return constraint("rows along axis {} cannot be shifted", v);
+    std::uint64_t rows = 0;
+    for (const IndexPool::Term& term : group_.shift->terms) rows |= program_.axes_of(term.atom);
+    for (std::size_t a = 0; a < axis_count(); ++a) {
+      if (!has(rows, a)) continue;
+      if (axis(a).at(Level::vector) * axis(a).at(Level::reg) > 1 || has(group_.inner_loops, a))
+        return constraint("a thread takes several rows of axis {} at once, which begin differently", a);
+      if (has(group_.outer_loops, a) && has(group_.outer_loops, v))
+        return constraint("rows of axis {} are walked within the loop along them", a);
+    }
+    return {};
   }
 
   Status check_anchors() {
@@ -155,6 +178,7 @@ class GroupDeriver {
     const auto v = static_cast<std::size_t>(vector);
     const bool uniform = !has(program_.axes_of(address), v) && (guard < 0 || !has(program_.at(guard).axes, v));
     if (uniform) return {1, true};
+    if (group_.shift) return access_of_shifted(address, dtype, guard);
     // All of a vector's elements lie side by side and are there together, or each is looked up by itself.
     const IndexPool::Run whole = program_.pool().run(address, program_.axes().variables[v], vector_extent());
     if (!whole.regular || whole.step != 1 || !guard_is_uniform(guard, vector_extent())) return {1, false};
@@ -174,9 +198,22 @@ class GroupDeriver {
     return {1, false};
   }
 
+  /// Aligned where rows of this tensor begin as those do that the shift is of.
+  [[nodiscard]] Access access_of_shifted(Index address, graph::DType dtype, ItemId guard) const {
+    const auto v = static_cast<std::size_t>(group_.mapping.vector_axis);
+    if (guard >= 0 && has(program_.at(guard).axes, v)) return {1, false};
+    for (std::int64_t width = std::min<std::int64_t>(vector_extent(), 16 / graph::byte_size(dtype)); width > 1;
+         width /= 2) {
+      const std::optional<Misalignment> own = misalignment(program_, address, v, width);
+      if (own && *own == modulo(*group_.shift, width)) return {static_cast<int>(width), false};
+    }
+    return {1, false};
+  }
+
   /// They depend on the vector axis and its extent only.
   void find_accesses() {
-    const auto [entry, fresh] = context_.accesses_.try_emplace({group_.mapping.vector_axis, vector_extent()});
+    const auto [entry, fresh] =
+        context_.accesses_.try_emplace({group_.mapping.vector_axis, vector_extent(), group_.mapping.shifted});
     if (fresh) {
       find_loads_and_stores();
       entry->second = {group_.accesses, group_.stores};
@@ -211,6 +248,8 @@ class GroupDeriver {
       const Item& item = program_.items()[i];
       if (item.kind != Item::Kind::load || item.guard >= 0 || (item.axes & group_.outer_loops) != 0) continue;
       if (!program_.items_of(item.index).empty()) continue;
+      // An element's thread changes from row to row.
+      if (group_.shift && has(item.axes, static_cast<std::size_t>(group_.mapping.vector_axis))) continue;
       const int cost = static_cast<int>(elements_per_thread(item.axes)) * held_bytes(item) / 4;
       if (cost > budget || elements_per_thread(item.axes) > 64) continue;
       budget -= cost;
@@ -340,7 +379,7 @@ class GroupDeriver {
     const bool along = v >= 0 && has(item.axes, static_cast<std::size_t>(v));
     const std::int64_t run = along ? axis(static_cast<std::size_t>(v)).at(Level::vector) : 1;
     const int width = group_.accesses[static_cast<std::size_t>(id)].width, bytes = width * held_bytes(item);
-    if (run > 1 && group_.extents[static_cast<std::size_t>(v)] % run != 0) return false;
+    if (run > 1 && !group_.shift && group_.extents[static_cast<std::size_t>(v)] % run != 0) return false;
     return (bytes == 16 || (width == run && (bytes == 4 || bytes == 8))) && run % width == 0;
   }
 

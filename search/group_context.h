@@ -38,7 +38,7 @@ class GroupContext {
   GroupStructure structure_;
   ItemFlow flow_;
   std::map<std::tuple<Hold, std::uint64_t, std::vector<ItemId>>, Division> divisions_;  ///< hold, varying, hoisted
-  std::map<std::pair<int, std::int64_t>, Accesses> accesses_;                           ///< vector axis and extent
+  std::map<std::tuple<int, std::int64_t, bool>, Accesses> accesses_;  ///< vector axis and extent, whether shifted
 };
 
 }  // namespace stitch::search

@@ -94,6 +94,7 @@ class Enumerator {
       return out_;
     }
     enumerate_widths();
+    enumerate_shifted();
     if (out_.empty()) {
       // A tensor too small to fill a warp has nothing but sparse mappings.
       sparse_ = true;
@@ -130,6 +131,16 @@ class Enumerator {
         enumerate_flat();
       }
     }
+  }
+
+  /// Rows are covered as if they were longer by what their vectors may begin before them.
+  void enumerate_shifted() {
+    if (vector_.shifted_width == 1 || options_.one_tile) return;
+    width_ = vector_.shifted_width, shifted_ = true;
+    roles_.extents[vector_axis()] += width_ - 1;
+    roles_.local != 0 ? enumerate_rows() : enumerate_flat();
+    roles_.extents[vector_axis()] -= width_ - 1;
+    shifted_ = false;
   }
 
   [[nodiscard]] std::vector<std::int64_t> vector_widths() const {
@@ -181,6 +192,7 @@ class Enumerator {
     mapping.axes = layout.mapping();
     mapping.vector_axis = static_cast<int>(vector_axis());
     mapping.hold = hold;
+    mapping.shifted = shifted_;
     cover(mapping.axes, roles_.extents);
     if (shared_axis_ >= 0) mapping.axes[static_cast<std::size_t>(shared_axis_)].at(Level::cluster) = options_.cluster;
     for (AxisMapping& axis : mapping.axes) {
@@ -291,9 +303,9 @@ class Enumerator {
     std::vector<std::size_t> order = inner_first(roles_.partial);
     if (has(roles_.partial, vector_axis())) order.push_back(vector_axis());
     if (!roles_.has_partials) {
-      order = inner_first(repeated_);
+      order = shifted_ ? std::vector<std::size_t>{} : inner_first(repeated_);
       order.push_back(vector_axis());
-      const auto rest = inner_first(all_axes() & ~repeated_);
+      const auto rest = shifted_ ? std::vector<std::size_t>{} : inner_first(all_axes() & ~repeated_);
       order.insert(order.end(), rest.begin(), rest.end());
     }
     for (const std::size_t a : order) {
@@ -425,7 +437,7 @@ class Enumerator {
     };
     bool beside = false;
     for (const std::int64_t rows : {4, 2}) {
-      if (each * rows > 48) continue;
+      if (each * rows > 48 || shifted_) continue;
       beside = with(Level::reg, rows) || beside;
       if (beside && !options_.wide) return;
     }
@@ -446,6 +458,7 @@ class Enumerator {
   std::int64_t width_ = 1;
   int shared_axis_ = -1;  ///< share_axis(); roles_ has a block's part of it
   bool sparse_ = false;   ///< also mappings that leave most of a warp idle
+  bool shifted_ = false;  ///< rows are shifted; roles_ has the longer ones
   std::vector<GroupMapping> out_;
 };
 
@@ -498,6 +511,11 @@ VectorChoice choose_vector(const GroupStructure& group) {
   }
   choice.width = std::clamp(16 / widest, 1, 8);
   const bool alone = axes.axes.size() == 1;
+  constexpr std::int64_t few = 4;  // vectors of a row: what they save is lost at its ends
+  if (!alone && axes.extents[at] % choice.width != 0 && axes.extents[at] >= few * choice.width &&
+      row_shift(group, at, choice.width)) {
+    choice.shifted_width = choice.width;
+  }
   while (choice.width > 1 && !alone && axes.extents[at] % choice.width != 0) choice.width /= 2;
   while (choice.width > 1 && axes.extents[at] < choice.width) choice.width /= 2;
   return choice;

@@ -17,9 +17,9 @@ struct MappingSpaceOptions {
   bool one_tile = false;           ///< the block loops over what its threads do not cover at once
 };
 
-/// Mappings worth scoring for a group: which axis is walked by vectors and lanes, how many threads share a row, how
-/// many rows a block holds, what a thread unrolls, where reused values are kept. Enumerate only: legality and cost are
-/// other functions' business.
+/// Mappings worth scoring for a group: which axis is walked by vectors and lanes, whether rows are shifted for them,
+/// how many threads share a row, how many rows a block holds, what a thread unrolls, where reused values are kept.
+/// Enumerate only: legality and cost are other functions' business.
 std::vector<GroupMapping> enumerate_mappings(const GroupStructure& group, const MappingSpaceOptions& options,
                                              const DeviceSpec& device);
 
@@ -27,6 +27,7 @@ std::vector<GroupMapping> enumerate_mappings(const GroupStructure& group, const 
 struct VectorChoice {
   int axis = -1;
   std::int64_t width = 1;
+  std::int64_t shifted_width = 1;  ///< the widest if rows are shifted (GroupMapping::shifted); 1: they need not be
 };
 VectorChoice choose_vector(const GroupStructure& group);
 

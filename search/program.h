@@ -7,6 +7,7 @@
 #include "base/device_spec.h"
 #include "base/result.h"
 #include "search/recurrent_step.h"
+#include "search/row_shift.h"
 #include "search/schedule.h"
 #include "search/structure.h"
 
@@ -62,6 +63,7 @@ struct GroupProgram {
   std::uint64_t outer_loops = 0;            ///< axes whose loop wraps all sweeps
   std::uint64_t varying = 0;                ///< of in_thread: what changes within one iteration of the outer loops
   std::uint64_t inner_loops = 0;            ///< axes whose loop is inside each sweep
+  std::optional<Misalignment> shift;        ///< of a shifted mapping: elements that a row's vectors begin before it
   std::vector<Access> accesses;             ///< per item (loads), indexed by ItemId
   std::vector<std::vector<Access>> stores;  ///< per anchor, per buffer
   std::vector<HeldItem> held;

@@ -49,6 +49,7 @@ struct GroupMapping {
   std::vector<AxisMapping> axes;
   int vector_axis = -1;  ///< position of the axis whose vector extent is > 1, or the one that lanes walk
   Hold hold = Hold::registers;
+  bool shifted = false;  ///< vectors begin before their row where it is not aligned (search/row_shift.h)
 
   bool operator==(const GroupMapping&) const = default;
 };

@@ -28,6 +28,7 @@ Hash128 schedule_hash(const Schedule& schedule) {
     for (const GroupMapping& mapping : groups) {
       add(hasher, mapping.vector_axis);
       hasher.text(to_string(mapping.hold));
+      if (mapping.shifted) hasher.text("shifted");
       add_count(hasher, mapping.axes.size());
       for (const AxisMapping& axis : mapping.axes) {
         for (std::size_t level = 0; level < level_count; ++level) {

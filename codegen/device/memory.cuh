@@ -81,6 +81,20 @@ __device__ __forceinline__ void load_tail(T* to, const T* from, int count) {
   }
 }
 
+// Elements [first, count) of n (both may be anything); the others become zero.
+template <int n, Cached cached = Cached::streamed, class T>
+__device__ __forceinline__ void load_part(T* to, const T* from, int first, int count) {
+  if (first <= 0 && count >= n) {
+    load<n, cached>(to, from);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    to[i] = T{};
+    if (i >= first && i < count) load<1, cached>(to + i, from + i);
+  }
+}
+
 // n elements as the word that one instruction stores.
 template <int n, class T>
 __device__ __forceinline__ typename Word<n * sizeof(T)>::type word_of(const T* from) {
@@ -110,6 +124,16 @@ __device__ __forceinline__ void copy_async(T* to, const T* from) {
   store<n>(to, elements);
 #endif
 }
+// The same of elements [first, count) of n; the others become zero, and all that a thread does by itself is there.
+template <int n, class T>
+__device__ __forceinline__ void copy_part(T* to, const T* from, int first, int count) {
+  if (first <= 0 && count >= n) {
+    copy_async<n>(to, from);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = i >= first && i < count ? load_one<Cached::streamed>(from + i) : T{};
+}
 __device__ __forceinline__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
@@ -130,6 +154,18 @@ __device__ __forceinline__ void prefetch(const char* from, s64 stride, int threa
 template <int n, class T>
 __device__ __forceinline__ void store(T* to, const T* from) {
   *reinterpret_cast<typename Word<n * sizeof(T)>::type*>(to) = word_of<n>(from);
+}
+
+template <int n, class T>
+__device__ __forceinline__ void store_part(T* to, const T* from, int first, int count) {
+  if (first <= 0 && count >= n) {
+    store<n>(to, from);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    if (i >= first && i < count) to[i] = from[i];
+  }
 }
 
 template <int n, class T>

@@ -162,9 +162,10 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
   for_each_group(softmax(64, 16384), {}, space, schedule, look);
   EXPECT_GT(copied, 0);
   const int of_whole_words = std::exchange(copied, 0);
-  // A row's end within a vector has to be looked at element by element.
+  // A row's end within a vector has to be looked at element by element, unless rows are shifted.
   for_each_group(softmax(64, 16382), {}, space, schedule, [&](const GroupProgram& group) {
     look(group);
+    if (group.shift) return;
     for (const Sweep& sweep : group.sweeps) {
       for (const ItemId id : sweep.copied) EXPECT_LE(group.accesses[static_cast<std::size_t>(id)].width, 2);
     }
