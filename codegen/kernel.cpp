@@ -76,9 +76,7 @@ class KernelEmitter {
     }
     held_bytes_ = program_.held_bytes();
     kernel_.shared_bytes = held_bytes_ + 2 * program_.exchange_bytes();
-    kernel_.cooperative = std::any_of(program_.schedule.syncs.begin(), program_.schedule.syncs.end(),
-                                      [](search::Sync s) { return s == search::Sync::barrier; }) &&
-                          program_.phases.size() > 1;
+    kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
   }
 
   /// Whether one block takes several tiles of this phase.
@@ -253,19 +251,30 @@ class KernelEmitter {
     return pointers + (group.runtime_extent ? 1 : 0) + (group.members.size() > 1 ? 1 : 0);
   }
 
-  void emit_phase(std::size_t phase) {
-    if (phase > 0) {
-      out_.blank();
-      const std::string counter = fmt::format("counters + {}", 2 * (phase - 1));
-      if (program_.schedule.syncs[phase - 1] == search::Sync::barrier) {
-        out_.line("grid_barrier({}, gridDim.x);", counter);
-      } else if (!program_.runs_alone(phase - 1)) {
-        out_.line("// what follows is for the block that arrives last");
-        out_.line("if (!arrives_last({}, gridDim.x)) return;", counter);
-      } else {
-        out_.line("__syncthreads();");
-      }
+  /// What stands before a phase that is not the first.
+  void emit_sync(std::size_t phase) {
+    out_.blank();
+    const std::string counter = fmt::format("counters + {}", 2 * (phase - 1));
+    const search::Sync sync = program_.schedule.syncs[phase - 1];
+    if (sync == search::Sync::open) {
+      out_.line("open_gate({});", gate_);
+      out_.close();
+    } else if (program_.runs_alone(phase - 1)) {
+      out_.line("__syncthreads();");
+    } else if (sync == search::Sync::gate) {
+      gate_ = counter;
+      out_.line("// for the block that arrives last, while the others wait");
+      out_.open("if (arrives_last_at_gate({}, gridDim.x))", counter);
+    } else if (sync == search::Sync::barrier) {
+      out_.line("grid_barrier({}, gridDim.x);", counter);
+    } else {
+      out_.line("// what follows is for the block that arrives last");
+      out_.line("if (!arrives_last({}, gridDim.x)) return;", counter);
     }
+  }
+
+  void emit_phase(std::size_t phase) {
+    if (phase > 0) emit_sync(phase);
     const bool alone = program_.runs_alone(phase), looped = is_looped(phase);
     const std::int64_t tiles = program_.phases[phase].tiles;
     const int depth = out_.depth();
@@ -341,6 +350,7 @@ class KernelEmitter {
   GeneratedKernel kernel_;
   std::vector<std::vector<GroupClass>> phases_;
   std::optional<Buffer> counters_;
+  std::string gate_;  ///< counter of the gate that is closed
   std::int64_t held_bytes_ = 0;
   Writer out_;
 };

@@ -117,8 +117,30 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
 /// What stands before a phase, µs; none before the first, and none where one block is left anyway.
 double entry_us(PhaseEntry entry, const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double barrier = device.grid_barrier_us * constants.barrier;
-  if (entry == PhaseEntry::barrier) return barrier;
-  return entry == PhaseEntry::last_block ? constants.last_block * barrier : 0;
+  switch (entry) {
+    case PhaseEntry::barrier: return barrier;
+    case PhaseEntry::last_block:
+    case PhaseEntry::gate:
+    case PhaseEntry::open: return constants.last_block * barrier;  // to the one block, and from it to all
+    case PhaseEntry::launch:
+    case PhaseEntry::same_block:
+    case PhaseEntry::each_block: break;
+  }
+  return 0;
+}
+
+/// Its name among a score's terms; empty where it takes nothing.
+std::string_view name_of(PhaseEntry entry) {
+  switch (entry) {
+    case PhaseEntry::barrier: return "grid barrier";
+    case PhaseEntry::last_block: return "last block";
+    case PhaseEntry::gate: return "gate";
+    case PhaseEntry::open: return "gate opens";
+    case PhaseEntry::launch:
+    case PhaseEntry::same_block:
+    case PhaseEntry::each_block: break;
+  }
+  return {};
 }
 
 /// Ramp-up and drain of the grid: the first loads and the last stores meet an empty machine.
@@ -146,10 +168,8 @@ search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpe
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
     const PhaseQuantities& phase = kernel.phases[p];
     const std::string prefix = kernel.phases.size() > 1 ? fmt::format("phase {}: ", p) : "";
-    if (phase.entry == PhaseEntry::barrier || phase.entry == PhaseEntry::last_block) {
-      score.terms.push_back({phase.entry == PhaseEntry::barrier ? "grid barrier" : "last block",
-                             entry_us(phase.entry, device, constants)});
-    }
+    if (const std::string_view name = name_of(phase.entry); !name.empty())
+      score.terms.push_back({std::string(name), entry_us(phase.entry, device, constants)});
     const PhaseTime time = phase_time(phase, kernel, device, constants);
     for (const auto& [name, us] : time.parts()) {
       if (us > 0) score.terms.push_back({prefix + name, us});  // most kernels have no use for some of the units

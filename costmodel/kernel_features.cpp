@@ -72,8 +72,8 @@ void count_grid(const KernelQuantities& kernel, const search::KernelProgram& pro
   f.busy_share = std::min<double>(device.sm_count, f.blocks) / device.sm_count;
   for (const PhaseQuantities& phase : kernel.phases) {
     f.phases += 1;
-    f.grid_barriers += phase.entry == PhaseEntry::barrier ? 1 : 0;
-    f.last_blocks += phase.entry == PhaseEntry::last_block ? 1 : 0;
+    f.grid_barriers += phase.entry == PhaseEntry::barrier || phase.entry == PhaseEntry::open ? 1 : 0;
+    f.last_blocks += phase.entry == PhaseEntry::last_block || phase.entry == PhaseEntry::gate ? 1 : 0;
     const double tiles = static_cast<double>(phase.tiles) * kernel.cluster;
     f.tiles = std::max(f.tiles, tiles);
     const double waves = std::ceil(tiles / (phase.alone() ? 1 : concurrent));

@@ -21,6 +21,14 @@ void repeat(GroupFeatures& f, const search::RecurrentStep& step) {
   f.tiles = step.blocks;
 }
 
+PhaseEntry entry_of(const search::KernelProgram& program, std::size_t phase) {
+  const search::Sync sync = program.schedule.syncs[phase - 1];
+  if (sync == search::Sync::open) return PhaseEntry::open;
+  if (program.runs_alone(phase - 1)) return PhaseEntry::same_block;
+  if (sync == search::Sync::gate) return PhaseEntry::gate;
+  return sync == search::Sync::barrier ? PhaseEntry::barrier : PhaseEntry::last_block;
+}
+
 }  // namespace
 
 KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
@@ -32,16 +40,13 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
   kernel.resident = std::max(1, search::resident_blocks(program, device));
   if (program.recurrent != nullptr) kernel.turns = static_cast<double>(program.recurrent->turns);
   kernel.phases.reserve(program.phases.size());
-  bool alone = false;
   for (std::size_t p = 0; p < program.phases.size(); ++p) {
     PhaseQuantities& phase = kernel.phases.emplace_back();
     phase.tiles = program.phases[p].tiles;
     if (p > 0 && program.recurrent != nullptr) {
       phase.entry = PhaseEntry::each_block;
     } else if (p > 0) {
-      const bool barrier = program.schedule.syncs[p - 1] == search::Sync::barrier;
-      phase.entry = alone ? PhaseEntry::same_block : barrier ? PhaseEntry::barrier : PhaseEntry::last_block;
-      alone = alone || !barrier;
+      phase.entry = entry_of(program, p);
     }
     phase.groups.reserve(program.phases[p].groups.size());
     for (const search::GroupProgram& group : program.phases[p].groups)

@@ -17,6 +17,8 @@ enum class PhaseEntry : std::uint8_t {
   last_block,  ///< the block that arrives last goes on by itself
   same_block,  ///< it goes on by itself since an earlier phase
   each_block,  ///< every block goes on by itself
+  gate,        ///< the block that arrives last goes on by itself while the others wait
+  open,        ///< and they go on with it
 };
 
 struct PhaseQuantities {
@@ -24,7 +26,9 @@ struct PhaseQuantities {
   std::int64_t tiles = 0;  ///< of all groups; a cluster's blocks count once
   PhaseEntry entry = PhaseEntry::launch;
 
-  [[nodiscard]] bool alone() const { return entry == PhaseEntry::last_block || entry == PhaseEntry::same_block; }
+  [[nodiscard]] bool alone() const {
+    return entry == PhaseEntry::last_block || entry == PhaseEntry::same_block || entry == PhaseEntry::gate;
+  }
 };
 
 /// All that the analytical model and the feature vector count of a kernel, once: neither looks at the program again.

@@ -61,8 +61,7 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   options.name = "stitch_" + kernel.key.hex().substr(0, 12);
   // All that there are where they wait for each other; else no more than the schedule counts on.
   const std::int64_t all = (program.blocks + device_.sm_count - 1) / device_.sm_count;
-  const bool together = std::ranges::count(program.schedule.syncs, search::Sync::barrier) > 0;
-  const std::int64_t counted_on = together ? all : std::max(1, search::resident_blocks(program, device_));
+  const std::int64_t counted_on = program.blocks_wait() ? all : std::max(1, search::resident_blocks(program, device_));
   options.blocks_per_sm = static_cast<int>(std::min(all, counted_on));
   Result<codegen::GeneratedKernel> generated = codegen::generate(kernel.graph, program, options);
   if (!generated) {

@@ -112,7 +112,7 @@ class Sampler {
   bool place_groups() {
     const std::set<Buffer> read = handed_over(program_);
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
-      if (program_.runs_alone(p)) break;
+      if (program_.runs_alone(p)) continue;  // one block takes all of it, whichever it is
       const std::vector<std::int64_t> first = first_tiles(program_, kernel_, p);
       for (std::size_t g = 0; g < program_.phases[p].groups.size(); ++g) {
         Placed placed{&program_.phases[p].groups[g], p, first.empty() ? 0 : first[g]};
@@ -289,7 +289,8 @@ class Sampler {
   /// Arrivals are counted until all blocks are there (codegen/device/grid.cuh).
   void preset_counters() {
     const auto absent = static_cast<std::uint64_t>(kernel_.blocks) - sample_.blocks.size();
-    for (std::size_t p = 1; p < program_.phases.size() && !program_.runs_alone(p - 1); ++p) {
+    for (std::size_t p = 1; p < program_.phases.size(); ++p) {
+      if (program_.runs_alone(p - 1)) continue;
       sample_.presets.push_back(
           {static_cast<int>(program_.scratch.size()), static_cast<std::int64_t>(p - 1) * 8, 4, 1, absent});
     }

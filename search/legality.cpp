@@ -43,9 +43,7 @@ std::string grid(const KernelProgram& p, const DeviceSpec&) {
 }
 
 std::string resident_for_barrier(const KernelProgram& p, const DeviceSpec& d) {
-  const bool barrier = p.phases.size() > 1 && std::find(p.schedule.syncs.begin(), p.schedule.syncs.end(),
-                                                        Sync::barrier) != p.schedule.syncs.end();
-  if (!barrier) return {};
+  if (p.phases.size() < 2 || !p.blocks_wait()) return {};
   const std::int64_t resident = static_cast<std::int64_t>(resident_blocks(p, d)) * d.sm_count;
   return p.blocks <= resident
              ? ""

@@ -34,7 +34,11 @@ std::int64_t KernelProgram::exchange_bytes() const { return most_of(*this, &Grou
 
 bool KernelProgram::runs_alone(std::size_t phase) const {
   const auto before = std::span(schedule.syncs).first(std::min(phase, schedule.syncs.size()));
-  return std::ranges::count(before, Sync::last_block) > 0;
+  return std::ranges::count(before, Sync::last_block) > 0 || (!before.empty() && before.back() == Sync::gate);
+}
+
+bool KernelProgram::blocks_wait() const {
+  return std::ranges::any_of(schedule.syncs, [](Sync sync) { return sync == Sync::barrier || sync == Sync::gate; });
 }
 
 Result<GroupProgram> derive_group(const GroupStructure& structure, const GroupMapping& mapping,
@@ -104,6 +108,14 @@ Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure&
   if (schedule.phases.size() != structure.phases.size() || schedule.syncs.size() + 1 < structure.phases.size()) {
     return make_error(ErrorKind::constraint, "the schedule has {} phases, the kernel {}", schedule.phases.size(),
                       structure.phases.size());
+  }
+  for (std::size_t i = 0; i < schedule.syncs.size(); ++i) {
+    const bool closed = i > 0 && schedule.syncs[i - 1] == Sync::gate, last = i + 1 == schedule.syncs.size();
+    const Sync sync = schedule.syncs[i];
+    if (sync == Sync::open ? !closed : closed && sync != Sync::gate)
+      return make_error(ErrorKind::constraint, "'{}' follows {}", to_string(sync),
+                        i == 0 ? "the launch" : fmt::format("'{}'", to_string(schedule.syncs[i - 1])));
+    if (sync == Sync::gate && last) return make_error(ErrorKind::constraint, "a gate that nobody opens");
   }
   std::map<NodeId, std::int64_t> partials;
   std::vector<std::vector<GroupProgram>> groups(structure.phases.size());

@@ -111,6 +111,8 @@ struct KernelProgram {
   [[nodiscard]] std::int64_t exchange_bytes() const;
   /// Whether the block that arrives last runs this phase by itself.
   [[nodiscard]] bool runs_alone(std::size_t phase) const;
+  /// Whether blocks wait for one another, and so must be resident together.
+  [[nodiscard]] bool blocks_wait() const;
   /// The graph that the phases compute, of a kernel that was made for `kernel`.
   [[nodiscard]] const graph::Graph& computes(const graph::Graph& kernel) const {
     return recurrent != nullptr ? recurrent->graph : kernel;

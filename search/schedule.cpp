@@ -14,7 +14,7 @@ std::string_view to_string(Hold hold) {
 }
 
 std::string_view to_string(Sync sync) {
-  constexpr std::array<std::string_view, 3> names = {"last-block", "barrier", "block"};
+  constexpr std::array<std::string_view, 5> names = {"last-block", "barrier", "block", "gate", "open"};
   return names[static_cast<std::size_t>(sync)];
 }
 

@@ -59,6 +59,8 @@ enum class Sync : std::uint8_t {
   last_block,  ///< the block that arrives last runs everything that follows
   barrier,     ///< grid-wide barrier (cooperative launch): all blocks go on
   block,       ///< every block goes on by itself: it reads nothing that another one has written (recurrent kernels)
+  gate,        ///< the block that arrives last goes on by itself; the others wait until it opens (cooperative launch)
+  open,        ///< behind phases that a gate has before them: all blocks go on
 };
 
 std::string_view to_string(Sync sync);
@@ -66,6 +68,7 @@ std::string_view to_string(Sync sync);
 /// One kernel's schedule: a plain, comparable value. Schemes, access widths and buffers follow from it.
 struct Schedule {
   std::set<int> tile_axes;              ///< axes that lie within one tile
+  std::int64_t gathered = 0;            ///< StructureOptions::gathered
   std::set<graph::Value> materialised;  ///< values kept in scratch between phases
   int threads = 256;                    ///< per block
   int cluster = 1;                      ///< blocks per cluster

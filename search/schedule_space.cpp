@@ -71,13 +71,13 @@ class Explorer {
 
   Result<ScheduleSpace> explore() {
     // A block of a recurrent kernel is alone with its rows: every reduction ends in its tile.
-    const std::vector<std::set<int>> options =
-        step_ != nullptr ? std::vector<std::set<int>>{reduced_axes()} : tile_axis_options(graph_, analysis_);
+    const std::vector<Division> options =
+        step_ != nullptr ? std::vector<Division>{{reduced_axes()}} : divisions(tile_axis_options(graph_, analysis_));
     std::vector<std::optional<Result<KernelStructure>>> structures = derived_together(options);
     for (std::size_t i = 0; i < options.size(); ++i) {
-      const std::set<int>& tile_axes = options[i];
-      if (is_hopeless(tile_axes)) continue;
-      Result<KernelStructure> structure = structures[i] ? std::move(*structures[i]) : derived(tile_axes);
+      const Division& division = options[i];
+      if (is_hopeless(division.tile_axes)) continue;
+      Result<KernelStructure> structure = structures[i] ? std::move(*structures[i]) : derived(division);
       structures[i].reset();
       if (!structure) {
         last_error_ = structure.error();
@@ -85,12 +85,12 @@ class Explorer {
       }
       if (structure->phases.empty()) return make_error(ErrorKind::constraint, "the kernel stores nothing");
       if (const Status possible = check_without_mappings(*structure); possible)
-        explore_structure(*structure, tile_axes);
+        explore_structure(*structure, division);
       else
         last_error_ = possible.error();
       if (best_.empty())
-        reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ", tile_axes.size(),
-                                structure->phases.size(), last_error_.message);
+        reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ",
+                                division.tile_axes.size(), structure->phases.size(), last_error_.message);
     }
     if (best_.empty())
       return make_error(last_error_.kind, "no legal schedule ({})", reasons_.empty() ? last_error_.message : reasons_);
@@ -98,8 +98,32 @@ class Explorer {
   }
 
  private:
-  [[nodiscard]] Result<KernelStructure> derived(const std::set<int>& tile_axes) const {
-    StructureOptions options{tile_axes, {}};
+  /// What the structure follows from.
+  struct Division {
+    std::set<int> tile_axes;
+    std::int64_t gathered = 0;  ///< StructureOptions::gathered
+
+    [[nodiscard]] StructureOptions options() const {
+      StructureOptions options;
+      options.tile_axes = tile_axes, options.gathered = gathered;
+      return options;
+    }
+  };
+
+  /// Each with partial results of every reduction that no tile holds, and with the small ones gathered, if there are.
+  [[nodiscard]] std::vector<Division> divisions(const std::vector<std::set<int>>& tile_axes) const {
+    constexpr std::int64_t small = 1 << 18;  // elements
+    std::vector<Division> all;
+    for (const std::set<int>& axes : tile_axes) {
+      all.push_back({axes});
+      const Division gathering{axes, small};
+      if (gathers_any(graph_, analysis_, gathering.options())) all.push_back(gathering);
+    }
+    return all;
+  }
+
+  [[nodiscard]] Result<KernelStructure> derived(const Division& division) const {
+    StructureOptions options = division.options();
     if (step_ != nullptr) options.stored_first = step_->stored_first, options.lasting_inputs = step_->lasting_inputs();
     return derive_structure(graph_, analysis_, options);
   }
@@ -115,12 +139,12 @@ class Explorer {
 
   /// Of a large kernel all structures are derived side by side; the others one by one when their turn comes.
   [[nodiscard]] std::vector<std::optional<Result<KernelStructure>>> derived_together(
-      const std::vector<std::set<int>>& options) const {
+      const std::vector<Division>& options) const {
     constexpr graph::NodeId large = 512;
     std::vector<std::optional<Result<KernelStructure>>> structures(options.size());
     if (graph_.size() < large) return structures;
     tbb::parallel_for(std::size_t{0}, options.size(), [&](std::size_t i) {
-      if (least_phases(options[i]) <= few_phases) structures[i].emplace(derived(options[i]));
+      if (least_phases(options[i].tile_axes) <= few_phases) structures[i].emplace(derived(options[i]));
     });
     return structures;
   }
@@ -173,7 +197,7 @@ class Explorer {
     return legal;
   }
 
-  void explore_structure(const KernelStructure& structure, const std::set<int>& tile_axes) {
+  void explore_structure(const KernelStructure& structure, const Division& division) {
     group_hashes_.clear();
     bool partials = false;
     std::size_t groups = 0;
@@ -205,7 +229,8 @@ class Explorer {
       for (const int cluster : clusters) {
         for (const std::int64_t tiles : partial_tiles) {
           Schedule base;
-          base.tile_axes = tile_axes, base.threads = block, base.cluster = cluster;
+          base.tile_axes = division.tile_axes, base.gathered = division.gathered;
+          base.threads = block, base.cluster = cluster;
           assemble(structure, base, tiles);
         }
       }
@@ -301,6 +326,29 @@ class Explorer {
     if (structure.phases.size() > 2) {
       syncs.back() = Sync::last_block;
       search::synchronise(program, syncs, blocks);
+      consider(program);
+      consider_gates(program, blocks);
+    }
+  }
+
+  /// Small phases between large ones, in the block that arrives last while the others wait: one barrier instead of one
+  /// before each of them and one behind the last.
+  void consider_gates(KernelProgram& program, std::int64_t blocks) {
+    std::vector<Sync> before;
+    for (const std::int64_t most_tiles : {std::int64_t{1}, std::int64_t{4}}) {
+      const auto is_small = [&](std::size_t phase) { return program.phases[phase].tiles <= most_tiles; };
+      std::vector<Sync> syncs;
+      for (std::size_t p = 1; p < program.phases.size(); ++p) {
+        const bool last = p + 1 == program.phases.size(), closed = !syncs.empty() && syncs.back() == Sync::gate;
+        syncs.push_back(!last && is_small(p) ? Sync::gate : closed ? Sync::open : Sync::barrier);
+      }
+      if (std::ranges::count(syncs, Sync::gate) == 0 || syncs == before) continue;
+      before = syncs;
+      search::synchronise(program, syncs, blocks);
+      consider(program);
+      if (syncs.back() == Sync::open || !is_small(program.phases.size() - 1)) continue;
+      syncs.back() = Sync::last_block;
+      search::synchronise(program, std::move(syncs), blocks);
       consider(program);
     }
   }

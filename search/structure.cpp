@@ -27,6 +27,25 @@ constexpr std::size_t most_buffers = 1 << 13;
 
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
+/// Per node, whether it is a reduction that StructureOptions::gathered makes end in one tile.
+std::vector<bool> gathered_reductions(const Graph& graph, const AxisAnalysis& analysis,
+                                      const StructureOptions& options) {
+  std::vector<bool> gathered(static_cast<std::size_t>(graph.size()), false), of_many_tiles = gathered;
+  for (NodeId id = 0; options.gathered > 0 && id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const auto i = static_cast<std::size_t>(id);
+    of_many_tiles[i] = std::ranges::any_of(
+        node.operands, [&](Value operand) { return of_many_tiles[static_cast<std::size_t>(operand.node)]; });
+    if (!is_reduction(node.op)) continue;
+    const bool few = graph.type(node.operands[0]).elements() <= options.gathered;
+    gathered[i] = few && of_many_tiles[i] && std::ranges::any_of(analysis.reduced(id), [&](int axis) {
+                    return !options.tile_axes.contains(axis);
+                  });
+    of_many_tiles[i] = of_many_tiles[i] || !few;
+  }
+  return gathered;
+}
+
 bool subset(const std::vector<int>& a, const std::vector<int>& b) {
   return std::all_of(a.begin(), a.end(), [&](int x) { return std::find(b.begin(), b.end(), x) != b.end(); });
 }
@@ -36,6 +55,7 @@ class StructureBuilder {
   StructureBuilder(const Graph& graph, const AxisAnalysis& analysis, StructureOptions options)
       : graph_(graph), analysis_(analysis), options_(std::move(options)) {
     options_.materialised.insert(options_.stored_first.begin(), options_.stored_first.end());
+    gathered_ = gathered_reductions(graph, analysis, options_);
   }
 
   Result<KernelStructure> build() {
@@ -89,12 +109,26 @@ class StructureBuilder {
   // ---- phases -----------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_global(NodeId id) const {
+    if (gathered_[static_cast<std::size_t>(id)]) return false;
     const auto axes = analysis_.reduced(id);
     return std::any_of(axes.begin(), axes.end(), [&](int axis) { return !options_.tile_axes.contains(axis); });
   }
 
+  /// Whether a node is computed by many tiles.
+  [[nodiscard]] bool is_large(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const auto beyond = [&](std::int64_t elements) { return elements > options_.gathered; };
+    return node.op != Op::parameter && node.op != Op::constant &&
+           (std::ranges::any_of(node.results, [&](const graph::TensorType& t) { return beyond(t.elements()); }) ||
+            std::ranges::any_of(node.operands, [&](Value v) { return beyond(graph_.type(v).elements()); }));
+  }
+
   void assign_phases() {
-    phase_.assign(static_cast<std::size_t>(graph_.size()), 0);
+    const auto count = static_cast<std::size_t>(graph_.size());
+    phase_.assign(count, 0);
+    const bool gathers = std::ranges::count(gathered_, true) > 0;
+    // The last phases in which something large and something gathered went into a node.
+    std::vector<int> large(gathers ? count : 0, -1), small(gathers ? count : 0, -1);
     for (NodeId id = 0; id < graph_.size(); ++id) {
       int phase = 0;
       for (const Value operand : graph_.node(id).operands) {
@@ -104,7 +138,17 @@ class StructureBuilder {
       }
       if (const auto found = earliest_node_.find(id); found != earliest_node_.end())
         phase = std::max(phase, found->second);
-      phase_[static_cast<std::size_t>(id)] = phase;
+      const auto i = static_cast<std::size_t>(id);
+      if (gathers) {
+        // One tile waits for all that it reads, and everybody for what that tile gathers.
+        for (const Value operand : graph_.node(id).operands) {
+          large[i] = std::max(large[i], large[static_cast<std::size_t>(operand.node)]);
+          small[i] = std::max(small[i], small[static_cast<std::size_t>(operand.node)]);
+        }
+        if (gathered_[i]) small[i] = phase = std::max(phase, large[i] + 1);
+        if (is_large(id)) large[i] = phase = std::max(phase, small[i] + 1);
+      }
+      phase_[i] = phase;
     }
   }
 
@@ -423,6 +467,7 @@ class StructureBuilder {
   const Graph& graph_;
   const AxisAnalysis& analysis_;
   StructureOptions options_;
+  std::vector<bool> gathered_;  ///< per node
   std::vector<int> phase_;
   std::vector<Draft> drafts_;
   std::map<NodeId, int> group_of_reduction_;
@@ -438,6 +483,10 @@ class StructureBuilder {
 
 bool GroupStructure::has_partials() const {
   return std::any_of(anchors.begin(), anchors.end(), [](const Anchor& a) { return a.kind == Anchor::Kind::partial; });
+}
+
+bool gathers_any(const graph::Graph& graph, const AxisAnalysis& analysis, const StructureOptions& options) {
+  return std::ranges::count(gathered_reductions(graph, analysis, options), true) > 0;
 }
 
 Result<KernelStructure> derive_structure(const Graph& graph, const AxisAnalysis& analysis,

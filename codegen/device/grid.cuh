@@ -38,4 +38,38 @@ __device__ __forceinline__ void grid_barrier(u32* counter, u32 blocks) {
   __syncthreads();
 }
 
+// Lets the block that arrives last of `blocks` through, with true in every thread; the others wait until it opens the
+// gate. What each wrote before is visible to that one, and what that one wrote to all after. The blocks must be
+// resident together (cooperative launch). Arrivals are counted in the lower bits; the uppermost one says which side is
+// open.
+__device__ __forceinline__ bool arrives_last_at_gate(u32* gate, u32 blocks) {
+  constexpr u32 side = 0x80000000u;
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    u32 before, now;
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(gate) : "memory");
+    last = (before & ~side) + 1 == blocks;
+    if (!last) {
+      do {
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(gate) : "memory");
+      } while (((before ^ now) & side) == 0);
+    }
+  }
+  __syncthreads();
+  return last;
+}
+
+// Of the block that the gate has let through. Leaves the count at zero.
+__device__ __forceinline__ void open_gate(u32* gate) {
+  constexpr u32 side = 0x80000000u;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    u32 now;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(gate) : "memory");
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(gate), "r"((now & side) ^ side) : "memory");
+  }
+  __syncthreads();
+}
+
 }  // namespace stitch

@@ -51,7 +51,8 @@ TEST_P(Explanation, AddsUpAndNamesWhatBinds) {
       if (limits.contains(limit)) {
         EXPECT_TRUE(phases[phase].emplace(limit, term.us).second) << term.name << " twice";
       } else {
-        EXPECT_THAT(limit, testing::AnyOf("launch", "grid barrier", "last block", "ramp-up and drain"));
+        EXPECT_THAT(limit,
+                    testing::AnyOf("launch", "grid barrier", "last block", "gate", "gate opens", "ramp-up and drain"));
         rest += term.us;
         if (limit != "launch") continue;
       }

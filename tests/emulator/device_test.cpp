@@ -173,6 +173,27 @@ TEST_P(DeviceBarriers, GridAndLastBlock) {
   }
 }
 
+TEST_P(DeviceBarriers, Gate) {
+  constexpr u32 blocks = 20;
+  const std::vector<float> x = numbers<float>(blocks * 128);
+  double total = 0;
+  for (const float v : x) total += v;
+  LaunchOptions options;
+  options.host_threads = GetParam();
+  Memory memory;
+  const Buffer input = put(memory, "x", x), counter = make(memory, "counter", 8, Contents::zero());
+  // On the same counter: the count is zero again, the open side changes from launch to launch.
+  for (int round = 0; round < 3; ++round) {
+    const Buffer share = make(memory, "share", x.size() * 4), partials = make(memory, "partials", (blocks + 1) * 4);
+    ParameterBlock parameters;
+    parameters.add(share).add(input).add(partials).add(counter);
+    run_clean(load_kernel("device", "gated_share"), shape(blocks, 128), parameters, memory, options);
+    EXPECT_EQ(get<u32>(memory, counter)[0], round % 2 == 0 ? 0x80000000u : 0u);
+    const std::vector<float> result = get<float>(memory, share);
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(result[i], x[i] / total, 1e-4);
+  }
+}
+
 TEST_P(DeviceBarriers, Cluster) {
   const std::vector<float> x = numbers<float>(12 * 128);
   LaunchOptions options;

@@ -46,6 +46,23 @@ inline Result<Graph> channel_reduction(ReduceKind kind, const Dims& dims, DType 
   return b.finish({b.reduce(kind, b.parameter(dtype, dims), {0, 2})});
 }
 
+/// A vector divided by its norm.
+inline Result<Graph> divided_by_norm(std::int64_t elements) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {elements});
+  const Value sum = b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, x), {0});
+  return b.finish({b.binary(Op::divide, x, b.broadcast(b.unary(Op::sqrt, sum), {elements}, {}))});
+}
+
+/// A matrix divided by the sum of its rows' norms.
+inline Result<Graph> divided_by_norms(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {rows, columns});
+  const Value norms = b.unary(Op::sqrt, b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, x), {1}));
+  const Value sum = b.reduce(ReduceKind::sum, norms, {0});
+  return b.finish({b.binary(Op::divide, x, b.broadcast(sum, {rows, columns}, {}))});
+}
+
 /// x divided by its running sum: the second phase reads what the first stored.
 inline Result<Graph> scanned(std::int64_t rows, std::int64_t columns) {
   Builder b;

@@ -29,6 +29,8 @@ struct Example {
 
 void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
 
+bool gated(const search::KernelProgram& p) { return std::ranges::count(p.schedule.syncs, Sync::gate) > 0; }
+
 std::vector<Example> examples() {
   return {
       {"element_wise", [] { return scaled_sum({100003}); }},
@@ -60,6 +62,9 @@ std::vector<Example> examples() {
          return channel_reduction(ReduceKind::min, {256, 8, 100}, DType::s32);
        },
        phases(2, Sync::last_block)},
+      {"gate", [] { return divided_by_norm(192'000); }, gated},
+      {"gathered_behind_a_gate", [] { return divided_by_norms(700, 1000); },
+       [](const search::KernelProgram& p) { return gated(p) && p.schedule.gathered > 0; }, false},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"transpose",
        [] {

@@ -303,6 +303,34 @@ TEST(DeriveProgram, RefusesSchedulesOfOtherKernels) {
   EXPECT_FALSE(derive_program(each.graph, each.structure, schedule));
 }
 
+TEST(DeriveProgram, AGateIsOpenedBehindWhatOneBlockDoes) {
+  const Grouped each(row_and_column_sums(64, 256), {1});
+  Schedule schedule;
+  schedule.tile_axes = {1}, schedule.threads = 64;
+  schedule.phases = {{row_a_block()}, {row_a_block()}, {row_a_block()}, {row_a_block()}};
+  const auto message = [&](const std::vector<Sync>& syncs) {
+    schedule.syncs = syncs;
+    KernelStructure four = each.structure;
+    while (four.phases.size() < 4) four.phases.push_back(four.phases.back());
+    const auto program = derive_program(each.graph, four, schedule);
+    return program ? std::string() : program.error().message;
+  };
+  EXPECT_EQ(message({Sync::gate, Sync::barrier, Sync::barrier}), "'barrier' follows 'gate'");
+  EXPECT_EQ(message({Sync::open, Sync::barrier, Sync::barrier}), "'open' follows the launch");
+  EXPECT_EQ(message({Sync::barrier, Sync::open, Sync::barrier}), "'open' follows 'barrier'");
+  EXPECT_EQ(message({Sync::barrier, Sync::gate, Sync::gate}), "a gate that nobody opens");
+}
+
+TEST(KernelProgram, OneBlockRunsWhatIsBehindAGate) {
+  KernelProgram kernel;
+  kernel.schedule.syncs = {Sync::gate, Sync::gate, Sync::open, Sync::last_block, Sync::last_block};
+  const std::array<bool, 6> alone = {false, true, true, false, true, true};
+  for (std::size_t phase = 0; phase < alone.size(); ++phase) EXPECT_EQ(kernel.runs_alone(phase), alone[phase]) << phase;
+  EXPECT_TRUE(kernel.blocks_wait());
+  kernel.schedule.syncs = {Sync::last_block};
+  EXPECT_FALSE(kernel.blocks_wait());
+}
+
 TEST(JoinGroups, SharedMemoryHasRoomForTheMostOfEither) {
   // One layout for all groups of the kernel: held values, then the two exchange buffers.
   GroupProgram holds, exchanges;

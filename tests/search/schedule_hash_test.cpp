@@ -16,28 +16,36 @@ Schedule plain() {
 TEST(ScheduleHash, IsOfEverything) {
   std::set<Hash128> hashes = {schedule_hash(plain())};
   std::size_t expected = 1;
-  for (const auto& change : std::vector<void (*)(Schedule&)>{
-           [](Schedule& s) { s.tile_axes = {1}; },
-           [](Schedule& s) {
-             s.tile_axes = {0, 1};
-           },
-           [](Schedule& s) {
-             s.materialised.insert(graph::Value{3, 0});
-           },
-           [](Schedule& s) {
-             s.materialised.insert(graph::Value{3, 1});
-           },
-           [](Schedule& s) { s.threads = 128; }, [](Schedule& s) { s.cluster = 2; }, [](Schedule& s) { s.blocks = 9; },
-           [](Schedule& s) { s.syncs = {Sync::barrier}; }, [](Schedule& s) { s.syncs = {Sync::last_block}; },
-           [](Schedule& s) { s.syncs = {Sync::block}; }, [](Schedule& s) { s.rows = 2; },
-           [](Schedule& s) { s.phases.push_back(s.phases[0]); },
-           [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },
-           [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },
-           [](Schedule& s) { s.phases[0][0].vector_axis = -1; },
-           [](Schedule& s) { s.phases[0][0].axes[0].at(Level::grid) = 2; },
-           [](Schedule& s) { s.phases[0][0].axes[1].at(Level::grid) = 2; },
-           [](Schedule& s) { s.phases[0][0].axes[0].at(Level::lane) = 2; },
-           [](Schedule& s) { s.phases[0][0].axes.pop_back(); }}) {
+  for (const auto& change :
+       std::vector<void (*)(Schedule&)>{[](Schedule& s) { s.tile_axes = {1}; },
+                                        [](Schedule& s) {
+                                          s.tile_axes = {0, 1};
+                                        },
+                                        [](Schedule& s) {
+                                          s.materialised.insert(graph::Value{3, 0});
+                                        },
+                                        [](Schedule& s) {
+                                          s.materialised.insert(graph::Value{3, 1});
+                                        },
+                                        [](Schedule& s) { s.threads = 128; },
+                                        [](Schedule& s) { s.cluster = 2; },
+                                        [](Schedule& s) { s.blocks = 9; },
+                                        [](Schedule& s) { s.syncs = {Sync::barrier}; },
+                                        [](Schedule& s) { s.syncs = {Sync::last_block}; },
+                                        [](Schedule& s) { s.syncs = {Sync::block}; },
+                                        [](Schedule& s) { s.rows = 2; },
+                                        [](Schedule& s) { s.syncs = {Sync::gate}; },
+                                        [](Schedule& s) { s.syncs = {Sync::open}; },
+                                        [](Schedule& s) { s.gathered = 8; },
+                                        [](Schedule& s) { s.phases[0][0].shifted = true; },
+                                        [](Schedule& s) { s.phases.push_back(s.phases[0]); },
+                                        [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },
+                                        [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },
+                                        [](Schedule& s) { s.phases[0][0].vector_axis = -1; },
+                                        [](Schedule& s) { s.phases[0][0].axes[0].at(Level::grid) = 2; },
+                                        [](Schedule& s) { s.phases[0][0].axes[1].at(Level::grid) = 2; },
+                                        [](Schedule& s) { s.phases[0][0].axes[0].at(Level::lane) = 2; },
+                                        [](Schedule& s) { s.phases[0][0].axes.pop_back(); }}) {
     Schedule changed = plain();
     change(changed);
     hashes.insert(schedule_hash(changed));

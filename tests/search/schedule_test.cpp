@@ -53,6 +53,8 @@ TEST(Schedule, NamesAreThoseOfTheDesign) {
   EXPECT_EQ(to_string(Sync::last_block), "last-block");
   EXPECT_EQ(to_string(Sync::barrier), "barrier");
   EXPECT_EQ(to_string(Sync::block), "block");
+  EXPECT_EQ(to_string(Sync::gate), "gate");
+  EXPECT_EQ(to_string(Sync::open), "open");
 }
 
 }  // namespace

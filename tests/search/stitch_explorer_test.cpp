@@ -37,8 +37,10 @@ TEST_P(Explored, CandidatesAreLegalDistinctBestFirstAndReproducible) {
     }
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(candidate.schedule, (*found)[j].schedule);
     // A schedule is all that is kept of a candidate: the program follows from it.
-    const auto structure =
-        derive_structure(graph, analysis, {candidate.schedule.tile_axes, candidate.schedule.materialised});
+    const auto structure = derive_structure(graph, analysis,
+                                            {.tile_axes = candidate.schedule.tile_axes,
+                                             .materialised = candidate.schedule.materialised,
+                                             .gathered = candidate.schedule.gathered});
     ASSERT_TRUE(structure);
     const auto program = derive_program(graph, *structure, candidate.schedule);
     ASSERT_TRUE(program) << program.error().message;

@@ -261,6 +261,51 @@ TEST_P(StructureOf, Kernel) {
 INSTANTIATE_TEST_SUITE_P(Kernels, StructureOf, testing::ValuesIn(examples()),
                          [](const auto& each) { return each.param.name; });
 
+// ---- gathered reductions ------------------------------------------------------------------------------------------
+
+/// x - Σ of its rows' sums of squares, and those sums
+Graph of_all_rows() {
+  return one([](Builder& b) {
+    const Value x = b.parameter(DType::f32, {64, 256});
+    const Value rows = b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, x), {1});
+    const Value all = b.reduce(ReduceKind::sum, b.unary(Op::sqrt, rows), {0});
+    return std::vector{b.binary(Op::subtract, x, b.broadcast(all, {64, 256}, {})), rows};
+  });
+}
+
+TEST(GatheredReductions, EndInATileOfAPhaseOfTheirOwn) {
+  EXPECT_EQ(to_text(structure_of(of_all_rows(), {{1}, {}})),
+            "[64 256] reduce/1@0 store:1@1 partial/0:s0@1 | [P] reduce/0@0 store:s1@1 | [64 256] store:0@0");
+  EXPECT_EQ(to_text(structure_of(of_all_rows(), {.tile_axes = {1}, .materialised = {}, .gathered = 1000})),
+            "[64 256] reduce/1@0 store:1@1 | [64] reduce/0@0 store:s0@1 | [64 256] store:0@0");
+}
+
+// Deviations from a mean of means: the second sum needs the first, in the same tile.
+TEST(GatheredReductions, OneTileMakesSeveralOfThem) {
+  const Graph graph = one([](Builder& b) {
+    const Value x = b.parameter(DType::f32, {64, 256});
+    const Value rows = b.reduce(ReduceKind::sum, x, {1});
+    const Value mean = b.broadcast(b.reduce(ReduceKind::sum, rows, {0}), {64}, {});
+    const Value apart = b.binary(Op::subtract, rows, mean);
+    const Value spread = b.reduce(ReduceKind::sum, b.binary(Op::multiply, apart, apart), {0});
+    return std::vector{b.binary(Op::multiply, x, b.broadcast(spread, {64, 256}, {}))};
+  });
+  EXPECT_EQ(structure_of(graph, {{1}, {}}).phases.size(), 5U);
+  EXPECT_EQ(to_text(structure_of(graph, {.tile_axes = {1}, .materialised = {}, .gathered = 1000})),
+            "[64 256] reduce/1@0 store:s0@1 | [64] reduce/0@0 reduce/0@1 store:s1@2 | [64 256] store:0@0");
+}
+
+TEST(GatheredReductions, AreThoseOfFewElementsThatManyTilesLeave) {
+  const auto gathers = [](const Graph& graph, const std::set<int>& tile_axes, std::int64_t most) {
+    return gathers_any(graph, AxisAnalysis(graph), {.tile_axes = tile_axes, .materialised = {}, .gathered = most});
+  };
+  EXPECT_TRUE(gathers(of_all_rows(), {1}, 64));
+  EXPECT_FALSE(gathers(of_all_rows(), {1}, 63)) << "too many";
+  EXPECT_FALSE(gathers(of_all_rows(), {1}, 16384)) << "what is computed from is small itself";
+  EXPECT_FALSE(gathers(of_all_rows(), {0, 1}, 64)) << "they end in their tile in any case";
+  EXPECT_FALSE(gathers(centred(), {}, 1000)) << "large ones leave partial results";
+}
+
 // ---- where things go ----------------------------------------------------------------------------------------------
 
 std::int64_t address(const GroupStructure& group, const std::vector<std::int64_t>& at) {

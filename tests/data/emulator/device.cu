@@ -77,6 +77,24 @@ KERNEL grid_share(f32* y, const f32* x, f32* partials, u32* counter) {
   y[blockIdx.x * 128 + threadIdx.x] = mine / total;
   grid_barrier(counter, gridDim.x);
 }
+// The same with one block adding up while the others wait.
+KERNEL gated_share(f32* y, const f32* x, f32* partials, u32* counter) {
+  __shared__ f32 partial[4];
+  const f32 mine = x[blockIdx.x * 128 + threadIdx.x];
+  const f32 v = reduce_lanes<Sum, 16, 8, 4, 2, 1>(mine);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
+  __syncthreads();
+  if (threadIdx.x == 0) partials[blockIdx.x] = reduce_shared<Sum, 4, 1>(partial);
+  if (arrives_last_at_gate(counter, gridDim.x)) {
+    if (threadIdx.x == 0) {
+      f32 total = 0;
+      for (u32 b = 0; b < gridDim.x; ++b) total += load_one<Cached::shared_between_blocks>(partials + b);
+      partials[gridDim.x] = total;
+    }
+    open_gate(counter);
+  }
+  y[blockIdx.x * 128 + threadIdx.x] = mine / load_one<Cached::shared_between_blocks>(partials + gridDim.x);
+}
 KERNEL __cluster_dims__(4, 1, 1) cluster_sum(f32* y, const f32* x) {
   __shared__ f32 partial[4];
   __shared__ f32 own;
