@@ -163,7 +163,7 @@ class KernelEmitter {
     out_.open("{}({})", kernel_.name, parameters);
     emit_shared();
     const bool looped = is_looped(0);
-    open_tiles(program_.phases[0].tiles, looped, false);
+    open_tiles(0, looped, false);
     append_body(out_, group.body);
     if (looped) emit_tile_end(0);
     out_.close(looped ? 1 : 0);
@@ -171,12 +171,16 @@ class KernelEmitter {
     out_.close();
   }
 
-  void open_tiles(std::int64_t tiles, bool looped, bool alone) {
+  void open_tiles(std::size_t phase, bool looped, bool alone) {
+    const std::int64_t tiles = program_.phases[phase].tiles;
     const int cluster = program_.schedule.cluster;
     const std::string first =
         cluster == 1 ? "static_cast<int>(blockIdx.x)" : fmt::format("static_cast<int>(blockIdx.x / {})", cluster);
     if (alone) {
       out_.open("for (int tile = 0; tile < {}; ++tile)", tiles);
+    } else if (looped && program_.phases[phase].backwards) {
+      out_.line("// from the end, of which L2 still has something");
+      out_.open("for (int tile = {} - {}; tile >= 0; tile -= {})", tiles - 1, first, clusters());
     } else if (looped) {
       out_.open("for (int tile = {}; tile < {}; tile += {})", first, tiles, clusters());
     } else {
@@ -283,7 +287,7 @@ class KernelEmitter {
       out_.line("const int tile = 0;");
     } else {
       if (!alone && !looped) out_.open();
-      open_tiles(tiles, looped, alone);
+      open_tiles(phase, looped, alone);
     }
     std::int64_t first = 0;
     std::string otherwise;

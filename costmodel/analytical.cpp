@@ -89,7 +89,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   double bandwidth = std::min(reachable, busy_sms * in_flight * device.clock_hz / device.dram_latency);
   if (in_flight <= 0) bandwidth = reachable;
   if (alone) bandwidth = std::min(bandwidth, alone_bandwidth);
-  // What fits L2 and was just written comes from there; a cold start is assumed for inputs.
+  // A cold start is assumed; what an earlier phase has left in L2 comes from there.
+  dram = std::max(0.0, dram - phase.found_in_l2(constants.l2_kept * static_cast<double>(device.l2_bytes)));
   time.dram = dram / std::max(bandwidth, 1.0) * 1e6;
   // Groups side by side share the machine, but none ends before its own tile has: a block that has a whole tensor to
   // itself keeps the kernel waiting however little the others have to do.

@@ -31,6 +31,42 @@ PhaseEntry entry_of(const search::KernelProgram& program, std::size_t phase) {
 
 }  // namespace
 
+double PhaseQuantities::bytes() const {
+  double bytes = 0;
+  for (const GroupFeatures& group : groups) bytes += group.dram_read_bytes + group.dram_write_bytes;
+  return bytes;
+}
+
+double PhaseQuantities::found_in_l2(double kept) const {
+  double found = 0;
+  for (const Reread& again : rereads) {
+    const double share = (kept - again.between) / std::max(again.around, 1.0);
+    found += again.bytes * (again.opposite ? std::clamp(share, 0.0, 1.0) : share >= 1 ? 1.0 : 0.0);
+  }
+  return found;
+}
+
+namespace {
+
+void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
+  std::vector<double> bytes;
+  for (const PhaseQuantities& phase : kernel.phases) bytes.push_back(phase.bytes());
+  for (std::size_t p = 1; p < kernel.phases.size(); ++p) {
+    for (const search::Reread& again : program.phases[p].rereads) {
+      const auto earlier = static_cast<std::size_t>(again.phase);
+      PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
+      double read = 0;
+      for (const GroupFeatures& group : kernel.phases[p].groups) read += group.dram_read_bytes;
+      counted.bytes = std::min(static_cast<double>(again.bytes), read);
+      for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
+      counted.around = bytes[earlier] + bytes[p] - counted.bytes;
+      counted.opposite = program.phases[p].backwards != program.phases[earlier].backwards;
+    }
+  }
+}
+
+}  // namespace
+
 KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
                                    const DeviceSpec& device) {
   KernelQuantities kernel;
@@ -55,6 +91,7 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
     phase.tiles = program.recurrent->blocks;
     for (GroupFeatures& group : phase.groups) repeat(group, *program.recurrent);
   }
+  if (program.recurrent == nullptr) count_rereads(kernel, program);
   return kernel;
 }
 

@@ -26,6 +26,22 @@ struct PhaseQuantities {
   std::int64_t tiles = 0;  ///< of all groups; a cluster's blocks count once
   PhaseEntry entry = PhaseEntry::launch;
 
+  /// What it loads that an earlier phase has loaded or stored.
+  struct Reread {
+    double bytes = 0;
+    double between = 0;     ///< bytes of the phases in between
+    double around = 0;      ///< of that phase and of this one, what is read again once
+    bool opposite = false;  ///< the two go through it in opposite directions
+  };
+  std::vector<Reread> rereads;
+
+  /// Bytes that go to and from device memory if L2 holds nothing of what came before.
+  [[nodiscard]] double bytes() const;
+  /// Bytes of `rereads` that an L2 which keeps the last `kept` bytes has. Of lines that one phase asks for at a
+  /// distance from its end, the other asks at the same distance from its beginning if it walks the other way round;
+  /// else all that was between them has passed through L2.
+  [[nodiscard]] double found_in_l2(double kept) const;
+
   [[nodiscard]] bool alone() const {
     return entry == PhaseEntry::last_block || entry == PhaseEntry::same_block || entry == PhaseEntry::gate;
   }

@@ -144,7 +144,11 @@ class Sampler {
   }
 
   [[nodiscard]] std::size_t cluster_of(const Placed& placed, std::int64_t tile) const {
-    return static_cast<std::size_t>((placed.first + tile) % clusters_);
+    const search::PhaseProgram& phase = program_.phases[placed.phase];
+    const std::int64_t at = placed.first + tile;
+    // Tiles are taken from the end where blocks take several (codegen/kernel.cpp).
+    const bool from_end = phase.backwards && phase.tiles > clusters_;
+    return static_cast<std::size_t>((from_end ? phase.tiles - 1 - at : at) % clusters_);
   }
 
   [[nodiscard]] std::vector<bool> digits_run(const Placed& placed, const std::vector<bool>& chosen) const {

@@ -54,6 +54,10 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
   kernel.partial_count.assign(structure.scratch.size(), 1);
   for (std::vector<GroupProgram>& of_phase : groups) {
     PhaseProgram& phase = kernel.phases.emplace_back();
+    if (kernel.phases.size() <= structure.phases.size()) {
+      const PhaseStructure& walked = structure.phases[kernel.phases.size() - 1];
+      phase.backwards = walked.backwards, phase.rereads = walked.rereads;
+    }
     phase.groups = std::move(of_phase);
     for (const GroupProgram& group : phase.groups) {
       for (const ReductionPlan& plan : group.reductions) {

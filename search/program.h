@@ -89,7 +89,9 @@ struct GroupProgram {
 
 struct PhaseProgram {
   std::vector<GroupProgram> groups;
-  std::int64_t tiles = 0;  ///< of all groups
+  std::int64_t tiles = 0;       ///< of all groups
+  bool backwards = false;       ///< PhaseStructure::backwards
+  std::vector<Reread> rereads;  ///< PhaseStructure::rereads
 };
 
 /// One kernel, fully decided. Of a recurrent kernel (search/recurrent_step.h) the phases are those of one turn of its

@@ -6,6 +6,7 @@
 
 #include "graph/in_place.h"
 #include "search/group_builder.h"
+#include "search/walk_order.h"
 
 namespace stitch::search {
 namespace {
@@ -62,7 +63,9 @@ class StructureBuilder {
     for (int attempt = 0; attempt < 200; ++attempt) {
       retry_ = false;
       STITCH_ASSIGN(KernelStructure structure, try_build());
-      if (!retry_) return structure;
+      if (retry_) continue;
+      choose_walks(graph_, structure);
+      return structure;
     }
     return make_error(ErrorKind::constraint, "no order of phases computes this kernel");
   }

@@ -51,9 +51,17 @@ struct GroupStructure {
   [[nodiscard]] bool has_partials() const;
 };
 
+/// What a phase reads of what an earlier one was the last to read or write.
+struct Reread {
+  int phase = 0;
+  std::int64_t bytes = 0;
+};
+
 /// Groups that do not depend on one another; they run side by side (packing).
 struct PhaseStructure {
   std::vector<GroupStructure> groups;
+  bool backwards = false;       ///< tiles are taken from the last to the first (search/walk_order.h)
+  std::vector<Reread> rereads;  ///< of large buffers
 };
 
 /// An intermediate in device memory. Elements are kept in the accumulator's type.

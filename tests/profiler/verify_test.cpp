@@ -65,6 +65,11 @@ std::vector<Example> examples() {
       {"gate", [] { return divided_by_norm(192'000); }, gated},
       {"gathered_behind_a_gate", [] { return divided_by_norms(700, 1000); },
        [](const search::KernelProgram& p) { return gated(p) && p.schedule.gathered > 0; }, false},
+      // Beyond a megabyte the second walk goes the other way round.
+      {"backwards", [] { return divided_by_norm(2'000'000); },
+       [](const search::KernelProgram& p) {
+         return gated(p) && p.phases[2].backwards && p.phases[2].tiles > p.blocks;
+       }},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"transpose",
        [] {

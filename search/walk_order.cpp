@@ -1,0 +1,95 @@
+#include "search/walk_order.h"
+
+#include <algorithm>
+#include <map>
+
+namespace stitch::search {
+namespace {
+
+/// Less than this is in L2 in any case, or does not matter.
+constexpr std::int64_t least_bytes = 1 << 20;
+
+/// Bytes of each large buffer that a phase loads, or stores.
+struct Touched {
+  std::map<Buffer, std::int64_t> loaded, stored;
+};
+
+class Toucher {
+ public:
+  Toucher(const graph::Graph& graph, const KernelStructure& structure) : graph_(graph), structure_(structure) {}
+
+  [[nodiscard]] Touched of(const PhaseStructure& phase) const {
+    Touched touched;
+    for (const GroupStructure& group : phase.groups) {
+      for (const Item& item : group.program->items()) {
+        if (item.kind == Item::Kind::load) add(touched.loaded, item.buffer, bytes(group, item.axes, item.dtype));
+      }
+      for (const Anchor& anchor : group.anchors) {
+        if (anchor.kind == Anchor::Kind::store)
+          add(touched.stored, anchor.buffers[0], bytes(group, anchor.axes, anchor.dtype));
+      }
+    }
+    return touched;
+  }
+
+ private:
+  static std::int64_t bytes(const GroupStructure& group, std::uint64_t axes, graph::DType dtype) {
+    std::int64_t count = graph::byte_size(dtype);
+    for (std::size_t a = 0; a < group.program->axes().extents.size(); ++a) {
+      if (((axes >> a) & 1) != 0) count *= group.program->axes().extents[a];
+    }
+    return count;
+  }
+
+  void add(std::map<Buffer, std::int64_t>& all, const Buffer& buffer, std::int64_t bytes) const {
+    const std::int64_t counted = std::min(bytes, size(buffer));
+    if (counted < least_bytes) return;
+    std::int64_t& known = all[buffer];
+    known = std::max(known, counted);
+  }
+
+  [[nodiscard]] std::int64_t size(const Buffer& buffer) const {
+    const auto number = static_cast<std::size_t>(buffer.number);
+    switch (buffer.kind) {
+      case Buffer::Kind::input: return graph_.node(graph_.parameters()[number]).type().bytes();
+      case Buffer::Kind::output: return graph_.type(graph_.results()[number]).bytes();
+      case Buffer::Kind::table: break;
+      case Buffer::Kind::scratch: {
+        const Scratch& scratch = structure_.scratch[number];
+        if (scratch.kind == Scratch::Kind::value) return scratch.elements * graph::byte_size(scratch.dtype);
+        break;
+      }
+    }
+    return 0;
+  }
+
+  const graph::Graph& graph_;
+  const KernelStructure& structure_;
+};
+
+}  // namespace
+
+void choose_walks(const graph::Graph& graph, KernelStructure& structure) {
+  if (structure.phases.size() < 2) return;
+  const Toucher toucher(graph, structure);
+  std::map<Buffer, int> last;  ///< phase that has touched it
+  for (std::size_t p = 0; p < structure.phases.size(); ++p) {
+    PhaseStructure& phase = structure.phases[p];
+    const Touched touched = toucher.of(phase);
+    std::map<int, std::int64_t> again;
+    for (const auto& [buffer, bytes] : touched.loaded) {
+      if (const auto found = last.find(buffer); found != last.end()) again[found->second] += bytes;
+    }
+    std::int64_t forwards = 0, backwards = 0;
+    for (const auto& [earlier, bytes] : again) {
+      phase.rereads.push_back({earlier, bytes});
+      (structure.phases[static_cast<std::size_t>(earlier)].backwards ? forwards : backwards) += bytes;
+    }
+    phase.backwards = backwards > forwards;
+    for (const auto* buffers : {&touched.loaded, &touched.stored}) {
+      for (const auto& [buffer, bytes] : *buffers) last[buffer] = static_cast<int>(p);
+    }
+  }
+}
+
+}  // namespace stitch::search

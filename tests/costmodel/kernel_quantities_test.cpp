@@ -1,0 +1,82 @@
+#include "costmodel/kernel_quantities.h"
+
+#include <gtest/gtest.h>
+
+#include "costmodel/analytical.h"
+#include "tests/profiler/kernel_case.h"
+#include "tests/profiler/sample_graphs.h"
+
+namespace stitch::costmodel::test {
+namespace {
+
+constexpr double mb = 1e6;
+
+PhaseQuantities reading(double bytes, double between, double around, bool opposite) {
+  PhaseQuantities phase;
+  phase.rereads = {{bytes, between, around, opposite}};
+  return phase;
+}
+
+// 100 MB read by one phase and by the next, which also writes as much: of what is read again, a quarter of what L2
+// keeps of both comes from there, if the second begins where the first ended.
+TEST(FoundInL2, IsTheEndOfWhatDoesNotFit) {
+  EXPECT_DOUBLE_EQ(reading(100 * mb, 0, 200 * mb, true).found_in_l2(25 * mb), 12.5 * mb);
+  EXPECT_DOUBLE_EQ(reading(100 * mb, 5 * mb, 200 * mb, true).found_in_l2(25 * mb), 10 * mb);
+  EXPECT_DOUBLE_EQ(reading(100 * mb, 30 * mb, 200 * mb, true).found_in_l2(25 * mb), 0);
+  EXPECT_DOUBLE_EQ(reading(100 * mb, 0, 200 * mb, false).found_in_l2(25 * mb), 0);
+}
+
+TEST(FoundInL2, IsAllThatFits) {
+  EXPECT_DOUBLE_EQ(reading(10 * mb, 0, 20 * mb, true).found_in_l2(25 * mb), 10 * mb);
+  EXPECT_DOUBLE_EQ(reading(10 * mb, 0, 20 * mb, false).found_in_l2(25 * mb), 10 * mb);
+  EXPECT_DOUBLE_EQ(reading(10 * mb, 6 * mb, 20 * mb, false).found_in_l2(25 * mb), 0);
+}
+
+// Mean of squares of everything, then everything divided by its root.
+KernelQuantities normalised(std::int64_t elements) {
+  const auto device = *find_device("h100");
+  const auto gated = [](const search::KernelProgram& p) {
+    return p.phases.size() == 3 && p.schedule.syncs == std::vector{search::Sync::gate, search::Sync::open};
+  };
+  const auto made = profiler::test::make_case(profiler::test::divided_by_norm(elements), gated);
+  return kernel_quantities(*made.graph, made.program, device);
+}
+
+TEST(KernelQuantities, KnowWhatIsReadAgain) {
+  const KernelQuantities kernel = normalised(1 << 24);
+  ASSERT_EQ(kernel.phases.size(), 3U);
+  EXPECT_TRUE(kernel.phases[0].rereads.empty());
+  EXPECT_TRUE(kernel.phases[1].rereads.empty());
+  ASSERT_EQ(kernel.phases[2].rereads.size(), 1U);
+  const PhaseQuantities::Reread& again = kernel.phases[2].rereads[0];
+  const double bytes = 4.0 * (1 << 24);
+  EXPECT_EQ(again.bytes, bytes);
+  EXPECT_TRUE(again.opposite);
+  EXPECT_NEAR(again.around, 2 * bytes, 0.01 * bytes);
+  EXPECT_LT(again.between, 0.01 * bytes);
+  EXPECT_EQ(kernel.phases[1].entry, PhaseEntry::gate);
+  EXPECT_TRUE(kernel.phases[1].alone());
+  EXPECT_EQ(kernel.phases[2].entry, PhaseEntry::open);
+  EXPECT_FALSE(kernel.phases[2].alone());
+}
+
+TEST(KernelQuantities, ALargerCacheIsNeverSlower) {
+  const KernelQuantities kernel = normalised(1 << 22);
+  DeviceSpec device = *find_device("h100");
+  double before = 0;
+  for (const double kept : {0.0, 0.2, 0.5, 1.0}) {
+    AnalyticalConstants constants;
+    constants.l2_kept = kept;
+    const double us = analytical_us(kernel, device, constants);
+    if (kept > 0) {
+      EXPECT_LE(us, before);
+    }
+    before = us;
+  }
+  AnalyticalConstants none;
+  none.l2_kept = 0;
+  EXPECT_LT(before, analytical_us(kernel, device, none));
+}
+
+}  // namespace
+}  // namespace stitch::costmodel::test
