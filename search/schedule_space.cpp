@@ -331,26 +331,19 @@ class Explorer {
     }
   }
 
-  /// Small phases between large ones, in the block that arrives last while the others wait: one barrier instead of one
+  /// Small phases in the block that arrives last, while the others wait for what follows: one barrier instead of one
   /// before each of them and one behind the last.
   void consider_gates(KernelProgram& program, std::int64_t blocks) {
-    std::vector<Sync> before;
-    for (const std::int64_t most_tiles : {std::int64_t{1}, std::int64_t{4}}) {
-      const auto is_small = [&](std::size_t phase) { return program.phases[phase].tiles <= most_tiles; };
-      std::vector<Sync> syncs;
-      for (std::size_t p = 1; p < program.phases.size(); ++p) {
-        const bool last = p + 1 == program.phases.size(), closed = !syncs.empty() && syncs.back() == Sync::gate;
-        syncs.push_back(!last && is_small(p) ? Sync::gate : closed ? Sync::open : Sync::barrier);
-      }
-      if (std::ranges::count(syncs, Sync::gate) == 0 || syncs == before) continue;
-      before = syncs;
-      search::synchronise(program, syncs, blocks);
-      consider(program);
-      if (syncs.back() == Sync::open || !is_small(program.phases.size() - 1)) continue;
-      syncs.back() = Sync::last_block;
-      search::synchronise(program, std::move(syncs), blocks);
-      consider(program);
+    constexpr std::int64_t few = 4;  // tiles, which one block takes one after the other
+    std::vector<Sync> syncs;
+    for (std::size_t p = 1; p < program.phases.size(); ++p) {
+      const bool last = p + 1 == program.phases.size(), closed = !syncs.empty() && syncs.back() == Sync::gate;
+      const bool small = program.phases[p].tiles <= few;
+      syncs.push_back(!last && small ? Sync::gate : closed ? Sync::open : small ? Sync::last_block : Sync::barrier);
     }
+    if (std::ranges::count(syncs, Sync::gate) == 0) return;
+    search::synchronise(program, std::move(syncs), blocks);
+    consider(program);
   }
 
   /// Whether the blocks of a cluster do more than the same, each for itself.
