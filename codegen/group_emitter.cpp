@@ -255,7 +255,8 @@ void GroupEmitter::emit_shifted_start() {
   const std::int64_t last = vector_extent() - 1;
   std::string shift;
   for (const IndexPool::Term& term : group_.shift->terms) {
-    const std::string digit_text = fmt::format("static_cast<int>({} & {})", term_text(term.atom, false, false), last);
+    const std::string digit_text =
+        fmt::format("static_cast<int>({} & {})", term_text(term.atom, false, is_wide(term.atom)), last);
     shift += (shift.empty() ? "" : " + ") +
              (term.coefficient == 1 ? digit_text : fmt::format("{} * {}", digit_text, term.coefficient));
   }

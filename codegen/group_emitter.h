@@ -114,6 +114,7 @@ class GroupEmitter {
     std::uint64_t axes = 0;
     std::vector<ItemId> items;
     std::vector<int> anchors;
+    std::uint64_t kept = 0;  ///< axes of what it takes from shared memory
   };
   std::vector<Band> bands_of(const search::Sweep& sweep) const;
   void emit_band(const Band& band, int stage);

@@ -103,6 +103,12 @@ std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const
     bands.push_back({axes, {}, {}});
     return bands.back();
   };
+  const auto stage = static_cast<int>(&sweep - group_.sweeps.data());
+  for (const search::HeldItem& held : group_.held) {
+    if (held.place != search::Hold::shared || held.from >= stage || held.until < stage) continue;
+    const std::uint64_t axes = program_.at(held.item).axes;
+    band(band_of(axes)).kept |= axes;
+  }
   for (const ItemId id : sweep.body) {
     if (!search::is_inline(program_, id)) band(band_of(program_.at(id).axes)).items.push_back(id);
   }
@@ -146,7 +152,7 @@ void GroupEmitter::emit_copies(const std::vector<Band>& bands, int stage) {
         const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
         const std::string from =
             fmt::format("{} + ({})", pointer_of(item.buffer), index_text(item.index, false, is_wide(item.index)));
-        if (group_.shift) {
+        if (group_.shift && along) {
           out_.line("copy_part<{}>({}{}, {}{}, {});", width, kept_place(id), shift, from, shift, part_bounds(at));
         } else {
           out_.line("copy_async<{}>({}{}, {}{});", width, kept_place(id), shift, from, shift);
@@ -227,7 +233,7 @@ void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
 }
 
 std::string GroupEmitter::band_guard(const Band& band) const {
-  std::uint64_t axes = 0;
+  std::uint64_t axes = band.kept;
   for (const ItemId id : band.items) axes |= program_.at(id).axes;
   for (const int a : band.anchors) axes |= anchor(a).axes;
   return range_guard(axes, false);

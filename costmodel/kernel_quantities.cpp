@@ -40,8 +40,11 @@ double PhaseQuantities::bytes() const {
 double PhaseQuantities::found_in_l2(double kept) const {
   double found = 0;
   for (const Reread& again : rereads) {
-    const double share = (kept - again.between) / std::max(again.around, 1.0);
-    found += again.bytes * (again.opposite ? std::clamp(share, 0.0, 1.0) : share >= 1 ? 1.0 : 0.0);
+    const double around = std::max(again.around, 1.0), left = kept - again.between;
+    if (left >= around)
+      found += again.bytes;
+    else if (again.opposite)
+      found += again.bytes * std::clamp((left - again.front) / around, 0.0, 1.0);
   }
   return found;
 }
@@ -49,8 +52,12 @@ double PhaseQuantities::found_in_l2(double kept) const {
 namespace {
 
 void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
-  std::vector<double> bytes;
-  for (const PhaseQuantities& phase : kernel.phases) bytes.push_back(phase.bytes());
+  std::vector<double> bytes, front;
+  for (const PhaseQuantities& phase : kernel.phases) {
+    const auto takers = phase.alone() ? 1.0 : static_cast<double>(kernel.blocks / kernel.cluster);
+    bytes.push_back(phase.bytes());
+    front.push_back(bytes.back() * std::min(1.0, takers / static_cast<double>(std::max<std::int64_t>(phase.tiles, 1))));
+  }
   for (std::size_t p = 1; p < kernel.phases.size(); ++p) {
     for (const search::Reread& again : program.phases[p].rereads) {
       const auto earlier = static_cast<std::size_t>(again.phase);
@@ -60,6 +67,7 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
       counted.bytes = std::min(static_cast<double>(again.bytes), read);
       for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
       counted.around = bytes[earlier] + bytes[p] - counted.bytes;
+      counted.front = front[earlier] + front[p];
       counted.opposite = program.phases[p].backwards != program.phases[earlier].backwards;
     }
   }

@@ -31,15 +31,16 @@ struct PhaseQuantities {
     double bytes = 0;
     double between = 0;     ///< bytes of the phases in between
     double around = 0;      ///< of that phase and of this one, what is read again once
+    double front = 0;       ///< of either: what all blocks are at together
     bool opposite = false;  ///< the two go through it in opposite directions
   };
   std::vector<Reread> rereads;
 
   /// Bytes that go to and from device memory if L2 holds nothing of what came before.
   [[nodiscard]] double bytes() const;
-  /// Bytes of `rereads` that an L2 which keeps the last `kept` bytes has. Of lines that one phase asks for at a
-  /// distance from its end, the other asks at the same distance from its beginning if it walks the other way round;
-  /// else all that was between them has passed through L2.
+  /// Bytes of `rereads` that an L2 which keeps the last `kept` bytes has: all, if it keeps all that lies between. If
+  /// not, then of what one phase asks for near its end, if the other walks the other way round and asks for it as near
+  /// its beginning. Blocks that have a long part of the tensor each are everywhere in it at the same time.
   [[nodiscard]] double found_in_l2(double kept) const;
 
   [[nodiscard]] bool alone() const {

@@ -136,7 +136,9 @@ class Sampler {
     std::int64_t after = 1;
     for (std::size_t a = placed.group->extents.size(); a-- > 0;) {
       const std::int64_t extent = placed.group->extent(a, Level::grid);
-      if (((common >> a) & 1) != 0 && extent > placed.digits) {
+      // Tiles of shifted rows are of other elements in every row.
+      const bool shifted = placed.group->shift && static_cast<int>(a) == placed.group->mapping.vector_axis;
+      if (((common >> a) & 1) != 0 && extent > placed.digits && !shifted) {
         placed.axis = static_cast<int>(a), placed.digits = extent, placed.stride = after;
       }
       after *= extent;

@@ -512,10 +512,8 @@ VectorChoice choose_vector(const GroupStructure& group) {
   choice.width = std::clamp(16 / widest, 1, 8);
   const bool alone = axes.axes.size() == 1;
   constexpr std::int64_t few = 4;  // vectors of a row: what they save is lost at its ends
-  if (!alone && axes.extents[at] % choice.width != 0 && axes.extents[at] >= few * choice.width &&
-      row_shift(group, at, choice.width)) {
+  if (!alone && choice.width > 1 && axes.extents[at] >= few * choice.width && row_shift(group, at, choice.width))
     choice.shifted_width = choice.width;
-  }
   while (choice.width > 1 && !alone && axes.extents[at] % choice.width != 0) choice.width /= 2;
   while (choice.width > 1 && axes.extents[at] < choice.width) choice.width /= 2;
   return choice;

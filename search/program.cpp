@@ -54,7 +54,7 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
   kernel.partial_count.assign(structure.scratch.size(), 1);
   for (std::vector<GroupProgram>& of_phase : groups) {
     PhaseProgram& phase = kernel.phases.emplace_back();
-    if (kernel.phases.size() <= structure.phases.size()) {
+    if (kernel.phases.size() <= structure.phases.size()) {  // tests join groups of none
       const PhaseStructure& walked = structure.phases[kernel.phases.size() - 1];
       phase.backwards = walked.backwards, phase.rereads = walked.rereads;
     }
@@ -116,6 +116,11 @@ Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure&
   for (std::size_t i = 0; i < schedule.syncs.size(); ++i) {
     const bool closed = i > 0 && schedule.syncs[i - 1] == Sync::gate, last = i + 1 == schedule.syncs.size();
     const Sync sync = schedule.syncs[i];
+    const bool waits = sync == Sync::gate || sync == Sync::open;
+    if (waits && std::ranges::count(std::span(schedule.syncs).first(i), Sync::last_block) > 0)
+      return make_error(ErrorKind::constraint, "'{}' where the other blocks have left", to_string(sync));
+    if (waits && schedule.cluster > 1)
+      return make_error(ErrorKind::constraint, "one block of a cluster would wait at a gate, the other within it");
     if (sync == Sync::open ? !closed : closed && sync != Sync::gate)
       return make_error(ErrorKind::constraint, "'{}' follows {}", to_string(sync),
                         i == 0 ? "the launch" : fmt::format("'{}'", to_string(schedule.syncs[i - 1])));

@@ -76,7 +76,7 @@ class Explorer {
     std::vector<std::optional<Result<KernelStructure>>> structures = derived_together(options);
     for (std::size_t i = 0; i < options.size(); ++i) {
       const Division& division = options[i];
-      if (is_hopeless(division.tile_axes)) continue;
+      if (is_hopeless(division)) continue;
       Result<KernelStructure> structure = structures[i] ? std::move(*structures[i]) : derived(division);
       structures[i].reset();
       if (!structure) {
@@ -144,14 +144,14 @@ class Explorer {
     std::vector<std::optional<Result<KernelStructure>>> structures(options.size());
     if (graph_.size() < large) return structures;
     tbb::parallel_for(std::size_t{0}, options.size(), [&](std::size_t i) {
-      if (least_phases(options[i].tile_axes) <= few_phases) structures[i].emplace(derived(options[i]));
+      if (least_phases(options[i]) <= few_phases) structures[i].emplace(derived(options[i]));
     });
     return structures;
   }
 
   /// Phases that a structure has at least: reductions over axes that no tile holds, one after the other.
-  [[nodiscard]] int least_phases(const std::set<int>& tile_axes) const {
-    const auto is_outside = [&](int axis) { return !tile_axes.contains(axis); };
+  [[nodiscard]] int least_phases(const Division& division) const {
+    const auto is_outside = [&](int axis) { return !division.tile_axes.contains(axis); };
     std::vector<int> before(static_cast<std::size_t>(graph_.size()), 0);
     int most = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
@@ -159,7 +159,9 @@ class Explorer {
       int& phases = before[static_cast<std::size_t>(id)];
       for (const graph::Value operand : node.operands)
         phases = std::max(phases, before[static_cast<std::size_t>(operand.node)]);
-      if (node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce) {
+      const bool reduces = node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce;
+      // Several that are gathered end in one tile.
+      if (reduces && graph_.type(node.operands[0]).elements() > division.gathered) {
         const std::vector<int> axes = analysis_.reduced(id);
         if (std::any_of(axes.begin(), axes.end(), is_outside)) ++phases;
       }
@@ -171,9 +173,9 @@ class Explorer {
   /// Whether so many reductions in a row, each of which the whole grid waits for, take longer than what was found
   /// already. Deriving a structure takes time in proportion to its operators and to its phases: a chain of norms has
   /// hundreds of both.
-  [[nodiscard]] bool is_hopeless(const std::set<int>& tile_axes) const {
+  [[nodiscard]] bool is_hopeless(const Division& division) const {
     if (options_.wide || best_.size() < static_cast<std::size_t>(options_.keep)) return false;
-    const int phases = least_phases(tile_axes);
+    const int phases = least_phases(division);
     return phases > few_phases && phases * scorer_.device().grid_barrier_us > best_.rbegin()->first;
   }
 
@@ -335,12 +337,16 @@ class Explorer {
   /// before each of them and one behind the last.
   void consider_gates(KernelProgram& program, std::int64_t blocks) {
     constexpr std::int64_t few = 4;  // tiles, which one block takes one after the other
+    if (program.schedule.cluster > 1) return;
+    const auto is_small = [&](std::size_t phase) { return program.phases[phase].tiles <= few; };
+    std::size_t tail = program.phases.size();  // from here on all are small
+    while (tail > 1 && is_small(tail - 1)) --tail;
     std::vector<Sync> syncs;
-    for (std::size_t p = 1; p < program.phases.size(); ++p) {
-      const bool last = p + 1 == program.phases.size(), closed = !syncs.empty() && syncs.back() == Sync::gate;
-      const bool small = program.phases[p].tiles <= few;
-      syncs.push_back(!last && small ? Sync::gate : closed ? Sync::open : small ? Sync::last_block : Sync::barrier);
+    for (std::size_t p = 1; p < tail; ++p) {
+      const bool closed = !syncs.empty() && syncs.back() == Sync::gate;
+      syncs.push_back(is_small(p) ? Sync::gate : closed ? Sync::open : Sync::barrier);
     }
+    syncs.resize(program.phases.size() - 1, Sync::last_block);
     if (std::ranges::count(syncs, Sync::gate) == 0) return;
     search::synchronise(program, std::move(syncs), blocks);
     consider(program);

@@ -124,7 +124,7 @@ __device__ __forceinline__ void copy_async(T* to, const T* from) {
   store<n>(to, elements);
 #endif
 }
-// The same of elements [first, count) of n; the others become zero, and all that a thread does by itself is there.
+// The same of elements [first, count) of n; the others become zero. Of a part, the elements are there at once.
 template <int n, class T>
 __device__ __forceinline__ void copy_part(T* to, const T* from, int first, int count) {
   if (first <= 0 && count >= n) {

@@ -100,10 +100,30 @@ Result<Graph> half_softmax(std::int64_t rows, std::int64_t columns) {
   return b.finish({b.convert(b.binary(Op::divide, e, b.broadcast(sum, dims, {0})), DType::bf16)});
 }
 
+/// Mean and deviation of weighted rows: the weights, which lack the rows' axis, are kept in shared memory.
+Result<Graph> weighted() {
+  Builder b;
+  const Dims dims = {4, 64, 8, 37};
+  const Value x = b.convert(b.parameter(DType::bf16, dims), DType::f32);
+  const Value w = b.broadcast(b.parameter(DType::f32, {64}), dims, {1});
+  const Value mean = b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, w), {1, 3});
+  const Value apart = b.binary(Op::subtract, x, b.broadcast(mean, dims, {0, 2}));
+  return b.finish({b.reduce(ReduceKind::sum, b.binary(Op::multiply, w, b.binary(Op::multiply, apart, apart)), {1, 3})});
+}
+
+/// Rows that vectors divide, within rows that they do not.
+Result<Graph> cut_rows(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Value x =
+      b.convert(b.slice(b.parameter(DType::bf16, {rows, columns + 1}), {0, 0}, {rows, columns}), DType::f32);
+  return b.finish({b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, x), {1})});
+}
+
 struct Shifted {
   std::string name;
   std::function<Result<Graph>()> graph;
-  std::size_t least;  ///< candidates with shifted rows
+  std::size_t least;     ///< candidates with shifted rows
+  std::size_t most = 8;  ///< of them, spread evenly
 };
 void PrintTo(const Shifted& each, std::ostream* out) { *out << each.name; }
 
@@ -158,7 +178,7 @@ std::vector<KernelCase> cases_of(Result<Graph> graph, const Wish& wish, std::siz
 class ShiftedRowsEmulated : public testing::TestWithParam<Shifted> {};
 
 TEST_P(ShiftedRowsEmulated, AreRightAtBothEnds) {
-  const std::vector<KernelCase> cases = cases_of(GetParam().graph(), is_shifted, 8);
+  const std::vector<KernelCase> cases = cases_of(GetParam().graph(), is_shifted, GetParam().most);
   EXPECT_GE(cases.size(), GetParam().least);
   for (const KernelCase& each : cases) {
     expect_right(each, random_inputs(*each.graph));
@@ -176,6 +196,8 @@ const Shifted shifted[] = {
     {"rms_norm_f16", [] { return rms_norm(5, 2050, DType::f16); }, 4},
     {"cross_entropy", [] { return cross_entropy(5, 5003, DType::bf16); }, 8},
     {"slices", [] { return inner_rows(11, 333); }, 4},
+    {"weighted", weighted, 8, 40},
+    {"cut_rows", [] { return cut_rows(13, 2048); }, 4},
     {"bias", [] { return with_bias(17, 1001); }, 2},
 };
 INSTANTIATE_TEST_SUITE_P(Graphs, ShiftedRowsEmulated, testing::ValuesIn(shifted),

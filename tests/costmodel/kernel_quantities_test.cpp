@@ -13,7 +13,7 @@ constexpr double mb = 1e6;
 
 PhaseQuantities reading(double bytes, double between, double around, bool opposite) {
   PhaseQuantities phase;
-  phase.rereads = {{bytes, between, around, opposite}};
+  phase.rereads = {{bytes, between, around, 0, opposite}};
   return phase;
 }
 
@@ -24,6 +24,16 @@ TEST(FoundInL2, IsTheEndOfWhatDoesNotFit) {
   EXPECT_DOUBLE_EQ(reading(100 * mb, 5 * mb, 200 * mb, true).found_in_l2(25 * mb), 10 * mb);
   EXPECT_DOUBLE_EQ(reading(100 * mb, 30 * mb, 200 * mb, true).found_in_l2(25 * mb), 0);
   EXPECT_DOUBLE_EQ(reading(100 * mb, 0, 200 * mb, false).found_in_l2(25 * mb), 0);
+}
+
+// Where blocks have a part of the tensor each, what they ask for last is everywhere.
+TEST(FoundInL2, IsNothingBehindBlocksThatAreEverywhere) {
+  PhaseQuantities phase = reading(100 * mb, 0, 200 * mb, true);
+  phase.rereads[0].front = 5 * mb;
+  EXPECT_DOUBLE_EQ(phase.found_in_l2(25 * mb), 10 * mb);
+  phase.rereads[0].front = 100 * mb;
+  EXPECT_DOUBLE_EQ(phase.found_in_l2(25 * mb), 0);
+  EXPECT_DOUBLE_EQ(phase.found_in_l2(200 * mb), 100 * mb);
 }
 
 TEST(FoundInL2, IsAllThatFits) {
@@ -52,6 +62,7 @@ TEST(KernelQuantities, KnowWhatIsReadAgain) {
   const double bytes = 4.0 * (1 << 24);
   EXPECT_EQ(again.bytes, bytes);
   EXPECT_TRUE(again.opposite);
+  EXPECT_GE(again.front, bytes) << "each block sums a part of its own";
   EXPECT_NEAR(again.around, 2 * bytes, 0.01 * bytes);
   EXPECT_LT(again.between, 0.01 * bytes);
   EXPECT_EQ(kernel.phases[1].entry, PhaseEntry::gate);

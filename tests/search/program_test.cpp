@@ -319,6 +319,10 @@ TEST(DeriveProgram, AGateIsOpenedBehindWhatOneBlockDoes) {
   EXPECT_EQ(message({Sync::open, Sync::barrier, Sync::barrier}), "'open' follows the launch");
   EXPECT_EQ(message({Sync::barrier, Sync::open, Sync::barrier}), "'open' follows 'barrier'");
   EXPECT_EQ(message({Sync::barrier, Sync::gate, Sync::gate}), "a gate that nobody opens");
+  EXPECT_EQ(message({Sync::last_block, Sync::gate, Sync::open}), "'gate' where the other blocks have left");
+  schedule.cluster = 2;
+  EXPECT_EQ(message({Sync::gate, Sync::open, Sync::barrier}),
+            "one block of a cluster would wait at a gate, the other within it");
 }
 
 TEST(KernelProgram, OneBlockRunsWhatIsBehindAGate) {
