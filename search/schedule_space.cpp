@@ -338,15 +338,12 @@ class Explorer {
   void consider_gates(KernelProgram& program, std::int64_t blocks) {
     constexpr std::int64_t few = 4;  // tiles, which one block takes one after the other
     if (program.schedule.cluster > 1) return;
-    const auto is_small = [&](std::size_t phase) { return program.phases[phase].tiles <= few; };
-    std::size_t tail = program.phases.size();  // from here on all are small
-    while (tail > 1 && is_small(tail - 1)) --tail;
     std::vector<Sync> syncs;
-    for (std::size_t p = 1; p < tail; ++p) {
-      const bool closed = !syncs.empty() && syncs.back() == Sync::gate;
-      syncs.push_back(is_small(p) ? Sync::gate : closed ? Sync::open : Sync::barrier);
+    for (std::size_t p = 1; p < program.phases.size(); ++p) {
+      const bool last = p + 1 == program.phases.size(), closed = !syncs.empty() && syncs.back() == Sync::gate;
+      const bool small = program.phases[p].tiles <= few;
+      syncs.push_back(!last && small ? Sync::gate : closed ? Sync::open : small ? Sync::last_block : Sync::barrier);
     }
-    syncs.resize(program.phases.size() - 1, Sync::last_block);
     if (std::ranges::count(syncs, Sync::gate) == 0) return;
     search::synchronise(program, std::move(syncs), blocks);
     consider(program);
