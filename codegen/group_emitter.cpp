@@ -210,13 +210,8 @@ void GroupEmitter::emit_digits() {
     out_.line("const int {} = {};", digit(a, Level::grid), text);
     tiles *= extent;
   }
-  // Where a thread's part of each axis starts; that of shifted rows depends on which row it is.
-  std::vector<std::size_t> order;
+  // Where a thread's part of each axis starts; of shifted rows, were they aligned.
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-    if (!is_shifted(a)) order.push_back(a);
-  }
-  if (group_.shift) order.push_back(static_cast<std::size_t>(group_.mapping.vector_axis));
-  for (const std::size_t a : order) {
     const search::AxisMapping& axis = group_.mapping.axes[a];
     std::string text;
     const auto term = [&](const std::string& digit_text, std::int64_t step) {
@@ -228,7 +223,7 @@ void GroupEmitter::emit_digits() {
     term(digit(a, Level::grid), axis.step(Level::grid));
     const bool varies = axis.at(Level::loop) > 1 || axis.at(Level::reg) > 1;
     const bool wide = group_.extents[a] >= int_limit;
-    if (is_shifted(a)) {
+    if (group_.is_shifted(a)) {
       out_.line("const int {}_first = {};", axis_name(a), text.empty() ? "0" : text);
       continue;
     }
@@ -238,15 +233,9 @@ void GroupEmitter::emit_digits() {
   if (group_.shift && !row_is_looped()) emit_shifted_start();
 }
 
-bool GroupEmitter::is_shifted(std::size_t axis) const {
-  return group_.shift && static_cast<int>(axis) == group_.mapping.vector_axis;
-}
-
 /// Whether the tile's outer loops decide in which row a thread is.
 bool GroupEmitter::row_is_looped() const {
-  std::uint64_t rows = 0;
-  for (const IndexPool::Term& term : group_.shift->terms) rows |= program_.axes_of(term.atom);
-  return (rows & group_.outer_loops) != 0;
+  return (search::axes_of(program_, *group_.shift) & group_.outer_loops) != 0;
 }
 
 /// Where a thread's part of a shifted row starts.
@@ -316,7 +305,7 @@ std::string GroupEmitter::axis_value(std::size_t axis, bool element) const {
 
 /// A shifted row's vectors reach beyond both its ends.
 std::string GroupEmitter::in_range(std::size_t axis, bool element) const {
-  if (element && is_shifted(axis))
+  if (element && group_.is_shifted(axis))
     return fmt::format("static_cast<u32>({}) < {}u", axis_value(axis, true), extent_text(axis));
   return fmt::format("{} < {}", axis_value(axis, element), extent_text(axis));
 }

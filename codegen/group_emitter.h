@@ -81,7 +81,6 @@ class GroupEmitter {
   [[nodiscard]] std::string range_guard(std::uint64_t axes, bool element) const;
   [[nodiscard]] std::int64_t vector_extent() const;
   [[nodiscard]] bool vector_tail_by_element() const;
-  [[nodiscard]] bool is_shifted(std::size_t axis) const;
   [[nodiscard]] bool row_is_looped() const;
   void emit_shifted_start();
   [[nodiscard]] std::string part_bounds(std::int64_t at) const;

@@ -79,13 +79,6 @@ class KernelEmitter {
     kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
   }
 
-  /// Whether one block takes several tiles of this phase.
-  [[nodiscard]] bool is_looped(std::size_t phase) const {
-    if (program_.runs_alone(phase)) return program_.phases[phase].tiles > 1;
-    return program_.phases[phase].tiles > clusters();
-  }
-  [[nodiscard]] std::int64_t clusters() const { return program_.blocks / program_.schedule.cluster; }
-
   std::vector<GroupClass> classify(std::size_t phase) {
     const auto& groups = program_.phases[phase].groups;
     std::vector<GroupClass> classes;
@@ -162,7 +155,7 @@ class KernelEmitter {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(kernel_.threads, options_.blocks_per_sm));
     out_.open("{}({})", kernel_.name, parameters);
     emit_shared();
-    const bool looped = is_looped(0);
+    const bool looped = program_.is_looped(0);
     open_tiles(0, looped, false);
     append_body(out_, group.body);
     if (looped) emit_tile_end(0);
@@ -180,9 +173,9 @@ class KernelEmitter {
       out_.open("for (int tile = 0; tile < {}; ++tile)", tiles);
     } else if (looped && program_.phases[phase].backwards) {
       out_.line("// from the end, of which L2 still has something");
-      out_.open("for (int tile = {} - {}; tile >= 0; tile -= {})", tiles - 1, first, clusters());
+      out_.open("for (int tile = {} - {}; tile >= 0; tile -= {})", tiles - 1, first, program_.clusters());
     } else if (looped) {
-      out_.open("for (int tile = {}; tile < {}; tile += {})", first, tiles, clusters());
+      out_.open("for (int tile = {}; tile < {}; tile += {})", first, tiles, program_.clusters());
     } else {
       out_.line("const int tile = {};", first);
     }
@@ -279,7 +272,7 @@ class KernelEmitter {
 
   void emit_phase(std::size_t phase) {
     if (phase > 0) emit_sync(phase);
-    const bool alone = program_.runs_alone(phase), looped = is_looped(phase);
+    const bool alone = program_.runs_alone(phase), looped = program_.is_looped(phase);
     const std::int64_t tiles = program_.phases[phase].tiles;
     const int depth = out_.depth();
     if (alone && tiles == 1) {
@@ -294,7 +287,7 @@ class KernelEmitter {
     for (std::size_t c = 0; c < phases_[phase].size(); ++c) {
       const GroupClass& group = phases_[phase][c];
       const std::int64_t last = first + group.tiles();
-      const bool only = phases_[phase].size() == 1 && (looped || alone || tiles >= clusters());
+      const bool only = phases_[phase].size() == 1 && (looped || alone || tiles >= program_.clusters());
       if (!only) out_.open("{}if (tile < {})", otherwise, last);
       emit_call(phase, c, first);
       if (!only) out_.close();

@@ -126,7 +126,7 @@ std::optional<GroupEmitter::Iterations> GroupEmitter::whole_iterations(std::uint
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(axes, a) || !has(group_.inner_loops, a) || !has_tail(a) || context_.runtime_extent) continue;
     const std::int64_t last = group_.extents[a] / group_.mapping.axes[a].step(Level::loop);
-    const std::int64_t first = is_shifted(a) ? 1 : 0;
+    const std::int64_t first = group_.is_shifted(a) ? 1 : 0;
     if (whole || last < first + 2 || last >= group_.extent(a, Level::loop)) return std::nullopt;
     whole = Iterations{a, first, last};
   }

@@ -63,9 +63,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   const double us_per_cycle = 1e6 / device.clock_hz;
 
   PhaseTime time;
-  double dram = 0, latency = 0, flight = 0, weight = 0;
+  double latency = 0, flight = 0, weight = 0;
   for (const GroupFeatures& f : phase.groups) {
-    dram += f.dram_read_bytes + f.dram_write_bytes;
     time.l2 += f.l2_bytes / (alone ? alone_bandwidth : device.l2_bandwidth) * 1e6;
     // L1 and shared memory are one: what warps ask for passes through it, whether it is found there or not.
     time.shared += (f.shared_bytes + f.sector_bytes) / (device.shared_bytes_per_clock * busy_sms) * us_per_cycle;
@@ -90,7 +89,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   if (in_flight <= 0) bandwidth = reachable;
   if (alone) bandwidth = std::min(bandwidth, alone_bandwidth);
   // A cold start is assumed; what an earlier phase has left in L2 comes from there.
-  dram = std::max(0.0, dram - phase.found_in_l2(constants.l2_kept * static_cast<double>(device.l2_bytes)));
+  const double dram =
+      std::max(0.0, phase.bytes() - phase.found_in_l2(constants.l2_kept * static_cast<double>(device.l2_bytes)));
   time.dram = dram / std::max(bandwidth, 1.0) * 1e6;
   // Groups side by side share the machine, but none ends before its own tile has: a block that has a whole tensor to
   // itself keeps the kernel waiting however little the others have to do.

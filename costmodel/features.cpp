@@ -320,16 +320,8 @@ class Counter {
   }
 
   [[nodiscard]] double buffer_bytes(const search::Buffer& buffer) const {
-    switch (buffer.kind) {
-      case search::Buffer::Kind::input:
-        return static_cast<double>(
-            graph_.node(graph_.parameters()[static_cast<std::size_t>(buffer.number)]).type().bytes());
-      case search::Buffer::Kind::output:
-        return static_cast<double>(graph_.type(graph_.results()[static_cast<std::size_t>(buffer.number)]).bytes());
-      case search::Buffer::Kind::table: return static_cast<double>(graph_.node(buffer.number).type().bytes());
-      case search::Buffer::Kind::scratch: break;
-    }
-    return 1e18;
+    const std::optional<std::int64_t> bytes = search::tensor_bytes(graph_, buffer);
+    return bytes ? static_cast<double>(*bytes) : 1e18;
   }
 
   void count_traffic() {

@@ -54,16 +54,16 @@ namespace {
 void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
   std::vector<double> bytes, front;
   for (const PhaseQuantities& phase : kernel.phases) {
-    const auto takers = phase.alone() ? 1.0 : static_cast<double>(kernel.blocks / kernel.cluster);
+    const auto takers = phase.alone() ? 1.0 : static_cast<double>(program.clusters());
     bytes.push_back(phase.bytes());
     front.push_back(bytes.back() * std::min(1.0, takers / static_cast<double>(std::max<std::int64_t>(phase.tiles, 1))));
   }
   for (std::size_t p = 1; p < kernel.phases.size(); ++p) {
+    double read = 0;
+    for (const GroupFeatures& group : kernel.phases[p].groups) read += group.dram_read_bytes;
     for (const search::Reread& again : program.phases[p].rereads) {
       const auto earlier = static_cast<std::size_t>(again.phase);
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
-      double read = 0;
-      for (const GroupFeatures& group : kernel.phases[p].groups) read += group.dram_read_bytes;
       counted.bytes = std::min(static_cast<double>(again.bytes), read);
       for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
       counted.around = bytes[earlier] + bytes[p] - counted.bytes;

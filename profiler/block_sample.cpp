@@ -137,8 +137,7 @@ class Sampler {
     for (std::size_t a = placed.group->extents.size(); a-- > 0;) {
       const std::int64_t extent = placed.group->extent(a, Level::grid);
       // Tiles of shifted rows are of other elements in every row.
-      const bool shifted = placed.group->shift && static_cast<int>(a) == placed.group->mapping.vector_axis;
-      if (((common >> a) & 1) != 0 && extent > placed.digits && !shifted) {
+      if (((common >> a) & 1) != 0 && extent > placed.digits && !placed.group->is_shifted(a)) {
         placed.axis = static_cast<int>(a), placed.digits = extent, placed.stride = after;
       }
       after *= extent;
@@ -148,8 +147,8 @@ class Sampler {
   [[nodiscard]] std::size_t cluster_of(const Placed& placed, std::int64_t tile) const {
     const search::PhaseProgram& phase = program_.phases[placed.phase];
     const std::int64_t at = placed.first + tile;
-    // Tiles are taken from the end where blocks take several (codegen/kernel.cpp).
-    const bool from_end = phase.backwards && phase.tiles > clusters_;
+    // As codegen/kernel.cpp has them taken.
+    const bool from_end = phase.backwards && program_.is_looped(placed.phase);
     return static_cast<std::size_t>((from_end ? phase.tiles - 1 - at : at) % clusters_);
   }
 

@@ -107,10 +107,11 @@ class GroupDeriver {
     if (schedule_.rows > 0 || vector_extent() < 2 || !std::has_single_bit(static_cast<std::uint64_t>(vector_extent())))
       return constraint("rows are shifted by parts of a vector of {}", vector_extent());
     const auto v = static_cast<std::size_t>(group_.mapping.vector_axis);
-    group_.shift = row_shift(structure_, v, vector_extent());
+    const auto [entry, fresh] = context_.shifts_.try_emplace({v, vector_extent()});
+    if (fresh) entry->second = row_shift(structure_, v, vector_extent());
+    group_.shift = entry->second;
     if (!group_.shift) return constraint("rows along axis {} cannot be shifted", v);
-    std::uint64_t rows = 0;
-    for (const IndexPool::Term& term : group_.shift->terms) rows |= program_.axes_of(term.atom);
+    const std::uint64_t rows = axes_of(program_, *group_.shift);
     for (std::size_t a = 0; a < axis_count(); ++a) {
       if (!has(rows, a)) continue;
       if (axis(a).at(Level::vector) * axis(a).at(Level::reg) > 1 || has(group_.inner_loops, a))

@@ -303,9 +303,11 @@ class Enumerator {
     std::vector<std::size_t> order = inner_first(roles_.partial);
     if (has(roles_.partial, vector_axis())) order.push_back(vector_axis());
     if (!roles_.has_partials) {
-      order = shifted_ ? std::vector<std::size_t>{} : inner_first(repeated_);
+      // Of shifted rows a thread takes one at a time.
+      const std::uint64_t others = shifted_ ? 0 : all_axes();
+      order = inner_first(others & repeated_);
       order.push_back(vector_axis());
-      const auto rest = shifted_ ? std::vector<std::size_t>{} : inner_first(all_axes() & ~repeated_);
+      const auto rest = inner_first(others & ~repeated_);
       order.insert(order.end(), rest.begin(), rest.end());
     }
     for (const std::size_t a : order) {

@@ -77,6 +77,10 @@ struct GroupProgram {
   std::int64_t held_bytes = 0;      ///< shared memory for held values
   int registers = 0;                ///< estimate per thread
 
+  /// Whether vectors along this axis begin before their row.
+  [[nodiscard]] bool is_shifted(std::size_t axis) const {
+    return shift && static_cast<int>(axis) == mapping.vector_axis;
+  }
   [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
   /// Whether the blocks of a cluster take a part of the tile each.
   [[nodiscard]] bool shares_cluster() const {
@@ -113,6 +117,12 @@ struct KernelProgram {
   [[nodiscard]] std::int64_t exchange_bytes() const;
   /// Whether the block that arrives last runs this phase by itself.
   [[nodiscard]] bool runs_alone(std::size_t phase) const;
+  /// Of the launch; each takes a tile at a time.
+  [[nodiscard]] std::int64_t clusters() const { return blocks / schedule.cluster; }
+  /// Whether one cluster, or the block that runs it alone, takes several tiles of this phase, one after the other.
+  [[nodiscard]] bool is_looped(std::size_t phase) const {
+    return phases[phase].tiles > (runs_alone(phase) ? 1 : clusters());
+  }
   /// Whether blocks wait for one another, and so must be resident together.
   [[nodiscard]] bool blocks_wait() const;
   /// The graph that the phases compute, of a kernel that was made for `kernel`.

@@ -53,6 +53,12 @@ std::optional<Misalignment> misalignment(const ScalarProgram& program, Index add
   return rest;
 }
 
+std::uint64_t axes_of(const ScalarProgram& program, const Misalignment& rest) {
+  std::uint64_t axes = 0;
+  for (const IndexPool::Term& term : rest.terms) axes |= program.axes_of(term.atom);
+  return axes;
+}
+
 std::optional<Misalignment> row_shift(const GroupStructure& group, std::size_t axis, std::int64_t vector) {
   const ScalarProgram& program = *group.program;
   if (program.axes().extents[axis] >= (std::int64_t{1} << 31) - vector) return std::nullopt;

@@ -38,6 +38,17 @@ bool contains(const Dims& list, std::size_t value) {
 
 }  // namespace
 
+std::optional<std::int64_t> tensor_bytes(const Graph& graph, const Buffer& buffer) {
+  const auto number = static_cast<std::size_t>(buffer.number);
+  switch (buffer.kind) {
+    case Buffer::Kind::input: return graph.node(graph.parameters()[number]).type().bytes();
+    case Buffer::Kind::output: return graph.type(graph.results()[number]).bytes();
+    case Buffer::Kind::table: return graph.node(buffer.number).type().bytes();
+    case Buffer::Kind::scratch: break;
+  }
+  return std::nullopt;
+}
+
 ScalarProgram::ScalarProgram(const Graph& graph, std::vector<int> axes, std::vector<std::int64_t> extents)
     : graph_(graph), axes_{std::move(axes), std::move(extents), {}} {
   for (const std::int64_t extent : axes_.extents) axes_.variables.push_back(pool_.variable(0, extent - 1));

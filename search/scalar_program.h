@@ -24,6 +24,9 @@ struct Buffer {
   auto operator<=>(const Buffer&) const = default;
 };
 
+/// Bytes of an input, a result or a table; nothing for scratch.
+std::optional<std::int64_t> tensor_bytes(const graph::Graph& graph, const Buffer& buffer);
+
 using ItemId = std::int32_t;
 
 /// One scalar computation of a group: a graph value at a symbolic index. Items form a DAG in topological order; an

@@ -71,11 +71,11 @@ class Explorer {
 
   Result<ScheduleSpace> explore() {
     // A block of a recurrent kernel is alone with its rows: every reduction ends in its tile.
-    const std::vector<Division> options =
-        step_ != nullptr ? std::vector<Division>{{reduced_axes()}} : divisions(tile_axis_options(graph_, analysis_));
+    const std::vector<StructureOptions> options = step_ != nullptr ? std::vector<StructureOptions>{{reduced_axes(), {}}}
+                                                                   : divisions(tile_axis_options(graph_, analysis_));
     std::vector<std::optional<Result<KernelStructure>>> structures = derived_together(options);
     for (std::size_t i = 0; i < options.size(); ++i) {
-      const Division& division = options[i];
+      const StructureOptions& division = options[i];
       if (is_hopeless(division)) continue;
       Result<KernelStructure> structure = structures[i] ? std::move(*structures[i]) : derived(division);
       structures[i].reset();
@@ -98,32 +98,20 @@ class Explorer {
   }
 
  private:
-  /// What the structure follows from.
-  struct Division {
-    std::set<int> tile_axes;
-    std::int64_t gathered = 0;  ///< StructureOptions::gathered
-
-    [[nodiscard]] StructureOptions options() const {
-      StructureOptions options;
-      options.tile_axes = tile_axes, options.gathered = gathered;
-      return options;
-    }
-  };
-
   /// Each with partial results of every reduction that no tile holds, and with the small ones gathered, if there are.
-  [[nodiscard]] std::vector<Division> divisions(const std::vector<std::set<int>>& tile_axes) const {
+  [[nodiscard]] std::vector<StructureOptions> divisions(const std::vector<std::set<int>>& tile_axes) const {
     constexpr std::int64_t small = 1 << 18;  // elements
-    std::vector<Division> all;
+    std::vector<StructureOptions> all;
     for (const std::set<int>& axes : tile_axes) {
-      all.push_back({axes});
-      const Division gathering{axes, small};
-      if (gathers_any(graph_, analysis_, gathering.options())) all.push_back(gathering);
+      StructureOptions division{axes, {}};
+      all.push_back(division);
+      division.gathered = small;
+      if (gathers_any(graph_, analysis_, division)) all.push_back(std::move(division));
     }
     return all;
   }
 
-  [[nodiscard]] Result<KernelStructure> derived(const Division& division) const {
-    StructureOptions options = division.options();
+  [[nodiscard]] Result<KernelStructure> derived(StructureOptions options) const {
     if (step_ != nullptr) options.stored_first = step_->stored_first, options.lasting_inputs = step_->lasting_inputs();
     return derive_structure(graph_, analysis_, options);
   }
@@ -139,7 +127,7 @@ class Explorer {
 
   /// Of a large kernel all structures are derived side by side; the others one by one when their turn comes.
   [[nodiscard]] std::vector<std::optional<Result<KernelStructure>>> derived_together(
-      const std::vector<Division>& options) const {
+      const std::vector<StructureOptions>& options) const {
     constexpr graph::NodeId large = 512;
     std::vector<std::optional<Result<KernelStructure>>> structures(options.size());
     if (graph_.size() < large) return structures;
@@ -150,7 +138,7 @@ class Explorer {
   }
 
   /// Phases that a structure has at least: reductions over axes that no tile holds, one after the other.
-  [[nodiscard]] int least_phases(const Division& division) const {
+  [[nodiscard]] int least_phases(const StructureOptions& division) const {
     const auto is_outside = [&](int axis) { return !division.tile_axes.contains(axis); };
     std::vector<int> before(static_cast<std::size_t>(graph_.size()), 0);
     int most = 0;
@@ -173,7 +161,7 @@ class Explorer {
   /// Whether so many reductions in a row, each of which the whole grid waits for, take longer than what was found
   /// already. Deriving a structure takes time in proportion to its operators and to its phases: a chain of norms has
   /// hundreds of both.
-  [[nodiscard]] bool is_hopeless(const Division& division) const {
+  [[nodiscard]] bool is_hopeless(const StructureOptions& division) const {
     if (options_.wide || best_.size() < static_cast<std::size_t>(options_.keep)) return false;
     const int phases = least_phases(division);
     return phases > few_phases && phases * scorer_.device().grid_barrier_us > best_.rbegin()->first;
@@ -199,7 +187,7 @@ class Explorer {
     return legal;
   }
 
-  void explore_structure(const KernelStructure& structure, const Division& division) {
+  void explore_structure(const KernelStructure& structure, const StructureOptions& division) {
     group_hashes_.clear();
     bool partials = false;
     std::size_t groups = 0;

@@ -28,6 +28,11 @@ constexpr std::size_t most_buffers = 1 << 13;
 
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
+/// Whether a reduction is over more than the axes that lie within one tile.
+bool leaves_tile(const AxisAnalysis& analysis, NodeId id, const std::set<int>& tile_axes) {
+  return std::ranges::any_of(analysis.reduced(id), [&](int axis) { return !tile_axes.contains(axis); });
+}
+
 /// Per node, whether it is a reduction that StructureOptions::gathered makes end in one tile.
 std::vector<bool> gathered_reductions(const Graph& graph, const AxisAnalysis& analysis,
                                       const StructureOptions& options) {
@@ -39,9 +44,7 @@ std::vector<bool> gathered_reductions(const Graph& graph, const AxisAnalysis& an
         node.operands, [&](Value operand) { return of_many_tiles[static_cast<std::size_t>(operand.node)]; });
     if (!is_reduction(node.op)) continue;
     const bool few = graph.type(node.operands[0]).elements() <= options.gathered;
-    gathered[i] = few && of_many_tiles[i] && std::ranges::any_of(analysis.reduced(id), [&](int axis) {
-                    return !options.tile_axes.contains(axis);
-                  });
+    gathered[i] = few && of_many_tiles[i] && leaves_tile(analysis, id, options.tile_axes);
     of_many_tiles[i] = of_many_tiles[i] || !few;
   }
   return gathered;
@@ -112,9 +115,7 @@ class StructureBuilder {
   // ---- phases -----------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_global(NodeId id) const {
-    if (gathered_[static_cast<std::size_t>(id)]) return false;
-    const auto axes = analysis_.reduced(id);
-    return std::any_of(axes.begin(), axes.end(), [&](int axis) { return !options_.tile_axes.contains(axis); });
+    return !gathered_[static_cast<std::size_t>(id)] && leaves_tile(analysis_, id, options_.tile_axes);
   }
 
   /// Whether a node is computed by many tiles.

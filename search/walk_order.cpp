@@ -49,18 +49,10 @@ class Toucher {
   }
 
   [[nodiscard]] std::int64_t size(const Buffer& buffer) const {
-    const auto number = static_cast<std::size_t>(buffer.number);
-    switch (buffer.kind) {
-      case Buffer::Kind::input: return graph_.node(graph_.parameters()[number]).type().bytes();
-      case Buffer::Kind::output: return graph_.type(graph_.results()[number]).bytes();
-      case Buffer::Kind::table: break;
-      case Buffer::Kind::scratch: {
-        const Scratch& scratch = structure_.scratch[number];
-        if (scratch.kind == Scratch::Kind::value) return scratch.elements * graph::byte_size(scratch.dtype);
-        break;
-      }
-    }
-    return 0;
+    if (buffer.kind == Buffer::Kind::table) return 0;
+    if (const std::optional<std::int64_t> bytes = tensor_bytes(graph_, buffer)) return *bytes;
+    const Scratch& scratch = structure_.scratch[static_cast<std::size_t>(buffer.number)];
+    return scratch.kind == Scratch::Kind::value ? scratch.elements * graph::byte_size(scratch.dtype) : 0;
   }
 
   const graph::Graph& graph_;

@@ -67,20 +67,6 @@ __device__ __forceinline__ void load(T* to, const T* from) {
   for (int i = 0; i < n; ++i) to[i] = bits.elements[i];
 }
 
-// The first `count` of n elements (count may be anything); the others become zero.
-template <int n, Cached cached = Cached::streamed, class T>
-__device__ __forceinline__ void load_tail(T* to, const T* from, int count) {
-  if (count >= n) {
-    load<n, cached>(to, from);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < n; ++i) {
-    to[i] = T{};
-    if (i < count) load<1, cached>(to + i, from + i);
-  }
-}
-
 // Elements [first, count) of n (both may be anything); the others become zero.
 template <int n, Cached cached = Cached::streamed, class T>
 __device__ __forceinline__ void load_part(T* to, const T* from, int first, int count) {
@@ -93,6 +79,12 @@ __device__ __forceinline__ void load_part(T* to, const T* from, int first, int c
     to[i] = T{};
     if (i >= first && i < count) load<1, cached>(to + i, from + i);
   }
+}
+
+// The first `count` of n elements.
+template <int n, Cached cached = Cached::streamed, class T>
+__device__ __forceinline__ void load_tail(T* to, const T* from, int count) {
+  load_part<n, cached>(to, from, 0, count);
 }
 
 // n elements as the word that one instruction stores.
@@ -170,14 +162,7 @@ __device__ __forceinline__ void store_part(T* to, const T* from, int first, int 
 
 template <int n, class T>
 __device__ __forceinline__ void store_tail(T* to, const T* from, int count) {
-  if (count >= n) {
-    store<n>(to, from);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < n; ++i) {
-    if (i < count) to[i] = from[i];
-  }
+  store_part<n>(to, from, 0, count);
 }
 
 }  // namespace stitch
