@@ -29,6 +29,7 @@ std::string describe_axis(const GroupProgram& group, std::size_t axis) {
     text += fmt::format("{} {} {}", any ? "," : "", search::to_string(static_cast<Level>(level)), extent);
     any = true;
   }
+  if (group.mapping.axes[axis].interleaved) text += "; blocks walk together";
   if (group.is_shifted(axis)) text += "; vectors aligned in memory";
   return any ? text : text + " one element";
 }

@@ -267,7 +267,7 @@ void GroupEmitter::emit_outer_loops() {
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(group_.outer_loops, a)) continue;
     const search::AxisMapping& axis = group_.mapping.axes[a];
-    out_.open("for (int {0}_loop = 0; {0}_loop < {1}; ++{0}_loop)", axis_name(a), axis.at(Level::loop));
+    open_loop(a, {a, 0, axis.at(Level::loop)});
     if (axis.at(Level::reg) == 1)
       out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), axis.step(Level::loop));
   }
@@ -277,7 +277,7 @@ void GroupEmitter::emit_outer_loops() {
 bool GroupEmitter::has_tail(std::size_t axis) const {
   if (context_.runtime_extent) return true;
   if (has(whole_axes_, axis)) return false;
-  return group_.mapping.axes[axis].step(Level::grid) * group_.extent(axis, Level::grid) > group_.extents[axis];
+  return group_.mapping.axes[axis].covered() > group_.extents[axis];
 }
 
 std::string GroupEmitter::extent_text(std::size_t axis) const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct GroupContext {
   std::int64_t shared_exchange = 0;  ///< offset of the two exchange buffers
   bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
+  bool backwards = false;            ///< interleaved axes are walked from their ends
+  std::span<const search::Buffer> passing;  ///< search::PassingStores
   /// By input: whether it lies in the block's shared memory, and changes (a state of a recurrent kernel). Null: none.
   const std::vector<bool>* changing_inputs = nullptr;
   /// By output: whether it lies in the block's shared memory, as scratch does then. Null: none does.
@@ -101,6 +104,7 @@ class GroupEmitter {
   [[nodiscard]] std::string pointer_of(const search::Buffer& buffer) const;
   /// How a load of the item may be cached: an enumerator of device/memory.cuh's Cached.
   [[nodiscard]] std::string_view caching(const search::Item& item) const;
+  [[nodiscard]] bool is_passing(const search::Buffer& buffer) const;
   [[nodiscard]] bool is_kept(const search::Buffer& buffer) const;
   /// Condition under which this block stores to the buffer; empty: always.
   [[nodiscard]] std::string block_guard(const search::Buffer& buffer) const;
@@ -126,6 +130,7 @@ class GroupEmitter {
   [[nodiscard]] std::optional<Iterations> whole_iterations(std::uint64_t axes) const;
   void emit_looped(const std::vector<Band>& bands, int stage);
   void open_inner_loops(std::uint64_t axes, const std::optional<Iterations>& some = std::nullopt);
+  void open_loop(std::size_t axis, const Iterations& iterations);
   void open_register_loops(std::uint64_t axes);
   [[nodiscard]] std::string band_guard(const Band& band) const;
   void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);

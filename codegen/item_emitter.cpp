@@ -138,6 +138,10 @@ std::string_view GroupEmitter::caching(const search::Item& item) const {
   return context_.after_sync ? "Cached::shared_between_blocks" : "Cached::plain";
 }
 
+bool GroupEmitter::is_passing(const search::Buffer& buffer) const {
+  return std::ranges::count(context_.passing, buffer) > 0;
+}
+
 bool GroupEmitter::is_kept(const search::Buffer& buffer) const {
   if (context_.kept_outputs == nullptr) return false;
   return buffer.kind == search::Buffer::Kind::scratch ||

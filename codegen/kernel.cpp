@@ -87,6 +87,8 @@ class KernelEmitter {
       GroupContext context;
       context.shared_exchange = held_bytes_;
       context.after_sync = phase > 0;
+      context.backwards = program_.phases[phase].backwards;
+      context.passing = program_.phases[phase].passing.buffers;
       // Packed element-wise groups of one axis differ only in length: the length becomes a variable.
       context.runtime_extent = groups.size() > 1 && can_vary_extent(group);
       GroupEmitter emitter(graph_, group, program_.schedule, context);

@@ -61,6 +61,17 @@ void GroupEmitter::emit_hoisted() {
   }
 }
 
+void GroupEmitter::open_loop(std::size_t axis, const Iterations& iterations) {
+  if (context_.backwards && group_.mapping.axes[axis].interleaved) {
+    out_.line("// from the end, of which L2 still has something");
+    out_.open("for (int {0}_loop = {1}; {0}_loop >= {2}; --{0}_loop)", axis_name(axis), iterations.last - 1,
+              iterations.first);
+  } else {
+    out_.open("for (int {0}_loop = {1}; {0}_loop < {2}; ++{0}_loop)", axis_name(axis), iterations.first,
+              iterations.last);
+  }
+}
+
 /// All iterations of every loop, or `some` of one.
 void GroupEmitter::open_inner_loops(std::uint64_t axes, const std::optional<Iterations>& some) {
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
@@ -75,8 +86,7 @@ void GroupEmitter::open_inner_loops(std::uint64_t axes, const std::optional<Iter
                   some->last + group_.extent(a, Level::loop));
         out_.line("const int {0}_loop = {0}_next % {1};", axis_name(a), group_.extent(a, Level::loop));
       } else {
-        out_.open("for (int {0}_loop = {1}; {0}_loop < {2}; ++{0}_loop)", axis_name(a), all ? 0 : some->first,
-                  all ? group_.extent(a, Level::loop) : some->last);
+        open_loop(a, all ? Iterations{a, 0, group_.extent(a, Level::loop)} : *some);
       }
     }
     if (group_.extent(a, Level::reg) == 1) out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), chunk);
@@ -190,11 +200,15 @@ void GroupEmitter::emit_looped(const std::vector<Band>& bands, int stage) {
   emit_copies(bands, stage);
   const std::optional<Iterations> whole = whole_iterations(all);
   if (!whole) return emit(std::nullopt);
+  const Iterations others = whole->first == 0
+                                ? Iterations{whole->axis, whole->last, group_.extent(whole->axis, Level::loop)}
+                                : Iterations{whole->axis, whole->last, whole->first, true};
+  const bool end_first = context_.backwards && group_.mapping.axes[whole->axis].interleaved;
+  if (end_first) emit(others);
   whole_axes_ = std::uint64_t{1} << whole->axis;
   emit(whole);
   whole_axes_ = 0;
-  if (whole->first == 0) return emit(Iterations{whole->axis, whole->last, group_.extent(whole->axis, Level::loop)});
-  emit(Iterations{whole->axis, whole->last, whole->first, true});
+  if (!end_first) emit(others);
 }
 
 void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
@@ -456,7 +470,11 @@ void GroupEmitter::emit_element(int number, bool element) {
     out_.line("const {} shared_{} = {};", storage_type(it.dtype), number, stored_value(it, element));
     out_.line("store_in_cluster<{}, 1>({} + {}, &shared_{});", context_.copies, pointer, index, number);
   } else {
-    out_.line("{}[{}] = {};", pointer, index, stored_value(it, element));
+    const std::string stored = stored_value(it, element);
+    if (is_passing(it.buffers[0]))
+      out_.line("store_one<Written::passing>({} + {}, {});", pointer, index, stored);
+    else
+      out_.line("{}[{}] = {};", pointer, index, stored);
   }
   if (!guard.empty()) out_.close();
 }
@@ -471,18 +489,20 @@ void GroupEmitter::emit_vector_store(int number) {
   const bool everywhere = is_kept(it.buffers[0]) && context_.copies > 1;
   const std::string copies = everywhere ? fmt::format("{}, ", context_.copies) : "";
   const std::string_view where = everywhere ? "_in_cluster" : "";
+  const std::string_view how = is_passing(it.buffers[0]) ? ", Written::passing" : "";
   const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
   for (std::int64_t at = 0; at < vector_extent(); at += access.width) {
     const std::string to =
         fmt::format("{} + {}", pointer_of(it.buffers[0]), index_text(it.addresses[0], false, is_wide(it.addresses[0])));
     const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
     if (group_.shift && vector_tail_by_element()) {
-      out_.line("store_part<{}>({}{}, result_{}{}, {});", access.width, to, shift, number, shift, part_bounds(at));
+      out_.line("store_part<{}{}>({}{}, result_{}{}, {});", access.width, how, to, shift, number, shift,
+                part_bounds(at));
     } else if (vector_tail_by_element()) {
-      out_.line("store_tail{}<{}{}>({}{}, result_{}{}, {} - {}{});", where, copies, access.width, to, shift, number,
-                shift, extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
+      out_.line("store_tail{}<{}{}{}>({}{}, result_{}{}, {} - {}{});", where, copies, access.width, how, to, shift,
+                number, shift, extent_text(axis), axis_name(axis), at == 0 ? "" : fmt::format(" - {}", at));
     } else {
-      out_.line("store{}<{}{}>({}{}, result_{}{});", where, copies, access.width, to, shift, number, shift);
+      out_.line("store{}<{}{}{}>({}{}, result_{}{});", where, copies, access.width, how, to, shift, number, shift);
     }
   }
   if (!guard.empty()) out_.close();

@@ -46,7 +46,7 @@ class Counter {
     double useful = 1, mapped = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       useful *= static_cast<double>(group_.extents[a]);
-      mapped *= static_cast<double>(group_.mapping.axes[a].step(Level::grid) * group_.extent(a, Level::grid));
+      mapped *= static_cast<double>(group_.mapping.axes[a].covered());
       f_.thread_elements *= static_cast<double>(group_.mapping.axes[a].per_thread());
       f_.iterations *= static_cast<double>(group_.extent(a, Level::loop));
     }

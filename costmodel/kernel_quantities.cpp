@@ -51,12 +51,37 @@ double PhaseQuantities::found_in_l2(double kept) const {
 
 namespace {
 
+/// Share of what a group touches that its tiles are at together: iterations of their outermost loop, if they walk
+/// along it side by side.
+double together(const search::GroupProgram& group) {
+  double share = 1;
+  for (const search::AxisMapping& axis : group.mapping.axes) {
+    const std::int64_t turns = axis.at(search::Level::loop);
+    if (turns > 1 && !axis.interleaved) break;
+    share /= static_cast<double>(turns);
+    if (axis.covered() > turns) break;
+  }
+  return share;
+}
+
+/// Share of what a phase touches that its blocks are at together.
+double together(const search::KernelProgram& program, std::size_t phase) {
+  const search::PhaseProgram& p = program.phases[phase];
+  if (program.is_looped(phase)) {
+    const auto takers = program.runs_alone(phase) ? 1.0 : static_cast<double>(program.clusters());
+    return takers / static_cast<double>(p.tiles);
+  }
+  double share = 0;
+  for (const search::GroupProgram& group : p.groups) share = std::max(share, together(group));
+  return share;
+}
+
 void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
   std::vector<double> bytes, front;
-  for (const PhaseQuantities& phase : kernel.phases) {
-    const auto takers = phase.alone() ? 1.0 : static_cast<double>(program.clusters());
-    bytes.push_back(phase.bytes());
-    front.push_back(bytes.back() * std::min(1.0, takers / static_cast<double>(std::max<std::int64_t>(phase.tiles, 1))));
+  for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+    // What passes L2 by takes no place there.
+    bytes.push_back(std::max(0.0, kernel.phases[p].bytes() - static_cast<double>(program.phases[p].passing.bytes)));
+    front.push_back(bytes.back() * together(program, p));
   }
   for (std::size_t p = 1; p < kernel.phases.size(); ++p) {
     double read = 0;

@@ -21,7 +21,7 @@ using search::KernelProgram;
 using search::Level;
 
 /// More slices than this are more trouble for the reference than the blocks they save.
-constexpr std::size_t most_intervals = 1024;
+constexpr std::size_t most_intervals = 16384;
 
 bool is_written(const Buffer& buffer) {
   return buffer.kind == Buffer::Kind::output || buffer.kind == Buffer::Kind::scratch;
@@ -230,11 +230,14 @@ class Sampler {
       // of that dimension when they hold whole runs of the others.
       const std::int64_t dimension = graph_.type(operand).dims[d], run_length = outer * extent * inner / dimension;
       graph::ReduceRestriction restriction{anchor.node, static_cast<std::int64_t>(d), {}};
-      const std::int64_t step = placed.group->mapping.axes[a].step(Level::grid);
+      // Of an interleaved axis a tile has a part in every turn of its loop.
+      const search::AxisMapping& mapping = placed.group->mapping.axes[a];
+      const std::int64_t step = mapping.step(Level::grid), turns = mapping.interleaved ? mapping.at(Level::loop) : 1;
+      const std::int64_t digits = static_cast<std::int64_t>(run.size());
       for (std::int64_t o = 0; o < outer; ++o) {
-        for (std::size_t g = 0; g < run.size(); ++g) {
-          const std::int64_t begin = static_cast<std::int64_t>(g) * step, end = std::min(begin + step, extent);
-          if (!run[g] || begin >= end) continue;
+        for (std::int64_t at = 0; at < turns * digits; ++at) {
+          const std::int64_t begin = at * step, end = std::min(begin + step, extent);
+          if (!run[static_cast<std::size_t>(at % digits)] || begin >= end) continue;
           const std::int64_t from = (o * extent + begin) * inner, to = (o * extent + end) * inner;
           if (from % run_length != 0 || to % run_length != 0) return false;
           const graph::Interval slice{from / run_length, to / run_length};

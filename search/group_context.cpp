@@ -58,7 +58,7 @@ class GroupDeriver {
     }
     std::int64_t clusters = 1, threads = 1;
     for (std::size_t a = 0; a < axis_count(); ++a) {
-      const std::int64_t covered = axis(a).step(Level::grid) * axis(a).at(Level::grid);
+      const std::int64_t covered = axis(a).covered();
       const bool shifted = group_.mapping.shifted && static_cast<int>(a) == group_.mapping.vector_axis;
       const std::int64_t before = shifted ? vector_extent() - 1 : 0;
       if (covered < before + group_.extents[a])

@@ -81,6 +81,7 @@ class Enumerator {
     for (std::int64_t& extent : roles_.extents) extent = std::max<std::int64_t>(extent, 1);
     if (options.one_tile && options.cluster > 1) share_axis();
     find_repeated();
+    interleaves_ = roles_.has_partials && !options.one_tile && !crosses();
   }
 
   std::vector<GroupMapping> enumerate() {
@@ -197,6 +198,10 @@ class Enumerator {
     if (shared_axis_ >= 0) mapping.axes[static_cast<std::size_t>(shared_axis_)].at(Level::cluster) = options_.cluster;
     for (AxisMapping& axis : mapping.axes) {
       if (options_.one_tile) axis.at(Level::loop) *= std::exchange(axis.at(Level::grid), 1);
+    }
+    if (interleaves_) {
+      for (std::size_t a = 0; a < mapping.axes.size(); ++a)
+        mapping.axes[a].interleaved = has(roles_.partial, a) && mapping.axes[a].at(Level::loop) > 1;
     }
     if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
   }
@@ -327,15 +332,39 @@ class Enumerator {
     for (std::size_t a = 0; a < mapping.size(); ++a) {
       if (!has(roles_.partial, a)) other *= divide_up(roles_.extents[a], mapping[a].step(Level::grid));
     }
-    std::int64_t wanted = std::max<std::int64_t>(1, options_.partial_tiles / other);
-    // Outer partial axes take the tiles; inner ones are looped over whole.
+    std::int64_t wanted = std::max<std::int64_t>(1, options_.partial_tiles / other), left = 1;
+    // Outer partial axes take the tiles, and inner ones are looped over whole; or the other way round, so that tiles
+    // that walk together lie side by side.
+    std::vector<std::size_t> order;
     for (std::size_t a = 0; a < mapping.size(); ++a) {
       if (!has(roles_.partial, a)) continue;
-      const std::int64_t iterations = divide_up(roles_.extents[a], mapping[a].step(Level::loop));
-      const std::int64_t tiles = std::min(wanted, iterations);
-      mapping[a].at(Level::loop) = divide_up(iterations, tiles);
+      order.push_back(a);
+      left *= iterations(mapping, a);
+    }
+    if (interleaves_) std::ranges::reverse(order);
+    for (const std::size_t a : order) {
+      const std::int64_t turns = iterations(mapping, a);
+      left /= turns;
+      const std::int64_t tiles = tiles_along(turns, left, wanted);
+      mapping[a].at(Level::loop) = divide_up(turns, tiles);
       wanted = std::max<std::int64_t>(1, wanted / tiles);
     }
+  }
+
+  [[nodiscard]] std::int64_t iterations(const std::vector<AxisMapping>& mapping, std::size_t axis) const {
+    return divide_up(roles_.extents[axis], mapping[axis].step(Level::loop));
+  }
+
+  /// How many of the wanted tiles an axis of so many iterations takes, where `left` could be along the axes that
+  /// follow: as many as it can, unless what is left for those then is much less than wanted in all.
+  static std::int64_t tiles_along(std::int64_t iterations, std::int64_t left, std::int64_t wanted) {
+    const std::int64_t least = divide_up(iterations, wanted);  // iterations a tile
+    std::int64_t chosen = 0, best = 0;
+    for (std::int64_t each = least; each < least + 8 && each <= iterations; ++each) {
+      const std::int64_t tiles = divide_up(iterations, each), all = tiles * std::min(left, wanted / tiles);
+      if (10 * all > 11 * best) chosen = tiles, best = all;
+    }
+    return chosen;
   }
 
   // ---- reductions that end in the tile ----------------------------------------------------------------------
@@ -457,6 +486,9 @@ class Enumerator {
   Roles roles_;
   VectorChoice vector_;
   std::uint64_t repeated_ = 0;  ///< find_repeated()
+  /// Blocks that loop over partial axes walk along them together, so that a later phase finds in L2 what all of them
+  /// have read last. Not where a sector of something holds what several turns of one block want.
+  bool interleaves_ = false;
   std::int64_t width_ = 1;
   int shared_axis_ = -1;  ///< share_axis(); roles_ has a block's part of it
   bool sparse_ = false;   ///< also mappings that leave most of a warp idle

@@ -96,6 +96,7 @@ struct PhaseProgram {
   std::int64_t tiles = 0;       ///< of all groups
   bool backwards = false;       ///< PhaseStructure::backwards
   std::vector<Reread> rereads;  ///< PhaseStructure::rereads
+  PassingStores passing;        ///< PhaseStructure::passing
 };
 
 /// One kernel, fully decided. Of a recurrent kernel (search/recurrent_step.h) the phases are those of one turn of its

@@ -1,5 +1,8 @@
 #include "search/schedule.h"
 
+#include <functional>
+#include <numeric>
+
 namespace stitch::search {
 
 std::string_view to_string(Level level) {
@@ -21,7 +24,12 @@ std::string_view to_string(Sync sync) {
 std::int64_t AxisMapping::step(Level level) const {
   std::int64_t product = 1;
   for (std::size_t i = 0; i < static_cast<std::size_t>(level); ++i) product *= extent[i];
-  return product;
+  if (!interleaved || level < Level::loop) return product;
+  return level == Level::loop ? product * at(Level::cluster) * at(Level::grid) : product / at(Level::loop);
+}
+
+std::int64_t AxisMapping::covered() const {
+  return std::accumulate(extent.begin(), extent.end(), std::int64_t{1}, std::multiplies<>{});
 }
 
 }  // namespace stitch::search

@@ -20,15 +20,20 @@ std::string_view to_string(Level level);
 /// register, loop, cluster, grid; the product of the extents covers the axis, what is beyond it is guarded.
 struct AxisMapping {
   std::array<std::int64_t, level_count> extent = {1, 1, 1, 1, 1, 1, 1};
+  /// The loop's digit is the outermost one: instead of a part of its own, a block takes every so many elements, and all
+  /// blocks walk along the axis together (a grid-stride loop).
+  bool interleaved = false;
 
   [[nodiscard]] std::int64_t at(Level level) const { return extent[static_cast<std::size_t>(level)]; }
   std::int64_t& at(Level level) { return extent[static_cast<std::size_t>(level)]; }
-  /// Product of the extents of the levels below `level`: the step of that level's digit.
+  /// Product of the extents of the digits inside that of `level`: the digit's step.
   [[nodiscard]] std::int64_t step(Level level) const;
+  /// Product of all extents: elements from the first to the last that some thread handles.
+  [[nodiscard]] std::int64_t covered() const;
   /// Elements of the axis that one thread handles in one tile.
   [[nodiscard]] std::int64_t per_thread() const { return at(Level::vector) * at(Level::reg) * at(Level::loop); }
   /// Elements of the axis in one block's tile.
-  [[nodiscard]] std::int64_t per_block() const { return step(Level::cluster); }
+  [[nodiscard]] std::int64_t per_block() const { return per_thread() * threads(); }
   [[nodiscard]] std::int64_t threads() const { return at(Level::lane) * at(Level::warp); }
 
   bool operator==(const AxisMapping&) const = default;

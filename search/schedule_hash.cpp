@@ -37,6 +37,7 @@ Hash128 schedule_hash(const Schedule& schedule) {
           hasher.text(to_string(static_cast<Level>(level)));
           add(hasher, axis.extent[level]);
         }
+        if (axis.interleaved) hasher.text("interleaved");
         hasher.text("");
       }
     }

@@ -57,11 +57,18 @@ struct Reread {
   std::int64_t bytes = 0;
 };
 
+/// Large results that nothing in the kernel reads, while it reads other things again: they leave L2 to those.
+struct PassingStores {
+  std::vector<Buffer> buffers;
+  std::int64_t bytes = 0;
+};
+
 /// Groups that do not depend on one another; they run side by side (packing).
 struct PhaseStructure {
   std::vector<GroupStructure> groups;
   bool backwards = false;       ///< tiles are taken from the last to the first (search/walk_order.h)
   std::vector<Reread> rereads;  ///< of large buffers
+  PassingStores passing;
 };
 
 /// An intermediate in device memory. Elements are kept in the accumulator's type.

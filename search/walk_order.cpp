@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace stitch::search {
 namespace {
@@ -9,9 +10,20 @@ namespace {
 /// Less than this is in L2 in any case, or does not matter.
 constexpr std::int64_t least_bytes = 1 << 20;
 
+/// So much is in L2 as a whole, and a later kernel may find its results there.
+constexpr std::int64_t fits_l2 = 32 << 20;
+
 /// Bytes of each large buffer that a phase loads, or stores.
 struct Touched {
   std::map<Buffer, std::int64_t> loaded, stored;
+
+  [[nodiscard]] std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (const auto* buffers : {&loaded, &stored}) {
+      for (const auto& [buffer, bytes] : *buffers) sum += bytes;
+    }
+    return sum;
+  }
 };
 
 class Toucher {
@@ -59,15 +71,50 @@ class Toucher {
   const KernelStructure& structure_;
 };
 
+/// Results that phase `p` stores, and which nothing reads from there on.
+std::set<Buffer> stored_for_others(const KernelStructure& structure, std::size_t p) {
+  std::set<Buffer> results;
+  for (const GroupStructure& group : structure.phases[p].groups) {
+    for (const Anchor& anchor : group.anchors) {
+      if (anchor.kind == Anchor::Kind::store && anchor.buffers[0].kind == Buffer::Kind::output)
+        results.insert(anchor.buffers[0]);
+    }
+  }
+  for (; p < structure.phases.size(); ++p) {
+    for (const GroupStructure& group : structure.phases[p].groups) {
+      for (const Item& item : group.program->items()) {
+        if (item.kind == Item::Kind::load) results.erase(item.buffer);
+      }
+    }
+  }
+  return results;
+}
+
+/// Decides what the phases from `first` to `last` store past L2, where the last one reads again what the first did.
+/// Small results go with large ones of their phase, so that packed groups of any size have the same code.
+void let_pass(KernelStructure& structure, const std::vector<Touched>& touched, std::size_t first, std::size_t last) {
+  std::int64_t bytes = 0;
+  for (std::size_t p = first; p <= last; ++p) bytes += touched[p].bytes();
+  if (bytes <= fits_l2) return;
+  for (std::size_t p = first; p <= last; ++p) {
+    PassingStores& passing = structure.phases[p].passing;
+    const std::set<Buffer> results = stored_for_others(structure, p);
+    passing.bytes = 0;
+    for (const auto& [buffer, stored] : touched[p].stored) passing.bytes += results.contains(buffer) ? stored : 0;
+    if (passing.bytes > 0) passing.buffers.assign(results.begin(), results.end());
+  }
+}
+
 }  // namespace
 
 void choose_walks(const graph::Graph& graph, KernelStructure& structure) {
   if (structure.phases.size() < 2) return;
   const Toucher toucher(graph, structure);
+  std::vector<Touched> all;
   std::map<Buffer, int> last;  ///< phase that has touched it
   for (std::size_t p = 0; p < structure.phases.size(); ++p) {
     PhaseStructure& phase = structure.phases[p];
-    const Touched touched = toucher.of(phase);
+    const Touched& touched = all.emplace_back(toucher.of(phase));
     std::map<int, std::int64_t> again;
     for (const auto& [buffer, bytes] : touched.loaded) {
       if (const auto found = last.find(buffer); found != last.end()) again[found->second] += bytes;
@@ -81,6 +128,10 @@ void choose_walks(const graph::Graph& graph, KernelStructure& structure) {
     for (const auto* buffers : {&touched.loaded, &touched.stored}) {
       for (const auto& [buffer, bytes] : *buffers) last[buffer] = static_cast<int>(p);
     }
+  }
+  for (std::size_t p = 0; p < structure.phases.size(); ++p) {
+    const std::vector<Reread>& rereads = structure.phases[p].rereads;
+    if (!rereads.empty()) let_pass(structure, all, static_cast<std::size_t>(rereads[0].phase), p);
   }
 }
 

@@ -143,26 +143,40 @@ __device__ __forceinline__ void prefetch(const char* from, s64 stride, int threa
   }
 }
 
-template <int n, class T>
+// How a store may be cached: what is `passing` is not read by this kernel, which has another use for L2.
+enum class Written { kept, passing };
+
+template <int n, Written written = Written::kept, class T>
 __device__ __forceinline__ void store(T* to, const T* from) {
-  *reinterpret_cast<typename Word<n * sizeof(T)>::type*>(to) = word_of<n>(from);
+  using W = typename Word<n * sizeof(T)>::type;
+  if constexpr (written == Written::passing) {
+    __stcs(reinterpret_cast<W*>(to), word_of<n>(from));
+  } else {
+    *reinterpret_cast<W*>(to) = word_of<n>(from);
+  }
 }
 
-template <int n, class T>
+template <Written written, class T, class V>
+__device__ __forceinline__ void store_one(T* to, V value) {
+  const T stored = value;
+  store<1, written>(to, &stored);
+}
+
+template <int n, Written written = Written::kept, class T>
 __device__ __forceinline__ void store_part(T* to, const T* from, int first, int count) {
   if (first <= 0 && count >= n) {
-    store<n>(to, from);
+    store<n, written>(to, from);
     return;
   }
 #pragma unroll
   for (int i = 0; i < n; ++i) {
-    if (i >= first && i < count) to[i] = from[i];
+    if (i >= first && i < count) store<1, written>(to + i, from + i);
   }
 }
 
-template <int n, class T>
+template <int n, Written written = Written::kept, class T>
 __device__ __forceinline__ void store_tail(T* to, const T* from, int count) {
-  store_part<n>(to, from, 0, count);
+  store_part<n, written>(to, from, 0, count);
 }
 
 }  // namespace stitch

@@ -74,6 +74,31 @@ TEST(BlockSample, PartialSumsAreRestrictedToTheRowsThatRun) {
   }
 }
 
+// Of blocks that walk together each has rows all over the matrix.
+TEST(BlockSample, PartsOfBlocksThatWalkTogetherAreSpread) {
+  const auto together = [](const search::KernelProgram& p) {
+    const search::AxisMapping& rows = p.phases[0].groups[0].mapping.axes[0];
+    return p.phases.size() == 2 && rows.interleaved && rows.at(search::Level::grid) >= 32;
+  };
+  const KernelCase each = make_case(channel_reduction(graph::ReduceKind::sum, {30'000, 64, 1}), together);
+  const BlockSample chosen = sample(each, kernel_work(each.program) / 8);
+  ASSERT_FALSE(chosen.whole());
+  ASSERT_EQ(chosen.restrictions.size(), 1U);
+  const graph::ReduceRestriction& restriction = chosen.restrictions[0];
+  const search::AxisMapping& rows = each.program.phases[0].groups[0].mapping.axes[0];
+  const std::int64_t turn = rows.step(search::Level::loop), turns = rows.at(search::Level::loop);
+  ASSERT_GT(turns, 2);
+  std::vector<std::int64_t> in_turn(static_cast<std::size_t>(turns));
+  for (const graph::Interval& interval : restriction.intervals) {
+    EXPECT_LE(interval.end, 30'000);
+    for (std::int64_t row = interval.begin; row < interval.end; ++row) ++in_turn[static_cast<std::size_t>(row / turn)];
+  }
+  EXPECT_GT(in_turn[0], 0);
+  EXPECT_LT(in_turn[0], turn);
+  for (std::size_t i = 1; i + 1 < in_turn.size(); ++i) EXPECT_EQ(in_turn[i], in_turn[0]) << i;
+  EXPECT_LT(in_turn.back(), in_turn[0]) << "the matrix ends in the last turn";
+}
+
 TEST(BlockSample, CountersStartAtTheBlocksThatNeverArrive) {
   const KernelCase each = make_case(norm_backward(4096, 256), phases(2, search::Sync::last_block));
   const BlockSample chosen = sample(each);

@@ -54,6 +54,19 @@ inline Result<Graph> divided_by_norm(std::int64_t elements) {
   return b.finish({b.binary(Op::divide, x, b.broadcast(b.unary(Op::sqrt, sum), {elements}, {}))});
 }
 
+/// A matrix less its columns' means, divided by the columns' mean deviations.
+inline Result<Graph> centred_columns(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.parameter(DType::f32, dims);
+  const Value share = b.filled(DType::f32, {columns}, 1.0 / static_cast<double>(rows));
+  const auto mean = [&](Value of) {
+    return b.broadcast(b.binary(Op::multiply, b.reduce(ReduceKind::sum, of, {0}), share), dims, {1});
+  };
+  const Value centred = b.binary(Op::subtract, x, mean(x));
+  return b.finish({b.binary(Op::divide, centred, mean(b.unary(Op::abs, centred)))});
+}
+
 /// A matrix divided by the sum of its rows' norms.
 inline Result<Graph> divided_by_norms(std::int64_t rows, std::int64_t columns) {
   Builder b;

@@ -31,6 +31,17 @@ void PrintTo(const Example& example, std::ostream* out) { *out << example.name; 
 
 bool gated(const search::KernelProgram& p) { return std::ranges::count(p.schedule.syncs, Sync::gate) > 0; }
 
+/// Partial results of blocks that walk together, the second time from the end.
+bool walking_together_and_back(const search::KernelProgram& p) {
+  const auto together = [&](std::size_t phase) {
+    return p.phases.size() > phase && p.phases[phase].tiles > 8 && !p.is_looped(phase) &&
+           std::ranges::any_of(p.phases[phase].groups[0].mapping.axes, [](const search::AxisMapping& axis) {
+             return axis.interleaved && axis.at(search::Level::grid) > 1;
+           });
+  };
+  return together(0) && together(2) && p.phases[2].backwards;
+}
+
 std::vector<Example> examples() {
   return {
       {"element_wise", [] { return scaled_sum({100003}); }},
@@ -70,6 +81,10 @@ std::vector<Example> examples() {
        [](const search::KernelProgram& p) {
          return gated(p) && p.phases[2].backwards && p.phases[2].tiles > p.blocks;
        }},
+      // What is stored is in nobody's way in L2.
+      {"passing", [] { return divided_by_norm(4'200'001); },
+       [](const search::KernelProgram& p) { return gated(p) && !p.phases[2].passing.buffers.empty(); }},
+      {"walking_together_and_back", [] { return centred_columns(10'001, 100); }, walking_together_and_back},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"transpose",
        [] {
@@ -116,7 +131,7 @@ TEST_P(VerifyEmulated, SampledAndWholeAgree) {
   const KernelCase each = make_case(GetParam().graph(), GetParam().wish);
   const std::int64_t work = kernel_work(each.program);
   VerifyOptions options;
-  options.work_budget = work;
+  options.work_budget = work, options.total_budget = 8 * work;
   const Verification whole = verify(each, options);
   EXPECT_TRUE(whole.correct) << whole.failure << "\n" << each.kernel.source;
   EXPECT_EQ(whole.blocks_run, each.kernel.blocks);

@@ -86,7 +86,7 @@ int check_mappings(const GroupStructure& group, const MappingSpaceOptions& optio
     std::int64_t threads = 1, lanes = 1, clusters = 1;
     for (std::size_t a = 0; a < extents.size(); ++a) {
       const AxisMapping& axis = mapping.axes[a];
-      EXPECT_GE(axis.step(Level::grid) * axis.at(Level::grid), extents[a]) << "axis " << a << " of mapping " << m;
+      EXPECT_GE(axis.covered(), extents[a]) << "axis " << a << " of mapping " << m;
       // No tile lies wholly beyond the end.
       EXPECT_LT(axis.step(Level::grid) * (axis.at(Level::grid) - 1), extents[a]) << "axis " << a << " of mapping " << m;
       if (axis.at(Level::vector) > 1) {
@@ -154,6 +154,31 @@ TEST(MappingSpace, OneTileIsCoveredByItsBlockOrSharedByACluster) {
       EXPECT_GE(mapping.axes[1].step(Level::grid), 64);
     }
   }
+}
+
+// What several tiles reduce together is walked by all of them together, unless a sector of something that lies across
+// holds what several turns of one block want.
+TEST(MappingSpace, BlocksWalkAlongPartialAxesTogether) {
+  const auto interleaved = [](bool across) {
+    Builder b;
+    const Value x = b.parameter(DType::f32, {30'000, 64});
+    const Value y = across ? b.transpose(b.parameter(DType::f32, {64, 30'000}), {1, 0}) : x;
+    const Graph graph = finished(b, {b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, y), {0})});
+    const KernelStructure structure = structure_of(graph, {});
+    MappingSpaceOptions options;
+    options.partial_tiles = 132;
+    int looped = 0, together = 0;
+    for (const GroupMapping& mapping :
+         enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"))) {
+      looped += mapping.axes[0].at(Level::loop) > 1 && mapping.axes[0].at(Level::grid) > 1;
+      together += mapping.axes[0].interleaved;
+      EXPECT_FALSE(mapping.axes[1].interleaved);
+    }
+    EXPECT_GT(looped, 0);
+    return together == 0 ? "none" : together >= looped ? "all" : "some";
+  };
+  EXPECT_STREQ(interleaved(false), "all");
+  EXPECT_STREQ(interleaved(true), "none");
 }
 
 TEST(MappingSpace, ClustersSplitTheRow) {

@@ -45,6 +45,8 @@ TEST(ScheduleHash, IsOfEverything) {
                                         [](Schedule& s) { s.phases[0][0].axes[0].at(Level::grid) = 2; },
                                         [](Schedule& s) { s.phases[0][0].axes[1].at(Level::grid) = 2; },
                                         [](Schedule& s) { s.phases[0][0].axes[0].at(Level::lane) = 2; },
+                                        [](Schedule& s) { s.phases[0][0].axes[0].interleaved = true; },
+                                        [](Schedule& s) { s.phases[0][0].axes[1].interleaved = true; },
                                         [](Schedule& s) { s.phases[0][0].axes.pop_back(); }}) {
     Schedule changed = plain();
     change(changed);

@@ -16,6 +16,19 @@ TEST(AxisMapping, LevelsStepOverThoseInsideThem) {
   EXPECT_EQ(m.per_block(), 3840);
 }
 
+TEST(AxisMapping, AnInterleavedLoopStepsOverTheGrid) {
+  AxisMapping m;
+  m.at(Level::vector) = 4, m.at(Level::lane) = 32, m.at(Level::warp) = 2, m.at(Level::reg) = 3, m.at(Level::loop) = 5,
+  m.at(Level::cluster) = 7, m.at(Level::grid) = 11;
+  const std::int64_t covered = m.covered();
+  m.interleaved = true;
+  const std::vector<std::int64_t> steps = {1, 4, 128, 256, 768 * 7 * 11, 768, 768 * 7};
+  for (std::size_t i = 0; i < level_count; ++i) EXPECT_EQ(m.step(static_cast<Level>(i)), steps[i]) << i;
+  EXPECT_EQ(m.per_block(), 3840);
+  EXPECT_EQ(m.covered(), covered);
+  EXPECT_EQ(covered, 768 * 5 * 7 * 11);
+}
+
 TEST(AxisMapping, IsOneElementUnlessSaidOtherwise) {
   const AxisMapping m;
   for (std::size_t i = 0; i < level_count; ++i) EXPECT_EQ(m.at(static_cast<Level>(i)), 1);
@@ -34,6 +47,7 @@ TEST(Schedule, EqualityIsOfEverything) {
            [](Schedule& s) { s.rows = 2; }, [](Schedule& s) { s.syncs = {Sync::barrier}; },
            [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },
            [](Schedule& s) { s.phases[0][0].vector_axis = -1; },
+           [](Schedule& s) { s.phases[0][0].axes[0].interleaved = true; },
            [](Schedule& s) { s.phases[0][0].axes[0].at(Level::grid) = 2; }}) {
     Schedule changed = plain;
     EXPECT_EQ(changed, plain);

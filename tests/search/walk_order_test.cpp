@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/search/example_graphs.h"
 
 namespace stitch::search::test {
@@ -33,6 +35,51 @@ TEST(WalkOrder, TurnsRoundWhereverTheSameIsReadAgain) {
   ASSERT_EQ(structure.phases[4].rereads.size(), 1U);
   EXPECT_EQ(structure.phases[4].rereads[0].phase, 2);
   EXPECT_EQ(structure.phases[4].rereads[0].bytes, bytes);
+}
+
+TEST(WalkOrder, LargeResultsPassWhatIsReadAgain) {
+  const std::int64_t rows = 4096, columns = 2048;
+  const auto passing = [](const Graph& graph, const std::set<int>& tile_axes) {
+    std::vector<PassingStores> all;
+    for (const PhaseStructure& phase : structure_of(graph, tile_axes).phases) all.push_back(phase.passing);
+    return all;
+  };
+  const std::vector<PassingStores> large = passing(softmax(rows, columns), {});
+  ASSERT_EQ(large.size(), 5U);
+  for (int p = 0; p < 4; ++p) EXPECT_TRUE(large[static_cast<std::size_t>(p)].buffers.empty()) << p;
+  EXPECT_EQ(large[4].buffers, (std::vector<Buffer>{{Buffer::Kind::output, 0}}));
+  EXPECT_EQ(large[4].bytes, rows * columns * 4);
+  // A later kernel may find a smaller one in L2, and where nothing is read again it is in nobody's way.
+  for (const PassingStores& each : passing(softmax(1024, 1024), {})) EXPECT_TRUE(each.buffers.empty());
+  EXPECT_TRUE(passing(softmax(rows, columns), {1})[0].buffers.empty());
+}
+
+// A result that the last phase needs stays.
+TEST(WalkOrder, ResultsThatAreReadAgainStay) {
+  Builder b;
+  const Dims dims = {4096, 4096};
+  const Value x = b.parameter(DType::f32, dims);
+  const Value y = b.binary(Op::divide, x, b.broadcast(b.reduce(ReduceKind::sum, x, {0, 1}), dims, {}));
+  const Value z = b.binary(Op::divide, y, b.broadcast(b.reduce(ReduceKind::max, y, {0, 1}), dims, {}));
+  const Graph graph = finished(b, {y, z});
+  for (const std::set<graph::Value>& materialised : {std::set<graph::Value>{}, std::set<graph::Value>{y}}) {
+    StructureOptions options;
+    options.materialised = materialised;
+    const auto structure = derive_structure(graph, AxisAnalysis(graph), options);
+    ASSERT_TRUE(structure) << structure.error().message;
+    std::set<Buffer> loaded;
+    for (std::size_t p = structure->phases.size(); p-- > 0;) {
+      const PhaseStructure& phase = structure->phases[p];
+      for (const Buffer& buffer : phase.passing.buffers) EXPECT_FALSE(loaded.contains(buffer)) << "phase " << p;
+      for (const GroupStructure& group : phase.groups) {
+        for (const Item& item : group.program->items()) {
+          if (item.kind == Item::Kind::load) loaded.insert(item.buffer);
+        }
+      }
+    }
+    const std::vector<Buffer>& last = structure->phases.back().passing.buffers;
+    EXPECT_EQ(std::ranges::count(last, Buffer{Buffer::Kind::output, 1}), 1);
+  }
 }
 
 TEST(WalkOrder, ScansAndUpdatesSayNothing) {

@@ -12,7 +12,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
-  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 8192;
+  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 4096;
   f32 sum0 = 0.0f;
   for (int i_loop = 0; i_loop < 2; ++i_loop) {
 
@@ -20,12 +20,12 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
     f32 in0_0[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 1024 + i_loop * 4096;
+      const int i = i0 + i_r * 1024 + i_loop * 294912;
       load<4, Cached::streamed>(in0_0[i_r], in0 + i);
     }
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 1024 + i_loop * 4096;
+      const int i = i0 + i_r * 1024 + i_loop * 294912;
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         const f32 multiply_1 = in0_0[i_r][v] * in0_0[i_r][v];
@@ -213,7 +213,7 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
-  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 20480;
+  const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 4096;
   f32 sum0 = 0.0f;
   for (int i_loop = 0; i_loop < 5; ++i_loop) {
 
@@ -221,14 +221,14 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
     f32 in0_0[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 1024 + i_loop * 4096;
+      const int i = i0 + i_r * 1024 + i_loop * 475136;
       if (i < 2359296) {
         load<4, Cached::streamed>(in0_0[i_r], in0 + i);
       }
     }
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 1024 + i_loop * 4096;
+      const int i = i0 + i_r * 1024 + i_loop * 475136;
       if (i < 2359296) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
@@ -461,7 +461,7 @@ __device__ __forceinline__ void group_2_0(const f32* __restrict__ in0, f32* __re
         const f32 multiply_20 = in0_0[i_r][v] * divide_19;
         result_0[v] = multiply_20;
       }
-      store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
+      store_tail<4, Written::passing>(out0 + static_cast<s64>(i), result_0, extent - i);
     }
   }
 }
@@ -501,7 +501,7 @@ __device__ __forceinline__ void group_2_1(const f32* __restrict__ in0, f32* __re
       const f32 multiply_20 = in0_0[v] * divide_19;
       result_0[v] = multiply_20;
     }
-    store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
+    store_tail<4, Written::passing>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
 }
 
@@ -540,7 +540,7 @@ __device__ __forceinline__ void group_2_2(const f32* __restrict__ in0, f32* __re
       const f32 multiply_20 = in0_0[v] * divide_19;
       result_0[v] = multiply_20;
     }
-    store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
+    store_tail<4, Written::passing>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
 }
 
@@ -580,7 +580,7 @@ __device__ __forceinline__ void group_2_3(const f32* __restrict__ in0, f32* __re
       const f32 multiply_20 = in0_0[v] * divide_19;
       result_0[v] = multiply_20;
     }
-    store_tail<4>(out0 + static_cast<s64>(i), result_0, extent - i);
+    store_tail<4, Written::passing>(out0 + static_cast<s64>(i), result_0, extent - i);
   }
 }
 

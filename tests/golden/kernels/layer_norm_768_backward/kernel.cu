@@ -12,7 +12,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
   const int j_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
-  const int i0 = i_warp + i_grid * 16;
+  const int i0 = i_warp + i_grid * 4;
   const int j0 = j_lane * 4;
   f32 sum0[6][4];
 #pragma unroll
@@ -44,7 +44,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     load<4, Cached::streamed>(in3_26[j_r], in3 + j);
   }
   for (int i_loop = 0; i_loop < 4; ++i_loop) {
-    const int i = i0 + i_loop * 4;
+    const int i = i0 + i_loop * 1024;
     f32 in0_0[6][4];
     f32 in1_1[6][4];
     f32 subtract_7[6][4];

@@ -13,7 +13,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
   const int i_lane = static_cast<int>(threadIdx.x) / 16 % 2;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
-  const int i0 = (i_lane + 2 * i_warp) + i_grid * 32;
+  const int i0 = (i_lane + 2 * i_warp) + i_grid * 8;
   const int j0 = j_lane * 4;
   f32 sum2[16][4];
 #pragma unroll
@@ -24,7 +24,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
     }
   }
   for (int i_loop = 0; i_loop < 4; ++i_loop) {
-    const int i = i0 + i_loop * 8;
+    const int i = i0 + i_loop * 1024;
 
     // sweep 0: reduce 1, reduce 2
     f32 max0 = __int_as_float(0xff800000);
