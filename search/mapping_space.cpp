@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "search/holding.h"
@@ -81,7 +83,7 @@ class Enumerator {
     for (std::int64_t& extent : roles_.extents) extent = std::max<std::int64_t>(extent, 1);
     if (options.one_tile && options.cluster > 1) share_axis();
     find_repeated();
-    interleaves_ = roles_.has_partials && !options.one_tile && !crosses();
+    interleaves_ = roles_.has_partials && !options.one_tile && !crosses() && !overlaps();
   }
 
   std::vector<GroupMapping> enumerate() {
@@ -300,6 +302,30 @@ class Enumerator {
            });
   }
 
+  /// Whether loads of one buffer together want clearly more of it than there is: the windows of a convolution.
+  [[nodiscard]] bool overlaps() const {
+    const ScalarProgram& program = *group_.program;
+    struct Loads {
+      double elements = 0;
+      std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = 0;
+    };
+    std::map<Buffer, Loads> loads;
+    for (const Item& item : program.items()) {
+      if (item.kind != Item::Kind::load || (item.axes & roles_.partial) == 0) continue;
+      double elements = 1;
+      for (std::size_t a = 0; a < roles_.extents.size(); ++a)
+        elements *= has(item.axes, a) ? static_cast<double>(roles_.extents[a]) : 1.0;
+      Loads& all = loads[item.buffer];
+      all.elements += elements;
+      all.low = std::min(all.low, program.pool().low(item.index));
+      all.high = std::max(all.high, program.pool().high(item.index));
+    }
+    return std::ranges::any_of(loads, [](const auto& each) {
+      const Loads& all = each.second;
+      return all.elements > 2 * static_cast<double>(all.high - all.low + 1);
+    });
+  }
+
   /// Several elements a thread, so that their loads are in flight together: along the partial axis if there is one,
   /// else along one on which operands repeat, for which one load does then, else along the vector axis, else along the
   /// innermost other.
@@ -487,7 +513,8 @@ class Enumerator {
   VectorChoice vector_;
   std::uint64_t repeated_ = 0;  ///< find_repeated()
   /// Blocks that loop over partial axes walk along them together, so that a later phase finds in L2 what all of them
-  /// have read last. Not where a sector of something holds what several turns of one block want.
+  /// have read last. Not where a block finds in L1 what it asked for a turn before: the rest of a sector, or of a
+  /// window.
   bool interleaves_ = false;
   std::int64_t width_ = 1;
   int shared_axis_ = -1;  ///< share_axis(); roles_ has a block's part of it
