@@ -90,6 +90,11 @@ GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, in
   for (const auto& [where, count] : held) {
     text.held.push_back(fmt::format("{} value{} {}", count, count == 1 ? "" : "s", where));
   }
+  for (const search::RetainedLoad& load : group.retained) {
+    text.retained.push_back(fmt::format("{:.1f} % of parameter {} {} shared memory, {} bytes a block", 100 * load.share,
+                                        group.structure.program->at(load.item).buffer.number,
+                                        load.fills ? "for later phases in" : "from", load.rounds * load.round_bytes));
+  }
   for (int a = 0; a < static_cast<int>(group.structure.anchors.size()); ++a) {
     text.anchors.push_back(explain_anchor(graph, group, a));
   }

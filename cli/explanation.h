@@ -34,8 +34,9 @@ struct GroupExplanation {
   int threads = 0;
   std::int64_t tiles = 0;
   int sweeps = 1;
-  std::vector<std::string> axes;  ///< "768: vector 4, lane 32, reg 6"
-  std::vector<std::string> held;  ///< values kept between sweeps, and where
+  std::vector<std::string> axes;      ///< "768: vector 4, lane 32, reg 6"
+  std::vector<std::string> held;      ///< values kept between sweeps, and where
+  std::vector<std::string> retained;  ///< of what it loads, for later phases or from earlier ones
   std::vector<AnchorExplanation> anchors;
 };
 

@@ -143,6 +143,7 @@ std::string GroupEmitter::emit() {
   const int depth = out_.depth();
   emit_outer_loops();
   for (const search::HeldItem& held : group_.held) declare_array(held.item);
+  emit_retained_places();
   for (std::size_t stage = 0; stage < group_.sweeps.size(); ++stage)
     emit_sweep(group_.sweeps[stage], static_cast<int>(stage));
   out_.close(out_.depth() - depth);
@@ -288,6 +289,11 @@ std::int64_t GroupEmitter::vector_extent() const {
   return group_.mapping.vector_axis < 0
              ? 1
              : group_.extent(static_cast<std::size_t>(group_.mapping.vector_axis), Level::vector);
+}
+
+bool GroupEmitter::has_vector(std::uint64_t axes) const {
+  return group_.mapping.vector_axis >= 0 && has(axes, static_cast<std::size_t>(group_.mapping.vector_axis)) &&
+         vector_extent() > 1;
 }
 
 bool GroupEmitter::vector_tail_by_element() const {

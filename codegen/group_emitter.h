@@ -18,6 +18,8 @@ namespace stitch::codegen {
 struct GroupContext {
   std::int64_t shared_held = 0;      ///< offset of the held values in dynamic shared memory
   std::int64_t shared_exchange = 0;  ///< offset of the two exchange buffers
+  std::int64_t shared_retained = 0;  ///< offset of what is retained from phase to phase
+  std::int64_t tiles_at_once = 0;    ///< of a phase that loops over tiles: its step; 0: it does not
   bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
   bool backwards = false;            ///< interleaved axes are walked from their ends
@@ -83,6 +85,8 @@ class GroupEmitter {
   /// Conditions that hold where every axis of `axes` is in range, joined by &&; empty when they always do.
   [[nodiscard]] std::string range_guard(std::uint64_t axes, bool element) const;
   [[nodiscard]] std::int64_t vector_extent() const;
+  /// Whether a thread has a vector of what has these axes.
+  [[nodiscard]] bool has_vector(std::uint64_t axes) const;
   [[nodiscard]] bool vector_tail_by_element() const;
   [[nodiscard]] bool row_is_looped() const;
   void emit_shifted_start();
@@ -121,6 +125,7 @@ class GroupEmitter {
   };
   std::vector<Band> bands_of(const search::Sweep& sweep) const;
   void emit_band(const Band& band, int stage);
+  void emit_found_load(const Band& band, ItemId id);
   /// Iterations [first, last) of an axis' loop.
   struct Iterations {
     std::size_t axis = 0;
@@ -141,6 +146,18 @@ class GroupEmitter {
   [[nodiscard]] bool is_copied(ItemId id, int stage) const;
   void emit_copies(const std::vector<Band>& bands, int stage);
   [[nodiscard]] std::string kept_place(ItemId id) const;
+  [[nodiscard]] std::string place_in_shared(ItemId id, std::string_view pointer, std::uint64_t loops) const;
+  void emit_from_shared(ItemId id, const std::string& place);
+  void emit_to_shared(ItemId id, const std::string& place);
+
+  // what is retained from phase to phase (retained_emitter.cpp)
+  /// Whether an earlier phase has left it, in some rounds.
+  [[nodiscard]] bool is_found(ItemId id) const;
+  [[nodiscard]] std::string round_is_retained(ItemId id) const;
+  [[nodiscard]] std::string retained_round(ItemId id) const;
+  [[nodiscard]] std::string retained_place(ItemId id) const;
+  void emit_round(ItemId id);
+  void emit_retained_places();
   [[nodiscard]] std::uint64_t band_of(std::uint64_t axes) const { return axes & group_.varying; }
   [[nodiscard]] std::string replica_guard(std::uint64_t axes) const;
 

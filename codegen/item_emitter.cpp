@@ -181,9 +181,13 @@ void GroupEmitter::declare_array(ItemId id) {
   const auto held = held_.find(id);
   if (held != held_.end() && held->second->place == search::Hold::shared) {
     const std::int64_t offset = context_.shared_held + held->second->shared_offset;
-    out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>(shared{2});  // {3} threads × {4} elements", type, name(id),
-              offset == 0 ? "" : fmt::format(" + {}", offset), group_.threads,
-              group_.held_bytes / std::max(1, group_.threads));
+    std::string place = offset == 0 ? "shared" : fmt::format("shared + {}", offset);
+    if (group_.retention(id) != nullptr) {
+      emit_round(id);
+      place = fmt::format("{} ? {} : {}", round_is_retained(id), retained_round(id), place);
+    }
+    out_.line("{0}* const {1}_kept = reinterpret_cast<{0}*>({2});  // {3} threads × {4} elements", type, name(id),
+              place, group_.threads, group_.held_bytes / std::max(1, group_.threads));
     return;
   }
   arrays_[id] = item.axes & group_.varying;

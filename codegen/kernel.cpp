@@ -75,7 +75,7 @@ class KernelEmitter {
       kernel_.scratch.push_back({static_cast<std::int64_t>(program_.phases.size()) * 8, true});
     }
     held_bytes_ = program_.held_bytes();
-    kernel_.shared_bytes = held_bytes_ + 2 * program_.exchange_bytes();
+    kernel_.shared_bytes = program_.shared_bytes;
     kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
   }
 
@@ -86,6 +86,8 @@ class KernelEmitter {
     for (const GroupProgram& group : groups) {
       GroupContext context;
       context.shared_exchange = held_bytes_;
+      context.shared_retained = search::resident_offset(program_);
+      context.tiles_at_once = program_.is_looped(phase) ? program_.clusters() : 0;
       context.after_sync = phase > 0;
       context.backwards = program_.phases[phase].backwards;
       context.passing = program_.phases[phase].passing.buffers;
@@ -175,7 +177,8 @@ class KernelEmitter {
       out_.open("for (int tile = 0; tile < {}; ++tile)", tiles);
     } else if (looped && program_.phases[phase].backwards) {
       out_.line("// from the end, of which L2 still has something");
-      out_.open("for (int tile = {} - {}; tile >= 0; tile -= {})", tiles - 1, first, program_.clusters());
+      out_.open("for (int tile = {0} + ({1} - {0}) / {2} * {2}; tile >= 0; tile -= {2})", first, tiles - 1,
+                program_.clusters());
     } else if (looped) {
       out_.open("for (int tile = {}; tile < {}; tile += {})", first, tiles, program_.clusters());
     } else {

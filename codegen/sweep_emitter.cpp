@@ -152,6 +152,7 @@ void GroupEmitter::emit_copies(const std::vector<Band>& bands, int stage) {
       any = true;
       const Item& item = program_.at(id);
       const int depth = out_.depth();
+      if (is_found(id)) out_.open("if (!({}))", round_is_retained(id));
       open_inner_loops(band.axes);
       open_register_loops(band.axes);
       if (const std::string guard = band_guard(band); !guard.empty()) out_.open("if ({})", guard);
@@ -254,23 +255,46 @@ std::string GroupEmitter::band_guard(const Band& band) const {
 }
 
 std::string GroupEmitter::kept_place(ItemId id) const {
-  // Element run of this thread: runs of one step lie side by side for all threads, so lanes touch distinct banks.
+  return place_in_shared(id, name(id) + "_kept", group_.inner_loops);
+}
+
+/// The thread's run of an item, which has a place for every turn of `loops`.
+std::string GroupEmitter::place_in_shared(ItemId id, std::string_view pointer, std::uint64_t loops) const {
+  // Runs of one step lie side by side for all threads, so lanes touch distinct banks.
   std::string step;
   const auto add = [&](const std::string& digit, std::int64_t extent) {
     step = step.empty() ? digit : fmt::format("({} * {} + {})", step, extent, digit);
   };
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(program_.at(id).axes, a)) continue;
-    if (has(group_.inner_loops, a) && group_.extent(a, Level::loop) > 1)
-      add(axis_name(a) + "_loop", group_.extent(a, Level::loop));
+    if (has(loops, a) && group_.extent(a, Level::loop) > 1) add(axis_name(a) + "_loop", group_.extent(a, Level::loop));
     if (group_.extent(a, Level::reg) > 1) add(axis_name(a) + "_r", group_.extent(a, Level::reg));
   }
   const bool along = group_.mapping.vector_axis >= 0 &&
                      has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis));
   const std::string thread = "static_cast<int>(threadIdx.x)";
   const std::string run = step.empty() ? thread : fmt::format("({} * {} + {})", step, group_.threads, thread);
-  return along ? fmt::format("{}_kept + {} * {}", name(id), run, vector_extent())
-               : fmt::format("{}_kept + {}", name(id), run);
+  return along ? fmt::format("{} + {} * {}", pointer, run, vector_extent()) : fmt::format("{} + {}", pointer, run);
+}
+
+void GroupEmitter::emit_from_shared(ItemId id, const std::string& place) {
+  const std::string target = name(id) + array_subscript(arrays_.at(id), false);
+  if (!has_vector(program_.at(id).axes)) return out_.line("{} = *({});", target, place);
+  const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+  for (int at = 0; at < vector_extent(); at += width) {
+    const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+    out_.line("load<{}, Cached::plain>({}{}, {}{});", width, target, shift, place, shift);
+  }
+}
+
+void GroupEmitter::emit_to_shared(ItemId id, const std::string& place) {
+  const std::string source = name(id) + array_subscript(arrays_.at(id), false);
+  if (!has_vector(program_.at(id).axes)) return out_.line("*({}) = {};", place, source);
+  const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+  for (int at = 0; at < vector_extent(); at += width) {
+    const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
+    out_.line("store<{}>({}{}, {}{});", width, place, shift, source, shift);
+  }
 }
 
 void GroupEmitter::keep_for_sweep(ItemId id) {
@@ -337,44 +361,35 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   bool registers = false;
   for (std::size_t a = 0; a < group_.extents.size(); ++a)
     registers = registers || (has(band.axes, a) && group_.extent(a, Level::reg) > 1);
-  if (!early.empty() || !kept.empty()) {
+  std::vector<ItemId> direct;
+  for (const ItemId id : early) {
+    if (is_copied(id, stage)) continue;
+    if (is_found(id))
+      emit_found_load(band, id);
+    else
+      direct.push_back(id);
+  }
+  const bool loads = !direct.empty() || !kept.empty();
+  if (loads) {
     open_register_loops(band.axes);
     if (!guard.empty()) out_.open("if ({})", guard);
-    for (const ItemId id : early) {
-      if (!is_copied(id, stage)) emit_vector_load(id);
-    }
-    for (const ItemId id : kept) {
-      const std::string target = name(id) + array_subscript(arrays_.at(id), false);
-      if (vector && array_dims(program_.at(id).axes).empty() == false &&
-          has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis))) {
-        const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
-        for (int at = 0; at < vector_extent(); at += width) {
-          out_.line("load<{}, Cached::plain>({}{}, {}{});", width, target, at == 0 ? "" : fmt::format(" + {}", at),
-                    kept_place(id), at == 0 ? "" : fmt::format(" + {}", at));
-        }
-      } else {
-        out_.line("{} = *({});", target, kept_place(id));
-      }
-    }
+    for (const ItemId id : direct) emit_vector_load(id);
+    for (const ItemId id : kept) emit_from_shared(id, kept_place(id));
     if (registers) out_.close(out_.depth() - depth);
   }
-  if (registers || (early.empty() && kept.empty())) {
+  if (registers || !loads) {
     open_register_loops(band.axes);
     if (!guard.empty()) out_.open("if ({})", guard);
   }
   // Loads that must wait in shared memory for later sweeps.
   for (const ItemId id : early) {
-    if (!is_kept_in_shared(id) || held_.at(id)->from != stage || is_copied(id, stage)) continue;
-    const std::string source = name(id) + array_subscript(arrays_.at(id), false);
-    const bool along = vector && has(program_.at(id).axes, static_cast<std::size_t>(group_.mapping.vector_axis));
-    if (along) {
-      const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
-      for (int at = 0; at < vector_extent(); at += width) {
-        const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
-        out_.line("store<{}>({}{}, {}{});", width, kept_place(id), shift, source, shift);
-      }
-    } else {
-      out_.line("*({}) = {};", kept_place(id), source);
+    if (is_copied(id, stage)) continue;
+    if (is_kept_in_shared(id) && held_.at(id)->from == stage) {
+      emit_to_shared(id, kept_place(id));
+    } else if (group_.retention(id) != nullptr && !is_found(id)) {
+      out_.open("if ({})", round_is_retained(id));
+      emit_to_shared(id, retained_place(id));
+      out_.close();
     }
   }
   emit_element_step(band, early, stage, vector);
@@ -428,16 +443,7 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
     if (std::find(early.begin(), early.end(), id) != early.end() || !is_kept_in_shared(id) ||
         held_.at(id)->from != stage)
       continue;
-    const std::string source = name(id) + array_subscript(arrays_.at(id), false);
-    if (vector) {
-      const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
-      for (int at = 0; at < vector_extent(); at += width) {
-        const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
-        out_.line("store<{}>({}{}, {}{});", width, kept_place(id), shift, source, shift);
-      }
-    } else {
-      out_.line("*({}) = {};", kept_place(id), source);
-    }
+    emit_to_shared(id, kept_place(id));
   }
 }
 

@@ -14,7 +14,7 @@ namespace stitch::costmodel {
 /// docs/cost-model.md.
 class AnalyticalScorer final : public search::Scorer {
  public:
-  static constexpr std::string_view version = "analytical v7";  ///< names it in records; rises with its predictions
+  static constexpr std::string_view version = "analytical v8";  ///< names it in records; rises with its predictions
 
   explicit AnalyticalScorer(DeviceSpec device, AnalyticalConstants constants = {})
       : device_(std::move(device)), constants_(constants) {}

@@ -34,7 +34,8 @@ class Counter {
         schedule_(kernel.schedule),
         step_(kernel.recurrent.get()),
         device_(device),
-        l1_bytes_(static_cast<double>(device.shared_per_sm - kernel.shared_bytes)) {
+        l1_bytes_(static_cast<double>(device.shared_per_sm - kernel.shared_bytes)),
+        retained_bytes_(kernel.retained_bytes()) {
     if (step_ != nullptr) find_places();
   }
 
@@ -142,6 +143,8 @@ class Counter {
   [[nodiscard]] bool is_lasting(const Item& item) const {
     return !lasting_.empty() && lasting_[static_cast<std::size_t>(&item - program_.items().data())];
   }
+
+  [[nodiscard]] ItemId id_of(const Item& item) const { return static_cast<ItemId>(&item - program_.items().data()); }
 
   [[nodiscard]] Place place(const Item& item) const {
     return places_.empty() ? Place::device : places_[static_cast<std::size_t>(&item - program_.items().data())];
@@ -299,7 +302,7 @@ class Counter {
     double turn = 0;
     for (const auto& [buffer, asked] : asked_) turn += asked.turn;
     const double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
-    const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes);
+    const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes + retained_bytes_);
     const double room = static_cast<double>(device_.shared_per_sm) / blocks - shared;
     const auto caught = [&](double since) { return std::clamp(room / std::max(2 * since, 1.0), 0.0, 1.0); };
     for (const auto& [buffer, asked] : asked_) {
@@ -331,6 +334,7 @@ class Counter {
       const Item& item = program_.at(id);
       if (item.kind != Item::Kind::load || place(item) == Place::shared) return;
       double bytes = elements(item.axes) * graph::byte_size(item.dtype);
+      bytes *= 1 - group_.found_share(id);
       // Read in the first turn; by all blocks, unless each has rows of its own.
       if (is_lasting(item)) bytes /= static_cast<double>(step_->turns * (is_dynamic(item.index) ? 1 : step_->blocks));
       double& total = amount_of(reads[sweep], item.buffer);
@@ -408,15 +412,23 @@ class Counter {
   void request(const Item& item, double width, double times) {
     const int size = graph::byte_size(item.dtype);
     times *= made_share(item);
-    const double requests = warps_ * times / width;
+    double requests = warps_ * times / width;
     f_.instructions += requests * 2;
     f_.load_requests += requests;
     f_.load_lane_bytes += warps_ * times * size;
     if (is_dynamic(item.index)) f_.dynamic_requests += requests;
-    const double requested = warps_ * times * distinct_lanes(item.axes) * size;
+    double requested = warps_ * times * distinct_lanes(item.axes) * size;
     if (place(item) == Place::shared) {
       f_.shared_bytes += std::max(requested, requests * 32);
       return;
+    }
+    if (const search::RetainedLoad* kept = group_.retention(id_of(item))) {
+      f_.shared_bytes += requested * kept->share;
+      if (kept->fills) {
+        f_.instructions += requests * kept->share * 2;
+      } else {
+        requested *= 1 - kept->share, requests *= 1 - kept->share;
+      }
     }
     f_.requested_bytes += requested;
     // What the next request has of the same sectors comes from L1.
@@ -426,7 +438,8 @@ class Counter {
     if (place(item) == Place::l1) return;
     // The accesses that make up a lane's run follow each other: all but the first find their sectors in L1. Sectors of
     // which one warp takes a part and other warps the rest are not counted on: they are many lines.
-    const double distinct = std::min(requested, per_tile(item.axes) * size * static_cast<double>(f_.tiles));
+    const double made = 1 - group_.found_share(id_of(item));
+    const double distinct = std::min(requested, made * per_tile(item.axes) * size * static_cast<double>(f_.tiles));
     Asked& asked = amount_of(asked_, item.buffer);
     asked.requested += requested;
     asked.distinct += distinct;
@@ -642,6 +655,7 @@ class Counter {
   const search::RecurrentStep* const step_;  ///< null: not a recurrent kernel
   const DeviceSpec& device_;
   const double l1_bytes_;
+  const std::int64_t retained_bytes_;
   std::vector<Place> places_;  ///< per item; empty: all in device memory
   std::vector<bool> lasting_;  ///< per item; empty: none
   GroupFeatures f_;

@@ -76,6 +76,22 @@ double together(const search::KernelProgram& program, std::size_t phase) {
   return share;
 }
 
+/// Bytes that a phase leaves in shared memory for later ones, or finds there.
+double on_chip(const search::KernelProgram& program, std::size_t phase, bool fills) {
+  double bytes = 0;
+  for (const search::GroupProgram& group : program.phases[phase].groups) {
+    for (const search::RetainedLoad& load : group.retained) {
+      if (load.fills != fills) continue;
+      const search::Item& item = group.structure.program->at(load.item);
+      double all = graph::byte_size(item.dtype);
+      for (std::size_t a = 0; a < group.extents.size(); ++a)
+        all *= ((item.axes >> a) & 1) != 0 ? static_cast<double>(group.extents[a]) : 1.0;
+      bytes += load.share * all;
+    }
+  }
+  return bytes;
+}
+
 void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
   std::vector<double> bytes, front;
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
@@ -89,10 +105,10 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
     for (const search::Reread& again : program.phases[p].rereads) {
       const auto earlier = static_cast<std::size_t>(again.phase);
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
-      counted.bytes = std::min(static_cast<double>(again.bytes), read);
+      counted.bytes = std::clamp(static_cast<double>(again.bytes) - on_chip(program, p, false), 0.0, read);
       for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
-      counted.around = bytes[earlier] + bytes[p] - counted.bytes;
-      counted.front = front[earlier] + front[p];
+      counted.around = bytes[earlier] - on_chip(program, earlier, true) + bytes[p] - counted.bytes;
+      counted.front = std::max(front[earlier], front[p]);
       counted.opposite = program.phases[p].backwards != program.phases[earlier].backwards;
     }
   }

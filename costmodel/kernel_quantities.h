@@ -28,10 +28,10 @@ struct PhaseQuantities {
 
   /// What it loads that an earlier phase has loaded or stored.
   struct Reread {
-    double bytes = 0;
+    double bytes = 0;       ///< beyond what blocks have retained
     double between = 0;     ///< bytes of the phases in between
-    double around = 0;      ///< of that phase and of this one, what is read again once
-    double front = 0;       ///< of either: what all blocks are at together
+    double around = 0;      ///< of that phase and of this one, what is read again once and what is retained not at all
+    double front = 0;       ///< of the one or the other: what all blocks are at together
     bool opposite = false;  ///< the two go through it in opposite directions
   };
   std::vector<Reread> rereads;

@@ -145,11 +145,7 @@ class Sampler {
   }
 
   [[nodiscard]] std::size_t cluster_of(const Placed& placed, std::int64_t tile) const {
-    const search::PhaseProgram& phase = program_.phases[placed.phase];
-    const std::int64_t at = placed.first + tile;
-    // As codegen/kernel.cpp has them taken.
-    const bool from_end = phase.backwards && program_.is_looped(placed.phase);
-    return static_cast<std::size_t>((from_end ? phase.tiles - 1 - at : at) % clusters_);
+    return static_cast<std::size_t>((placed.first + tile) % clusters_);  // as codegen/kernel.cpp has them taken
   }
 
   [[nodiscard]] std::vector<bool> digits_run(const Placed& placed, const std::vector<bool>& chosen) const {

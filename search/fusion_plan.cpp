@@ -1,6 +1,7 @@
 #include "search/fusion_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -63,7 +64,8 @@ std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_
       for (std::size_t a = 0; a < group.extents.size(); ++a) {
         if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
       }
-      bytes[item.buffer] += elements * graph::byte_size(item.dtype);
+      const auto all = static_cast<double>(elements * graph::byte_size(item.dtype));
+      bytes[item.buffer] += std::llround(all * (1 - group.found_share(id)));
     }
   };
   if (sweep == 0) count(group.hoisted);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "search/group_context.h"
+#include "search/retention.h"
 
 namespace stitch::search {
 namespace {
@@ -25,12 +26,28 @@ std::int64_t most_of(const KernelProgram& kernel, std::int64_t GroupProgram::*by
 
 }  // namespace
 
+const RetainedLoad* GroupProgram::retention(ItemId load) const {
+  const auto found = std::ranges::find(retained, load, &RetainedLoad::item);
+  return found != retained.end() ? &*found : nullptr;
+}
+
 std::int64_t KernelProgram::scratch_bytes(std::size_t i) const {
   return scratch[i].elements * partial_count[i] * graph::byte_size(scratch[i].dtype);
 }
 
 std::int64_t KernelProgram::held_bytes() const { return most_of(*this, &GroupProgram::held_bytes); }
 std::int64_t KernelProgram::exchange_bytes() const { return most_of(*this, &GroupProgram::exchange_bytes); }
+
+std::int64_t KernelProgram::retained_bytes() const {
+  std::int64_t bytes = 0;
+  for (const PhaseProgram& phase : phases) {
+    for (const GroupProgram& group : phase.groups) {
+      for (const RetainedLoad& load : group.retained)
+        bytes = std::max(bytes, load.shared_offset + load.rounds * load.round_bytes);
+    }
+  }
+  return bytes;
+}
 
 bool KernelProgram::runs_alone(std::size_t phase) const {
   const auto before = std::span(schedule.syncs).first(std::min(phase, schedule.syncs.size()));
@@ -145,7 +162,9 @@ Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure&
       groups[p].push_back(std::move(*group));
     }
   }
-  return join_groups(structure, schedule, std::move(groups));
+  KernelProgram kernel = join_groups(structure, schedule, std::move(groups));
+  if (schedule.retained > 0) retain(kernel, schedule.retained);
+  return kernel;
 }
 
 }  // namespace stitch::search

@@ -39,6 +39,19 @@ struct ReductionPlan {
   std::int64_t shared_bytes = 0;     ///< exchange buffer
 };
 
+/// A load of which the block retains the values in shared memory for a later phase, or finds them there
+/// (search/retention.h): those of the first rounds of its walk. What a thread finds is what it left itself.
+struct RetainedLoad {
+  ItemId item = -1;
+  bool fills = false;              ///< the first of the phases: it loads from device memory
+  std::uint64_t round_loops = 0;   ///< axes whose loops make rounds, as the loop over tiles does
+  std::uint64_t inner_loops = 0;   ///< axes whose loops are within a round
+  std::int64_t rounds = 0;         ///< that are retained
+  std::int64_t round_bytes = 0;    ///< of a block
+  std::int64_t shared_offset = 0;  ///< of the first round, bytes behind resident_offset()
+  double share = 0;                ///< of what all blocks load, in these rounds
+};
+
 /// One pass of a group's threads over their part of the tile.
 struct Sweep {
   std::vector<int> anchors;
@@ -69,6 +82,7 @@ struct GroupProgram {
   std::vector<HeldItem> held;
   /// Loads that are made once and kept in registers: before the outer loops, or before the turns of a recurrent kernel.
   std::vector<ItemId> hoisted;
+  std::vector<RetainedLoad> retained;
   std::int64_t hoisted_registers = 0;  ///< of a thread, in 32-bit words; part of `registers`
   std::vector<Sweep> sweeps;
   std::vector<ReductionPlan> reductions;
@@ -82,6 +96,21 @@ struct GroupProgram {
     return shift && static_cast<int>(axis) == mapping.vector_axis;
   }
   [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+  /// Turns of the loops over these axes.
+  [[nodiscard]] std::int64_t turns(std::uint64_t axes) const {
+    std::int64_t turns = 1;
+    for (std::size_t a = 0; a < extents.size(); ++a) {
+      if (((axes >> a) & 1) != 0) turns *= extent(a, Level::loop);
+    }
+    return turns;
+  }
+  /// What is retained of a load, for later phases or from an earlier one; null: nothing.
+  [[nodiscard]] const RetainedLoad* retention(ItemId load) const;
+  /// Share of a load's elements that blocks find in their shared memory.
+  [[nodiscard]] double found_share(ItemId load) const {
+    const RetainedLoad* kept = retention(load);
+    return kept != nullptr && !kept->fills ? kept->share : 0;
+  }
   /// Whether the blocks of a cluster take a part of the tile each.
   [[nodiscard]] bool shares_cluster() const {
     for (const AxisMapping& axis : mapping.axes) {
@@ -124,6 +153,8 @@ struct KernelProgram {
   [[nodiscard]] bool is_looped(std::size_t phase) const {
     return phases[phase].tiles > (runs_alone(phase) ? 1 : clusters());
   }
+  /// Shared memory that blocks retain from phase to phase.
+  [[nodiscard]] std::int64_t retained_bytes() const;
   /// Whether blocks wait for one another, and so must be resident together.
   [[nodiscard]] bool blocks_wait() const;
   /// The graph that the phases compute, of a kernel that was made for `kernel`.
@@ -147,7 +178,7 @@ void synchronise(KernelProgram& kernel, std::vector<Sync> syncs, std::int64_t bl
 /// Makes a kernel of a recurrent one: `kernel` is a turn in one block, joined from groups of one tile each, of the
 /// structure that derive_structure gives for the step's graph.
 void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> step);
-/// Where the shared memory begins in which a block of a recurrent kernel keeps what turns and phases hand on.
+/// Where the shared memory begins in which a block keeps what phases hand on, and a recurrent kernel's turns.
 std::int64_t resident_offset(const KernelProgram& kernel);
 ResidentLayout resident_layout(const KernelProgram& kernel);
 

@@ -79,6 +79,7 @@ struct Schedule {
   int cluster = 1;                      ///< blocks per cluster
   std::int64_t blocks = 0;              ///< launched; fewer than the tiles when blocks take several
   std::int64_t rows = 0;                ///< of a recurrent kernel: that a block, or a cluster, takes through all turns
+  std::int64_t retained = 0;            ///< shared memory for what phases hand on within a block (search/retention.h)
   std::vector<Sync> syncs;              ///< between phase i and i + 1
   std::vector<std::vector<GroupMapping>> phases;  ///< per phase, per group of the derived structure
 

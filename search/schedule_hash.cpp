@@ -19,6 +19,7 @@ Hash128 schedule_hash(const Schedule& schedule) {
   add(hasher, schedule.cluster);
   add(hasher, schedule.blocks);
   if (schedule.gathered > 0) hasher.text("gathered"), add(hasher, schedule.gathered);
+  if (schedule.retained > 0) hasher.text("retained"), add(hasher, schedule.retained);
   if (schedule.rows > 0) hasher.text("rows"), add(hasher, schedule.rows);
   // By name: the numbers of levels and kinds may change, what they are called is part of formats.
   add_count(hasher, schedule.syncs.size());

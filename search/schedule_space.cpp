@@ -14,6 +14,7 @@
 #include "search/group_hash.h"
 #include "search/legality.h"
 #include "search/mapping_space.h"
+#include "search/retention.h"
 #include "search/row_split.h"
 #include "search/schedule_hash.h"
 
@@ -237,12 +238,23 @@ class Explorer {
     space_options_.threads = schedule.threads, space_options_.cluster = schedule.cluster;
     space_options_.partial_tiles = partial_tiles, space_options_.wide = options_.wide;
     space_options_.one_tile = step_ != nullptr;
-    ranked_.clear();
-    partials_.clear();
-    chosen_.assign(1, {});
-    Schedule base = schedule;
-    base.phases.assign(1, {});
-    extend(structure, base);
+    const auto begin = [&] {
+      ranked_.clear();
+      partials_.clear();
+      chosen_.assign(1, {});
+      Schedule base = schedule;
+      base.phases.assign(1, {});
+      extend(structure, base);
+    };
+    begin();
+    if (step_ != nullptr || width_ > 1 || schedule.cluster > 1) return;
+    for (std::size_t leader = 0; leader + 1 < structure.phases.size(); ++leader) {
+      following_ = followers(structure, leader);
+      leader_ = leader;
+      if (!following_.empty()) begin();
+    }
+    leader_.reset();
+    following_.clear();
   }
 
   /// Adds the next group's mappings in turn, then those of the groups after it. Where a group has one mapping there is
@@ -306,6 +318,7 @@ class Explorer {
       return;
     }
     if (structure.phases.size() == 1) return consider(program);
+    if (leader_) return consider_retaining(program);
     std::vector<Sync> syncs(structure.phases.size() - 1, Sync::last_block);
     search::synchronise(program, syncs, 0);
     consider(program);
@@ -321,20 +334,39 @@ class Explorer {
     }
   }
 
+  /// What phases load alike is kept in the shared memory that as many blocks as the barriers allow have left, or half
+  /// as many: the room of two may hold a round more.
+  void consider_retaining(KernelProgram& program) {
+    const std::vector<Sync> syncs = gates(program);
+    const std::int64_t most = barrier_blocks(program);
+    for (std::int64_t blocks = most; blocks == most || blocks >= scorer_.device().sm_count; blocks /= 2) {
+      search::synchronise(program, syncs, blocks);
+      retain(program, room_to_retain(program, scorer_.device()));
+      program.schedule.retained = program.retained_bytes();
+      if (program.schedule.retained > 0) consider(program);
+    }
+  }
+
   /// Small phases in the block that arrives last, while the others wait for what follows: one barrier instead of one
   /// before each of them and one behind the last.
   void consider_gates(KernelProgram& program, std::int64_t blocks) {
-    constexpr std::int64_t few = 4;  // tiles, which one block takes one after the other
     if (program.schedule.cluster > 1) return;
+    std::vector<Sync> syncs = gates(program);
+    if (std::ranges::count(syncs, Sync::gate) == 0) return;
+    search::synchronise(program, std::move(syncs), blocks);
+    consider(program);
+  }
+
+  /// A gate before every small phase that others follow.
+  static std::vector<Sync> gates(const KernelProgram& program) {
+    constexpr std::int64_t few = 4;  // tiles, which one block takes one after the other
     std::vector<Sync> syncs;
     for (std::size_t p = 1; p < program.phases.size(); ++p) {
       const bool last = p + 1 == program.phases.size(), closed = !syncs.empty() && syncs.back() == Sync::gate;
       const bool small = program.phases[p].tiles <= few;
       syncs.push_back(!last && small ? Sync::gate : closed ? Sync::open : small ? Sync::last_block : Sync::barrier);
     }
-    if (std::ranges::count(syncs, Sync::gate) == 0) return;
-    search::synchronise(program, std::move(syncs), blocks);
-    consider(program);
+    return syncs;
   }
 
   /// Whether the blocks of a cluster do more than the same, each for itself.
@@ -383,6 +415,12 @@ class Explorer {
       const GroupStructure& group = phase.groups[g];
       const std::int64_t partials = partials_of(group);
       if (ranked_.contains({at, g, partials})) continue;
+      if (std::ranges::count(following_, at) > 0) {
+        if (std::optional<GroupProgram> same = with_leaders_mapping(group, partials)) {
+          ranked_[{at, g, partials}].push_back(std::move(*same));
+          continue;
+        }
+      }
       const auto hash = group_hashes_.find(&group);
       const Rank rank{hash != group_hashes_.end() ? hash->second : group_hash(graph_, group),
                       partials,
@@ -406,6 +444,13 @@ class Explorer {
         if (program) programs.push_back(std::move(*program));
       }
     }
+  }
+
+  /// The group under the mapping that was chosen for the phase it follows.
+  [[nodiscard]] std::optional<GroupProgram> with_leaders_mapping(const GroupStructure& group,
+                                                                 std::int64_t partials) const {
+    Result<GroupProgram> program = derive_group(group, chosen_[*leader_][0]->mapping, alone(), partials);
+    return program ? std::optional(std::move(*program)) : std::nullopt;
   }
 
   [[nodiscard]] Schedule alone() const {
@@ -510,6 +555,8 @@ class Explorer {
   std::unordered_map<const GroupStructure*, Hash128> group_hashes_;  ///< of the structure under way
   std::map<std::tuple<std::size_t, std::size_t, std::int64_t>, std::vector<GroupProgram>> ranked_;  ///< by phase, group
   std::vector<std::vector<GroupProgram*>> chosen_;                                                  ///< of ranked_
+  std::optional<std::size_t> leader_;        ///< a phase whose mapping others follow, to retain what it loads
+  std::vector<std::size_t> following_;       ///< those
   std::map<NodeId, std::int64_t> partials_;  ///< partial results that each reduction so far leaves
   std::string reasons_;                      ///< why each structure failed
   Error last_error_ = make_error(ErrorKind::constraint, "no schedule was found");

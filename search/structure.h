@@ -51,6 +51,9 @@ struct GroupStructure {
   [[nodiscard]] bool has_partials() const;
 };
 
+/// Bytes of a buffer that it matters to read twice: what is smaller is in L2 in any case.
+inline constexpr std::int64_t least_reread = 1 << 20;
+
 /// What a phase reads of what an earlier one was the last to read or write.
 struct Reread {
   int phase = 0;

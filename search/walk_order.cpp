@@ -7,9 +7,6 @@
 namespace stitch::search {
 namespace {
 
-/// Less than this is in L2 in any case, or does not matter.
-constexpr std::int64_t least_bytes = 1 << 20;
-
 /// So much is in L2 as a whole, and a later kernel may find its results there.
 constexpr std::int64_t fits_l2 = 32 << 20;
 
@@ -55,7 +52,7 @@ class Toucher {
 
   void add(std::map<Buffer, std::int64_t>& all, const Buffer& buffer, std::int64_t bytes) const {
     const std::int64_t counted = std::min(bytes, size(buffer));
-    if (counted < least_bytes) return;
+    if (counted < least_reread) return;
     std::int64_t& known = all[buffer];
     known = std::max(known, counted);
   }

@@ -278,6 +278,9 @@ std::vector<Counted> counted_kernels() {
          return channel_reduction(ReduceKind::sum, {256, 8, 128});
        },
        profiler::test::phases(2, search::Sync::barrier), 1.1, 1.5},
+      // Read by two phases, by the second from where the first left it.
+      {"retained", [] { return profiler::test::divided_by_norm(1 << 19); },
+       [](const KernelProgram& p) { return p.schedule.retained > 0 && p.phases[0].groups[0].retained[0].share == 1; }},
       {"gather", [] { return looked_up(500, 96, 300); }, profiler::test::any, 1.5, 1.5},
       {"transpose",
        [] {

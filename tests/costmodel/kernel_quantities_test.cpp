@@ -46,7 +46,8 @@ TEST(FoundInL2, IsAllThatFits) {
 KernelQuantities normalised(std::int64_t elements) {
   const auto device = *find_device("h100");
   const auto gated = [](const search::KernelProgram& p) {
-    return p.phases.size() == 3 && p.schedule.syncs == std::vector{search::Sync::gate, search::Sync::open};
+    return p.phases.size() == 3 && p.schedule.syncs == std::vector{search::Sync::gate, search::Sync::open} &&
+           p.schedule.retained == 0;
   };
   const auto made = profiler::test::make_case(profiler::test::divided_by_norm(elements), gated);
   return kernel_quantities(*made.graph, made.program, device);
@@ -69,6 +70,27 @@ TEST(KernelQuantities, KnowWhatIsReadAgain) {
   EXPECT_TRUE(kernel.phases[1].alone());
   EXPECT_EQ(kernel.phases[2].entry, PhaseEntry::open);
   EXPECT_FALSE(kernel.phases[2].alone());
+}
+
+// Blocks that keep the beginning of their walks find it there; what L2 has is the rest.
+TEST(KernelQuantities, WhatBlocksRetainIsNotReadAgain) {
+  const double bytes = 4.0 * (1 << 24);
+  const auto retaining = [](const search::KernelProgram& p) { return p.schedule.retained > 0; };
+  const auto made = profiler::test::make_case(profiler::test::divided_by_norm(1 << 24), retaining);
+  const KernelQuantities kernel = kernel_quantities(*made.graph, made.program, *find_device("h100"));
+  ASSERT_EQ(kernel.phases.size(), 3U);
+  const search::RetainedLoad& load = made.program.phases[0].groups[0].retained.at(0);
+  ASSERT_GT(load.share, 0.1);
+  ASSERT_LT(load.share, 0.9);
+  const GroupFeatures &first = kernel.phases[0].groups[0], &last = kernel.phases[2].groups[0];
+  EXPECT_NEAR(first.dram_read_bytes, bytes, 0.01 * bytes);
+  EXPECT_NEAR(last.dram_read_bytes, (1 - load.share) * bytes, 0.01 * bytes);
+  EXPECT_NEAR(last.sector_bytes, last.dram_read_bytes + last.dram_write_bytes, 0.02 * bytes);
+  EXPECT_NEAR(first.shared_bytes, load.share * bytes, 0.01 * bytes) << "left there";
+  EXPECT_NEAR(last.shared_bytes, load.share * bytes, 0.01 * bytes) << "found there";
+  const PhaseQuantities::Reread& again = kernel.phases[2].rereads.at(0);
+  EXPECT_NEAR(again.bytes, (1 - load.share) * bytes, 0.01 * bytes);
+  EXPECT_NEAR(again.around, (1 - load.share) * bytes, 0.01 * bytes) << "L2 need not hold what blocks retain";
 }
 
 TEST(KernelQuantities, ALargerCacheIsNeverSlower) {

@@ -272,7 +272,7 @@ TEST_F(ModelTrainingTest, ATunerPredictsByTheModelThatItIsGiven) {
   options.target = "a100";
   EXPECT_EQ(Tuner::create(options, shared_device(), nullptr, files, clock_).error().kind, ErrorKind::invalid_argument);
   options.model = nullptr;
-  EXPECT_EQ((*Tuner::create(options, shared_device(), nullptr, files, clock_))->scorer_name(), "analytical v7");
+  EXPECT_EQ((*Tuner::create(options, shared_device(), nullptr, files, clock_))->scorer_name(), "analytical v8");
 }
 
 // What a daemon does by itself: a fragment is tuned, the store's measurements have grown, models are trained when there
@@ -311,7 +311,7 @@ profiler::Recording recording_of(Result<graph::Graph> graph) {
   const auto space = kernel_space(form->graph, form->key, scorer, {40, 16});
   profiler::Recording recording;
   recording.generator = codegen::generator_version();
-  recording.target = "h100", recording.scorer = "analytical v7", recording.device.key = "GPU-7";
+  recording.target = "h100", recording.scorer = "analytical v8", recording.device.key = "GPU-7";
   recording.feature_names = costmodel::feature_names();
   profiler::RecordedKernel kernel;
   kernel.key = form->key, kernel.name = "softmax", kernel.wanted = 40;

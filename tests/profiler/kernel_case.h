@@ -25,6 +25,9 @@ namespace stitch::profiler::test {
 /// Likes 64 blocks best, so that small graphs too have a grid.
 class GridScorer final : public search::Scorer {
  public:
+  GridScorer() = default;
+  explicit GridScorer(DeviceSpec device) : device_(std::move(device)) {}
+
   [[nodiscard]] double predict_us(const graph::Graph&, const search::KernelProgram& program) const override {
     return 1 + std::abs(std::log2(static_cast<double>(program.blocks) / 64));
   }
@@ -55,13 +58,14 @@ inline Wish phases(std::size_t count, search::Sync sync, std::int64_t least_tile
 
 /// The first schedule of a space that is as wished; of the one that tuning looks at, unless another is asked for.
 inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any,
-                            const search::SpaceOptions& space = {.keep = 1000}) {
+                            const search::SpaceOptions& space = {.keep = 1000},
+                            const search::Scorer& scorer = GridScorer()) {
   if (!graph) {
     throw std::runtime_error(graph.error().message);
   }
   KernelCase made;
   made.graph = std::make_shared<const graph::Graph>(std::move(*graph));
-  const auto found = search::explore_space(*made.graph, GridScorer(), space);
+  const auto found = search::explore_space(*made.graph, scorer, space);
   if (!found) {
     throw std::runtime_error(found.error().message);
   }

@@ -76,6 +76,18 @@ inline Result<Graph> divided_by_norms(std::int64_t rows, std::int64_t columns) {
   return b.finish({b.binary(Op::divide, x, b.broadcast(sum, {rows, columns}, {}))});
 }
 
+/// A matrix less its rows' means, divided by the norm of all of that.
+inline Result<Graph> centred_rows(std::int64_t rows, std::int64_t columns, DType dtype = DType::f32) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.convert(b.parameter(dtype, dims), DType::f32);
+  const Value sums = b.reduce(ReduceKind::sum, x, {1});
+  const Value mean = b.binary(Op::multiply, sums, b.filled(DType::f32, {rows}, 1.0 / static_cast<double>(columns)));
+  const Value centred = b.binary(Op::subtract, x, b.broadcast(mean, dims, {0}));
+  const Value sum = b.reduce(ReduceKind::sum, b.binary(Op::multiply, centred, centred), {0, 1});
+  return b.finish({b.binary(Op::divide, centred, b.broadcast(b.unary(Op::sqrt, sum), dims, {}))});
+}
+
 /// x divided by its running sum: the second phase reads what the first stored.
 inline Result<Graph> scanned(std::int64_t rows, std::int64_t columns) {
   Builder b;

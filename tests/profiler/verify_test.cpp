@@ -25,7 +25,15 @@ struct Example {
   std::function<Result<Graph>()> graph;
   Wish wish = any;
   bool can_be_sampled = true;
+  std::int64_t shared_per_sm = 0;  ///< 0: an H100's
 };
+
+/// An H100 with less shared memory, of which less is enough to meet its limits.
+DeviceSpec small_chip(std::int64_t shared_per_sm) {
+  DeviceSpec device = *find_device("h100");
+  device.shared_per_sm = shared_per_sm, device.shared_per_block = shared_per_sm - device.shared_reserved_per_block;
+  return device;
+}
 
 void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
 
@@ -40,6 +48,19 @@ bool walking_together_and_back(const search::KernelProgram& p) {
            });
   };
   return together(0) && together(2) && p.phases[2].backwards;
+}
+
+/// Blocks keep a part of what the first phase loads, and find it in `users` later ones.
+Wish retaining(int users, double least_share, double most_share) {
+  return [=](const search::KernelProgram& p) {
+    int found = 0;
+    for (std::size_t phase = 1; phase < p.phases.size(); ++phase) {
+      for (const search::GroupProgram& group : p.phases[phase].groups)
+        found += static_cast<int>(std::ranges::count(group.retained, false, &search::RetainedLoad::fills));
+    }
+    const auto& kept = p.phases[0].groups[0].retained;
+    return found == users && kept.size() == 1 && kept[0].share >= least_share && kept[0].share <= most_share;
+  };
 }
 
 std::vector<Example> examples() {
@@ -75,7 +96,8 @@ std::vector<Example> examples() {
        phases(2, Sync::last_block)},
       {"gate", [] { return divided_by_norm(192'000); }, gated},
       {"gathered_behind_a_gate", [] { return divided_by_norms(700, 1000); },
-       [](const search::KernelProgram& p) { return gated(p) && p.schedule.gathered > 0; }, false},
+       [](const search::KernelProgram& p) { return gated(p) && p.schedule.gathered > 0 && p.schedule.retained == 0; },
+       false},
       // Beyond a megabyte the second walk goes the other way round.
       {"backwards", [] { return divided_by_norm(2'000'000); },
        [](const search::KernelProgram& p) {
@@ -85,6 +107,12 @@ std::vector<Example> examples() {
       {"passing", [] { return divided_by_norm(4'200'001); },
        [](const search::KernelProgram& p) { return gated(p) && !p.phases[2].passing.buffers.empty(); }},
       {"walking_together_and_back", [] { return centred_columns(10'001, 100); }, walking_together_and_back},
+      {"retained_whole", [] { return divided_by_norm(300'003); }, retaining(1, 1, 1)},
+      {"retained_in_part", [] { return divided_by_norm(2'000'001); }, retaining(1, 0.1, 0.9), true, 1 << 15},
+      {"retained_for_two", [] { return centred_columns(10'001, 100); }, retaining(2, 0.1, 0.9), true, 1 << 14},
+      {"retained_rows", [] { return centred_rows(2'001, 500); }, retaining(1, 0.1, 0.9), false, 1 << 15},
+      {"retained_rows_bf16", [] { return centred_rows(2'001, 500, DType::bf16); }, retaining(1, 0.1, 0.9), false,
+       1 << 14},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"transpose",
        [] {
@@ -123,12 +151,45 @@ TEST(VerifyClustersEmulated, IdleThreadsKeepOutOfTheExchange) {
   EXPECT_TRUE(verification.correct) << verification.failure << "\n" << each.kernel.source;
 }
 
+/// Likes rows that are copied to shared memory and held there between sweeps, as few as may be at a time.
+class CopyingScorer final : public search::Scorer {
+ public:
+  [[nodiscard]] double predict_us(const graph::Graph&, const search::KernelProgram& program) const override {
+    const search::GroupProgram& group = program.phases[0].groups[0];
+    const double held = static_cast<double>(group.held_bytes) / 1e6;
+    return group.sweeps.size() == 1 || !group.sweeps[0].copied.empty() ? 1 + held : 2;
+  }
+  [[nodiscard]] search::Score explain(const graph::Graph&, const search::KernelProgram&) const override { return {}; }
+  [[nodiscard]] const DeviceSpec& device() const override { return device_; }
+
+ private:
+  DeviceSpec device_ = small_chip(1 << 16);
+};
+
+// Rows that are walked by an inner loop lie in the same place for the sweeps of their own phase, and for the next
+// phase, whose loop over the row is an outer one.
+TEST(VerifyRetainedEmulated, RowsHeldBetweenSweepsAreFoundByALaterPhase) {
+  const auto copied_and_retained = [](const search::KernelProgram& p) {
+    const search::GroupProgram& group = p.phases[0].groups[0];
+    return retaining(1, 0.05, 0.9)(p) && !group.sweeps[0].copied.empty() && group.inner_loops != 0 &&
+           p.phases.back().groups[0].outer_loops != group.outer_loops;
+  };
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const KernelCase each =
+        make_case(centred_rows(300, 4'004, dtype), copied_and_retained, {.keep = 1000}, CopyingScorer());
+    const Verification verification = verify(each);
+    EXPECT_TRUE(verification.correct) << verification.failure << "\n" << each.kernel.source;
+  }
+}
+
 class VerifyEmulated : public testing::TestWithParam<Example> {};
 
 // The whole grid and a sample of it come to the same verdict, and the sample stands by itself: had it failed and been
 // judged again whole, all blocks would be on record.
 TEST_P(VerifyEmulated, SampledAndWholeAgree) {
-  const KernelCase each = make_case(GetParam().graph(), GetParam().wish);
+  const KernelCase each = GetParam().shared_per_sm == 0 ? make_case(GetParam().graph(), GetParam().wish)
+                                                        : make_case(GetParam().graph(), GetParam().wish, {.keep = 1000},
+                                                                    GridScorer(small_chip(GetParam().shared_per_sm)));
   const std::int64_t work = kernel_work(each.program);
   VerifyOptions options;
   options.work_budget = work, options.total_budget = 8 * work;

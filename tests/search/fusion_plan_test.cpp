@@ -213,11 +213,26 @@ TEST(ScheduledBytes, LaterPhasesReadAgain) {
   const Value x = b.parameter(DType::f32, {1 << 22});
   const Value sum = b.reduce(ReduceKind::sum, x, {0});
   const Graph graph = finished(b, {b.binary(Op::subtract, x, b.broadcast(sum, {1 << 22}, {}))});
-  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.phases.size() > 1; });
+  const KernelProgram program =
+      program_of(graph, [](const KernelProgram& p) { return p.phases.size() > 1 && p.schedule.retained == 0; });
   std::int64_t scratch = 0;
   for (std::size_t i = 0; i < program.scratch.size(); ++i) scratch += program.scratch_bytes(i);
   ASSERT_EQ(program.phases.size(), 3U);  // sum of a part; of the parts; difference
   EXPECT_EQ(scheduled_bytes(graph, program), (2 + 1) * std::int64_t{4 << 22} + 2 * scratch);
+}
+
+TEST(ScheduledBytes, WhatBlocksRetainIsReadOnce) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {1 << 22});
+  const Value sum = b.reduce(ReduceKind::sum, x, {0});
+  const Graph graph = finished(b, {b.binary(Op::subtract, x, b.broadcast(sum, {1 << 22}, {}))});
+  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.schedule.retained > 0; });
+  std::int64_t scratch = 0;
+  for (std::size_t i = 0; i < program.scratch.size(); ++i) scratch += program.scratch_bytes(i);
+  const double share = program.phases.back().groups[0].found_share(program.phases.back().groups[0].retained.at(0).item);
+  ASSERT_GT(share, 0);
+  EXPECT_NEAR(static_cast<double>(scheduled_bytes(graph, program)),
+              (3 - share) * (4 << 22) + 2.0 * static_cast<double>(scratch), 1);
 }
 
 TEST(ScheduledBytes, StoredResultsThatLaterPhasesReadCountAgain) {

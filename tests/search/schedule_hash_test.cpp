@@ -37,6 +37,7 @@ TEST(ScheduleHash, IsOfEverything) {
                                         [](Schedule& s) { s.syncs = {Sync::gate}; },
                                         [](Schedule& s) { s.syncs = {Sync::open}; },
                                         [](Schedule& s) { s.gathered = 8; },
+                                        [](Schedule& s) { s.retained = 8; },
                                         [](Schedule& s) { s.phases[0][0].shifted = true; },
                                         [](Schedule& s) { s.phases.push_back(s.phases[0]); },
                                         [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },

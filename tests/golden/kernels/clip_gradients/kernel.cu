@@ -650,7 +650,7 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
     open_gate(counters + 0);
   }
   // from the end, of which L2 still has something
-  for (int tile = 2790 - static_cast<int>(blockIdx.x); tile >= 0; tile -= 792) {
+  for (int tile = static_cast<int>(blockIdx.x) + (2790 - static_cast<int>(blockIdx.x)) / 792 * 792; tile >= 0; tile -= 792) {
     if (tile < 484) {
       int low = 0, high = 3;
       while (low < high) {
