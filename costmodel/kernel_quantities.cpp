@@ -82,11 +82,8 @@ double on_chip(const search::KernelProgram& program, std::size_t phase, bool fil
   for (const search::GroupProgram& group : program.phases[phase].groups) {
     for (const search::RetainedLoad& load : group.retained) {
       if (load.fills != fills) continue;
-      const search::Item& item = group.structure.program->at(load.item);
-      double all = graph::byte_size(item.dtype);
-      for (std::size_t a = 0; a < group.extents.size(); ++a)
-        all *= ((item.axes >> a) & 1) != 0 ? static_cast<double>(group.extents[a]) : 1.0;
-      bytes += load.share * all;
+      const search::ScalarProgram& scalars = *group.structure.program;
+      bytes += load.share * static_cast<double>(scalars.loaded_bytes(scalars.at(load.item)));
     }
   }
   return bytes;

@@ -26,6 +26,12 @@ std::int64_t most_of(const KernelProgram& kernel, std::int64_t GroupProgram::*by
 
 }  // namespace
 
+std::int64_t GroupProgram::round_elements() const {
+  std::int64_t elements = threads * turns(inner_loops);
+  for (std::size_t a = 0; a < extents.size(); ++a) elements *= extent(a, Level::vector) * extent(a, Level::reg);
+  return elements;
+}
+
 const RetainedLoad* GroupProgram::retention(ItemId load) const {
   const auto found = std::ranges::find(retained, load, &RetainedLoad::item);
   return found != retained.end() ? &*found : nullptr;

@@ -104,6 +104,8 @@ struct GroupProgram {
     }
     return turns;
   }
+  /// Elements of all its axes that a block takes in a turn of the loops that wrap all sweeps.
+  [[nodiscard]] std::int64_t round_elements() const;
   /// What is retained of a load, for later phases or from an earlier one; null: nothing.
   [[nodiscard]] const RetainedLoad* retention(ItemId load) const;
   /// Share of a load's elements that blocks find in their shared memory.

@@ -51,13 +51,6 @@ bool is_plain(const Item& item) {
   return item.kind == Item::Kind::load && item.buffer.kind == Buffer::Kind::input && item.guard < 0;
 }
 
-std::int64_t loaded_bytes(const ScalarProgram& program, const Item& item) {
-  std::int64_t bytes = graph::byte_size(item.dtype);
-  for (std::size_t a = 0; a < program.axes().extents.size(); ++a)
-    bytes *= ((item.axes >> a) & 1) != 0 ? program.axes().extents[a] : 1;
-  return bytes;
-}
-
 /// The axes along which a mapping has more than one element.
 std::uint64_t spread(const GroupProgram& group) {
   std::uint64_t axes = 0;
@@ -135,7 +128,7 @@ class Retainer {
       for (std::size_t i = 0; i < program.items().size(); ++i) {
         const Use use{p, &group, static_cast<ItemId>(i)};
         const Item& item = program.at(use.item);
-        if (!is_plain(item) || loaded_bytes(program, item) < least_reread || item.axes != spread(group) ||
+        if (!is_plain(item) || program.loaded_bytes(item) < least_reread || item.axes != spread(group) ||
             !is_loaded_once(group, use.item))
           continue;
         const auto same = std::ranges::find_if(all, [&](const Shared& load) {
@@ -163,10 +156,7 @@ class Retainer {
   }
 
   [[nodiscard]] static std::int64_t round_bytes(const GroupProgram& group, ItemId id) {
-    std::int64_t elements = group.threads * group.turns(group.inner_loops);
-    for (std::size_t a = 0; a < group.extents.size(); ++a)
-      elements *= group.extent(a, Level::vector) * group.extent(a, Level::reg);
-    return (elements * held_bytes(group.structure.program->at(id)) + 15) / 16 * 16;
+    return (group.round_elements() * held_bytes(group.structure.program->at(id)) + 15) / 16 * 16;
   }
 
   KernelProgram& kernel_;
@@ -183,7 +173,7 @@ std::vector<std::size_t> followers(const KernelStructure& structure, std::size_t
     const ScalarProgram& program = *structure.phases[p].groups[0].program;
     if (!has_same_axes(led, program)) continue;
     const bool alike = std::ranges::any_of(program.items(), [&](const Item& item) {
-      return is_plain(item) && loaded_bytes(program, item) >= least_reread &&
+      return is_plain(item) && program.loaded_bytes(item) >= least_reread &&
              std::ranges::any_of(led.items(), [&](const Item& other) {
                return other.guard < 0 && is_same_load(led, other, program, item);
              });

@@ -92,6 +92,10 @@ std::uint64_t ScalarProgram::axes_of(Index index) const {
   return mask;
 }
 
+std::int64_t ScalarProgram::loaded_bytes(const Item& load) const {
+  return axes_.elements(load.axes) * graph::byte_size(load.dtype);
+}
+
 std::vector<ItemId> ScalarProgram::items_of(Index index) const {
   std::vector<ItemId> needed;
   pool_.for_each_variable(index, [&](Index variable) {

@@ -61,6 +61,13 @@ struct GroupAxes {
   std::vector<int> axes;  ///< ids in the AxisAnalysis (or beyond it: axes over partial results), outermost first
   std::vector<std::int64_t> extents;
   std::vector<Index> variables;  ///< made by ScalarProgram in its pool
+
+  /// Product of the extents of some of them.
+  [[nodiscard]] std::int64_t elements(std::uint64_t mask) const {
+    std::int64_t count = 1;
+    for (std::size_t a = 0; a < extents.size(); ++a) count *= ((mask >> a) & 1) != 0 ? extents[a] : 1;
+    return count;
+  }
 };
 
 /// Where a value that an earlier phase stored can be read.
@@ -129,6 +136,8 @@ class ScalarProgram {
   [[nodiscard]] ItemId dynamic_item(Index variable) const;
   /// Axes that an index expression depends on, through dynamic variables too.
   [[nodiscard]] std::uint64_t axes_of(Index index) const;
+  /// Bytes of all elements that a load is made for, each once.
+  [[nodiscard]] std::int64_t loaded_bytes(const Item& load) const;
   /// Items that an index expression needs.
   [[nodiscard]] std::vector<ItemId> items_of(Index index) const;
 

@@ -31,25 +31,18 @@ class Toucher {
     Touched touched;
     for (const GroupStructure& group : phase.groups) {
       for (const Item& item : group.program->items()) {
-        if (item.kind == Item::Kind::load) add(touched.loaded, item.buffer, bytes(group, item.axes, item.dtype));
+        if (item.kind == Item::Kind::load) add(touched.loaded, item.buffer, group.program->loaded_bytes(item));
       }
       for (const Anchor& anchor : group.anchors) {
         if (anchor.kind == Anchor::Kind::store)
-          add(touched.stored, anchor.buffers[0], bytes(group, anchor.axes, anchor.dtype));
+          add(touched.stored, anchor.buffers[0],
+              group.program->axes().elements(anchor.axes) * graph::byte_size(anchor.dtype));
       }
     }
     return touched;
   }
 
  private:
-  static std::int64_t bytes(const GroupStructure& group, std::uint64_t axes, graph::DType dtype) {
-    std::int64_t count = graph::byte_size(dtype);
-    for (std::size_t a = 0; a < group.program->axes().extents.size(); ++a) {
-      if (((axes >> a) & 1) != 0) count *= group.program->axes().extents[a];
-    }
-    return count;
-  }
-
   void add(std::map<Buffer, std::int64_t>& all, const Buffer& buffer, std::int64_t bytes) const {
     const std::int64_t counted = std::min(bytes, size(buffer));
     if (counted < least_reread) return;
