@@ -35,7 +35,8 @@ class Counter {
         step_(kernel.recurrent.get()),
         device_(device),
         l1_bytes_(static_cast<double>(device.shared_per_sm - kernel.shared_bytes)),
-        retained_bytes_(kernel.retained_bytes()) {
+        retained_bytes_(kernel.retained_bytes()),
+        blocks_per_sm_(std::ceil(static_cast<double>(kernel.blocks) / device.sm_count)) {
     if (step_ != nullptr) find_places();
   }
 
@@ -142,6 +143,12 @@ class Counter {
   /// Whether every turn of a recurrent kernel reads the same.
   [[nodiscard]] bool is_lasting(const Item& item) const {
     return !lasting_.empty() && lasting_[static_cast<std::size_t>(&item - program_.items().data())];
+  }
+
+  [[nodiscard]] bool is_held_in_shared(ItemId id) const {
+    return std::ranges::any_of(group_.held, [&](const search::HeldItem& held) {
+      return held.item == id && held.place == search::Hold::shared;
+    });
   }
 
   [[nodiscard]] ItemId id_of(const Item& item) const { return static_cast<ItemId>(&item - program_.items().data()); }
@@ -301,7 +308,9 @@ class Counter {
   void pass_to_l2() {
     double turn = 0;
     for (const auto& [buffer, asked] : asked_) turn += asked.turn;
-    const double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
+    // An SM full of blocks; those that retain take all of its shared memory with fewer.
+    double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
+    if (retained_bytes_ > 0) blocks = std::min(blocks, blocks_per_sm_);
     const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes + retained_bytes_);
     const double room = static_cast<double>(device_.shared_per_sm) / blocks - shared;
     const auto caught = [&](double since) { return std::clamp(room / std::max(2 * since, 1.0), 0.0, 1.0); };
@@ -423,12 +432,12 @@ class Counter {
       return;
     }
     if (const search::RetainedLoad* kept = group_.retention(id_of(item))) {
-      f_.shared_bytes += requested * kept->share;
-      if (kept->fills) {
-        f_.instructions += requests * kept->share * 2;
-      } else {
-        requested *= 1 - kept->share, requests *= 1 - kept->share;
+      // What is held in shared memory between sweeps is counted with what is held.
+      if (!is_held_in_shared(id_of(item))) {
+        f_.shared_bytes += requested * kept->share;
+        f_.instructions += kept->fills ? requests * kept->share * 2 : 0;
       }
+      if (!kept->fills) requested *= 1 - kept->share, requests *= 1 - kept->share;
     }
     f_.requested_bytes += requested;
     // What the next request has of the same sectors comes from L1.
@@ -656,8 +665,9 @@ class Counter {
   const DeviceSpec& device_;
   const double l1_bytes_;
   const std::int64_t retained_bytes_;
-  std::vector<Place> places_;  ///< per item; empty: all in device memory
-  std::vector<bool> lasting_;  ///< per item; empty: none
+  const double blocks_per_sm_;  ///< of the launch
+  std::vector<Place> places_;   ///< per item; empty: all in device memory
+  std::vector<bool> lasting_;   ///< per item; empty: none
   GroupFeatures f_;
   double warps_ = 0;
   PerBuffer<Asked> asked_;  ///< of the sweep that is counted

@@ -76,15 +76,40 @@ double together(const search::KernelProgram& program, std::size_t phase) {
   return share;
 }
 
-/// Bytes that a phase leaves in shared memory for later ones, or finds there.
-double on_chip(const search::KernelProgram& program, std::size_t phase, bool fills) {
+/// The last phase before `phase` that loads an input; -1: none.
+int last_loaded(const search::KernelProgram& program, std::size_t phase, const search::Buffer& input) {
+  const auto loads = [&](const search::GroupProgram& group) {
+    return std::ranges::any_of(group.structure.program->items(), [&](const search::Item& item) {
+      return item.kind == search::Item::Kind::load && item.buffer == input;
+    });
+  };
+  for (std::size_t p = phase; p-- > 0;) {
+    if (std::ranges::any_of(program.phases[p].groups, loads)) return static_cast<int>(p);
+  }
+  return -1;
+}
+
+/// Bytes that a phase finds in shared memory of what `earlier` was the last to load.
+double found_on_chip(const search::KernelProgram& program, std::size_t phase, int earlier) {
   double bytes = 0;
   for (const search::GroupProgram& group : program.phases[phase].groups) {
+    const search::ScalarProgram& scalars = *group.structure.program;
     for (const search::RetainedLoad& load : group.retained) {
-      if (load.fills != fills) continue;
-      const search::ScalarProgram& scalars = *group.structure.program;
-      bytes += load.share * static_cast<double>(scalars.loaded_bytes(scalars.at(load.item)));
+      const search::Item& item = scalars.at(load.item);
+      if (!load.fills && last_loaded(program, phase, item.buffer) == earlier)
+        bytes += load.share * static_cast<double>(scalars.loaded_bytes(item));
     }
+  }
+  return bytes;
+}
+
+/// Bytes that a phase leaves in shared memory for later ones.
+double left_on_chip(const search::KernelProgram& program, std::size_t phase) {
+  double bytes = 0;
+  for (const search::GroupProgram& group : program.phases[phase].groups) {
+    const search::ScalarProgram& scalars = *group.structure.program;
+    for (const search::RetainedLoad& load : group.retained)
+      bytes += load.fills ? load.share * static_cast<double>(scalars.loaded_bytes(scalars.at(load.item))) : 0;
   }
   return bytes;
 }
@@ -102,9 +127,9 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
     for (const search::Reread& again : program.phases[p].rereads) {
       const auto earlier = static_cast<std::size_t>(again.phase);
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
-      counted.bytes = std::clamp(static_cast<double>(again.bytes) - on_chip(program, p, false), 0.0, read);
+      counted.bytes = std::clamp(static_cast<double>(again.bytes) - found_on_chip(program, p, again.phase), 0.0, read);
       for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
-      counted.around = bytes[earlier] - on_chip(program, earlier, true) + bytes[p] - counted.bytes;
+      counted.around = bytes[earlier] - left_on_chip(program, earlier) + bytes[p] - counted.bytes;
       counted.front = std::max(front[earlier], front[p]);
       counted.opposite = program.phases[p].backwards != program.phases[earlier].backwards;
     }

@@ -46,6 +46,14 @@ bool is_same_load(const ScalarProgram& a, const Item& x, const ScalarProgram& b,
          x.axes == y.axes && is_same(a, x.index, b, y.index);
 }
 
+/// Whether the group's threads load in the loops and registers of its mapping: scans and scatters have loops of their
+/// own.
+bool takes_any_mapping(const GroupStructure& group) {
+  return std::ranges::none_of(group.anchors, [](const Anchor& anchor) {
+    return anchor.kind == Anchor::Kind::scan || anchor.kind == Anchor::Kind::scatter;
+  });
+}
+
 /// Whether an input's element is loaded wherever the axes are in range.
 bool is_plain(const Item& item) {
   return item.kind == Item::Kind::load && item.buffer.kind == Buffer::Kind::input && item.guard < 0;
@@ -124,6 +132,7 @@ class Retainer {
     for (std::size_t p = 0; p < kernel_.phases.size(); ++p) {
       if (kernel_.phases[p].groups.size() != 1 || kernel_.runs_alone(p)) continue;
       GroupProgram& group = kernel_.phases[p].groups[0];
+      if (!takes_any_mapping(group.structure)) continue;
       const ScalarProgram& program = *group.structure.program;
       for (std::size_t i = 0; i < program.items().size(); ++i) {
         const Use use{p, &group, static_cast<ItemId>(i)};
@@ -166,10 +175,13 @@ class Retainer {
 
 std::vector<std::size_t> followers(const KernelStructure& structure, std::size_t leader) {
   std::vector<std::size_t> phases;
-  if (structure.phases[leader].groups.size() != 1) return phases;
+  const auto can = [&](std::size_t p) {
+    return structure.phases[p].groups.size() == 1 && takes_any_mapping(structure.phases[p].groups[0]);
+  };
+  if (!can(leader)) return phases;
   const ScalarProgram& led = *structure.phases[leader].groups[0].program;
   for (std::size_t p = leader + 1; p < structure.phases.size(); ++p) {
-    if (structure.phases[p].groups.size() != 1) continue;
+    if (!can(p)) continue;
     const ScalarProgram& program = *structure.phases[p].groups[0].program;
     if (!has_same_axes(led, program)) continue;
     const bool alike = std::ranges::any_of(program.items(), [&](const Item& item) {

@@ -334,12 +334,13 @@ class Explorer {
     }
   }
 
-  /// What phases load alike is kept in the shared memory that as many blocks as the barriers allow have left, or half
-  /// as many: the room of two may hold a round more.
+  /// What phases load alike is kept in the shared memory that as many blocks an SM as the barriers allow have left, or
+  /// half as many and so on to one: the room of two may hold a round more.
   void consider_retaining(KernelProgram& program) {
     const std::vector<Sync> syncs = gates(program);
-    const std::int64_t most = barrier_blocks(program);
-    for (std::int64_t blocks = most; blocks == most || blocks >= scorer_.device().sm_count; blocks /= 2) {
+    const std::int64_t most = barrier_blocks(program), sms = scorer_.device().sm_count;
+    for (std::int64_t per_sm = (most + sms - 1) / sms; per_sm >= 1; per_sm /= 2) {
+      const std::int64_t blocks = std::min(most, per_sm * sms);
       search::synchronise(program, syncs, blocks);
       retain(program, room_to_retain(program, scorer_.device()));
       program.schedule.retained = program.retained_bytes();

@@ -54,6 +54,16 @@ inline Result<Graph> divided_by_norm(std::int64_t elements) {
   return b.finish({b.binary(Op::divide, x, b.broadcast(b.unary(Op::sqrt, sum), {elements}, {}))});
 }
 
+/// The product of two vectors divided by its norm; one of them has wide elements, the other narrow ones.
+inline Result<Graph> divided_products(std::int64_t elements) {
+  Builder b;
+  const Value x = b.parameter(DType::f64, {elements});
+  const Value y = b.convert(b.parameter(DType::s8, {elements}), DType::f64);
+  const Value product = b.binary(Op::multiply, x, y);
+  const Value sum = b.reduce(ReduceKind::sum, b.binary(Op::multiply, product, product), {0});
+  return b.finish({b.binary(Op::divide, product, b.broadcast(b.unary(Op::sqrt, sum), {elements}, {}))});
+}
+
 /// A matrix less its columns' means, divided by the columns' mean deviations.
 inline Result<Graph> centred_columns(std::int64_t rows, std::int64_t columns) {
   Builder b;
@@ -94,6 +104,16 @@ inline Result<Graph> scanned(std::int64_t rows, std::int64_t columns) {
   const Value x = b.parameter(DType::f32, {rows, columns});
   const Value sums = b.add(Op::scan, {b.unary(Op::abs, x)}, graph::ScanAttributes{ReduceKind::sum, 1, false, false});
   return b.finish({b.binary(Op::divide, x, sums)});
+}
+
+/// Running sums of a matrix's shares in its sum.
+inline Result<Graph> scanned_share(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.unary(Op::abs, b.parameter(DType::f32, dims));
+  const Value sum = b.broadcast(b.reduce(ReduceKind::sum, x, {0, 1}), dims, {});
+  const Value share = b.binary(Op::divide, x, sum);
+  return b.finish({b.add(Op::scan, {share}, graph::ScanAttributes{ReduceKind::sum, 1, false, false})});
 }
 
 inline Result<Graph> transposed(const Dims& dims, const Dims& permutation, DType dtype = DType::f32) {

@@ -110,10 +110,17 @@ std::vector<Example> examples() {
       {"retained_whole", [] { return divided_by_norm(300'003); }, retaining(1, 1, 1)},
       {"retained_in_part", [] { return divided_by_norm(2'000'001); }, retaining(1, 0.1, 0.9), true, 1 << 15},
       {"retained_for_two", [] { return centred_columns(10'001, 100); }, retaining(2, 0.1, 0.9), true, 1 << 14},
+      {"retained_two_inputs", [] { return divided_products(1'300'001); },
+       [](const search::KernelProgram& p) {
+         const auto& kept = p.phases[0].groups[0].retained;
+         return kept.size() == 2 && kept[0].share == 1 && kept[1].share > 0.1 && kept[1].share < 0.9;
+       },
+       true, 88 << 10},
       {"retained_rows", [] { return centred_rows(2'001, 500); }, retaining(1, 0.1, 0.9), false, 1 << 15},
       {"retained_rows_bf16", [] { return centred_rows(2'001, 500, DType::bf16); }, retaining(1, 0.1, 0.9), false,
        1 << 14},
       {"scan", [] { return scanned(300, 100); }, any, false},
+      {"scan_behind_a_sum", [] { return scanned_share(512, 1024); }, gated},
       {"transpose",
        [] {
          return transposed({300, 700}, {1, 0});

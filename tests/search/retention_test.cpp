@@ -13,7 +13,7 @@ namespace stitch::search::test {
 namespace {
 
 using profiler::test::centred_columns, profiler::test::centred_rows, profiler::test::divided_by_norm,
-    profiler::test::GridScorer, profiler::test::softmax;
+    profiler::test::GridScorer, profiler::test::scanned_share, profiler::test::softmax;
 
 const DeviceSpec& h100() {
   static const DeviceSpec device = *find_device("h100");
@@ -81,7 +81,9 @@ TEST(Retention, EveryPhaseFindsWhatTheFirstOneLeft) {
 // The schedule says it all: deriving it again gives the same kernel.
 TEST(Retention, FollowsFromTheSchedule) {
   const auto graph = centred_columns(20'000, 128);
-  for (const KernelProgram& kernel : retaining(graph)) {
+  const std::vector<KernelProgram> kernels = retaining(graph);
+  ASSERT_FALSE(kernels.empty());
+  for (const KernelProgram& kernel : kernels) {
     StructureOptions options{kernel.schedule.tile_axes, {}};
     options.gathered = kernel.schedule.gathered;
     const auto structure = derive_structure(*graph, AxisAnalysis(*graph), options);
@@ -118,10 +120,22 @@ TEST(Retention, TakesWhatThereIsAndNoMore) {
   EXPECT_DOUBLE_EQ(loads_of(kernel).left.at(0).share, 1);
 }
 
+// A block an SM, two and four: all that is left is used, and 512 bytes more would cost one of them its place.
 TEST(Retention, LeavesRoomForAsManyBlocksAsAreLaunched) {
-  for (const KernelProgram& kernel : retaining(divided_by_norm(16'000'000))) {
-    const std::int64_t per_sm = (kernel.blocks + h100().sm_count - 1) / h100().sm_count;
-    EXPECT_GE(resident_blocks(kernel, h100()), per_sm);
+  const auto graph = divided_by_norm(64'000'000);
+  std::vector<KernelProgram> kernels = retaining(graph);
+  ASSERT_FALSE(kernels.empty());
+  KernelProgram& kernel = kernels.front();
+  for (const int per_sm : {1, 2, 4}) {
+    kernel.blocks = per_sm * h100().sm_count;
+    kernel.registers = 32;
+    retain(kernel, 0);
+    const std::int64_t room = room_to_retain(kernel, h100());
+    kernel.shared_bytes = resident_offset(kernel) + room;
+    EXPECT_EQ(resident_blocks(kernel, h100()), per_sm);
+    EXPECT_TRUE(check_legality(kernel, h100()));
+    kernel.shared_bytes += 512;
+    EXPECT_TRUE(resident_blocks(kernel, h100()) < per_sm || !check_legality(kernel, h100())) << per_sm;
   }
 }
 
@@ -146,6 +160,7 @@ TEST(Retention, FollowersLoadTheSameAlike) {
   EXPECT_TRUE(followers_of(softmax(2048, 1024), 1).empty());
   EXPECT_TRUE(followers_of(softmax(2048, 1024), 4).empty());
   EXPECT_TRUE(followers_of(softmax(128, 1024), 0).empty()) << "small: L2 has it anyway";
+  EXPECT_TRUE(followers_of(scanned_share(512, 1024), 0).empty()) << "a scan has loops of its own";
 }
 
 }  // namespace
