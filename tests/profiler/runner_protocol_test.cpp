@@ -111,7 +111,7 @@ TEST(RunnerProtocol, RepliesRoundTrip) {
 TEST(RunnerProtocol, ValuesAreMadeAlikeOnBothSides) {
   const auto sent = decode_request(encode(requests()[5]));
   const auto& source = std::get<InputSource>(std::get<AllocateRequest>(sent->body).fill);
-  const auto& original = std::get<InputSource>(std::get<AllocateRequest>(requests()[5].body).fill);
+  const InputSource original = std::get<InputSource>(std::get<AllocateRequest>(requests()[5].body).fill);
   std::vector<std::byte> here(4096), there(4096);
   original(0, here);
   source(0, there);
