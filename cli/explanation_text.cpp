@@ -91,8 +91,10 @@ nlohmann::ordered_json document_of(const emulator::Counters& counters) {
     instructions[std::string(emulator::to_string(static_cast<emulator::InstructionClass>(c)))] = count.warps;
   }
   const auto traffic = [](const emulator::GlobalTraffic& t) {
-    return nlohmann::ordered_json{
-        {"requests", t.requests}, {"sectors", t.sectors}, {"unique_sectors", t.unique_sectors}};
+    return nlohmann::ordered_json{{"requests", t.requests},
+                                  {"sectors", t.sectors},
+                                  {"l2_sectors", t.l2_sectors},
+                                  {"unique_sectors", t.unique_sectors}};
   };
   return {{"blocks", counters.blocks},
           {"warp_instructions", std::move(instructions)},

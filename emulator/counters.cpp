@@ -26,8 +26,8 @@ constexpr NamedCounter all_named[] = {
 
 void print_traffic(std::string& text, std::string_view name, const GlobalTraffic& traffic) {
   if (traffic == GlobalTraffic{}) return;
-  text += fmt::format("{} requests {} sectors {} unique {}\n", name, traffic.requests, traffic.sectors,
-                      traffic.unique_sectors);
+  text += fmt::format("{} requests {} sectors {} unique {} l2 {}\n", name, traffic.requests, traffic.sectors,
+                      traffic.unique_sectors, traffic.l2_sectors);
 }
 
 }  // namespace

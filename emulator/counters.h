@@ -50,6 +50,7 @@ struct GlobalTraffic {
   std::uint64_t requests = 0;
   std::uint64_t sectors = 0;
   std::uint64_t unique_sectors = 0;  ///< distinct over the launch: what a perfect cache would move
+  std::uint64_t l2_sectors = 0;  ///< of `sectors`, those that L2 sees: loads that L1Cache does not catch, all stores
 
   [[nodiscard]] double sectors_per_request() const {
     return requests == 0 ? 0 : static_cast<double>(sectors) / static_cast<double>(requests);
@@ -58,6 +59,7 @@ struct GlobalTraffic {
     requests += other.requests;
     sectors += other.sectors;
     unique_sectors += other.unique_sectors;
+    l2_sectors += other.l2_sectors;
     return *this;
   }
   bool operator==(const GlobalTraffic&) const = default;

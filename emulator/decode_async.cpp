@@ -41,7 +41,7 @@ Status Decoder::copy_async() {
     draft.instruction.detail = static_cast<std::uint32_t>(space);
     return {};
   }
-  drop_cache_hints();
+  const L1Use l1 = take_cache_hints();
   modifiers_.take("shared");
   modifiers_.take("shared::cta");
   modifiers_.take("global");
@@ -70,6 +70,7 @@ Status Decoder::copy_async() {
   draft.c = source_bytes;
   draft.e = ignore;
   draft.instruction.immediate = size;
+  draft.instruction.detail = static_cast<std::uint32_t>(l1);
   return {};
 }
 
@@ -97,7 +98,7 @@ Status Decoder::bulk_copy(bool reduces) {
   const bool by_mbarrier = modifiers_.take("mbarrier::complete_tx::bytes");
   const bool by_group = modifiers_.take("bulk_group");
   access.multicast = modifiers_.take("multicast::cluster");
-  drop_cache_hints();
+  take_cache_hints();
   if (from == "global" && to.starts_with("shared::")) {
     access.kind = BulkKind::global_to_shared;
   } else if (from == "shared::cta" && to == "global") {

@@ -105,7 +105,7 @@ Status Decoder::load() {
   access.read_only = modifiers_.root() == "ldu" || modifiers_.take("nc");
   STITCH_ASSIGN(access.space, take_space(Space::generic));
   STITCH_TRY(take_semantics(access.semantics, access.scope, Semantics::weak));
-  drop_cache_hints();
+  access.l1 = take_cache_hints();
   modifiers_.take("unified");
   const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
   access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
@@ -137,7 +137,7 @@ Status Decoder::store() {
   MemoryAccess access;
   STITCH_ASSIGN(access.space, take_space(Space::generic));
   STITCH_TRY(take_semantics(access.semantics, access.scope, Semantics::weak));
-  drop_cache_hints();
+  take_cache_hints();
   const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
   access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
   const auto type = modifiers_.take_last_type();
@@ -170,7 +170,7 @@ Status Decoder::atomic() {
   STITCH_ASSIGN(access.space, take_space(Space::generic));
   STITCH_TRY(take_semantics(access.semantics, access.scope, Semantics::relaxed));
   modifiers_.take("noftz");
-  drop_cache_hints();
+  take_cache_hints();
   const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
   access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
   const auto type = modifiers_.take_last_type();

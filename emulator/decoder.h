@@ -162,7 +162,7 @@ class Decoder {
   Result<Ref> address_register(const ptx::Operand& operand, Space space);
   Result<Space> take_space(Space fallback);
   Status take_semantics(Semantics& semantics, Scope& scope, Semantics fallback);
-  void drop_cache_hints();
+  L1Use take_cache_hints();
   static Width register_width(Type type);
 
   // decode_arithmetic.cpp

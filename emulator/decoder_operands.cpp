@@ -397,10 +397,15 @@ Status Decoder::take_semantics(Semantics& semantics, Scope& scope, Semantics fal
 }
 
 /// Eviction and prefetch hints change nothing that the emulator observes.
-void Decoder::drop_cache_hints() {
-  for (const std::string_view hint : {"ca", "cg", "cs", "lu", "cv", "wb", "wt"}) modifiers_.take(hint);
+L1Use Decoder::take_cache_hints() {
+  L1Use use = L1Use::allocates;
+  for (const std::string_view hint : {"ca", "cg", "cs", "lu", "cv", "wb", "wt"}) {
+    if (modifiers_.take(hint) && (hint == "cg" || hint == "cv")) use = L1Use::passes;
+  }
+  if (modifiers_.take("L1::no_allocate")) use = L1Use::looks;
   modifiers_.drop_prefix("L1::");
   modifiers_.drop_prefix("L2::");
+  return use;
 }
 
 }  // namespace stitch::emulator

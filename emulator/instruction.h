@@ -138,6 +138,9 @@ constexpr bool acquires(Semantics s) { return s == Semantics::acquire || s == Se
 constexpr bool releases(Semantics s) { return s == Semantics::release || s == Semantics::acquire_release; }
 
 /// How ld, st and st.async touch memory.
+/// What a load does with the SM's L1 cache.
+enum class L1Use : std::uint8_t { allocates, looks, passes };
+
 struct MemoryAccess {
   Space space = Space::generic;
   Semantics semantics = Semantics::weak;
@@ -146,6 +149,7 @@ struct MemoryAccess {
   std::uint8_t elements = 1;  ///< 2, 4 or 8 for vectors
   bool sign_extend = false;
   bool read_only = false;  ///< .nc
+  L1Use l1 = L1Use::allocates;
   Width register_width = Width::b32;
 
   [[nodiscard]] std::uint32_t bytes() const { return std::uint32_t{element_bytes} * elements; }

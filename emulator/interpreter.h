@@ -169,7 +169,17 @@ class Interpreter {
                   const MemoryAccess& access);
   void report_global(const GlobalOutcome& outcome, const Region& region, std::uint32_t lane, Touch touch);
   [[nodiscard]] GlobalAccessor global_accessor(bool strong, bool read_only) const;
-  std::uint32_t count_sectors(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes) const;
+  /// Indices of 32-byte sectors; a warp's lanes of 16 bytes touch at most two each.
+  using Sectors = std::array<std::uint64_t, 64>;
+  static std::uint32_t find_sectors(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes,
+                                    Sectors& seen);
+  static std::uint32_t count_sectors(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes);
+  /// After an acquire: beyond the block, what L1 holds may be stale.
+  void acquired(Scope scope) {
+    if (scope == Scope::cluster || scope == Scope::device || scope == Scope::system) block_->l1.invalidate();
+  }
+  std::uint32_t load_through_l1(const Addresses& addresses, std::uint32_t lanes, const MemoryAccess& access,
+                                std::uint32_t count);
   Region* region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch, std::string_view what);
   BufferTraffic& traffic_of(const Region& region);
   void access_shared(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,

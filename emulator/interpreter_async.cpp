@@ -6,7 +6,7 @@
 namespace stitch::emulator {
 
 /// cp.async: a = shared target, b = global source, c = source bytes (none: all), e = predicate that ignores the source,
-/// immediate = size. The bytes are read now and appear when the lane waits for its group.
+/// immediate = size, detail = L1Use. The bytes are read now and appear when the lane waits for its group.
 Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t lanes) {
   const auto size = static_cast<std::uint32_t>(in.immediate);
   const auto* to = row_of<std::uint64_t>(in.a);
@@ -14,6 +14,7 @@ Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t l
   MemoryAccess access;
   access.space = Space::global;
   access.element_bytes = static_cast<std::uint8_t>(size);
+  access.l1 = static_cast<L1Use>(in.detail);
   Addresses from;
   std::memcpy(from.at.data(), row(in.b), sizeof(from.at));
   Addresses target;
@@ -101,6 +102,7 @@ bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_
     for (GlobalTraffic* traffic : {&counters_.global_loads, &traffic_of(*region).loads}) {
       ++traffic->requests;
       traffic->sectors += sectors;
+      traffic->l2_sectors += sectors;
     }
     return true;
   }
@@ -213,6 +215,7 @@ void Interpreter::land_bulk_store(PendingBulk& copy) {
   for (GlobalTraffic* traffic : {&counters_.global_stores, &traffic_of(*region).stores}) {
     ++traffic->requests;
     traffic->sectors += sectors;
+    traffic->l2_sectors += sectors;
   }
   ++unit_->events;
   ++unit_->global_events;

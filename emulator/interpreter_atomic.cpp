@@ -174,6 +174,7 @@ void Interpreter::atomic_global(const Instruction& in, const AtomicAccess& acces
   const bool orders = access.type != AtomicType::f32 && access.type != AtomicType::f64 &&
                       access.type != AtomicType::f16 && access.type != AtomicType::bf16 &&
                       access.type != AtomicType::f16x2 && access.type != AtomicType::bf16x2;
+  if (acquires(access.semantics)) acquired(access.scope);
   counters_.global_atomics += static_cast<std::uint64_t>(std::popcount(lanes));
   counters_.global_atomic_sectors += count_sectors(addresses, lanes, bytes);
   for (std::uint32_t lane = 0; lane < 32; ++lane) {

@@ -175,7 +175,10 @@ Interpreter::Step Interpreter::cluster_wait(const Instruction& in, std::uint32_t
     if (warp_->cluster_arrivals[lane] > unit_->cluster_phase) return suspend(FragmentState::cluster);
   }
   UnitClock& clock = *unit_->clock;
-  if (in.form != 0) clock.acquire(warp_->agent, unit_->cluster_knowledge);
+  if (in.form != 0) {
+    clock.acquire(warp_->agent, unit_->cluster_knowledge);
+    acquired(Scope::cluster);
+  }
   // Once every warp has passed, all that the block did before its first arrival is behind it.
   block_->cluster_passed += static_cast<std::uint32_t>(std::popcount(lanes));
   if (in.form != 0 && block_->cluster_passed == block_->alive_threads) {
@@ -193,9 +196,10 @@ Interpreter::Step Interpreter::fence(const Instruction& in, std::uint32_t) {
   if (in.form == proxy) {
     block_->proxy_fence = unit_->clock->now() + 1;
     unit_->clock->advance();
-  } else if (in.form == memory && context_.times_matter) {
+  } else if (in.form == memory) {
     const auto scope = static_cast<Scope>(in.detail);
-    if (scope == Scope::device || scope == Scope::system) unit_->clock->fence(warp_->agent);
+    acquired(scope);
+    if (context_.times_matter && (scope == Scope::device || scope == Scope::system)) unit_->clock->fence(warp_->agent);
   }
   return Step::next;
 }

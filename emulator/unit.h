@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/finding.h"
+#include "emulator/l1_cache.h"
 #include "emulator/shared_memory.h"
 #include "emulator/unit_clock.h"
 
@@ -146,6 +147,7 @@ struct Block {
   std::uint32_t ordinal = 0;  ///< position among the blocks that are run
   std::uint32_t alive_threads = 0;
   SharedMemory shared;
+  L1Cache l1;
   std::vector<Warp> warps;
   RowStorage registers;
   std::vector<std::byte> local;

@@ -19,7 +19,7 @@
 namespace stitch::profiler {
 
 /// Both sides must speak the same; counted up with every change.
-inline constexpr int protocol_version = 1;
+inline constexpr int protocol_version = 2;
 
 /// A longer frame is an error, so that a damaged length cannot make anybody allocate what it says.
 inline constexpr std::uint32_t most_frame_bytes = std::uint32_t{64} << 20;

@@ -16,12 +16,12 @@ constexpr std::array<std::string_view, 9> reply_names = {"done", "welcome",  "op
                                                          "data", "launched", "measured", "error"};
 
 Json document_of(const emulator::GlobalTraffic& traffic) {
-  return {traffic.requests, traffic.sectors, traffic.unique_sectors};
+  return {traffic.requests, traffic.sectors, traffic.unique_sectors, traffic.l2_sectors};
 }
 
 emulator::GlobalTraffic traffic_from(const Json& document) {
-  return {document.at(0).get<std::uint64_t>(), document.at(1).get<std::uint64_t>(),
-          document.at(2).get<std::uint64_t>()};
+  return {document.at(0).get<std::uint64_t>(), document.at(1).get<std::uint64_t>(), document.at(2).get<std::uint64_t>(),
+          document.at(3).get<std::uint64_t>()};
 }
 
 Json document_of(const Counters& counters) {

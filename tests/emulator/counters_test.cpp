@@ -32,7 +32,7 @@ TEST_P(GlobalCounts, OfOneWarp) {
   }
   ASSERT_TRUE(traffic.has_value());
   const bool stores = std::string_view(row.access).find("st.global") != std::string_view::npos;
-  const GlobalTraffic wanted{1, row.sectors, row.unique};
+  const GlobalTraffic wanted{1, row.sectors, row.unique, row.sectors};
   EXPECT_EQ(stores ? traffic->stores : traffic->loads, wanted)
       << traffic->loads.requests << " " << traffic->loads.sectors << " " << traffic->loads.unique_sectors;
   // The totals hold the harness's own accesses as well: 512 bytes read, 256 written.
@@ -81,10 +81,50 @@ TEST(Counts, SectorsReadTwiceAreUniqueOnce) {
       run_body("ld.global.u32 %r1, [%table]; ld.global.u32 %r2, [%table + 4];", body_inputs(128), 64);
   for (const BufferTraffic& traffic : run.report.buffers) {
     if (traffic.name == "table") {
-      EXPECT_EQ(traffic.loads, (GlobalTraffic{8, 8, 1}));
+      EXPECT_EQ(traffic.loads, (GlobalTraffic{8, 8, 1, 2})) << "two blocks, each with an L1 of its own";
     }
   }
 }
+
+/// What a block loads twice of one sector, and whether L2 sees the second load.
+struct CachedRow {
+  const char* name;
+  const char* access;
+  std::uint64_t l2_sectors;
+};
+void PrintTo(const CachedRow& row, std::ostream* out) { *out << row.name; }
+
+class CachedLoads : public testing::TestWithParam<CachedRow> {};
+
+TEST_P(CachedLoads, OfOneWarp) {
+  const test::BodyRun run = run_body(GetParam().access, body_inputs(32), 32, std::vector<std::uint64_t>(1024, 1));
+  ASSERT_TRUE(run.report.clean()) << test::findings_text(run.report);
+  std::uint64_t l2_sectors = 0;
+  for (const BufferTraffic& each : run.report.buffers) {
+    if (each.name == "table") l2_sectors = each.loads.l2_sectors;
+  }
+  EXPECT_EQ(l2_sectors, GetParam().l2_sectors);
+}
+
+const CachedRow cached_rows[] = {
+    {"twice", "ld.global.u32 %r1, [%table]; ld.global.u32 %r2, [%table + 4];", 1},
+    {"another_sector_of_the_line", "ld.global.u32 %r1, [%table]; ld.global.u32 %r2, [%table + 32];", 2},
+    {"past_l1", "ld.global.u32 %r1, [%table]; ld.global.cg.u32 %r2, [%table];", 2},
+    {"not_kept", "ld.global.L1::no_allocate.u32 %r1, [%table]; ld.global.u32 %r2, [%table];", 2},
+    {"found_though_it_would_not_be_kept", "ld.global.u32 %r1, [%table]; ld.global.L1::no_allocate.u32 %r2, [%table];",
+     1},
+    {"volatile", "ld.global.u32 %r1, [%table]; ld.volatile.global.u32 %r2, [%table];", 2},
+    {"relaxed", "ld.global.u32 %r1, [%table]; ld.relaxed.gpu.global.u32 %r2, [%table];", 2},
+    {"after_an_acquire",
+     "ld.global.u32 %r1, [%table]; ld.acquire.gpu.global.u32 %r2, [%table + 64]; ld.global.u32 %r3, [%table];", 3},
+    {"after_an_acquire_within_the_block",
+     "ld.global.u32 %r1, [%table]; ld.acquire.cta.global.u32 %r2, [%table + 64]; ld.global.u32 %r3, [%table];", 2},
+    {"after_a_fence", "ld.global.u32 %r1, [%table]; fence.acq_rel.gpu; ld.global.u32 %r3, [%table];", 2},
+    {"after_a_fence_of_the_block", "ld.global.u32 %r1, [%table]; fence.acq_rel.cta; ld.global.u32 %r3, [%table];", 1},
+    {"stored_is_not_brought_in", "st.global.u32 [%table], %a32; bar.warp.sync -1; ld.global.u32 %r3, [%table];", 1},
+};
+INSTANTIATE_TEST_SUITE_P(Table, CachedLoads, testing::ValuesIn(cached_rows),
+                         [](const auto& each) { return std::string(each.param.name); });
 
 /// An access to shared memory at buffer + f(lane) × step bytes.
 struct SharedRow {

@@ -72,7 +72,7 @@ TEST_P(SampleKernels, GeluWithBias) {
   expect_near(get<float>(memory_, y), wanted, 1e-5);
   EXPECT_EQ(memory_.written_ranges(y), (std::vector<ByteRange>{{0, x.size() * 4}}));
   // 31 whole warps of 512 bytes and a last one of 8 lanes.
-  EXPECT_EQ(report.counters.global_stores, (GlobalTraffic{32, 500, 500}));
+  EXPECT_EQ(report.counters.global_stores, (GlobalTraffic{32, 500, 500, 500}));
 }
 
 TEST_P(SampleKernels, ScaleBf16) {
