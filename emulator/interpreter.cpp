@@ -105,7 +105,7 @@ void Interpreter::start_block(Unit& unit, Block& block, std::uint32_t ordinal) {
                  static_cast<std::uint32_t>(block.linear / (std::uint64_t{grid.x} * grid.y))};
   block.alive_threads = context_.threads_per_block;
   block.shared.reset(block.rank, context_.shared_bytes, code_.shared_granule);
-  block.l1.reset(l1_share(context_.threads_per_block, context_.shared_bytes));
+  block.l1.reset(l1_share(std::uint64_t{grid.x} * grid.y * grid.z, context_.threads_per_block, context_.shared_bytes));
   block.barriers = {};
   block.mbarriers.clear();
   block.proxy_fence = 0;

@@ -40,16 +40,18 @@ std::uint32_t L1Cache::load(std::uint64_t line, std::uint32_t mask, bool allocat
   return wanted;
 }
 
-std::uint64_t l1_share(std::uint32_t threads_per_block, std::uint64_t shared_bytes) {
+std::uint64_t l1_share(std::uint64_t blocks, std::uint32_t threads_per_block, std::uint64_t shared_bytes) {
+  constexpr std::uint64_t sms = 132;
   constexpr std::uint64_t l1_and_shared = 256 << 10;
   constexpr std::uint64_t most_shared = 228 << 10;
   constexpr std::uint64_t reserved = 1 << 10;  // of shared memory, by the driver, in every block
   constexpr std::uint64_t most_threads = 2048;
   constexpr std::uint64_t most_blocks = 32;
   const std::uint64_t taken = shared_bytes + reserved;
-  const std::uint64_t blocks = std::clamp<std::uint64_t>(
-      std::min(most_threads / std::max(1U, threads_per_block), most_shared / taken), 1, most_blocks);
-  return (l1_and_shared - std::min(l1_and_shared, blocks * taken)) / blocks;
+  const std::uint64_t resident = std::clamp<std::uint64_t>(
+      std::min({most_threads / std::max(1U, threads_per_block), most_shared / taken, (blocks + sms - 1) / sms}), 1,
+      most_blocks);
+  return (l1_and_shared - std::min(l1_and_shared, resident * taken)) / resident;
 }
 
 }  // namespace stitch::emulator

@@ -39,8 +39,8 @@ class L1Cache {
   std::uint32_t generation_ = 1;
 };
 
-/// Bytes of L1 for each block when as many reside on an SM as threads and shared memory allow: what shared memory
-/// leaves of the 256 KiB that both are parts of (H100), divided among them.
-std::uint64_t l1_share(std::uint32_t threads_per_block, std::uint64_t shared_bytes);
+/// Bytes of L1 for each block when as many of the launch's reside on an SM as threads and shared memory allow: what
+/// shared memory leaves of the 256 KiB that both are parts of (H100, 132 SMs), divided among them.
+std::uint64_t l1_share(std::uint64_t blocks, std::uint32_t threads_per_block, std::uint64_t shared_bytes);
 
 }  // namespace stitch::emulator

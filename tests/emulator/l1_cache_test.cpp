@@ -41,11 +41,13 @@ TEST(L1Cache, WithoutRoomEverythingPasses) {
 }
 
 TEST(L1Share, IsWhatSharedMemoryLeavesToEachBlock) {
-  EXPECT_EQ(l1_share(1024, 0), (256U << 10) / 2 - 1024);
-  EXPECT_EQ(l1_share(256, 0), (256U << 10) / 8 - 1024);
-  EXPECT_EQ(l1_share(256, 99 << 10), (256U << 10) / 2 - (100 << 10)) << "two blocks, by shared memory";
-  EXPECT_EQ(l1_share(1024, 227 << 10), 28U << 10) << "one block with all the shared memory there is";
-  EXPECT_EQ(l1_share(32, 0), (256U << 10) / 32 - 1024);
+  EXPECT_EQ(l1_share(1 << 20, 1024, 0), (256U << 10) / 2 - 1024);
+  EXPECT_EQ(l1_share(1 << 20, 256, 0), (256U << 10) / 8 - 1024);
+  EXPECT_EQ(l1_share(1 << 20, 256, 99 << 10), (256U << 10) / 2 - (100 << 10)) << "two blocks, by shared memory";
+  EXPECT_EQ(l1_share(1 << 20, 1024, 227 << 10), 28U << 10) << "one block with all the shared memory there is";
+  EXPECT_EQ(l1_share(1 << 20, 32, 0), (256U << 10) / 32 - 1024);
+  EXPECT_EQ(l1_share(132, 128, 24 << 10), (256U - 25) << 10) << "a block an SM has all of it";
+  EXPECT_EQ(l1_share(133, 128, 24 << 10), (128U - 25) << 10);
 }
 
 }  // namespace
