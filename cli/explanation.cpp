@@ -114,6 +114,7 @@ KernelExplanation explain_kernel(const search::PlannedKernel& planned, const sea
   text.registers = program.registers;
   text.shared_bytes = program.shared_bytes;
   text.bytes = search::scheduled_bytes(graph, program);
+  text.slabs = program.schedule.slabs.count;
   for (const search::Sync sync : program.schedule.syncs) text.syncs.emplace_back(search::to_string(sync));
   for (std::size_t phase = 0; phase < program.phases.size(); ++phase) {
     for (const GroupProgram& group : program.phases[phase].groups) {

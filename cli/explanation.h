@@ -47,6 +47,7 @@ struct KernelExplanation {
   int threads = 0, cluster = 1, registers = 0;
   std::int64_t shared_bytes = 0, bytes = 0;
   std::vector<std::string> syncs;  ///< between phases
+  std::int64_t slabs = 1;          ///< that go through all phases, one after the other
   std::vector<GroupExplanation> groups;
   search::Score score;
   std::optional<daemon::KernelReport> report;  ///< of a kernel that was generated and verified

@@ -67,6 +67,7 @@ std::string text_of(const KernelExplanation& kernel, std::size_t number, const g
   for (std::size_t s = 0; s < kernel.syncs.size(); ++s) {
     text += fmt::format("    between phases {} and {}: {}\n", s, s + 1, kernel.syncs[s]);
   }
+  if (kernel.slabs > 1) text += fmt::format("    {} slabs, one after the other\n", kernel.slabs);
   for (const GroupExplanation& group : kernel.groups) text += text_of(group);
   text += text_of(kernel.score);
   if (kernel.report) text += text_of(*kernel.report);
@@ -113,7 +114,8 @@ nlohmann::ordered_json document_of(const KernelExplanation& kernel) {
                                  {"nodes", kernel.nodes},         {"blocks", kernel.blocks},
                                  {"threads", kernel.threads},     {"cluster", kernel.cluster},
                                  {"registers", kernel.registers}, {"shared_bytes", kernel.shared_bytes},
-                                 {"bytes", kernel.bytes},         {"syncs", kernel.syncs}};
+                                 {"bytes", kernel.bytes},         {"syncs", kernel.syncs},
+                                 {"slabs", kernel.slabs}};
   json["groups"] = nlohmann::ordered_json::array();
   for (const GroupExplanation& group : kernel.groups) json["groups"].push_back(document_of(group));
   nlohmann::ordered_json terms = nlohmann::ordered_json::array();

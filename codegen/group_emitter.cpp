@@ -214,7 +214,7 @@ void GroupEmitter::emit_digits() {
   // Where a thread's part of each axis starts; of shifted rows, were they aligned.
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     const search::AxisMapping& axis = group_.mapping.axes[a];
-    std::string text;
+    std::string text = static_cast<int>(a) == group_.structure.slab_axis ? "slab" : "";
     const auto term = [&](const std::string& digit_text, std::int64_t step) {
       if (digit_text == "0") return;
       text += (text.empty() ? "" : " + ") + (step == 1 ? digit_text : fmt::format("{} * {}", digit_text, step));

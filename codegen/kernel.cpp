@@ -72,12 +72,14 @@ class KernelEmitter {
       kernel_.scratch.push_back({std::max<std::int64_t>(program_.scratch_bytes(i), 4), false});
     if (program_.phases.size() > 1) {
       counters_ = Buffer{Buffer::Kind::scratch, static_cast<int>(kernel_.scratch.size())};
-      kernel_.scratch.push_back({static_cast<std::int64_t>(program_.phases.size()) * 8, true});
+      kernel_.scratch.push_back({slabs() * static_cast<std::int64_t>(program_.phases.size()) * 8, true});
     }
     held_bytes_ = program_.held_bytes();
     kernel_.shared_bytes = program_.shared_bytes;
     kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
   }
+
+  [[nodiscard]] std::int64_t slabs() const { return program_.schedule.slabs.count; }
 
   std::vector<GroupClass> classify(std::size_t phase) {
     const auto& groups = program_.phases[phase].groups;
@@ -212,6 +214,7 @@ class KernelEmitter {
       parameters += pointer_parameter(buffer, group.pointer_types[i], group.pointer_names[i]) + ", ";
     }
     if (group.runtime_extent) parameters += "const s64 extent, ";
+    if (slabs() > 1) parameters += "const int slab, ";
     parameters += "const int tile";
     if (kernel_.shared_bytes > 0) parameters += ", unsigned char* const shared";
     out_.line("// {}{}", group.description,
@@ -242,7 +245,17 @@ class KernelEmitter {
       kernel_.arguments.push_back({Argument::Kind::buffer, *counters_, 0});
       out_.line("u32* const counters = reinterpret_cast<u32*>(table.words[0]);");
     }
+    if (slabs() > 1) {
+      out_.line("#pragma unroll 1");
+      out_.open("for (int slab = 0; slab < {}; ++slab)", slabs());
+      // Each has its own, so that a block which is not run need be counted as arrived only once (block_sample.h).
+      out_.line("u32* const arrivals = counters + slab * {};", 2 * phases_.size());
+    }
     for (std::size_t p = 0; p < phases_.size(); ++p) emit_phase(p);
+    if (slabs() > 1) {
+      out_.line("__syncthreads();  // shared memory is the next slab's");
+      out_.close();
+    }
     emit_cluster_end();
     out_.close();
   }
@@ -256,7 +269,7 @@ class KernelEmitter {
   /// What stands before a phase that is not the first.
   void emit_sync(std::size_t phase) {
     out_.blank();
-    const std::string counter = fmt::format("counters + {}", 2 * (phase - 1));
+    const std::string counter = fmt::format("{} + {}", slabs() > 1 ? "arrivals" : "counters", 2 * (phase - 1));
     const search::Sync sync = program_.schedule.syncs[phase - 1];
     if (sync == search::Sync::open) {
       out_.line("open_gate({});", gate_);
@@ -332,6 +345,7 @@ class KernelEmitter {
                                storage_type(group.pointer_types[i]), word++);
     }
     if (group.runtime_extent) arguments += fmt::format("static_cast<s64>(row[{}]), ", word++);
+    if (slabs() > 1) arguments += "slab, ";
     arguments += tile;
     if (kernel_.shared_bytes > 0) arguments += ", shared";
     out_.line("{}({});", function_name(phase, number), arguments);

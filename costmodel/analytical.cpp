@@ -87,6 +87,8 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   const double reachable = device.reachable_bandwidth();
   double bandwidth = std::min(reachable, busy_sms * in_flight * device.clock_hz / device.dram_latency);
   if (in_flight <= 0) bandwidth = reachable;
+  // Of a DRAM row that is opened only so many bytes are asked for.
+  if (kernel.slabs > 1) bandwidth *= kernel.run_bytes / (kernel.run_bytes + constants.row_bytes);
   if (alone) bandwidth = std::min(bandwidth, alone_bandwidth);
   // A cold start is assumed; what an earlier phase has left in L2 comes from there.
   const double dram =
@@ -152,12 +154,12 @@ double ramp_us(const DeviceSpec& device, const AnalyticalConstants& constants) {
 }  // namespace
 
 double analytical_us(const KernelQuantities& kernel, const DeviceSpec& device, const AnalyticalConstants& constants) {
-  double total = device.launch_us * constants.launch;
+  double slab = 0;
   for (const PhaseQuantities& phase : kernel.phases) {
-    total += entry_us(phase.entry, device, constants);
-    total += phase_time(phase, kernel, device, constants).total(constants.overlap);
+    slab += entry_us(phase.entry, device, constants);
+    slab += phase_time(phase, kernel, device, constants).total(constants.overlap);
   }
-  return total + ramp_us(device, constants);
+  return device.launch_us * constants.launch + kernel.slabs * (slab + ramp_us(device, constants));
 }
 
 search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpec& device,
@@ -170,17 +172,18 @@ search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpe
     const PhaseQuantities& phase = kernel.phases[p];
     const std::string prefix = kernel.phases.size() > 1 ? fmt::format("phase {}: ", p) : "";
     if (const std::string_view name = name_of(phase.entry); !name.empty())
-      score.terms.push_back({std::string(name), entry_us(phase.entry, device, constants)});
+      score.terms.push_back({std::string(name), kernel.slabs * entry_us(phase.entry, device, constants)});
     const PhaseTime time = phase_time(phase, kernel, device, constants);
     for (const auto& [name, us] : time.parts()) {
-      if (us > 0) score.terms.push_back({prefix + name, us});  // most kernels have no use for some of the units
+      if (us > 0)
+        score.terms.push_back({prefix + name, kernel.slabs * us});  // most kernels have no use for some of the units
     }
-    if (time.binding().second > most) {
-      most = time.binding().second;
+    if (kernel.slabs * time.binding().second > most) {
+      most = kernel.slabs * time.binding().second;
       score.binding = prefix + time.binding().first;
     }
   }
-  score.terms.push_back({"ramp-up and drain", ramp_us(device, constants)});
+  score.terms.push_back({"ramp-up and drain", kernel.slabs * ramp_us(device, constants)});
   score.us = analytical_us(kernel, device, constants);
   return score;
 }

@@ -20,6 +20,7 @@ constexpr std::array table = {
     ConstantRow{"most_dram_stretch", &C::most_dram_stretch, 1.0, 4.0},
     ConstantRow{"ramp_latencies", &C::ramp_latencies, 0.0, 8.0},
     ConstantRow{"l2_kept", &C::l2_kept, 0.0, 1.0},
+    ConstantRow{"row_bytes", &C::row_bytes, 0.0, 512.0},
     ConstantRow{"dram", &C::dram, 0.5, 2.0},
     ConstantRow{"l2", &C::l2, 0.3, 4.0},
     ConstantRow{"shared", &C::shared, 0.3, 4.0},

@@ -21,6 +21,8 @@ struct AnalyticalConstants {
   double most_dram_stretch = 1.5;     ///< of device memory by it
   double ramp_latencies = 2.0;        ///< device-memory latencies of ramp-up and drain
   double l2_kept = 0.5;  ///< of L2: what the next phase finds there. A half: both of its parts may hold the same line
+  double row_bytes =
+      24;  ///< of slabs: what opening a DRAM row takes from each run of bytes; by HBM3's timing, unmeasured
   // The limits of a phase, each against what the device table says.
   double dram = 1, l2 = 1, shared = 1, issue = 1, integer = 1, f64 = 1, special = 1, latency = 1;
   double launch = 1;   ///< of the device's launch gap

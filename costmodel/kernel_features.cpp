@@ -62,6 +62,9 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   f.special_share = ratio(special, f.instructions), f.integer_share = ratio(integer, f.instructions);
   f.wide_share = ratio(wide, f.instructions);
   f.index_share = ratio(index, f.instructions), f.exchange_share = ratio(exchange, f.instructions);
+  for (double* amount : {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes,
+                         &f.instructions, &f.block_barriers, &f.cluster_barriers})
+    *amount *= kernel.slabs;
 }
 
 void count_grid(const KernelQuantities& kernel, const search::KernelProgram& program, const DeviceSpec& device,
@@ -82,6 +85,7 @@ void count_grid(const KernelQuantities& kernel, const search::KernelProgram& pro
       latency += group.latency_cycles * static_cast<double>(group.tiles) / std::max(1.0, tiles / kernel.cluster);
     f.latency_cycles += latency, f.wave_latency += latency * waves;
   }
+  for (double* amount : {&f.grid_barriers, &f.last_blocks, &f.latency_cycles, &f.wave_latency}) *amount *= kernel.slabs;
   f.waves = f.tiles / concurrent;
   // How full the last wave is: 1 when the tiles come out even.
   f.last_wave = f.waves / std::max(1.0, std::ceil(f.waves));

@@ -114,11 +114,13 @@ double left_on_chip(const search::KernelProgram& program, std::size_t phase) {
   return bytes;
 }
 
+/// Amounts are those of a slab.
 void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
   std::vector<double> bytes, front;
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
     // What passes L2 by takes no place there.
-    bytes.push_back(std::max(0.0, kernel.phases[p].bytes() - static_cast<double>(program.phases[p].passing.bytes)));
+    const double passing = static_cast<double>(program.phases[p].passing.bytes) / kernel.slabs;
+    bytes.push_back(std::max(0.0, kernel.phases[p].bytes() - passing));
     front.push_back(bytes.back() * together(program, p));
   }
   for (std::size_t p = 1; p < kernel.phases.size(); ++p) {
@@ -127,13 +129,23 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
     for (const search::Reread& again : program.phases[p].rereads) {
       const auto earlier = static_cast<std::size_t>(again.phase);
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
-      counted.bytes = std::clamp(static_cast<double>(again.bytes) - found_on_chip(program, p, again.phase), 0.0, read);
+      const double all = static_cast<double>(again.bytes) - found_on_chip(program, p, again.phase);
+      counted.bytes = std::clamp(all / kernel.slabs, 0.0, read);
       for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
-      counted.around = bytes[earlier] - left_on_chip(program, earlier) + bytes[p] - counted.bytes;
+      counted.around = bytes[earlier] - left_on_chip(program, earlier) / kernel.slabs + bytes[p] - counted.bytes;
       counted.front = std::max(front[earlier], front[p]);
       counted.opposite = program.phases[p].backwards != program.phases[earlier].backwards;
     }
   }
+}
+
+/// Bytes of a slab that lie side by side in memory.
+double run_bytes(const graph::Graph& graph, const search::Slabs& slabs) {
+  const graph::TensorType& type = graph.type(slabs.value);
+  std::int64_t elements = type.dims[static_cast<std::size_t>(slabs.dimension)] / slabs.count;
+  for (std::size_t d = static_cast<std::size_t>(slabs.dimension) + 1; d < type.dims.size(); ++d)
+    elements *= type.dims[d];
+  return static_cast<double>(elements * graph::byte_size(type.dtype));
 }
 
 }  // namespace
@@ -145,6 +157,8 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
   kernel.cluster = program.schedule.cluster;
   kernel.threads = program.schedule.threads;
   kernel.resident = std::max(1, search::resident_blocks(program, device));
+  if (const search::Slabs& slabs = program.schedule.slabs; slabs.count > 1)
+    kernel.slabs = static_cast<double>(slabs.count), kernel.run_bytes = run_bytes(graph, slabs);
   if (program.recurrent != nullptr) kernel.turns = static_cast<double>(program.recurrent->turns);
   kernel.phases.reserve(program.phases.size());
   for (std::size_t p = 0; p < program.phases.size(); ++p) {

@@ -56,7 +56,9 @@ struct KernelQuantities {
   int cluster = 1;
   int threads = 0;   ///< of a block
   double turns = 1;  ///< how often the phases run: of a recurrent kernel; all amounts are those of all turns
-  int resident = 1;  ///< blocks that fit on one SM together, by the estimate of registers; at least 1
+  double slabs = 1;  ///< how often the phases run one after the other, each time for a slab: amounts are those of one
+  double run_bytes = 0;  ///< of a slab that lie side by side in memory, while what is beside them is not asked for
+  int resident = 1;      ///< blocks that fit on one SM together, by the estimate of registers; at least 1
 };
 
 KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,

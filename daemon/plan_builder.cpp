@@ -143,7 +143,9 @@ std::string describe_kernel(const Graph& kernel, const search::KernelProgram& pr
   if (frequent.size() > 4) text += ", …";
   if (text.empty()) text = "layout change";
   if (program.recurrent != nullptr) text = fmt::format("{} turns of {}", program.recurrent->turns, text);
-  return fmt::format("{} ({} phase{})", text, program.phases.size(), program.phases.size() == 1 ? "" : "s");
+  const std::int64_t slabs = program.schedule.slabs.count;
+  return fmt::format("{} ({} phase{}{})", text, program.phases.size(), program.phases.size() == 1 ? "" : "s",
+                     slabs == 1 ? "" : fmt::format(", {} slabs", slabs));
 }
 
 Result<Plan> build_plan(const Graph& fragment, const search::FusionPlan& fusion,

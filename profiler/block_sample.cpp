@@ -84,7 +84,7 @@ class Sampler {
       : graph_(graph),
         program_(program),
         kernel_(kernel),
-        analysis_(graph),
+        analysis_(graph, program.schedule.slabs),
         clusters_(kernel.blocks / kernel.cluster) {}
 
   std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
@@ -293,10 +293,13 @@ class Sampler {
   /// Arrivals are counted until all blocks are there (codegen/device/grid.cuh).
   void preset_counters() {
     const auto absent = static_cast<std::uint64_t>(kernel_.blocks) - sample_.blocks.size();
-    for (std::size_t p = 1; p < program_.phases.size(); ++p) {
-      if (program_.runs_alone(p - 1)) continue;
-      sample_.presets.push_back(
-          {static_cast<int>(program_.scratch.size()), static_cast<std::int64_t>(p - 1) * 8, 4, 1, absent});
+    const std::size_t phases = program_.phases.size();
+    for (std::size_t slab = 0; std::cmp_less(slab, program_.schedule.slabs.count); ++slab) {
+      for (std::size_t p = 1; p < phases; ++p) {
+        if (program_.runs_alone(p - 1)) continue;
+        sample_.presets.push_back({static_cast<int>(program_.scratch.size()),
+                                   static_cast<std::int64_t>(slab * phases + p - 1) * 8, 4, 1, absent});
+      }
     }
   }
 
@@ -322,6 +325,7 @@ std::int64_t kernel_work(const KernelProgram& program) {
       work += elements * static_cast<double>(std::max<std::size_t>(1, items));
     }
   }
+  work *= static_cast<double>(program.schedule.slabs.count);
   if (program.recurrent != nullptr) work *= static_cast<double>(program.recurrent->turns * program.recurrent->blocks);
   return static_cast<std::int64_t>(std::min(work, 9e18));
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace stitch::search {
 namespace {
@@ -290,10 +291,10 @@ class Equations {
 };
 
 /// Merges axes that always stand next to each other in the same order. `occurrences` are the axis sequences of every
-/// dimension (merging must not cross one) and of every reduction.
+/// dimension (merging must not cross one) and of every reduction; `apart` merges with none.
 std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int>>& dimension_sequences,
                                                const std::vector<std::vector<int>>& value_sequences,
-                                               const std::vector<std::set<int>>& reduced_sets) {
+                                               const std::vector<std::set<int>>& reduced_sets, int apart) {
   // Axis a may merge with the axis b right after it when every value that has one has both, adjacent, and every
   // reduction combines over both or neither.
   std::map<int, std::set<int>> successors;
@@ -310,7 +311,7 @@ std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int
   for (const auto& [axis, after] : successors) {
     if (after.size() != 1 || *after.begin() == none) continue;
     const int b = *after.begin();
-    if (predecessors[b] != std::set<int>{axis}) continue;
+    if (predecessors[b] != std::set<int>{axis} || axis == apart || b == apart) continue;
     const bool together = std::all_of(reduced_sets.begin(), reduced_sets.end(),
                                       [&](const std::set<int>& set) { return set.contains(axis) == set.contains(b); });
     if (together) next[axis] = b;
@@ -366,15 +367,29 @@ Equations consistent_equations(const Graph& graph, const std::vector<std::size_t
   }
 }
 
+/// Makes the slabs an axis of their own; -1: that cannot be.
+int cut(Equations& equations, const Slabs& slabs) {
+  Symbols& symbols = equations.symbols;
+  const std::vector<int>& dims = equations.dims(slabs.value);
+  if (slabs.count < 2 || slabs.dimension < 0 || std::cmp_greater_equal(slabs.dimension, dims.size())) return -1;
+  const int whole = dims[static_cast<std::size_t>(slabs.dimension)];
+  if (symbols.extent(whole) % slabs.count != 0) return -1;
+  const int outer = symbols.fresh(slabs.count), inner = symbols.fresh(symbols.extent(whole) / slabs.count);
+  if (!symbols.unify({whole}, {outer, inner})) return -1;
+  const int first = symbols.leaves({whole}).front();
+  return symbols.extent(first) == slabs.count ? first : -1;
+}
+
 }  // namespace
 
-AxisAnalysis::AxisAnalysis(const Graph& graph) : graph_(&graph) {
+AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&graph) {
   std::size_t count = 0;
   for (const Node& node : graph.nodes()) {
     first_value_.push_back(count);
     count += node.results.size();
   }
   Equations equations = consistent_equations(graph, first_value_);
+  const int slab = slabs.count > 1 ? cut(equations, slabs) : -1;
 
   std::vector<std::vector<std::vector<int>>> leaves(count);
   std::vector<std::vector<int>> dimension_sequences, value_sequences;
@@ -403,7 +418,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph) : graph_(&graph) {
     const std::vector<int> axes = reduced(id);
     if (!axes.empty()) reduced_sets.emplace_back(axes.begin(), axes.end());
   }
-  const auto runs = mergeable_runs(dimension_sequences, value_sequences, reduced_sets);
+  const auto runs = mergeable_runs(dimension_sequences, value_sequences, reduced_sets, slab);
 
   // Number the merged axes in order of first appearance, and rename.
   std::map<int, int> number;
@@ -416,6 +431,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph) : graph_(&graph) {
         if (absorbed.contains(leaf)) continue;
         if (!number.contains(leaf)) {
           number[leaf] = static_cast<int>(axes_.size());
+          if (leaf == slab) slab_axis_ = number[leaf];
           std::int64_t extent = 1;
           for (const int part : runs.at(leaf)) extent *= equations.symbols.extent(part);
           axes_.push_back({extent});

@@ -54,13 +54,13 @@ std::vector<std::int64_t> parameter_bytes(const Graph& kernel) {
 }
 
 /// Bytes that one sweep loads of each buffer, at most.
-std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_t sweep) {
+std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_t sweep, std::int64_t slabs) {
   std::map<Buffer, std::int64_t> bytes;
   const auto count = [&](const std::vector<ItemId>& items) {
     for (const ItemId id : items) {
       const Item& item = group.structure.program->at(id);
       if (item.kind != Item::Kind::load) continue;
-      std::int64_t elements = 1;
+      std::int64_t elements = slabs;
       for (std::size_t a = 0; a < group.extents.size(); ++a) {
         if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
       }
@@ -98,7 +98,7 @@ std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) 
         if (anchor.kind == Anchor::Kind::atomic) bytes += 2 * kernel.type(kernel.node(anchor.node).operands[2]).bytes();
       }
       for (std::size_t sweep = 0; sweep < group.sweeps.size(); ++sweep) {
-        for (const auto& [buffer, here] : sweep_bytes(group, sweep)) {
+        for (const auto& [buffer, here] : sweep_bytes(group, sweep, program.schedule.slabs.count)) {
           const auto number = static_cast<std::size_t>(buffer.number);
           if (buffer.kind == Buffer::Kind::input) read[buffer] += std::min(here, taken[number]);
           if (buffer.kind == Buffer::Kind::output)

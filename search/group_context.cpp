@@ -31,6 +31,7 @@ class GroupDeriver {
     group_.mapping = mapping;
     group_.extents = program_.axes().extents;
     if (structure_.partial_axis >= 0) group_.extents[static_cast<std::size_t>(structure_.partial_axis)] = partials;
+    if (structure_.slab_axis >= 0) group_.extents[static_cast<std::size_t>(structure_.slab_axis)] = 1;
   }
 
   Result<GroupProgram> derive() {
@@ -63,6 +64,8 @@ class GroupDeriver {
       const std::int64_t before = shifted ? vector_extent() - 1 : 0;
       if (covered < before + group_.extents[a])
         return constraint("axis {} of extent {} is covered to {}", a, group_.extents[a] + before, covered);
+      if (static_cast<int>(a) == structure_.slab_axis && covered > 1)
+        return constraint("axis {} is of slabs, of which a tile has one", a);
       clusters *= axis(a).at(Level::cluster);
       threads *= axis(a).threads();
       group_.tiles *= axis(a).at(Level::grid);

@@ -68,7 +68,12 @@ std::string parameters(const KernelProgram& p, const DeviceSpec&) {
   return words <= max_table_words ? "" : fmt::format("{} parameter words, at most {}", words, max_table_words);
 }
 
-constexpr std::array<LegalityRule, 8> table = {{
+std::string all_blocks_stay(const KernelProgram& p, const DeviceSpec&) {
+  if (p.schedule.slabs.count == 1 || std::ranges::count(p.schedule.syncs, Sync::last_block) == 0) return {};
+  return fmt::format("only the last block would go on to the next of {} slabs", p.schedule.slabs.count);
+}
+
+constexpr std::array<LegalityRule, 9> table = {{
     {"threads", "a block has at most 1,024 threads", threads},
     {"whole-warps", "shuffles name all 32 lanes of a warp", whole_warps},
     {"shared-memory", "what a block keeps must fit its shared memory", shared_memory},
@@ -76,6 +81,7 @@ constexpr std::array<LegalityRule, 8> table = {{
     {"clusters", "distributed shared memory needs a cluster that the device can schedule", clusters},
     {"grid", "the launch must be expressible", grid},
     {"barrier-residency", "a grid barrier waits for blocks that must all be running", resident_for_barrier},
+    {"slabs", "all blocks go on to the next slab", all_blocks_stay},
     {"parameters", "a packed kernel's table travels in the parameter block", parameters},
 }};
 

@@ -32,6 +32,7 @@ Roles roles_of(const GroupStructure& group, std::int64_t partials) {
   Roles roles;
   roles.extents = group.program->axes().extents;
   if (group.partial_axis >= 0) roles.extents[static_cast<std::size_t>(group.partial_axis)] = partials;
+  if (group.slab_axis >= 0) roles.extents[static_cast<std::size_t>(group.slab_axis)] = 1;
   for (const Anchor& anchor : group.anchors) {
     if (anchor.kind == Anchor::Kind::reduce) roles.local |= anchor.reduced;
     if (anchor.kind == Anchor::Kind::partial) roles.partial |= anchor.reduced, roles.has_partials = true;
@@ -541,7 +542,7 @@ VectorChoice choose_vector(const GroupStructure& group) {
       if (has(mask, a)) elements *= static_cast<double>(std::min<std::int64_t>(axes.extents[a], 1 << 20));
     }
     for (std::size_t a = 0; a < axes.axes.size(); ++a) {
-      if (!has(mask, a)) continue;
+      if (!has(mask, a) || static_cast<int>(a) == group.slab_axis) continue;
       const IndexPool::Run run = program.pool().run(address, axes.variables[a], 1);
       if (!run.regular || run.step != 1) continue;
       weight[a] += elements * bytes;

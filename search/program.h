@@ -69,7 +69,7 @@ struct Sweep {
 struct GroupProgram {
   GroupStructure structure;
   GroupMapping mapping;
-  std::vector<std::int64_t> extents;        ///< of the axes; the axis over partials has its true extent here
+  std::vector<std::int64_t> extents;        ///< of the axes; that over partials has its true extent here, slabs have 1
   std::vector<int> thread_order;            ///< axes from the fastest digit of the thread index to the slowest
   int threads = 1;                          ///< that take part: product of lanes and warps
   std::uint64_t in_thread = 0;              ///< axes on which a thread has more than one element

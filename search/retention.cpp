@@ -68,6 +68,12 @@ std::uint64_t spread(const GroupProgram& group) {
   return axes;
 }
 
+/// Of the axes of an item, those along which it differs within a slab.
+std::uint64_t in_slab(const GroupProgram& group, const Item& item) {
+  const int axis = group.structure.slab_axis;
+  return axis < 0 ? item.axes : item.axes & ~(std::uint64_t{1} << axis);
+}
+
 /// Whether a group loads an item once in each round, into registers or shared memory.
 bool is_loaded_once(const GroupProgram& group, ItemId id) {
   int sweeps = 0, early = 0;
@@ -137,7 +143,7 @@ class Retainer {
       for (std::size_t i = 0; i < program.items().size(); ++i) {
         const Use use{p, &group, static_cast<ItemId>(i)};
         const Item& item = program.at(use.item);
-        if (!is_plain(item) || program.loaded_bytes(item) < least_reread || item.axes != spread(group) ||
+        if (!is_plain(item) || program.loaded_bytes(item) < least_reread || in_slab(group, item) != spread(group) ||
             !is_loaded_once(group, use.item))
           continue;
         const auto same = std::ranges::find_if(all, [&](const Shared& load) {

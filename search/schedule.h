@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "search/axes.h"
 
 namespace stitch::search {
 
@@ -74,6 +75,7 @@ std::string_view to_string(Sync sync);
 struct Schedule {
   std::set<int> tile_axes;              ///< axes that lie within one tile
   std::int64_t gathered = 0;            ///< StructureOptions::gathered
+  Slabs slabs;                          ///< taken through all phases one after the other (search/slabs.h)
   std::set<graph::Value> materialised;  ///< values kept in scratch between phases
   int threads = 256;                    ///< per block
   int cluster = 1;                      ///< blocks per cluster

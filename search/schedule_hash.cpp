@@ -19,6 +19,10 @@ Hash128 schedule_hash(const Schedule& schedule) {
   add(hasher, schedule.cluster);
   add(hasher, schedule.blocks);
   if (schedule.gathered > 0) hasher.text("gathered"), add(hasher, schedule.gathered);
+  if (schedule.slabs.count > 1) {
+    hasher.text("slabs"), add(hasher, schedule.slabs.value.node), add(hasher, schedule.slabs.value.result);
+    add(hasher, schedule.slabs.dimension), add(hasher, schedule.slabs.count);
+  }
   if (schedule.retained > 0) hasher.text("retained"), add(hasher, schedule.retained);
   if (schedule.rows > 0) hasher.text("rows"), add(hasher, schedule.rows);
   // By name: the numbers of levels and kinds may change, what they are called is part of formats.

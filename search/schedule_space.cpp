@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "search/axes.h"
+#include "search/fusion_plan.h"
 #include "search/group_context.h"
 #include "search/group_hash.h"
 #include "search/legality.h"
@@ -17,6 +18,7 @@
 #include "search/retention.h"
 #include "search/row_split.h"
 #include "search/schedule_hash.h"
+#include "search/slabs.h"
 
 namespace stitch::search {
 namespace {
@@ -67,10 +69,18 @@ class Explorer {
  public:
   /// `step`: what a turn of a recurrent kernel computes is what is explored, as its graph; null of any other kernel.
   Explorer(const Graph& graph, std::shared_ptr<const RecurrentStep> step, const Scorer& scorer,
-           const SpaceOptions& options)
-      : graph_(graph), step_(std::move(step)), scorer_(scorer), options_(options), analysis_(graph) {}
+           const SpaceOptions& options, const Slabs& slabs = {})
+      : graph_(graph),
+        step_(std::move(step)),
+        scorer_(scorer),
+        options_(options),
+        slabs_(slabs),
+        analysis_(graph, slabs) {}
 
   Result<ScheduleSpace> explore() {
+    if (slabs_.count > 1 && analysis_.slab_axis() < 0)
+      return make_error(ErrorKind::constraint, "dimension {} of %{} has no {} slabs", slabs_.dimension,
+                        slabs_.value.node, slabs_.count);
     // A block of a recurrent kernel is alone with its rows: every reduction ends in its tile.
     const std::vector<StructureOptions> options = step_ != nullptr ? std::vector<StructureOptions>{{reduced_axes(), {}}}
                                                                    : divisions(tile_axis_options(graph_, analysis_));
@@ -84,6 +94,8 @@ class Explorer {
         last_error_ = structure.error();
         continue;
       }
+      // In one phase every tile is on chip as it is.
+      if (slabs_.count > 1 && structure->phases.size() == 1) continue;
       if (structure->phases.empty()) return make_error(ErrorKind::constraint, "the kernel stores nothing");
       if (const Status possible = check_without_mappings(*structure); possible)
         explore_structure(*structure, division);
@@ -97,6 +109,9 @@ class Explorer {
       return make_error(last_error_.kind, "no legal schedule ({})", reasons_.empty() ? last_error_.message : reasons_);
     return collect();
   }
+
+  /// The best kernel of several phases that was found.
+  [[nodiscard]] const std::optional<KernelProgram>& phased() const { return phased_; }
 
  private:
   /// Each with partial results of every reduction that no tile holds, and with the small ones gathered, if there are.
@@ -221,6 +236,7 @@ class Explorer {
         for (const std::int64_t tiles : partial_tiles) {
           Schedule base;
           base.tile_axes = division.tile_axes, base.gathered = division.gathered;
+          base.slabs = slabs_;
           base.threads = block, base.cluster = cluster;
           assemble(structure, base, tiles);
         }
@@ -511,6 +527,7 @@ class Explorer {
     }
     ++space_.legal;
     const double us = scorer_.predict_us(graph_, program);
+    if (program.phases.size() > 1 && (!phased_ || us < phased_us_)) phased_ = program, phased_us_ = us;
     const auto keep = static_cast<std::size_t>(options_.keep);
     const bool kept = best_.size() < keep || us < std::prev(best_.end())->first;  // behind its equals
     if (!kept && options_.sample == 0) return;
@@ -545,9 +562,12 @@ class Explorer {
   const std::shared_ptr<const RecurrentStep> step_;
   const Scorer& scorer_;
   const SpaceOptions& options_;
+  const Slabs slabs_;
   AxisAnalysis analysis_;
   ScheduleSpace space_;
   std::multimap<double, StitchCandidate> best_;
+  std::optional<KernelProgram> phased_;
+  double phased_us_ = 0;
   std::unordered_set<Hash128> seen_;                                 ///< schedules that were considered
   std::map<Hash128, StitchCandidate> sample_;                        ///< of the legal ones those with the least hashes
   std::ptrdiff_t width_ = 1;                                         ///< mappings that are tried of each group
@@ -568,6 +588,12 @@ void merge(std::vector<StitchCandidate>& all, std::vector<StitchCandidate> more,
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   std::ranges::stable_sort(all, {}, &StitchCandidate::predicted_us);
   if (std::cmp_greater(all.size(), most)) all.resize(static_cast<std::size_t>(most));
+}
+
+void add(ScheduleSpace& space, ScheduleSpace more, const SpaceOptions& options) {
+  merge(space.candidates, std::move(more.candidates), options.keep);
+  merge(space.others, std::move(more.others), options.sample);
+  space.legal += more.legal, space.whole = space.whole && more.whole;
 }
 
 /// The schedules of a loop's turn, for several numbers of rows a block.
@@ -591,9 +617,7 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const S
       continue;
     }
     if (!space) space.emplace();
-    merge(space->candidates, std::move(found->candidates), options.keep);
-    merge(space->others, std::move(found->others), options.sample);
-    space->legal += found->legal, space->whole = space->whole && found->whole;
+    add(*space, std::move(*found), options);
   }
   if (!space) return *error;
   // A kernel that runs for longer can be neither verified nor stopped in reasonable time.
@@ -607,7 +631,15 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const S
 
 Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, const SpaceOptions& options) {
   if (const auto loop = recurrent_loop(graph)) return explore_recurrent(graph, *loop, scorer, options);
-  return Explorer(graph, nullptr, scorer, options).explore();
+  Explorer explorer(graph, nullptr, scorer, options);
+  STITCH_ASSIGN(ScheduleSpace space, explorer.explore());
+  const bool reads_once = scheduled_bytes(graph, space.candidates.front().program) <= kernel_bytes(graph);
+  if (reads_once || !explorer.phased()) return space;
+  for (const Slabs& slabs : slab_options(graph, *explorer.phased(), scorer.device())) {
+    Result<ScheduleSpace> found = Explorer(graph, nullptr, scorer, options, slabs).explore();
+    if (found) add(space, std::move(*found), options);
+  }
+  return space;
 }
 
 }  // namespace stitch::search

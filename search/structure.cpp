@@ -6,6 +6,7 @@
 
 #include "graph/in_place.h"
 #include "search/group_builder.h"
+#include "search/slabs.h"
 #include "search/walk_order.h"
 
 namespace stitch::search {
@@ -67,6 +68,7 @@ class StructureBuilder {
       retry_ = false;
       STITCH_ASSIGN(KernelStructure structure, try_build());
       if (retry_) continue;
+      if (analysis_.slab_axis() >= 0) STITCH_TRY(separate_slabs(structure, analysis_.slab_axis()));
       choose_walks(graph_, structure);
       return structure;
     }

@@ -46,6 +46,7 @@ struct GroupStructure {
   int stages = 1;
   int partial_axis = -1;          ///< position of the axis over partial results of an earlier phase, or -1
   graph::NodeId partial_of = -1;  ///< a reduction whose partials that axis runs over
+  int slab_axis = -1;             ///< position of the axis of the kernel's slabs, or -1; a tile is of one of them
   std::set<int> lasting_inputs;   ///< StructureOptions::lasting_inputs
 
   [[nodiscard]] bool has_partials() const;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/analytical.h"
+#include "costmodel/kernel_features.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/sample_graphs.h"
 
@@ -91,6 +92,30 @@ TEST(KernelQuantities, WhatBlocksRetainIsNotReadAgain) {
   const PhaseQuantities::Reread& again = kernel.phases[2].rereads.at(0);
   EXPECT_NEAR(again.bytes, (1 - load.share) * bytes, 0.01 * bytes);
   EXPECT_NEAR(again.around, (1 - load.share) * bytes, 0.01 * bytes) << "L2 need not hold what blocks retain";
+}
+
+// Amounts are those of one slab; what a slab keeps on chip is not read again.
+TEST(KernelQuantities, AreOfOneSlab) {
+  const double bytes = 4.0 * 200'704 * 256;
+  const auto whole = [](const search::KernelProgram& p) {
+    const auto& kept = p.phases[0].groups[0].retained;
+    return p.schedule.slabs.count == 8 && !kept.empty() && kept[0].share == 1;
+  };
+  const auto made = profiler::test::make_case(profiler::test::centred_columns(200'704, 256), whole);
+  const DeviceSpec device = *find_device("h100");
+  const KernelQuantities kernel = kernel_quantities(*made.graph, made.program, device);
+  EXPECT_EQ(kernel.slabs, 8);
+  EXPECT_EQ(kernel.run_bytes, 128) << "32 columns";
+  const GroupFeatures &first = kernel.phases.front().groups[0], &last = kernel.phases.back().groups[0];
+  EXPECT_NEAR(first.dram_read_bytes, bytes / 8, 0.01 * bytes / 8);
+  EXPECT_LT(last.dram_read_bytes, 0.01 * bytes / 8);
+  EXPECT_NEAR(last.dram_write_bytes, bytes / 8, 0.01 * bytes / 8);
+  for (const PhaseQuantities::Reread& again : kernel.phases.back().rereads) EXPECT_LT(again.bytes, 0.01 * bytes / 8);
+  EXPECT_NEAR(kernel_features(*made.graph, made.program, device).dram_write_bytes, bytes, 0.02 * bytes);
+  // Short runs cost more of each DRAM row.
+  KernelQuantities shorter = kernel;
+  shorter.run_bytes = 32;
+  EXPECT_GT(analytical_us(shorter, device, {}), 1.1 * analytical_us(kernel, device, {}));
 }
 
 TEST(KernelQuantities, ALargerCacheIsNeverSlower) {

@@ -86,6 +86,9 @@ inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any,
     for (const search::PhaseProgram& phase : p.phases) all += fmt::format(" {} tiles", phase.tiles);
     for (const search::Scratch& scratch : p.scratch)
       all += scratch.kind == search::Scratch::Kind::value ? " value" : " partials";
+    if (p.schedule.slabs.count > 1) all += fmt::format(" in {} slabs", p.schedule.slabs.count);
+    for (const search::RetainedLoad& load : p.phases[0].groups[0].retained)
+      all += fmt::format(" retains {:.2f}", load.share);
     all += "\n";
   }
   throw std::runtime_error("none of these schedules is as wished:\n" + all);

@@ -77,6 +77,32 @@ inline Result<Graph> centred_columns(std::int64_t rows, std::int64_t columns) {
   return b.finish({b.binary(Op::divide, centred, mean(b.unary(Op::abs, centred)))});
 }
 
+/// Every channel less its mean, over its mean distance from that: dimension 1 of three.
+inline Result<Graph> centred_channels(const Dims& dims, DType dtype = DType::f32) {
+  Builder b;
+  const Value x = b.convert(b.parameter(dtype, dims), DType::f32);
+  const Value share = b.filled(DType::f32, {dims[1]}, 1.0 / static_cast<double>(dims[0] * dims[2]));
+  const auto mean = [&](Value of) {
+    return b.broadcast(b.binary(Op::multiply, b.reduce(ReduceKind::sum, of, {0, 2}), share), dims, {1});
+  };
+  const Value centred = b.binary(Op::subtract, x, mean(x));
+  return b.finish({b.binary(Op::divide, centred, mean(b.unary(Op::abs, centred)))});
+}
+
+/// x times the sums of its columns with y, and y times those of its own: what a norm's backward does with its two
+/// tensors.
+inline Result<Graph> weighted_columns(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.parameter(DType::f32, dims), y = b.parameter(DType::f32, dims);
+  const Value share = b.filled(DType::f32, {columns}, 1.0 / static_cast<double>(rows));
+  const auto mean = [&](Value of) {
+    return b.broadcast(b.binary(Op::multiply, b.reduce(ReduceKind::sum, of, {0}), share), dims, {1});
+  };
+  return b.finish({b.binary(Op::add, b.binary(Op::multiply, x, mean(b.binary(Op::multiply, x, y))),
+                            b.binary(Op::multiply, y, mean(y)))});
+}
+
 /// A matrix divided by the sum of its rows' norms.
 inline Result<Graph> divided_by_norms(std::int64_t rows, std::int64_t columns) {
   Builder b;

@@ -20,6 +20,15 @@ bool finished_in_a_loop(const search::KernelProgram& p) {
   return phases(2, Sync::last_block)(p) && p.phases[1].tiles > 1 && p.phases[1].groups[0].exchange_bytes > 0;
 }
 
+/// So many slabs, of which all or a part stays on chip.
+Wish slabs(std::int64_t count, double least_share, double most_share) {
+  return [=](const search::KernelProgram& p) {
+    const auto& kept = p.phases[0].groups[0].retained;
+    return p.schedule.slabs.count == count && !kept.empty() && kept[0].share >= least_share &&
+           kept[0].share <= most_share;
+  };
+}
+
 struct Example {
   std::string name;
   std::function<Result<Graph>()> graph;
@@ -119,6 +128,24 @@ std::vector<Example> examples() {
       {"retained_rows", [] { return centred_rows(2'001, 500); }, retaining(1, 0.1, 0.9), false, 1 << 15},
       {"retained_rows_bf16", [] { return centred_rows(2'001, 500, DType::bf16); }, retaining(1, 0.1, 0.9), false,
        1 << 14},
+      {"slabs", [] { return centred_columns(20'002, 96); }, slabs(3, 1, 1), true, 1 << 15},
+      {"slabs_kept_in_part", [] { return centred_columns(10'001, 96); }, slabs(2, 0.1, 0.9), true, 1 << 14},
+      {"slabs_across_memory",
+       [] {
+         return centred_channels({100, 24, 1'001});
+       },
+       slabs(4, 1, 1), true, 1 << 15},
+      {"slabs_bf16",
+       [] {
+         return centred_channels({120, 24, 1'000}, DType::bf16);
+       },
+       slabs(2, 0.1, 1), true, 1 << 15},
+      {"slabs_of_two_tensors", [] { return weighted_columns(16'000, 64); },
+       [](const search::KernelProgram& p) {
+         const auto& kept = p.phases[0].groups[0].retained;
+         return p.schedule.slabs.count > 1 && kept.size() == 2 && kept[0].share == 1 && kept[1].share == 1;
+       },
+       true, 1 << 15},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"scan_behind_a_sum", [] { return scanned_share(512, 1024); }, gated},
       {"transpose",

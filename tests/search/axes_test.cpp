@@ -203,6 +203,26 @@ TEST(AxisAnalysis, DimensionsNameTheirOwnAxes) {
   EXPECT_EQ(analysis.of(turned, 2), std::vector{1});
 }
 
+TEST(AxisAnalysis, SlabsAreAnAxisOfTheirOwn) {
+  Builder b;
+  const Value x = parameter(b, {6, 5, 256});
+  const Value flat = b.reshape(x, {30, 256}), sums = sum(b, flat, {0});
+  const Value scaled = b.binary(Op::multiply, flat, b.broadcast(sums, {30, 256}, {1}));
+  const Graph graph = finished(b, {scaled});
+  ASSERT_EQ(AxisAnalysis(graph).axes(), (std::vector<Axis>{{30}, {256}}));
+  EXPECT_EQ(AxisAnalysis(graph).slab_axis(), -1);
+  const AxisAnalysis columns(graph, {x, 2, 8});
+  ASSERT_EQ(columns.axes(), (std::vector<Axis>{{30}, {8}, {32}})) << "8 stays, although nothing tells it from 32";
+  EXPECT_EQ(columns.slab_axis(), 1);
+  for (const Value value : {x, scaled}) EXPECT_EQ(columns.of(value), (std::vector{0, 1, 2}));
+  EXPECT_EQ(columns.of(sums), (std::vector{1, 2}));
+  const AxisAnalysis rows(graph, {x, 0, 3});
+  ASSERT_EQ(rows.axes(), (std::vector<Axis>{{3}, {10}, {256}}));
+  EXPECT_EQ(rows.slab_axis(), 0);
+  for (const Slabs& none : {Slabs{x, 2, 3}, Slabs{x, 3, 2}, Slabs{x, -1, 2}, Slabs{x, 2, 1}})
+    EXPECT_EQ(AxisAnalysis(graph, none).slab_axis(), -1);
+}
+
 TEST(AxisAnalysis, ReducedAxesAreThoseOfTheReducedDimensions) {
   Builder b;
   const Value x = parameter(b, {6, 5, 4, 7}), y = b.parameter(DType::f32, {6, 20, 7});

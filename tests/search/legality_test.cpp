@@ -68,6 +68,10 @@ std::vector<Example> examples() {
        "barrier-residency: a grid barrier over 1057 blocks, of which 1056 are resident"},
       {"last_block_may_wait", "",
        with([](auto& p, auto&) { p.blocks = 8 * 132 + 1, p.schedule.syncs = {Sync::last_block}; })},
+      {"slabs_behind_a_barrier", "", with([](auto& p, auto&) { p.schedule.slabs.count = 4; })},
+      {"slabs_behind_the_last_block", "slabs",
+       with([](auto& p, auto&) { p.schedule.slabs.count = 4, p.schedule.syncs = {Sync::last_block}; }), "h100",
+       "slabs: only the last block would go on to the next of 4 slabs"},
       {"table_of_parameters", "parameters",
        with([](auto& p, auto&) { p.phases[0].groups.resize(1000, p.phases[0].groups[0]); })},
   };

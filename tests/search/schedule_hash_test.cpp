@@ -38,6 +38,18 @@ TEST(ScheduleHash, IsOfEverything) {
                                         [](Schedule& s) { s.syncs = {Sync::open}; },
                                         [](Schedule& s) { s.gathered = 8; },
                                         [](Schedule& s) { s.retained = 8; },
+                                        [](Schedule& s) {
+                                          s.slabs = {{0, 0}, 1, 8};
+                                        },
+                                        [](Schedule& s) {
+                                          s.slabs = {{0, 0}, 0, 8};
+                                        },
+                                        [](Schedule& s) {
+                                          s.slabs = {{2, 0}, 1, 8};
+                                        },
+                                        [](Schedule& s) {
+                                          s.slabs = {{0, 0}, 1, 4};
+                                        },
                                         [](Schedule& s) { s.phases[0][0].shifted = true; },
                                         [](Schedule& s) { s.phases.push_back(s.phases[0]); },
                                         [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },

@@ -1,0 +1,173 @@
+#include "search/slabs.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace stitch::search {
+namespace {
+
+bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
+
+/// Position of an axis in a group; -1: it is not along it.
+int position_of(const GroupStructure& group, int axis) {
+  const std::vector<int>& axes = group.program->axes().axes;
+  const auto found = std::ranges::find(axes, axis);
+  return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+}
+
+/// Whether every anchor of the group is computed for each place of an axis by itself.
+bool keeps(const GroupStructure& group, int axis) {
+  const int position = position_of(group, axis);
+  if (position < 0) return false;
+  return std::ranges::all_of(group.anchors, [&](const Anchor& anchor) {
+    const bool plain = anchor.kind == Anchor::Kind::store || anchor.kind == Anchor::Kind::reduce ||
+                       anchor.kind == Anchor::Kind::partial;
+    const auto a = static_cast<std::size_t>(position);
+    return plain && has(anchor.axes, a) && !has(anchor.reduced, a);
+  });
+}
+
+/// By how much an address moves from one slab to the next, where it is that and a part which is the same for all.
+std::optional<std::int64_t> step_of(const ScalarProgram& program, Index address, int position) {
+  const IndexPool& pool = program.pool();
+  const Index slab = program.axes().variables[static_cast<std::size_t>(position)];
+  if (pool.kind(address) == IndexPool::Kind::sum && pool.constant_part(address) != 0) return std::nullopt;
+  std::optional<std::int64_t> step;
+  for (const IndexPool::Term& term : pool.terms(address)) {
+    if (term.atom == slab) {
+      step = term.coefficient;
+    } else if (pool.depends_on(term.atom, slab)) {
+      return std::nullopt;
+    }
+  }
+  return step;
+}
+
+/// Inputs that several phases load, and bytes of each.
+std::map<Buffer, std::int64_t> read_again(const KernelProgram& kernel) {
+  std::map<Buffer, std::int64_t> loaded;
+  std::map<Buffer, std::set<std::size_t>> phases;
+  for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
+    for (const GroupProgram& group : kernel.phases[p].groups) {
+      const ScalarProgram& program = *group.structure.program;
+      for (const Item& item : program.items()) {
+        if (item.kind != Item::Kind::load || item.buffer.kind != Buffer::Kind::input) continue;
+        const std::int64_t bytes = program.loaded_bytes(item);
+        if (bytes < least_reread) continue;
+        loaded[item.buffer] = std::max(loaded[item.buffer], bytes);
+        phases[item.buffer].insert(p);
+      }
+    }
+  }
+  std::erase_if(loaded, [&](const auto& each) { return phases.at(each.first).size() < 2; });
+  return loaded;
+}
+
+bool retains_all(const KernelProgram& kernel, const std::map<Buffer, std::int64_t>& again) {
+  return std::ranges::all_of(again, [&](const auto& each) {
+    return std::ranges::any_of(kernel.phases, [&](const PhaseProgram& phase) {
+      return std::ranges::any_of(phase.groups, [&](const GroupProgram& group) {
+        return std::ranges::any_of(group.retained, [&](const RetainedLoad& load) {
+          return load.share == 1 && group.structure.program->at(load.item).buffer == each.first;
+        });
+      });
+    });
+  });
+}
+
+/// Axes that all groups keep.
+std::vector<int> kept_axes(const KernelProgram& kernel) {
+  std::vector<int> axes = kernel.phases[0].groups[0].structure.program->axes().axes;
+  std::erase_if(axes, [&](int axis) {
+    return !std::ranges::all_of(kernel.phases, [&](const PhaseProgram& phase) {
+      return std::ranges::all_of(phase.groups, [&](const GroupProgram& group) { return keeps(group.structure, axis); });
+    });
+  });
+  return axes;
+}
+
+/// The dimension of an input that begins with an axis; nothing where none does.
+std::optional<Slabs> dimension_along(const graph::Graph& graph, const AxisAnalysis& analysis, const Buffer& input,
+                                     int axis) {
+  const graph::Value value{graph.parameters()[static_cast<std::size_t>(input.number)], 0};
+  for (std::size_t d = 0; d < graph.type(value).dims.size(); ++d) {
+    const std::vector<int>& axes = analysis.of(value, d);
+    if (!axes.empty() && axes.front() == axis) return Slabs{value, static_cast<int>(d), 1};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status separate_slabs(KernelStructure& structure, int axis) {
+  /// Where a buffer's elements of one slab are, from those of the one before.
+  std::map<Buffer, std::optional<std::int64_t>> stored;
+  for (PhaseStructure& phase : structure.phases) {
+    for (GroupStructure& group : phase.groups) {
+      if (!keeps(group, axis))
+        return make_error(ErrorKind::constraint, "a group does not keep axis {}, along which slabs are", axis);
+      group.slab_axis = position_of(group, axis);
+      const ScalarProgram& program = *group.program;
+      for (const Item& item : program.items()) {
+        if (item.kind != Item::Kind::load || !stored.contains(item.buffer)) continue;
+        const std::optional<std::int64_t> step = step_of(program, item.index, group.slab_axis);
+        if (!step || step != stored.at(item.buffer))
+          return make_error(ErrorKind::constraint, "a phase reads what an earlier one stored of another slab");
+      }
+    }
+    for (const GroupStructure& group : phase.groups) {
+      for (const Anchor& anchor : group.anchors) {
+        for (const Buffer& buffer : anchor.buffers)
+          stored[buffer] = step_of(*group.program, anchor.addresses.back(), group.slab_axis);
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& kernel, const DeviceSpec& device) {
+  constexpr std::int64_t least_run = 32;  // bytes side by side: a sector
+  if (kernel.phases.size() < 2 || kernel.recurrent != nullptr) return {};
+  const std::map<Buffer, std::int64_t> again = read_again(kernel);
+  if (again.empty() || retains_all(kernel, again)) return {};
+  std::int64_t all = 0, largest = 0;
+  Buffer widest = again.begin()->first;
+  for (const auto& [buffer, bytes] : again) {
+    all += bytes;
+    if (bytes > largest) largest = bytes, widest = buffer;
+  }
+  // Beside it lie what groups hold and exchange.
+  const double room = 0.95 * static_cast<double>(device.shared_per_block) * device.sm_count;
+  const AxisAnalysis analysis(graph);
+  std::vector<Slabs> options;
+  for (const int axis : kept_axes(kernel)) {
+    const std::optional<Slabs> along = dimension_along(graph, analysis, widest, axis);
+    if (!along) continue;
+    const graph::TensorType& type = graph.type(along->value);
+    std::int64_t inner = graph::byte_size(type.dtype);
+    for (std::size_t d = static_cast<std::size_t>(along->dimension) + 1; d < type.dims.size(); ++d)
+      inner *= type.dims[d];
+    const std::int64_t places = type.dims[static_cast<std::size_t>(along->dimension)];
+    const std::int64_t extent = analysis.axes()[static_cast<std::size_t>(axis)].extent;
+    std::vector<std::int64_t> counts;
+    for (std::int64_t count = 2; count <= extent; ++count) {
+      if (extent % count == 0 && places / count * inner >= least_run) counts.push_back(count);
+    }
+    for (const std::int64_t bytes : {largest, all}) {
+      if (static_cast<double>(bytes) <= room) continue;
+      const auto fits = std::ranges::find_if(
+          counts, [&](std::int64_t count) { return static_cast<double>(bytes) <= room * static_cast<double>(count); });
+      const auto first = fits - counts.begin(), last = std::min<std::ptrdiff_t>(first + 1, std::ssize(counts) - 1);
+      for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(first - 1, 0); i <= last; ++i) {
+        Slabs slabs = *along;
+        slabs.count = counts[static_cast<std::size_t>(i)];
+        if (std::ranges::find(options, slabs) == options.end()) options.push_back(slabs);
+      }
+    }
+  }
+  return options;
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "search/axes.h"
+#include "search/program.h"
+#include "search/structure.h"
+
+namespace stitch::search {
+
+/// Where all phases of a kernel keep an axis (a batch norm's channels), what one phase does with a part of it matters
+/// to no other part. So all phases can be run on a slab of it that fits on chip, then on the next: each is read once,
+/// for a barrier of the grid more between any two phases of every slab. (Blocking of loops over a cache, with the SMs'
+/// shared memory as the cache: what does not change is kept by search/retention.h.)
+
+/// Tells the groups which of their axes is that of the slabs. Fails with kind constraint where slabs depend on one
+/// another: a group that is not along the axis, reduces over it, or reads what another phase left of another slab.
+Status separate_slabs(KernelStructure& structure, int axis);
+
+/// Slabs that would have a kernel read less: of the axes that all its phases keep, in as many parts as it takes for
+/// what it reads in several phases to stay on chip, all of it or the largest tensor, and in the next fewer and more.
+/// Empty where it has one phase, or reads nothing again that would not fit as it is.
+std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& kernel, const DeviceSpec& device);
+
+}  // namespace stitch::search
