@@ -169,6 +169,7 @@ class GroupEmitter {
   void emit_exchange_write(const search::ReductionPlan& plan, const std::string& buffer);
   [[nodiscard]] std::vector<std::string> block_leaders(int anchor) const;
   void emit_exchange_read(const search::ReductionPlan& plan, const std::string& buffer);
+  [[nodiscard]] int partial_width(const search::ReductionPlan& plan) const;
   void emit_partials(const std::vector<int>& plans);
   [[nodiscard]] std::string accumulator_type(int anchor) const;
   [[nodiscard]] std::string accumulator_op(int anchor) const;

@@ -326,6 +326,23 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   if (taking_turns) out_.line("turn ^= 1;");
 }
 
+/// How many of a vector's partial results one access stores: they lie side by side in registers as in memory, but the
+/// lanes' lie as far apart as their vectors, a sector each if they were stored one by one.
+int GroupEmitter::partial_width(const ReductionPlan& plan) const {
+  const int v = group_.mapping.vector_axis;
+  if (is_arg(plan.anchor) || v < 0 || vector_tail_by_element()) return 1;
+  const Anchor& it = anchor(plan.anchor);
+  if (storage_type(it.dtype) != accumulator_type(plan.anchor)) return 1;
+  const std::int64_t elements = graph_.node(it.node).results[0].elements();
+  for (int width = 16 / graph::byte_size(it.dtype); width > 1; width /= 2) {
+    const search::IndexPool::Run run =
+        program_.pool().run(it.addresses.back(), program_.axes().variables[static_cast<std::size_t>(v)], width);
+    const bool whole = vector_extent() % width == 0 && elements % width == 0;
+    if (whole && run.regular && run.step == 1 && run.aligned) return width;
+  }
+  return 1;
+}
+
 /// After the tile's loops: what the tile contributes to reductions that other tiles contribute to as well.
 void GroupEmitter::emit_partials(const std::vector<int>& plans) {
   out_.blank();
@@ -365,9 +382,10 @@ void GroupEmitter::emit_partials(const std::vector<int>& plans) {
     const int vector = group_.mapping.vector_axis;
     const bool along =
         vector >= 0 && has(kept_axes(plan.anchor), static_cast<std::size_t>(vector)) && vector_extent() > 1;
+    const int width = along ? partial_width(plan) : 1;
     if (along) {
       out_.line("#pragma unroll");
-      out_.open("for (int v = 0; v < {}; ++v)", vector_extent());
+      out_.open("for (int v = 0; v < {}; v += {})", vector_extent(), width);
     }
     std::string guard;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
@@ -387,6 +405,8 @@ void GroupEmitter::emit_partials(const std::vector<int>& plans) {
       out_.line("{}[{}] = {}.value;", pointer_of(it.buffers[0]), place, own);
       out_.line("{}[{}] = static_cast<{}>({}.index);", pointer_of(it.buffers[1]), place,
                 compute_type(graph_.node(it.node).results[1].dtype), own);
+    } else if (width > 1) {
+      out_.line("store<{}>({} + {}, &{});", width, pointer_of(it.buffers[0]), place, own);
     } else {
       // Accumulators are stored as they are, but a truth value as a byte.
       const bool is_pred = graph_.node(it.node).type().dtype == graph::DType::pred;

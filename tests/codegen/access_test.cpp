@@ -153,6 +153,23 @@ TEST(AccessEmulated, RequestsAreFullAndNoSectorIsTouchedTwice) {
   EXPECT_EQ(outcome.counters.global_stores.sectors, bytes / 32);
 }
 
+// What tiles leave for the next phase is stored a vector at a time: lanes whose columns are 16 bytes each would touch a
+// sector each, four times over.
+TEST(AccessEmulated, PartialResultsAreStoredByVectors) {
+  Builder b;
+  auto graph = b.finish({b.reduce(ReduceKind::sum, b.parameter(DType::f32, {4096, 256}), {0})});
+  const auto by_vectors = [](const search::KernelProgram& p) {
+    const search::GroupProgram& group = p.phases[0].groups[0];
+    return p.phases.size() == 2 && group.structure.has_partials() && group.mapping.vector_axis == 1 &&
+           group.extent(1, search::Level::vector) == 4 && group.extent(1, search::Level::lane) >= 8;
+  };
+  const KernelCase each = make_case(std::move(graph), by_vectors);
+  const KernelOutcome outcome = run(each, random_inputs(*each.graph));
+  EXPECT_THAT(each.kernel.source, HasSubstr("store<4>(scratch0"));
+  EXPECT_EQ(outcome.counters.global_stores.sectors, outcome.counters.global_stores.unique_sectors)
+      << each.kernel.source;
+}
+
 // ---- tails --------------------------------------------------------------------------------------------------------
 
 class TailEmulated : public testing::TestWithParam<std::int64_t> {};
