@@ -212,10 +212,12 @@ class Enumerator {
   /// Axes along which a tensor that is read along the vector axis repeats: a gain or a bias along its rows.
   void find_repeated() {
     if (roles_.extents.empty()) return;
+    repeats_along_.assign(roles_.extents.size(), 0);
     const std::uint64_t walked = roles_.local | std::uint64_t{1} << vector_axis();
     for (const Item& item : group_.program->items()) {
-      if (item.kind == Item::Kind::load && has(item.axes, vector_axis()) && (item.axes & walked) == walked)
-        repeated_ |= all_axes() & ~item.axes;
+      if (item.kind != Item::Kind::load || !has(item.axes, vector_axis()) || (item.axes & walked) != walked) continue;
+      repeated_ |= all_axes() & ~item.axes;
+      for (std::size_t a = 0; a < roles_.extents.size(); ++a) repeats_along_[a] += has(item.axes, a) ? 0 : 1;
     }
     for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
       if (roles_.extents[a] == 1) repeated_ &= ~(std::uint64_t{1} << a);
@@ -482,13 +484,15 @@ class Enumerator {
   void several_rows(const ThreadLayout& layout, Hold hold, std::int64_t each) {
     const std::vector<std::size_t> order = inner_first(repeated_ & ~roles_.local);
     if (order.empty()) return;
+    // Along the axis on which most repeats: positions do along a batch, gains along both.
+    const std::size_t along = *std::ranges::max_element(order, {}, [&](std::size_t a) { return repeats_along_[a]; });
     std::int64_t tiles = 1;
     for (std::size_t a = 0; a < roles_.extents.size(); ++a)
       tiles *= divide_up(roles_.extents[a], layout.mapping()[a].step(Level::grid));
     const auto with = [&](Level level, std::int64_t rows) {
       ThreadLayout several = layout;
-      AxisMapping& mapping = several.mapping()[order[0]];
-      if (mapping.step(Level::grid) * rows > roles_.extents[order[0]]) return false;
+      AxisMapping& mapping = several.mapping()[along];
+      if (mapping.step(Level::grid) * rows > roles_.extents[along]) return false;
       mapping.at(level) = rows;
       add(several, hold);
       return true;
@@ -512,7 +516,8 @@ class Enumerator {
   const int cluster_;  ///< among whose blocks the reduced axes are split
   Roles roles_;
   VectorChoice vector_;
-  std::uint64_t repeated_ = 0;  ///< find_repeated()
+  std::uint64_t repeated_ = 0;      ///< find_repeated()
+  std::vector<int> repeats_along_;  ///< by axis: tensors that repeat along it
   /// Blocks that loop over partial axes walk along them together, so that a later phase finds in L2 what all of them
   /// have read last. Not where a block finds in L1 what it asked for a turn before: the rest of a sector, or of a
   /// window.
