@@ -167,8 +167,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     for (int j_r = 0; j_r < 6; ++j_r) {
       const int j = j0 + j_r * 128;
       #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        scratch0[i_grid * 768 + (j + v)] = sum0[j_r][v];
+      for (int v = 0; v < 4; v += 4) {
+        store<4>(scratch0 + i_grid * 768 + (j + v), &sum0[j_r][v]);
       }
     }
   }
@@ -177,8 +177,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     for (int j_r = 0; j_r < 6; ++j_r) {
       const int j = j0 + j_r * 128;
       #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        scratch1[i_grid * 768 + (j + v)] = sum6[j_r][v];
+      for (int v = 0; v < 4; v += 4) {
+        store<4>(scratch1 + i_grid * 768 + (j + v), &sum6[j_r][v]);
       }
     }
   }

@@ -86,8 +86,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
     for (int j_r = 0; j_r < 16; ++j_r) {
       const int j = j0 + j_r * 64;
       #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        scratch0[i_grid * 1024 + (j + v)] = sum2[j_r][v];
+      for (int v = 0; v < 4; v += 4) {
+        store<4>(scratch0 + i_grid * 1024 + (j + v), &sum2[j_r][v]);
       }
     }
   }
