@@ -114,7 +114,7 @@ class KernelEmitter {
   }
 
   static bool can_vary_extent(const GroupProgram& group) {
-    if (group.extents.size() != 1 || group.structure.partial_axis >= 0) return false;
+    if (group.extents.size() != 1 || group.structure.partial_axis >= 0 || group.structure.slab_axis >= 0) return false;
     return std::all_of(group.structure.anchors.begin(), group.structure.anchors.end(),
                        [](const search::Anchor& a) { return a.kind == search::Anchor::Kind::store; });
   }
@@ -253,7 +253,8 @@ class KernelEmitter {
     }
     for (std::size_t p = 0; p < phases_.size(); ++p) emit_phase(p);
     if (slabs() > 1) {
-      out_.line("__syncthreads();  // shared memory is the next slab's");
+      out_.line("{}  // shared memory is the next slab's",
+                program_.schedule.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
       out_.close();
     }
     emit_cluster_end();

@@ -62,6 +62,7 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   f.special_share = ratio(special, f.instructions), f.integer_share = ratio(integer, f.instructions);
   f.wide_share = ratio(wide, f.instructions);
   f.index_share = ratio(index, f.instructions), f.exchange_share = ratio(exchange, f.instructions);
+  f.slabs = kernel.slabs;
   for (double* amount : {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes,
                          &f.instructions, &f.block_barriers, &f.cluster_barriers})
     *amount *= kernel.slabs;
@@ -128,7 +129,7 @@ void count_shape(const search::KernelProgram& program, KernelFeatures& f) {
       }
       for (const search::HeldItem& held : group.held)
         (held.place == search::Hold::shared ? f.held_shared : f.held_registers) += 1;
-      f.elements += elements;
+      f.elements += elements * static_cast<double>(program.schedule.slabs.count);
       if (elements <= most) continue;
       most = elements;
       f.axes = static_cast<double>(group.extents.size());

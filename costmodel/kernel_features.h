@@ -43,7 +43,7 @@ struct KernelFeatures {
   // The grid.
   double threads = 0, blocks = 0, cluster = 0, tiles = 0, waves = 0, last_wave = 0, busy_share = 0;
   // Structure.
-  double phases = 0, grid_barriers = 0, last_blocks = 0, groups = 0, sweeps = 0;
+  double phases = 0, slabs = 1, grid_barriers = 0, last_blocks = 0, groups = 0, sweeps = 0;
   double block_barriers = 0, cluster_barriers = 0, latency_cycles = 0, wave_latency = 0;
   double iterations = 0, thread_elements = 0, lane_efficiency = 0, scratch_bytes = 0;
   // Shapes and strides.
@@ -83,7 +83,7 @@ struct FeatureColumn {
 /// Every column, in the order of a row.
 std::span<const FeatureColumn> feature_columns();
 /// Raised with every change of the columns; for people. What decides is feature_set_hash().
-inline constexpr int kernel_features_version = 3;
+inline constexpr int kernel_features_version = 4;
 /// Names the columns and their order.
 Hash128 feature_set_hash();
 std::vector<std::string> feature_names();

@@ -10,6 +10,7 @@
 #include "profiler/block_sample.h"
 #include "profiler/element_ranges.h"
 #include "profiler/kernel_buffers.h"
+#include "search/slabs.h"
 
 namespace stitch::profiler {
 namespace {
@@ -53,6 +54,21 @@ class Run {
     const TensorType& type = graph_.type(graph_.results()[i]);
     if (!session_.samples_blocks()) return {graph::Box::whole(type.dims)};
     return boxes_of(type, session_.written(buffers_.output(i)));
+  }
+
+  /// Of result `i`, whose slabs' parts are `step` elements long, how many elements of each slab were written.
+  [[nodiscard]] std::vector<std::int64_t> written_by_slab(std::size_t i, std::int64_t step, std::int64_t slabs) const {
+    const std::int64_t size = graph::byte_size(graph_.type(graph_.results()[i]).dtype);
+    std::vector<std::int64_t> written(static_cast<std::size_t>(slabs), 0);
+    for (const WrittenRange& range : session_.written(buffers_.output(i))) {
+      const std::int64_t end = (range.offset + range.bytes) / size;
+      for (std::int64_t at = range.offset / size; at < end;) {
+        const std::int64_t next = std::min(end, (at / step + 1) * step);
+        written[static_cast<std::size_t>(at / step % slabs)] += next - at;
+        at = next;
+      }
+    }
+    return written;
   }
 
   /// The elements of a box of result `i` as the kernel left them.
@@ -211,7 +227,23 @@ struct Subject {
   const codegen::GeneratedKernel& kernel;
   graph::EvaluateOptions evaluate;
   std::int64_t most_compared;
+  std::int64_t slabs = 1;
+  std::vector<std::int64_t> slab_steps = {};  ///< by result (search/slabs.h)
 };
+
+/// A block takes the same tiles of every slab. A slab that was left out is not seen by comparing what was written.
+std::string uneven_slabs(const Run& run, const Subject& subject) {
+  for (std::size_t r = 0; r < subject.slab_steps.size(); ++r) {
+    if (subject.slab_steps[r] == 0) continue;
+    const std::vector<std::int64_t> written = run.written_by_slab(r, subject.slab_steps[r], subject.slabs);
+    for (std::size_t slab = 1; slab < written.size(); ++slab) {
+      if (written[slab] != written[0])
+        return fmt::format("result {}: {} elements of slab {} were written, {} of the first", r, written[slab], slab,
+                           written[0]);
+    }
+  }
+  return {};
+}
 
 /// Runs `sample` of the kernel on one set of inputs. A failure lands in `verification`, as it stands.
 Status run_once(const Subject& subject, const std::vector<InputSource>& sources, const BlockSample& sample,
@@ -229,6 +261,8 @@ Status run_once(const Subject& subject, const std::vector<InputSource>& sources,
     verification.failure = launched.findings.front();
     return {};
   }
+  if (!sample.whole() && subject.slabs > 1) verification.failure = uneven_slabs(run, subject);
+  if (!verification.failure.empty()) return {};
   graph::EvaluateOptions evaluate = subject.evaluate;
   evaluate.restrictions = sample.restrictions;
   STITCH_ASSIGN(const double share, compare_results(run, subject.graph, sources, sample.whole(), subject.most_compared,
@@ -275,6 +309,9 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const sea
   STITCH_ASSIGN(const auto handle, session->load(image));
   const std::int64_t most = session->samples_blocks() ? most_compared_of_blocks : options.most_compared;
   Subject subject{*session, handle, graph, kernel, {}, most};
+  if (program.schedule.slabs.count > 1)
+    subject.slabs = program.schedule.slabs.count,
+    subject.slab_steps = search::slab_steps(program, graph.results().size());
   subject.evaluate.bounds = true;
   subject.evaluate.error_model.serial_additions = serial_additions(program);
   subject.evaluate.error_model.flush_denormals = true;

@@ -53,14 +53,14 @@ std::vector<std::int64_t> parameter_bytes(const Graph& kernel) {
   return bytes;
 }
 
-/// Bytes that one sweep loads of each buffer, at most.
-std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_t sweep, std::int64_t slabs) {
+/// Bytes that one sweep loads of each buffer, at most; of one slab.
+std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_t sweep) {
   std::map<Buffer, std::int64_t> bytes;
   const auto count = [&](const std::vector<ItemId>& items) {
     for (const ItemId id : items) {
       const Item& item = group.structure.program->at(id);
       if (item.kind != Item::Kind::load) continue;
-      std::int64_t elements = slabs;
+      std::int64_t elements = 1;
       for (std::size_t a = 0; a < group.extents.size(); ++a) {
         if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
       }
@@ -90,6 +90,7 @@ std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) 
   const std::vector<std::int64_t> taken = parameter_bytes(kernel);
   std::int64_t bytes = kernel_bytes(kernel);
   if (program.recurrent != nullptr) return bytes;  // what turns and phases hand on stays on chip
+  const std::int64_t slabs = program.schedule.slabs.count;
   std::map<Buffer, std::int64_t> read;
   for (const PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {
@@ -98,11 +99,11 @@ std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) 
         if (anchor.kind == Anchor::Kind::atomic) bytes += 2 * kernel.type(kernel.node(anchor.node).operands[2]).bytes();
       }
       for (std::size_t sweep = 0; sweep < group.sweeps.size(); ++sweep) {
-        for (const auto& [buffer, here] : sweep_bytes(group, sweep, program.schedule.slabs.count)) {
+        for (const auto& [buffer, here] : sweep_bytes(group, sweep)) {
           const auto number = static_cast<std::size_t>(buffer.number);
-          if (buffer.kind == Buffer::Kind::input) read[buffer] += std::min(here, taken[number]);
+          if (buffer.kind == Buffer::Kind::input) read[buffer] += slabs * std::min(here, taken[number]);
           if (buffer.kind == Buffer::Kind::output)
-            read[buffer] += std::min(here, kernel.type(kernel.results()[number]).bytes());
+            read[buffer] += slabs * std::min(here, kernel.type(kernel.results()[number]).bytes());
         }
       }
     }

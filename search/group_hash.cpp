@@ -15,7 +15,8 @@ class GroupHasher {
   Hash128 hash() {
     const GroupAxes& axes = program_.axes();
     numbers(axes.extents);
-    number(group_.partial_axis), number(group_.partial_of >= 0 ? 1 : 0), number(group_.stages);
+    number(group_.partial_axis), number(group_.slab_axis), number(group_.partial_of >= 0 ? 1 : 0),
+        number(group_.stages);
     number(program_.items().size());
     for (const Item& item : program_.items()) add(item);
     numbers(group_.item_stage);

@@ -157,7 +157,10 @@ class Enumerator {
   }
 
   [[nodiscard]] std::size_t vector_axis() const {
-    return vector_.axis < 0 ? roles_.extents.size() - 1 : static_cast<std::size_t>(vector_.axis);
+    if (vector_.axis >= 0) return static_cast<std::size_t>(vector_.axis);
+    // The innermost, but of slabs a tile has one.
+    const std::size_t last = roles_.extents.size() - 1;
+    return last > 0 && group_.slab_axis == static_cast<int>(last) ? last - 1 : last;
   }
 
   [[nodiscard]] ThreadLayout fresh() const {

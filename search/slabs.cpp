@@ -29,12 +29,14 @@ bool keeps(const GroupStructure& group, int axis) {
   });
 }
 
-/// By how much an address moves from one slab to the next, where it is that and a part which is the same for all.
+/// By how much an address moves from one slab to the next, where it stays within the slab's own part of the memory:
+/// what else it is made of lies within a step, or is a multiple of all slabs' steps together. Whatever a dynamic index
+/// is, it is within its bounds.
 std::optional<std::int64_t> step_of(const ScalarProgram& program, Index address, int position) {
   const IndexPool& pool = program.pool();
-  const Index slab = program.axes().variables[static_cast<std::size_t>(position)];
-  if (pool.kind(address) == IndexPool::Kind::sum && pool.constant_part(address) != 0) return std::nullopt;
-  std::optional<std::int64_t> step;
+  const auto axis = static_cast<std::size_t>(position);
+  const Index slab = program.axes().variables[axis];
+  std::int64_t step = 0;
   for (const IndexPool::Term& term : pool.terms(address)) {
     if (term.atom == slab) {
       step = term.coefficient;
@@ -42,7 +44,18 @@ std::optional<std::int64_t> step_of(const ScalarProgram& program, Index address,
       return std::nullopt;
     }
   }
-  return step;
+  if (step < 1) return std::nullopt;
+  const std::int64_t all = step * program.axes().extents[axis];
+  std::int64_t low = 0, high = 0;
+  const auto add = [&](std::int64_t coefficient, std::int64_t least, std::int64_t most) {
+    if (coefficient % all == 0) return;
+    low += std::min(coefficient * least, coefficient * most), high += std::max(coefficient * least, coefficient * most);
+  };
+  if (pool.kind(address) == IndexPool::Kind::sum) add(pool.constant_part(address), 1, 1);
+  for (const IndexPool::Term& term : pool.terms(address)) {
+    if (term.atom != slab) add(term.coefficient, pool.low(term.atom), pool.high(term.atom));
+  }
+  return low >= 0 && high < step ? std::optional(step) : std::nullopt;
 }
 
 /// Inputs that several phases load, and bytes of each.
@@ -99,6 +112,20 @@ std::optional<Slabs> dimension_along(const graph::Graph& graph, const AxisAnalys
   return std::nullopt;
 }
 
+/// In how many slabs of sectors or more an axis of so many places comes apart.
+std::vector<std::int64_t> possible_counts(const graph::Graph& graph, const Slabs& along, std::int64_t extent) {
+  constexpr std::int64_t least_run = 32;  // bytes side by side
+  constexpr std::int64_t most = 1024;     // barriers would take longer than what they save
+  const graph::TensorType& type = graph.type(along.value);
+  std::int64_t bytes = graph::byte_size(type.dtype);
+  for (std::size_t d = static_cast<std::size_t>(along.dimension); d < type.dims.size(); ++d) bytes *= type.dims[d];
+  std::vector<std::int64_t> counts;
+  for (std::int64_t count = 2; count <= std::min(extent, most); ++count) {
+    if (extent % count == 0 && bytes / count >= least_run) counts.push_back(count);
+  }
+  return counts;
+}
+
 }  // namespace
 
 Status separate_slabs(KernelStructure& structure, int axis) {
@@ -127,34 +154,47 @@ Status separate_slabs(KernelStructure& structure, int axis) {
   return {};
 }
 
+std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t results) {
+  std::vector<std::optional<std::int64_t>> steps(results);
+  for (const PhaseProgram& phase : kernel.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      for (const Anchor& anchor : group.structure.anchors) {
+        if (anchor.kind != Anchor::Kind::store || anchor.buffers[0].kind != Buffer::Kind::output) continue;
+        const std::int64_t own =
+            group.structure.slab_axis < 0 || anchor.guard >= 0
+                ? 0
+                : step_of(*group.structure.program, anchor.addresses.back(), group.structure.slab_axis).value_or(0);
+        std::optional<std::int64_t>& step = steps[static_cast<std::size_t>(anchor.buffers[0].number)];
+        step = step && *step != own ? 0 : own;
+      }
+    }
+  }
+  std::vector<std::int64_t> all;
+  for (const auto& step : steps) all.push_back(step.value_or(0));
+  return all;
+}
+
 std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& kernel, const DeviceSpec& device) {
-  constexpr std::int64_t least_run = 32;  // bytes side by side: a sector
   if (kernel.phases.size() < 2 || kernel.recurrent != nullptr) return {};
   const std::map<Buffer, std::int64_t> again = read_again(kernel);
   if (again.empty() || retains_all(kernel, again)) return {};
-  std::int64_t all = 0, largest = 0;
-  Buffer widest = again.begin()->first;
-  for (const auto& [buffer, bytes] : again) {
-    all += bytes;
-    if (bytes > largest) largest = bytes, widest = buffer;
-  }
   // Beside it lie what groups hold and exchange.
   const double room = 0.95 * static_cast<double>(device.shared_per_block) * device.sm_count;
   const AxisAnalysis analysis(graph);
   std::vector<Slabs> options;
   for (const int axis : kept_axes(kernel)) {
-    const std::optional<Slabs> along = dimension_along(graph, analysis, widest, axis);
-    if (!along) continue;
-    const graph::TensorType& type = graph.type(along->value);
-    std::int64_t inner = graph::byte_size(type.dtype);
-    for (std::size_t d = static_cast<std::size_t>(along->dimension) + 1; d < type.dims.size(); ++d)
-      inner *= type.dims[d];
-    const std::int64_t places = type.dims[static_cast<std::size_t>(along->dimension)];
-    const std::int64_t extent = analysis.axes()[static_cast<std::size_t>(axis)].extent;
-    std::vector<std::int64_t> counts;
-    for (std::int64_t count = 2; count <= extent; ++count) {
-      if (extent % count == 0 && places / count * inner >= least_run) counts.push_back(count);
+    // Of the tensors that the slabs are parts of.
+    std::int64_t all = 0, largest = 0;
+    std::optional<Slabs> along;
+    for (const auto& [buffer, bytes] : again) {
+      const std::optional<Slabs> own = dimension_along(graph, analysis, buffer, axis);
+      if (!own) continue;
+      all += bytes;
+      if (bytes > largest) largest = bytes, along = own;
     }
+    if (!along) continue;
+    const std::vector<std::int64_t> counts =
+        possible_counts(graph, *along, analysis.axes()[static_cast<std::size_t>(axis)].extent);
     for (const std::int64_t bytes : {largest, all}) {
       if (static_cast<double>(bytes) <= room) continue;
       const auto fits = std::ranges::find_if(

@@ -19,6 +19,10 @@ namespace stitch::search {
 /// another: a group that is not along the axis, reduces over it, or reads what another phase left of another slab.
 Status separate_slabs(KernelStructure& structure, int axis);
 
+/// Per result of the kernel: elements from a slab's part to the next one's. 0: slabs have no parts of their own in it,
+/// or not all of them is stored.
+std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t results);
+
 /// Slabs that would have a kernel read less: of the axes that all its phases keep, in as many parts as it takes for
 /// what it reads in several phases to stay on chip, all of it or the largest tensor, and in the next fewer and more.
 /// Empty where it has one phase, or reads nothing again that would not fit as it is.

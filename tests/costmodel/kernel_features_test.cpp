@@ -34,9 +34,9 @@ TEST(FeatureColumns, HaveNamesAndMeaningsOnce) {
 // The names, their order and their meanings are what stored models and recordings rely on. If this fails on purpose,
 // raise kernel_features_version: models are trained anew.
 TEST(FeatureColumns, AreThoseOfTheirVersion) {
-  EXPECT_EQ(kernel_features_version, 3);
-  EXPECT_EQ(feature_columns().size(), 93U);
-  EXPECT_EQ(feature_set_hash().hex(), "b3c4b0146a3d6739bc518b30928fc28d");
+  EXPECT_EQ(kernel_features_version, 4);
+  EXPECT_EQ(feature_columns().size(), 94U);
+  EXPECT_EQ(feature_set_hash().hex(), "06e72c9aa3a8cb308a3d03212c25ce0b");
 }
 
 // ---- rows ---------------------------------------------------------------------------------------------------------

@@ -89,6 +89,18 @@ inline Result<Graph> centred_channels(const Dims& dims, DType dtype = DType::f32
   return b.finish({b.binary(Op::divide, centred, mean(b.unary(Op::abs, centred)))});
 }
 
+/// The same with two numbers a channel as results beside it, which small groups of their own store.
+inline Result<Graph> centred_channels_and_squares(const Dims& dims) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, dims), g = b.parameter(DType::f32, {dims[1]});
+  const Value h = b.parameter(DType::f32, {dims[1]});
+  const Value sums = b.reduce(ReduceKind::sum, x, {0, 2});
+  const Value centred = b.binary(Op::subtract, x, b.broadcast(sums, dims, {1}));
+  const Value scaled = b.binary(Op::multiply, centred, b.broadcast(g, dims, {1}));
+  return b.finish(
+      {b.binary(Op::add, scaled, b.broadcast(h, dims, {1})), b.binary(Op::multiply, g, g), b.binary(Op::add, h, h)});
+}
+
 /// x times the sums of its columns with y, and y times those of its own: what a norm's backward does with its two
 /// tensors.
 inline Result<Graph> weighted_columns(std::int64_t rows, std::int64_t columns) {

@@ -146,6 +146,16 @@ std::vector<Example> examples() {
          return p.schedule.slabs.count > 1 && kept.size() == 2 && kept[0].share == 1 && kept[1].share == 1;
        },
        true, 1 << 15},
+      {"slabs_of_a_channel",
+       [] {
+         return centred_channels({120, 6, 4'000});
+       },
+       [](const search::KernelProgram& p) { return p.schedule.slabs.count == 6; }, true, 1 << 15},
+      {"slabs_and_packed_results",
+       [] {
+         return centred_channels_and_squares({120, 6, 4'000});
+       },
+       [](const search::KernelProgram& p) { return p.schedule.slabs.count == 6; }, true, 1 << 15},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"scan_behind_a_sum", [] { return scanned_share(512, 1024); }, gated},
       {"transpose",
@@ -214,6 +224,18 @@ TEST(VerifyRetainedEmulated, RowsHeldBetweenSweepsAreFoundByALaterPhase) {
     const Verification verification = verify(each);
     EXPECT_TRUE(verification.correct) << verification.failure << "\n" << each.kernel.source;
   }
+}
+
+// A sample compares what was written; that a slab was left out is seen all the same.
+TEST(VerifySlabsEmulated, ASampleMissesNoSlab) {
+  const KernelCase each =
+      mutated(make_case(centred_columns(20'002, 96), slabs(3, 1, 1), {.keep = 1000}, GridScorer(small_chip(1 << 15))),
+              "slab < 3", "slab < 2");
+  VerifyOptions options;
+  options.work_budget = kernel_work(each.program) / 8;
+  const Verification verification = verify(each, options);
+  EXPECT_FALSE(verification.correct);
+  EXPECT_THAT(verification.failure, testing::HasSubstr("were written"));
 }
 
 class VerifyEmulated : public testing::TestWithParam<Example> {};

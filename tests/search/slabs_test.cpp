@@ -57,6 +57,7 @@ TEST(Slabs, AreAsManyAsItTakesToStayOnChip) {
     EXPECT_EQ(slabs.dimension, 1);
   }
   EXPECT_THAT(counts(options_of(centred_channels({64, 100, 4'096}))), testing::ElementsAre(2, 4, 5));
+  EXPECT_THAT(counts(options_of(centred_channels({64, 6, 80'000}))), testing::ElementsAre(3, 6)) << "a channel each";
   // Of two tensors one or both.
   EXPECT_THAT(counts(options_of(weighted_columns(100'352, 256))), testing::ElementsAre(2, 4, 8, 16));
 }
@@ -104,11 +105,54 @@ TEST(Slabs, ArePossibleWhereNoneNeedsAnother) {
     return minus(b, x, back, dims);
   });
   EXPECT_FALSE(separated(rotated, {{0, 0}, 1, 4}));
+  // Sums from an index on that nobody knows yet.
+  const auto moved = [&](std::int64_t padding) {
+    return made([=](Builder& b, Value x, Value sums, const graph::Dims& dims) {
+      const Value longer = b.pad(sums, b.filled(DType::f32, {}, 0), {0}, {padding});
+      const Value start = b.convert(b.reduce(ReduceKind::max, sums, {0}), DType::s32);
+      const Value part = b.add(Op::dynamic_slice, {longer, start}, graph::DynamicSliceAttributes{{64}});
+      return minus(b, x, part, dims);
+    });
+  };
+  EXPECT_FALSE(separated(moved(16), {{0, 0}, 1, 4}));
+  EXPECT_FALSE(separated(moved(64), {{0, 0}, 1, 4}));
   // A sum over all columns too.
   const auto all = made([](Builder& b, Value x, Value sums, const graph::Dims& dims) {
     return b.binary(Op::subtract, x, b.broadcast(b.reduce(ReduceKind::sum, sums, {0}), dims, {}));
   });
   EXPECT_FALSE(separated(all, {{0, 0}, 1, 4}));
+}
+
+// A tensor that all slabs need whole takes no less room for being read a slab at a time.
+TEST(Slabs, AreOfTheTensorsThatComeApart) {
+  Builder b;
+  const graph::Dims dims = {32, 16, 131'072};
+  const Value x = b.parameter(DType::f32, dims), mask = b.parameter(DType::f32, {32, 131'072});
+  const Value masked = b.binary(Op::multiply, x, b.broadcast(mask, dims, {0, 2}));
+  const Value sums = b.broadcast(b.reduce(ReduceKind::sum, masked, {0, 2}), dims, {1});
+  const auto graph = b.finish({b.binary(Op::multiply, masked, sums)});
+  for (const Slabs& slabs : options_of(graph)) EXPECT_EQ(slabs.value, (Value{graph->parameters()[0], 0}));
+  EXPECT_THAT(counts(options_of(graph)), testing::ElementsAre(8, 16)) << "268 MB of x, whatever the mask";
+  // What is not of the slabs is counted for each of them.
+  const std::int64_t once = kernel_bytes(*graph), again = 32 * std::int64_t{131'072} * 4;
+  for (const StitchCandidate& candidate : space(*graph)) {
+    if (candidate.schedule.slabs.count != 16) continue;
+    EXPECT_GE(scheduled_bytes(*graph, candidate.program), once + 15 * again);
+  }
+}
+
+TEST(Slabs, StoreResultsOfTheirOwnParts) {
+  const auto graph = centred_columns(200'704, 256);
+  int found = 0;
+  for (const StitchCandidate& candidate : space(*graph)) {
+    if (candidate.schedule.slabs.count == 1) {
+      EXPECT_EQ(slab_steps(candidate.program, 1), (std::vector<std::int64_t>{0}));
+    } else {
+      EXPECT_EQ(slab_steps(candidate.program, 1), (std::vector<std::int64_t>{256 / candidate.schedule.slabs.count}));
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 0);
 }
 
 TEST(Slabs, AreReadOnceAndFollowFromTheSchedule) {
