@@ -162,22 +162,22 @@ class GroupEmitter {
   [[nodiscard]] std::string replica_guard(std::uint64_t axes) const;
 
   // reductions (reduction_emitter.cpp)
-  void declare_accumulators(int anchor);
-  void emit_accumulate(int anchor, bool element);
+  void declare_accumulators(int number);
+  void emit_accumulate(int number, bool element);
   void finish_reductions(const std::vector<int>& plans);
   [[nodiscard]] bool partials_lie_together(const search::ReductionPlan& plan) const;
   void emit_exchange_write(const search::ReductionPlan& plan, const std::string& buffer);
-  [[nodiscard]] std::vector<std::string> block_leaders(int anchor) const;
+  [[nodiscard]] std::vector<std::string> block_leaders(int number) const;
   void emit_exchange_read(const search::ReductionPlan& plan, const std::string& buffer);
   [[nodiscard]] int partial_width(const search::ReductionPlan& plan) const;
   void emit_partials(const std::vector<int>& plans);
-  [[nodiscard]] std::string accumulator_type(int anchor) const;
-  [[nodiscard]] std::string accumulator_op(int anchor) const;
-  [[nodiscard]] std::string accumulator_name(int anchor) const;
-  [[nodiscard]] std::uint64_t kept_axes(int anchor) const;
-  [[nodiscard]] std::string kept_index(int anchor) const;
-  [[nodiscard]] bool is_arg(int anchor) const;
-  int open_kept_loops(int anchor);
+  [[nodiscard]] std::string accumulator_type(int number) const;
+  [[nodiscard]] std::string accumulator_op(int number) const;
+  [[nodiscard]] std::string accumulator_name(int number) const;
+  [[nodiscard]] std::uint64_t kept_axes(int number) const;
+  [[nodiscard]] std::string kept_index(int number) const;
+  [[nodiscard]] bool is_arg(int number) const;
+  int open_kept_loops(int number);
   [[nodiscard]] const search::Anchor& anchor(int i) const {
     return group_.structure.anchors[static_cast<std::size_t>(i)];
   }

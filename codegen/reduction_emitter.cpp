@@ -247,12 +247,12 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   for (const int p : plans) {
     const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
     if (plan.shuffles.empty()) continue;
-    std::vector<std::string> distances;
-    for (auto d = plan.shuffles.rbegin(); d != plan.shuffles.rend(); ++d) distances.push_back(fmt::format("{}", *d));
+    const std::vector<int> distances(plan.shuffles.rbegin(), plan.shuffles.rend());
     const int depth = out_.depth();
     open_kept_loops(plan.anchor);
     const std::string target = accumulator_name(plan.anchor) + array_subscript(kept_axes(plan.anchor), true);
-    out_.line("{} = reduce_lanes<{}, {}>({});", target, accumulator_op(plan.anchor), joined(distances, ", "), target);
+    out_.line("{} = reduce_lanes<{}, {}>({});", target, accumulator_op(plan.anchor), fmt::join(distances, ", "),
+              target);
     out_.close(out_.depth() - depth);
   }
   std::vector<int> crossing;

@@ -85,7 +85,7 @@ class Symbols {
 
   /// Whether the partial products, from the innermost side, divide one another wherever they interleave. Leaves that
   /// occur more than once make splitting cascade; bounding that is not worth it for shapes that never occur.
-  [[nodiscard]] bool alignable(std::vector<int> a, std::vector<int> b) const {
+  [[nodiscard]] bool alignable(const std::vector<int>& a, const std::vector<int>& b) const {
     std::vector<std::int64_t> x, y;
     for (const int s : a) x.push_back(extent(s));
     for (const int s : b) y.push_back(extent(s));
@@ -290,10 +290,9 @@ class Equations {
   std::vector<std::vector<int>> dims_;
 };
 
-/// Merges axes that always stand next to each other in the same order. `occurrences` are the axis sequences of every
-/// dimension (merging must not cross one) and of every reduction; `apart` merges with none.
-std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int>>& dimension_sequences,
-                                               const std::vector<std::vector<int>>& value_sequences,
+/// Merges axes that always stand next to each other in the same order, in values (`value_sequences`) and in what is
+/// reduced; `apart` merges with none.
+std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int>>& value_sequences,
                                                const std::vector<std::set<int>>& reduced_sets, int apart) {
   // Axis a may merge with the axis b right after it when every value that has one has both, adjacent, and every
   // reduction combines over both or neither.
@@ -306,11 +305,10 @@ std::map<int, std::vector<int>> mergeable_runs(const std::vector<std::vector<int
       predecessors[sequence[i]].insert(i > 0 ? sequence[i - 1] : none);
     }
   }
-  (void)dimension_sequences;
   std::map<int, int> next;
-  for (const auto& [axis, after] : successors) {
+  for (const auto& [before, after] : successors) {
     if (after.size() != 1 || *after.begin() == none) continue;
-    const int b = *after.begin();
+    const int axis = before, b = *after.begin();
     if (predecessors[b] != std::set<int>{axis} || axis == apart || b == apart) continue;
     const bool together = std::all_of(reduced_sets.begin(), reduced_sets.end(),
                                       [&](const std::set<int>& set) { return set.contains(axis) == set.contains(b); });
@@ -392,7 +390,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
   const int slab = slabs.count > 1 ? cut(equations, slabs) : -1;
 
   std::vector<std::vector<std::vector<int>>> leaves(count);
-  std::vector<std::vector<int>> dimension_sequences, value_sequences;
+  std::vector<std::vector<int>> value_sequences;
   std::vector<std::set<int>> reduced_sets;
   for (NodeId id = 0; id < graph.size(); ++id) {
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(graph.node(id).results.size()); ++r) {
@@ -418,7 +416,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
     const std::vector<int> axes = reduced(id);
     if (!axes.empty()) reduced_sets.emplace_back(axes.begin(), axes.end());
   }
-  const auto runs = mergeable_runs(dimension_sequences, value_sequences, reduced_sets, slab);
+  const auto runs = mergeable_runs(value_sequences, reduced_sets, slab);
 
   // Number the merged axes in order of first appearance, and rename.
   std::map<int, int> number;

@@ -47,7 +47,7 @@ class AxisAnalysis {
   /// The axis of the slabs; -1: there are none, or the dimension cannot be cut so.
   [[nodiscard]] int slab_axis() const { return slab_axis_; }
   /// Axes that a reduce (arg_reduce, scan) node combines over.
-  [[nodiscard]] std::vector<int> reduced(graph::NodeId node) const;
+  [[nodiscard]] std::vector<int> reduced(graph::NodeId id) const;
 
  private:
   [[nodiscard]] std::size_t value_index(graph::Value value) const {

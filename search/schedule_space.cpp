@@ -495,6 +495,7 @@ class Explorer {
         ranking.error = group.error();
         continue;
       }
+      // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it was compared with null
       program.blocks = (step_ != nullptr ? step_->blocks : group->tiles) * schedule.cluster;
       program.shared_bytes = 2 * group->exchange_bytes + group->held_bytes;
       program.registers = group->registers;
