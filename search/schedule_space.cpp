@@ -110,7 +110,7 @@ class Explorer {
     return collect();
   }
 
-  /// The best kernel of several phases that was found.
+  /// The best kernel of several phases that was found of those which may have slabs; it may retain something.
   [[nodiscard]] const std::optional<KernelProgram>& phased() const { return phased_; }
 
  private:
@@ -528,7 +528,9 @@ class Explorer {
     }
     ++space_.legal;
     const double us = scorer_.predict_us(graph_, program);
-    if (program.phases.size() > 1 && (!phased_ || us < phased_us_)) phased_ = program, phased_us_ = us;
+    // A packed kernel of hundreds of groups is not copied for nothing.
+    if (program.phases.size() > 1 && (!phased_ || us < phased_us_) && keeps_an_axis(program))
+      phased_ = program, phased_us_ = us;
     const auto keep = static_cast<std::size_t>(options_.keep);
     const bool kept = best_.size() < keep || us < std::prev(best_.end())->first;  // behind its equals
     if (!kept && options_.sample == 0) return;
@@ -634,8 +636,9 @@ Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, co
   if (const auto loop = recurrent_loop(graph)) return explore_recurrent(graph, *loop, scorer, options);
   Explorer explorer(graph, nullptr, scorer, options);
   STITCH_ASSIGN(ScheduleSpace space, explorer.explore());
+  if (!explorer.phased()) return space;
   const bool reads_once = scheduled_bytes(graph, space.candidates.front().program) <= kernel_bytes(graph);
-  if (reads_once || !explorer.phased()) return space;
+  if (reads_once) return space;
   for (const Slabs& slabs : slab_options(graph, *explorer.phased(), scorer.device())) {
     Result<ScheduleSpace> found = Explorer(graph, nullptr, scorer, options, slabs).explore();
     if (found) add(space, std::move(*found), options);

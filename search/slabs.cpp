@@ -154,6 +154,8 @@ Status separate_slabs(KernelStructure& structure, int axis) {
   return {};
 }
 
+bool keeps_an_axis(const KernelProgram& kernel) { return !kept_axes(kernel).empty(); }
+
 std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t results) {
   std::vector<std::optional<std::int64_t>> steps(results);
   for (const PhaseProgram& phase : kernel.phases) {
@@ -175,7 +177,7 @@ std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t re
 }
 
 std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& kernel, const DeviceSpec& device) {
-  if (kernel.phases.size() < 2 || kernel.recurrent != nullptr) return {};
+  if (kernel.phases.size() < 2 || kernel.recurrent != nullptr || !keeps_an_axis(kernel)) return {};
   const std::map<Buffer, std::int64_t> again = read_again(kernel);
   if (again.empty() || retains_all(kernel, again)) return {};
   // Beside it lie what groups hold and exchange.

@@ -19,6 +19,9 @@ namespace stitch::search {
 /// another: a group that is not along the axis, reduces over it, or reads what another phase left of another slab.
 Status separate_slabs(KernelStructure& structure, int axis);
 
+/// Whether all phases of a kernel keep some axis: without one it has no slabs.
+bool keeps_an_axis(const KernelProgram& kernel);
+
 /// Per result of the kernel: elements from a slab's part to the next one's. 0: slabs have no parts of their own in it,
 /// or not all of them is stored.
 std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t results);
