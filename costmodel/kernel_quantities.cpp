@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/legality.h"
+#include "search/slabs.h"
 
 namespace stitch::costmodel {
 
@@ -139,15 +140,6 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
   }
 }
 
-/// Bytes of a slab that lie side by side in memory.
-double run_bytes(const graph::Graph& graph, const search::Slabs& slabs) {
-  const graph::TensorType& type = graph.type(slabs.value);
-  std::int64_t elements = type.dims[static_cast<std::size_t>(slabs.dimension)] / slabs.count;
-  for (std::size_t d = static_cast<std::size_t>(slabs.dimension) + 1; d < type.dims.size(); ++d)
-    elements *= type.dims[d];
-  return static_cast<double>(elements * graph::byte_size(type.dtype));
-}
-
 }  // namespace
 
 KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
@@ -158,7 +150,8 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
   kernel.threads = program.schedule.threads;
   kernel.resident = std::max(1, search::resident_blocks(program, device));
   if (const search::Slabs& slabs = program.schedule.slabs; slabs.count > 1)
-    kernel.slabs = static_cast<double>(slabs.count), kernel.run_bytes = run_bytes(graph, slabs);
+    kernel.slabs = static_cast<double>(slabs.count),
+    kernel.run_bytes = static_cast<double>(search::slab_run_bytes(graph, slabs));
   if (program.recurrent != nullptr) kernel.turns = static_cast<double>(program.recurrent->turns);
   kernel.phases.reserve(program.phases.size());
   for (std::size_t p = 0; p < program.phases.size(); ++p) {

@@ -178,8 +178,7 @@ class Interpreter {
   void acquired(Scope scope) {
     if (scope == Scope::cluster || scope == Scope::device || scope == Scope::system) block_->l1.invalidate();
   }
-  std::uint32_t load_through_l1(const Addresses& addresses, std::uint32_t lanes, const MemoryAccess& access,
-                                std::uint32_t count);
+  std::uint32_t load_through_l1(const Sectors& sectors, std::uint32_t count, bool allocates);
   Region* region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch, std::string_view what);
   BufferTraffic& traffic_of(const Region& region);
   void access_shared(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,

@@ -111,23 +111,15 @@ std::uint32_t Interpreter::count_sectors(const Addresses& addresses, std::uint32
   return find_sectors(addresses, lanes, bytes, seen);
 }
 
-/// How many of the sectors that the lanes load L2 sees; `count` > 0: they are that many in a row from the first.
-std::uint32_t Interpreter::load_through_l1(const Addresses& addresses, std::uint32_t lanes, const MemoryAccess& access,
-                                           std::uint32_t count) {
-  Sectors sectors;
-  if (count == 0) {
-    count = find_sectors(addresses, lanes, access.bytes(), sectors);
-  } else {
-    const std::uint64_t first = addresses.at[static_cast<std::size_t>(std::countr_zero(lanes))] / sector_bytes;
-    for (std::uint32_t i = 0; i < count; ++i) sectors[i] = first + i;
-  }
+/// How many of these sectors, which a warp loads, L2 sees.
+std::uint32_t Interpreter::load_through_l1(const Sectors& sectors, std::uint32_t count, bool allocates) {
   constexpr std::uint64_t per_line = 4;
   std::uint32_t missed = 0;
   for (std::uint32_t i = 0; i < count;) {
     const std::uint64_t line = sectors[i] / per_line;
     std::uint32_t mask = 0;
     for (; i < count && sectors[i] / per_line == line; ++i) mask |= 1U << (sectors[i] % per_line);
-    missed += block_->l1.load(line, mask, access.l1 == L1Use::allocates);
+    missed += block_->l1.load(line, mask, allocates);
   }
   return missed;
 }
@@ -263,9 +255,13 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
   if (!counted || counted_region == nullptr) return;
   // A load of device scope has to see what other SMs wrote.
   const bool through_l1 = touch == Touch::read && !access.strong() && access.l1 != L1Use::passes;
-  const std::uint32_t in_a_row = sectors;
-  if (sectors == 0) sectors = count_sectors(addresses, lanes, bytes);
-  const std::uint32_t passed = through_l1 ? load_through_l1(addresses, lanes, access, in_a_row) : sectors;
+  Sectors touched;
+  if (sectors == 0) {
+    sectors = find_sectors(addresses, lanes, bytes, touched);
+  } else if (through_l1) {  // they are in a row
+    for (std::uint32_t i = 0; i < sectors; ++i) touched[i] = first_address / sector_bytes + i;
+  }
+  const std::uint32_t passed = through_l1 ? load_through_l1(touched, sectors, access.l1 == L1Use::allocates) : sectors;
   GlobalTraffic& total = touch == Touch::read ? counters_.global_loads : counters_.global_stores;
   BufferTraffic& of_buffer = traffic_of(*counted_region);
   GlobalTraffic& traffic = touch == Touch::read ? of_buffer.loads : of_buffer.stores;

@@ -13,9 +13,9 @@ constexpr std::uint64_t line_bytes = 128;
 
 void L1Cache::reset(std::uint64_t bytes) {
   sets_ = bytes / (line_bytes * ways);
-  lines_.assign(sets_ * ways, {});
+  lines_.resize(sets_ * ways);
   time_ = 0;
-  generation_ = 1;
+  invalidate();  // nothing to clear: blocks of a launch take over one another's
 }
 
 std::uint32_t L1Cache::load(std::uint64_t line, std::uint32_t mask, bool allocates) {

@@ -528,8 +528,9 @@ class Explorer {
     }
     ++space_.legal;
     const double us = scorer_.predict_us(graph_, program);
-    // A packed kernel of hundreds of groups is not copied for nothing.
-    if (program.phases.size() > 1 && (!phased_ || us < phased_us_) && keeps_an_axis(program))
+    // A packed kernel of hundreds of groups is not copied for nothing, nor any whose slabs nobody asks for.
+    if (step_ == nullptr && slabs_.count == 1 && program.phases.size() > 1 && (!phased_ || us < phased_us_) &&
+        keeps_an_axis(program))
       phased_ = program, phased_us_ = us;
     const auto keep = static_cast<std::size_t>(options_.keep);
     const bool kept = best_.size() < keep || us < std::prev(best_.end())->first;  // behind its equals

@@ -113,15 +113,12 @@ std::optional<Slabs> dimension_along(const graph::Graph& graph, const AxisAnalys
 }
 
 /// In how many slabs of sectors or more an axis of so many places comes apart.
-std::vector<std::int64_t> possible_counts(const graph::Graph& graph, const Slabs& along, std::int64_t extent) {
+std::vector<std::int64_t> possible_counts(const graph::Graph& graph, Slabs slabs, std::int64_t extent) {
   constexpr std::int64_t least_run = 32;  // bytes side by side
   constexpr std::int64_t most = 1024;     // barriers would take longer than what they save
-  const graph::TensorType& type = graph.type(along.value);
-  std::int64_t bytes = graph::byte_size(type.dtype);
-  for (std::size_t d = static_cast<std::size_t>(along.dimension); d < type.dims.size(); ++d) bytes *= type.dims[d];
   std::vector<std::int64_t> counts;
-  for (std::int64_t count = 2; count <= std::min(extent, most); ++count) {
-    if (extent % count == 0 && bytes / count >= least_run) counts.push_back(count);
+  for (slabs.count = 2; slabs.count <= std::min(extent, most); ++slabs.count) {
+    if (extent % slabs.count == 0 && slab_run_bytes(graph, slabs) >= least_run) counts.push_back(slabs.count);
   }
   return counts;
 }
@@ -154,6 +151,14 @@ Status separate_slabs(KernelStructure& structure, int axis) {
   return {};
 }
 
+std::int64_t slab_run_bytes(const graph::Graph& graph, const Slabs& slabs) {
+  const graph::TensorType& type = graph.type(slabs.value);
+  const auto dimension = static_cast<std::size_t>(slabs.dimension);
+  std::int64_t elements = type.dims[dimension] / slabs.count;
+  for (std::size_t d = dimension + 1; d < type.dims.size(); ++d) elements *= type.dims[d];
+  return elements * graph::byte_size(type.dtype);
+}
+
 bool keeps_an_axis(const KernelProgram& kernel) { return !kept_axes(kernel).empty(); }
 
 std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t results) {
@@ -177,14 +182,16 @@ std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t re
 }
 
 std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& kernel, const DeviceSpec& device) {
-  if (kernel.phases.size() < 2 || kernel.recurrent != nullptr || !keeps_an_axis(kernel)) return {};
+  if (kernel.phases.size() < 2 || kernel.recurrent != nullptr) return {};
+  const std::vector<int> kept = kept_axes(kernel);
+  if (kept.empty()) return {};
   const std::map<Buffer, std::int64_t> again = read_again(kernel);
   if (again.empty() || retains_all(kernel, again)) return {};
   // Beside it lie what groups hold and exchange.
   const double room = 0.95 * static_cast<double>(device.shared_per_block) * device.sm_count;
   const AxisAnalysis analysis(graph);
   std::vector<Slabs> options;
-  for (const int axis : kept_axes(kernel)) {
+  for (const int axis : kept) {
     // Of the tensors that the slabs are parts of.
     std::int64_t all = 0, largest = 0;
     std::optional<Slabs> along;

@@ -22,6 +22,9 @@ Status separate_slabs(KernelStructure& structure, int axis);
 /// Whether all phases of a kernel keep some axis: without one it has no slabs.
 bool keeps_an_axis(const KernelProgram& kernel);
 
+/// Bytes of a slab that lie side by side in the memory of `slabs.value`.
+std::int64_t slab_run_bytes(const graph::Graph& graph, const Slabs& slabs);
+
 /// Per result of the kernel: elements from a slab's part to the next one's. 0: slabs have no parts of their own in it,
 /// or not all of them is stored.
 std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t results);
