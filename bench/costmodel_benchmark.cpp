@@ -14,7 +14,7 @@
 #include "costmodel/kernel_features.h"
 #include "costmodel/learned.h"
 #include "costmodel/training.h"
-#include "search/stitch_explorer.h"
+#include "search/schedule/stitch_explorer.h"
 #include "tests/profiler/sample_graphs.h"
 
 namespace stitch::costmodel {
@@ -85,7 +85,7 @@ void over_candidates(benchmark::State& state, Work&& work) {
 void features(benchmark::State& state) {
   const DeviceSpec device = must(find_device("h100"));
   std::vector<float> row(feature_columns().size());
-  over_candidates(state, [&](const graph::Graph& graph, const search::KernelProgram& program) {
+  over_candidates(state, [&](const graph::Graph& graph, const kernel::KernelProgram& program) {
     to_row(kernel_features(graph, program, device), row);
     benchmark::DoNotOptimize(row.data());
   });
@@ -93,7 +93,7 @@ void features(benchmark::State& state) {
 BENCHMARK(features)->DenseRange(0, 3)->Threads(1)->Threads(2)->UseRealTime();
 
 void score(benchmark::State& state, const search::Scorer& scorer) {
-  over_candidates(state, [&](const graph::Graph& graph, const search::KernelProgram& program) {
+  over_candidates(state, [&](const graph::Graph& graph, const kernel::KernelProgram& program) {
     benchmark::DoNotOptimize(scorer.predict_us(graph, program));
   });
 }

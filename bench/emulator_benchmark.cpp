@@ -11,7 +11,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "emulator/launch.h"
+#include "emulator/run/launch.h"
 
 namespace stitch::emulator {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/model_tuning.h"
+#include "tuning/models/model_tuning.h"
 
 namespace stitch::bench {
 
@@ -35,7 +35,7 @@ inline Status for_each_model_fragment(
       const std::string file = path.filename().string();
       auto imported = import::import_bytes(bytes.str(), file);
       if (!imported) return imported.error().within(file);
-      const auto fragments = daemon::cut_model(std::move(*imported));
+      const auto fragments = tuning::cut_model(std::move(*imported));
       if (!fragments) return fragments.error().within(file);
       for (const auto& entry : fragments->entries) {
         if (seen.insert(entry.key).second) visit(file.substr(0, file.find('.')) + ", " + entry.name, entry.graph);

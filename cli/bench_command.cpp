@@ -3,7 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
-#include "daemon/model_tuning.h"
+#include "tuning/models/model_tuning.h"
 
 namespace stitch::cli {
 namespace {
@@ -24,7 +24,7 @@ struct Sum {
   std::string unit = "us";
   std::int64_t kernels = 0;
 
-  void add(const daemon::TunedFragment& tuned, std::int64_t times) {
+  void add(const tuning::TunedFragment& tuned, std::int64_t times) {
     const db::Measurement& measured = tuned.bundle.measurements.front();
     if (measured.kind != db::Measurement::Kind::device_time) unit = "sectors";
     const auto count = static_cast<double>(times);
@@ -34,7 +34,7 @@ struct Sum {
     median += count * db::summarise(measured.samples).median;
     kernels += times * static_cast<std::int64_t>(tuned.plan.launches.size());
     verified_share = std::min(verified_share, tuned.plan.verified_share);
-    for (const daemon::KernelReport& kernel : tuned.kernels) {
+    for (const tuning::KernelReport& kernel : tuned.kernels) {
       if (kernel.verification) worst = std::max(worst, kernel.verification->worst);
     }
   }
@@ -42,16 +42,16 @@ struct Sum {
 
 Result<ExitCode> bench(const BenchOptions& options) {
   const Interruption interruption;
-  daemon::TunerOptions tuning;
+  tuning::TunerOptions tuning;
   // One candidate: the plan as it is predicted to be best, were it not for kernels that turn out to be wrong.
   if (options.predicted) tuning.measured_candidates = tuning.compiled_candidates = 1;
-  daemon::TimerOptions timing;
+  tuning::TimerOptions timing;
   timing.kernel.measure.counters = false;  // nobody sees them here, and each kernel's take a launch under the profiler
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning, {}, timing));
   if (session->devices->timer() == nullptr)
     return make_error(ErrorKind::unavailable, "device {} measures nothing", options.common.device);
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  STITCH_ASSIGN(const auto done, daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
+  STITCH_ASSIGN(const auto done, tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
                                                     progress_display(options.common.quiet || options.common.json),
                                                     interruption.token(), nullptr));
   if (done.report.library_calls > 0) {
@@ -60,7 +60,7 @@ Result<ExitCode> bench(const BenchOptions& options) {
   }
   if (!done.report.failures.empty()) return make_error(ErrorKind::correctness, "{}", done.report.failures.front());
   Sum sum;
-  for (const daemon::TunedFragment& tuned : done.fragments) {
+  for (const tuning::TunedFragment& tuned : done.fragments) {
     const auto part = std::find_if(done.workload.parts.begin(), done.workload.parts.end(),
                                    [&](const auto& p) { return p.fragment == tuned.fragment.key; });
     if (tuned.bundle.measurements.empty())

@@ -3,8 +3,8 @@
 
 #include "cli/commands.h"
 #include "codegen/compiler.h"
-#include "daemon/calibrated_device.h"
 #include "db/sqlite_store.h"
+#include "tuning/devices/calibrated_device.h"
 
 namespace stitch::cli {
 namespace {
@@ -48,22 +48,22 @@ std::string to_table(const profiler::DeviceIdentity& identity, const DeviceSpec&
 Result<ExitCode> calibrate(const CalibrateOptions& options) {
   RealFileSystem files;
   const SystemClock clock;
-  daemon::DeviceOptions where;
+  tuning::DeviceOptions where;
   where.name = options.device;
   where.quarantine = (options.cache.empty() ? default_cache() : options.cache) / "quarantine.json";
-  STITCH_ASSIGN(const auto devices, daemon::DeviceSet::open(where, files, clock));
+  STITCH_ASSIGN(const auto devices, tuning::DeviceSet::open(where, files, clock));
   if (devices->timed() == nullptr) {
     return make_error(ErrorKind::invalid_argument, "device '{}' measures nothing; calibrate gpu:N", options.device);
   }
   const profiler::DeviceIdentity& identity = devices->timed()->identity();
-  STITCH_ASSIGN(const DeviceSpec spec, daemon::planning_entry(options.target, devices->timed()));
+  STITCH_ASSIGN(const DeviceSpec spec, tuning::planning_entry(options.target, devices->timed()));
   STITCH_ASSIGN(const auto compiler, codegen::NvrtcCompiler::create());
-  STITCH_ASSIGN(const auto calibration, daemon::calibrate_device(*devices->timed(), spec, *compiler));
+  STITCH_ASSIGN(const auto calibration, tuning::calibrate_device(*devices->timed(), spec, *compiler));
   if (!options.database.empty()) {
     db::SqliteOptions storage;
     storage.path = options.database;
     STITCH_ASSIGN(const auto database, db::open_sqlite_store(storage, clock));
-    STITCH_TRY(daemon::store_calibration(*database, identity, spec, calibration, compiler->nvrtc().toolkit(), clock));
+    STITCH_TRY(tuning::store_calibration(*database, identity, spec, calibration, compiler->nvrtc().toolkit(), clock));
   }
   std::vector<std::string> notes = profiler::apply(spec, calibration).notes;
   for (const std::string& failure : calibration.failures) notes.push_back(failure + "; the table's stays");

@@ -2,11 +2,11 @@
 
 #include "cli/remote.h"
 #include "client/connection.h"
-#include "daemon/model_training.h"
-#include "daemon/plan_record.h"
-#include "daemon/record_summary.h"
 #include "db/sqlite_store.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
+#include "tuning/models/cost_model_training.h"
+#include "tuning/plans/plan_record.h"
+#include "tuning/plans/record_summary.h"
 
 namespace stitch::cli {
 namespace {
@@ -21,7 +21,7 @@ Result<json> every_page(const Fetch& fetch) {
   do {
     const auto listing = fetch(page);
     if (!listing) return listing.error();
-    for (const auto& item : listing->items) items.push_back(daemon::summarise(item));
+    for (const auto& item : listing->items) items.push_back(tuning::summarise(item));
     page.after = listing->next;
   } while (page.after != 0);
   return items;
@@ -44,20 +44,20 @@ class DatabaseCatalogue final : public Catalogue {
     json items = json::array();
     if (what == "models") {
       STITCH_ASSIGN(const auto models, store_->list_models());
-      for (const db::TrainedModel& model : models) items.push_back(daemon::summarise(model));
+      for (const db::TrainedModel& model : models) items.push_back(tuning::summarise(model));
       return items;
     }
     if (what != "devices") return unknown_listing(what);
     STITCH_ASSIGN(const auto devices, store_->list_devices());
-    for (const db::Device& device : devices) items.push_back(daemon::summarise(device));
+    for (const db::Device& device : devices) items.push_back(tuning::summarise(device));
     return items;
   }
 
-  Result<json> model_report() override { return daemon::cost_model_report(*store_); }
+  Result<json> model_report() override { return tuning::cost_model_report(*store_); }
 
-  Result<daemon::Plan> plan(const Hash128& id) override {
+  Result<api::Plan> plan(const Hash128& id) override {
     STITCH_ASSIGN(const db::Plan record, store_->get_plan(id));
-    return daemon::plan_from_record(record);
+    return tuning::plan_from_record(record);
   }
 
   Result<graph::Graph> fragment(const Hash128& key) override {
@@ -65,7 +65,7 @@ class DatabaseCatalogue final : public Catalogue {
     return graph::decode(record.graph, graph::Encoding::cbor);
   }
 
-  Result<std::string> source(const daemon::Plan& plan, std::size_t launch) override {
+  Result<std::string> source(const api::Plan& plan, std::size_t launch) override {
     STITCH_ASSIGN(const db::Plan record, store_->get_plan(plan.id));
     STITCH_ASSIGN(const db::Kernel kernel, store_->get_kernel(record.steps.at(launch).kernel));
     STITCH_ASSIGN(db::Artifact artifact, store_->get_artifact(kernel.source));
@@ -99,10 +99,10 @@ class ServerCatalogue final : public Catalogue {
 
   Result<json> model_report() override { return get("/v1/models/report"); }
 
-  Result<daemon::Plan> plan(const Hash128& id) override {
+  Result<api::Plan> plan(const Hash128& id) override {
     STITCH_ASSIGN(const json document, get("/v1/plans/" + id.hex()));
-    daemon::Plan plan;
-    STITCH_TRY(daemon::read_document(document, plan));
+    api::Plan plan;
+    STITCH_TRY(api::read_document(document, plan));
     return plan;
   }
 
@@ -111,14 +111,14 @@ class ServerCatalogue final : public Catalogue {
     return graph::decode(document.value("graph", json()).dump(), graph::Encoding::json);
   }
 
-  Result<std::string> source(const daemon::Plan&, std::size_t) override {
+  Result<std::string> source(const api::Plan&, std::size_t) override {
     return make_error(ErrorKind::unsupported, "a server does not tell the sources of kernels: use --db");
   }
 
  private:
   Result<json> get(std::string target) {
     STITCH_ASSIGN(const client::HttpAnswer answer, connection_->call({.target = target}));
-    if (answer.status != 200) return daemon::decode_error(answer.body, graph::Encoding::json).within(target);
+    if (answer.status != 200) return api::decode_error(answer.body, graph::Encoding::json).within(target);
     json document = json::parse(answer.body, nullptr, false);
     if (!document.is_object()) return make_error(ErrorKind::parse, "{}: the answer is no JSON object", target);
     return document;

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "api/protocol.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/result.h"
-#include "daemon/protocol.h"
 #include "graph/graph.h"
 
 namespace stitch::cli {
@@ -24,10 +24,10 @@ class Catalogue {
   virtual Result<nlohmann::json> list(std::string_view what) = 0;
   /// daemon::cost_model_report.
   virtual Result<nlohmann::json> model_report() = 0;
-  virtual Result<daemon::Plan> plan(const Hash128& id) = 0;
+  virtual Result<api::Plan> plan(const Hash128& id) = 0;
   virtual Result<graph::Graph> fragment(const Hash128& key) = 0;
   /// Source of a plan's launch. Error: unsupported (a server hands out machine code, not source).
-  virtual Result<std::string> source(const daemon::Plan& plan, std::size_t launch) = 0;
+  virtual Result<std::string> source(const api::Plan& plan, std::size_t launch) = 0;
 };
 
 /// Opens a database read-only; `clock` must outlive the catalogue.

@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/device_spec.h"
-#include "daemon/device_set.h"
+#include "tuning/devices/device_set.h"
 
 namespace stitch::cli {
 
 CLI::Validator device_name() {
   const auto check = [](const std::string& name) -> std::string {
-    const Status known = daemon::check_device_name(name);
+    const Status known = tuning::check_device_name(name);
     return known ? "" : known.error().message;
   };
   return {check, "DEVICE"};

@@ -22,7 +22,7 @@ void add_prune_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 
-/// What --device takes; whether there is such a device is seen when it is opened (daemon/device_set.h).
+/// What --device takes; whether there is such a device is seen when it is opened (tuning/devices/device_set.h).
 CLI::Validator device_name();
 
 /// Options that several commands take.

@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "cli/commands.h"
-#include "cli/conformance.h"
-#include "cli/line_worker.h"
 #include "client/emulated_executor.h"
 #include "import/onnx/backend_case.h"
+#include "lab/conformance/conformance.h"
+#include "lab/conformance/line_worker.h"
 
 namespace stitch::cli {
 namespace {
@@ -31,7 +31,7 @@ struct ConformanceOptions {
 Result<ExitCode> serve_cases(const ConformanceOptions& options) {
   std::unique_ptr<Session> session;
   std::unique_ptr<client::EmulatedExecutor> executor;
-  std::unique_ptr<GraphRunner> runner;
+  std::unique_ptr<lab::GraphRunner> runner;
   const RealFileSystem files;
   if (!options.evaluator_only) {
     STITCH_ASSIGN(session, Session::open(options.common));
@@ -39,8 +39,8 @@ Result<ExitCode> serve_cases(const ConformanceOptions& options) {
   }
   for (std::string folder; std::getline(std::cin, folder);) {
     // A runner per case: a case must not depend on what was loaded for the ones before it.
-    if (session) runner = std::make_unique<GraphRunner>(*session->tuner, *executor);
-    std::cout << to_document(run_case(files, folder, runner.get())).dump() << std::endl;
+    if (session) runner = std::make_unique<lab::GraphRunner>(*session->tuner, *executor);
+    std::cout << to_document(lab::run_case(files, folder, runner.get())).dump() << std::endl;
   }
   return ExitCode::success;
 }
@@ -63,13 +63,13 @@ ProcessOptions worker_process(const ConformanceOptions& options) {
 }
 
 /// The row of a case that took its worker along: what the model says about itself is still known.
-CaseRow crashed_row(const std::filesystem::path& folder, const Error& error, bool evaluator_only) {
-  CaseRow row;
+lab::CaseRow crashed_row(const std::filesystem::path& folder, const Error& error, bool evaluator_only) {
+  lab::CaseRow row;
   row.name = folder.filename().string();
   const RealFileSystem files;
   if (const auto model = import::onnx::load_backend_model(files, folder)) row.operators = model->operators;
-  row.evaluator = evaluator_only ? Verdict::crashed : Verdict::absent;
-  row.device = evaluator_only ? Verdict::absent : Verdict::crashed;
+  row.evaluator = evaluator_only ? lab::Verdict::crashed : lab::Verdict::absent;
+  row.device = evaluator_only ? lab::Verdict::absent : lab::Verdict::crashed;
   row.why = error.message;
   return row;
 }
@@ -89,17 +89,17 @@ Result<std::vector<std::filesystem::path>> list_cases(const ConformanceOptions& 
   return cases;
 }
 
-std::vector<CaseRow> run_all(const std::vector<std::filesystem::path>& cases, const ConformanceOptions& options) {
+std::vector<lab::CaseRow> run_all(const std::vector<std::filesystem::path>& cases, const ConformanceOptions& options) {
   RealProcessLauncher launcher;
-  std::vector<CaseRow> rows(cases.size());
+  std::vector<lab::CaseRow> rows(cases.size());
   std::atomic<std::size_t> next = 0, done = 0;
   std::mutex printing;
   const bool display = !options.common.quiet && isatty(STDERR_FILENO) != 0;
   const auto work = [&] {
-    LineWorker worker(launcher, worker_process(options));
+    lab::LineWorker worker(launcher, worker_process(options));
     for (std::size_t i = next++; i < cases.size(); i = next++) {
       const Result<std::string> answer = worker.ask(cases[i].string(), options.timeout);
-      Result<CaseRow> row = answer ? row_from_json(*answer) : answer.error();
+      Result<lab::CaseRow> row = answer ? lab::row_from_json(*answer) : answer.error();
       rows[i] = row ? std::move(*row) : crashed_row(cases[i], row.error(), options.evaluator_only);
       const std::size_t ready = ++done;
       if (!display) continue;
@@ -115,10 +115,11 @@ std::vector<CaseRow> run_all(const std::vector<std::filesystem::path>& cases, co
   return rows;
 }
 
-void print_rows(const std::vector<CaseRow>& rows) {
-  for (const CaseRow& row : rows) {
-    if (row.verdict() == Verdict::right) continue;
-    std::printf("%-12s %s: %s\n", std::string(to_string(row.verdict())).c_str(), row.name.c_str(), row.why.c_str());
+void print_rows(const std::vector<lab::CaseRow>& rows) {
+  for (const lab::CaseRow& row : rows) {
+    if (row.verdict() == lab::Verdict::right) continue;
+    std::printf("%-12s %s: %s\n", std::string(lab::to_string(row.verdict())).c_str(), row.name.c_str(),
+                row.why.c_str());
   }
   const nlohmann::ordered_json summary = to_document(rows);
   for (const char* verdict : {"right", "unsupported", "wrong", "crashed"}) {
@@ -129,15 +130,15 @@ void print_rows(const std::vector<CaseRow>& rows) {
 Result<ExitCode> conformance(const ConformanceOptions& options) {
   if (options.worker) return serve_cases(options);
   STITCH_ASSIGN(const auto cases, list_cases(options));
-  const std::vector<CaseRow> rows = run_all(cases, options);
-  if (!options.table.empty()) STITCH_TRY(RealFileSystem().publish(options.table, conformance_page(rows)));
+  const std::vector<lab::CaseRow> rows = run_all(cases, options);
+  if (!options.table.empty()) STITCH_TRY(RealFileSystem().publish(options.table, lab::conformance_page(rows)));
   if (options.common.json) {
     std::printf("%s\n", to_document(rows).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else {
     print_rows(rows);
   }
-  const bool sound = std::all_of(rows.begin(), rows.end(), [](const CaseRow& row) {
-    return row.verdict() == Verdict::right || row.verdict() == Verdict::unsupported;
+  const bool sound = std::all_of(rows.begin(), rows.end(), [](const lab::CaseRow& row) {
+    return row.verdict() == lab::Verdict::right || row.verdict() == lab::Verdict::unsupported;
   });
   return sound ? ExitCode::success : ExitCode::failure;
 }

@@ -19,12 +19,12 @@ struct ExplainOptions {
 Result<ExitCode> explain(const ExplainOptions& options) {
   STITCH_ASSIGN(const auto session, Session::open(options.common));
   STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model));
-  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported), *session->tuner));
-  const daemon::ProgressSink progress = progress_display(options.common.quiet);
+  STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *session->tuner));
+  const tuning::ProgressSink progress = progress_display(options.common.quiet);
   std::vector<FragmentExplanation> fragments;
   bool sound = true;
   for (std::size_t i = 0; i < model.entries.size(); ++i) {
-    const daemon::ModelFragments::Entry& entry = model.entries[i];
+    const tuning::ModelFragments::Entry& entry = model.entries[i];
     if (!entry.key.hex().starts_with(options.fragment)) continue;
     if (progress) {
       progress({"explain", static_cast<double>(i) / static_cast<double>(model.entries.size()), entry.name});

@@ -4,10 +4,11 @@
 #include <map>
 #include <set>
 
-#include "daemon/plan_builder.h"
 #include "graph/print.h"
-#include "search/kernel_graph.h"
-#include "search/vertex_graph.h"
+#include "kernel/program/traffic.h"
+#include "kernel/structure/kernel_graph.h"
+#include "search/partition/vertex_graph.h"
+#include "tuning/plans/plan_builder.h"
 
 namespace stitch::cli {
 namespace {
@@ -15,18 +16,18 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 using graph::Value;
-using search::GroupProgram;
-using search::Level;
+using kernel::GroupProgram;
+using kernel::Level;
 
 // ---- schemes ----------------------------------------------------------------------------------------------------
 
 std::string describe_axis(const GroupProgram& group, std::size_t axis) {
   std::string text = fmt::format("{}:", group.extents[axis]);
   bool any = false;
-  for (std::size_t level = 0; level < search::level_count; ++level) {
+  for (std::size_t level = 0; level < kernel::level_count; ++level) {
     const std::int64_t extent = group.mapping.axes[axis].extent[level];
     if (extent == 1) continue;
-    text += fmt::format("{} {} {}", any ? "," : "", search::to_string(static_cast<Level>(level)), extent);
+    text += fmt::format("{} {} {}", any ? "," : "", kernel::to_string(static_cast<Level>(level)), extent);
     any = true;
   }
   if (group.mapping.axes[axis].interleaved) text += "; blocks walk together";
@@ -34,18 +35,18 @@ std::string describe_axis(const GroupProgram& group, std::size_t axis) {
   return any ? text : text + " one element";
 }
 
-std::string describe_anchor(const Graph& graph, const search::Anchor& anchor) {
+std::string describe_anchor(const Graph& graph, const kernel::Anchor& anchor) {
   switch (anchor.kind) {
-    case search::Anchor::Kind::store: break;
-    case search::Anchor::Kind::reduce: return "reduce " + graph::to_text(graph, anchor.node);
-    case search::Anchor::Kind::partial: return "part of " + graph::to_text(graph, anchor.node);
-    case search::Anchor::Kind::scan: return "scan " + graph::to_text(graph, anchor.node);
-    case search::Anchor::Kind::scatter: return "scatter " + graph::to_text(graph, anchor.node);
-    case search::Anchor::Kind::atomic: return "updates of " + graph::to_text(graph, anchor.node);
+    case kernel::Anchor::Kind::store: break;
+    case kernel::Anchor::Kind::reduce: return "reduce " + graph::to_text(graph, anchor.node);
+    case kernel::Anchor::Kind::partial: return "part of " + graph::to_text(graph, anchor.node);
+    case kernel::Anchor::Kind::scan: return "scan " + graph::to_text(graph, anchor.node);
+    case kernel::Anchor::Kind::scatter: return "scatter " + graph::to_text(graph, anchor.node);
+    case kernel::Anchor::Kind::atomic: return "updates of " + graph::to_text(graph, anchor.node);
   }
   std::string places;
-  for (const search::Buffer& buffer : anchor.buffers) {
-    const bool output = buffer.kind == search::Buffer::Kind::output;
+  for (const kernel::Buffer& buffer : anchor.buffers) {
+    const bool output = buffer.kind == kernel::Buffer::Kind::output;
     places += fmt::format("{}{} {}", places.empty() ? "" : ", ", output ? "result" : "scratch", buffer.number);
   }
   return "store " + places;
@@ -53,10 +54,10 @@ std::string describe_anchor(const Graph& graph, const search::Anchor& anchor) {
 
 /// The lowest level that holds everything a value travels over.
 AnchorExplanation explain_anchor(const Graph& graph, const GroupProgram& group, int position) {
-  const search::Anchor& anchor = group.structure.anchors[static_cast<std::size_t>(position)];
+  const kernel::Anchor& anchor = group.structure.anchors[static_cast<std::size_t>(position)];
   AnchorExplanation text{describe_anchor(graph, anchor), "thread", {}};
   const auto add = [&](const std::string& piece) { text.how += (text.how.empty() ? "" : ", ") + piece; };
-  for (const search::ReductionPlan& plan : group.reductions) {
+  for (const kernel::ReductionPlan& plan : group.reductions) {
     if (plan.anchor != position) continue;
     if (plan.kept_per_thread > 1) add(fmt::format("{} accumulators a thread", plan.kept_per_thread));
     if (!plan.shuffles.empty()) text.scheme = "warp", add(fmt::format("{} shuffles", plan.shuffles.size()));
@@ -84,13 +85,13 @@ GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, in
   text.sweeps = static_cast<int>(group.sweeps.size());
   for (std::size_t axis = 0; axis < group.mapping.axes.size(); ++axis) text.axes.push_back(describe_axis(group, axis));
   std::map<std::string, int> held;
-  for (const search::HeldItem& item : group.held) {
-    ++held[fmt::format("from sweep {} to {} in {}", item.from, item.until, search::to_string(item.place))];
+  for (const kernel::HeldItem& item : group.held) {
+    ++held[fmt::format("from sweep {} to {} in {}", item.from, item.until, to_string(item.place))];
   }
   for (const auto& [where, count] : held) {
     text.held.push_back(fmt::format("{} value{} {}", count, count == 1 ? "" : "s", where));
   }
-  for (const search::RetainedLoad& load : group.retained) {
+  for (const kernel::RetainedLoad& load : group.retained) {
     text.retained.push_back(fmt::format("{:.1f} % of parameter {} {} shared memory, {} bytes a block", 100 * load.share,
                                         group.structure.program->at(load.item).buffer.number,
                                         load.fills ? "for later phases in" : "from", load.rounds * load.round_bytes));
@@ -103,19 +104,19 @@ GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, in
 
 KernelExplanation explain_kernel(const search::PlannedKernel& planned, const search::Scorer& scorer) {
   const Graph& graph = planned.kernel->graph;
-  const search::KernelProgram& program = planned.kernel->candidates.front().program;
+  const kernel::KernelProgram& program = planned.kernel->candidates.front().program;
   KernelExplanation text;
   text.name = "kernel " + planned.kernel->key.hex().substr(0, 12);
-  text.description = daemon::describe_kernel(graph, program);
+  text.description = tuning::describe_kernel(graph, program);
   text.nodes = planned.nodes;
   text.blocks = program.blocks;
   text.threads = program.schedule.threads;
   text.cluster = program.schedule.cluster;
   text.registers = program.registers;
   text.shared_bytes = program.shared_bytes;
-  text.bytes = search::scheduled_bytes(graph, program);
+  text.bytes = kernel::scheduled_bytes(graph, program);
   text.slabs = program.schedule.slabs.count;
-  for (const search::Sync sync : program.schedule.syncs) text.syncs.emplace_back(search::to_string(sync));
+  for (const kernel::Sync sync : program.schedule.syncs) text.syncs.emplace_back(to_string(sync));
   for (std::size_t phase = 0; phase < program.phases.size(); ++phase) {
     for (const GroupProgram& group : program.phases[phase].groups) {
       text.groups.push_back(explain_group(program.computes(graph), group, static_cast<int>(phase)));
@@ -186,8 +187,8 @@ BoundaryExplanation explain_boundary(const search::FusionPlan& plan, const searc
       if (vertices.vertex_of(node) >= 0) both.insert(vertices.vertex_of(node));
     }
   }
-  const search::KernelGraph merged =
-      search::extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(both));
+  const kernel::KernelGraph merged =
+      kernel::extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(both));
   const auto explored = cache.explore(merged.graph);
   if (!explored || !explored->kernel->feasible()) {
     text.why =
@@ -202,7 +203,7 @@ BoundaryExplanation explain_boundary(const search::FusionPlan& plan, const searc
   return text;
 }
 
-void explain_boundaries(const search::FusionPlan& plan, const daemon::Tuner& tuner, int most_pairs,
+void explain_boundaries(const search::FusionPlan& plan, const tuning::Tuner& tuner, int most_pairs,
                         FragmentExplanation& text) {
   const search::VertexGraph vertices(text.graph);
   const KernelDag dag(text.graph, plan);
@@ -228,7 +229,7 @@ void explain_boundaries(const search::FusionPlan& plan, const daemon::Tuner& tun
 
 }  // namespace
 
-FragmentExplanation explain_fragment(const daemon::ModelFragments::Entry& entry, const daemon::Tuner& tuner, bool run,
+FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry, const tuning::Tuner& tuner, bool run,
                                      int most_pairs) {
   FragmentExplanation text;
   text.key = entry.key;
@@ -250,7 +251,7 @@ FragmentExplanation explain_fragment(const daemon::ModelFragments::Entry& entry,
   }
   explain_boundaries(*plan, tuner, most_pairs, text);
   if (!run) return text;
-  Result<daemon::TunedFragment> tuned = tuner.tune(entry.graph, entry.name, {}, {}, &*plan);
+  Result<tuning::TunedFragment> tuned = tuner.tune(entry.graph, entry.name, {}, {}, &*plan);
   if (!tuned) {
     text.failure = tuned.error().message;
     return text;

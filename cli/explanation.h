@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "daemon/model_tuning.h"
-#include "search/fusion_plan.h"
-#include "search/scorer.h"
+#include "search/partition/fusion_plan.h"
+#include "search/schedule/scorer.h"
+#include "tuning/models/model_tuning.h"
 
 namespace stitch::cli {
 
@@ -50,7 +50,7 @@ struct KernelExplanation {
   std::int64_t slabs = 1;          ///< that go through all phases, one after the other
   std::vector<GroupExplanation> groups;
   search::Score score;
-  std::optional<daemon::KernelReport> report;  ///< of a kernel that was generated and verified
+  std::optional<tuning::KernelReport> report;  ///< of a kernel that was generated and verified
 };
 
 struct FragmentExplanation {
@@ -68,7 +68,7 @@ struct FragmentExplanation {
 
 /// Plans a fragment and says why the plan is what it is; with `run`, its kernels are also generated and run on the
 /// tuner's device, which counts events. `most_pairs`: pairs of kernels whose merger is examined.
-FragmentExplanation explain_fragment(const daemon::ModelFragments::Entry& entry, const daemon::Tuner& tuner, bool run,
+FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry, const tuning::Tuner& tuner, bool run,
                                      int most_pairs = 64);
 
 std::string to_text(const FragmentExplanation& fragment);

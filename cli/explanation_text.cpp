@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/explanation.h"
-#include "emulator/counters.h"
+#include "emulator/run/counters.h"
 #include "graph/print.h"
 
 namespace stitch::cli {
@@ -36,7 +36,7 @@ std::string text_of(const search::Score& score) {
   return text;
 }
 
-std::string text_of(const daemon::KernelReport& report) {
+std::string text_of(const tuning::KernelReport& report) {
   std::string text =
       fmt::format("    compiled: {} registers, {} bytes static shared memory, {} bytes spilled\n",
                   report.resources.registers, report.resources.shared_bytes, report.resources.spill_store_bytes);

@@ -4,9 +4,9 @@
 #include "cli/catalogue.h"
 #include "cli/commands.h"
 #include "cli/model_table.h"
-#include "daemon/model_training.h"
-#include "daemon/training_samples.h"
 #include "db/sqlite_store.h"
+#include "tuning/kernels/training_samples.h"
+#include "tuning/models/cost_model_training.h"
 
 namespace stitch::cli {
 namespace {
@@ -45,7 +45,7 @@ Result<costmodel::TrainingSet> samples_of(const std::vector<std::filesystem::pat
   costmodel::TrainingSet all;
   for (const std::filesystem::path& path : paths) {
     STITCH_ASSIGN(const profiler::Recording recording, profiler::read_recording(files, path));
-    auto set = daemon::samples_of_recording(recording);
+    auto set = tuning::samples_of_recording(recording);
     if (!set) return set.error().within(path.string());
     const bool first = &path == &paths.front();
     if (!first && (set->device != all.device || set->unit != all.unit))
@@ -92,7 +92,7 @@ Result<costmodel::ConstantFit> fit_recordings(const ModelOptions& options, std::
   std::vector<costmodel::FitSample> samples;
   for (const std::filesystem::path& path : options.recordings) {
     STITCH_ASSIGN(const profiler::Recording recording, profiler::read_recording(files, path));
-    auto some = daemon::fit_samples_of(recording);
+    auto some = tuning::fit_samples_of(recording);
     if (!some) return some.error().within(path.string());
     for (costmodel::FitSample& sample : *some) samples.push_back(std::move(sample));
   }
@@ -114,7 +114,7 @@ Result<ExitCode> train(const ModelOptions& options) {
   }
   costmodel::TrainingSet set;
   if (options.recordings.empty()) {
-    STITCH_ASSIGN(set, daemon::samples_of_store(*store, options.target));
+    STITCH_ASSIGN(set, tuning::samples_of_store(*store, options.target));
   } else {
     STITCH_ASSIGN(set, samples_of(options.recordings));
   }
@@ -131,14 +131,14 @@ Result<ExitCode> train(const ModelOptions& options) {
     const std::string judged = options.recordings.empty()
                                    ? "trained on the measurements of this store"
                                    : fmt::format("trained on {} recordings", options.recordings.size());
-    STITCH_ASSIGN(const auto done, daemon::train_and_store(*store, set, training_of(options, kind), clock, judged));
-    accuracy = daemon::accuracy_document(done.training);
-    document["name"] = daemon::model_name(kind, set.unit), document["version"] = done.version;
+    STITCH_ASSIGN(const auto done, tuning::train_and_store(*store, set, training_of(options, kind), clock, judged));
+    accuracy = tuning::accuracy_document(done.training);
+    document["name"] = tuning::model_name(kind, set.unit), document["version"] = done.version;
     document["training_set"] = done.training.model.training_set.hex();
-    text += fmt::format("{} for {}: version {}\n", daemon::model_name(kind, set.unit), set.device, done.version);
+    text += fmt::format("{} for {}: version {}\n", tuning::model_name(kind, set.unit), set.device, done.version);
   } else {
     STITCH_ASSIGN(const costmodel::Training training, costmodel::train_model(set, training_of(options, kind)));
-    accuracy = daemon::accuracy_document(training);
+    accuracy = tuning::accuracy_document(training);
     document["training_set"] = training.model.training_set.hex();
   }
   document["accuracy"] = accuracy;
@@ -165,7 +165,7 @@ Result<ExitCode> report_recordings(const ModelOptions& options) {
   table.add(set.device, "analytical", "all", analytical);
   for (const Kind kind : {Kind::learned, Kind::combined}) {
     STITCH_ASSIGN(const costmodel::Training training, costmodel::train_model(set, training_of(options, kind)));
-    const json accuracy = daemon::accuracy_document(training);
+    const json accuracy = tuning::accuracy_document(training);
     document[std::string(to_string(kind))] = accuracy;
     table.add_accuracy(set.device, to_string(kind), accuracy);
   }

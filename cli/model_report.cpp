@@ -4,10 +4,10 @@
 
 namespace stitch::cli {
 
-Result<daemon::ModelReport> model_report_from_json(std::string_view text) {
+Result<tuning::ModelReport> model_report_from_json(std::string_view text) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    daemon::ModelReport report;
+    tuning::ModelReport report;
     json.at("model").get_to(report.model);
     json.at("operators").get_to(report.operators);
     json.at("fragments").get_to(report.fragments);

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/random.h"
-#include "graph/evaluate.h"
 #include "graph/literal.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::cli {
 namespace {
@@ -72,7 +72,7 @@ std::string compare_box(const graph::Tensor& reference, const Buffer& bytes, std
 
 Status check_once(client::LoadedPlan& loaded, const graph::Graph& fragment, profiler::Distribution distribution,
                   const PlanCheckOptions& options, PlanCheck& check) {
-  const daemon::Plan& plan = loaded.plan();
+  const api::Plan& plan = loaded.plan();
   const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
   const auto ranges = profiler::integer_ranges(fragment);
   std::vector<Buffer> in, out;
@@ -109,7 +109,7 @@ Status check_once(client::LoadedPlan& loaded, const graph::Graph& fragment, prof
 
 }  // namespace
 
-Result<PlanCheck> check_plan(const daemon::Plan& plan, const graph::Graph& fragment,
+Result<PlanCheck> check_plan(const api::Plan& plan, const graph::Graph& fragment,
                              const client::ArtifactSource& artifacts, client::Executor& executor,
                              const PlanCheckOptions& options) {
   STITCH_ASSIGN(const auto loaded, executor.load(plan, artifacts));

@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <string>
 
+#include "api/protocol.h"
 #include "base/result.h"
 #include "client/executor.h"
-#include "daemon/protocol.h"
 #include "graph/graph.h"
-#include "profiler/input_source.h"
+#include "profiler/verify/input_source.h"
 
 namespace stitch::cli {
 
@@ -29,7 +29,7 @@ struct PlanCheck {
 /// reference of the fragment. Unlike the verification of single kernels it needs nothing but what is stored, and it
 /// covers how the kernels hand values to one another. `fragment`: canonical, the plan's. A plan that faults is a wrong
 /// one, not an error. Errors: those of loading the plan and of the reference.
-Result<PlanCheck> check_plan(const daemon::Plan& plan, const graph::Graph& fragment,
+Result<PlanCheck> check_plan(const api::Plan& plan, const graph::Graph& fragment,
                              const client::ArtifactSource& artifacts, client::Executor& executor,
                              const PlanCheckOptions& options);
 

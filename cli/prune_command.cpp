@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "daemon/record_summary.h"
 #include "db/sqlite_store.h"
+#include "tuning/plans/record_summary.h"
 
 namespace stitch::cli {
 namespace {
@@ -24,7 +24,7 @@ Result<ExitCode> prune(const PruneOptions& options) {
   const std::int64_t before = clock.wall_us() - std::chrono::microseconds(std::chrono::days(options.days)).count();
   STITCH_ASSIGN(const db::PruneReport pruned, store->prune({before, before, before}));
   if (options.json) {
-    std::printf("%s\n", daemon::summarise(pruned).dump().c_str());
+    std::printf("%s\n", tuning::summarise(pruned).dump().c_str());
   } else {
     std::printf("dropped %lld finished jobs, %lld plans, %lld kernels, %lld artifacts, %lld model files\n",
                 static_cast<long long>(pruned.jobs), static_cast<long long>(pruned.plans),

@@ -3,8 +3,8 @@
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "codegen/compiler.h"
-#include "daemon/calibrated_device.h"
-#include "daemon/recorder.h"
+#include "lab/recording/recorder.h"
+#include "tuning/devices/calibrated_device.h"
 
 namespace stitch::cli {
 namespace {
@@ -13,13 +13,13 @@ struct RecordOptions {
   CommonOptions common;
   std::vector<std::filesystem::path> models;
   std::filesystem::path output;
-  daemon::RecorderOptions recorder;
+  lab::RecorderOptions recorder;
 };
 
 /// Thousands of candidates are measured: each for a short while. They were verified just before, so that the clocks
 /// have risen.
-daemon::TimerOptions short_timing() {
-  daemon::TimerOptions timing;
+tuning::TimerOptions short_timing() {
+  tuning::TimerOptions timing;
   timing.kernel.rotations = 2;
   timing.kernel.measure.warm_up_us = 2000;
   timing.kernel.measure.counters = false;
@@ -32,24 +32,24 @@ Result<ExitCode> record(const RecordOptions& options) {
   const Interruption interruption;
   RealFileSystem files;
   const SystemClock clock;
-  daemon::DeviceOptions where;
+  tuning::DeviceOptions where;
   where.name = options.common.device;
   where.quarantine = (options.common.cache.empty() ? default_cache() : options.common.cache) / "quarantine.json";
   where.timing = short_timing();
-  STITCH_ASSIGN(const auto devices, daemon::DeviceSet::open(where, files, clock));
+  STITCH_ASSIGN(const auto devices, tuning::DeviceSet::open(where, files, clock));
   if (devices->timed() == nullptr) {
     return make_error(ErrorKind::invalid_argument, "device '{}' measures nothing; record on gpu:N or emulated:counts",
                       where.name);
   }
-  daemon::TunerOptions planning;
-  STITCH_ASSIGN(const DeviceSpec entry, daemon::planning_entry(options.common.target, devices->gpu()));
+  tuning::TunerOptions planning;
+  STITCH_ASSIGN(const DeviceSpec entry, tuning::planning_entry(options.common.target, devices->gpu()));
   planning.target = entry.name;
   planning.architecture = options.common.architecture;
   planning.threads = options.common.threads;
-  STITCH_ASSIGN(const auto tuner, daemon::Tuner::create(planning, devices->verifier(), nullptr, files, clock));
+  STITCH_ASSIGN(const auto tuner, tuning::Tuner::create(planning, devices->verifier(), nullptr, files, clock));
   STITCH_ASSIGN(const auto compiler, codegen::NvrtcCompiler::create());
-  daemon::Recorder recorder(*tuner, *compiler, devices->verifier(), *devices->timer(), files, clock, options.recorder);
-  daemon::RecordingReport report;
+  lab::Recorder recorder(*tuner, *compiler, devices->verifier(), *devices->timer(), files, clock, options.recorder);
+  lab::RecordingReport report;
   for (const std::filesystem::path& model : options.models) {
     STITCH_ASSIGN(const std::string bytes, files.read(model));
     const Status recorded = recorder.record(bytes, model.filename().string(), options.output,
@@ -57,7 +57,7 @@ Result<ExitCode> record(const RecordOptions& options) {
     if (!recorded) return recorded.error().within(model.string());
     if (interruption.token().stop_requested()) break;
   }
-  std::printf("%s\n", options.common.json ? to_json(report).c_str() : to_table(report).c_str());
+  std::printf("%s\n", options.common.json ? lab::to_json(report).c_str() : lab::to_table(report).c_str());
   return interruption.token().stop_requested() ? ExitCode::interrupted : ExitCode::success;
 }
 

@@ -17,19 +17,19 @@ Result<std::unique_ptr<client::Client>> connect(std::string_view address) {
 }
 
 Result<std::string> tune_remotely(client::Client& client, std::string bytes, std::string_view name, std::int64_t trials,
-                                  const daemon::ProgressSink& progress, const std::stop_token& stop) {
-  STITCH_ASSIGN(const daemon::Submitted submitted, client.submit_model(std::move(bytes), name, trials));
-  STITCH_TRY(client.follow(submitted.job, 0, [&](const daemon::JobEvent& event) {
+                                  const tuning::ProgressSink& progress, const std::stop_token& stop) {
+  STITCH_ASSIGN(const api::Submitted submitted, client.submit_model(std::move(bytes), name, trials));
+  STITCH_TRY(client.follow(submitted.job, 0, [&](const api::JobEvent& event) {
     if (progress) progress({event.kind, event.progress, event.detail});
     return !stop.stop_requested();
   }));
   if (stop.stop_requested()) {
-    STITCH_ASSIGN(const daemon::JobStatus job, client.cancel(submitted.job));
+    STITCH_ASSIGN(const api::JobStatus job, client.cancel(submitted.job));
     if (!job.finished() || job.state == "cancelled") {
       return make_error(ErrorKind::cancelled, "job {} was cancelled; what it had stored stays", submitted.job);
     }
   }
-  STITCH_ASSIGN(daemon::JobStatus job, client.job(submitted.job));
+  STITCH_ASSIGN(api::JobStatus job, client.job(submitted.job));
   if (job.error) return job.error->within(fmt::format("job {}", job.id));
   if (job.state != "done") return make_error(ErrorKind::cancelled, "job {} ended as {}", job.id, job.state);
   return std::move(job.result);

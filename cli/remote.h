@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "client/client.h"
-#include "daemon/tuner.h"
+#include "tuning/plans/tuner.h"
 
 namespace stitch::cli {
 
@@ -21,6 +21,6 @@ std::string full_address(std::string_view address);
 /// result. When `stop` fires the job is cancelled. Errors: how
 /// the job ended, and those of the client.
 Result<std::string> tune_remotely(client::Client& client, std::string bytes, std::string_view name, std::int64_t trials,
-                                  const daemon::ProgressSink& progress, const std::stop_token& stop);
+                                  const tuning::ProgressSink& progress, const std::stop_token& stop);
 
 }  // namespace stitch::cli

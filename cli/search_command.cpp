@@ -1,8 +1,8 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/recording_search.h"
-#include "cli/space_search.h"
+#include "lab/spaces/recording_search.h"
+#include "lab/spaces/space_search.h"
 
 namespace stitch::cli {
 namespace {
@@ -12,13 +12,13 @@ struct SearchOptions {
   std::string strategy = "model";
   bool blind = false;
   bool json = false;
-  SpaceSearchOptions search;
+  lab::SpaceSearchOptions search;
 };
 
 template <class Report>
 Result<ExitCode> print(const Result<Report>& report, const SearchOptions& options) {
   if (!report) return report.error().within(options.space.string());
-  std::printf("%s\n", options.json ? to_json(*report).c_str() : to_table(*report).c_str());
+  std::printf("%s\n", options.json ? lab::to_json(*report).c_str() : lab::to_table(*report).c_str());
   return ExitCode::success;
 }
 
@@ -30,14 +30,14 @@ Result<ExitCode> search_schedules(const std::string& bytes, const FileSystem& fi
   }
   const auto recording = profiler::decode_recording(bytes);
   if (!recording) return recording.error().within(options.space.string());
-  BeforeSearch before;
+  lab::BeforeSearch before;
   before.predictions = !options.blind;
   profiler::Recording neighbour;
   if (!options.transfer.empty()) {
     STITCH_ASSIGN(neighbour, profiler::read_recording(files, options.transfer));
     before.neighbour = &neighbour;
   }
-  return print(search_recording(*recording, before, options.search), options);
+  return print(lab::search_recording(*recording, before, options.search), options);
 }
 
 /// Parameters of other tuners' kernels.
@@ -46,16 +46,16 @@ Result<ExitCode> search_parameters(const std::string& bytes, const FileSystem& f
     return make_error(ErrorKind::invalid_argument, "--blind is for recordings, {} is a space of parameters",
                       options.space.string());
   }
-  const auto recorded = profiler::decode_recorded_space(bytes);
+  const auto recorded = lab::decode_recorded_space(bytes);
   if (!recorded) return recorded.error().within(options.space.string());
   std::optional<search::TransferPrior> prior;
   if (!options.transfer.empty()) {
-    STITCH_ASSIGN(const auto neighbour, profiler::read_recorded_space(files, options.transfer));
-    auto made = prior_of(*recorded, neighbour);
+    STITCH_ASSIGN(const auto neighbour, lab::read_recorded_space(files, options.transfer));
+    auto made = lab::prior_of(*recorded, neighbour);
     if (!made) return made.error().within(options.space.string());
     prior = *std::move(made);
   }
-  return print(search_space(*recorded, prior ? &*prior : nullptr, options.search), options);
+  return print(lab::search_space(*recorded, prior ? &*prior : nullptr, options.search), options);
 }
 
 Result<ExitCode> search(const SearchOptions& options) {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "daemon/calibrated_device.h"
-#include "daemon/model_training.h"
 #include "db/sqlite_store.h"
+#include "tuning/devices/calibrated_device.h"
+#include "tuning/models/cost_model_training.h"
 
 namespace stitch::cli {
 
@@ -33,38 +33,38 @@ std::filesystem::path default_cache() {
   return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache" / "stitch";
 }
 
-Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, daemon::TunerOptions tuning,
-                                               const SessionStore& kept, const daemon::TimerOptions& timing) {
+Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, tuning::TunerOptions tuning,
+                                               const SessionStore& kept, const tuning::TimerOptions& timing) {
   auto session = std::make_unique<Session>();
   const std::filesystem::path cache = options.cache.empty() ? default_cache() : options.cache;
-  daemon::DeviceOptions where;
+  tuning::DeviceOptions where;
   where.name = options.device;
   where.quarantine = cache / "quarantine.json";
   where.timing = timing;
-  STITCH_ASSIGN(session->devices, daemon::DeviceSet::open(where, session->files, session->clock));
+  STITCH_ASSIGN(session->devices, tuning::DeviceSet::open(where, session->files, session->clock));
   if (!kept.database.empty()) {
     db::SqliteOptions storage;
     storage.path = kept.database;
     STITCH_ASSIGN(session->store, db::open_sqlite_store(storage, session->clock));
   }
   STITCH_ASSIGN(const auto planned,
-                daemon::planning_device(options.target, session->devices->gpu(), session->store.get(), session->clock));
+                tuning::planning_device(options.target, session->devices->gpu(), session->store.get(), session->clock));
   for (const std::string& note : planned.notes) std::fprintf(stderr, "stitch: %s\n", note.c_str());
   tuning.device = planned.spec;
   if (session->store != nullptr) {
-    STITCH_ASSIGN(tuning.model, daemon::choose_model(*session->store, planned.spec.name, kept.scorer));
+    STITCH_ASSIGN(tuning.model, tuning::choose_model(*session->store, planned.spec.name, kept.scorer));
   }
   tuning.architecture = options.architecture;
   tuning.artifact_folder = cache / "kernels";
   tuning.threads = options.threads;
-  STITCH_ASSIGN(session->tuner, daemon::Tuner::create(std::move(tuning), session->devices->verifier(),
+  STITCH_ASSIGN(session->tuner, tuning::Tuner::create(std::move(tuning), session->devices->verifier(),
                                                       session->devices->timer(), session->files, session->clock));
   return session;
 }
 
-daemon::ProgressSink progress_display(bool quiet) {
+tuning::ProgressSink progress_display(bool quiet) {
   if (quiet || isatty(STDERR_FILENO) == 0) return {};
-  return [](const daemon::Progress& progress) {
+  return [](const tuning::Progress& progress) {
     std::fprintf(stderr, "\r\033[K%3.0f %% %-8s %s", progress.share * 100, progress.stage.c_str(),
                  progress.detail.c_str());
     if (progress.share >= 1) std::fprintf(stderr, "\r\033[K");

@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/result.h"
-#include "daemon/device_set.h"
-#include "daemon/tuner.h"
 #include "db/store.h"
+#include "tuning/devices/device_set.h"
+#include "tuning/plans/tuner.h"
 
 namespace stitch::cli {
 
@@ -39,26 +39,26 @@ struct CommonOptions {
 /// What a session takes from a database, and puts there: plans, calibrated constants, cost models.
 struct SessionStore {
   std::filesystem::path database;  ///< empty: none
-  std::string scorer = "auto";     ///< what predicts (daemon/model_training.h)
+  std::string scorer = "auto";     ///< what predicts (tuning/models/cost_model_training.h)
 };
 
 /// What offline commands work with: files, clock, devices and tuner, in the right order of destruction.
 class Session {
  public:
-  static Result<std::unique_ptr<Session>> open(const CommonOptions& options, daemon::TunerOptions tuning = {},
-                                               const SessionStore& kept = {}, const daemon::TimerOptions& timing = {});
+  static Result<std::unique_ptr<Session>> open(const CommonOptions& options, tuning::TunerOptions tuning = {},
+                                               const SessionStore& kept = {}, const tuning::TimerOptions& timing = {});
 
   RealFileSystem files;
   SystemClock clock;
   std::unique_ptr<db::Store> store;  ///< null: none
-  std::unique_ptr<daemon::DeviceSet> devices;
-  std::unique_ptr<daemon::Tuner> tuner;
+  std::unique_ptr<tuning::DeviceSet> devices;
+  std::unique_ptr<tuning::Tuner> tuner;
 };
 
 /// The user's cache folder: $XDG_CACHE_HOME/stitch or ~/.cache/stitch.
 std::filesystem::path default_cache();
 
 /// Progress on a terminal's last line (stderr); nothing when it is not a terminal or `quiet`.
-daemon::ProgressSink progress_display(bool quiet);
+tuning::ProgressSink progress_display(bool quiet);
 
 }  // namespace stitch::cli

@@ -3,7 +3,7 @@
 
 #include "cli/catalogue.h"
 #include "cli/commands.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "graph/print.h"
 
 namespace stitch::cli {
@@ -55,7 +55,7 @@ std::string to_table(std::string_view what, const json& items) {
   return text;
 }
 
-std::string to_text(const daemon::Plan& plan) {
+std::string to_text(const api::Plan& plan) {
   std::string text =
       fmt::format("plan {}\n  fragment {}\n  for {} ({}, CUDA {}), generator {}\n", plan.id.hex(), plan.fragment.hex(),
                   plan.target.device, plan.target.architecture, plan.target.toolkit, plan.target.version);
@@ -65,14 +65,14 @@ std::string to_text(const daemon::Plan& plan) {
                       plan.measured_us ? fmt::format(", measured {:.2f} us", *plan.measured_us) : std::string(),
                       plan.bytes, plan.workspace_bytes);
   for (std::size_t i = 0; i < plan.launches.size(); ++i) {
-    const daemon::KernelLaunch& launch = plan.launches[i];
+    const api::KernelLaunch& launch = plan.launches[i];
     text += fmt::format("  launch {}: {}: {}\n    {} blocks of {} threads{}, {} bytes shared, {} bytes, {:.2f} us\n", i,
                         launch.name, launch.description, launch.blocks, launch.threads,
                         launch.cluster > 1 ? fmt::format(", clusters of {}", launch.cluster) : std::string(),
                         launch.shared_bytes, launch.bytes, launch.predicted_us);
     text += "    arguments";
-    for (const daemon::LaunchArgument& argument : launch.arguments) {
-      text += fmt::format(" {}:{}", daemon::to_string(argument.kind), argument.value);
+    for (const api::LaunchArgument& argument : launch.arguments) {
+      text += fmt::format(" {}:{}", api::to_string(argument.kind), argument.value);
     }
     text += '\n';
   }
@@ -87,8 +87,8 @@ Result<Hash128> hash_of(std::string_view text) {
 
 Result<ExitCode> show_plan(const ShowOptions& options, Catalogue& catalogue) {
   STITCH_ASSIGN(const Hash128 id, hash_of(options.id));
-  STITCH_ASSIGN(const daemon::Plan plan, catalogue.plan(id));
-  json document = daemon::to_document(plan);
+  STITCH_ASSIGN(const api::Plan plan, catalogue.plan(id));
+  json document = api::to_document(plan);
   if (!options.json) print(to_text(plan));
   for (std::size_t i = 0; options.source && i < plan.launches.size(); ++i) {
     STITCH_ASSIGN(const std::string source, catalogue.source(plan, i));

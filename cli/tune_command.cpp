@@ -4,7 +4,7 @@
 #include "cli/interruption.h"
 #include "cli/model_report.h"
 #include "cli/remote.h"
-#include "daemon/model_tuning.h"
+#include "tuning/models/model_tuning.h"
 
 namespace stitch::cli {
 namespace {
@@ -19,8 +19,8 @@ struct TuneOptions {
   std::int64_t trials = 0;
 };
 
-ExitCode finish(const daemon::ModelReport& report, bool json) {
-  std::printf("%s\n", json ? daemon::to_json(report).c_str() : daemon::to_table(report).c_str());
+ExitCode finish(const tuning::ModelReport& report, bool json) {
+  std::printf("%s\n", json ? to_json(report).c_str() : to_table(report).c_str());
   const bool sound = report.wrong_kernels == 0 && report.failures.empty();
   return sound ? ExitCode::success : ExitCode::failure;
 }
@@ -32,11 +32,11 @@ Error in_model(const std::filesystem::path& model, const Error& error) {
 
 Result<ExitCode> plan(const TuneOptions& options) {
   const Interruption interruption;
-  daemon::TunerOptions exploring;
+  tuning::TunerOptions exploring;
   exploring.compiles = false;
   STITCH_ASSIGN(const auto session, Session::open(options.common, exploring));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  const auto tuning = daemon::plan_model(bytes, options.model.filename().string(), *session->tuner,
+  const auto tuning = tuning::plan_model(bytes, options.model.filename().string(), *session->tuner,
                                          progress_display(options.common.quiet), interruption.token());
   if (!tuning) return in_model(options.model, tuning.error());
   return finish(tuning->report, options.common.json);
@@ -50,14 +50,14 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials,
                                     progress_display(options.common.quiet), interruption.token());
   if (!result) return in_model(options.model, result.error());
-  STITCH_ASSIGN(const daemon::ModelReport model, model_report_from_json(*result));
+  STITCH_ASSIGN(const tuning::ModelReport model, model_report_from_json(*result));
   return finish(model, options.common.json);
 }
 
 Result<ExitCode> tune(const TuneOptions& options) {
   if (!options.server.empty()) return tune_on_server(options);
   const Interruption interruption;
-  daemon::TunerOptions tuning_options;
+  tuning::TunerOptions tuning_options;
   tuning_options.stitch.keep = 3;
   tuning_options.verify.seed = options.seed;
   if (options.database.empty() && options.scorer == "combined")
@@ -66,12 +66,12 @@ Result<ExitCode> tune(const TuneOptions& options) {
   if (options.trials > 0 && !session->tuner->measures())
     return make_error(ErrorKind::invalid_argument, "--trials: --device {} measures nothing", options.common.device);
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  std::unique_ptr<daemon::TuningStore> store;
+  std::unique_ptr<tuning::TuningStore> store;
   if (session->store != nullptr) {
-    STITCH_ASSIGN(store, daemon::TuningStore::open(*session->store, *session->tuner, session->clock));
+    STITCH_ASSIGN(store, tuning::TuningStore::open(*session->store, *session->tuner, session->clock));
   }
   const auto tuning =
-      daemon::tune_model(bytes, options.model.filename().string(), *session->tuner,
+      tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
                          progress_display(options.common.quiet), interruption.token(), store.get(), options.trials);
   if (!tuning) return in_model(options.model, tuning.error());
   return finish(tuning->report, options.common.json);

@@ -7,11 +7,11 @@
 #include "cli/commands.h"
 #include "cli/plan_check.h"
 #include "client/emulated_executor.h"
-#include "daemon/device_set.h"
-#include "daemon/plan_record.h"
 #include "db/portable.h"
 #include "db/sqlite_store.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
+#include "tuning/devices/device_set.h"
+#include "tuning/plans/plan_record.h"
 
 namespace stitch::cli {
 namespace {
@@ -43,7 +43,7 @@ Result<Row> verify_plan(const db::Plan& listed, const db::Store& store, client::
     return row;
   }
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
-  STITCH_ASSIGN(const daemon::Plan plan, daemon::plan_from_record(row.plan));
+  STITCH_ASSIGN(const api::Plan plan, tuning::plan_from_record(row.plan));
   const auto artifact = [&](const Hash128& hash) -> Result<std::string> {
     STITCH_ASSIGN(db::Artifact found, store.get_artifact(hash));
     return std::move(found.bytes);
@@ -60,9 +60,9 @@ Result<std::vector<Row>> verify_store(const db::Store& store, const VerifyOption
   if (!integrity.problems.empty()) return make_error(ErrorKind::corrupt, "{}", integrity.problems.front());
   RealFileSystem files;
   const SystemClock clock;
-  daemon::DeviceOptions where;
+  tuning::DeviceOptions where;
   where.name = options.device;
-  STITCH_ASSIGN(const auto devices, daemon::DeviceSet::open(where, files, clock));
+  STITCH_ASSIGN(const auto devices, tuning::DeviceSet::open(where, files, clock));
   client::EmulatedExecutor executor(devices->verifier());
   std::vector<Row> rows;
   db::Page page{.limit = 1000};

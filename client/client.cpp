@@ -44,10 +44,10 @@ Client::Client(const ClientOptions& options, ServerAddress address)
 Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
   STITCH_ASSIGN(ServerAddress address, parse_address(options.server));
   std::unique_ptr<Client> client(new Client(options, std::move(address)));
-  STITCH_ASSIGN(client->server_, client->ask<daemon::ServerVersion>({.target = "/v1/version"}));
-  if (client->server_.protocol != daemon::protocol_version) {
+  STITCH_ASSIGN(client->server_, client->ask<api::ServerVersion>({.target = "/v1/version"}));
+  if (client->server_.protocol != api::protocol_version) {
     return make_error(ErrorKind::version_mismatch, "{}: the server speaks protocol {}, this library {}", options.server,
-                      client->server_.protocol, daemon::protocol_version);
+                      client->server_.protocol, api::protocol_version);
   }
   return client;
 }
@@ -86,25 +86,25 @@ Result<Message> Client::ask(HttpCall call) {
   call.accept = cbor;
   if (call.timeout_seconds < options_.timeout_seconds) call.timeout_seconds = options_.timeout_seconds;
   STITCH_ASSIGN(const HttpAnswer answer, send(call));
-  if (answer.status >= 300) return daemon::decode_error(answer.body, encoding_of(answer));
-  return daemon::decode_message<Message>(answer.body, encoding_of(answer));
+  if (answer.status >= 300) return api::decode_error(answer.body, encoding_of(answer));
+  return api::decode_message<Message>(answer.body, encoding_of(answer));
 }
 
 // ---- plans
 
-Result<daemon::LookupAnswer> Client::look_up(const daemon::LookupRequest& request) {
+Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
   HttpCall call{.method = "POST", .target = "/v1/lookup", .content_type = std::string(cbor)};
-  call.body = daemon::encode_document(daemon::to_document(request, Encoding::cbor), Encoding::cbor);
+  call.body = api::encode_document(api::to_document(request, Encoding::cbor), Encoding::cbor);
   call.timeout_seconds = options_.timeout_seconds + static_cast<double>(request.deadline_ms) * 1e-3;
-  return ask<daemon::LookupAnswer>(std::move(call));
+  return ask<api::LookupAnswer>(std::move(call));
 }
 
-Result<daemon::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
+Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
   using namespace std::chrono;
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
-  daemon::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve};
+  api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve};
   while (true) {
-    STITCH_ASSIGN(daemon::LookupAnswer answer, look_up(request));
+    STITCH_ASSIGN(api::LookupAnswer answer, look_up(request));
     if (answer.plan) {
       if (answer.plan->parameters.size() != fragment.parameters().size() ||
           answer.plan->results.size() != fragment.results().size()) {
@@ -123,8 +123,8 @@ Result<daemon::LookupAnswer> Client::fetch(const graph::Graph& fragment, const F
   }
 }
 
-Result<daemon::Plan> Client::plan(const Hash128& id) {
-  return ask<daemon::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
+Result<api::Plan> Client::plan(const Hash128& id) {
+  return ask<api::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
 }
 
 Result<std::string> Client::artifact(const Hash128& hash) {
@@ -135,7 +135,7 @@ Result<std::string> Client::artifact(const Hash128& hash) {
   HttpCall call{.target = fmt::format("/v1/artifacts/{}", hash.hex()), .accept = std::string(cbor)};
   call.timeout_seconds = options_.timeout_seconds;
   STITCH_ASSIGN(HttpAnswer answer, send(call));
-  if (answer.status != 200) return daemon::decode_error(answer.body, encoding_of(answer));
+  if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
   if (hash_bytes(answer.body) != hash) {
     return make_error(ErrorKind::corrupt, "artifact {}: the server sent other bytes", hash.hex());
   }
@@ -146,30 +146,30 @@ Result<std::string> Client::artifact(const Hash128& hash) {
 
 // ---- work
 
-Result<daemon::Submitted> Client::submit_fragment(const graph::Graph& fragment, std::string_view name,
-                                                  std::optional<std::int64_t> trials) {
+Result<api::Submitted> Client::submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                               std::optional<std::int64_t> trials) {
   HttpCall call{.method = "POST", .target = with_name("/v1/fragments", name), .content_type = std::string(cbor)};
   if (trials) call.target += fmt::format("&trials={}", *trials);
   call.body = graph::encode(fragment, Encoding::cbor);
-  return ask<daemon::Submitted>(std::move(call));
+  return ask<api::Submitted>(std::move(call));
 }
 
-Result<daemon::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
+Result<api::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
   HttpCall call{.method = "POST", .target = with_name("/v1/models", name), .content_type = "application/octet-stream"};
   if (trials > 0) call.target += fmt::format("&trials={}", trials);
   call.body = std::move(bytes);
-  return ask<daemon::Submitted>(std::move(call));
+  return ask<api::Submitted>(std::move(call));
 }
 
-Result<daemon::JobStatus> Client::job(std::int64_t id) {
-  return ask<daemon::JobStatus>({.target = fmt::format("/v1/jobs/{}", id)});
+Result<api::JobStatus> Client::job(std::int64_t id) {
+  return ask<api::JobStatus>({.target = fmt::format("/v1/jobs/{}", id)});
 }
 
-Result<daemon::JobStatus> Client::cancel(std::int64_t id) {
-  return ask<daemon::JobStatus>({.method = "POST", .target = fmt::format("/v1/jobs/{}/cancel", id)});
+Result<api::JobStatus> Client::cancel(std::int64_t id) {
+  return ask<api::JobStatus>({.method = "POST", .target = fmt::format("/v1/jobs/{}/cancel", id)});
 }
 
-Status Client::follow(std::int64_t job, std::int64_t after, const std::function<bool(const daemon::JobEvent&)>& sink) {
+Status Client::follow(std::int64_t job, std::int64_t after, const std::function<bool(const api::JobEvent&)>& sink) {
   using namespace std::chrono;
   auto give_up = steady_clock::now() + duration<double>(options_.timeout_seconds);
   while (true) {
@@ -177,10 +177,10 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
     std::optional<Error> bad;
     EventParser parser([&](const ServerEvent& event) {
       if (event.kind == "error") {
-        bad = daemon::decode_error(event.data, Encoding::json);
+        bad = api::decode_error(event.data, Encoding::json);
         return false;
       }
-      const auto message = daemon::decode_message<daemon::JobEvent>(event.data, Encoding::json);
+      const auto message = api::decode_message<api::JobEvent>(event.data, Encoding::json);
       if (!message) {
         bad = message.error();
         return false;
@@ -198,10 +198,10 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
                                     : Result<HttpAnswer>(via.error());
     if (bad) return *bad;
     if (!wanted) return {};
-    if (answer && answer->status != 200) return daemon::decode_error(answer->body, encoding_of(*answer));
+    if (answer && answer->status != 200) return api::decode_error(answer->body, encoding_of(*answer));
     if (answer && !told) {
       // The stream ended with nothing left to tell: with the job, or with the server.
-      const Result<daemon::JobStatus> status = this->job(job);
+      const Result<api::JobStatus> status = this->job(job);
       if (status && status->finished()) return {};
     }
     if (steady_clock::now() > give_up) {
@@ -212,10 +212,10 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
   }
 }
 
-Result<daemon::PromotionFeed> Client::promotions(std::int64_t after, std::int64_t wait_ms) {
+Result<api::PromotionFeed> Client::promotions(std::int64_t after, std::int64_t wait_ms) {
   HttpCall call{.target = fmt::format("/v1/promotions?after={}&wait_ms={}", after, wait_ms)};
   call.timeout_seconds = options_.timeout_seconds + static_cast<double>(wait_ms) * 1e-3;
-  return ask<daemon::PromotionFeed>(std::move(call));
+  return ask<api::PromotionFeed>(std::move(call));
 }
 
 }  // namespace stitch::client

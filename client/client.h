@@ -9,18 +9,18 @@
 #include <string_view>
 #include <vector>
 
+#include "api/protocol.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "client/artifact_folder.h"
 #include "client/connection.h"
-#include "daemon/protocol.h"
 #include "graph/graph.h"
 
 namespace stitch::client {
 
 struct ClientOptions {
-  std::string server = "unix://" + daemon::default_socket_path().string();
+  std::string server = "unix://" + api::default_socket_path().string();
   std::filesystem::path cache = ArtifactFolder::default_path();  ///< of artifacts; empty: none
   std::int64_t cache_bytes = std::int64_t{1} << 30;
   double timeout_seconds = 30;  ///< for an answer, on top of whatever a call waits for by itself
@@ -40,14 +40,14 @@ class Client {
   /// version_mismatch.
   static Result<std::unique_ptr<Client>> open(const ClientOptions& options);
 
-  [[nodiscard]] const daemon::ServerVersion& server() const { return server_; }
+  [[nodiscard]] const api::ServerVersion& server() const { return server_; }
 
   /// A plan for the fragment, from the server's store or predicted. Parameter i of the plan is parameter
   /// parameter_order[i] of `fragment`, likewise results. Error: timeout when there is none at the deadline.
-  Result<daemon::LookupAnswer> fetch(const graph::Graph& fragment, const FetchOptions& options = {});
+  Result<api::LookupAnswer> fetch(const graph::Graph& fragment, const FetchOptions& options = {});
   /// One look-up; its answer may be `pending`.
-  Result<daemon::LookupAnswer> look_up(const daemon::LookupRequest& request);
-  Result<daemon::Plan> plan(const Hash128& id);
+  Result<api::LookupAnswer> look_up(const api::LookupRequest& request);
+  Result<api::Plan> plan(const Hash128& id);
 
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
   /// do not match.
@@ -55,18 +55,18 @@ class Client {
 
   /// `trials`: so many more candidates of the fragment's kernels are measured; only where the server can. Without: as
   /// many as the server's own option says.
-  Result<daemon::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
-                                            std::optional<std::int64_t> trials = {});
+  Result<api::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                         std::optional<std::int64_t> trials = {});
   /// `trials`: the same, of all the model's kernels together; without: none.
-  Result<daemon::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
-  Result<daemon::JobStatus> job(std::int64_t id);
-  Result<daemon::JobStatus> cancel(std::int64_t id);
+  Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
+  Result<api::JobStatus> job(std::int64_t id);
+  Result<api::JobStatus> cancel(std::int64_t id);
   /// Calls `sink` with the job's events after number `after` until the job has ended or the sink returns false. A
   /// connection that breaks is made anew where it broke, for as long as that succeeds within the timeout.
-  Status follow(std::int64_t job, std::int64_t after, const std::function<bool(const daemon::JobEvent&)>& sink);
+  Status follow(std::int64_t job, std::int64_t after, const std::function<bool(const api::JobEvent&)>& sink);
 
   /// What changed in what is served after `after`; waits up to `wait_ms` (at most 60,000) for the first change.
-  Result<daemon::PromotionFeed> promotions(std::int64_t after, std::int64_t wait_ms);
+  Result<api::PromotionFeed> promotions(std::int64_t after, std::int64_t wait_ms);
 
  private:
   Client(const ClientOptions& options, ServerAddress address);
@@ -81,7 +81,7 @@ class Client {
   SystemClock clock_;
   RealFileSystem files_;
   ArtifactFolder artifacts_;
-  daemon::ServerVersion server_;
+  api::ServerVersion server_;
   std::mutex mutex_;                               ///< guards idle_
   std::vector<std::unique_ptr<Connection>> idle_;  ///< connections that wait for the next call
 };

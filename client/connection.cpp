@@ -10,9 +10,9 @@
 #include <chrono>
 #include <thread>
 
+#include "api/protocol.h"
 #include "base/private_folder.h"
 #include "base/version.h"
-#include "daemon/protocol.h"
 
 namespace stitch::client {
 
@@ -93,7 +93,7 @@ Status Connection::State::connect(double seconds) {
     }
     // Whoever serves there sends machine code, and anybody may have made a folder in /tmp first.
     const std::filesystem::path path = address.socket;
-    if (path == daemon::default_socket_path()) STITCH_TRY(check_private_folder(path.parent_path()));
+    if (path == api::default_socket_path()) STITCH_TRY(check_private_folder(path.parent_path()));
     there = asio::local::stream_protocol::endpoint(address.socket);
   } else {
     const asio::ip::address host = asio::ip::make_address(address.host, error);

@@ -8,7 +8,7 @@
 
 namespace stitch::client {
 
-using daemon::LaunchArgument;
+using api::LaunchArgument;
 
 /// A device's primary context, held for as long as somebody uses it.
 struct CudaContext {
@@ -69,24 +69,24 @@ class Allocation {
 
 class CudaPlan final : public LoadedPlan {
  public:
-  CudaPlan(daemon::Plan plan, std::shared_ptr<const CudaContext> context)
+  CudaPlan(api::Plan plan, std::shared_ptr<const CudaContext> context)
       : plan_(std::move(plan)), context_(std::move(context)), driver_(*context_->driver), workspace_(driver_) {}
   ~CudaPlan() override;
   CudaPlan(const CudaPlan&) = delete;
   CudaPlan& operator=(const CudaPlan&) = delete;
 
-  [[nodiscard]] const daemon::Plan& plan() const override { return plan_; }
+  [[nodiscard]] const api::Plan& plan() const override { return plan_; }
   Status load(const ArtifactSource& artifacts);
   Status run(Inputs parameters, Outputs results) override;
   Status launch(Addresses parameters, Addresses results, void* stream) override;
 
  private:
-  Status load_kernel(const daemon::KernelLaunch& launch, const ArtifactSource& artifacts);
+  Status load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts);
   Status enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream);
   Status enqueue(Addresses parameters, Addresses results, CUstream stream);
   Status enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream);
 
-  daemon::Plan plan_;
+  api::Plan plan_;
   std::shared_ptr<const CudaContext> context_;
   const CudaDriver& driver_;
   std::map<Hash128, CUmodule> modules_;
@@ -102,7 +102,7 @@ CudaPlan::~CudaPlan() {
   if (workspace_.address != 0) driver_.free(std::exchange(workspace_.address, 0));
 }
 
-Status CudaPlan::load_kernel(const daemon::KernelLaunch& launch, const ArtifactSource& artifacts) {
+Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSource& artifacts) {
   auto known = modules_.find(launch.cubin);
   if (known == modules_.end()) {
     STITCH_ASSIGN(const std::string cubin, artifacts(launch.cubin));
@@ -131,12 +131,12 @@ Status CudaPlan::load_kernel(const daemon::KernelLaunch& launch, const ArtifactS
 Status CudaPlan::load(const ArtifactSource& artifacts) {
   const Current current(*context_);
   STITCH_TRY(current.status());
-  for (const daemon::KernelLaunch& launch : plan_.launches) {
+  for (const api::KernelLaunch& launch : plan_.launches) {
     if (Status loaded = load_kernel(launch, artifacts); !loaded) return loaded.error().within(launch.name);
   }
   if (plan_.workspace_bytes == 0) return {};
   STITCH_TRY(workspace_.make(plan_.workspace_bytes));
-  for (const daemon::ZeroedRange& range : plan_.zeroed) {
+  for (const api::ZeroedRange& range : plan_.zeroed) {
     const CUdeviceptr from = workspace_.address + static_cast<CUdeviceptr>(range.offset);
     STITCH_TRY(driver_.check(driver_.fill(from, 0, static_cast<std::size_t>(range.bytes)), "cuMemsetD8"));
   }
@@ -145,7 +145,7 @@ Status CudaPlan::load(const ArtifactSource& artifacts) {
 }
 
 Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream) {
-  const daemon::KernelLaunch& launch = plan_.launches[index];
+  const api::KernelLaunch& launch = plan_.launches[index];
   std::vector<std::uint64_t> values;
   for (const LaunchArgument& argument : launch.arguments) {
     const auto value = static_cast<std::uint64_t>(argument.value);
@@ -181,7 +181,7 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
 }
 
 Status CudaPlan::enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream) {
-  for (const daemon::ResultCopy& copy : plan_.copies) {
+  for (const api::ResultCopy& copy : plan_.copies) {
     const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? parameters : results;
     const CUdeviceptr from = sources[static_cast<std::size_t>(copy.from.value)];
     const CUdeviceptr to = results[static_cast<std::size_t>(copy.to)];
@@ -253,7 +253,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(int device, const std
   return std::unique_ptr<CudaExecutor>(new CudaExecutor(std::move(context)));
 }
 
-Result<std::unique_ptr<LoadedPlan>> CudaExecutor::load(const daemon::Plan& plan, const ArtifactSource& artifacts) {
+Result<std::unique_ptr<LoadedPlan>> CudaExecutor::load(const api::Plan& plan, const ArtifactSource& artifacts) {
   auto loaded = std::make_unique<CudaPlan>(plan, context_);
   STITCH_TRY(loaded->load(artifacts));
   return std::unique_ptr<LoadedPlan>(std::move(loaded));

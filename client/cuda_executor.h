@@ -17,7 +17,7 @@ class CudaExecutor final : public Executor {
   /// Errors: unavailable (no driver, no such device).
   static Result<std::unique_ptr<CudaExecutor>> create(int device = 0, const std::string& library = "libcuda.so.1");
 
-  Result<std::unique_ptr<LoadedPlan>> load(const daemon::Plan& plan, const ArtifactSource& artifacts) override;
+  Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) override;
 
  private:
   explicit CudaExecutor(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}

@@ -9,7 +9,7 @@
 namespace stitch::client {
 namespace {
 
-using daemon::LaunchArgument;
+using api::LaunchArgument;
 using profiler::BufferHandle;
 
 /// A buffer that starts as a copy of host memory.
@@ -21,10 +21,10 @@ profiler::Filler contents(std::span<const std::byte> from) {
 
 class EmulatedPlan final : public LoadedPlan {
  public:
-  EmulatedPlan(daemon::Plan plan, std::unique_ptr<profiler::Session> session)
+  EmulatedPlan(api::Plan plan, std::unique_ptr<profiler::Session> session)
       : plan_(std::move(plan)), session_(std::move(session)) {}
 
-  [[nodiscard]] const daemon::Plan& plan() const override { return plan_; }
+  [[nodiscard]] const api::Plan& plan() const override { return plan_; }
   Status load_kernels(const ArtifactSource& artifacts);
   Status make_workspace();
   Status run(Inputs parameters, Outputs results) override;
@@ -40,7 +40,7 @@ class EmulatedPlan final : public LoadedPlan {
   Status run_on(const Buffers& buffers, Outputs results);
   [[nodiscard]] profiler::LaunchValue value_of(const LaunchArgument& argument, const Buffers& buffers) const;
 
-  daemon::Plan plan_;
+  api::Plan plan_;
   std::unique_ptr<profiler::Session> session_;
   std::vector<profiler::KernelHandle> kernels_;  ///< per launch
   std::optional<BufferHandle> workspace_;
@@ -48,7 +48,7 @@ class EmulatedPlan final : public LoadedPlan {
 
 Status EmulatedPlan::load_kernels(const ArtifactSource& artifacts) {
   std::map<std::pair<Hash128, std::string>, profiler::KernelHandle> loaded;
-  for (const daemon::KernelLaunch& launch : plan_.launches) {
+  for (const api::KernelLaunch& launch : plan_.launches) {
     const std::pair key(launch.ptx, launch.name);
     auto known = loaded.find(key);
     if (known == loaded.end()) {
@@ -65,7 +65,7 @@ Status EmulatedPlan::make_workspace() {
   if (plan_.workspace_bytes == 0) return {};
   STITCH_ASSIGN(workspace_, session_->allocate("workspace", plan_.workspace_bytes, profiler::Poison{},
                                                profiler::Access::read_write));
-  for (const daemon::ZeroedRange& range : plan_.zeroed) {
+  for (const api::ZeroedRange& range : plan_.zeroed) {
     const std::vector<std::byte> zeros(static_cast<std::size_t>(range.bytes));
     STITCH_TRY(session_->write(*workspace_, range.offset, zeros));
   }
@@ -92,7 +92,7 @@ Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffe
     buffers.parameters.push_back(buffer);
   }
   std::vector<profiler::Fill> fills(results.size(), profiler::Poison{});
-  for (const daemon::ResultCopy& copy : plan_.copies) {
+  for (const api::ResultCopy& copy : plan_.copies) {
     if (copy.before)
       fills[static_cast<std::size_t>(copy.to)] = contents(parameters[static_cast<std::size_t>(copy.from.value)]);
   }
@@ -107,7 +107,7 @@ Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffe
 
 Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
   for (std::size_t i = 0; i < plan_.launches.size(); ++i) {
-    const daemon::KernelLaunch& launch = plan_.launches[i];
+    const api::KernelLaunch& launch = plan_.launches[i];
     std::vector<profiler::LaunchValue> arguments;
     for (const LaunchArgument& argument : launch.arguments) arguments.push_back(value_of(argument, buffers));
     const profiler::LaunchShape shape{launch.blocks, launch.threads, launch.cluster, launch.shared_bytes,
@@ -118,7 +118,7 @@ Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
     if (!done->findings.empty()) return make_error(ErrorKind::runtime, "{}: {}", where, done->findings.front());
   }
   for (std::size_t i = 0; i < results.size(); ++i) STITCH_TRY(session_->read(buffers.results[i], 0, results[i]));
-  for (const daemon::ResultCopy& copy : plan_.copies) {
+  for (const api::ResultCopy& copy : plan_.copies) {
     if (copy.before) continue;
     const auto from = static_cast<std::size_t>(copy.from.value);
     const bool parameter = copy.from.kind == LaunchArgument::Kind::parameter;
@@ -144,7 +144,7 @@ Status EmulatedPlan::run(Inputs parameters, Outputs results) {
 
 }  // namespace
 
-Result<std::unique_ptr<LoadedPlan>> EmulatedExecutor::load(const daemon::Plan& plan, const ArtifactSource& artifacts) {
+Result<std::unique_ptr<LoadedPlan>> EmulatedExecutor::load(const api::Plan& plan, const ArtifactSource& artifacts) {
   STITCH_ASSIGN(auto session, device_.session());
   auto loaded = std::make_unique<EmulatedPlan>(plan, std::move(session));
   STITCH_TRY(loaded->load_kernels(artifacts));

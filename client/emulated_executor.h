@@ -1,7 +1,7 @@
 #pragma once
 
 #include "client/executor.h"
-#include "profiler/device.h"
+#include "profiler/device/device.h"
 
 namespace stitch::client {
 
@@ -11,7 +11,7 @@ class EmulatedExecutor final : public Executor {
  public:
   /// `device` must outlive it and what it loads.
   explicit EmulatedExecutor(profiler::Device& device) : device_(device) {}
-  Result<std::unique_ptr<LoadedPlan>> load(const daemon::Plan& plan, const ArtifactSource& artifacts) override;
+  Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) override;
 
  private:
   profiler::Device& device_;

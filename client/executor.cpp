@@ -32,12 +32,12 @@ Status check_spans(std::string_view what, std::span<const std::span<Bytes>> give
 
 }  // namespace
 
-Status check_buffers(const daemon::Plan& plan, Inputs parameters, Outputs results) {
+Status check_buffers(const api::Plan& plan, Inputs parameters, Outputs results) {
   STITCH_TRY(check_spans("parameter", parameters, plan.parameters));
   return check_spans("result", results, plan.results);
 }
 
-Status check_addresses(const daemon::Plan& plan, Addresses parameters, Addresses results) {
+Status check_addresses(const api::Plan& plan, Addresses parameters, Addresses results) {
   STITCH_TRY(check_count("parameter", parameters.size(), plan.parameters.size()));
   STITCH_TRY(check_count("result", results.size(), plan.results.size()));
   for (std::size_t i = 0; i < parameters.size(); ++i) STITCH_TRY(check_address("parameter", i, parameters[i]));

@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
+#include "api/protocol.h"
 #include "base/hash.h"
 #include "base/result.h"
-#include "daemon/protocol.h"
 
 namespace stitch::client {
 
@@ -30,7 +30,7 @@ using Addresses = std::span<const std::uint64_t>;
 class LoadedPlan {
  public:
   virtual ~LoadedPlan() = default;
-  [[nodiscard]] virtual const daemon::Plan& plan() const = 0;
+  [[nodiscard]] virtual const api::Plan& plan() const = 0;
 
   /// Runs it on host memory and waits: parameters are copied to the device, results back. Errors: invalid_argument
   /// (number, size or alignment of buffers), runtime (a kernel faulted; on the emulated device also what its checks
@@ -49,12 +49,12 @@ class Executor {
   virtual ~Executor() = default;
   /// Fetches the plan's kernels and loads them. Errors: those of `artifacts`; unsupported (compiled for another
   /// device), resource_exhausted, runtime.
-  virtual Result<std::unique_ptr<LoadedPlan>> load(const daemon::Plan& plan, const ArtifactSource& artifacts) = 0;
+  virtual Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) = 0;
 };
 
 /// Whether buffers are as many, as large and as aligned as the plan wants; invalid_argument names the first that is
 /// not.
-Status check_buffers(const daemon::Plan& plan, Inputs parameters, Outputs results);
-Status check_addresses(const daemon::Plan& plan, Addresses parameters, Addresses results);
+Status check_buffers(const api::Plan& plan, Inputs parameters, Outputs results);
+Status check_addresses(const api::Plan& plan, Addresses parameters, Addresses results);
 
 }  // namespace stitch::client

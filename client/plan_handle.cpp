@@ -40,7 +40,7 @@ PlanHandle::~PlanHandle() = default;
 Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& executor, graph::Graph fragment,
                                                       FetchOptions options) {
   std::unique_ptr<PlanHandle> handle(new PlanHandle(client, executor, std::move(fragment), std::move(options)));
-  STITCH_ASSIGN(daemon::LookupAnswer answer, client.fetch(handle->fragment_, handle->options_));
+  STITCH_ASSIGN(api::LookupAnswer answer, client.fetch(handle->fragment_, handle->options_));
   handle->key_ = answer.fragment;
   handle->target_ = answer.target;
   handle->seen_ = answer.plan->sequence;
@@ -49,7 +49,7 @@ Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& 
   return handle;
 }
 
-Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(daemon::LookupAnswer answer) {
+Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(api::LookupAnswer answer) {
   auto next = std::make_shared<InUse>();
   STITCH_ASSIGN(next->loaded,
                 executor_.load(*answer.plan, [this](const Hash128& hash) { return client_.artifact(hash); }));
@@ -74,7 +74,7 @@ Status PlanHandle::launch(Addresses parameters, Addresses results, void* stream)
   return in_use_->loaded->launch(inputs, outputs, stream);
 }
 
-daemon::Plan PlanHandle::plan() const {
+api::Plan PlanHandle::plan() const {
   const std::lock_guard lock(run_mutex_);
   return latest_;
 }
@@ -100,9 +100,9 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
 }
 
 /// The plan in use was found to be wrong: another one, or none until there is one.
-Result<bool> PlanHandle::replace_withdrawn(const daemon::PromotionNotice& notice) {
-  daemon::LookupRequest request{fragment_, options_.name, 0, options_.improve};
-  STITCH_ASSIGN(daemon::LookupAnswer answer, client_.look_up(request));
+Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
+  api::LookupRequest request{fragment_, options_.name, 0, options_.improve};
+  STITCH_ASSIGN(api::LookupAnswer answer, client_.look_up(request));
   if (!answer.plan || answer.plan->id == *notice.previous) {
     put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));
     return false;
@@ -114,12 +114,12 @@ Result<bool> PlanHandle::replace_withdrawn(const daemon::PromotionNotice& notice
 
 Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   const std::lock_guard lock(update_mutex_);
-  STITCH_ASSIGN(const daemon::PromotionFeed feed, client_.promotions(seen_, wait_ms));
+  STITCH_ASSIGN(const api::PromotionFeed feed, client_.promotions(seen_, wait_ms));
   const Hash128 current = plan().id;
   // One look at the feed may see several changes, and what is withdrawn need not be what was promoted last.
-  const daemon::PromotionNotice* withdrawal = nullptr;
+  const api::PromotionNotice* withdrawal = nullptr;
   std::optional<Hash128> promoted;
-  for (const daemon::PromotionNotice& notice : feed.promotions) {
+  for (const api::PromotionNotice& notice : feed.promotions) {
     if (notice.fragment != key_ || notice.target != target_) continue;
     if (notice.plan || notice.previous == promoted) promoted = notice.plan;
     if (!notice.plan && notice.previous == current) withdrawal = &notice;
@@ -128,7 +128,7 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   if (withdrawal != nullptr) {
     STITCH_ASSIGN(swapped, replace_withdrawn(*withdrawal));
   } else if (promoted && *promoted != current) {
-    STITCH_ASSIGN(daemon::LookupAnswer answer, client_.fetch(fragment_, options_));
+    STITCH_ASSIGN(api::LookupAnswer answer, client_.fetch(fragment_, options_));
     if (answer.plan->id != current) {
       STITCH_ASSIGN(auto next, load(std::move(answer)));
       put_in_use(std::move(next));

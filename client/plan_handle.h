@@ -29,7 +29,7 @@ class PlanHandle {
   Status launch(Addresses parameters, Addresses results, void* stream);
 
   /// The plan in use; parameters and results in the plan's order.
-  [[nodiscard]] daemon::Plan plan() const;
+  [[nodiscard]] api::Plan plan() const;
   [[nodiscard]] std::vector<graph::TensorType> parameters() const;  ///< in the fragment's order
   [[nodiscard]] std::vector<graph::TensorType> results() const;
   /// How often another plan has taken the first one's place.
@@ -49,9 +49,9 @@ class PlanHandle {
   };
 
   PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options);
-  Result<std::shared_ptr<InUse>> load(daemon::LookupAnswer answer);
+  Result<std::shared_ptr<InUse>> load(api::LookupAnswer answer);
   Result<bool> update(std::int64_t wait_ms);
-  Result<bool> replace_withdrawn(const daemon::PromotionNotice& notice);
+  Result<bool> replace_withdrawn(const api::PromotionNotice& notice);
   void put_in_use(std::shared_ptr<InUse> next, std::string why_none = {});
 
   Client& client_;
@@ -59,14 +59,14 @@ class PlanHandle {
   const graph::Graph fragment_;
   const FetchOptions options_;
   Hash128 key_;
-  daemon::PlanTarget target_;
+  api::PlanTarget target_;
 
   std::mutex update_mutex_;  ///< one update at a time; taken before run_mutex_
   std::int64_t seen_ = 0;    ///< promotions looked at; guarded by update_mutex_
 
   mutable std::mutex run_mutex_;  ///< guards what follows
   std::shared_ptr<InUse> in_use_;
-  daemon::Plan latest_;  ///< the plan in use, or the last one that was
+  api::Plan latest_;  ///< the plan in use, or the last one that was
   std::string why_none_;
   int swaps_ = 0;
 

@@ -14,8 +14,8 @@
 #include "client/emulated_executor.h"
 #include "client/plan_handle.h"
 #include "client/stitch.h"
-#include "graph/codec.h"
-#include "profiler/emulated_device.h"
+#include "graph/codec/codec.h"
+#include "profiler/device/emulated_device.h"
 
 // The C interface over the C++ one: no exception and no C++ type crosses it.
 
@@ -191,7 +191,7 @@ int64_t stitch_plan_result_bytes(const stitch_plan* plan, size_t index) {
 stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info) {
   return guarded([&]() -> Status {
     STITCH_TRY(need(plan, "plan"));
-    const stitch::daemon::Plan from = plan->handle->plan();
+    const stitch::api::Plan from = plan->handle->plan();
     stitch_plan_info made{};
     copy_text(from.id.hex(), made.id);
     copy_text(from.label, made.label);

@@ -7,9 +7,9 @@
 
 namespace stitch::codegen {
 
-using search::Index;
-using search::IndexPool;
-using search::Level;
+using kernel::Index;
+using kernel::IndexPool;
+using kernel::Level;
 
 namespace {
 
@@ -19,10 +19,10 @@ constexpr std::int64_t int_limit = std::int64_t{1} << 31;
 
 }  // namespace
 
-GroupEmitter::GroupEmitter(const graph::Graph& graph, const search::GroupProgram& group,
-                           const search::Schedule& schedule, GroupContext context)
+GroupEmitter::GroupEmitter(const graph::Graph& graph, const kernel::GroupProgram& group,
+                           const kernel::Schedule& schedule, GroupContext context)
     : graph_(graph), group_(group), program_(*group.structure.program), schedule_(schedule), context_(context) {
-  for (const search::HeldItem& held : group.held) held_[held.item] = &held;
+  for (const kernel::HeldItem& held : group.held) held_[held.item] = &held;
   find_rounded_quotients();
 }
 
@@ -31,8 +31,8 @@ GroupEmitter::GroupEmitter(const graph::Graph& graph, const search::GroupProgram
 void GroupEmitter::find_rounded_quotients() {
   std::vector<bool> rounded(program_.items().size(), false);
   for (std::size_t i = program_.items().size(); i-- > 0;) {
-    const search::Item& item = program_.items()[i];
-    if (item.kind != search::Item::Kind::compute || item.origin.node < 0) continue;
+    const kernel::Item& item = program_.items()[i];
+    if (item.kind != kernel::Item::Kind::compute || item.origin.node < 0) continue;
     if (item.op == graph::Op::divide && rounded[i]) rounded_quotients_.insert(static_cast<ItemId>(i));
     const bool rounds = graph::rounds_to_integer(item.op, item.dtype);
     switch (item.op) {
@@ -61,15 +61,15 @@ std::string GroupEmitter::pointer_name(std::size_t number) const {
   int same_kind = 0;
   for (std::size_t i = 0; i < number; ++i) same_kind += buffers_[i].kind == buffers_[number].kind ? 1 : 0;
   switch (buffers_[number].kind) {
-    case search::Buffer::Kind::input: return fmt::format("in{}", same_kind);
-    case search::Buffer::Kind::output: return fmt::format("out{}", same_kind);
-    case search::Buffer::Kind::scratch: return fmt::format("scratch{}", same_kind);
-    case search::Buffer::Kind::table: return fmt::format("table{}", buffers_[number].number);
+    case kernel::Buffer::Kind::input: return fmt::format("in{}", same_kind);
+    case kernel::Buffer::Kind::output: return fmt::format("out{}", same_kind);
+    case kernel::Buffer::Kind::scratch: return fmt::format("scratch{}", same_kind);
+    case kernel::Buffer::Kind::table: return fmt::format("table{}", buffers_[number].number);
   }
   return {};
 }
 
-std::string GroupEmitter::pointer(const search::Buffer& buffer, graph::DType dtype) {
+std::string GroupEmitter::pointer(const kernel::Buffer& buffer, graph::DType dtype) {
   if (std::find(buffers_.begin(), buffers_.end(), buffer) == buffers_.end()) {
     buffers_.push_back(buffer);
     buffer_types_[buffer] = dtype;
@@ -77,17 +77,17 @@ std::string GroupEmitter::pointer(const search::Buffer& buffer, graph::DType dty
   return pointer_of(buffer);
 }
 
-std::string GroupEmitter::pointer_of(const search::Buffer& buffer) const {
+std::string GroupEmitter::pointer_of(const kernel::Buffer& buffer) const {
   const auto found = std::find(buffers_.begin(), buffers_.end(), buffer);
   return pointer_name(static_cast<std::size_t>(found - buffers_.begin()));
 }
 
 /// By the order of items and anchors, before any text refers to them.
 void GroupEmitter::number_pointers() {
-  for (const search::Item& item : program_.items()) {
-    if (item.kind == search::Item::Kind::load) pointer(item.buffer, item.dtype);
+  for (const kernel::Item& item : program_.items()) {
+    if (item.kind == kernel::Item::Kind::load) pointer(item.buffer, item.dtype);
   }
-  for (const search::Anchor& a : group_.structure.anchors) {
+  for (const kernel::Anchor& a : group_.structure.anchors) {
     for (std::size_t i = 0; i < a.buffers.size(); ++i) {
       pointer(a.buffers[i], i == 0 ? a.dtype : graph_.node(a.node).results[i].dtype);
     }
@@ -97,7 +97,7 @@ void GroupEmitter::number_pointers() {
 std::vector<GroupEmitter::Hoisted> GroupEmitter::hoisted() const {
   std::vector<Hoisted> all;
   for (const ItemId id : group_.hoisted) {
-    const search::Item& item = program_.at(id);
+    const kernel::Item& item = program_.at(id);
     all.push_back({std::string(storage_type(item.dtype)), name(id), array_dims(item.axes), item.buffer});
   }
   return all;
@@ -115,24 +115,24 @@ std::string GroupEmitter::emit() {
   // With an odd number of exchanges in a turn of the loops around the sweeps the next turn would begin with the buffer
   // that this one's last readers may not have left. Tiles end with a barrier, and so need none of that.
   std::set<int> exchanging;
-  for (const search::ReductionPlan& plan : group_.reductions) {
-    const search::Anchor& reduced = anchor(plan.anchor);
-    const bool within = reduced.kind != search::Anchor::Kind::partial;  // the others come after the loops
+  for (const kernel::ReductionPlan& plan : group_.reductions) {
+    const kernel::Anchor& reduced = anchor(plan.anchor);
+    const bool within = reduced.kind != kernel::Anchor::Kind::partial;  // the others come after the loops
     if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.stage);
   }
   alternating_ = group_.outer_loops != 0 && exchanging.size() % 2 == 1;
 
   emit_digits();
   if (alternating_) out_.line("int turn = 0;  // which of the two exchange buffers is free");
-  const bool special = group_.structure.anchors[0].kind == search::Anchor::Kind::scan ||
-                       group_.structure.anchors[0].kind == search::Anchor::Kind::scatter;
+  const bool special = group_.structure.anchors[0].kind == kernel::Anchor::Kind::scan ||
+                       group_.structure.anchors[0].kind == kernel::Anchor::Kind::scatter;
   if (special) {
-    group_.structure.anchors[0].kind == search::Anchor::Kind::scan ? emit_scan(0) : emit_scatter(0);
+    group_.structure.anchors[0].kind == kernel::Anchor::Kind::scan ? emit_scan(0) : emit_scatter(0);
     return out_.text();
   }
   std::vector<int> partial_plans;
   for (std::size_t i = 0; i < group_.reductions.size(); ++i) {
-    if (anchor(group_.reductions[i].anchor).kind != search::Anchor::Kind::partial) continue;
+    if (anchor(group_.reductions[i].anchor).kind != kernel::Anchor::Kind::partial) continue;
     partial_plans.push_back(static_cast<int>(i));
     declare_accumulators(group_.reductions[i].anchor);
   }
@@ -142,7 +142,7 @@ std::string GroupEmitter::emit() {
   }
   const int depth = out_.depth();
   emit_outer_loops();
-  for (const search::HeldItem& held : group_.held) declare_array(held.item);
+  for (const kernel::HeldItem& held : group_.held) declare_array(held.item);
   emit_retained_places();
   for (std::size_t stage = 0; stage < group_.sweeps.size(); ++stage)
     emit_sweep(group_.sweeps[stage], static_cast<int>(stage));
@@ -173,7 +173,7 @@ void GroupEmitter::emit_digits() {
   std::string description;
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     std::string levels;
-    for (std::size_t l = 0; l < search::level_count; ++l) {
+    for (std::size_t l = 0; l < kernel::level_count; ++l) {
       const std::int64_t extent = group_.mapping.axes[a].extent[l];
       if (extent > 1)
         levels += fmt::format("{}{} {}", levels.empty() ? "" : ", ", to_string(static_cast<Level>(l)), extent);
@@ -213,7 +213,7 @@ void GroupEmitter::emit_digits() {
   }
   // Where a thread's part of each axis starts; of shifted rows, were they aligned.
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-    const search::AxisMapping& axis = group_.mapping.axes[a];
+    const kernel::AxisMapping& axis = group_.mapping.axes[a];
     std::string text = static_cast<int>(a) == group_.structure.slab_axis ? "slab" : "";
     const auto term = [&](const std::string& digit_text, std::int64_t step) {
       if (digit_text == "0") return;
@@ -236,7 +236,7 @@ void GroupEmitter::emit_digits() {
 
 /// Whether the tile's outer loops decide in which row a thread is.
 bool GroupEmitter::row_is_looped() const {
-  return (search::axes_of(program_, *group_.shift) & group_.outer_loops) != 0;
+  return (kernel::axes_of(program_, *group_.shift) & group_.outer_loops) != 0;
 }
 
 /// Where a thread's part of a shifted row starts.
@@ -267,7 +267,7 @@ std::string GroupEmitter::part_bounds(std::int64_t at) const {
 void GroupEmitter::emit_outer_loops() {
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(group_.outer_loops, a)) continue;
-    const search::AxisMapping& axis = group_.mapping.axes[a];
+    const kernel::AxisMapping& axis = group_.mapping.axes[a];
     open_loop(a, {a, 0, axis.at(Level::loop)});
     if (axis.at(Level::reg) == 1)
       out_.line("const int {0} = {0}0 + {0}_loop * {1};", axis_name(a), axis.step(Level::loop));

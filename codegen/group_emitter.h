@@ -10,7 +10,7 @@
 
 #include "codegen/writer.h"
 #include "graph/graph.h"
-#include "search/program.h"
+#include "kernel/program/program.h"
 
 namespace stitch::codegen {
 
@@ -23,7 +23,7 @@ struct GroupContext {
   bool runtime_extent = false;       ///< the single axis' extent is the variable `extent` (packed groups)
   bool after_sync = false;           ///< scratch and outputs may have been written by other blocks of this launch
   bool backwards = false;            ///< interleaved axes are walked from their ends
-  std::span<const search::Buffer> passing;  ///< search::PassingStores
+  std::span<const kernel::Buffer> passing;  ///< search::PassingStores
   /// By input: whether it lies in the block's shared memory, and changes (a state of a recurrent kernel). Null: none.
   const std::vector<bool>* changing_inputs = nullptr;
   /// By output: whether it lies in the block's shared memory, as scratch does then. Null: none does.
@@ -41,7 +41,7 @@ struct GroupContext {
 /// they are in flight together — then finish the sweep's reductions level by level; last, leave partial results.
 class GroupEmitter {
  public:
-  GroupEmitter(const graph::Graph& graph, const search::GroupProgram& group, const search::Schedule& schedule,
+  GroupEmitter(const graph::Graph& graph, const kernel::GroupProgram& group, const kernel::Schedule& schedule,
                GroupContext context);
 
   /// The statements; pointers are named by pointer_name().
@@ -50,20 +50,20 @@ class GroupEmitter {
   /// A hoisted load, for context.hoisted_apart: an array of a thread, "[2][4]", or a scalar, "".
   struct Hoisted {
     std::string type, name, dims;
-    search::Buffer buffer;
+    kernel::Buffer buffer;
   };
   [[nodiscard]] std::vector<Hoisted> hoisted() const;
   /// The statements that load them. An emitter emits these or the others.
   std::string emit_hoisted_apart();
 
   /// Buffers in order of first use; the n-th is called pointer_name(n).
-  [[nodiscard]] const std::vector<search::Buffer>& buffers() const { return buffers_; }
+  [[nodiscard]] const std::vector<kernel::Buffer>& buffers() const { return buffers_; }
   [[nodiscard]] std::string pointer_name(std::size_t number) const;
   /// Element type that a buffer is accessed as.
-  [[nodiscard]] graph::DType buffer_type(const search::Buffer& buffer) const { return buffer_types_.at(buffer); }
+  [[nodiscard]] graph::DType buffer_type(const kernel::Buffer& buffer) const { return buffer_types_.at(buffer); }
 
  private:
-  using ItemId = search::ItemId;
+  using ItemId = kernel::ItemId;
 
   void find_rounded_quotients();
   void number_pointers();
@@ -72,13 +72,13 @@ class GroupEmitter {
   void emit_digits();
   void emit_outer_loops();
   [[nodiscard]] std::string axis_name(std::size_t axis) const;
-  [[nodiscard]] std::string digit(std::size_t axis, search::Level level) const;
+  [[nodiscard]] std::string digit(std::size_t axis, kernel::Level level) const;
   [[nodiscard]] std::string thread_digit(std::size_t axis) const;
   /// An index expression in C++; `element`: within the vector loop, where the vector axis is `base + v`.
-  [[nodiscard]] std::string index_text(search::Index index, bool element, bool wide = false) const;
-  [[nodiscard]] std::string term_text(search::Index atom, bool element, bool wide) const;
+  [[nodiscard]] std::string index_text(kernel::Index index, bool element, bool wide = false) const;
+  [[nodiscard]] std::string term_text(kernel::Index atom, bool element, bool wide) const;
   [[nodiscard]] std::string axis_value(std::size_t axis, bool element) const;
-  [[nodiscard]] bool is_wide(search::Index address) const;
+  [[nodiscard]] bool is_wide(kernel::Index address) const;
   [[nodiscard]] bool has_tail(std::size_t axis) const;
   [[nodiscard]] std::string extent_text(std::size_t axis) const;
   [[nodiscard]] std::string in_range(std::size_t axis, bool element) const;
@@ -104,18 +104,18 @@ class GroupEmitter {
   void emit_uniform(ItemId id);
   void emit_vector_load(ItemId id);
   void declare_array(ItemId id);
-  std::string pointer(const search::Buffer& buffer, graph::DType dtype);
-  [[nodiscard]] std::string pointer_of(const search::Buffer& buffer) const;
+  std::string pointer(const kernel::Buffer& buffer, graph::DType dtype);
+  [[nodiscard]] std::string pointer_of(const kernel::Buffer& buffer) const;
   /// How a load of the item may be cached: an enumerator of device/memory.cuh's Cached.
-  [[nodiscard]] std::string_view caching(const search::Item& item) const;
-  [[nodiscard]] bool is_passing(const search::Buffer& buffer) const;
-  [[nodiscard]] bool is_kept(const search::Buffer& buffer) const;
+  [[nodiscard]] std::string_view caching(const kernel::Item& item) const;
+  [[nodiscard]] bool is_passing(const kernel::Buffer& buffer) const;
+  [[nodiscard]] bool is_kept(const kernel::Buffer& buffer) const;
   /// Condition under which this block stores to the buffer; empty: always.
-  [[nodiscard]] std::string block_guard(const search::Buffer& buffer) const;
+  [[nodiscard]] std::string block_guard(const kernel::Buffer& buffer) const;
 
   // sweeps (sweep_emitter.cpp)
   void emit_hoisted();
-  void emit_sweep(const search::Sweep& sweep, int stage);
+  void emit_sweep(const kernel::Sweep& sweep, int stage);
   /// Items and anchors of a sweep that depend on the same axes of the thread.
   struct Band {
     std::uint64_t axes = 0;
@@ -123,7 +123,7 @@ class GroupEmitter {
     std::vector<int> anchors;
     std::uint64_t kept = 0;  ///< axes of what it takes from shared memory
   };
-  std::vector<Band> bands_of(const search::Sweep& sweep) const;
+  std::vector<Band> bands_of(const kernel::Sweep& sweep) const;
   void emit_band(const Band& band, int stage);
   void emit_found_load(const Band& band, ItemId id);
   /// Iterations [first, last) of an axis' loop.
@@ -139,7 +139,7 @@ class GroupEmitter {
   void open_register_loops(std::uint64_t axes);
   [[nodiscard]] std::string band_guard(const Band& band) const;
   void emit_element_step(const Band& band, const std::vector<ItemId>& early, int stage, bool vector);
-  [[nodiscard]] std::string stored_value(const search::Anchor& anchor, bool element) const;
+  [[nodiscard]] std::string stored_value(const kernel::Anchor& anchor, bool element) const;
   void emit_element(int anchor, bool element);
   void emit_vector_store(int anchor);
   [[nodiscard]] bool is_kept_in_shared(ItemId id) const;
@@ -165,11 +165,11 @@ class GroupEmitter {
   void declare_accumulators(int number);
   void emit_accumulate(int number, bool element);
   void finish_reductions(const std::vector<int>& plans);
-  [[nodiscard]] bool partials_lie_together(const search::ReductionPlan& plan) const;
-  void emit_exchange_write(const search::ReductionPlan& plan, const std::string& buffer);
+  [[nodiscard]] bool partials_lie_together(const kernel::ReductionPlan& plan) const;
+  void emit_exchange_write(const kernel::ReductionPlan& plan, const std::string& buffer);
   [[nodiscard]] std::vector<std::string> block_leaders(int number) const;
-  void emit_exchange_read(const search::ReductionPlan& plan, const std::string& buffer);
-  [[nodiscard]] int partial_width(const search::ReductionPlan& plan) const;
+  void emit_exchange_read(const kernel::ReductionPlan& plan, const std::string& buffer);
+  [[nodiscard]] int partial_width(const kernel::ReductionPlan& plan) const;
   void emit_partials(const std::vector<int>& plans);
   [[nodiscard]] std::string accumulator_type(int number) const;
   [[nodiscard]] std::string accumulator_op(int number) const;
@@ -178,7 +178,7 @@ class GroupEmitter {
   [[nodiscard]] std::string kept_index(int number) const;
   [[nodiscard]] bool is_arg(int number) const;
   int open_kept_loops(int number);
-  [[nodiscard]] const search::Anchor& anchor(int i) const {
+  [[nodiscard]] const kernel::Anchor& anchor(int i) const {
     return group_.structure.anchors[static_cast<std::size_t>(i)];
   }
 
@@ -189,16 +189,16 @@ class GroupEmitter {
   [[nodiscard]] std::string array_subscript_all(std::uint64_t axes) const;
 
   const graph::Graph& graph_;
-  const search::GroupProgram& group_;
-  const search::ScalarProgram& program_;
-  const search::Schedule& schedule_;
+  const kernel::GroupProgram& group_;
+  const kernel::ScalarProgram& program_;
+  const kernel::Schedule& schedule_;
   GroupContext context_;
   Writer out_;
-  std::vector<search::Buffer> buffers_;
-  std::map<search::Buffer, graph::DType> buffer_types_;
+  std::vector<kernel::Buffer> buffers_;
+  std::map<kernel::Buffer, graph::DType> buffer_types_;
   std::map<ItemId, std::uint64_t> arrays_;  ///< items kept as arrays, with the axes that index them
   std::vector<ItemId> sweep_arrays_;        ///< of those, the ones that end with the sweep being emitted
-  std::map<ItemId, const search::HeldItem*> held_;
+  std::map<ItemId, const kernel::HeldItem*> held_;
   std::uint64_t whole_axes_ = 0;  ///< axes whose end the iterations that are being emitted do not meet
   int exchanges_ = 0;
   bool alternating_ = false;

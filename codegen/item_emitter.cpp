@@ -5,13 +5,13 @@
 
 #include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
-#include "search/holding.h"
+#include "kernel/structure/items.h"
 
 namespace stitch::codegen {
 
-using search::Item;
-using search::ItemId;
-using search::Level;
+using kernel::Item;
+using kernel::ItemId;
+using kernel::Level;
 
 namespace {
 
@@ -35,8 +35,8 @@ std::string GroupEmitter::name(ItemId id) const {
     case Item::Kind::reduced: {
       const std::string_view suffix = item.origin.result == 1 ? ".index" : "";
       for (std::size_t a = 0; a < group_.structure.anchors.size(); ++a) {
-        const search::Anchor& candidate = group_.structure.anchors[a];
-        if (candidate.kind == search::Anchor::Kind::reduce && candidate.node == item.origin.node) {
+        const kernel::Anchor& candidate = group_.structure.anchors[a];
+        if (candidate.kind == kernel::Anchor::Kind::reduce && candidate.node == item.origin.node) {
           return accumulator_name(static_cast<int>(a)) + std::string(suffix);
         }
       }
@@ -74,7 +74,7 @@ std::string GroupEmitter::array_dims(std::uint64_t axes) const {
 std::string GroupEmitter::value(ItemId id, bool element) const {
   const Item& item = program_.at(id);
   if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);
-  if (search::is_inline(program_, id)) {
+  if (kernel::is_inline(program_, id)) {
     const std::string text = item_expression(id, element);
     return item.kind == Item::Kind::index ? text : "(" + text + ")";
   }
@@ -124,32 +124,32 @@ std::string GroupEmitter::item_expression(ItemId id, bool element) const {
   return expression(item, program_.at(item.operands[data]).dtype, operands);
 }
 
-std::string_view GroupEmitter::caching(const search::Item& item) const {
+std::string_view GroupEmitter::caching(const kernel::Item& item) const {
   switch (item.buffer.kind) {
-    case search::Buffer::Kind::table: return "Cached::plain";
-    case search::Buffer::Kind::input: {
+    case kernel::Buffer::Kind::table: return "Cached::plain";
+    case kernel::Buffer::Kind::input: {
       const auto* changing = context_.changing_inputs;
       const bool changes = changing != nullptr && (*changing)[static_cast<std::size_t>(item.buffer.number)];
       return changes ? "Cached::plain" : "Cached::streamed";
     }
-    case search::Buffer::Kind::output:
-    case search::Buffer::Kind::scratch: break;
+    case kernel::Buffer::Kind::output:
+    case kernel::Buffer::Kind::scratch: break;
   }
   return context_.after_sync ? "Cached::shared_between_blocks" : "Cached::plain";
 }
 
-bool GroupEmitter::is_passing(const search::Buffer& buffer) const {
+bool GroupEmitter::is_passing(const kernel::Buffer& buffer) const {
   return std::ranges::count(context_.passing, buffer) > 0;
 }
 
-bool GroupEmitter::is_kept(const search::Buffer& buffer) const {
+bool GroupEmitter::is_kept(const kernel::Buffer& buffer) const {
   if (context_.kept_outputs == nullptr) return false;
-  return buffer.kind == search::Buffer::Kind::scratch ||
-         (buffer.kind == search::Buffer::Kind::output &&
+  return buffer.kind == kernel::Buffer::Kind::scratch ||
+         (buffer.kind == kernel::Buffer::Kind::output &&
           (*context_.kept_outputs)[static_cast<std::size_t>(buffer.number)]);
 }
 
-std::string GroupEmitter::block_guard(const search::Buffer& buffer) const {
+std::string GroupEmitter::block_guard(const kernel::Buffer& buffer) const {
   const bool by_all = context_.kept_outputs != nullptr && schedule_.cluster > 1 && context_.copies == 1;
   return by_all && !is_kept(buffer) ? fmt::format("blockIdx.x % {} == 0", schedule_.cluster) : "";
 }
@@ -170,7 +170,7 @@ std::string GroupEmitter::scalar_load(ItemId id, bool element) const {
 
 void GroupEmitter::emit_uniform(ItemId id) {
   const Item& item = program_.at(id);
-  if (search::is_inline(program_, id) || item.kind == Item::Kind::reduced) return;
+  if (kernel::is_inline(program_, id) || item.kind == Item::Kind::reduced) return;
   out_.line("const {} {} = {};", compute_type(item.dtype), name(id), item_expression(id, false));
 }
 
@@ -179,7 +179,7 @@ void GroupEmitter::declare_array(ItemId id) {
   const Item& item = program_.at(id);
   const std::string type = item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype);
   const auto held = held_.find(id);
-  if (held != held_.end() && held->second->place == search::Hold::shared) {
+  if (held != held_.end() && held->second->place == kernel::Hold::shared) {
     const std::int64_t offset = context_.shared_held + held->second->shared_offset;
     std::string place = offset == 0 ? "shared" : fmt::format("shared + {}", offset);
     if (group_.retention(id) != nullptr) {
@@ -197,7 +197,7 @@ void GroupEmitter::declare_array(ItemId id) {
 /// Loads the thread's run along the vector axis into name[…][0..vector).
 void GroupEmitter::emit_vector_load(ItemId id) {
   const Item& item = program_.at(id);
-  const search::Access& access = group_.accesses[static_cast<std::size_t>(id)];
+  const kernel::Access& access = group_.accesses[static_cast<std::size_t>(id)];
   const std::string target = name(id) + array_subscript(arrays_.at(id), false);
   const std::string_view cached = caching(item);
   const std::int64_t n = vector_extent();

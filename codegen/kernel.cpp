@@ -11,9 +11,9 @@
 namespace stitch::codegen {
 namespace {
 
-using search::Buffer;
-using search::GroupProgram;
-using search::KernelProgram;
+using kernel::Buffer;
+using kernel::GroupProgram;
+using kernel::KernelProgram;
 
 /// A group's text without its comments: those name nodes and extents, in which groups that share code may differ.
 std::string without_comments(const std::string& body) {
@@ -88,7 +88,7 @@ class KernelEmitter {
     for (const GroupProgram& group : groups) {
       GroupContext context;
       context.shared_exchange = held_bytes_;
-      context.shared_retained = search::resident_offset(program_);
+      context.shared_retained = kernel::resident_offset(program_);
       context.tiles_at_once = program_.is_looped(phase) ? program_.clusters() : 0;
       context.after_sync = phase > 0;
       context.backwards = program_.phases[phase].backwards;
@@ -116,7 +116,7 @@ class KernelEmitter {
   static bool can_vary_extent(const GroupProgram& group) {
     if (group.extents.size() != 1 || group.structure.partial_axis >= 0 || group.structure.slab_axis >= 0) return false;
     return std::all_of(group.structure.anchors.begin(), group.structure.anchors.end(),
-                       [](const search::Anchor& a) { return a.kind == search::Anchor::Kind::store; });
+                       [](const kernel::Anchor& a) { return a.kind == kernel::Anchor::Kind::store; });
   }
 
   // ---- text -------------------------------------------------------------------------------------------------
@@ -271,17 +271,17 @@ class KernelEmitter {
   void emit_sync(std::size_t phase) {
     out_.blank();
     const std::string counter = fmt::format("{} + {}", slabs() > 1 ? "arrivals" : "counters", 2 * (phase - 1));
-    const search::Sync sync = program_.schedule.syncs[phase - 1];
-    if (sync == search::Sync::open) {
+    const kernel::Sync sync = program_.schedule.syncs[phase - 1];
+    if (sync == kernel::Sync::open) {
       out_.line("open_gate({});", gate_);
       out_.close();
     } else if (program_.runs_alone(phase - 1)) {
       out_.line("__syncthreads();");
-    } else if (sync == search::Sync::gate) {
+    } else if (sync == kernel::Sync::gate) {
       gate_ = counter;
       out_.line("// for the block that arrives last, while the others wait");
       out_.open("if (arrives_last_at_gate({}, gridDim.x))", counter);
-    } else if (sync == search::Sync::barrier) {
+    } else if (sync == kernel::Sync::barrier) {
       out_.line("grid_barrier({}, gridDim.x);", counter);
     } else {
       out_.line("// what follows is for the block that arrives last");

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "search/program.h"
+#include "kernel/program/program.h"
 
 namespace stitch::codegen {
 
@@ -17,7 +17,7 @@ struct Argument {
     integer,  ///< a number known when the kernel was generated (extents and tile offsets of packed groups)
   };
   Kind kind = Kind::buffer;
-  search::Buffer buffer;
+  kernel::Buffer buffer;
   std::int64_t integer = 0;
   bool operator==(const Argument&) const = default;
 };
@@ -51,7 +51,7 @@ struct GenerateOptions {
 };
 
 /// Lowers a kernel program to CUDA C++.
-Result<GeneratedKernel> generate(const graph::Graph& graph, const search::KernelProgram& program,
+Result<GeneratedKernel> generate(const graph::Graph& graph, const kernel::KernelProgram& program,
                                  const GenerateOptions& options);
 
 }  // namespace stitch::codegen

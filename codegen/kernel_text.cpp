@@ -12,7 +12,7 @@
 namespace stitch::codegen {
 namespace {
 
-using search::Buffer;
+using kernel::Buffer;
 
 void emit_table(Writer& out, int number, const graph::ConstantAttributes& constant) {
   const graph::DType dtype = constant.type.dtype;
@@ -39,12 +39,12 @@ std::string stored_literal(graph::DType dtype, std::uint64_t bits) {
                      dtype == graph::DType::f64 ? "ull" : "u");
 }
 
-void emit_tables(Writer& out, const graph::Graph& graph, const search::KernelProgram& program) {
+void emit_tables(Writer& out, const graph::Graph& graph, const kernel::KernelProgram& program) {
   std::set<Buffer> done;
-  for (const search::PhaseProgram& phase : program.phases) {
-    for (const search::GroupProgram& group : phase.groups) {
-      for (const search::Item& item : group.structure.program->items()) {
-        if (item.kind != search::Item::Kind::load || item.buffer.kind != Buffer::Kind::table) continue;
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
+      for (const kernel::Item& item : group.structure.program->items()) {
+        if (item.kind != kernel::Item::Kind::load || item.buffer.kind != Buffer::Kind::table) continue;
         if (!done.insert(item.buffer).second) continue;
         emit_table(out, item.buffer.number, graph.node(item.buffer.number).as<graph::ConstantAttributes>());
       }
@@ -52,17 +52,17 @@ void emit_tables(Writer& out, const graph::Graph& graph, const search::KernelPro
   }
 }
 
-std::string describe(const graph::Graph& graph, const search::GroupProgram& group) {
+std::string describe(const graph::Graph& graph, const kernel::GroupProgram& group) {
   std::map<std::string_view, int> counts;
-  for (const search::Item& item : group.structure.program->items()) {
-    if (item.kind == search::Item::Kind::compute && item.origin.node >= 0) ++counts[graph::to_string(item.op)];
+  for (const kernel::Item& item : group.structure.program->items()) {
+    if (item.kind == kernel::Item::Kind::compute && item.origin.node >= 0) ++counts[graph::to_string(item.op)];
   }
   std::string text;
-  for (const search::Anchor& anchor : group.structure.anchors) {
-    if (anchor.kind == search::Anchor::Kind::store) continue;
+  for (const kernel::Anchor& anchor : group.structure.anchors) {
+    if (anchor.kind == kernel::Anchor::Kind::store) continue;
     const graph::Node& node = graph.node(anchor.node);
     text += fmt::format("{}{}{} of %{}", text.empty() ? "" : ", ",
-                        anchor.kind == search::Anchor::Kind::partial ? "partial " : "",
+                        anchor.kind == kernel::Anchor::Kind::partial ? "partial " : "",
                         node.op == graph::Op::reduce ? graph::to_string(node.as<graph::ReduceAttributes>().kind)
                                                      : graph::to_string(node.op),
                         anchor.node);

@@ -4,24 +4,24 @@
 
 #include "codegen/writer.h"
 #include "graph/graph.h"
-#include "search/program.h"
+#include "kernel/program/program.h"
 
 namespace stitch::codegen {
 
 /// Constants that are indexed by a variable, as arrays of the device. `graph`: what the phases compute.
-void emit_tables(Writer& out, const graph::Graph& graph, const search::KernelProgram& program);
+void emit_tables(Writer& out, const graph::Graph& graph, const kernel::KernelProgram& program);
 
 /// An element with these bits, as it lies in memory.
 std::string stored_literal(graph::DType dtype, std::uint64_t bits);
 
 /// A pointer as a parameter of a kernel or of a group's function: "const float* __restrict__ in0".
-std::string pointer_parameter(const search::Buffer& buffer, graph::DType dtype, const std::string& name);
+std::string pointer_parameter(const kernel::Buffer& buffer, graph::DType dtype, const std::string& name);
 
 /// GenerateOptions::blocks_per_sm as an attribute of the kernel.
 std::string launch_bounds(int threads, int blocks_per_sm);
 
 /// What a group computes, in a line: "sum of %3; 2 multiply, 1 exp". `graph`: what it is a part of.
-std::string describe(const graph::Graph& graph, const search::GroupProgram& group);
+std::string describe(const graph::Graph& graph, const kernel::GroupProgram& group);
 
 /// A group's text at the writer's depth; preprocessor lines stay where they are.
 void append_body(Writer& out, const std::string& body);

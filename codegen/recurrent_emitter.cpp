@@ -11,18 +11,18 @@
 namespace stitch::codegen {
 namespace {
 
-using search::Buffer;
-using search::RecurrentStep;
+using kernel::Buffer;
+using kernel::RecurrentStep;
 using Source = RecurrentStep::Source;
 
 class RecurrentEmitter {
  public:
-  RecurrentEmitter(const search::KernelProgram& program, const GenerateOptions& options)
+  RecurrentEmitter(const kernel::KernelProgram& program, const GenerateOptions& options)
       : program_(program),
         options_(options),
         step_(*program.recurrent),
-        offset_(search::resident_offset(program)),
-        layout_(search::resident_layout(program)) {
+        offset_(kernel::resident_offset(program)),
+        layout_(kernel::resident_layout(program)) {
     for (const Source& source : step_.sources)
       changing_.push_back(source.kind == Source::Kind::state || source.kind == Source::Kind::first_row);
     for (const RecurrentStep::Target& target : step_.targets) kept_.push_back(target.is_state);
@@ -75,7 +75,7 @@ class RecurrentEmitter {
   void make_functions() {
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
       auto& functions = phases_.emplace_back();
-      for (const search::GroupProgram& group : program_.phases[p].groups) {
+      for (const kernel::GroupProgram& group : program_.phases[p].groups) {
         GroupContext context;
         context.shared_exchange = program_.held_bytes();
         context.changing_inputs = &changing_, context.kept_outputs = &kept_;
@@ -330,11 +330,11 @@ class RecurrentEmitter {
     }
   }
 
-  const search::KernelProgram& program_;
+  const kernel::KernelProgram& program_;
   const GenerateOptions& options_;
   const RecurrentStep& step_;
   const std::int64_t offset_;
-  const search::ResidentLayout layout_;
+  const kernel::ResidentLayout layout_;
   std::vector<bool> changing_, kept_;  ///< by input and output of the step's graph: in the block's shared memory
   std::vector<std::vector<Function>> phases_;
   std::map<Buffer, std::string> named_;
@@ -345,7 +345,7 @@ class RecurrentEmitter {
 
 }  // namespace
 
-Result<GeneratedKernel> generate_recurrent(const search::KernelProgram& program, const GenerateOptions& options) {
+Result<GeneratedKernel> generate_recurrent(const kernel::KernelProgram& program, const GenerateOptions& options) {
   return RecurrentEmitter(program, options).emit();
 }
 

@@ -8,9 +8,9 @@
 
 namespace stitch::codegen {
 
-using search::Anchor;
-using search::Level;
-using search::ReductionPlan;
+using kernel::Anchor;
+using kernel::Level;
+using kernel::ReductionPlan;
 
 namespace {
 
@@ -138,7 +138,7 @@ std::string GroupEmitter::kept_index(int number) const {
   std::string text;
   for (std::size_t a = 0; a < group_.extents.size(); ++a) {
     if (!has(kept_axes(number), a)) continue;
-    const search::AxisMapping& axis = group_.mapping.axes[a];
+    const kernel::AxisMapping& axis = group_.mapping.axes[a];
     const std::int64_t extent = axis.at(Level::vector) * axis.threads() * axis.at(Level::reg);
     if (extent == 1) continue;
     std::vector<std::string> terms;
@@ -265,7 +265,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   std::vector<std::string> buffers;
   // What is left for the next phase takes both buffers, when the sweeps are done with them.
   const bool behind =
-      anchor(group_.reductions[static_cast<std::size_t>(crossing[0])].anchor).kind == search::Anchor::Kind::partial;
+      anchor(group_.reductions[static_cast<std::size_t>(crossing[0])].anchor).kind == kernel::Anchor::Kind::partial;
   const bool taking_turns = alternating_ && !behind;
   if (behind && exchanges_ > 0) out_.line("{}", schedule_.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
   const std::int64_t base =
@@ -335,7 +335,7 @@ int GroupEmitter::partial_width(const ReductionPlan& plan) const {
   if (storage_type(it.dtype) != accumulator_type(plan.anchor)) return 1;
   const std::int64_t elements = graph_.node(it.node).results[0].elements();
   for (int width = 16 / graph::byte_size(it.dtype); width > 1; width /= 2) {
-    const search::IndexPool::Run run =
+    const kernel::IndexPool::Run run =
         program_.pool().run(it.addresses.back(), program_.axes().variables[static_cast<std::size_t>(v)], width);
     const bool whole = vector_extent() % width == 0 && elements % width == 0;
     if (whole && run.regular && run.step == 1 && run.aligned) return width;
@@ -393,7 +393,7 @@ void GroupEmitter::emit_partials(const std::vector<int>& plans) {
         guard += fmt::format("{}{} < {}", guard.empty() ? "" : " && ", axis_value(a, along), extent_text(a));
     }
     if (!guard.empty()) out_.open("if ({})", guard);
-    const search::Index address = it.addresses.back();
+    const kernel::Index address = it.addresses.back();
     std::string place = index_text(address, along, is_wide(address));
     const std::int64_t elements = std::max<std::int64_t>(graph_.node(it.node).results[0].elements(), 1);
     if (!which.empty()) {

@@ -1,13 +1,13 @@
-// GroupEmitter: loads that blocks retain in shared memory from one phase to another (search/retention.h).
+// GroupEmitter: loads that blocks retain in shared memory from one phase to another (kernel/program/retention.h).
 
 #include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
 
 namespace stitch::codegen {
 
-using search::ItemId;
-using search::Level;
-using search::RetainedLoad;
+using kernel::ItemId;
+using kernel::Level;
+using kernel::RetainedLoad;
 
 bool GroupEmitter::is_found(ItemId id) const {
   const RetainedLoad* load = group_.retention(id);

@@ -7,8 +7,8 @@
 
 namespace stitch::codegen {
 
-using search::ItemId;
-using search::Level;
+using kernel::ItemId;
+using kernel::Level;
 
 namespace {
 
@@ -17,7 +17,7 @@ bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 
 }  // namespace
 
 void GroupEmitter::emit_scan(int number) {
-  const search::Anchor& it = anchor(number);
+  const kernel::Anchor& it = anchor(number);
   const graph::Node& node = graph_.node(it.node);
   const auto& a = node.as<graph::ScanAttributes>();
   const graph::DType accumulator = graph::info(node.type().dtype).accumulator;

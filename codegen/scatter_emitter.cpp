@@ -7,12 +7,12 @@
 
 #include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
-#include "search/holding.h"
+#include "kernel/structure/items.h"
 
 namespace stitch::codegen {
 
-using search::ItemId;
-using search::Level;
+using kernel::ItemId;
+using kernel::Level;
 
 namespace {
 
@@ -21,7 +21,7 @@ bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 
 }  // namespace
 
 void GroupEmitter::emit_scatter(int number) {
-  const search::Anchor& it = anchor(number);
+  const kernel::Anchor& it = anchor(number);
   const graph::Node& node = graph_.node(it.node);
   const auto& a = node.as<graph::ScatterAttributes>();
   const graph::DType accumulator = graph::info(node.type().dtype).accumulator;
@@ -35,7 +35,7 @@ void GroupEmitter::emit_scatter(int number) {
   std::set<ItemId> for_hits, done;
   const std::function<void(ItemId)> collect = [&](ItemId id) {
     if (!for_hits.insert(id).second) return;
-    for (const ItemId needed : search::dependencies(program_, id)) collect(needed);
+    for (const ItemId needed : kernel::dependencies(program_, id)) collect(needed);
   };
   collect(hits);
   const auto emit_needed = [&](const std::function<bool(ItemId)>& wanted) {
@@ -47,7 +47,7 @@ void GroupEmitter::emit_scatter(int number) {
   std::set<ItemId> for_operand, for_update;
   const std::function<void(ItemId, std::set<ItemId>&)> gather = [&](ItemId id, std::set<ItemId>& into) {
     if (!into.insert(id).second) return;
-    for (const ItemId needed : search::dependencies(program_, id)) gather(needed, into);
+    for (const ItemId needed : kernel::dependencies(program_, id)) gather(needed, into);
   };
   gather(operand, for_operand);
   gather(update, for_update);

@@ -165,8 +165,8 @@ std::string combiner(graph::ReduceKind kind) {
   return "Sum";
 }
 
-std::string expression(const search::Item& item, DType from, const std::vector<std::string>& x) {
-  if (item.kind == search::Item::Kind::combine) {
+std::string expression(const kernel::Item& item, DType from, const std::vector<std::string>& x) {
+  if (item.kind == kernel::Item::Kind::combine) {
     return fmt::format("{}::combine({}, {})", combiner(item.combiner), x[0], x[1]);
   }
   const bool floating = graph::is_floating(from);

@@ -5,7 +5,7 @@
 
 #include "graph/dtype.h"
 #include "graph/op.h"
-#include "search/scalar_program.h"
+#include "kernel/structure/scalar_program.h"
 
 namespace stitch::codegen {
 
@@ -24,6 +24,6 @@ std::string combiner(graph::ReduceKind kind);
 
 /// The operator applied to operands (C++ expressions of the compute type). `dtype` is the result's, `operand_dtype`
 /// the first data operand's.
-std::string expression(const search::Item& item, graph::DType operand_dtype, const std::vector<std::string>& operands);
+std::string expression(const kernel::Item& item, graph::DType operand_dtype, const std::vector<std::string>& operands);
 
 }  // namespace stitch::codegen

@@ -5,15 +5,15 @@
 
 #include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
-#include "search/holding.h"
+#include "kernel/structure/items.h"
 
 namespace stitch::codegen {
 
-using search::Anchor;
-using search::Item;
-using search::ItemId;
-using search::Level;
-using search::Sweep;
+using kernel::Anchor;
+using kernel::Item;
+using kernel::ItemId;
+using kernel::Level;
+using kernel::Sweep;
 
 namespace {
 
@@ -27,7 +27,7 @@ bool GroupEmitter::is_copied(ItemId id, int stage) const {
 
 bool GroupEmitter::is_kept_in_shared(ItemId id) const {
   const auto found = held_.find(id);
-  return found != held_.end() && found->second->place == search::Hold::shared;
+  return found != held_.end() && found->second->place == kernel::Hold::shared;
 }
 
 /// Threads that would store the same element: those that differ only on axes which the anchor does not have.
@@ -114,13 +114,13 @@ std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const
     return bands.back();
   };
   const auto stage = static_cast<int>(&sweep - group_.sweeps.data());
-  for (const search::HeldItem& held : group_.held) {
-    if (held.place != search::Hold::shared || held.from >= stage || held.until < stage) continue;
+  for (const kernel::HeldItem& held : group_.held) {
+    if (held.place != kernel::Hold::shared || held.from >= stage || held.until < stage) continue;
     const std::uint64_t axes = program_.at(held.item).axes;
     band(band_of(axes)).kept |= axes;
   }
   for (const ItemId id : sweep.body) {
-    if (!search::is_inline(program_, id)) band(band_of(program_.at(id).axes)).items.push_back(id);
+    if (!kernel::is_inline(program_, id)) band(band_of(program_.at(id).axes)).items.push_back(id);
   }
   for (const int a : sweep.anchors) band(band_of(anchor(a).axes)).anchors.push_back(a);
   // An item needs only items on a subset of its axes: fewer axes first.
@@ -280,7 +280,7 @@ std::string GroupEmitter::place_in_shared(ItemId id, std::string_view pointer, s
 void GroupEmitter::emit_from_shared(ItemId id, const std::string& place) {
   const std::string target = name(id) + array_subscript(arrays_.at(id), false);
   if (!has_vector(program_.at(id).axes)) return out_.line("{} = *({});", target, place);
-  const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+  const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / kernel::held_bytes(program_.at(id)));
   for (int at = 0; at < vector_extent(); at += width) {
     const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
     out_.line("load<{}, Cached::plain>({}{}, {}{});", width, target, shift, place, shift);
@@ -290,7 +290,7 @@ void GroupEmitter::emit_from_shared(ItemId id, const std::string& place) {
 void GroupEmitter::emit_to_shared(ItemId id, const std::string& place) {
   const std::string source = name(id) + array_subscript(arrays_.at(id), false);
   if (!has_vector(program_.at(id).axes)) return out_.line("*({}) = {};", place, source);
-  const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / search::held_bytes(program_.at(id)));
+  const int width = std::min<int>(static_cast<int>(vector_extent()), 16 / kernel::held_bytes(program_.at(id)));
   for (int at = 0; at < vector_extent(); at += width) {
     const std::string shift = at == 0 ? "" : fmt::format(" + {}", at);
     out_.line("store<{}>({}{}, {}{});", width, place, shift, source, shift);
@@ -314,7 +314,7 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
   // Values of earlier sweeps that lie in shared memory.
   for (const auto& [id, held] : held_) {
     const bool there = held->from < stage || (held->from == stage && is_copied(id, stage));
-    if (held->place != search::Hold::shared || !there || held->until < stage) continue;
+    if (held->place != kernel::Hold::shared || !there || held->until < stage) continue;
     if (band_of(program_.at(id).axes) != band.axes) continue;
     kept.push_back(id);
   }
@@ -338,14 +338,14 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
     const bool outlives = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].body.begin(),
                                       group_.sweeps[static_cast<std::size_t>(stage)].body.end(), [&](ItemId user) {
                                         if (band_of(program_.at(user).axes) == band.axes) return false;
-                                        const std::vector<ItemId> needs = search::dependencies(program_, user);
+                                        const std::vector<ItemId> needs = kernel::dependencies(program_, user);
                                         return std::find(needs.begin(), needs.end(), id) != needs.end();
                                       });
     const bool anchor_needs =
         std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].anchors.begin(),
                     group_.sweeps[static_cast<std::size_t>(stage)].anchors.end(), [&](int a) {
                       const Anchor& it = anchor(a);
-                      const std::vector<ItemId> needs = search::roots_of(program_, it);
+                      const std::vector<ItemId> needs = kernel::roots_of(program_, it);
                       return band_of(it.axes) != band.axes && std::find(needs.begin(), needs.end(), id) != needs.end();
                     });
     const bool shared_here = is_kept_in_shared(id) && held_.at(id)->from == stage;
@@ -487,7 +487,7 @@ void GroupEmitter::emit_element(int number, bool element) {
 
 void GroupEmitter::emit_vector_store(int number) {
   const Anchor& it = anchor(number);
-  const search::Access& access = group_.stores[static_cast<std::size_t>(number)][0];
+  const kernel::Access& access = group_.stores[static_cast<std::size_t>(number)][0];
   std::string guard = replica_guard(it.axes);
   if (it.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(it.guard, false);
   if (const std::string own = block_guard(it.buffers[0]); !own.empty()) guard += (guard.empty() ? "" : " && ") + own;

@@ -188,11 +188,11 @@ search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpe
   return score;
 }
 
-double AnalyticalScorer::predict_us(const graph::Graph& graph, const search::KernelProgram& program) const {
+double AnalyticalScorer::predict_us(const graph::Graph& graph, const kernel::KernelProgram& program) const {
   return analytical_us(kernel_quantities(graph, program, device_), device_, constants_);
 }
 
-search::Score AnalyticalScorer::explain(const graph::Graph& graph, const search::KernelProgram& program) const {
+search::Score AnalyticalScorer::explain(const graph::Graph& graph, const kernel::KernelProgram& program) const {
   return explain_analytical(kernel_quantities(graph, program, device_), device_, constants_);
 }
 

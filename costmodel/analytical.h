@@ -4,7 +4,7 @@
 
 #include "costmodel/analytical_constants.h"
 #include "costmodel/kernel_quantities.h"
-#include "search/scorer.h"
+#include "search/schedule/scorer.h"
 
 namespace stitch::costmodel {
 
@@ -19,8 +19,8 @@ class AnalyticalScorer final : public search::Scorer {
   explicit AnalyticalScorer(DeviceSpec device, AnalyticalConstants constants = {})
       : device_(std::move(device)), constants_(constants) {}
 
-  [[nodiscard]] double predict_us(const graph::Graph& graph, const search::KernelProgram& program) const override;
-  [[nodiscard]] search::Score explain(const graph::Graph& graph, const search::KernelProgram& program) const override;
+  [[nodiscard]] double predict_us(const graph::Graph& graph, const kernel::KernelProgram& program) const override;
+  [[nodiscard]] search::Score explain(const graph::Graph& graph, const kernel::KernelProgram& program) const override;
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
   [[nodiscard]] const AnalyticalConstants& constants() const { return constants_; }
 

@@ -14,14 +14,14 @@ Result<std::unique_ptr<CombinedScorer>> CombinedScorer::create(std::shared_ptr<c
   return std::unique_ptr<CombinedScorer>(new CombinedScorer(std::move(model), std::move(device)));
 }
 
-double CombinedScorer::predict_us(const graph::Graph& graph, const search::KernelProgram& program) const {
+double CombinedScorer::predict_us(const graph::Graph& graph, const kernel::KernelProgram& program) const {
   const KernelQuantities quantities = kernel_quantities(graph, program, device_);
   const double analytical = analytical_us(quantities, device_, model_->constants);
   const std::vector<float> row = to_row(kernel_features(quantities, graph, program, device_));
   return model_->predict(row, analytical);
 }
 
-search::Score CombinedScorer::explain(const graph::Graph& graph, const search::KernelProgram& program) const {
+search::Score CombinedScorer::explain(const graph::Graph& graph, const kernel::KernelProgram& program) const {
   const KernelQuantities quantities = kernel_quantities(graph, program, device_);
   search::Score score = explain_analytical(quantities, device_, model_->constants);
   const std::vector<float> row = to_row(kernel_features(quantities, graph, program, device_));

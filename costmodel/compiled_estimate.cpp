@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "costmodel/analytical.h"
-#include "search/legality.h"
+#include "kernel/program/legality.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -127,7 +127,7 @@ double compiled_us(const KernelQuantities& kernel, const CompiledFacts& compiled
                    const AnalyticalConstants& constants) {
   int resident = kernel.resident;
   if (compiled.registers > 0) {
-    resident = std::max(1, search::resident_blocks(kernel.threads, compiled.registers, compiled.shared_bytes, device));
+    resident = std::max(1, kernel::resident_blocks(kernel.threads, compiled.registers, compiled.shared_bytes, device));
   }
   // The formula stretches a last wave that is not full, by which a machine with room for fewer blocks can come out
   // ahead. That may speak for a schedule; a compiler that takes more registers than were planned earns nothing by it.

@@ -10,23 +10,23 @@
 #include <utility>
 #include <vector>
 
-#include "search/holding.h"
-#include "search/legality.h"
+#include "kernel/program/legality.h"
+#include "kernel/structure/items.h"
 
 namespace stitch::costmodel {
 namespace {
 
 using graph::Op;
-using search::GroupProgram;
-using search::Item;
-using search::ItemId;
-using search::Level;
+using kernel::GroupProgram;
+using kernel::Item;
+using kernel::ItemId;
+using kernel::Level;
 
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
 class Counter {
  public:
-  Counter(const graph::Graph& graph, const GroupProgram& group, const search::KernelProgram& kernel,
+  Counter(const graph::Graph& graph, const GroupProgram& group, const kernel::KernelProgram& kernel,
           const DeviceSpec& device)
       : graph_(kernel.computes(graph)),
         group_(group),
@@ -44,7 +44,7 @@ class Counter {
     f_.tiles = group_.tiles;
     f_.threads = group_.threads;
     f_.sweeps = static_cast<int>(group_.sweeps.size());
-    warps_ = static_cast<double>(group_.tiles) * schedule_.cluster * search::warps_of(schedule_.threads);
+    warps_ = static_cast<double>(group_.tiles) * schedule_.cluster * kernel::warps_of(schedule_.threads);
     double useful = 1, mapped = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       useful *= static_cast<double>(group_.extents[a]);
@@ -54,7 +54,7 @@ class Counter {
     }
     f_.lane_efficiency = useful / std::max(mapped, 1.0) * group_.threads / schedule_.threads;
     count_traffic();
-    if (group_.structure.anchors[0].kind == search::Anchor::Kind::scatter) {
+    if (group_.structure.anchors[0].kind == kernel::Anchor::Kind::scatter) {
       count_scatter();
       return f_;
     }
@@ -84,7 +84,7 @@ class Counter {
       if (is_resident(item.buffer)) places_[i] = Place::shared;
       if (places_[i] == Place::shared) continue;
       if (changes[i]) {
-        const bool ahead = item.buffer.kind == search::Buffer::Kind::input && step_->is_sequence(item.buffer.number);
+        const bool ahead = item.buffer.kind == kernel::Buffer::Kind::input && step_->is_sequence(item.buffer.number);
         if (ahead) places_[i] = Place::l2;
         continue;
       }
@@ -107,18 +107,18 @@ class Counter {
   }
 
   /// Whether a buffer lies in the block's shared memory for the whole kernel.
-  [[nodiscard]] bool is_resident(const search::Buffer& buffer) const {
+  [[nodiscard]] bool is_resident(const kernel::Buffer& buffer) const {
     if (step_ == nullptr) return false;
     const auto number = static_cast<std::size_t>(buffer.number);
     switch (buffer.kind) {
-      case search::Buffer::Kind::scratch: return true;
-      case search::Buffer::Kind::output: return step_->targets[number].is_state;
-      case search::Buffer::Kind::input: {
+      case kernel::Buffer::Kind::scratch: return true;
+      case kernel::Buffer::Kind::output: return step_->targets[number].is_state;
+      case kernel::Buffer::Kind::input: {
         const auto kind = step_->sources[number].kind;
-        return kind == search::RecurrentStep::Source::Kind::state ||
-               kind == search::RecurrentStep::Source::Kind::first_row;
+        return kind == kernel::RecurrentStep::Source::Kind::state ||
+               kind == kernel::RecurrentStep::Source::Kind::first_row;
       }
-      case search::Buffer::Kind::table: break;
+      case kernel::Buffer::Kind::table: break;
     }
     return false;
   }
@@ -132,10 +132,10 @@ class Counter {
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const Item& item = program_.items()[i];
       changes[i] = any(item.operands) || (item.index >= 0 && any(program_.items_of(item.index)));
-      if (item.kind != Item::Kind::load || item.buffer.kind == search::Buffer::Kind::table) continue;
-      const bool given = item.buffer.kind == search::Buffer::Kind::input;
+      if (item.kind != Item::Kind::load || item.buffer.kind == kernel::Buffer::Kind::table) continue;
+      const bool given = item.buffer.kind == kernel::Buffer::Kind::input;
       const auto number = static_cast<std::size_t>(item.buffer.number);
-      changes[i] = changes[i] || !given || step_->sources[number].kind == search::RecurrentStep::Source::Kind::state;
+      changes[i] = changes[i] || !given || step_->sources[number].kind == kernel::RecurrentStep::Source::Kind::state;
     }
     return changes;
   }
@@ -146,8 +146,8 @@ class Counter {
   }
 
   [[nodiscard]] bool is_held_in_shared(ItemId id) const {
-    return std::ranges::any_of(group_.held, [&](const search::HeldItem& held) {
-      return held.item == id && held.place == search::Hold::shared;
+    return std::ranges::any_of(group_.held, [&](const kernel::HeldItem& held) {
+      return held.item == id && held.place == kernel::Hold::shared;
     });
   }
 
@@ -185,12 +185,12 @@ class Counter {
 
   /// Bytes of sectors that a warp's request moves for every byte asked for: lanes that are far apart touch a sector
   /// each. `piece`: bytes that a lane takes along the vector axis at once.
-  [[nodiscard]] double sector_waste(search::Index address, int bytes, double piece) const {
+  [[nodiscard]] double sector_waste(kernel::Index address, int bytes, double piece) const {
     if (const auto exact = waste_of_lanes(address, bytes, piece)) return *exact;
     for (const int position : group_.thread_order) {
       const auto a = static_cast<std::size_t>(position);
       if (group_.extent(a, Level::lane) == 1 && group_.mapping.vector_axis != position) continue;
-      const search::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
+      const kernel::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
       if (!has(program_.axes_of(address), a)) continue;  // every lane reads the same: one sector
       const bool vector = group_.mapping.vector_axis == position && group_.extent(a, Level::vector) > 1;
       const double step = run.regular ? std::fabs(static_cast<double>(run.step)) * bytes : 32;
@@ -211,7 +211,7 @@ class Counter {
 
   /// The same by the addresses of a warp's lanes, where they lie on several axes; nothing when they do not, or where
   /// steps are not known.
-  [[nodiscard]] std::optional<double> waste_of_lanes(search::Index address, int bytes, double piece) const {
+  [[nodiscard]] std::optional<double> waste_of_lanes(kernel::Index address, int bytes, double piece) const {
     std::array<std::int64_t, 32> at{};
     std::size_t lanes = 1;
     int spread = 0;
@@ -219,7 +219,7 @@ class Counter {
       const auto a = static_cast<std::size_t>(position);
       const std::int64_t extent = group_.extent(a, Level::lane);
       if (extent == 1 || !has(program_.axes_of(address), a)) continue;
-      const search::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
+      const kernel::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
       if (!run.regular || lanes * static_cast<std::size_t>(extent) > at.size()) return std::nullopt;
       const std::int64_t step = run.step * group_.mapping.axes[a].step(Level::lane) * bytes;
       for (std::size_t lane = lanes; lane < lanes * static_cast<std::size_t>(extent); ++lane)
@@ -241,16 +241,16 @@ class Counter {
 
   /// Sectors that a warp's request touches because it begins within one, as a factor: on average over all beginnings
   /// that the address may have. `width`: elements of a lane, which lie next to those of the other lanes.
-  [[nodiscard]] double misaligned_waste(search::Index address, int bytes, int width) const {
+  [[nodiscard]] double misaligned_waste(kernel::Index address, int bytes, int width) const {
     constexpr int sector = 32;
     const int v = group_.mapping.vector_axis;
     if (v < 0 || bytes >= sector) return 1;
     const auto along = static_cast<std::size_t>(v);
     if (group_.extent(along, Level::lane) == 1 || group_.extent(along, Level::vector) != width) return 1;
-    const auto rest = search::misalignment(program_, address, along, sector / bytes);
+    const auto rest = kernel::misalignment(program_, address, along, sector / bytes);
     if (!rest || rest->none()) return 1;
     std::int64_t multiple = std::gcd(sector / bytes, rest->constant);
-    for (const search::IndexPool::Term& term : rest->terms) multiple = std::gcd(multiple, term.coefficient);
+    for (const kernel::IndexPool::Term& term : rest->terms) multiple = std::gcd(multiple, term.coefficient);
     // Shifted rows begin where their vectors do.
     if (group_.shift && width > 1) multiple = std::max<std::int64_t>(multiple, width);
     const double request =
@@ -274,7 +274,7 @@ class Counter {
     double count = 1;
     for (std::size_t a = 0; a < group_.extents.size(); ++a) {
       if (!has(axes, a)) continue;
-      const search::AxisMapping& mapping = group_.mapping.axes[a];
+      const kernel::AxisMapping& mapping = group_.mapping.axes[a];
       const std::int64_t each = mapping.per_block() * mapping.at(Level::cluster);
       count *= static_cast<double>(std::min(one_turn ? each / mapping.at(Level::loop) : each, group_.extents[a]));
     }
@@ -283,9 +283,9 @@ class Counter {
 
   /// Something of each of a few buffers, which are found one by one.
   template <class Amount>
-  using PerBuffer = std::vector<std::pair<search::Buffer, Amount>>;
+  using PerBuffer = std::vector<std::pair<kernel::Buffer, Amount>>;
   template <class Amount>
-  static Amount& amount_of(PerBuffer<Amount>& all, const search::Buffer& buffer) {
+  static Amount& amount_of(PerBuffer<Amount>& all, const kernel::Buffer& buffer) {
     for (auto& [known, amount] : all) {
       if (known == buffer) return amount;
     }
@@ -324,15 +324,15 @@ class Counter {
   }
 
   /// Whether an address depends on what was loaded (gather, dynamic-slice).
-  [[nodiscard]] bool is_dynamic(search::Index index) const {
+  [[nodiscard]] bool is_dynamic(kernel::Index index) const {
     bool dynamic = false;
     program_.pool().for_each_variable(
-        index, [&](search::Index variable) { dynamic = dynamic || program_.dynamic_item(variable) >= 0; });
+        index, [&](kernel::Index variable) { dynamic = dynamic || program_.dynamic_item(variable) >= 0; });
     return dynamic;
   }
 
-  [[nodiscard]] double buffer_bytes(const search::Buffer& buffer) const {
-    const std::optional<std::int64_t> bytes = search::tensor_bytes(graph_, buffer);
+  [[nodiscard]] double buffer_bytes(const kernel::Buffer& buffer) const {
+    const std::optional<std::int64_t> bytes = kernel::tensor_bytes(graph_, buffer);
     return bytes ? static_cast<double>(*bytes) : 1e18;
   }
 
@@ -370,14 +370,14 @@ class Counter {
       }
     }
     for (std::size_t i = 0; i < group_.structure.anchors.size(); ++i) {
-      const search::Anchor& anchor = group_.structure.anchors[i];
-      if (anchor.kind == search::Anchor::Kind::reduce) continue;
+      const kernel::Anchor& anchor = group_.structure.anchors[i];
+      if (anchor.kind == kernel::Anchor::Kind::reduce) continue;
       // A scatter writes each element once, whatever number of updates it tested.
-      const bool scatters = anchor.kind == search::Anchor::Kind::scatter;
+      const bool scatters = anchor.kind == kernel::Anchor::Kind::scatter;
       const std::uint64_t written = scatters ? anchor.axes & ~anchor.reduced : anchor.axes;
       double bytes = 0;
-      if (anchor.kind == search::Anchor::Kind::partial) {
-        for (const search::ReductionPlan& plan : group_.reductions) {
+      if (anchor.kind == kernel::Anchor::Kind::partial) {
+        for (const kernel::ReductionPlan& plan : group_.reductions) {
           if (plan.anchor == static_cast<int>(i))
             bytes = static_cast<double>(plan.partials) * elements(anchor.axes & ~anchor.reduced) * 4;
         }
@@ -392,7 +392,7 @@ class Counter {
         continue;
       }
       double factor = 1;
-      if (anchor.kind == search::Anchor::Kind::store) {
+      if (anchor.kind == kernel::Anchor::Kind::store) {
         const int size = graph::byte_size(anchor.dtype);
         const int width = group_.stores[i][0].width;
         factor = sector_waste(anchor.addresses[0], size, static_cast<double>(size) * width) *
@@ -400,10 +400,10 @@ class Counter {
       }
       f_.dram_write_bytes += bytes;
       f_.sector_bytes += bytes * factor;
-      if (anchor.kind == search::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
+      if (anchor.kind == kernel::Anchor::Kind::atomic) factor = 2;  // read, combined and written in L2
       f_.l2_bytes += bytes * factor;
       f_.requested_bytes += bytes;
-      const int width = std::max(1, anchor.kind == search::Anchor::Kind::store ? group_.stores[i][0].width : 1);
+      const int width = std::max(1, anchor.kind == kernel::Anchor::Kind::store ? group_.stores[i][0].width : 1);
       const double requests = warps_ * (scatters ? per_iteration(written) : per_thread(written)) / width;
       f_.instructions += requests * 1.5;
       f_.store_requests += requests;
@@ -431,7 +431,7 @@ class Counter {
       f_.shared_bytes += std::max(requested, requests * 32);
       return;
     }
-    if (const search::RetainedLoad* kept = group_.retention(id_of(item))) {
+    if (const kernel::RetainedLoad* kept = group_.retention(id_of(item))) {
       // What is held in shared memory between sweeps is counted with what is held.
       if (!is_held_in_shared(id_of(item))) {
         f_.shared_bytes += requested * kept->share;
@@ -458,7 +458,7 @@ class Counter {
   }
 
   /// The second word of random bits comes with the first one.
-  [[nodiscard]] bool computes_with_another(const Item& item, const search::Sweep& sweep) const {
+  [[nodiscard]] bool computes_with_another(const Item& item, const kernel::Sweep& sweep) const {
     if (item.kind != Item::Kind::compute || item.op != Op::threefry2x32 || item.origin.result == 0) return false;
     return std::any_of(sweep.body.begin(), sweep.body.end(), [&](ItemId id) {
       const Item& other = program_.at(id);
@@ -467,7 +467,7 @@ class Counter {
     });
   }
 
-  void count_sweep(const search::Sweep& sweep, int stage) {
+  void count_sweep(const kernel::Sweep& sweep, int stage) {
     double flight = 0, chain = 0, body = 0;
     bool near = false, far = false, each_waits = false;
     const auto one = [&](ItemId id, bool uniform) {
@@ -485,7 +485,7 @@ class Counter {
         const bool copied = std::ranges::count(sweep.copied, id) > 0;
         const double at_once = copied ? times / outer_iterations() : std::min(times, per_iteration(item.axes));
         each_waits = each_waits || !copied;
-        flight += (ahead ? 1 + search::RecurrentStep::turns_ahead : 1) * made_share(item) *
+        flight += (ahead ? 1 + kernel::RecurrentStep::turns_ahead : 1) * made_share(item) *
                   graph::byte_size(item.dtype) * at_once * std::min(1.0, distinct_lanes(item.axes) / lanes);
         return;
       }
@@ -508,8 +508,8 @@ class Counter {
     for (const ItemId id : sweep.body) one(id, false);
     pass_to_l2();
     for (const int a : sweep.anchors) {
-      const search::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(a)];
-      if (anchor.kind == search::Anchor::Kind::reduce || anchor.kind == search::Anchor::Kind::partial) {
+      const kernel::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(a)];
+      if (anchor.kind == kernel::Anchor::Kind::reduce || anchor.kind == kernel::Anchor::Kind::partial) {
         if (is_accumulated_product(anchor)) continue;
         const double times = per_thread(anchor.axes);
         f_.instructions += warps_ * times;
@@ -525,11 +525,11 @@ class Counter {
       }
     }
     // Held values that live in shared memory pass through it once per use.
-    for (const search::HeldItem& held : group_.held) {
-      if (held.place != search::Hold::shared) continue;
+    for (const kernel::HeldItem& held : group_.held) {
+      if (held.place != kernel::Hold::shared) continue;
       const Item& item = program_.at(held.item);
       if (held.from == stage || (held.from < stage && held.until >= stage)) {
-        const double bytes = per_thread(item.axes) * search::held_bytes(item);
+        const double bytes = per_thread(item.axes) * kernel::held_bytes(item);
         f_.shared_bytes += bytes * group_.threads * static_cast<double>(group_.tiles) * schedule_.cluster;
         f_.instructions += warps_ * per_thread(item.axes) / 4 * 2;
         f_.exchange_instructions += warps_ * per_thread(item.axes) / 4 * 2;
@@ -541,7 +541,7 @@ class Counter {
                                       : 0;
     chain += first;
     // A warp alone issues about every 4 cycles along a dependent chain; half of the body is taken to be dependent.
-    const int warps_of_a_scheduler = (search::warps_of(schedule_.threads) + 3) / 4;
+    const int warps_of_a_scheduler = (kernel::warps_of(schedule_.threads) + 3) / 4;
     chain += body * 2.5 * warps_of_a_scheduler;
     f_.bytes_in_flight = std::max(f_.bytes_in_flight, flight);
     // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
@@ -557,15 +557,15 @@ class Counter {
   }
 
   /// Whether a sum is one of products that nothing else needs, in a turn of a recurrent kernel: a multiply-add each.
-  [[nodiscard]] bool is_accumulated_product(const search::Anchor& anchor) const {
-    if (step_ == nullptr || anchor.kind != search::Anchor::Kind::reduce || anchor.items.size() != 1) return false;
+  [[nodiscard]] bool is_accumulated_product(const kernel::Anchor& anchor) const {
+    if (step_ == nullptr || anchor.kind != kernel::Anchor::Kind::reduce || anchor.items.size() != 1) return false;
     const Item& item = program_.at(anchor.items[0]);
     return item.kind == Item::Kind::compute && item.op == Op::multiply;
   }
 
   /// A scatter tests every update for every row, 32 at a time, and adds the few that hit.
   void count_scatter() {
-    const search::Anchor& anchor = group_.structure.anchors[0];
+    const kernel::Anchor& anchor = group_.structure.anchors[0];
     const std::size_t batch = group_.extents.size() - 1;
     const auto updates = static_cast<double>(group_.extents[batch]);
     double lanes = 1, hit_lanes = 1, rows = 1, elements_out = 1;
@@ -578,7 +578,7 @@ class Counter {
     }
     const bool by_warp = lanes == 32 && hit_lanes == 1;
     const double window = elements_out / std::max(rows, 1.0);
-    const double warps = static_cast<double>(f_.tiles) * search::warps_of(group_.threads);  // that take part
+    const double warps = static_cast<double>(f_.tiles) * kernel::warps_of(group_.threads);  // that take part
     const double tests =
         by_warp ? warps * updates / 32 : warps * updates * per_iteration(anchor.axes & ~anchor.reduced);
     f_.instructions += tests * 12 + updates * std::max(1.0, window / 32) * 10;
@@ -622,10 +622,10 @@ class Counter {
 
   void count_reductions() {
     std::vector<bool> exchanged(group_.sweeps.size(), false), clustered(group_.sweeps.size(), false);
-    for (const search::ReductionPlan& plan : group_.reductions) {
-      const search::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(plan.anchor)];
+    for (const kernel::ReductionPlan& plan : group_.reductions) {
+      const kernel::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(plan.anchor)];
       const auto stage = static_cast<std::size_t>(anchor.stage);
-      const bool partial = anchor.kind == search::Anchor::Kind::partial;
+      const bool partial = anchor.kind == kernel::Anchor::Kind::partial;
       double times = static_cast<double>(plan.kept_per_thread);
       double loops = 1;
       for (std::size_t a = 0; a < group_.extents.size(); ++a) {
@@ -659,9 +659,9 @@ class Counter {
 
   const graph::Graph& graph_;
   const GroupProgram& group_;
-  const search::ScalarProgram& program_;
-  const search::Schedule& schedule_;
-  const search::RecurrentStep* const step_;  ///< null: not a recurrent kernel
+  const kernel::ScalarProgram& program_;
+  const kernel::Schedule& schedule_;
+  const kernel::RecurrentStep* const step_;  ///< null: not a recurrent kernel
   const DeviceSpec& device_;
   const double l1_bytes_;
   const std::int64_t retained_bytes_;
@@ -748,7 +748,7 @@ void add_barrier_cycles(GroupFeatures& features, int block_threads, const Device
   features.latency_cycles += features.cluster_barriers * device.cluster_latency * 2;
 }
 
-GroupFeatures group_features(const graph::Graph& graph, const GroupProgram& group, const search::KernelProgram& kernel,
+GroupFeatures group_features(const graph::Graph& graph, const GroupProgram& group, const kernel::KernelProgram& kernel,
                              const DeviceSpec& device) {
   return Counter(graph, group, kernel, device).count();
 }

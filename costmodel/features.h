@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/device_spec.h"
-#include "search/program.h"
+#include "kernel/program/program.h"
 
 namespace stitch::costmodel {
 
@@ -48,13 +48,13 @@ struct GroupFeatures {
 void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device);
 
 /// Of a group of a recurrent kernel: what one block does in one turn, a barrier behind it included.
-GroupFeatures group_features(const graph::Graph& graph, const search::GroupProgram& group,
-                             const search::KernelProgram& kernel, const DeviceSpec& device);
+GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgram& group,
+                             const kernel::KernelProgram& kernel, const DeviceSpec& device);
 
 /// Cycles of issue that one scalar operation takes, as warp instructions (docs/cost-model.md has the sources).
-double operation_cost(const search::Item& item);
+double operation_cost(const kernel::Item& item);
 /// Of them: what runs on the integer unit, which also compares, selects and converts floats, and has half the lanes of
 /// the f32 one on most devices.
-double integer_cost(const search::Item& item);
+double integer_cost(const kernel::Item& item);
 
 }  // namespace stitch::costmodel

@@ -4,14 +4,14 @@
 #include <cmath>
 
 #include "graph/traffic.h"
-#include "search/legality.h"
+#include "kernel/program/legality.h"
 
 namespace stitch::costmodel {
 namespace {
 
-using search::Anchor;
-using search::GroupProgram;
-using search::Level;
+using kernel::Anchor;
+using kernel::GroupProgram;
+using kernel::Level;
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -68,7 +68,7 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
     *amount *= kernel.slabs;
 }
 
-void count_grid(const KernelQuantities& kernel, const search::KernelProgram& program, const DeviceSpec& device,
+void count_grid(const KernelQuantities& kernel, const kernel::KernelProgram& program, const DeviceSpec& device,
                 KernelFeatures& f) {
   f.threads = program.schedule.threads, f.blocks = static_cast<double>(program.blocks), f.cluster = kernel.cluster;
   const double slots = static_cast<double>(device.sm_count) * kernel.resident;
@@ -109,9 +109,9 @@ void count_grid(const KernelQuantities& kernel, const search::KernelProgram& pro
 }
 
 /// Of the group that touches most elements: what its innermost axis looks like.
-void count_shape(const search::KernelProgram& program, KernelFeatures& f) {
+void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
   double most = -1;
-  for (const search::PhaseProgram& phase : program.phases) {
+  for (const kernel::PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {
       double elements = 1, reduced = 1, lanes = 1;
       std::uint64_t reduced_axes = 0;
@@ -127,8 +127,8 @@ void count_shape(const search::KernelProgram& program, KernelFeatures& f) {
         lanes *= static_cast<double>(group.extent(a, Level::lane));
         if (((reduced_axes >> a) & 1) != 0) reduced *= static_cast<double>(group.extents[a]);
       }
-      for (const search::HeldItem& held : group.held)
-        (held.place == search::Hold::shared ? f.held_shared : f.held_registers) += 1;
+      for (const kernel::HeldItem& held : group.held)
+        (held.place == kernel::Hold::shared ? f.held_shared : f.held_registers) += 1;
       f.elements += elements * static_cast<double>(program.schedule.slabs.count);
       if (elements <= most) continue;
       most = elements;
@@ -141,10 +141,10 @@ void count_shape(const search::KernelProgram& program, KernelFeatures& f) {
       f.inner_extent = static_cast<double>(group.extents[axis]);
       f.vector_extent = static_cast<double>(group.extent(axis, Level::vector));
       // Mean over the loads of how far neighbours on that axis are apart; a step that differs counts as a sector.
-      const search::ScalarProgram& items = *group.structure.program;
+      const kernel::ScalarProgram& items = *group.structure.program;
       double loads = 0, stride = 0, bytes = 0;
-      for (const search::Item& item : items.items()) {
-        if (item.kind != search::Item::Kind::load) continue;
+      for (const kernel::Item& item : items.items()) {
+        if (item.kind != kernel::Item::Kind::load) continue;
         const auto run = items.pool().run(item.index, items.axes().variables[axis], 1);
         const double size = graph::byte_size(item.dtype);
         loads += 1, bytes += size;
@@ -155,14 +155,14 @@ void count_shape(const search::KernelProgram& program, KernelFeatures& f) {
   }
 }
 
-void count_compiled(const CompiledFacts& compiled, const search::KernelProgram& program, const DeviceSpec& device,
+void count_compiled(const CompiledFacts& compiled, const kernel::KernelProgram& program, const DeviceSpec& device,
                     KernelFeatures& f) {
   f.registers = compiled.registers;
   f.spill_bytes = static_cast<double>(compiled.spill_bytes);
   f.compiled_shared_bytes = static_cast<double>(compiled.shared_bytes);
   const int threads = program.schedule.threads;
   f.compiled_warps =
-      search::resident_blocks(threads, compiled.registers, compiled.shared_bytes, device) * search::warps_of(threads);
+      kernel::resident_blocks(threads, compiled.registers, compiled.shared_bytes, device) * kernel::warps_of(threads);
   if (compiled.machine_code == nullptr) return;
   const MachineCodeFeatures& code = *compiled.machine_code;
   const auto share = [&](int part) { return ratio(part, code.instructions); };
@@ -180,7 +180,7 @@ void count_compiled(const CompiledFacts& compiled, const search::KernelProgram& 
 }  // namespace
 
 KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::Graph& graph,
-                               const search::KernelProgram& program, const DeviceSpec& device,
+                               const kernel::KernelProgram& program, const DeviceSpec& device,
                                const CompiledFacts* compiled) {
   KernelFeatures f;
   count_device(device, f);
@@ -203,7 +203,7 @@ KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::
   return f;
 }
 
-KernelFeatures kernel_features(const graph::Graph& graph, const search::KernelProgram& program,
+KernelFeatures kernel_features(const graph::Graph& graph, const kernel::KernelProgram& program,
                                const DeviceSpec& device, const CompiledFacts* compiled) {
   return kernel_features(kernel_quantities(graph, program, device), graph, program, device, compiled);
 }

@@ -89,11 +89,11 @@ Hash128 feature_set_hash();
 std::vector<std::string> feature_names();
 
 /// `compiled`: null before compilation; its columns are missing then.
-KernelFeatures kernel_features(const graph::Graph& graph, const search::KernelProgram& program,
+KernelFeatures kernel_features(const graph::Graph& graph, const kernel::KernelProgram& program,
                                const DeviceSpec& device, const CompiledFacts* compiled = nullptr);
 /// The same of what was counted before.
 KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::Graph& graph,
-                               const search::KernelProgram& program, const DeviceSpec& device,
+                               const kernel::KernelProgram& program, const DeviceSpec& device,
                                const CompiledFacts* compiled = nullptr);
 
 /// Single precision, as models take it; values beyond it become its largest.

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "search/legality.h"
-#include "search/slabs.h"
+#include "kernel/program/legality.h"
+#include "kernel/program/slab_choice.h"
 
 namespace stitch::costmodel {
 
 namespace {
 
 /// Makes what one block does in one turn what all blocks do in all turns.
-void repeat(GroupFeatures& f, const search::RecurrentStep& step) {
+void repeat(GroupFeatures& f, const kernel::RecurrentStep& step) {
   const auto turns = static_cast<double>(step.turns), times = turns * static_cast<double>(step.blocks);
   for (double* amount :
        {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes, &f.instructions,
@@ -22,12 +22,12 @@ void repeat(GroupFeatures& f, const search::RecurrentStep& step) {
   f.tiles = step.blocks;
 }
 
-PhaseEntry entry_of(const search::KernelProgram& program, std::size_t phase) {
-  const search::Sync sync = program.schedule.syncs[phase - 1];
-  if (sync == search::Sync::open) return PhaseEntry::open;
+PhaseEntry entry_of(const kernel::KernelProgram& program, std::size_t phase) {
+  const kernel::Sync sync = program.schedule.syncs[phase - 1];
+  if (sync == kernel::Sync::open) return PhaseEntry::open;
   if (program.runs_alone(phase - 1)) return PhaseEntry::same_block;
-  if (sync == search::Sync::gate) return PhaseEntry::gate;
-  return sync == search::Sync::barrier ? PhaseEntry::barrier : PhaseEntry::last_block;
+  if (sync == kernel::Sync::gate) return PhaseEntry::gate;
+  return sync == kernel::Sync::barrier ? PhaseEntry::barrier : PhaseEntry::last_block;
 }
 
 }  // namespace
@@ -54,10 +54,10 @@ namespace {
 
 /// Share of what a group touches that its tiles are at together: iterations of their outermost loop, if they walk
 /// along it side by side.
-double together(const search::GroupProgram& group) {
+double together(const kernel::GroupProgram& group) {
   double share = 1;
-  for (const search::AxisMapping& axis : group.mapping.axes) {
-    const std::int64_t turns = axis.at(search::Level::loop);
+  for (const kernel::AxisMapping& axis : group.mapping.axes) {
+    const std::int64_t turns = axis.at(kernel::Level::loop);
     if (turns > 1 && !axis.interleaved) break;
     share /= static_cast<double>(turns);
     if (axis.covered() > turns) break;
@@ -66,22 +66,22 @@ double together(const search::GroupProgram& group) {
 }
 
 /// Share of what a phase touches that its blocks are at together.
-double together(const search::KernelProgram& program, std::size_t phase) {
-  const search::PhaseProgram& p = program.phases[phase];
+double together(const kernel::KernelProgram& program, std::size_t phase) {
+  const kernel::PhaseProgram& p = program.phases[phase];
   if (program.is_looped(phase)) {
     const auto takers = program.runs_alone(phase) ? 1.0 : static_cast<double>(program.clusters());
     return takers / static_cast<double>(p.tiles);
   }
   double share = 0;
-  for (const search::GroupProgram& group : p.groups) share = std::max(share, together(group));
+  for (const kernel::GroupProgram& group : p.groups) share = std::max(share, together(group));
   return share;
 }
 
 /// The last phase before `phase` that loads an input; -1: none.
-int last_loaded(const search::KernelProgram& program, std::size_t phase, const search::Buffer& input) {
-  const auto loads = [&](const search::GroupProgram& group) {
-    return std::ranges::any_of(group.structure.program->items(), [&](const search::Item& item) {
-      return item.kind == search::Item::Kind::load && item.buffer == input;
+int last_loaded(const kernel::KernelProgram& program, std::size_t phase, const kernel::Buffer& input) {
+  const auto loads = [&](const kernel::GroupProgram& group) {
+    return std::ranges::any_of(group.structure.program->items(), [&](const kernel::Item& item) {
+      return item.kind == kernel::Item::Kind::load && item.buffer == input;
     });
   };
   for (std::size_t p = phase; p-- > 0;) {
@@ -91,12 +91,12 @@ int last_loaded(const search::KernelProgram& program, std::size_t phase, const s
 }
 
 /// Bytes that a phase finds in shared memory of what `earlier` was the last to load.
-double found_on_chip(const search::KernelProgram& program, std::size_t phase, int earlier) {
+double found_on_chip(const kernel::KernelProgram& program, std::size_t phase, int earlier) {
   double bytes = 0;
-  for (const search::GroupProgram& group : program.phases[phase].groups) {
-    const search::ScalarProgram& scalars = *group.structure.program;
-    for (const search::RetainedLoad& load : group.retained) {
-      const search::Item& item = scalars.at(load.item);
+  for (const kernel::GroupProgram& group : program.phases[phase].groups) {
+    const kernel::ScalarProgram& scalars = *group.structure.program;
+    for (const kernel::RetainedLoad& load : group.retained) {
+      const kernel::Item& item = scalars.at(load.item);
       if (!load.fills && last_loaded(program, phase, item.buffer) == earlier)
         bytes += load.share * static_cast<double>(scalars.loaded_bytes(item));
     }
@@ -105,18 +105,18 @@ double found_on_chip(const search::KernelProgram& program, std::size_t phase, in
 }
 
 /// Bytes that a phase leaves in shared memory for later ones.
-double left_on_chip(const search::KernelProgram& program, std::size_t phase) {
+double left_on_chip(const kernel::KernelProgram& program, std::size_t phase) {
   double bytes = 0;
-  for (const search::GroupProgram& group : program.phases[phase].groups) {
-    const search::ScalarProgram& scalars = *group.structure.program;
-    for (const search::RetainedLoad& load : group.retained)
+  for (const kernel::GroupProgram& group : program.phases[phase].groups) {
+    const kernel::ScalarProgram& scalars = *group.structure.program;
+    for (const kernel::RetainedLoad& load : group.retained)
       bytes += load.fills ? load.share * static_cast<double>(scalars.loaded_bytes(scalars.at(load.item))) : 0;
   }
   return bytes;
 }
 
 /// Amounts are those of a slab.
-void count_rereads(KernelQuantities& kernel, const search::KernelProgram& program) {
+void count_rereads(KernelQuantities& kernel, const kernel::KernelProgram& program) {
   std::vector<double> bytes, front;
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
     // What passes L2 by takes no place there.
@@ -127,7 +127,7 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
   for (std::size_t p = 1; p < kernel.phases.size(); ++p) {
     double read = 0;
     for (const GroupFeatures& group : kernel.phases[p].groups) read += group.dram_read_bytes;
-    for (const search::Reread& again : program.phases[p].rereads) {
+    for (const kernel::Reread& again : program.phases[p].rereads) {
       const auto earlier = static_cast<std::size_t>(again.phase);
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
       const double all = static_cast<double>(again.bytes) - found_on_chip(program, p, again.phase);
@@ -142,16 +142,16 @@ void count_rereads(KernelQuantities& kernel, const search::KernelProgram& progra
 
 }  // namespace
 
-KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
+KernelQuantities kernel_quantities(const graph::Graph& graph, const kernel::KernelProgram& program,
                                    const DeviceSpec& device) {
   KernelQuantities kernel;
   kernel.blocks = program.blocks;
   kernel.cluster = program.schedule.cluster;
   kernel.threads = program.schedule.threads;
-  kernel.resident = std::max(1, search::resident_blocks(program, device));
-  if (const search::Slabs& slabs = program.schedule.slabs; slabs.count > 1)
+  kernel.resident = std::max(1, kernel::resident_blocks(program, device));
+  if (const kernel::Slabs& slabs = program.schedule.slabs; slabs.count > 1)
     kernel.slabs = static_cast<double>(slabs.count),
-    kernel.run_bytes = static_cast<double>(search::slab_run_bytes(graph, slabs));
+    kernel.run_bytes = static_cast<double>(kernel::slab_run_bytes(graph, slabs));
   if (program.recurrent != nullptr) kernel.turns = static_cast<double>(program.recurrent->turns);
   kernel.phases.reserve(program.phases.size());
   for (std::size_t p = 0; p < program.phases.size(); ++p) {
@@ -163,7 +163,7 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const search::Kern
       phase.entry = entry_of(program, p);
     }
     phase.groups.reserve(program.phases[p].groups.size());
-    for (const search::GroupProgram& group : program.phases[p].groups)
+    for (const kernel::GroupProgram& group : program.phases[p].groups)
       phase.groups.push_back(group_features(graph, group, program, device));
     if (program.recurrent == nullptr) continue;
     phase.tiles = program.recurrent->blocks;

@@ -6,7 +6,7 @@
 #include "base/device_spec.h"
 #include "costmodel/features.h"
 #include "graph/graph.h"
-#include "search/program.h"
+#include "kernel/program/program.h"
 
 namespace stitch::costmodel {
 
@@ -61,7 +61,7 @@ struct KernelQuantities {
   int resident = 1;      ///< blocks that fit on one SM together, by the estimate of registers; at least 1
 };
 
-KernelQuantities kernel_quantities(const graph::Graph& graph, const search::KernelProgram& program,
+KernelQuantities kernel_quantities(const graph::Graph& graph, const kernel::KernelProgram& program,
                                    const DeviceSpec& device);
 
 }  // namespace stitch::costmodel

@@ -21,11 +21,11 @@ Result<std::unique_ptr<LearnedScorer>> LearnedScorer::create(std::shared_ptr<con
   return std::unique_ptr<LearnedScorer>(new LearnedScorer(std::move(model), std::move(device)));
 }
 
-double LearnedScorer::predict_us(const graph::Graph& graph, const search::KernelProgram& program) const {
+double LearnedScorer::predict_us(const graph::Graph& graph, const kernel::KernelProgram& program) const {
   return model_->predict(to_row(kernel_features(graph, program, device_)), 0);
 }
 
-search::Score LearnedScorer::explain(const graph::Graph& graph, const search::KernelProgram& program) const {
+search::Score LearnedScorer::explain(const graph::Graph& graph, const kernel::KernelProgram& program) const {
   const std::vector<float> row = to_row(kernel_features(graph, program, device_));
   search::Score score;
   score.us = model_->predict(row, 0);

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "costmodel/trained_model.h"
-#include "search/scorer.h"
+#include "search/schedule/scorer.h"
 
 namespace stitch::costmodel {
 
@@ -15,8 +15,8 @@ class LearnedScorer final : public search::Scorer {
   static Result<std::unique_ptr<LearnedScorer>> create(std::shared_ptr<const TrainedCostModel> model,
                                                        DeviceSpec device);
 
-  [[nodiscard]] double predict_us(const graph::Graph& graph, const search::KernelProgram& program) const override;
-  [[nodiscard]] search::Score explain(const graph::Graph& graph, const search::KernelProgram& program) const override;
+  [[nodiscard]] double predict_us(const graph::Graph& graph, const kernel::KernelProgram& program) const override;
+  [[nodiscard]] search::Score explain(const graph::Graph& graph, const kernel::KernelProgram& program) const override;
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
 
  private:

@@ -12,14 +12,14 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/version.h"
-#include "daemon/calibrated_device.h"
-#include "daemon/device_set.h"
-#include "daemon/file_lock.h"
-#include "daemon/model_training.h"
-#include "daemon/routes.h"
-#include "daemon/service.h"
-#include "daemon/tuner.h"
+#include "daemon/http/file_lock.h"
+#include "daemon/http/routes.h"
+#include "daemon/jobs/service.h"
 #include "db/sqlite_store.h"
+#include "tuning/devices/calibrated_device.h"
+#include "tuning/devices/device_set.h"
+#include "tuning/models/cost_model_training.h"
+#include "tuning/plans/tuner.h"
 
 namespace stitch::daemon {
 namespace {
@@ -56,8 +56,8 @@ struct Daemon {
   RealFileSystem files;
   std::optional<FileLock> lock;
   std::unique_ptr<db::Store> store;
-  std::unique_ptr<DeviceSet> devices;
-  std::unique_ptr<Tuner> tuner;
+  std::unique_ptr<tuning::DeviceSet> devices;
+  std::unique_ptr<tuning::Tuner> tuner;
   std::unique_ptr<Service> service;
   std::unique_ptr<HttpServer> server;
 
@@ -65,19 +65,19 @@ struct Daemon {
 
  private:
   /// What is planned for and with, as far as device and database tell: a GPU's own constants, the newest cost model.
-  Result<TunerOptions> planning(const StitchdOptions& options);
+  Result<tuning::TunerOptions> planning(const StitchdOptions& options);
 };
 
-Result<TunerOptions> Daemon::planning(const StitchdOptions& options) {
+Result<tuning::TunerOptions> Daemon::planning(const StitchdOptions& options) {
   if (const profiler::TimedDevice* gpu = devices->gpu()) {
     const profiler::DeviceIdentity& identity = gpu->identity();
     spdlog::info("{} ({}), {} SMs, driver {}", identity.name, identity.key, identity.sm_count, identity.driver);
   }
-  STITCH_ASSIGN(const auto planned, planning_device(options.target, devices->gpu(), store.get(), clock));
+  STITCH_ASSIGN(const auto planned, tuning::planning_device(options.target, devices->gpu(), store.get(), clock));
   for (const std::string& note : planned.notes) spdlog::warn("calibration: {}", note);
-  TunerOptions tuning;
+  tuning::TunerOptions tuning;
   tuning.device = planned.spec;
-  STITCH_ASSIGN(tuning.model, choose_model(*store, planned.spec.name, options.scorer));
+  STITCH_ASSIGN(tuning.model, tuning::choose_model(*store, planned.spec.name, options.scorer));
   return tuning;
 }
 
@@ -86,14 +86,14 @@ Status Daemon::start(const StitchdOptions& options) {
   db::SqliteOptions storage;
   storage.path = options.database;
   STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
-  DeviceOptions where;
+  tuning::DeviceOptions where;
   where.name = options.device;
   where.quarantine = options.database.parent_path() / "quarantine.json";
-  STITCH_ASSIGN(devices, DeviceSet::open(where, files, clock));
-  STITCH_ASSIGN(TunerOptions tuning, planning(options));
+  STITCH_ASSIGN(devices, tuning::DeviceSet::open(where, files, clock));
+  STITCH_ASSIGN(tuning::TunerOptions tuning, planning(options));
   tuning.architecture = options.architecture;
   tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
-  STITCH_ASSIGN(tuner, Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
+  STITCH_ASSIGN(tuner, tuning::Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
   ServiceOptions serving;
   serving.jobs.workers = options.workers;
   serving.fragment_trials = options.trials;

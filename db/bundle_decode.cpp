@@ -2,7 +2,7 @@
 
 #include "db/blob.h"
 #include "db/bundle_codec.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 
 namespace stitch::db {
 namespace {

@@ -47,7 +47,7 @@ struct Fragment {
   Hash128 key;
   Hash128 family;
   std::string name;   ///< where it was seen first; for people
-  std::string graph;  ///< canonical graph as CBOR (graph/codec.h); stored compressed, checked on read
+  std::string graph;  ///< canonical graph as CBOR (graph/codec/codec.h); stored compressed, checked on read
   std::int64_t operator_count = 0;
   std::int64_t parameter_bytes = 0;  ///< inputs and outputs, each once: what an ideal kernel moves
   Provenance provenance;

@@ -123,7 +123,7 @@ Result<PruneReport> prune(Connection& connection, const PrunePolicy& policy) {
                          "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.cubin = artifact.hash) "
                          "AND NOT EXISTS (SELECT 1 FROM fragment f WHERE f.graph = artifact.hash)",
                          policy.plans_before_us));
-  // A job names the file that it is about in its payload (daemon/service.cpp).
+  // A job names the file that it is about in its payload (daemon/jobs/service.cpp).
   STITCH_ASSIGN(report.models,
                 connection.execute("DELETE FROM artifact WHERE wall_us < ? AND kind = 'model' "
                                    "AND NOT EXISTS (SELECT 1 FROM job j WHERE j.state IN ('queued', 'running') "

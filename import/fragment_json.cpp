@@ -1,4 +1,4 @@
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "import/import.h"
 
 namespace stitch::import {

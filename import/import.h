@@ -83,7 +83,7 @@ Result<Imported> import_hlo_text(std::string_view text, const ImportOptions& opt
 /// A serialized ONNX ModelProto. Defined in import/onnx/.
 Result<Imported> import_onnx(std::string_view bytes, const ImportOptions& options = {});
 
-/// A graph in the JSON or CBOR form of graph/codec.h.
+/// A graph in the JSON or CBOR form of graph/codec/codec.h.
 Result<Imported> import_fragment(std::string_view bytes, const ImportOptions& options = {});
 
 }  // namespace stitch::import

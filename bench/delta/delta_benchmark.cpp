@@ -11,8 +11,8 @@
 #include "base/device_spec.h"
 #include "bench/model_fragments.h"
 #include "costmodel/analytical.h"
-#include "search/fusion_explorer.h"
-#include "search/patterns.h"
+#include "search/partition/fusion_explorer.h"
+#include "search/partition/patterns.h"
 
 namespace stitch {
 namespace {
@@ -30,7 +30,7 @@ void add_rows(const std::string& name, const graph::Graph& fragment, const Optio
               const costmodel::AnalyticalScorer& scorer, ordered_json& fragments) {
   const search::VertexGraph vertices(fragment);
   if (vertices.size() < 2) return;
-  const search::AxisAnalysis axes(fragment);
+  const kernel::AxisAnalysis axes(fragment);
   const search::DeltaModel model = search::DeltaModel::of(scorer.device());
   const search::DeltaEvaluator evaluator(vertices, axes, model);
   std::vector<VertexSet> sets;

@@ -16,9 +16,9 @@
 #include "client/cuda_executor.h"
 #include "client/emulated_executor.h"
 #include "client/plan_handle.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "graph/literal.h"
-#include "profiler/emulated_device.h"
+#include "profiler/device/emulated_device.h"
 
 namespace {
 
@@ -75,7 +75,7 @@ Status run(const std::string& path, const std::string& server, const std::string
   STITCH_ASSIGN(const bool swapped, plan->check_for_update());
   if (swapped) STITCH_TRY(plan->run(parameters, results));
 
-  const daemon::Plan used = plan->plan();
+  const api::Plan used = plan->plan();
   std::cout << fmt::format("plan {} ({}): {} launches, predicted {:.1f} us on {}, {:.0f} % verified\n", used.id.hex(),
                            used.label, used.launches.size(), used.predicted_us, used.target.device,
                            100 * used.verified_share);

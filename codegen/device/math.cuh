@@ -1,6 +1,6 @@
 #pragma once
 // Scalar functions of the graph operators, named as there. f32 versions trade a few ulp for speed where
-// graph/evaluate_error.h allows it; f64 versions are the accurate ones.
+// graph/reference/evaluate_error.h allows it; f64 versions are the accurate ones.
 
 #include "stitch/types.cuh"
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/evaluate_error.h"
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
+#include "graph/reference/evaluate_error.h"
 
 namespace stitch::graph {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "graph/evaluate.h"
 #include "graph/literal.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::graph {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "graph/evaluate.h"
 #include "graph/literal.h"
 #include "graph/passes/rewriter.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::graph {
 namespace {

@@ -4,7 +4,7 @@
 
 namespace stitch::graph {
 
-/// Evaluates what depends on constants alone (graph/evaluate.h, every result rounded to its dtype).
+/// Evaluates what depends on constants alone (graph/reference/evaluate.h, every result rounded to its dtype).
 ///
 ///  - An operator on constants and repeated constants is folded when its result has at most 4096 elements.
 ///  - A constant of equal elements becomes a broadcast scalar, so that splats have one form and take no memory; for the

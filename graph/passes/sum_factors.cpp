@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/evaluate_error.h"
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
 #include "graph/passes/splat.h"
+#include "graph/reference/evaluate_error.h"
 
 namespace stitch::graph {
 namespace {

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <vector>
 
-#include "graph/evaluate_box.h"
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
 #include "graph/reduce_kind.h"
+#include "graph/reference/evaluate_box.h"
 
 namespace stitch::graph {
 namespace {

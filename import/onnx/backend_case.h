@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "graph/attributes.h"
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 #include "import/import.h"
 
 /// Cases of ONNX's backend test suite: a folder with `model.onnx` and `test_data_set_K/{input,output}_I.pb`.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::import::onnx {
 namespace {

@@ -21,7 +21,7 @@ std::string uuid_text(const CUuuid& uuid) {
 Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) {
   std::shared_ptr<GpuContext> gpu(new GpuContext);
   gpu->ordinal = options.ordinal;
-  STITCH_ASSIGN(gpu->driver, DriverApi::load(options.driver));
+  STITCH_ASSIGN(gpu->driver, cuda::DriverApi::load(options.driver));
   STITCH_TRY(gpu->find_device());
   if (auto cupti = CuptiApi::load(options.cupti)) {
     gpu->cupti = std::move(*cupti);
@@ -33,7 +33,7 @@ Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) 
   if (gpu->monitor && !gpu->monitor->driver_version().empty()) {
     gpu->identity.driver = fmt::format("{} ({})", gpu->monitor->driver_version(), gpu->identity.driver);
   }
-  const DriverApi& driver = *gpu->driver;
+  const cuda::DriverApi& driver = *gpu->driver;
   STITCH_TRY(driver.check(driver.retain_primary(&gpu->context, gpu->device_), "cuDevicePrimaryCtxRetain",
                           ErrorKind::unavailable));
   STITCH_TRY(driver.check(driver.set_current(gpu->context), "cuCtxSetCurrent", ErrorKind::unavailable));
@@ -91,7 +91,7 @@ Status GpuContext::identify() {
 }
 
 Status GpuContext::check(CUresult result, const char* call, ErrorKind kind) {
-  if (loses_context(result)) lost_ = true;
+  if (cuda::loses_context(result)) lost_ = true;
   return driver->check(result, call, kind);
 }
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "profiler/device.h"
+#include "cuda/driver_api.h"
+#include "profiler/device/device.h"
 #include "profiler/gpu/cupti_api.h"
-#include "profiler/gpu/driver_api.h"
 #include "profiler/gpu/monitor.h"
 
 namespace stitch::profiler {
@@ -39,7 +39,7 @@ class GpuContext {
   [[nodiscard]] DeviceState state() const { return monitor ? monitor->state() : DeviceState{}; }
   [[nodiscard]] bool lost() const { return lost_; }
 
-  std::shared_ptr<const DriverApi> driver;
+  std::shared_ptr<const cuda::DriverApi> driver;
   std::shared_ptr<const CuptiApi> cupti;  ///< null: no_cupti says why
   std::string no_cupti;
   std::unique_ptr<GpuMonitor> monitor;  ///< null: there is none

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "profiler/gpu/cupti_api.h"
-#include "profiler/measurement.h"
+#include "profiler/measure/measurement.h"
 
 namespace stitch::profiler {
 

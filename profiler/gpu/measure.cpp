@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "profiler/gpu/cupti_counters.h"
 #include "profiler/gpu/cupti_timer.h"
-#include "profiler/sampler.h"
+#include "profiler/measure/sampler.h"
 
 namespace stitch::profiler {
 namespace {
@@ -27,7 +27,7 @@ class CapturedGraph {
   }
 
   Status capture(const std::function<Status()>& enqueue) {
-    const DriverApi& driver = *gpu_.driver;
+    const cuda::DriverApi& driver = *gpu_.driver;
     STITCH_TRY(
         gpu_.check(driver.begin_capture(gpu_.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture"));
     const Status enqueued = enqueue();

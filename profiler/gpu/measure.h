@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "profiler/gpu/context.h"
-#include "profiler/timed_device.h"
+#include "profiler/measure/timed_device.h"
 
 namespace stitch::profiler {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "profiler/device.h"
+#include "profiler/device/device.h"
 #include "profiler/gpu/context.h"
 
 namespace stitch::profiler {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "profiler/measurement.h"
+#include "profiler/measure/measurement.h"
 
 namespace stitch::profiler {
 

@@ -6,7 +6,7 @@
 
 #include "profiler/gpu/context.h"
 #include "profiler/gpu/memory.h"
-#include "profiler/timed_device.h"
+#include "profiler/measure/timed_device.h"
 
 namespace stitch::profiler {
 

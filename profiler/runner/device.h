@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "profiler/quarantine.h"
+#include "profiler/device/quarantine.h"
+#include "profiler/measure/timed_device.h"
 #include "profiler/runner/process.h"
-#include "profiler/timed_device.h"
 
 namespace stitch::profiler {
 

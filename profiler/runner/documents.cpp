@@ -1,6 +1,6 @@
 #include "profiler/runner/documents.h"
 
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "profiler/runner/protocol.h"
 
 namespace stitch::profiler::documents {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "profiler/device.h"
+#include "profiler/device/device.h"
 
 // What the two halves of the runner's protocol share. Readers throw Json::exception, which decode_request and
 // decode_reply turn into errors.

@@ -9,9 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include "base/version.h"
-#include "profiler/counted_device.h"
-#include "profiler/device_document.h"
+#include "profiler/device/device_document.h"
 #include "profiler/gpu/session.h"
+#include "profiler/measure/counted_device.h"
 #include "profiler/runner/server.h"
 
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "profiler/device.h"
-#include "profiler/input_source.h"
-#include "profiler/timed_device.h"
+#include "profiler/device/device.h"
+#include "profiler/measure/timed_device.h"
+#include "profiler/verify/input_source.h"
 
 // What stitch-runner and its parent say to each other over the runner's standard streams (docs/measurement.md): the
 // parent sends a request and reads the reply to it, one at a time. A frame is 4 bytes of length, little-endian, and

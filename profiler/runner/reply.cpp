@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "profiler/device_document.h"
+#include "profiler/device/device_document.h"
 #include "profiler/runner/documents.h"
 #include "profiler/runner/protocol.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/result.h"
+#include "profiler/measure/timed_device.h"
 #include "profiler/runner/protocol.h"
-#include "profiler/timed_device.h"
 
 namespace stitch::profiler {
 

@@ -1,12 +1,14 @@
-#include "cli/conformance.h"
+#include "lab/conformance/conformance.h"
 
 #include <gmock/gmock.h>
 
-#include "cli/line_worker.h"
+#include "lab/conformance/line_worker.h"
 #include "tests/cli/run_stitch.h"
 
 namespace stitch::cli {
 namespace {
+
+using namespace lab;
 
 using nlohmann::json;
 using testing::HasSubstr;

@@ -1,4 +1,4 @@
-#include "cli/recording_search.h"
+#include "lab/spaces/recording_search.h"
 
 #include <gmock/gmock.h>
 
@@ -11,12 +11,14 @@
 #include "costmodel/kernel_features.h"
 #include "graph/builder.h"
 #include "graph/canonical.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "tests/cli/run_stitch.h"
 
 // Searching the schedules of recorded kernels. No GPU has been recorded, so the kernels here are made up.
 namespace stitch::cli {
 namespace {
+
+using namespace lab;
 
 using nlohmann::json;
 using profiler::RecordedCandidate;
@@ -154,7 +156,7 @@ TEST(RecordingSearch, TakesOverFailuresTimesAndPredictions) {
   EXPECT_THAT(space->predicted.failed, AllOf(testing::SizeIs(400), Each(0))) << "what fails was not predicted";
   for (std::size_t i = 0; i < 400; ++i) {
     const RecordedCandidate& candidate = recording.kernels[0].candidates[i];
-    const profiler::RecordedTrial& trial = space->recorded.trials[i];
+    const RecordedTrial& trial = space->recorded.trials[i];
     EXPECT_EQ(trial.failure, i % 16 == 2 ? std::optional(ErrorKind::compile) : std::nullopt) << i;
     EXPECT_EQ(trial.time_us, candidate.median) << i;
     EXPECT_FLOAT_EQ(space->predicted.log_time[i], static_cast<float>(std::log(candidate.predicted_us))) << i;

@@ -41,7 +41,7 @@ TEST(Report, PlanningTwiceGivesTheSamePlan) {
 }
 
 TEST(Report, IsReadBackFromAServersJob) {
-  daemon::ModelReport report;
+  tuning::ModelReport report;
   report.model = "m";
   report.operators = 10, report.fragments = 4, report.distinct_fragments = 2, report.kernels = 3;
   report.launches = 5, report.library_calls = 6, report.bytes = 7, report.launches_unfused = 8;
@@ -53,11 +53,11 @@ TEST(Report, IsReadBackFromAServersJob) {
   report.failed_candidates = {{"compile", 2}, {"correctness", 1}};
   report.wrong_candidates = {"level 1, kernel 12ab: result 0"};
   report.failures = {"level 2: no"};
-  const auto read = model_report_from_json(daemon::to_json(report));
+  const auto read = model_report_from_json(lab::to_json(report));
   ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ(daemon::to_json(*read), daemon::to_json(report));
-  EXPECT_EQ(daemon::to_table(*read), daemon::to_table(report));
-  json cut = json::parse(daemon::to_json(report));
+  EXPECT_EQ(lab::to_json(*read), lab::to_json(report));
+  EXPECT_EQ(lab::to_table(*read), lab::to_table(report));
+  json cut = json::parse(lab::to_json(report));
   cut.erase("launches");
   EXPECT_THAT(model_report_from_json(cut.dump()).error().message, HasSubstr("launches"));
   EXPECT_FALSE(model_report_from_json("").ok());

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "cli/space_search.h"
+#include "lab/spaces/space_search.h"
 #include "tests/cli/run_stitch.h"
 
 namespace stitch::cli {

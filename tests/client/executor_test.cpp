@@ -6,12 +6,12 @@
 
 #include "client/cuda_executor.h"
 #include "client/emulated_executor.h"
-#include "profiler/emulated_device.h"
+#include "profiler/device/emulated_device.h"
 
 namespace stitch::client {
 namespace {
 
-using daemon::LaunchArgument;
+using api::LaunchArgument;
 using testing::HasSubstr;
 
 struct alignas(16) Block {
@@ -19,12 +19,12 @@ struct alignas(16) Block {
 };
 
 /// One launch that copies parameter 0 to result 0, and a result that is a copy of it.
-daemon::Plan copying_plan() {
-  daemon::Plan plan;
+api::Plan copying_plan() {
+  api::Plan plan;
   plan.target.architecture = "sm_90a";
   plan.parameters = {{graph::DType::u8, {64}}};
   plan.results = {{graph::DType::u8, {64}}, {graph::DType::u8, {64}}};
-  daemon::KernelLaunch launch;
+  api::KernelLaunch launch;
   launch.cubin = hash_bytes("cubin");
   launch.ptx = hash_bytes("ptx");
   launch.name = "copy";
@@ -49,7 +49,7 @@ Result<std::string> artifact(const Hash128& hash) {
 }
 
 TEST(BufferContractTest, SaysWhatIsWrong) {
-  const daemon::Plan plan = copying_plan();
+  const api::Plan plan = copying_plan();
   Block memory[3];
   const auto in = [&](std::size_t offset, std::size_t size) {
     return std::vector<std::span<const std::byte>>{{memory[0].bytes + offset, size}};
@@ -109,7 +109,7 @@ TEST_F(FakeDriverTest, ThePlanIsLaunchedAsItSays) {
 }
 
 TEST_F(FakeDriverTest, SharedMemoryIsAskedForUnlessThereIsNone) {
-  daemon::Plan plan = copying_plan();
+  api::Plan plan = copying_plan();
   plan.launches[0].shared_bytes = 40'000;  // with 10,000 bytes of static memory, more than is had without asking
   ASSERT_TRUE(executor_->load(plan, artifact).ok());
   EXPECT_THAT(log(), HasSubstr("shared 40000\n"));
@@ -175,7 +175,7 @@ TEST(EmulatedExecutorTest, RunsKernelsCopiesAndWorkspace) {
   ret;
 }
 )";
-  daemon::Plan plan = copying_plan();
+  api::Plan plan = copying_plan();
   plan.parameters = {{graph::DType::s32, {1}}};
   plan.results = {{graph::DType::s32, {1}}, {graph::DType::s32, {1}}};
   plan.copies[0].bytes = 4;

@@ -13,10 +13,10 @@
 #include "client/client.h"
 #include "client/emulated_executor.h"
 #include "client/stitch.h"
-#include "graph/codec.h"
-#include "graph/evaluate.h"
+#include "graph/codec/codec.h"
+#include "graph/reference/evaluate.h"
 #include "tests/daemon/running_service.h"
-#include "tests/daemon/sample_fragments.h"
+#include "tests/tuning/sample_fragments.h"
 
 namespace stitch::client {
 namespace {
@@ -40,7 +40,7 @@ class ClientDaemonTest : public testing::Test {
   std::optional<RunningService> running_{std::in_place, folder_ / "stitch.db",
                                          daemon::RunningOptions{.work = false, .serve = true}};
   std::unique_ptr<Client> client_;
-  EmulatedExecutor executor_{daemon::shared_device()};
+  EmulatedExecutor executor_{tuning::shared_device()};
 };
 
 /// Random arguments of a fragment of f32 tensors, and memory for its results.
@@ -78,8 +78,8 @@ struct Trial {
 };
 
 TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
-  for (const graph::Graph& fragment : {daemon::samples::softmax(8, 64), daemon::samples::scaled_difference(256),
-                                       daemon::samples::scaled_difference(256, true)}) {
+  for (const graph::Graph& fragment : {tuning::samples::softmax(8, 64), tuning::samples::scaled_difference(256),
+                                       tuning::samples::scaled_difference(256, true)}) {
     auto plan = PlanHandle::fetch(*client_, executor_, fragment);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     Trial run(fragment);
@@ -90,7 +90,7 @@ TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
 }
 
 TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
-  const auto answer = client_->fetch(daemon::samples::softmax(8, 64));
+  const auto answer = client_->fetch(tuning::samples::softmax(8, 64));
   ASSERT_TRUE(answer.ok()) << answer.error().message;
   const Hash128 hash = answer->plan->launches[0].cubin;
   const auto first = client_->artifact(hash);
@@ -106,7 +106,7 @@ TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
 
 /// Stores another plan for the fragment (the same kernels under another document) and makes it the one served.
 db::Plan promote_another(db::Store& store, const Hash128& fragment, int number) {
-  const auto target = daemon::shared_tuner(daemon::shared_device()).target();
+  const auto target = tuning::shared_tuner(tuning::shared_device()).target();
   auto bundle = store.get_plan_bundle(store.find_plan({fragment, target}, {})->plan->id);
   bundle->plan.document.insert(1, fmt::format("\"number {0}\":{0},", number));
   const auto put = store.put_plan(*bundle, db::Admission::challenger);
@@ -116,7 +116,7 @@ db::Plan promote_another(db::Store& store, const Hash128& fragment, int number) 
 }
 
 TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
-  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_FALSE(*(*plan)->check_for_update());
@@ -133,7 +133,7 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
 }
 
 TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
-  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   std::mutex mutex;
@@ -162,7 +162,7 @@ TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
 }
 
 TEST_F(ClientDaemonTest, AWithdrawnPlanIsNotRunAgain) {
-  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.improve = false});
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const Hash128 wrong = (*plan)->plan().id;
@@ -176,7 +176,7 @@ TEST_F(ClientDaemonTest, AWithdrawnPlanIsNotRunAgain) {
 }
 
 TEST_F(ClientDaemonTest, OfSeveralChangesAtOnceNoneIsMissed) {
-  const graph::Graph fragment = daemon::samples::softmax(8, 64);
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const Hash128 key = (*plan)->plan().fragment;
@@ -200,11 +200,11 @@ TEST_F(ClientDaemonTest, OfSeveralChangesAtOnceNoneIsMissed) {
 }
 
 TEST_F(ClientDaemonTest, JobsAreFollowedToTheirEndAcrossARestart) {
-  const auto submitted = client_->submit_fragment(daemon::samples::softmax(8, 40), "to follow");
+  const auto submitted = client_->submit_fragment(tuning::samples::softmax(8, 40), "to follow");
   ASSERT_TRUE(submitted.ok());
   std::vector<std::string> kinds;
   std::thread follower([&] {
-    const Status followed = client_->follow(submitted->job, 0, [&](const daemon::JobEvent& event) {
+    const Status followed = client_->follow(submitted->job, 0, [&](const api::JobEvent& event) {
       kinds.push_back(event.kind);
       return true;
     });
@@ -222,7 +222,7 @@ TEST_F(ClientDaemonTest, JobsAreFollowedToTheirEndAcrossARestart) {
 }
 
 TEST_F(ClientDaemonTest, ErrorsAndDeadlinesArriveAsTheyAre) {
-  EXPECT_EQ(client_->fetch(daemon::samples::softmax(8, 88), {.deadline_ms = 0, .improve = true}).error().kind,
+  EXPECT_EQ(client_->fetch(tuning::samples::softmax(8, 88), {.deadline_ms = 0, .improve = true}).error().kind,
             ErrorKind::timeout);
   EXPECT_EQ(client_->plan(hash_bytes("none")).error().kind, ErrorKind::not_found);
   EXPECT_EQ(client_->promotions(0, 99'999).error().kind, ErrorKind::invalid_argument);
@@ -236,7 +236,7 @@ TEST_F(ClientDaemonTest, ErrorsAndDeadlinesArriveAsTheyAre) {
 TEST_F(ClientDaemonTest, TheCInterfaceFetchesRunsAndSwaps) {
   stitch_client* client = nullptr;
   ASSERT_EQ(stitch_client_open(server().c_str(), "", &client), STITCH_OK) << stitch_last_error();
-  const graph::Graph graph = daemon::samples::softmax(8, 64);
+  const graph::Graph graph = tuning::samples::softmax(8, 64);
   const std::string fragment = graph::encode(graph, graph::Encoding::cbor);
   stitch_plan* plan = nullptr;
   ASSERT_EQ(
@@ -312,7 +312,7 @@ TEST_F(ClientDaemonTest, TheCInterfaceSaysWhatIsWrong) {
 
 TEST_F(ClientDaemonTest, TheExamplesRun) {
   const std::filesystem::path fragment = folder_ / "fragment.json";
-  std::ofstream(fragment) << graph::encode(daemon::samples::softmax(8, 64), graph::Encoding::json);
+  std::ofstream(fragment) << graph::encode(tuning::samples::softmax(8, 64), graph::Encoding::json);
   for (const std::string program : {"fetch_and_run", "fetch_and_run_c"}) {
     ProcessOptions options;
     options.environment = {"XDG_CACHE_HOME=" + (folder_ / "xdg").string()};

@@ -77,7 +77,7 @@ void PrintTo(const Width& each, std::ostream* out) { *out << each.name; }
 class WidthEmulated : public testing::TestWithParam<Width> {};
 
 /// Rows begin with their first element (shifted_rows_test.cpp has the others).
-bool straight(const search::KernelProgram& program) { return !program.phases[0].groups[0].shift; }
+bool straight(const kernel::KernelProgram& program) { return !program.phases[0].groups[0].shift; }
 
 TEST_P(WidthEmulated, IsWhatAlignmentProves) {
   const KernelCase each = make_case(GetParam().graph(), straight);
@@ -158,10 +158,10 @@ TEST(AccessEmulated, RequestsAreFullAndNoSectorIsTouchedTwice) {
 TEST(AccessEmulated, PartialResultsAreStoredByVectors) {
   Builder b;
   auto graph = b.finish({b.reduce(ReduceKind::sum, b.parameter(DType::f32, {4096, 256}), {0})});
-  const auto by_vectors = [](const search::KernelProgram& p) {
-    const search::GroupProgram& group = p.phases[0].groups[0];
+  const auto by_vectors = [](const kernel::KernelProgram& p) {
+    const kernel::GroupProgram& group = p.phases[0].groups[0];
     return p.phases.size() == 2 && group.structure.has_partials() && group.mapping.vector_axis == 1 &&
-           group.extent(1, search::Level::vector) == 4 && group.extent(1, search::Level::lane) >= 8;
+           group.extent(1, kernel::Level::vector) == 4 && group.extent(1, kernel::Level::lane) >= 8;
   };
   const KernelCase each = make_case(std::move(graph), by_vectors);
   const KernelOutcome outcome = run(each, random_inputs(*each.graph));

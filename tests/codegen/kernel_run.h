@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/evaluate.h"
 #include "graph/in_place.h"
 #include "graph/literal.h"
+#include "graph/reference/evaluate.h"
 #include "tests/profiler/kernel_case.h"
 
 /// Generated kernels run on the emulated device with chosen bytes, where verification's own inputs would not do.
@@ -83,9 +83,9 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
     const auto number = static_cast<std::size_t>(argument.buffer.number);
     if (argument.kind == Argument::Kind::integer) {
       arguments.emplace_back(argument.integer);
-    } else if (argument.buffer.kind == search::Buffer::Kind::input) {
+    } else if (argument.buffer.kind == kernel::Buffer::Kind::input) {
       arguments.emplace_back(in.at(number));
-    } else if (argument.buffer.kind == search::Buffer::Kind::output) {
+    } else if (argument.buffer.kind == kernel::Buffer::Kind::output) {
       arguments.emplace_back(out.at(number));
     } else {
       arguments.emplace_back(scratch.at(number));

@@ -127,9 +127,9 @@ struct Shifted {
 };
 void PrintTo(const Shifted& each, std::ostream* out) { *out << each.name; }
 
-bool is_shifted(const search::KernelProgram& program) {
-  for (const search::PhaseProgram& phase : program.phases) {
-    for (const search::GroupProgram& group : phase.groups) {
+bool is_shifted(const kernel::KernelProgram& program) {
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
       if (group.shift) return true;
     }
   }
@@ -140,10 +140,10 @@ bool is_shifted(const search::KernelProgram& program) {
 class WishScorer final : public search::Scorer {
  public:
   explicit WishScorer(Wish wish) : wish_(std::move(wish)) {}
-  [[nodiscard]] double predict_us(const Graph&, const search::KernelProgram& program) const override {
+  [[nodiscard]] double predict_us(const Graph&, const kernel::KernelProgram& program) const override {
     return wish_(program) ? 1 : 2;
   }
-  [[nodiscard]] search::Score explain(const Graph&, const search::KernelProgram&) const override { return {}; }
+  [[nodiscard]] search::Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
 
  private:
@@ -210,13 +210,13 @@ TEST(ShiftedRowsEmulated, AskForFewerSectors) {
     const KernelCase each = cases_of(half_softmax(64, 4001), wish, 1).at(0);
     return run(each, random_inputs(*each.graph)).counters.global_loads;
   };
-  const auto one_row = [](const search::KernelProgram& p) {
-    const search::GroupProgram& group = p.phases[0].groups[0];
+  const auto one_row = [](const kernel::KernelProgram& p) {
+    const kernel::GroupProgram& group = p.phases[0].groups[0];
     return p.phases.size() == 1 && p.schedule.cluster == 1 && !group.held.empty() &&
-           group.extent(1, search::Level::lane) == 32;
+           group.extent(1, kernel::Level::lane) == 32;
   };
-  const auto straight = loaded([&](const search::KernelProgram& p) { return one_row(p) && !is_shifted(p); });
-  const auto aligned = loaded([&](const search::KernelProgram& p) { return one_row(p) && is_shifted(p); });
+  const auto straight = loaded([&](const kernel::KernelProgram& p) { return one_row(p) && !is_shifted(p); });
+  const auto aligned = loaded([&](const kernel::KernelProgram& p) { return one_row(p) && is_shifted(p); });
   const double bytes = 64 * 4001 * 2;
   EXPECT_GT(static_cast<double>(straight.sectors) * 32, 1.4 * bytes);
   EXPECT_LT(static_cast<double>(aligned.sectors) * 32, 1.1 * bytes);

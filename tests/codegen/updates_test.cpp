@@ -30,10 +30,10 @@ Result<graph::Graph> scattered(DType dtype, ReduceKind combiner, std::int64_t ro
 }
 
 bool has_atomics(const KernelCase& each) {
-  for (const search::PhaseProgram& phase : each.program.phases) {
-    for (const search::GroupProgram& group : phase.groups) {
-      for (const search::Anchor& anchor : group.structure.anchors) {
-        if (anchor.kind == search::Anchor::Kind::atomic) return true;
+  for (const kernel::PhaseProgram& phase : each.program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
+      for (const kernel::Anchor& anchor : group.structure.anchors) {
+        if (anchor.kind == kernel::Anchor::Kind::atomic) return true;
       }
     }
   }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "search/fusion_explorer.h"
+#include "search/partition/fusion_explorer.h"
 #include "tests/costmodel/example_kernels.h"
 #include "tests/graph/random_graph.h"
 
@@ -272,7 +272,7 @@ TEST(AnalyticalScorer, TensorsOfAllSizesEndWhereTheyShould) {
   ASSERT_GT(kernel.program.phases.size(), 1U);
   // The large tensor's norm is spread over the device; the small ones take a block each, once.
   std::vector<std::int64_t> tiles;
-  for (const search::GroupProgram& group : kernel.program.phases[0].groups) tiles.push_back(group.tiles);
+  for (const kernel::GroupProgram& group : kernel.program.phases[0].groups) tiles.push_back(group.tiles);
   EXPECT_EQ(std::ranges::count(tiles, 1), 3);
   EXPECT_GT(*std::ranges::max_element(tiles), 60);
   EXPECT_LT(kernel.predicted_us, 25) << "48 MB";

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "costmodel/analytical.h"
-#include "search/legality.h"
+#include "kernel/program/legality.h"
 #include "tests/costmodel/example_kernels.h"
 
 namespace stitch::costmodel::test {
@@ -66,9 +66,9 @@ TEST_P(CompiledKernels, TakeWhatWasPredictedIfNothingElseIsKnown) {
 
 TEST_P(CompiledKernels, AsPlannedTakeWhatWasPredicted) {
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    const search::KernelProgram& program = kernels_[k].program;
+    const kernel::KernelProgram& program = kernels_[k].program;
     const CompiledFacts planned{program.registers, program.shared_bytes, 0, nullptr};
-    if (search::resident_blocks(program.schedule.threads, planned.registers, planned.shared_bytes, h100()) !=
+    if (kernel::resident_blocks(program.schedule.threads, planned.registers, planned.shared_bytes, h100()) !=
         quantities_[k].resident)
       continue;  // static shared memory that the estimate adds
     EXPECT_EQ(compiled_us(quantities_[k], planned, h100()), plain_us(quantities_[k]));

@@ -5,7 +5,7 @@
 
 #include "costmodel/analytical.h"
 #include "graph/builder.h"
-#include "search/stitch_explorer.h"
+#include "search/schedule/stitch_explorer.h"
 #include "tests/profiler/sample_graphs.h"
 
 /// Scheduled kernels to predict the time of.
@@ -14,7 +14,7 @@ namespace stitch::costmodel::test {
 /// A graph and one of its programs (which refers to the graph).
 struct Kernel {
   std::shared_ptr<const graph::Graph> graph;
-  search::KernelProgram program;
+  kernel::KernelProgram program;
   double predicted_us = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "search/fusion_plan.h"
+#include "search/partition/fusion_plan.h"
 #include "tests/costmodel/example_kernels.h"
 #include "tests/profiler/kernel_case.h"
 
@@ -17,17 +17,17 @@ using graph::DType;
 using graph::Op;
 using graph::ReduceKind;
 using graph::Value;
+using kernel::KernelProgram;
 using profiler::test::channel_reduction, profiler::test::looked_up, profiler::test::norm_backward,
     profiler::test::packed, profiler::test::scaled_sum, profiler::test::scattered, profiler::test::softmax,
     profiler::test::transposed;
-using search::KernelProgram;
 
 /// The features of all groups of a kernel, added up.
 GroupFeatures features_of(const graph::Graph& graph, const KernelProgram& program) {
   GroupFeatures sum;
   sum.tiles = 0;
-  for (const search::PhaseProgram& phase : program.phases) {
-    for (const search::GroupProgram& group : phase.groups) {
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
       const GroupFeatures f = group_features(graph, group, program, *find_device("h100"));
       sum.dram_read_bytes += f.dram_read_bytes, sum.dram_write_bytes += f.dram_write_bytes;
       sum.sector_bytes += f.sector_bytes, sum.l2_bytes += f.l2_bytes, sum.shared_bytes += f.shared_bytes,
@@ -73,7 +73,7 @@ Result<graph::Graph> sliced(const graph::Dims& dims, const graph::Dims& limits, 
 
 /// A thread's vector is a row of four.
 bool whole_row_vectors(const KernelProgram& program) {
-  return program.phases[0].groups[0].mapping.axes.back().at(search::Level::vector) == 4;
+  return program.phases[0].groups[0].mapping.axes.back().at(kernel::Level::vector) == 4;
 }
 
 /// One tensor read along its columns for several that are written along their rows.
@@ -187,8 +187,8 @@ TEST(F64Instructions, AreThoseOnThatType) {
 
 TEST(LaneEfficiency, IsTheUsefulShareOfWhatIsMapped) {
   for (const Kernel& kernel : candidates_of(softmax(37, 1000), *find_device("h100"))) {
-    for (const search::PhaseProgram& phase : kernel.program.phases) {
-      for (const search::GroupProgram& group : phase.groups) {
+    for (const kernel::PhaseProgram& phase : kernel.program.phases) {
+      for (const kernel::GroupProgram& group : phase.groups) {
         const double efficiency =
             group_features(*kernel.graph, group, kernel.program, *find_device("h100")).lane_efficiency;
         EXPECT_GT(efficiency, 0);
@@ -204,21 +204,21 @@ TEST(LaneEfficiency, IsTheUsefulShareOfWhatIsMapped) {
 
 struct Cost {
   std::string name;
-  search::Item::Kind kind;
+  kernel::Item::Kind kind;
   Op op;
   DType dtype;
   double low, high;
 };
 
-search::Item item_of(const Cost& cost) {
-  search::Item item;
+kernel::Item item_of(const Cost& cost) {
+  kernel::Item item;
   item.kind = cost.kind, item.op = cost.op, item.dtype = cost.dtype;
   return item;
 }
 
 // Instructions that NVRTC makes of them: ranges, since they are counted in SASS and differ by release.
 TEST(OperationCost, FollowsTheCodeThatIsGenerated) {
-  using Kind = search::Item::Kind;
+  using Kind = kernel::Item::Kind;
   for (const Cost& cost : std::vector<Cost>{{"literal", Kind::literal, Op::add, DType::f32, 0, 0},
                                             {"reduced", Kind::reduced, Op::add, DType::f32, 0, 0},
                                             {"add", Kind::compute, Op::add, DType::f32, 1, 1},
@@ -239,7 +239,7 @@ TEST(OperationCost, DoublesAreNeverCheaper) {
   for (const Op op : {Op::add, Op::exp, Op::log, Op::tanh, Op::sqrt, Op::rsqrt, Op::divide, Op::power, Op::sin, Op::erf,
                       Op::erfc, Op::cbrt, Op::log1p, Op::expm1, Op::logistic, Op::atan2}) {
     const auto cost = [&](DType dtype) {
-      return operation_cost(item_of({"", search::Item::Kind::compute, op, dtype, 0, 0}));
+      return operation_cost(item_of({"", kernel::Item::Kind::compute, op, dtype, 0, 0}));
     };
     EXPECT_GE(cost(DType::f64), cost(DType::f32)) << to_string(op);
   }
@@ -271,13 +271,13 @@ std::vector<Counted> counted_kernels() {
       {"row_sums", [] { return row_sums(); }, profiler::test::one_phase},
       {"softmax", [] { return softmax(256, 512); }, profiler::test::one_phase},
       {"softmax_cluster", [] { return softmax(40, 8192); }, profiler::test::clustered},
-      {"norm_backward", [] { return norm_backward(1024, 256); }, profiler::test::phases(2, search::Sync::barrier), 1.1,
+      {"norm_backward", [] { return norm_backward(1024, 256); }, profiler::test::phases(2, kernel::Sync::barrier), 1.1,
        1.5},
       {"channels",
        [] {
          return channel_reduction(ReduceKind::sum, {256, 8, 128});
        },
-       profiler::test::phases(2, search::Sync::barrier), 1.1, 1.5},
+       profiler::test::phases(2, kernel::Sync::barrier), 1.1, 1.5},
       // Read by two phases, by the second from where the first left it.
       {"retained", [] { return profiler::test::divided_by_norm(1 << 19); },
        [](const KernelProgram& p) { return p.schedule.retained > 0 && p.phases[0].groups[0].retained[0].share == 1; }},

@@ -46,8 +46,8 @@ TEST(FoundInL2, IsAllThatFits) {
 // Mean of squares of everything, then everything divided by its root.
 KernelQuantities normalised(std::int64_t elements) {
   const auto device = *find_device("h100");
-  const auto gated = [](const search::KernelProgram& p) {
-    return p.phases.size() == 3 && p.schedule.syncs == std::vector{search::Sync::gate, search::Sync::open} &&
+  const auto gated = [](const kernel::KernelProgram& p) {
+    return p.phases.size() == 3 && p.schedule.syncs == std::vector{kernel::Sync::gate, kernel::Sync::open} &&
            p.schedule.retained == 0;
   };
   const auto made = profiler::test::make_case(profiler::test::divided_by_norm(elements), gated);
@@ -76,11 +76,11 @@ TEST(KernelQuantities, KnowWhatIsReadAgain) {
 // Blocks that keep the beginning of their walks find it there; what L2 has is the rest.
 TEST(KernelQuantities, WhatBlocksRetainIsNotReadAgain) {
   const double bytes = 4.0 * (1 << 24);
-  const auto retaining = [](const search::KernelProgram& p) { return p.schedule.retained > 0; };
+  const auto retaining = [](const kernel::KernelProgram& p) { return p.schedule.retained > 0; };
   const auto made = profiler::test::make_case(profiler::test::divided_by_norm(1 << 24), retaining);
   const KernelQuantities kernel = kernel_quantities(*made.graph, made.program, *find_device("h100"));
   ASSERT_EQ(kernel.phases.size(), 3U);
-  const search::RetainedLoad& load = made.program.phases[0].groups[0].retained.at(0);
+  const kernel::RetainedLoad& load = made.program.phases[0].groups[0].retained.at(0);
   ASSERT_GT(load.share, 0.1);
   ASSERT_LT(load.share, 0.9);
   const GroupFeatures &first = kernel.phases[0].groups[0], &last = kernel.phases[2].groups[0];
@@ -97,7 +97,7 @@ TEST(KernelQuantities, WhatBlocksRetainIsNotReadAgain) {
 // Amounts are those of one slab; what a slab keeps on chip is not read again.
 TEST(KernelQuantities, AreOfOneSlab) {
   const double bytes = 4.0 * 200'704 * 256;
-  const auto whole = [](const search::KernelProgram& p) {
+  const auto whole = [](const kernel::KernelProgram& p) {
     const auto& kept = p.phases[0].groups[0].retained;
     return p.schedule.slabs.count == 8 && !kept.empty() && kept[0].share == 1;
   };

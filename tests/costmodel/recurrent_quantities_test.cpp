@@ -2,14 +2,14 @@
 
 #include "costmodel/analytical.h"
 #include "costmodel/kernel_quantities.h"
-#include "search/stitch_explorer.h"
-#include "tests/search/recurrent_graphs.h"
+#include "search/schedule/stitch_explorer.h"
+#include "tests/kernel/recurrent_graphs.h"
 
 // What a kernel that runs a whole loop is charged for: all turns of all blocks.
 namespace stitch::costmodel::test {
 namespace {
 
-using search::test::RecurrentShape;
+using kernel::test::RecurrentShape;
 
 GroupFeatures totals(const KernelQuantities& kernel) {
   GroupFeatures total;
@@ -26,7 +26,7 @@ GroupFeatures totals(const KernelQuantities& kernel) {
 struct Kernel {
   graph::Graph graph;
   search::StitchCandidate best;
-  explicit Kernel(const RecurrentShape& shape) : graph(search::test::gru(shape)) {
+  explicit Kernel(const RecurrentShape& shape) : graph(kernel::test::gru(shape)) {
     auto found = search::explore_stitches(graph, AnalyticalScorer(*find_device("h100")), {});
     if (!found) {
       throw std::runtime_error(found.error().message);

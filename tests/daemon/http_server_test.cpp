@@ -1,5 +1,5 @@
 // The server's own behaviour over real sockets: limits, hostile peers, orderly stops. Handlers are a few lines.
-#include "daemon/http_server.h"
+#include "daemon/http/http_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -311,7 +311,7 @@ TEST_F(HttpServerTest, ASocketOfADeadServerIsReplacedALiveOneIsNot) {
 TEST_F(HttpServerTest, ADefaultSocketThatOthersMayReplaceIsNotServedOn) {
   const TestVariable variable("XDG_RUNTIME_DIR", folder_.path());
   HttpServerOptions options;
-  options.socket = default_socket_path();
+  options.socket = api::default_socket_path();
   const auto start = [&] { return HttpServer::start(options, [](const http::Request&) { return http::Response(); }); };
   const bool made = start().ok();
   std::filesystem::permissions(options.socket.parent_path(), std::filesystem::perms::all);

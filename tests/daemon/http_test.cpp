@@ -1,4 +1,4 @@
-#include "daemon/http.h"
+#include "daemon/http/http.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

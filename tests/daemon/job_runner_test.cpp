@@ -1,4 +1,4 @@
-#include "daemon/job_runner.h"
+#include "daemon/jobs/job_runner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

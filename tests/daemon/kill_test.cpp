@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/protocol.h"
 #include "base/random.h"
-#include "daemon/protocol.h"
 #include "db/sqlite_store.h"
 #include "tests/daemon/running_service.h"
-#include "tests/daemon/sample_fragments.h"
 #include "tests/daemon/stitchd_process.h"
+#include "tests/tuning/sample_fragments.h"
 
 namespace stitch::daemon {
 namespace {
@@ -40,8 +40,9 @@ struct Acknowledged {
 
 /// Asks for a plan; remembers what the answer acknowledges.
 void look_up(const std::filesystem::path& socket, std::int64_t rows, Acknowledged& acknowledged) {
-  const LookupRequest request{samples::softmax(rows, 64), "kill test", 20'000, true};
-  const std::string body = encode_document(to_document(request, graph::Encoding::json), graph::Encoding::json);
+  const api::LookupRequest request{tuning::samples::softmax(rows, 64), "kill test", 20'000, true};
+  const std::string body =
+      api::encode_document(api::to_document(request, graph::Encoding::json), graph::Encoding::json);
   const raw::Answer answer = raw::request(socket, "POST", "/v1/lookup", body, json_header);
   const Json document = Json::parse(answer.body, nullptr, false);
   if (document.is_discarded() || (answer.status != 200 && answer.status != 202)) return;
@@ -79,13 +80,13 @@ TEST(DaemonKillSlowTest, NothingAcknowledgedIsLostAndJobsResume) {
     database = daemon.database;
     ASSERT_TRUE(daemon.ready());
     if (round == 0) {
-      const std::string model = graph::encode(samples::layered_model(24), graph::Encoding::json);
+      const std::string model = graph::encode(tuning::samples::layered_model(24), graph::Encoding::json);
       submit(daemon.socket, "/v1/models?name=model.json", model, acknowledged);
       ASSERT_EQ(acknowledged.jobs.size(), 1U);
     }
     // Something new to tune without being waited for, and plans that are.
     for (int i = 0; i < 3; ++i) {
-      const graph::Graph fragment = samples::softmax(100 + round * 4 + i, 32);
+      const graph::Graph fragment = tuning::samples::softmax(100 + round * 4 + i, 32);
       submit(daemon.socket, "/v1/fragments", graph::encode(fragment, graph::Encoding::json), acknowledged);
     }
     std::thread client([&] { look_up(daemon.socket, 8 + 2 * round, acknowledged); });

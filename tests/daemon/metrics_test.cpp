@@ -1,4 +1,4 @@
-#include "daemon/metrics.h"
+#include "daemon/jobs/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(MetricsTest, CountsRequestsAndLookups) {
   metrics.count_request("/v1/lookup", 200, 0.0001);
   metrics.count_request("/v1/lookup", 200, 0.3);
   metrics.count_request("/v1/lookup", 404, 99);
-  metrics.count_lookup(LookupAnswer::Source::store);
+  metrics.count_lookup(api::LookupAnswer::Source::store);
   Gauges gauges;
   gauges.store.jobs[0] = 7;
   gauges.store.incumbents_by_label[2] = 3;

@@ -1,5 +1,5 @@
 // The API as its clients see it: every route over a real socket, and the documentation against the route table.
-#include "daemon/routes.h"
+#include "daemon/http/routes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
-#include "tests/daemon/sample_fragments.h"
+#include "tests/tuning/sample_fragments.h"
 
 namespace stitch::daemon {
 namespace {
@@ -34,8 +34,9 @@ class RoutesTest : public testing::Test {
     return Json::parse(answer.body, nullptr, false);
   }
   static std::string lookup_body(const graph::Graph& fragment, std::int64_t deadline_ms) {
-    return encode_document(to_document(LookupRequest{fragment, "test", deadline_ms, true}, graph::Encoding::json),
-                           graph::Encoding::json);
+    return api::encode_document(
+        api::to_document(api::LookupRequest{fragment, "test", deadline_ms, true}, graph::Encoding::json),
+        graph::Encoding::json);
   }
 
   const TestFolder folder_;
@@ -43,9 +44,10 @@ class RoutesTest : public testing::Test {
 };
 
 TEST_F(RoutesTest, FromALookupToEverythingThatIsKnownOfItsPlan) {
-  const raw::Answer looked_up = ask("POST", "/v1/lookup", lookup_body(samples::softmax(8, 64), 120'000), as_json);
+  const raw::Answer looked_up =
+      ask("POST", "/v1/lookup", lookup_body(tuning::samples::softmax(8, 64), 120'000), as_json);
   ASSERT_EQ(looked_up.status, 200) << looked_up.body;
-  const auto answer = decode_message<LookupAnswer>(looked_up.body, graph::Encoding::json);
+  const auto answer = api::decode_message<api::LookupAnswer>(looked_up.body, graph::Encoding::json);
   ASSERT_TRUE(answer.ok()) << answer.error().message;
   const std::string job = std::to_string(*answer->job);
   EXPECT_EQ(running_.wait_for(*answer->job).state, "done");
@@ -76,21 +78,22 @@ TEST_F(RoutesTest, FromALookupToEverythingThatIsKnownOfItsPlan) {
 }
 
 TEST_F(RoutesTest, SpeaksCborWhenAsked) {
-  const LookupRequest request{samples::softmax(8, 64), "test", 120'000, false};
-  const std::string body = encode_document(to_document(request, graph::Encoding::cbor), graph::Encoding::cbor);
+  const api::LookupRequest request{tuning::samples::softmax(8, 64), "test", 120'000, false};
+  const std::string body =
+      api::encode_document(api::to_document(request, graph::Encoding::cbor), graph::Encoding::cbor);
   const std::string headers = "Content-Type: application/cbor\r\nAccept: application/cbor\r\n";
   const raw::Answer answer = ask("POST", "/v1/lookup", body, headers);
   EXPECT_THAT(answer.head, HasSubstr("Content-Type: application/cbor"));
-  EXPECT_TRUE(decode_message<LookupAnswer>(answer.body, graph::Encoding::cbor).ok());
+  EXPECT_TRUE(api::decode_message<api::LookupAnswer>(answer.body, graph::Encoding::cbor).ok());
   for (std::size_t size = 0; size < body.size(); size += 97) {
     const raw::Answer refused = ask("POST", "/v1/lookup", body.substr(0, size), headers);
     EXPECT_EQ(refused.status, 400);
-    EXPECT_EQ(decode_error(refused.body, graph::Encoding::cbor).kind, ErrorKind::parse) << size;
+    EXPECT_EQ(api::decode_error(refused.body, graph::Encoding::cbor).kind, ErrorKind::parse) << size;
   }
 }
 
 TEST_F(RoutesTest, ModelsAreSubmittedAndTold) {
-  const std::string model = graph::encode(samples::softmax(16, 64), graph::Encoding::json);
+  const std::string model = graph::encode(tuning::samples::softmax(16, 64), graph::Encoding::json);
   const raw::Answer submitted = ask("POST", "/v1/models?name=a%20model.json", model);
   ASSERT_EQ(submitted.status, 202);
   const Json document = Json::parse(submitted.body);
@@ -103,14 +106,14 @@ TEST_F(RoutesTest, ModelsAreSubmittedAndTold) {
 TEST_F(RoutesTest, PromotionsWaitForTheFirstChange) {
   Json feed;
   std::thread follower([&] { feed = get("/v1/promotions?after=0&wait_ms=60000"); });
-  ask("POST", "/v1/lookup", lookup_body(samples::softmax(8, 64), 120'000), as_json);
+  ask("POST", "/v1/lookup", lookup_body(tuning::samples::softmax(8, 64), 120'000), as_json);
   follower.join();
   EXPECT_EQ(feed["promotions"].size(), 1U);
   EXPECT_EQ(get("/v1/promotions?after=" + feed["last"].dump() + "&wait_ms=1")["promotions"].size(), 0U);
 }
 
 TEST_F(RoutesTest, ADeadlineThatPassesIsAnsweredWithAJob) {
-  const raw::Answer answer = ask("POST", "/v1/lookup", lookup_body(samples::softmax(48, 72), 0), as_json);
+  const raw::Answer answer = ask("POST", "/v1/lookup", lookup_body(tuning::samples::softmax(48, 72), 0), as_json);
   EXPECT_EQ(answer.status, 202);
   const Json document = Json::parse(answer.body);
   EXPECT_EQ(document["source"], "pending");
@@ -164,7 +167,7 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
   for (const Refused& refused : cases) {
     const raw::Answer answer = ask(refused.method, refused.target, refused.body, refused.headers);
     EXPECT_EQ(answer.status, refused.status) << refused.method << " " << refused.target << ": " << answer.body;
-    EXPECT_THAT(decode_error(answer.body, graph::Encoding::json).message, HasSubstr(refused.message));
+    EXPECT_THAT(api::decode_error(answer.body, graph::Encoding::json).message, HasSubstr(refused.message));
   }
 }
 

@@ -8,41 +8,24 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "daemon/http_server.h"
-#include "daemon/routes.h"
-#include "daemon/service.h"
-#include "daemon/tuner.h"
+#include "daemon/http/http_server.h"
+#include "daemon/http/routes.h"
+#include "daemon/jobs/service.h"
 #include "db/sqlite_store.h"
-#include "profiler/emulated_device.h"
 #include "tests/base/test_folder.h"
+#include "tests/tuning/shared_tuner.h"
+#include "tuning/plans/tuner.h"
 
 // The whole daemon inside the test: SQLite, NVRTC, the emulated device, and sockets when asked for.
 namespace stitch::daemon {
-
-/// The tuner that all tests share: its compiler's and explorer's memory make later tests quick.
-inline Tuner& shared_tuner(profiler::Device& device) {
-  static SystemClock clock;
-  static RealFileSystem files;
-  static auto tuner = [&] {
-    TunerOptions options;
-    options.verify.distributions.resize(1);
-    return Tuner::create(options, device, nullptr, files, clock);
-  }();
-  EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
-  return **tuner;
-}
-inline profiler::Device& shared_device() {
-  static profiler::EmulatedDevice device;
-  return device;
-}
 
 struct RunningOptions {
   bool work = true;  ///< on jobs
   bool serve = false;
   std::int64_t most_queued = 1000;
   int predictions = 64;
-  int busy_timeout_ms = 10'000;  ///< for another's lock on the store
-  const Tuner* tuner = nullptr;  ///< the shared one, which measures nothing, when null
+  int busy_timeout_ms = 10'000;          ///< for another's lock on the store
+  const tuning::Tuner* tuner = nullptr;  ///< the shared one, which measures nothing, when null
   std::int64_t fragment_trials = 0;
   std::int64_t keep_us = 0;  ///< 0: everything
 };
@@ -62,7 +45,8 @@ class RunningService {
     serving.jobs.poll_us = 20'000;
     serving.predictions.most_waiting = options.predictions;
     serving.fragment_trials = options.fragment_trials, serving.keep_us = options.keep_us;
-    const Tuner& tuner = options.tuner != nullptr ? *options.tuner : shared_tuner(shared_device());
+    const tuning::Tuner& tuner =
+        options.tuner != nullptr ? *options.tuner : tuning::shared_tuner(tuning::shared_device());
     auto made = Service::create(*store, tuner, clock, serving);
     EXPECT_TRUE(made.ok()) << (made ? "" : made.error().message);
     service = *std::move(made);
@@ -83,7 +67,7 @@ class RunningService {
   RunningService& operator=(const RunningService&) = delete;
 
   /// Waits until the job has ended.
-  JobStatus wait_for(std::int64_t job) const {
+  api::JobStatus wait_for(std::int64_t job) const {
     while (true) {
       const auto status = service->job(job);
       EXPECT_TRUE(status.ok());

@@ -1,5 +1,5 @@
 // Look-ups and jobs with the real store, compiler and emulated device, without sockets.
-#include "daemon/service.h"
+#include "daemon/jobs/service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 
 #include "db/sqlite.h"
 #include "tests/daemon/running_service.h"
-#include "tests/daemon/sample_fragments.h"
+#include "tests/tuning/sample_fragments.h"
 
 namespace stitch::daemon {
 namespace {
 
-using Source = LookupAnswer::Source;
+using Source = api::LookupAnswer::Source;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -23,7 +23,7 @@ constexpr std::int64_t patient_ms = 120'000;
 class ServiceTest : public testing::Test {
  protected:
   RunningService& start(RunningOptions options = {}) { return running_.emplace(folder_ / "stitch.db", options); }
-  static LookupAnswer ask(Service& service, const graph::Graph& fragment, std::int64_t deadline_ms = patient_ms) {
+  static api::LookupAnswer ask(Service& service, const graph::Graph& fragment, std::int64_t deadline_ms = patient_ms) {
     const auto answer = service.lookup({fragment, "test", deadline_ms, true});
     EXPECT_TRUE(answer.ok()) << (answer ? "" : answer.error().message);
     return answer.value_or({});
@@ -35,8 +35,8 @@ class ServiceTest : public testing::Test {
 
 TEST_F(ServiceTest, AMissIsPredictedThenTunedAndThenAHit) {
   RunningService& running = start();
-  const graph::Graph fragment = samples::softmax(8, 64);
-  const LookupAnswer miss = ask(*running.service, fragment);
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  const api::LookupAnswer miss = ask(*running.service, fragment);
   ASSERT_EQ(miss.source, Source::predicted);
   EXPECT_THAT(miss.matched, IsEmpty());
   EXPECT_THAT(miss.differed, ElementsAre("fragment"));
@@ -45,13 +45,13 @@ TEST_F(ServiceTest, AMissIsPredictedThenTunedAndThenAHit) {
   EXPECT_EQ(miss.plan->fragment, miss.fragment);
   EXPECT_EQ(running.wait_for(*miss.job).state, "done");
 
-  const LookupAnswer hit = ask(*running.service, fragment);
+  const api::LookupAnswer hit = ask(*running.service, fragment);
   EXPECT_EQ(hit.source, Source::store);
   EXPECT_THAT(hit.matched, ElementsAre("fragment", "device", "architecture", "toolkit", "version"));
   EXPECT_THAT(hit.differed, IsEmpty());
   EXPECT_GT(hit.plan->verified_share, 0);
   EXPECT_FALSE(hit.job);
-  for (const KernelLaunch& launch : hit.plan->launches) {
+  for (const api::KernelLaunch& launch : hit.plan->launches) {
     EXPECT_TRUE(running.store->get_artifact(launch.cubin).ok());
     EXPECT_TRUE(running.store->get_artifact(launch.ptx).ok());
   }
@@ -59,8 +59,8 @@ TEST_F(ServiceTest, AMissIsPredictedThenTunedAndThenAHit) {
 
 TEST_F(ServiceTest, AMissNamesTheFieldInWhichTheClosestPlanDiffers) {
   RunningService& running = start();
-  const LookupAnswer first = ask(*running.service, samples::softmax(8, 64));
-  const LookupAnswer second = ask(*running.service, samples::softmax(16, 64));
+  const api::LookupAnswer first = ask(*running.service, tuning::samples::softmax(8, 64));
+  const api::LookupAnswer second = ask(*running.service, tuning::samples::softmax(16, 64));
   EXPECT_THAT(second.differed, ElementsAre("shape"));
   EXPECT_THAT(second.matched, ElementsAre("device", "architecture", "toolkit", "version"));
   EXPECT_EQ(second.family, first.family);
@@ -69,8 +69,9 @@ TEST_F(ServiceTest, AMissNamesTheFieldInWhichTheClosestPlanDiffers) {
 
 TEST_F(ServiceTest, ArgumentOrderDoesNotMatterAndIsToldBack) {
   RunningService& running = start({.work = false});
-  const graph::Graph one = samples::scaled_difference(256), other = samples::scaled_difference(256, true);
-  const LookupAnswer a = ask(*running.service, one), b = ask(*running.service, other);
+  const graph::Graph one = tuning::samples::scaled_difference(256),
+                     other = tuning::samples::scaled_difference(256, true);
+  const api::LookupAnswer a = ask(*running.service, one), b = ask(*running.service, other);
   EXPECT_EQ(b.source, Source::store);
   ASSERT_EQ(a.plan->id, b.plan->id);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -84,14 +85,14 @@ TEST_F(ServiceTest, ArgumentOrderDoesNotMatterAndIsToldBack) {
 
 TEST_F(ServiceTest, EightClientsShareOnePredictionAndOneJob) {
   RunningService& running = start();
-  const graph::Graph fragment = samples::softmax(24, 96);
+  const graph::Graph fragment = tuning::samples::softmax(24, 96);
   std::vector<std::thread> threads;
-  std::vector<LookupAnswer> answers(8);
-  for (LookupAnswer& answer : answers) {
+  std::vector<api::LookupAnswer> answers(8);
+  for (api::LookupAnswer& answer : answers) {
     threads.emplace_back([&] { answer = ask(*running.service, fragment); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const LookupAnswer& answer : answers) {
+  for (const api::LookupAnswer& answer : answers) {
     ASSERT_TRUE(answer.plan.has_value());
     EXPECT_EQ(answer.plan->id, answers[0].plan->id);
   }
@@ -105,29 +106,29 @@ TEST_F(ServiceTest, EightClientsShareOnePredictionAndOneJob) {
 
 TEST_F(ServiceTest, ADeadlineThatPassesLeavesAJobToFollow) {
   RunningService& running = start();
-  const LookupAnswer answer = ask(*running.service, samples::softmax(40, 80), 0);
+  const api::LookupAnswer answer = ask(*running.service, tuning::samples::softmax(40, 80), 0);
   EXPECT_EQ(answer.source, Source::pending);
   EXPECT_FALSE(answer.plan);
   ASSERT_TRUE(answer.job);
   EXPECT_EQ(running.wait_for(*answer.job).state, "done");
-  EXPECT_EQ(ask(*running.service, samples::softmax(40, 80), 0).source, Source::store);
+  EXPECT_EQ(ask(*running.service, tuning::samples::softmax(40, 80), 0).source, Source::store);
 }
 
 TEST_F(ServiceTest, BoundsAreKept) {
   RunningService& running = start({.work = false, .serve = false, .most_queued = 1, .predictions = 0});
-  const LookupAnswer first = ask(*running.service, samples::softmax(8, 64));
+  const api::LookupAnswer first = ask(*running.service, tuning::samples::softmax(8, 64));
   EXPECT_EQ(first.source, Source::pending) << "no prediction is free, and that is not waited for";
   EXPECT_TRUE(first.job);
-  EXPECT_FALSE(ask(*running.service, samples::softmax(8, 32)).job) << "a full queue costs the improvement only";
-  const auto refused = running.service->submit_fragment(samples::softmax(8, 32), "");
+  EXPECT_FALSE(ask(*running.service, tuning::samples::softmax(8, 32)).job) << "a full queue costs the improvement only";
+  const auto refused = running.service->submit_fragment(tuning::samples::softmax(8, 32), "");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::resource_exhausted);
-  EXPECT_TRUE(running.service->submit_fragment(samples::softmax(8, 64), "")->joined);
+  EXPECT_TRUE(running.service->submit_fragment(tuning::samples::softmax(8, 64), "")->joined);
 }
 
 TEST_F(ServiceTest, WithoutImprovementNothingIsEnqueued) {
   RunningService& running = start({.work = false});
-  const graph::Graph fragment = samples::softmax(12, 104);  // no other test tunes it: the tuner is shared
+  const graph::Graph fragment = tuning::samples::softmax(12, 104);  // no other test tunes it: the tuner is shared
   const auto answer = running.service->lookup({fragment, "", patient_ms, false});
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->source, Source::predicted);
@@ -141,11 +142,11 @@ TEST_F(ServiceTest, WithoutImprovementNothingIsEnqueued) {
 
 TEST_F(ServiceTest, AnImprovementThatFoundNoRoomIsAskedForAgain) {
   RunningService& running = start({.work = false, .serve = false, .most_queued = 1});
-  const graph::Graph fragment = samples::softmax(12, 112);  // no other test tunes it: the tuner is shared
+  const graph::Graph fragment = tuning::samples::softmax(12, 112);  // no other test tunes it: the tuner is shared
   ASSERT_TRUE(running.service->lookup({fragment, "", patient_ms, false}).ok());
-  const auto other = running.service->submit_fragment(samples::softmax(8, 64), "");
+  const auto other = running.service->submit_fragment(tuning::samples::softmax(8, 64), "");
   ASSERT_TRUE(other.ok());
-  const LookupAnswer full = ask(*running.service, fragment);
+  const api::LookupAnswer full = ask(*running.service, fragment);
   EXPECT_EQ(full.source, Source::store);
   EXPECT_FALSE(full.job);
   ASSERT_TRUE(running.service->cancel(other->job).ok());
@@ -154,7 +155,7 @@ TEST_F(ServiceTest, AnImprovementThatFoundNoRoomIsAskedForAgain) {
 
 TEST_F(ServiceTest, ALockedStoreCostsTheImprovementNotTheAnswer) {
   RunningService& running = start({.work = false, .serve = false, .busy_timeout_ms = 10});
-  const graph::Graph fragment = samples::softmax(12, 120);
+  const graph::Graph fragment = tuning::samples::softmax(12, 120);
   ASSERT_TRUE(running.service->lookup({fragment, "", patient_ms, false}).ok());
   {
     db::sqlite::OpenOptions same;
@@ -193,25 +194,26 @@ TEST_F(ServiceTest, WhatCannotBePlannedIsAnErrorThatNamesIt) {
 
 TEST_F(ServiceTest, AModelIsTunedAndRecorded) {
   RunningService& running = start();
-  const std::string model = graph::encode(samples::softmax(32, 64), graph::Encoding::json);
+  const std::string model = graph::encode(tuning::samples::softmax(32, 64), graph::Encoding::json);
   const auto submitted = running.service->submit_model(model, "softmax.json");
   ASSERT_TRUE(submitted.ok());
   EXPECT_EQ(submitted->subject, hash_bytes(model));
-  const JobStatus job = running.wait_for(submitted->job);
+  const api::JobStatus job = running.wait_for(submitted->job);
   ASSERT_EQ(job.state, "done") << (job.error ? job.error->message : "");
   EXPECT_THAT(job.result, HasSubstr("\"distinct_fragments\":1"));
   const auto workload = running.store->get_workload(hash_bytes(model));
   ASSERT_TRUE(workload.ok());
   EXPECT_EQ(workload->name, "softmax.json");
   ASSERT_EQ(workload->parts.size(), 1U);
-  EXPECT_TRUE(
-      running.store->find_plan({workload->parts[0].fragment, shared_tuner(shared_device()).target()}, {})->plan);
+  EXPECT_TRUE(running.store
+                  ->find_plan({workload->parts[0].fragment, tuning::shared_tuner(tuning::shared_device()).target()}, {})
+                  ->plan);
 }
 
 TEST_F(ServiceTest, AModelThatIsTakenUpAgainIsNotTunedTwice) {
   RunningService& running = start();
-  const std::string model = graph::encode(samples::layered_model(3), graph::Encoding::json);
-  const JobStatus first = running.wait_for(running.service->submit_model(model, "layers.json")->job);
+  const std::string model = graph::encode(tuning::samples::layered_model(3), graph::Encoding::json);
+  const api::JobStatus first = running.wait_for(running.service->submit_model(model, "layers.json")->job);
   ASSERT_EQ(first.state, "done") << (first.error ? first.error->message : "");
   EXPECT_THAT(first.result, HasSubstr("\"distinct_fragments\":3"));
   const std::int64_t candidates = running.store->statistics()->candidates;
@@ -222,11 +224,11 @@ TEST_F(ServiceTest, AModelThatIsTakenUpAgainIsNotTunedTwice) {
     return text;
   };
   EXPECT_THAT(events_of(first.id), HasSubstr("verify"));
-  const JobStatus second = running.wait_for(running.service->submit_model(model, "layers.json")->job);
+  const api::JobStatus second = running.wait_for(running.service->submit_model(model, "layers.json")->job);
   ASSERT_EQ(second.state, "done");
   EXPECT_THAT(events_of(second.id), testing::Not(HasSubstr("verify")));
   EXPECT_EQ(running.store->statistics()->candidates, candidates);
-  const auto verified = [](const JobStatus& job) { return job.result.substr(job.result.find("\"verified\"")); };
+  const auto verified = [](const api::JobStatus& job) { return job.result.substr(job.result.find("\"verified\"")); };
   EXPECT_EQ(verified(second), verified(first));
 }
 
@@ -234,7 +236,7 @@ TEST_F(ServiceTest, ABadModelFailsItsJob) {
   RunningService& running = start();
   const auto submitted = running.service->submit_model("HloModule broken\n\nENTRY main {", "broken.hlo.txt");
   ASSERT_TRUE(submitted.ok());
-  const JobStatus job = running.wait_for(submitted->job);
+  const api::JobStatus job = running.wait_for(submitted->job);
   EXPECT_EQ(job.state, "failed");
   EXPECT_EQ(job.error->kind, ErrorKind::parse);
   EXPECT_EQ(running.service->submit_model("", "x").error().kind, ErrorKind::invalid_argument);
@@ -258,11 +260,11 @@ TEST_F(ServiceTest, WhatIsNoLongerNeededIsDroppedOnceADay) {
   RunningService& running = start({.keep_us = 1000});
   const auto jobs = running.store->list_jobs({{}, std::string(pruning_job)}, {});
   ASSERT_EQ(jobs->items.size(), 1U);
-  const JobStatus pruned = running.wait_for(jobs->items[0].id);
+  const api::JobStatus pruned = running.wait_for(jobs->items[0].id);
   EXPECT_EQ(pruned.state, "done");
   EXPECT_THAT(pruned.result, testing::AllOf(HasSubstr("\"models\":1"), HasSubstr("\"jobs\":1")));
   EXPECT_EQ(running.store->get_artifact(model).error().kind, ErrorKind::not_found);
-  ask(*running.service, samples::softmax(8, 88));
+  ask(*running.service, tuning::samples::softmax(8, 88));
   EXPECT_EQ(running.store->list_jobs({{}, std::string(pruning_job)}, {})->items.size(), 1U) << "tomorrow again";
 }
 
@@ -270,8 +272,8 @@ TEST_F(ServiceTest, JobsAreCancelledAndSurviveARestart) {
   std::int64_t kept = 0, cancelled = 0;
   {
     RunningService& running = start({.work = false});
-    kept = running.service->submit_fragment(samples::softmax(8, 48), "kept")->job;
-    cancelled = running.service->submit_fragment(samples::softmax(8, 56), "cancelled")->job;
+    kept = running.service->submit_fragment(tuning::samples::softmax(8, 48), "kept")->job;
+    cancelled = running.service->submit_fragment(tuning::samples::softmax(8, 56), "cancelled")->job;
     EXPECT_EQ(running.service->cancel(cancelled)->state, "cancelled");
     EXPECT_EQ(running.service->cancel(12345).error().kind, ErrorKind::not_found);
     // As if the process had died with the job in its hands.
@@ -282,13 +284,13 @@ TEST_F(ServiceTest, JobsAreCancelledAndSurviveARestart) {
   EXPECT_EQ(running.wait_for(kept).state, "done");
   EXPECT_EQ(running.service->job(kept)->attempts, 2);
   EXPECT_EQ(running.service->job(cancelled)->state, "cancelled");
-  EXPECT_EQ(ask(*running.service, samples::softmax(8, 48)).source, Source::store);
+  EXPECT_EQ(ask(*running.service, tuning::samples::softmax(8, 48)).source, Source::store);
 }
 
 TEST_F(ServiceTest, PromotionsTellWhatIsServedNow) {
   RunningService& running = start({.work = false});
   EXPECT_THAT(running.service->promotions(0)->promotions, IsEmpty());
-  const LookupAnswer answer = ask(*running.service, samples::softmax(8, 64));
+  const api::LookupAnswer answer = ask(*running.service, tuning::samples::softmax(8, 64));
   const auto feed = running.service->promotions(0);
   ASSERT_EQ(feed->promotions.size(), 1U);
   EXPECT_EQ(feed->promotions[0].plan, answer.plan->id);

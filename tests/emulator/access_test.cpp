@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emulator/code.h"
-#include "emulator/float_format.h"
+#include "emulator/decode/code.h"
+#include "emulator/lanes/float_format.h"
 #include "ptx_body.h"
 
 namespace stitch::emulator {

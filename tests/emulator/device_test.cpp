@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "apply_kernel.h"
-#include "emulator/float_format.h"
+#include "emulator/lanes/float_format.h"
 
 namespace stitch::emulator {
 namespace {

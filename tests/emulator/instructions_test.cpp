@@ -4,8 +4,8 @@
 #include <cfenv>
 #include <cmath>
 
-#include "emulator/float_format.h"
-#include "emulator/lane_ops.h"
+#include "emulator/lanes/float_format.h"
+#include "emulator/lanes/lane_ops.h"
 #include "ptx_body.h"
 
 namespace stitch::emulator {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "emulator/launch.h"
+#include "emulator/run/launch.h"
 
 /// Loads the kernels of tests/data/emulator and runs them with buffers made from vectors.
 namespace stitch::emulator::test {

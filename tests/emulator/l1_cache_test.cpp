@@ -1,4 +1,4 @@
-#include "emulator/l1_cache.h"
+#include "emulator/memory/l1_cache.h"
 
 #include <gtest/gtest.h>
 

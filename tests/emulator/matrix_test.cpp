@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "emulator/float_format.h"
+#include "emulator/lanes/float_format.h"
 #include "ptx_body.h"
 
 namespace stitch::emulator {

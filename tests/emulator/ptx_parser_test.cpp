@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/random.h"
-#include "emulator/ptx_parser.h"
+#include "emulator/ptx/ptx_parser.h"
 #include "ptx_body.h"
 
 namespace stitch::emulator {

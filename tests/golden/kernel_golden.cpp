@@ -8,11 +8,11 @@
 #include "base/file.h"
 #include "cli/explanation.h"
 #include "codegen/nvrtc.h"
-#include "daemon/model_tuning.h"
-#include "daemon/tuner.h"
-#include "emulator/counters.h"
+#include "emulator/run/counters.h"
 #include "import/import.h"
-#include "profiler/emulated_device.h"
+#include "profiler/device/emulated_device.h"
+#include "tuning/models/model_tuning.h"
+#include "tuning/plans/tuner.h"
 
 namespace stitch::golden {
 namespace {
@@ -27,7 +27,7 @@ profiler::VerifyOptions verify_options() {
   return options;
 }
 
-std::string launch_text(const daemon::KernelLaunch& launch) {
+std::string launch_text(const api::KernelLaunch& launch) {
   std::string text = fmt::format("{} blocks of {} threads", launch.blocks, launch.threads);
   if (launch.cluster > 1) text += fmt::format(" in clusters of {}", launch.cluster);
   if (launch.shared_bytes > 0) text += fmt::format(", {} bytes of dynamic shared memory", launch.shared_bytes);
@@ -35,7 +35,7 @@ std::string launch_text(const daemon::KernelLaunch& launch) {
   return text;
 }
 
-std::string counts_text(const daemon::KernelReport& report) {
+std::string counts_text(const tuning::KernelReport& report) {
   const profiler::Verification& verification = *report.verification;
   std::string text =
       fmt::format("  {} registers, {} bytes of static shared memory, {} bytes spilled\n", report.resources.registers,
@@ -57,9 +57,9 @@ struct Listing {
   std::string source, explanation, counts;
   std::map<std::string, std::string> known;  ///< source → where it stands
 
-  void add(std::size_t fragment, const daemon::TunedFragment& tuned) {
+  void add(std::size_t fragment, const tuning::TunedFragment& tuned) {
     for (std::size_t k = 0; k < tuned.kernels.size(); ++k) {
-      const daemon::KernelReport& report = tuned.kernels[k];
+      const tuning::KernelReport& report = tuned.kernels[k];
       const std::string place = fmt::format("fragment {}, kernel {}", fragment, k);
       source += fmt::format("{}// {}: {}\n", source.empty() ? "" : "\n", place, launch_text(tuned.plan.launches[k]));
       const auto [first, added] = known.emplace(report.source, place);
@@ -73,7 +73,7 @@ struct Listing {
   }
 };
 
-Status check_candidates(const daemon::TunedFragment& tuned) {
+Status check_candidates(const tuning::TunedFragment& tuned) {
   for (const db::Candidate& candidate : tuned.candidates) {
     if (candidate.outcome == db::Outcome::correct) continue;
     return make_error(ErrorKind::correctness, "{} is not right: {}", candidate.schedule, candidate.detail);
@@ -96,23 +96,23 @@ Result<Golden> make_golden(const std::filesystem::path& graph, int threads) {
   profiler::EmulatedDevice device({.host_threads = 1});
   RealFileSystem files;
   const SystemClock clock;
-  daemon::TunerOptions options;
+  tuning::TunerOptions options;
   options.target = "h100";
   options.verify = verify_options();
   options.threads = threads;
-  STITCH_ASSIGN(const auto tuner, daemon::Tuner::create(std::move(options), device, nullptr, files, clock));
-  STITCH_ASSIGN(const daemon::ModelFragments model, daemon::cut_model(std::move(imported), *tuner));
+  STITCH_ASSIGN(const auto tuner, tuning::Tuner::create(std::move(options), device, nullptr, files, clock));
+  STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *tuner));
   if (model.library_calls > 0 || !model.boundaries.empty()) {
     return make_error(ErrorKind::unsupported, "{}: a part of it is no kernel of ours", graph.string());
   }
   STITCH_ASSIGN(const auto nvrtc, codegen::Nvrtc::load());
   Listing listing;
   for (std::size_t f = 0; f < model.entries.size(); ++f) {
-    const daemon::ModelFragments::Entry& entry = model.entries[f];
+    const tuning::ModelFragments::Entry& entry = model.entries[f];
     const cli::FragmentExplanation explanation = cli::explain_fragment(entry, *tuner, false);
     if (!explanation.failure.empty()) return make_error(ErrorKind::constraint, "{}", explanation.failure);
     listing.explanation += (listing.explanation.empty() ? "" : "\n") + cli::to_text(explanation);
-    STITCH_ASSIGN(const daemon::TunedFragment tuned, tuner->tune(entry.graph, entry.name, {}, {}));
+    STITCH_ASSIGN(const tuning::TunedFragment tuned, tuner->tune(entry.graph, entry.name, {}, {}));
     STITCH_TRY(check_candidates(tuned));
     listing.add(f, tuned);
   }

@@ -1,4 +1,4 @@
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
-#include "graph/codec_constant.h"
+#include "graph/codec/codec_constant.h"
 #include "graph/literal.h"
 #include "graph/print.h"
 #include "graph/verify.h"

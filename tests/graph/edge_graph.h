@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/evaluate.h"
 #include "graph/graph.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::graph::testing {
 

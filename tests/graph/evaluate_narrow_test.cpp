@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "graph/builder.h"
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::graph {
 namespace {

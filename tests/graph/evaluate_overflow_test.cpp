@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 
 // What the reference claims of sums with elements at the end of f32's range and beyond it: no more than holds in every
 // order of additions.

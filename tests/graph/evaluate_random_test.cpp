@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 #include "graph/verify.h"
 #include "tests/graph/naive_evaluate.h"
 #include "tests/graph/random_graph.h"

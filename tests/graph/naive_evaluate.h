@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 
 namespace stitch::graph::testing {
 

@@ -9,11 +9,11 @@
 
 #include "graph/builder.h"
 #include "graph/canonical.h"
-#include "graph/evaluate.h"
 #include "graph/passes/common_subexpressions.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/pass.h"
 #include "graph/print.h"
+#include "graph/reference/evaluate.h"
 #include "graph/verify.h"
 #include "tests/graph/random_graph.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "import/import.h"
 #include "tests/import/hlo_text.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "graph/evaluate.h"
+#include "graph/reference/evaluate.h"
 #include "graph/simplify.h"
 #include "graph/verify.h"
 #include "import/import.h"

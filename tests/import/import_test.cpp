@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/gzip.h"
-#include "graph/codec.h"
+#include "graph/codec/codec.h"
 #include "tests/base/test_folder.h"
 #include "tests/import/hlo_text.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/evaluate.h"
 #include "graph/literal.h"
+#include "graph/reference/evaluate.h"
 #include "graph/verify.h"
 #include "import/import.h"
 

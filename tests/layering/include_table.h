@@ -11,7 +11,7 @@
 namespace stitch::layering {
 
 /// Who may include whom: the table of docs/design.md, whose third column holds, separated by commas, folders
-/// (`graph`), single headers (`daemon/protocol.h`), `–` (none), `all`, or `all but X, Y`.
+/// (`graph`), single headers (`api/protocol.h`), `–` (none), `all`, or `all but X, Y`.
 struct IncludeTable {
   std::vector<std::string> folders;                      ///< as the table lists them
   std::map<std::string, std::set<std::string>> allowed;  ///< folder to folders and headers, itself not among them

@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "tests/layering/include_table.h"
+#include "tests/layering/module_graph.h"
 
 namespace stitch::layering {
 namespace {
@@ -103,6 +107,40 @@ TEST(Layering, LinksFollowTheTable) {
       EXPECT_TRUE(table.may_link(folder, other)) << folder << " links " << other;
     }
   }
+}
+
+IncludeGraph modules_of_all_folders() {
+  IncludeGraph modules;
+  for (const std::string& folder : design_table().folders) {
+    for (const fs::path& path : sources_in(root / folder)) {
+      add_module(modules, path.lexically_relative(root).string(), contents(path));
+    }
+  }
+  return modules;
+}
+
+std::string text_of(const std::vector<std::vector<std::string>>& knots) {
+  std::string text;
+  for (const auto& knot : knots) text += fmt::format("{}\n", fmt::join(knot, " "));
+  return text;
+}
+
+// Within a folder too: a header with its source includes nothing that leads back to it.
+TEST(Layering, NoModulesGoInACircle) {
+  const auto knots = knots_of(modules_of_all_folders());
+  EXPECT_TRUE(knots.empty()) << text_of(knots);
+}
+
+TEST(Layering, NoRoomsGoInACircle) {
+  const auto knots = knots_of(rooms_of(modules_of_all_folders()));
+  EXPECT_TRUE(knots.empty()) << text_of(knots);
+}
+
+// A folder that nobody can take in at a glance wants rooms.
+TEST(Layering, NoFolderHoldsMoreThanThirtyModules) {
+  std::map<fs::path, std::set<std::string>> held;
+  for (const auto& [module, includes] : modules_of_all_folders()) held[fs::path(module).parent_path()].insert(module);
+  for (const auto& [folder, modules] : held) EXPECT_LE(modules.size(), 32U) << folder;
 }
 
 TEST(Layering, DeviceHeadersIncludeEachOtherAndTheToolkitOnly) {

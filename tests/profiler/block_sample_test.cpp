@@ -1,4 +1,4 @@
-#include "profiler/block_sample.h"
+#include "profiler/verify/block_sample.h"
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ TEST(BlockSample, ClustersAreComplete) {
 
 // The two column sums of a norm's backward pass are restricted to the rows of the blocks that run, and to nothing else.
 TEST(BlockSample, PartialSumsAreRestrictedToTheRowsThatRun) {
-  for (const search::Sync sync : {search::Sync::last_block, search::Sync::barrier}) {
+  for (const kernel::Sync sync : {kernel::Sync::last_block, kernel::Sync::barrier}) {
     const KernelCase each = make_case(norm_backward(4096, 256), phases(2, sync));
     const BlockSample chosen = sample(each);
     ASSERT_FALSE(chosen.whole());
@@ -76,17 +76,17 @@ TEST(BlockSample, PartialSumsAreRestrictedToTheRowsThatRun) {
 
 // Of blocks that walk together each has rows all over the matrix.
 TEST(BlockSample, PartsOfBlocksThatWalkTogetherAreSpread) {
-  const auto together = [](const search::KernelProgram& p) {
-    const search::AxisMapping& rows = p.phases[0].groups[0].mapping.axes[0];
-    return p.phases.size() == 2 && rows.interleaved && rows.at(search::Level::grid) >= 32;
+  const auto together = [](const kernel::KernelProgram& p) {
+    const kernel::AxisMapping& rows = p.phases[0].groups[0].mapping.axes[0];
+    return p.phases.size() == 2 && rows.interleaved && rows.at(kernel::Level::grid) >= 32;
   };
   const KernelCase each = make_case(channel_reduction(graph::ReduceKind::sum, {30'000, 64, 1}), together);
   const BlockSample chosen = sample(each, kernel_work(each.program) / 8);
   ASSERT_FALSE(chosen.whole());
   ASSERT_EQ(chosen.restrictions.size(), 1U);
   const graph::ReduceRestriction& restriction = chosen.restrictions[0];
-  const search::AxisMapping& rows = each.program.phases[0].groups[0].mapping.axes[0];
-  const std::int64_t turn = rows.step(search::Level::loop), turns = rows.at(search::Level::loop);
+  const kernel::AxisMapping& rows = each.program.phases[0].groups[0].mapping.axes[0];
+  const std::int64_t turn = rows.step(kernel::Level::loop), turns = rows.at(kernel::Level::loop);
   ASSERT_GT(turns, 2);
   std::vector<std::int64_t> in_turn(static_cast<std::size_t>(turns));
   for (const graph::Interval& interval : restriction.intervals) {
@@ -100,7 +100,7 @@ TEST(BlockSample, PartsOfBlocksThatWalkTogetherAreSpread) {
 }
 
 TEST(BlockSample, CountersStartAtTheBlocksThatNeverArrive) {
-  const KernelCase each = make_case(norm_backward(4096, 256), phases(2, search::Sync::last_block));
+  const KernelCase each = make_case(norm_backward(4096, 256), phases(2, kernel::Sync::last_block));
   const BlockSample chosen = sample(each);
   ASSERT_FALSE(chosen.whole());
   const auto absent = static_cast<std::uint64_t>(each.kernel.blocks) - chosen.blocks.size();
@@ -112,7 +112,7 @@ TEST(BlockSample, CountersStartAtTheBlocksThatNeverArrive) {
 // What is preset and what the chosen blocks write are together all sets of partials, without overlap.
 TEST(BlockSample, PresetsAreThePartialsThatNobodyComputes) {
   const KernelCase each =
-      make_case(channel_reduction(graph::ReduceKind::max, {512, 8, 64}), phases(2, search::Sync::last_block));
+      make_case(channel_reduction(graph::ReduceKind::max, {512, 8, 64}), phases(2, kernel::Sync::last_block));
   const BlockSample chosen = sample(each);
   ASSERT_FALSE(chosen.whole());
   ASSERT_EQ(chosen.restrictions.size(), 1U);
@@ -164,7 +164,7 @@ TEST(FirstTiles, AreUnknownWhereTheTableDoesNotTell) {
   KernelCase each = make_case(packed(5));
   each.kernel.arguments.pop_back();
   std::erase_if(each.kernel.arguments,
-                [](const codegen::Argument& argument) { return argument.buffer.kind == search::Buffer::Kind::output; });
+                [](const codegen::Argument& argument) { return argument.buffer.kind == kernel::Buffer::Kind::output; });
   EXPECT_TRUE(first_tiles(each.program, each.kernel, 0).empty());
 }
 

@@ -1,4 +1,4 @@
-#include "profiler/calibration.h"
+#include "profiler/measure/calibration.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/driver_name.h"
-#include "profiler/calibration_kernels.h"
-#include "profiler/counted_device.h"
-#include "profiler/emulated_device.h"
+#include "profiler/device/emulated_device.h"
+#include "profiler/measure/calibration_kernels.h"
+#include "profiler/measure/counted_device.h"
 #include "tests/profiler/forwarding_session.h"
 #include "tests/profiler/running_device.h"
 

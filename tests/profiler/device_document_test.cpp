@@ -1,4 +1,4 @@
-#include "profiler/device_document.h"
+#include "profiler/device/device_document.h"
 
 #include <gtest/gtest.h>
 

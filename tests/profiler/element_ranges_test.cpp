@@ -1,4 +1,4 @@
-#include "profiler/element_ranges.h"
+#include "profiler/verify/element_ranges.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "profiler/emulated_device.h"
+#include "profiler/device/emulated_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST_F(EmulatedDeviceEmulated, LaunchesRunTheBlocksTheyAreGiven) {
   std::vector<LaunchValue> arguments;
   BufferHandle out;
   for (const codegen::Argument& argument : each.kernel.arguments) {
-    const bool is_output = argument.buffer.kind == search::Buffer::Kind::output;
+    const bool is_output = argument.buffer.kind == kernel::Buffer::Kind::output;
     const auto buffer = is_output ? *session_->allocate("out", 4 << 14, Poison{}, Access::read_write)
                                   : *session_->allocate("in", 4 << 14, Filler(input), Access::read_only);
     if (is_output) out = buffer;

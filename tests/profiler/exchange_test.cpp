@@ -16,8 +16,8 @@ using graph::DType;
 using graph::Op;
 using graph::ReduceKind;
 using graph::Value;
-using search::Anchor;
-using search::GroupProgram;
+using kernel::Anchor;
+using kernel::GroupProgram;
 
 /// Rows divided `times` by what their sum says, and the column sums of what is there before, between and after.
 Result<graph::Graph> rows_and_columns(int times) {
@@ -36,15 +36,15 @@ Result<graph::Graph> rows_and_columns(int times) {
   return b.finish(results);
 }
 
-bool is_partial(const GroupProgram& group, const search::ReductionPlan& plan) {
+bool is_partial(const GroupProgram& group, const kernel::ReductionPlan& plan) {
   return group.structure.anchors[static_cast<std::size_t>(plan.anchor)].kind == Anchor::Kind::partial;
 }
 
 /// Loops over rows whose reductions cross warps, with columns that cross them behind the loops.
-bool exchanges_in_a_loop(const search::KernelProgram& program) {
+bool exchanges_in_a_loop(const kernel::KernelProgram& program) {
   const GroupProgram& group = program.phases[0].groups[0];
   const auto crosses = [&](bool partial) {
-    return std::ranges::any_of(group.reductions, [&](const search::ReductionPlan& plan) {
+    return std::ranges::any_of(group.reductions, [&](const kernel::ReductionPlan& plan) {
       return plan.exchange > 1 && is_partial(group, plan) == partial;
     });
   };

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/timed_device.h"
+#include "profiler/measure/timed_device.h"
 
 namespace stitch::profiler::test {
 

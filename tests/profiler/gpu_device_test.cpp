@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profiler/measure_kernel.h"
+#include "profiler/measure/measure_kernel.h"
 #include "profiler/runner/device.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/ptx_kernels.h"

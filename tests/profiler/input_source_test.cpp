@@ -1,4 +1,4 @@
-#include "profiler/input_source.h"
+#include "profiler/verify/input_source.h"
 
 #include <gtest/gtest.h>
 

@@ -15,9 +15,9 @@
 #include "codegen/compiler.h"
 #include "codegen/kernel.h"
 #include "graph/builder.h"
-#include "profiler/emulated_device.h"
-#include "profiler/verify.h"
-#include "search/schedule_space.h"
+#include "profiler/device/emulated_device.h"
+#include "profiler/verify/verify.h"
+#include "search/schedule/stitch_explorer.h"
 
 /// Graphs to kernels to verdicts, for the suites that verify on the emulated device.
 namespace stitch::profiler::test {
@@ -28,37 +28,37 @@ class GridScorer final : public search::Scorer {
   GridScorer() = default;
   explicit GridScorer(DeviceSpec device) : device_(std::move(device)) {}
 
-  [[nodiscard]] double predict_us(const graph::Graph&, const search::KernelProgram& program) const override {
+  [[nodiscard]] double predict_us(const graph::Graph&, const kernel::KernelProgram& program) const override {
     return 1 + std::abs(std::log2(static_cast<double>(program.blocks) / 64));
   }
-  [[nodiscard]] search::Score explain(const graph::Graph&, const search::KernelProgram&) const override { return {}; }
+  [[nodiscard]] search::Score explain(const graph::Graph&, const kernel::KernelProgram&) const override { return {}; }
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
 
  private:
   DeviceSpec device_ = *find_device("h100");
 };
 
-using Wish = std::function<bool(const search::KernelProgram&)>;
+using Wish = std::function<bool(const kernel::KernelProgram&)>;
 
 struct KernelCase {
   std::shared_ptr<const graph::Graph> graph;
-  search::KernelProgram program;
+  kernel::KernelProgram program;
   codegen::GeneratedKernel kernel;
 };
 
 /// What a schedule must be like.
-inline bool any(const search::KernelProgram&) { return true; }
-inline bool one_phase(const search::KernelProgram& p) { return p.phases.size() == 1; }
-inline bool clustered(const search::KernelProgram& p) { return p.schedule.cluster > 1 && p.phases[0].tiles >= 8; }
-inline Wish phases(std::size_t count, search::Sync sync, std::int64_t least_tiles = 8) {
-  return [=](const search::KernelProgram& p) {
+inline bool any(const kernel::KernelProgram&) { return true; }
+inline bool one_phase(const kernel::KernelProgram& p) { return p.phases.size() == 1; }
+inline bool clustered(const kernel::KernelProgram& p) { return p.schedule.cluster > 1 && p.phases[0].tiles >= 8; }
+inline Wish phases(std::size_t count, kernel::Sync sync, std::int64_t least_tiles = 8) {
+  return [=](const kernel::KernelProgram& p) {
     return p.phases.size() == count && p.schedule.syncs.front() == sync && p.phases[0].tiles >= least_tiles;
   };
 }
 
 /// The first schedule of a space that is as wished; of the one that tuning looks at, unless another is asked for.
 inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any,
-                            const search::SpaceOptions& space = {.keep = 1000},
+                            const search::StitchOptions& space = {.keep = 1000},
                             const search::Scorer& scorer = GridScorer()) {
   if (!graph) {
     throw std::runtime_error(graph.error().message);
@@ -81,13 +81,13 @@ inline KernelCase make_case(Result<graph::Graph> graph, const Wish& wish = any,
   }
   std::string all;
   for (const search::StitchCandidate& candidate : found->candidates) {
-    const search::KernelProgram& p = candidate.program;
+    const kernel::KernelProgram& p = candidate.program;
     all += fmt::format("cluster {} blocks {} phases", p.schedule.cluster, p.blocks);
-    for (const search::PhaseProgram& phase : p.phases) all += fmt::format(" {} tiles", phase.tiles);
-    for (const search::Scratch& scratch : p.scratch)
-      all += scratch.kind == search::Scratch::Kind::value ? " value" : " partials";
+    for (const kernel::PhaseProgram& phase : p.phases) all += fmt::format(" {} tiles", phase.tiles);
+    for (const kernel::Scratch& scratch : p.scratch)
+      all += scratch.kind == kernel::Scratch::Kind::value ? " value" : " partials";
     if (p.schedule.slabs.count > 1) all += fmt::format(" in {} slabs", p.schedule.slabs.count);
-    for (const search::RetainedLoad& load : p.phases[0].groups[0].retained)
+    for (const kernel::RetainedLoad& load : p.phases[0].groups[0].retained)
       all += fmt::format(" retains {:.2f}", load.share);
     all += "\n";
   }

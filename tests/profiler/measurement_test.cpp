@@ -1,4 +1,4 @@
-#include "profiler/measurement.h"
+#include "profiler/measure/measurement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "profiler/device.h"
+#include "profiler/device/device.h"
 
 /// Small kernels as PTX, good and bad, for any device. Parameters are 8 bytes each.
 namespace stitch::profiler::test {

@@ -1,4 +1,4 @@
-#include "profiler/quarantine.h"
+#include "profiler/device/quarantine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "profiler/recording.h"
+#include "profiler/measure/recording.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "profiler/sample_comparison.h"
+#include "profiler/measure/sample_comparison.h"
 #include "tests/base/test_folder.h"
 
 namespace stitch::profiler {

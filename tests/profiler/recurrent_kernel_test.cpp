@@ -5,15 +5,15 @@
 #include <set>
 #include <tuple>
 
+#include "tests/kernel/recurrent_graphs.h"
 #include "tests/profiler/kernel_case.h"
-#include "tests/search/recurrent_graphs.h"
 
 // Whole loops in one kernel, generated, compiled, run on the emulated device and compared with the loop as the
 // reference runs it.
 namespace stitch::profiler::test {
 namespace {
 
-using search::test::RecurrentShape;
+using kernel::test::RecurrentShape;
 
 struct Cell {
   std::string name;
@@ -33,10 +33,10 @@ TEST_P(RecurrentEmulated, KernelsAreRight) {
   // threads do not cover.
   std::set<std::tuple<std::int64_t, int, int, bool>> seen;
   for (const search::StitchCandidate& candidate : space->candidates) {
-    const search::Schedule& schedule = candidate.schedule;
+    const kernel::Schedule& schedule = candidate.schedule;
     ASSERT_NE(candidate.program.recurrent, nullptr);
-    const bool loops = std::ranges::any_of(candidate.program.phases, [](const search::PhaseProgram& phase) {
-      return std::ranges::any_of(phase.groups, [](const search::GroupProgram& g) { return g.outer_loops != 0; });
+    const bool loops = std::ranges::any_of(candidate.program.phases, [](const kernel::PhaseProgram& phase) {
+      return std::ranges::any_of(phase.groups, [](const kernel::GroupProgram& g) { return g.outer_loops != 0; });
     });
     if (schedule.threads > 256 || !seen.emplace(schedule.rows, schedule.threads, schedule.cluster, loops).second)
       continue;
@@ -54,16 +54,16 @@ TEST_P(RecurrentEmulated, KernelsAreRight) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cells, RecurrentEmulated,
-    testing::Values(Cell{"gru", search::test::gru, {}},
-                    Cell{"gru_reversed", search::test::gru, {.turns = 4, .reversed = true}},
-                    Cell{"gru_36", search::test::gru, {.turns = 3, .rows = 6, .width = 36}},
-                    Cell{"gru_f16", search::test::gru, {.width = 6, .dtype = graph::DType::f16}},
-                    Cell{"gru_f16_wide", search::test::gru, {.width = 32, .dtype = graph::DType::f16}},
-                    Cell{"lstm", search::test::lstm, {.turns = 7}},
-                    Cell{"lstm_bf16", search::test::lstm, {.width = 16, .dtype = graph::DType::bf16}},
-                    Cell{"reset_before", search::test::gru_reset_before, {}},
-                    Cell{"backward", search::test::cell_backward, {.reversed = true}},
-                    Cell{"one_turn", search::test::lstm, {.turns = 1, .rows = 4}}),
+    testing::Values(Cell{"gru", kernel::test::gru, {}},
+                    Cell{"gru_reversed", kernel::test::gru, {.turns = 4, .reversed = true}},
+                    Cell{"gru_36", kernel::test::gru, {.turns = 3, .rows = 6, .width = 36}},
+                    Cell{"gru_f16", kernel::test::gru, {.width = 6, .dtype = graph::DType::f16}},
+                    Cell{"gru_f16_wide", kernel::test::gru, {.width = 32, .dtype = graph::DType::f16}},
+                    Cell{"lstm", kernel::test::lstm, {.turns = 7}},
+                    Cell{"lstm_bf16", kernel::test::lstm, {.width = 16, .dtype = graph::DType::bf16}},
+                    Cell{"reset_before", kernel::test::gru_reset_before, {}},
+                    Cell{"backward", kernel::test::cell_backward, {.reversed = true}},
+                    Cell{"one_turn", kernel::test::lstm, {.turns = 1, .rows = 4}}),
     [](const auto& each) { return each.param.name; });
 
 class RandomRecurrentEmulated : public testing::TestWithParam<int> {};
@@ -73,8 +73,8 @@ TEST_P(RandomRecurrentEmulated, KernelsAreRight) {
   int verified = 0;
   for (int seed = GetParam() * seeds; seed < (GetParam() + 1) * seeds; ++seed) {
     const auto graph =
-        std::make_shared<const graph::Graph>(search::test::random_loop(static_cast<std::uint64_t>(seed) + 1));
-    if (graph->results().empty() || !search::recurrent_step(*graph, 1)) continue;
+        std::make_shared<const graph::Graph>(kernel::test::random_loop(static_cast<std::uint64_t>(seed) + 1));
+    if (graph->results().empty() || !kernel::recurrent_step(*graph, 1)) continue;
     const auto space = search::explore_space(*graph, GridScorer(), {.keep = 2, .sample = 2});
     if (!space) {
       EXPECT_EQ(space.error().kind, ErrorKind::constraint) << space.error().message;

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
-#include "profiler/counted_device.h"
+#include "profiler/measure/counted_device.h"
 #include "profiler/runner/server.h"
 
 namespace stitch::profiler {

@@ -1,4 +1,4 @@
-#include "profiler/sample_comparison.h"
+#include "profiler/measure/sample_comparison.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "profiler/sampler.h"
+#include "profiler/measure/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

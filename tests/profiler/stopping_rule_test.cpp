@@ -1,4 +1,4 @@
-#include "profiler/stopping_rule.h"
+#include "profiler/measure/stopping_rule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

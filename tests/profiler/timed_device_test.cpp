@@ -1,4 +1,4 @@
-#include "profiler/timed_device.h"
+#include "profiler/measure/timed_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

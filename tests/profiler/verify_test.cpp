@@ -1,10 +1,10 @@
-#include "profiler/verify.h"
+#include "profiler/verify/verify.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "profiler/block_sample.h"
-#include "profiler/counted_device.h"
+#include "profiler/measure/counted_device.h"
+#include "profiler/verify/block_sample.h"
 #include "tests/profiler/forwarding_session.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/sample_graphs.h"
@@ -13,16 +13,16 @@ namespace stitch::profiler::test {
 namespace {
 
 using graph::ReduceKind;
-using search::Sync;
+using kernel::Sync;
 
 /// The last block finishes the partial results tile by tile, its warps exchanging theirs in each.
-bool finished_in_a_loop(const search::KernelProgram& p) {
+bool finished_in_a_loop(const kernel::KernelProgram& p) {
   return phases(2, Sync::last_block)(p) && p.phases[1].tiles > 1 && p.phases[1].groups[0].exchange_bytes > 0;
 }
 
 /// So many slabs, of which all or a part stays on chip.
 Wish slabs(std::int64_t count, double least_share, double most_share) {
-  return [=](const search::KernelProgram& p) {
+  return [=](const kernel::KernelProgram& p) {
     const auto& kept = p.phases[0].groups[0].retained;
     return p.schedule.slabs.count == count && !kept.empty() && kept[0].share >= least_share &&
            kept[0].share <= most_share;
@@ -46,14 +46,14 @@ DeviceSpec small_chip(std::int64_t shared_per_sm) {
 
 void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
 
-bool gated(const search::KernelProgram& p) { return std::ranges::count(p.schedule.syncs, Sync::gate) > 0; }
+bool gated(const kernel::KernelProgram& p) { return std::ranges::count(p.schedule.syncs, Sync::gate) > 0; }
 
 /// Partial results of blocks that walk together, the second time from the end.
-bool walking_together_and_back(const search::KernelProgram& p) {
+bool walking_together_and_back(const kernel::KernelProgram& p) {
   const auto together = [&](std::size_t phase) {
     return p.phases.size() > phase && p.phases[phase].tiles > 8 && !p.is_looped(phase) &&
-           std::ranges::any_of(p.phases[phase].groups[0].mapping.axes, [](const search::AxisMapping& axis) {
-             return axis.interleaved && axis.at(search::Level::grid) > 1;
+           std::ranges::any_of(p.phases[phase].groups[0].mapping.axes, [](const kernel::AxisMapping& axis) {
+             return axis.interleaved && axis.at(kernel::Level::grid) > 1;
            });
   };
   return together(0) && together(2) && p.phases[2].backwards;
@@ -61,11 +61,11 @@ bool walking_together_and_back(const search::KernelProgram& p) {
 
 /// Blocks keep a part of what the first phase loads, and find it in `users` later ones.
 Wish retaining(int users, double least_share, double most_share) {
-  return [=](const search::KernelProgram& p) {
+  return [=](const kernel::KernelProgram& p) {
     int found = 0;
     for (std::size_t phase = 1; phase < p.phases.size(); ++phase) {
-      for (const search::GroupProgram& group : p.phases[phase].groups)
-        found += static_cast<int>(std::ranges::count(group.retained, false, &search::RetainedLoad::fills));
+      for (const kernel::GroupProgram& group : p.phases[phase].groups)
+        found += static_cast<int>(std::ranges::count(group.retained, false, &kernel::RetainedLoad::fills));
     }
     const auto& kept = p.phases[0].groups[0].retained;
     return found == users && kept.size() == 1 && kept[0].share >= least_share && kept[0].share <= most_share;
@@ -105,22 +105,22 @@ std::vector<Example> examples() {
        phases(2, Sync::last_block)},
       {"gate", [] { return divided_by_norm(192'000); }, gated},
       {"gathered_behind_a_gate", [] { return divided_by_norms(700, 1000); },
-       [](const search::KernelProgram& p) { return gated(p) && p.schedule.gathered > 0 && p.schedule.retained == 0; },
+       [](const kernel::KernelProgram& p) { return gated(p) && p.schedule.gathered > 0 && p.schedule.retained == 0; },
        false},
       // Beyond a megabyte the second walk goes the other way round.
       {"backwards", [] { return divided_by_norm(2'000'000); },
-       [](const search::KernelProgram& p) {
+       [](const kernel::KernelProgram& p) {
          return gated(p) && p.phases[2].backwards && p.phases[2].tiles > p.blocks;
        }},
       // What is stored is in nobody's way in L2.
       {"passing", [] { return divided_by_norm(4'200'001); },
-       [](const search::KernelProgram& p) { return gated(p) && !p.phases[2].passing.buffers.empty(); }},
+       [](const kernel::KernelProgram& p) { return gated(p) && !p.phases[2].passing.buffers.empty(); }},
       {"walking_together_and_back", [] { return centred_columns(10'001, 100); }, walking_together_and_back},
       {"retained_whole", [] { return divided_by_norm(300'003); }, retaining(1, 1, 1)},
       {"retained_in_part", [] { return divided_by_norm(2'000'001); }, retaining(1, 0.1, 0.9), true, 1 << 15},
       {"retained_for_two", [] { return centred_columns(10'001, 100); }, retaining(2, 0.1, 0.9), true, 1 << 14},
       {"retained_two_inputs", [] { return divided_products(1'300'001); },
-       [](const search::KernelProgram& p) {
+       [](const kernel::KernelProgram& p) {
          const auto& kept = p.phases[0].groups[0].retained;
          return kept.size() == 2 && kept[0].share == 1 && kept[1].share > 0.1 && kept[1].share < 0.9;
        },
@@ -141,7 +141,7 @@ std::vector<Example> examples() {
        },
        slabs(2, 0.1, 1), true, 1 << 15},
       {"slabs_of_two_tensors", [] { return weighted_columns(16'000, 64); },
-       [](const search::KernelProgram& p) {
+       [](const kernel::KernelProgram& p) {
          const auto& kept = p.phases[0].groups[0].retained;
          return p.schedule.slabs.count > 1 && kept.size() == 2 && kept[0].share == 1 && kept[1].share == 1;
        },
@@ -150,12 +150,12 @@ std::vector<Example> examples() {
        [] {
          return centred_channels({120, 6, 4'000});
        },
-       [](const search::KernelProgram& p) { return p.schedule.slabs.count == 6; }, true, 1 << 15},
+       [](const kernel::KernelProgram& p) { return p.schedule.slabs.count == 6; }, true, 1 << 15},
       {"slabs_and_packed_results",
        [] {
          return centred_channels_and_squares({120, 6, 4'000});
        },
-       [](const search::KernelProgram& p) { return p.schedule.slabs.count == 6; }, true, 1 << 15},
+       [](const kernel::KernelProgram& p) { return p.schedule.slabs.count == 6; }, true, 1 << 15},
       {"scan", [] { return scanned(300, 100); }, any, false},
       {"scan_behind_a_sum", [] { return scanned_share(512, 1024); }, gated},
       {"transpose",
@@ -175,11 +175,11 @@ std::vector<Example> examples() {
 }
 
 /// A cluster's exchange in a group that leaves threads of its blocks idle.
-bool idle_in_a_cluster(const search::KernelProgram& p) {
-  for (const search::PhaseProgram& phase : p.phases) {
-    for (const search::GroupProgram& group : phase.groups) {
+bool idle_in_a_cluster(const kernel::KernelProgram& p) {
+  for (const kernel::PhaseProgram& phase : p.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
       const bool crosses = std::ranges::any_of(
-          group.reductions, [](const search::ReductionPlan& plan) { return plan.cluster > 1 && plan.exchange > 1; });
+          group.reductions, [](const kernel::ReductionPlan& plan) { return plan.cluster > 1 && plan.exchange > 1; });
       if (crosses && group.threads < p.schedule.threads) return true;
     }
   }
@@ -188,7 +188,7 @@ bool idle_in_a_cluster(const search::KernelProgram& p) {
 
 // A group that needs fewer threads than another one of its kernel: those that are idle have digits like the others'.
 TEST(VerifyClustersEmulated, IdleThreadsKeepOutOfTheExchange) {
-  search::SpaceOptions space;
+  search::StitchOptions space;
   space.keep = 20'000, space.combinations = 8;
   const KernelCase each = make_case(norm_backward(24, 64), idle_in_a_cluster, space);
   const Verification verification = verify(each);
@@ -198,12 +198,12 @@ TEST(VerifyClustersEmulated, IdleThreadsKeepOutOfTheExchange) {
 /// Likes rows that are copied to shared memory and held there between sweeps, as few as may be at a time.
 class CopyingScorer final : public search::Scorer {
  public:
-  [[nodiscard]] double predict_us(const graph::Graph&, const search::KernelProgram& program) const override {
-    const search::GroupProgram& group = program.phases[0].groups[0];
+  [[nodiscard]] double predict_us(const graph::Graph&, const kernel::KernelProgram& program) const override {
+    const kernel::GroupProgram& group = program.phases[0].groups[0];
     const double held = static_cast<double>(group.held_bytes) / 1e6;
     return group.sweeps.size() == 1 || !group.sweeps[0].copied.empty() ? 1 + held : 2;
   }
-  [[nodiscard]] search::Score explain(const graph::Graph&, const search::KernelProgram&) const override { return {}; }
+  [[nodiscard]] search::Score explain(const graph::Graph&, const kernel::KernelProgram&) const override { return {}; }
   [[nodiscard]] const DeviceSpec& device() const override { return device_; }
 
  private:
@@ -213,8 +213,8 @@ class CopyingScorer final : public search::Scorer {
 // Rows that are walked by an inner loop lie in the same place for the sweeps of their own phase, and for the next
 // phase, whose loop over the row is an outer one.
 TEST(VerifyRetainedEmulated, RowsHeldBetweenSweepsAreFoundByALaterPhase) {
-  const auto copied_and_retained = [](const search::KernelProgram& p) {
-    const search::GroupProgram& group = p.phases[0].groups[0];
+  const auto copied_and_retained = [](const kernel::KernelProgram& p) {
+    const kernel::GroupProgram& group = p.phases[0].groups[0];
     return retaining(1, 0.05, 0.9)(p) && !group.sweeps[0].copied.empty() && group.inner_loops != 0 &&
            p.phases.back().groups[0].outer_loops != group.outer_loops;
   };
@@ -352,7 +352,7 @@ struct Damage {
 
 KernelCase element_wise() { return make_case(scaled_sum({5003}), one_phase); }
 KernelCase softmax_block() {
-  return make_case(softmax(37, 1000), [](const search::KernelProgram& p) {
+  return make_case(softmax(37, 1000), [](const kernel::KernelProgram& p) {
     return p.phases.size() == 1 && p.schedule.cluster == 1 && p.phases[0].groups[0].exchange_bytes > 0;
   });
 }

@@ -1,4 +1,4 @@
-#include "search/adaptive_process.h"
+#include "search/trials/adaptive_process.h"
 
 #include <gmock/gmock.h>
 

@@ -1,10 +1,12 @@
-#include "search/boundary.h"
+#include "search/partition/boundary.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 VertexSet set_of(const VertexGraph& vertices, const std::vector<Value>& values) {

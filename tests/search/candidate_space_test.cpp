@@ -1,4 +1,4 @@
-#include "search/candidate_space.h"
+#include "search/trials/candidate_space.h"
 
 #include <gmock/gmock.h>
 

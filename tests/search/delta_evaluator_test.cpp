@@ -1,12 +1,14 @@
-#include "search/delta_evaluator.h"
+#include "search/partition/delta_evaluator.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 constexpr double n = 4 << 16;  ///< bytes of a tensor of the diamond
@@ -63,7 +65,7 @@ class DeltaFeatures : public testing::TestWithParam<Example> {};
 TEST_P(DeltaFeatures, AreThoseOfAHandCount) {
   const Graph graph = GetParam().graph();
   const VertexGraph vertices(graph);
-  const AxisAnalysis axes(graph);
+  const kernel::AxisAnalysis axes(graph);
   DeltaModel model{2, 3, 5, 7, 4096};
   const DeltaEvaluator evaluator(vertices, axes, model);
   VertexSet pattern(static_cast<std::size_t>(vertices.size()));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "search/fusion_explorer.h"
+#include "search/partition/fusion_explorer.h"
 
 namespace stitch::search::test {
 

@@ -5,9 +5,11 @@
 #include <functional>
 
 #include "tests/graph/random_graph.h"
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 /// All partitions of `count` things: the block of each, by restricted growth.
@@ -45,11 +47,11 @@ Graph small_fragment(std::uint64_t seed) {
 /// Launches are nearly free, and shared memory and operators cost: partitions with several kernels win.
 class Divided final : public Scorer {
  public:
-  double predict_us(const Graph& graph, const KernelProgram& program) const override {
+  double predict_us(const Graph& graph, const kernel::KernelProgram& program) const override {
     const auto operators = static_cast<double>(graph.size());
-    return 0.3 + static_cast<double>(scheduled_bytes(graph, program)) / 3e6 + 0.03 * operators * operators;
+    return 0.3 + static_cast<double>(kernel::scheduled_bytes(graph, program)) / 3e6 + 0.03 * operators * operators;
   }
-  Score explain(const Graph&, const KernelProgram&) const override { return {}; }
+  Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
   const DeviceSpec& device() const override { return device_; }
 
  private:

@@ -1,4 +1,4 @@
-#include "search/failure_model.h"
+#include "search/trials/failure_model.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "search/fusion_explorer.h"
+#include "search/partition/fusion_explorer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,12 +11,14 @@
 #include "graph/simplify.h"
 #include "tests/graph/edge_graph.h"
 #include "tests/graph/random_graph.h"
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
+#include "tests/kernel/recurrent_graphs.h"
 #include "tests/search/exhaustive_partition.h"
 #include "tests/search/plan_checks.h"
-#include "tests/search/recurrent_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 Graph random_fragment(std::uint64_t seed) {
@@ -393,12 +395,12 @@ TEST(FusionExplorer, CirclesAreRefused) {
 /// Every operator beyond the first costs more than a launch: nothing is worth fusing.
 class DearFusion final : public Scorer {
  public:
-  double predict_us(const Graph& graph, const KernelProgram&) const override {
+  double predict_us(const Graph& graph, const kernel::KernelProgram&) const override {
     double operators = 0;
     for (const graph::Node& node : graph.nodes()) operators += node.op == Op::parameter ? 0 : 1;
     return 1 + operators * operators;
   }
-  Score explain(const Graph&, const KernelProgram&) const override { return {}; }
+  Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
   const DeviceSpec& device() const override { return device_; }
 
  private:

@@ -1,15 +1,20 @@
-#include "search/fusion_plan.h"
+#include "search/partition/fusion_plan.h"
+#include "kernel/program/program_builder.h"
+#include "kernel/program/traffic.h"
+#include "kernel/structure/structure_builder.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "search/fusion_explorer.h"
-#include "search/mapping_space.h"
-#include "search/stitch_explorer.h"
-#include "tests/search/example_graphs.h"
+#include "search/partition/fusion_explorer.h"
+#include "search/schedule/mapping_space.h"
+#include "search/schedule/stitch_explorer.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 // ---- a kernel, whatever its schedule: the counting rules of bench/models/README.md --------------------------------
@@ -149,7 +154,7 @@ std::vector<Example> kernels() {
 
 class KernelBytes : public testing::TestWithParam<Example> {};
 
-TEST_P(KernelBytes, FollowTheCountingRules) { EXPECT_EQ(kernel_bytes(GetParam().graph()), GetParam().bytes); }
+TEST_P(KernelBytes, FollowTheCountingRules) { EXPECT_EQ(kernel::kernel_bytes(GetParam().graph()), GetParam().bytes); }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, KernelBytes, testing::ValuesIn(kernels()),
                          [](const auto& each) { return each.param.name; });
@@ -157,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, KernelBytes, testing::ValuesIn(kernels()),
 // ---- a kernel as scheduled ----------------------------------------------------------------------------------------
 
 /// The first program (of many) that is as wished.
-KernelProgram program_of(const Graph& graph, const std::function<bool(const KernelProgram&)>& wish) {
+kernel::KernelProgram program_of(const Graph& graph, const std::function<bool(const kernel::KernelProgram&)>& wish) {
   const auto candidates = explore_stitches(graph, RoughScorer(), {1000, true});
   if (!candidates) {
     throw std::runtime_error(candidates.error().message);
@@ -169,42 +174,43 @@ KernelProgram program_of(const Graph& graph, const std::function<bool(const Kern
 }
 
 /// A row a block, its values kept as asked.
-KernelProgram softmax_holding(const Graph& graph, Hold hold) {
-  const AxisAnalysis analysis(graph);
-  const auto structure = derive_structure(graph, analysis, {{1}, {}});
-  Schedule schedule;
+kernel::KernelProgram softmax_holding(const Graph& graph, kernel::Hold hold) {
+  const kernel::AxisAnalysis analysis(graph);
+  const auto structure = kernel::derive_structure(graph, analysis, {{1}, {}});
+  kernel::Schedule schedule;
   schedule.tile_axes = {1};
-  for (const GroupMapping& mapping : enumerate_mappings(structure->phases[0].groups[0], {}, *find_device("h100"))) {
+  for (const kernel::GroupMapping& mapping :
+       enumerate_mappings(structure->phases[0].groups[0], {}, *find_device("h100"))) {
     if (mapping.hold != hold) continue;
     schedule.phases = {{mapping}};
-    const auto program = derive_program(graph, *structure, schedule);
+    const auto program = kernel::derive_program(graph, *structure, schedule);
     if (program) return *program;
   }
   throw std::runtime_error("no mapping holds rows as asked");
 }
 
-class ScheduledSoftmax : public testing::TestWithParam<std::pair<Hold, int>> {};
+class ScheduledSoftmax : public testing::TestWithParam<std::pair<kernel::Hold, int>> {};
 
 // The maximum, the sum and the quotient each sweep the row.
 TEST_P(ScheduledSoftmax, ReadsRowsAsOftenAsTheyAreNotHeld) {
   const Graph graph = softmax(64, 4096);
-  const KernelProgram program = softmax_holding(graph, GetParam().first);
-  EXPECT_EQ(scheduled_bytes(graph, program), (GetParam().second + 1) * 64 * 4096 * 4);
+  const kernel::KernelProgram program = softmax_holding(graph, GetParam().first);
+  EXPECT_EQ(kernel::scheduled_bytes(graph, program), (GetParam().second + 1) * 64 * 4096 * 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Holds, ScheduledSoftmax,
-                         testing::Values(std::pair(Hold::registers, 1), std::pair(Hold::shared, 1),
-                                         std::pair(Hold::reload, 3)));
+                         testing::Values(std::pair(kernel::Hold::registers, 1), std::pair(kernel::Hold::shared, 1),
+                                         std::pair(kernel::Hold::reload, 3)));
 
 TEST(ScheduledBytes, PartialResultsAreWrittenAndReadOnce) {
   const Graph graph = row_and_column_sums(4096, 256);
-  const KernelProgram program =
-      program_of(graph, [](const KernelProgram& p) { return p.phases.size() == 2 && p.scratch.size() == 1; });
+  const kernel::KernelProgram program =
+      program_of(graph, [](const kernel::KernelProgram& p) { return p.phases.size() == 2 && p.scratch.size() == 1; });
   const std::int64_t sets = program.partial_count[0];
   ASSERT_GT(sets, 1);
   const std::int64_t kept = program.scratch[0].elements;
   EXPECT_TRUE(kept == 256 || kept == 4096) << kept;
-  EXPECT_EQ(scheduled_bytes(graph, program), kernel_bytes(graph) + 2 * sets * kept * 4);
+  EXPECT_EQ(kernel::scheduled_bytes(graph, program), kernel::kernel_bytes(graph) + 2 * sets * kept * 4);
 }
 
 TEST(ScheduledBytes, LaterPhasesReadAgain) {
@@ -213,12 +219,12 @@ TEST(ScheduledBytes, LaterPhasesReadAgain) {
   const Value x = b.parameter(DType::f32, {1 << 22});
   const Value sum = b.reduce(ReduceKind::sum, x, {0});
   const Graph graph = finished(b, {b.binary(Op::subtract, x, b.broadcast(sum, {1 << 22}, {}))});
-  const KernelProgram program =
-      program_of(graph, [](const KernelProgram& p) { return p.phases.size() > 1 && p.schedule.retained == 0; });
+  const kernel::KernelProgram program =
+      program_of(graph, [](const kernel::KernelProgram& p) { return p.phases.size() > 1 && p.schedule.retained == 0; });
   std::int64_t scratch = 0;
   for (std::size_t i = 0; i < program.scratch.size(); ++i) scratch += program.scratch_bytes(i);
   ASSERT_EQ(program.phases.size(), 3U);  // sum of a part; of the parts; difference
-  EXPECT_EQ(scheduled_bytes(graph, program), (2 + 1) * std::int64_t{4 << 22} + 2 * scratch);
+  EXPECT_EQ(kernel::scheduled_bytes(graph, program), (2 + 1) * std::int64_t{4 << 22} + 2 * scratch);
 }
 
 TEST(ScheduledBytes, WhatBlocksRetainIsReadOnce) {
@@ -226,27 +232,30 @@ TEST(ScheduledBytes, WhatBlocksRetainIsReadOnce) {
   const Value x = b.parameter(DType::f32, {1 << 22});
   const Value sum = b.reduce(ReduceKind::sum, x, {0});
   const Graph graph = finished(b, {b.binary(Op::subtract, x, b.broadcast(sum, {1 << 22}, {}))});
-  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.schedule.retained > 0; });
+  const kernel::KernelProgram program =
+      program_of(graph, [](const kernel::KernelProgram& p) { return p.schedule.retained > 0; });
   std::int64_t scratch = 0;
   for (std::size_t i = 0; i < program.scratch.size(); ++i) scratch += program.scratch_bytes(i);
   const double share = program.phases.back().groups[0].found_share(program.phases.back().groups[0].retained.at(0).item);
   ASSERT_GT(share, 0);
-  EXPECT_NEAR(static_cast<double>(scheduled_bytes(graph, program)),
+  EXPECT_NEAR(static_cast<double>(kernel::scheduled_bytes(graph, program)),
               (3 - share) * (4 << 22) + 2.0 * static_cast<double>(scratch), 1);
 }
 
 TEST(ScheduledBytes, StoredResultsThatLaterPhasesReadCountAgain) {
   const Graph graph = scanned(64, 256);
-  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.phases.size() == 2; });
+  const kernel::KernelProgram program =
+      program_of(graph, [](const kernel::KernelProgram& p) { return p.phases.size() == 2; });
   // x twice, the sums into scratch and back, the quotient once.
-  EXPECT_EQ(scheduled_bytes(graph, program), 5 * 64 * 256 * 4);
+  EXPECT_EQ(kernel::scheduled_bytes(graph, program), 5 * 64 * 256 * 4);
 }
 
 TEST(ScheduledBytes, AtomicUpdatesReadAndWriteWhatTheyCombine) {
   const Graph graph = scattered(4096, 8, 1024);
-  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.phases.size() == 2; });
+  const kernel::KernelProgram program =
+      program_of(graph, [](const kernel::KernelProgram& p) { return p.phases.size() == 2; });
   const std::int64_t table = 4096 * 8 * 4, updates = 1024 * 8 * 4;
-  EXPECT_EQ(scheduled_bytes(graph, program), 2 * table + 1024 * 4 + updates + 2 * updates);
+  EXPECT_EQ(kernel::scheduled_bytes(graph, program), 2 * table + 1024 * 4 + updates + 2 * updates);
 }
 
 TEST(PlanBytes, SumUpTheKernelsAndWhatTheyHandOver) {
@@ -274,8 +283,9 @@ TEST(ScheduledBytes, GroupsThatReadDifferentPartsReadNothingAgain) {
   const Value second = b.unary(Op::exp, b.slice(x, {0, 100}, {64, 200}));
   const Value third = b.unary(Op::negate, b.slice(x, {0, 200}, {64, 300}));
   const Graph graph = finished(b, {first, second, third});
-  const KernelProgram program = program_of(graph, [](const KernelProgram& p) { return p.phases.size() == 1; });
-  EXPECT_EQ(scheduled_bytes(graph, program), 2 * 64 * 300 * 4);
+  const kernel::KernelProgram program =
+      program_of(graph, [](const kernel::KernelProgram& p) { return p.phases.size() == 1; });
+  EXPECT_EQ(kernel::scheduled_bytes(graph, program), 2 * 64 * 300 * 4);
 }
 
 }  // namespace stitch::search::test

@@ -1,11 +1,11 @@
-#include "search/gaussian_process.h"
+#include "search/trials/gaussian_process.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/random.h"
-#include "search/kernel_fit.h"
+#include "search/trials/covariance_fit.h"
 
 namespace stitch::search {
 namespace {

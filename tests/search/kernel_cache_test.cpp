@@ -1,4 +1,5 @@
-#include "search/kernel_cache.h"
+#include "search/schedule/kernel_cache.h"
+#include "kernel/program/traffic.h"
 
 #include <gtest/gtest.h>
 #include <oneapi/tbb/parallel_for.h>
@@ -7,9 +8,11 @@
 #include <mutex>
 #include <set>
 
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 /// a·x - y with its parameters in this order.
@@ -75,8 +78,8 @@ TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
     ASSERT_TRUE(kernel.feasible());
     // Two readings and one writing instead of three and one, less what blocks retain, of slabs all; a hundredth for the
     // tiles' results.
-    const KernelProgram& program = kernel.candidates.front().program;
-    const auto bytes = static_cast<double>(scheduled_bytes(kernel.graph, program));
+    const kernel::KernelProgram& program = kernel.candidates.front().program;
+    const auto bytes = static_cast<double>(kernel::scheduled_bytes(kernel.graph, program));
     EXPECT_LT(bytes, 3.05 * whole);
     EXPECT_GE(bytes, 3 * whole - static_cast<double>(program.schedule.slabs.count) * 132 * 227e3);
     for (std::size_t p = 0; p < 2; ++p) {

@@ -1,23 +1,25 @@
-#include "search/loop_choice.h"
+#include "search/partition/loop_choice.h"
 
 #include <gtest/gtest.h>
 
-#include "search/kernel_graph.h"
-#include "search/row_split.h"
-#include "tests/search/recurrent_graphs.h"
+#include "kernel/loop/row_split.h"
+#include "kernel/structure/kernel_graph.h"
+#include "tests/kernel/recurrent_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 /// The rough time, with what every row a block takes adds to a turn of a recurrent kernel.
 class TurnScorer final : public Scorer {
  public:
   explicit TurnScorer(double turn_us) : turn_us_(turn_us) {}
-  [[nodiscard]] double predict_us(const Graph& graph, const KernelProgram& program) const override {
+  [[nodiscard]] double predict_us(const Graph& graph, const kernel::KernelProgram& program) const override {
     const double turns = program.recurrent == nullptr ? 0 : static_cast<double>(program.recurrent->turns);
     return rough_.predict_us(graph, program) + turns * turn_us_;
   }
-  [[nodiscard]] Score explain(const Graph& graph, const KernelProgram& program) const override {
+  [[nodiscard]] Score explain(const Graph& graph, const kernel::KernelProgram& program) const override {
     return rough_.explain(graph, program);
   }
   [[nodiscard]] const DeviceSpec& device() const override { return rough_.device(); }
@@ -60,8 +62,8 @@ TEST(UnfusedFragment, OfALoopRunsItsBodyInEveryTurn) {
   EXPECT_EQ(unfused->turns, 50);
   // One kernel for each operator of the body that is one by itself; the contraction is a call.
   std::int64_t operators = 0;
-  const Graph& body = *loop.node(*recurrent_loop(loop)).regions[0];
-  const std::vector<bool> attached = attached_operators(body), results = graph::is_result(body);
+  const Graph& body = *loop.node(*kernel::recurrent_loop(loop)).regions[0];
+  const std::vector<bool> attached = kernel::attached_operators(body), results = graph::is_result(body);
   for (graph::NodeId id = 0; id < body.size(); ++id) {
     const graph::Op op = body.node(id).op;
     if (op == graph::Op::parameter || op == graph::Op::dot) continue;

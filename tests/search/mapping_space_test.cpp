@@ -1,15 +1,19 @@
-#include "search/mapping_space.h"
+#include "search/schedule/mapping_space.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "search/legality.h"
+#include "kernel/program/group_deriver.h"
+#include "kernel/program/legality.h"
+#include "kernel/structure/structure_builder.h"
 #include "tests/graph/random_graph.h"
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 struct Example {
@@ -59,9 +63,9 @@ std::vector<Example> examples() {
   };
 }
 
-KernelStructure structure_of(const Graph& graph, const std::set<int>& tile_axes) {
-  const AxisAnalysis analysis(graph);
-  auto structure = derive_structure(graph, analysis, {tile_axes, {}});
+kernel::KernelStructure structure_of(const Graph& graph, const std::set<int>& tile_axes) {
+  const kernel::AxisAnalysis analysis(graph);
+  auto structure = kernel::derive_structure(graph, analysis, {tile_axes, {}});
   if (!structure) {
     throw std::runtime_error(structure.error().message);
   }
@@ -69,13 +73,13 @@ KernelStructure structure_of(const Graph& graph, const std::set<int>& tile_axes)
 }
 
 /// What every mapping of a group must be; returns how many of them a program can be derived from.
-int check_mappings(const GroupStructure& group, const MappingSpaceOptions& options) {
-  const std::vector<GroupMapping> mappings = enumerate_mappings(group, options, *find_device("h100"));
+int check_mappings(const kernel::GroupStructure& group, const MappingSpaceOptions& options) {
+  const std::vector<kernel::GroupMapping> mappings = enumerate_mappings(group, options, *find_device("h100"));
   std::vector<std::int64_t> extents = group.program->axes().extents;
   if (group.partial_axis >= 0) extents[static_cast<std::size_t>(group.partial_axis)] = options.partials;
   int usable = 0;
   for (std::size_t m = 0; m < mappings.size(); ++m) {
-    const GroupMapping& mapping = mappings[m];
+    const kernel::GroupMapping& mapping = mappings[m];
     EXPECT_EQ(std::find(mappings.begin(), mappings.begin() + static_cast<std::ptrdiff_t>(m), mapping),
               mappings.begin() + static_cast<std::ptrdiff_t>(m))
         << "mapping " << m << " is there twice";
@@ -85,21 +89,22 @@ int check_mappings(const GroupStructure& group, const MappingSpaceOptions& optio
     }
     std::int64_t threads = 1, lanes = 1, clusters = 1;
     for (std::size_t a = 0; a < extents.size(); ++a) {
-      const AxisMapping& axis = mapping.axes[a];
+      const kernel::AxisMapping& axis = mapping.axes[a];
       EXPECT_GE(axis.covered(), extents[a]) << "axis " << a << " of mapping " << m;
       // No tile lies wholly beyond the end.
-      EXPECT_LT(axis.step(Level::grid) * (axis.at(Level::grid) - 1), extents[a]) << "axis " << a << " of mapping " << m;
-      if (axis.at(Level::vector) > 1) {
+      EXPECT_LT(axis.step(kernel::Level::grid) * (axis.at(kernel::Level::grid) - 1), extents[a])
+          << "axis " << a << " of mapping " << m;
+      if (axis.at(kernel::Level::vector) > 1) {
         EXPECT_EQ(static_cast<int>(a), mapping.vector_axis);
       }
-      threads *= axis.threads(), lanes *= axis.at(Level::lane), clusters *= axis.at(Level::cluster);
+      threads *= axis.threads(), lanes *= axis.at(kernel::Level::lane), clusters *= axis.at(kernel::Level::cluster);
     }
     EXPECT_LE(threads, options.threads);
     EXPECT_LE(lanes, 32);
     EXPECT_TRUE(clusters == 1 || clusters == options.cluster);
-    Schedule schedule;
+    kernel::Schedule schedule;
     schedule.threads = options.threads, schedule.cluster = options.cluster;
-    const auto program = derive_group(group, mapping, schedule, options.partials);
+    const auto program = kernel::derive_group(group, mapping, schedule, options.partials);
     if (program) {
       ++usable;
     } else {
@@ -113,9 +118,9 @@ class MappingsOf : public testing::TestWithParam<Example> {};
 
 TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {
   const Graph graph = GetParam().graph();
-  const KernelStructure structure = structure_of(graph, GetParam().tile_axes);
-  for (const PhaseStructure& phase : structure.phases) {
-    for (const GroupStructure& group : phase.groups) {
+  const kernel::KernelStructure structure = structure_of(graph, GetParam().tile_axes);
+  for (const kernel::PhaseStructure& phase : structure.phases) {
+    for (const kernel::GroupStructure& group : phase.groups) {
       int usable = 0;
       for (const int threads : {64, 256, 1024}) {
         for (const bool wide : {false, true}) {
@@ -138,20 +143,20 @@ TEST(MappingSpace, OneTileIsCoveredByItsBlockOrSharedByACluster) {
   Builder b;
   const Value x = b.parameter(DType::f32, {96, 64});
   const Graph graph = finished(b, {b.reduce(ReduceKind::sum, x, {0})});
-  const KernelStructure structure = structure_of(graph, {0});
+  const kernel::KernelStructure structure = structure_of(graph, {0});
   for (const int cluster : {1, 4, 16, 32}) {
     MappingSpaceOptions options;
     options.one_tile = true, options.threads = 64, options.cluster = cluster;
     const auto mappings = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
     ASSERT_FALSE(mappings.empty());
-    for (const GroupMapping& mapping : mappings) {
+    for (const kernel::GroupMapping& mapping : mappings) {
       ASSERT_EQ(mapping.axes.size(), 2U);
-      EXPECT_EQ(mapping.axes[0].at(Level::cluster), 1);
+      EXPECT_EQ(mapping.axes[0].at(kernel::Level::cluster), 1);
       // With 32 blocks two columns each would be left: every block does all of them.
-      EXPECT_EQ(mapping.axes[1].at(Level::cluster), cluster == 32 ? 1 : cluster);
-      for (const AxisMapping& axis : mapping.axes) EXPECT_EQ(axis.at(Level::grid), 1);
-      EXPECT_GE(mapping.axes[0].step(Level::grid), 96);
-      EXPECT_GE(mapping.axes[1].step(Level::grid), 64);
+      EXPECT_EQ(mapping.axes[1].at(kernel::Level::cluster), cluster == 32 ? 1 : cluster);
+      for (const kernel::AxisMapping& axis : mapping.axes) EXPECT_EQ(axis.at(kernel::Level::grid), 1);
+      EXPECT_GE(mapping.axes[0].step(kernel::Level::grid), 96);
+      EXPECT_GE(mapping.axes[1].step(kernel::Level::grid), 64);
     }
   }
 }
@@ -164,13 +169,13 @@ TEST(MappingSpace, BlocksWalkAlongPartialAxesTogether) {
     const Value x = b.parameter(DType::f32, {30'000, 64});
     const Value y = beside(b, x);
     const Graph graph = finished(b, {b.reduce(ReduceKind::sum, b.binary(Op::multiply, x, y), {0})});
-    const KernelStructure structure = structure_of(graph, {});
+    const kernel::KernelStructure structure = structure_of(graph, {});
     MappingSpaceOptions options;
     options.partial_tiles = 132;
     int looped = 0, together = 0;
-    for (const GroupMapping& mapping :
+    for (const kernel::GroupMapping& mapping :
          enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"))) {
-      looped += mapping.axes[0].at(Level::loop) > 1 && mapping.axes[0].at(Level::grid) > 1;
+      looped += mapping.axes[0].at(kernel::Level::loop) > 1 && mapping.axes[0].at(kernel::Level::grid) > 1;
       together += mapping.axes[0].interleaved;
       EXPECT_FALSE(mapping.axes[1].interleaved);
     }
@@ -192,31 +197,32 @@ TEST(MappingSpace, BlocksWalkAlongPartialAxesTogether) {
 
 TEST(MappingSpace, ClustersSplitTheRow) {
   const Graph graph = softmax(16, 65536);
-  const KernelStructure structure = structure_of(graph, {1});
+  const kernel::KernelStructure structure = structure_of(graph, {1});
   MappingSpaceOptions options;
   options.cluster = 4;
   check_mappings(structure.phases[0].groups[0], options);
-  for (const GroupMapping& mapping : enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"))) {
-    EXPECT_EQ(mapping.axes[0].at(Level::cluster), 1);
-    EXPECT_EQ(mapping.axes[1].at(Level::cluster), 4);
-    EXPECT_EQ(mapping.axes[1].at(Level::grid), 1);
+  for (const kernel::GroupMapping& mapping :
+       enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"))) {
+    EXPECT_EQ(mapping.axes[0].at(kernel::Level::cluster), 1);
+    EXPECT_EQ(mapping.axes[1].at(kernel::Level::cluster), 4);
+    EXPECT_EQ(mapping.axes[1].at(kernel::Level::grid), 1);
   }
 }
 
 TEST(MappingSpace, WideHoldsAllOfTheUsual) {
   const Graph graph = softmax(64, 300);
-  const KernelStructure structure = structure_of(graph, {1});
+  const kernel::KernelStructure structure = structure_of(graph, {1});
   MappingSpaceOptions options;
   options.wide = false;
   const auto usual = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
   options.wide = true;
   const auto wide = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
   EXPECT_GT(wide.size(), usual.size());
-  for (const GroupMapping& mapping : usual) EXPECT_NE(std::find(wide.begin(), wide.end(), mapping), wide.end());
+  for (const kernel::GroupMapping& mapping : usual) EXPECT_NE(std::find(wide.begin(), wide.end(), mapping), wide.end());
 }
 
 /// A norm with a gain, whose rows are `columns` long.
-std::vector<GroupMapping> norm_mappings(std::int64_t rows, std::int64_t columns, bool gain) {
+std::vector<kernel::GroupMapping> norm_mappings(std::int64_t rows, std::int64_t columns, bool gain) {
   Builder b;
   const Dims dims = {rows, columns};
   const Value x = b.parameter(DType::f32, dims);
@@ -229,17 +235,18 @@ std::vector<GroupMapping> norm_mappings(std::int64_t rows, std::int64_t columns,
   return enumerate_mappings(structure_of(graph, {1}).phases[0].groups[0], options, *find_device("h100"));
 }
 
-bool any_with(const std::vector<GroupMapping>& mappings, Level level) {
-  return std::any_of(mappings.begin(), mappings.end(), [&](const GroupMapping& m) { return m.axes[0].at(level) > 1; });
+bool any_with(const std::vector<kernel::GroupMapping>& mappings, kernel::Level level) {
+  return std::any_of(mappings.begin(), mappings.end(),
+                     [&](const kernel::GroupMapping& m) { return m.axes[0].at(level) > 1; });
 }
 
 // A gain is loaded once for several rows: side by side where they are short, in a loop where blocks abound.
 TEST(MappingSpace, WhatRepeatsAlongRowsIsLoadedOnceForSeveral) {
-  EXPECT_TRUE(any_with(norm_mappings(4096, 768, true), Level::reg));
-  EXPECT_FALSE(any_with(norm_mappings(4096, 768, false), Level::reg));
-  EXPECT_TRUE(any_with(norm_mappings(8192, 8192, true), Level::loop));
-  EXPECT_FALSE(any_with(norm_mappings(8192, 8192, false), Level::loop));
-  EXPECT_FALSE(any_with(norm_mappings(512, 8192, true), Level::loop));
+  EXPECT_TRUE(any_with(norm_mappings(4096, 768, true), kernel::Level::reg));
+  EXPECT_FALSE(any_with(norm_mappings(4096, 768, false), kernel::Level::reg));
+  EXPECT_TRUE(any_with(norm_mappings(8192, 8192, true), kernel::Level::loop));
+  EXPECT_FALSE(any_with(norm_mappings(8192, 8192, false), kernel::Level::loop));
+  EXPECT_FALSE(any_with(norm_mappings(512, 8192, true), kernel::Level::loop));
 }
 
 TEST(MappingSpace, UnrollsAlongRowsWhereABiasRepeats) {
@@ -252,11 +259,11 @@ TEST(MappingSpace, UnrollsAlongRowsWhereABiasRepeats) {
     const Graph graph = finished(b, {b.binary(Op::add, x, other)});
     return enumerate_mappings(structure_of(graph, {}).phases[0].groups[0], {}, *find_device("h100"));
   };
-  const auto none_along_columns = [](const std::vector<GroupMapping>& mappings) {
+  const auto none_along_columns = [](const std::vector<kernel::GroupMapping>& mappings) {
     return std::none_of(mappings.begin(), mappings.end(),
-                        [](const GroupMapping& mapping) { return mapping.axes[1].at(Level::reg) > 1; });
+                        [](const kernel::GroupMapping& mapping) { return mapping.axes[1].at(kernel::Level::reg) > 1; });
   };
-  EXPECT_TRUE(any_with(unrolled(true), Level::reg));
+  EXPECT_TRUE(any_with(unrolled(true), kernel::Level::reg));
   EXPECT_TRUE(none_along_columns(unrolled(true)));
   EXPECT_TRUE(!none_along_columns(unrolled(false)));
 }
@@ -265,9 +272,9 @@ TEST(MappingSpace, UnrollsAlongRowsWhereABiasRepeats) {
 TEST(MappingSpace, AWarpLiesOnBothAxesOfATranspose) {
   const auto narrow = [](const Graph& graph) {
     const auto mappings = enumerate_mappings(structure_of(graph, {}).phases[0].groups[0], {}, *find_device("h100"));
-    return std::ranges::count_if(mappings, [](const GroupMapping& mapping) {
+    return std::ranges::count_if(mappings, [](const kernel::GroupMapping& mapping) {
       const auto v = static_cast<std::size_t>(mapping.vector_axis);
-      return mapping.axes[v].at(Level::lane) == 4 && mapping.axes[1 - v].at(Level::lane) == 8;
+      return mapping.axes[v].at(kernel::Level::lane) == 4 && mapping.axes[1 - v].at(kernel::Level::lane) == 8;
     });
   };
   EXPECT_GT(narrow(transposed({1024, 2048}, 1)), 0);
@@ -284,9 +291,9 @@ TEST_P(RandomMappings, CoverEveryAxisAndFitTheBlock) {
   graph::testing::RandomGraphOptions options;
   options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 10;
   const Graph graph = graph::testing::random_graph(options);
-  const KernelStructure structure = structure_of(graph, {});
-  for (const PhaseStructure& phase : structure.phases) {
-    for (const GroupStructure& group : phase.groups) {
+  const kernel::KernelStructure structure = structure_of(graph, {});
+  for (const kernel::PhaseStructure& phase : structure.phases) {
+    for (const kernel::GroupStructure& group : phase.groups) {
       MappingSpaceOptions space;
       space.partials = group.partial_axis >= 0 ? 3 : 1, space.partial_tiles = 3;
       EXPECT_GT(check_mappings(group, space), 0);

@@ -1,4 +1,4 @@
-#include "search/min_cut.h"
+#include "search/partition/min_cut.h"
 
 #include <gtest/gtest.h>
 

@@ -1,18 +1,20 @@
-#include "search/patterns.h"
+#include "search/partition/patterns.h"
 
 #include <gtest/gtest.h>
 #include <oneapi/tbb/global_control.h>
 
 #include "tests/graph/random_graph.h"
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 struct Explored {
   Graph graph;
   VertexGraph vertices;
-  AxisAnalysis axes;
+  kernel::AxisAnalysis axes;
   DeltaEvaluator evaluator;
 
   explicit Explored(Graph made)

@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "graph/evaluate.h"
-#include "search/fusion_plan.h"
-#include "search/kernel_graph.h"
-#include "search/vertex_graph.h"
+#include "graph/reference/evaluate.h"
+#include "kernel/structure/kernel_graph.h"
+#include "search/partition/fusion_plan.h"
+#include "search/partition/vertex_graph.h"
 
 /// What every fusion plan must be, whoever made it.
 namespace stitch::search::test {
@@ -110,13 +110,13 @@ inline std::string to_text(const FusionPlan& plan) {
     for (const graph::Value value : planned.arguments) text += " " + name_of(value);
     text += " to";
     for (const graph::Value value : planned.results) text += " " + name_of(value);
-    const Schedule& schedule = planned.kernel->candidates.front().schedule;
+    const kernel::Schedule& schedule = planned.kernel->candidates.front().schedule;
     text += fmt::format(" {} threads {} cluster {} blocks", schedule.threads, schedule.cluster, schedule.blocks);
     for (const auto& phase : schedule.phases) {
       text += " |";
-      for (const GroupMapping& group : phase) {
+      for (const kernel::GroupMapping& group : phase) {
         text += fmt::format(" {}@{}", to_string(group.hold), group.vector_axis);
-        for (const AxisMapping& axis : group.axes) {
+        for (const kernel::AxisMapping& axis : group.axes) {
           for (const std::int64_t extent : axis.extent) text += fmt::format(" {}", extent);
         }
       }

@@ -1,4 +1,4 @@
-#include "search/schedule_space.h"
+#include "search/schedule/stitch_explorer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,19 +6,21 @@
 #include <algorithm>
 #include <set>
 
-#include "search/legality.h"
-#include "search/schedule_hash.h"
-#include "tests/search/example_graphs.h"
+#include "kernel/program/legality.h"
+#include "kernel/program/schedule_hash.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
-bool contains(const std::vector<StitchCandidate>& candidates, const Schedule& schedule) {
+bool contains(const std::vector<StitchCandidate>& candidates, const kernel::Schedule& schedule) {
   return std::any_of(candidates.begin(), candidates.end(), [&](const auto& c) { return c.schedule == schedule; });
 }
 
-SpaceOptions all_of(int combinations) {
-  SpaceOptions options;
+StitchOptions all_of(int combinations) {
+  StitchOptions options;
   options.keep = 1 << 20, options.wide = true, options.combinations = combinations;
   return options;
 }
@@ -32,8 +34,8 @@ TEST(ScheduleSpace, HoldsWhateverTheExplorerConsiders) {
     EXPECT_EQ(space->legal, static_cast<std::int64_t>(space->candidates.size()));
     std::set<Hash128> distinct;
     for (const StitchCandidate& candidate : space->candidates) {
-      EXPECT_TRUE(check_legality(candidate.program, scorer.device()));
-      EXPECT_TRUE(distinct.insert(schedule_hash(candidate.schedule)).second);
+      EXPECT_TRUE(kernel::check_legality(candidate.program, scorer.device()));
+      EXPECT_TRUE(distinct.insert(kernel::schedule_hash(candidate.schedule)).second);
     }
     for (const bool wide : {false, true}) {
       const auto explored = explore_stitches(graph, scorer, {1 << 20, wide});
@@ -61,7 +63,7 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
   ASSERT_TRUE(all);
   const int total = static_cast<int>(all->candidates.size());
   ASSERT_GT(total, 100);
-  SpaceOptions options = all_of(64);
+  StitchOptions options = all_of(64);
   options.keep = total / 4, options.sample = total / 4;
   const auto some = explore_space(graph, scorer, options);
   ASSERT_TRUE(some);
@@ -88,7 +90,7 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
 TEST(ScheduleSpace, WithOneCombinationIsTheExplorer) {
   const RoughScorer scorer;
   for (const Graph& graph : {softmax(64, 300), layer_norm_backward(512, 256), row_and_column_sums(512, 256)}) {
-    SpaceOptions options;
+    StitchOptions options;
     options.keep = 40;
     const auto space = explore_space(graph, scorer, options);
     const auto explored = explore_stitches(graph, scorer, {40, false});

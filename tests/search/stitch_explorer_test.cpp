@@ -1,15 +1,19 @@
-#include "search/stitch_explorer.h"
+#include "search/schedule/stitch_explorer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "search/legality.h"
+#include "kernel/program/legality.h"
+#include "kernel/program/program_builder.h"
+#include "kernel/structure/structure_builder.h"
 #include "tests/graph/random_graph.h"
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 struct Example {
@@ -27,22 +31,22 @@ TEST_P(Explored, CandidatesAreLegalDistinctBestFirstAndReproducible) {
   const auto found = explore_stitches(graph, scorer, {500, false});
   ASSERT_TRUE(found) << found.error().message;
   ASSERT_FALSE(found->empty());
-  const AxisAnalysis analysis(graph);
+  const kernel::AxisAnalysis analysis(graph);
   for (std::size_t i = 0; i < found->size(); ++i) {
     const StitchCandidate& candidate = (*found)[i];
-    EXPECT_TRUE(check_legality(candidate.program, scorer.device()));
+    EXPECT_TRUE(kernel::check_legality(candidate.program, scorer.device()));
     EXPECT_EQ(candidate.predicted_us, scorer.predict_us(graph, candidate.program));
     if (i > 0) {
       EXPECT_GE(candidate.predicted_us, (*found)[i - 1].predicted_us);
     }
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(candidate.schedule, (*found)[j].schedule);
     // A schedule is all that is kept of a candidate: the program follows from it.
-    const auto structure = derive_structure(graph, analysis,
-                                            {.tile_axes = candidate.schedule.tile_axes,
-                                             .materialised = candidate.schedule.materialised,
-                                             .gathered = candidate.schedule.gathered});
+    const auto structure = kernel::derive_structure(graph, analysis,
+                                                    {.tile_axes = candidate.schedule.tile_axes,
+                                                     .materialised = candidate.schedule.materialised,
+                                                     .gathered = candidate.schedule.gathered});
     ASSERT_TRUE(structure);
-    const auto program = derive_program(graph, *structure, candidate.schedule);
+    const auto program = kernel::derive_program(graph, *structure, candidate.schedule);
     ASSERT_TRUE(program) << program.error().message;
     EXPECT_EQ(program->blocks, candidate.program.blocks);
     EXPECT_EQ(program->shared_bytes, candidate.program.shared_bytes);
@@ -85,7 +89,7 @@ TEST_P(RandomKernel, HasASchedule) {
   const RoughScorer scorer;
   const auto found = explore_stitches(graph, scorer, {});
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_TRUE(check_legality(found->front().program, scorer.device()));
+  EXPECT_TRUE(kernel::check_legality(found->front().program, scorer.device()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomKernel, testing::Range(1, 41));

@@ -1,4 +1,4 @@
-#include "search/trial_search.h"
+#include "search/trials/trial_search.h"
 
 #include <gmock/gmock.h>
 

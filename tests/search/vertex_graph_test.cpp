@@ -1,11 +1,13 @@
-#include "search/vertex_graph.h"
+#include "search/partition/vertex_graph.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/graph/random_graph.h"
-#include "tests/search/example_graphs.h"
+#include "tests/kernel/example_graphs.h"
 
 namespace stitch::search::test {
+
+using namespace kernel::test;
 namespace {
 
 VertexSet set_of(std::size_t vertices, const std::vector<int>& members) {

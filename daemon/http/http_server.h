@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "daemon/http/http.h"
+
+namespace stitch::daemon {
+
+struct HttpLimits {
+  int connections = 256;                                ///< more are told 503 and closed
+  std::int64_t header_bytes = 16 * 1024;                ///< of request line and header
+  std::int64_t body_bytes = std::int64_t{256} << 20;    ///< of one request
+  std::int64_t buffered_bytes = std::int64_t{1} << 30;  ///< of all bodies that are being read or worked on
+  double idle_seconds = 120;                            ///< a connection without a request
+  double header_seconds = 10;                           ///< from a request's first byte to the end of its header
+  double body_seconds = 120;                            ///< from there to the end of its body
+  double write_seconds = 60;                            ///< for a reader to take an answer, or a part of a stream
+  double heartbeat_seconds = 15;                        ///< silence in a stream after which something is sent
+};
+
+struct HttpServerOptions {
+  std::filesystem::path socket;    ///< Unix-domain socket, mode 0600; empty: none
+  std::optional<std::string> tcp;  ///< "8080", "127.0.0.1:8080", "[::1]:0" (any port); loopback addresses only
+  int io_threads = 2;
+  int handler_threads = 4;
+  HttpLimits limits;
+};
+
+/// HTTP/1.1 over sockets: keep-alive, chunked streams, bounded in everything a peer can make us hold. Handlers run on
+/// threads of their own.
+class HttpServer {
+ public:
+  using Handler = std::function<http::Reply(const http::Request&)>;
+
+  /// Binds and starts to serve. A socket file that a dead server left is replaced; a live one is already_exists.
+  /// Errors: invalid_argument (an address that is not loopback, a path that is too long, no endpoint), io.
+  static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, Handler handler);
+  ~HttpServer();
+
+  /// Port that TCP was bound to; 0 without TCP.
+  [[nodiscard]] int port() const;
+
+  /// Stops accepting, lets requests that have arrived finish (for at most `grace_seconds`; followers of streams and
+  /// long polls are sent away), and closes everything. May be called again.
+  void stop(double grace_seconds = 10);
+
+ private:
+  struct State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stitch::daemon

@@ -1,0 +1,387 @@
+#include "daemon/http/http_session.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <exception>
+#include <vector>
+
+#include "base/version.h"
+
+namespace stitch::daemon {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace wire = boost::beast::http;
+using boost::system::error_code;
+using ByteStream = beast::basic_stream<asio::generic::stream_protocol>;
+using RequestParser = wire::request_parser<wire::string_body>;
+
+namespace {
+
+/// Read ahead of what is being parsed. What lies between the parts of a body (extensions of chunks, trailers) has to
+/// fit, and no limit of the parser is for it.
+constexpr std::size_t most_read_ahead = 64 * 1024;
+
+std::chrono::steady_clock::duration seconds(double value) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
+}
+
+/// Runs `work` on the pool and comes back with its result.
+template <class Work>
+asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::thread_pool& pool, Work work) {
+  using Value = std::invoke_result_t<Work>;
+  auto initiation = [&pool](auto handler, Work task) {
+    asio::post(pool, [handler = std::move(handler), task = std::move(task)]() mutable {
+      Value value = task();
+      auto executor = asio::get_associated_executor(handler);
+      asio::post(executor, [handler = std::move(handler), value = std::move(value)]() mutable {
+        std::move(handler)(std::move(value));
+      });
+    });
+  };
+  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(Value)>(initiation, asio::use_awaitable,
+                                                                                       std::move(work));
+}
+
+/// Holds part of the memory that bodies may take together.
+class BodyBudget {
+ public:
+  explicit BodyBudget(HttpShared& shared) : shared_(shared) {}
+  BodyBudget(const BodyBudget&) = delete;
+  BodyBudget& operator=(const BodyBudget&) = delete;
+  ~BodyBudget() { shared_.buffered_bytes -= held_; }
+
+  bool take(std::int64_t bytes) {
+    held_ += bytes;
+    return (shared_.buffered_bytes += bytes) <= shared_.limits.buffered_bytes;
+  }
+
+ private:
+  HttpShared& shared_;
+  std::int64_t held_ = 0;
+};
+
+/// "127.0.0.1:8080", "localhost", "[::1]:80": names that only this machine has.
+bool names_this_machine(std::string_view host) {
+  std::string_view name = host.substr(0, host.find(':'));
+  if (const std::size_t end = host.find(']'); host.starts_with('[') && end != std::string_view::npos) {
+    name = host.substr(1, end - 1);
+  }
+  error_code error;
+  const asio::ip::address address = asio::ip::make_address(std::string(name), error);
+  return name == "localhost" || (!error && address.is_loopback());
+}
+
+/// What to answer when a request cannot be read; status 0: nobody listens any more, or the request took too long (the
+/// stream closes itself then).
+http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
+  const auto refuse = [](int status, ErrorKind kind, std::string message) {
+    return http::error_response(status, {kind, std::move(message)}, graph::Encoding::json);
+  };
+  if (error == wire::error::header_limit) {
+    return refuse(431, ErrorKind::resource_exhausted,
+                  fmt::format("the header is longer than {} bytes", limits.header_bytes));
+  }
+  if (error == wire::error::body_limit) {
+    return refuse(413, ErrorKind::resource_exhausted,
+                  fmt::format("the body is longer than {} bytes", limits.body_bytes));
+  }
+  if (error == wire::error::buffer_overflow) {
+    return refuse(431, ErrorKind::resource_exhausted,
+                  fmt::format("a chunk's extension or the trailers are longer than {} bytes", most_read_ahead));
+  }
+  static const error_code any = wire::error::bad_method;
+  if (error.category() == any.category() && error != wire::error::end_of_stream &&
+      error != wire::error::partial_message) {
+    return refuse(400, ErrorKind::parse, fmt::format("not HTTP/1.1: {}", error.message()));
+  }
+  http::Response nothing;
+  nothing.status = 0;
+  return nothing;
+}
+
+std::string text_of(beast::string_view text) { return {text.data(), text.size()}; }
+
+http::Request request_of(wire::request<wire::string_body>&& message) {
+  http::Request request;
+  request.method = text_of(message.method_string());
+  request.target = text_of(message.target());
+  request.content_type = text_of(message[wire::field::content_type]);
+  request.accept = text_of(message[wire::field::accept]);
+  request.last_event_id = text_of(message["Last-Event-ID"]);
+  request.body = std::move(message.body());
+  return request;
+}
+
+}  // namespace
+
+class HttpSession : public std::enable_shared_from_this<HttpSession> {
+ public:
+  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host)
+      : stream_(std::move(socket)),
+        shared_(shared),
+        check_host_(check_host),
+        buffer_(static_cast<std::size_t>(shared.limits.header_bytes) + most_read_ahead) {}
+
+  asio::awaitable<void> run();
+  asio::awaitable<void> turn_away();
+
+  /// From any thread.
+  void close(bool only_idle) {
+    asio::post(stream_.get_executor(), [self = shared_from_this(), only_idle] {
+      if (!only_idle || self->idle_) self->stream_.close();
+    });
+  }
+  [[nodiscard]] auto executor() { return stream_.get_executor(); }
+
+ private:
+  asio::awaitable<bool> wait_for_request();
+  asio::awaitable<bool> serve_one();
+  asio::awaitable<error_code> read_body(RequestParser& parser, BodyBudget& budget, bool& over_budget);
+  asio::awaitable<bool> answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head);
+  asio::awaitable<std::optional<http::Response>> wait_for(http::Pending pending);
+  asio::awaitable<bool> send(http::Response response, unsigned version, bool keep_alive, bool is_head);
+  asio::awaitable<bool> send_stream(http::Stream stream);
+  asio::awaitable<bool> send_chunk(const std::string& bytes);
+  asio::awaitable<void> pause(double duration);
+  [[nodiscard]] bool peer_is_gone();
+
+  ByteStream stream_;
+  HttpShared& shared_;
+  const bool check_host_;
+  beast::flat_buffer buffer_;
+  bool idle_ = false;
+};
+
+asio::awaitable<void> HttpSession::run() {
+  while (!shared_.stopping) {
+    if (!co_await wait_for_request()) break;
+    if (!co_await serve_one()) break;
+  }
+  error_code ignored;
+  stream_.socket().shutdown(asio::socket_base::shutdown_both, ignored);
+}
+
+asio::awaitable<void> HttpSession::turn_away() {
+  const auto error = make_error(ErrorKind::resource_exhausted, "{} connections are open", shared_.limits.connections);
+  co_await send(http::error_response(503, error, graph::Encoding::json), 11, false, false);
+}
+
+/// Waits for a request's first bytes; false when the peer has gone or has been silent for too long.
+asio::awaitable<bool> HttpSession::wait_for_request() {
+  if (buffer_.size() > 0) co_return true;
+  error_code error;
+  idle_ = true;
+  stream_.expires_after(seconds(shared_.limits.idle_seconds));
+  const std::size_t size =
+      co_await stream_.async_read_some(buffer_.prepare(4096), asio::redirect_error(asio::use_awaitable, error));
+  idle_ = false;
+  buffer_.commit(size);
+  co_return !error;
+}
+
+/// Reads the rest of a request whose header has arrived.
+asio::awaitable<error_code> HttpSession::read_body(RequestParser& parser, BodyBudget& budget, bool& over_budget) {
+  error_code error;
+  const auto length = parser.content_length();
+  const std::int64_t expected = length             ? static_cast<std::int64_t>(*length)
+                                : parser.chunked() ? shared_.limits.body_bytes
+                                                   : 0;
+  over_budget = !budget.take(expected);
+  if (over_budget) co_return error;
+  if (beast::iequals(parser.get()[wire::field::expect], "100-continue")) {
+    const wire::response<wire::empty_body> go_on(wire::status::continue_, parser.get().version());
+    co_await wire::async_write(stream_, go_on, asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return error;
+  }
+  stream_.expires_after(seconds(shared_.limits.body_seconds));
+  co_await wire::async_read(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
+  co_return error;
+}
+
+/// One request and its answer; whether the connection goes on.
+asio::awaitable<bool> HttpSession::serve_one() {
+  RequestParser parser;
+  parser.header_limit(static_cast<std::uint32_t>(shared_.limits.header_bytes));
+  parser.body_limit(static_cast<std::uint64_t>(shared_.limits.body_bytes));
+  error_code error;
+  stream_.expires_after(seconds(shared_.limits.header_seconds));
+  co_await wire::async_read_header(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
+  BodyBudget budget(shared_);
+  bool over_budget = false;
+  if (!error) error = co_await read_body(parser, budget, over_budget);
+  if (error) {
+    http::Response refusal = refusal_of(error, shared_.limits);
+    if (refusal.status != 0) co_await send(std::move(refusal), 11, false, false);
+    co_return false;
+  }
+  const unsigned version = parser.get().version();
+  if (over_budget) {
+    const auto full = make_error(ErrorKind::resource_exhausted, "too many large requests at once");
+    co_await send(http::error_response(503, full, graph::Encoding::json), version, false, false);
+    co_return false;
+  }
+  const bool keep_alive = parser.get().keep_alive();
+  const bool is_head = parser.get().method() == wire::verb::head;
+  if (check_host_ && !names_this_machine(text_of(parser.get()[wire::field::host]))) {
+    const auto foreign = make_error(ErrorKind::invalid_argument, "Host: not a name of this machine");
+    co_return co_await send(http::error_response(403, foreign, graph::Encoding::json), version, keep_alive, is_head);
+  }
+  auto work = [&handler = shared_.handler, request = request_of(parser.release())]() -> http::Reply {
+    try {
+      return handler(request);
+    } catch (const std::exception& exception) {
+      return http::error_response({ErrorKind::internal, exception.what()}, graph::Encoding::json);
+    }
+  };
+  http::Reply reply = co_await on_pool(shared_.pool, std::move(work));
+  co_return co_await answer(std::move(reply), version, keep_alive, is_head);
+}
+
+asio::awaitable<bool> HttpSession::answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head) {
+  if (auto* pending = std::get_if<http::Pending>(&reply)) {
+    std::optional<http::Response> response = co_await wait_for(std::move(*pending));
+    if (!response) co_return false;
+    reply = *std::move(response);
+  }
+  if (auto* stream = std::get_if<http::Stream>(&reply)) {
+    if (version >= 11 && !is_head) co_return co_await send_stream(std::move(*stream));
+    const auto old = make_error(ErrorKind::unsupported, "streams need HTTP/1.1");
+    reply = http::error_response(400, old, graph::Encoding::json);
+  }
+  co_return co_await send(std::get<http::Response>(std::move(reply)), version, keep_alive, is_head);
+}
+
+asio::awaitable<void> HttpSession::pause(double duration) {
+  asio::steady_timer timer(stream_.get_executor(), seconds(duration));
+  error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+/// Nothing is read while an answer is awaited, so that only asking shows a peer that waits no longer.
+bool HttpSession::peer_is_gone() {
+  pollfd closed{stream_.socket().native_handle(), POLLRDHUP, 0};
+  return ::poll(&closed, 1, 0) == 1;
+}
+
+/// The answer, or nothing when the peer has closed its end: it must not keep the connection for as long as it would
+/// have waited.
+asio::awaitable<std::optional<http::Response>> HttpSession::wait_for(http::Pending pending) {
+  constexpr double first_pause = 0.001, longest_pause = 0.05;
+  for (double wait = first_pause;; wait = std::min(wait * 1.5, longest_pause)) {
+    std::optional<http::Response> response = co_await on_pool(shared_.pool, [&pending] { return pending(); });
+    if (response) co_return response;
+    if (peer_is_gone()) co_return std::nullopt;
+    if (shared_.stopping) {
+      co_return http::error_response({ErrorKind::unavailable, "the server is shutting down"}, graph::Encoding::json);
+    }
+    co_await pause(wait);
+  }
+}
+
+asio::awaitable<bool> HttpSession::send(http::Response response, unsigned version, bool keep_alive, bool is_head) {
+  wire::response<wire::string_body> message(static_cast<wire::status>(response.status), version);
+  message.set(wire::field::server, "stitchd/" + std::string(tool_version));
+  message.set(wire::field::content_type, response.content_type);
+  for (const auto& [name, value] : response.headers) message.set(name, value);
+  keep_alive = keep_alive && !shared_.stopping;
+  message.keep_alive(keep_alive);
+  message.body() = std::move(response.body);
+  message.prepare_payload();
+  if (is_head) message.body().clear();
+  stream_.expires_after(seconds(shared_.limits.write_seconds));
+  error_code error;
+  wire::response_serializer<wire::string_body> serializer(message);
+  if (is_head) {
+    co_await wire::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+  } else {
+    co_await wire::async_write(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+  }
+  co_return keep_alive && !error;
+}
+
+asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
+  stream_.expires_after(seconds(shared_.limits.write_seconds));
+  error_code error;
+  co_await asio::async_write(stream_, wire::make_chunk(asio::buffer(bytes)),
+                             asio::redirect_error(asio::use_awaitable, error));
+  co_return !error;
+}
+
+asio::awaitable<bool> HttpSession::send_stream(http::Stream stream) {
+  constexpr double interval = 0.05;
+  wire::response<wire::empty_body> head(wire::status::ok, 11);
+  head.set(wire::field::server, "stitchd/" + std::string(tool_version));
+  head.set(wire::field::content_type, stream.content_type);
+  head.set(wire::field::cache_control, "no-store");
+  head.keep_alive(false);
+  head.chunked(true);
+  error_code error;
+  wire::response_serializer<wire::empty_body> serializer(head);
+  stream_.expires_after(seconds(shared_.limits.write_seconds));
+  co_await wire::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+  if (error) co_return false;
+  double silent = 0;
+  while (!shared_.stopping) {
+    http::Stream::Part part = co_await on_pool(shared_.pool, [&stream] { return stream.next(); });
+    if (part.bytes.empty() && silent >= shared_.limits.heartbeat_seconds) part.bytes = stream.idle;
+    silent = part.bytes.empty() ? silent + interval : 0;
+    if (!part.bytes.empty() && !co_await send_chunk(part.bytes)) co_return false;
+    if (part.finished) break;
+    if (peer_is_gone()) co_return false;
+    co_await pause(interval);
+  }
+  co_await asio::async_write(stream_, wire::make_chunk_last(), asio::redirect_error(asio::use_awaitable, error));
+  co_return false;
+}
+
+// ---- all of them
+
+void HttpSessions::add(const std::shared_ptr<HttpSession>& session) {
+  const std::lock_guard lock(mutex_);
+  sessions_.insert(session);
+}
+
+void HttpSessions::remove(const std::shared_ptr<HttpSession>& session) {
+  const std::lock_guard lock(mutex_);
+  sessions_.erase(session);
+}
+
+int HttpSessions::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(sessions_.size());
+}
+
+void HttpSessions::close_idle() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& session : sessions_) session->close(true);
+}
+
+void HttpSessions::close_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& session : sessions_) session->close(false);
+}
+
+void serve_connection(asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
+                      bool check_host, bool full) {
+  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_host);
+  sessions.add(session);
+  asio::co_spawn(
+      session->executor(), [session, full] { return full ? session->turn_away() : session->run(); },
+      [session, &sessions](std::exception_ptr) { sessions.remove(session); });
+}
+
+}  // namespace stitch::daemon

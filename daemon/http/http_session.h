@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "daemon/http/http_server.h"
+
+// One connection of the HTTP server.
+namespace stitch::daemon {
+
+/// What all connections share.
+struct HttpShared {
+  HttpShared(HttpLimits with, HttpServer::Handler handle, int handler_threads)
+      : limits(with), handler(std::move(handle)), pool(static_cast<std::size_t>(handler_threads)) {}
+
+  const HttpLimits limits;
+  const HttpServer::Handler handler;
+  boost::asio::thread_pool pool;  ///< where handlers run
+  std::atomic<bool> stopping = false;
+  std::atomic<std::int64_t> buffered_bytes = 0;  ///< of request bodies
+};
+
+class HttpSession;
+
+/// The open connections.
+class HttpSessions {
+ public:
+  void add(const std::shared_ptr<HttpSession>& session);
+  void remove(const std::shared_ptr<HttpSession>& session);
+  [[nodiscard]] int count() const;
+  /// Closes those that wait for a request; the others end after their answer, because shared.stopping is set.
+  void close_idle();
+  /// Closes all.
+  void close_all();
+
+ private:
+  mutable std::mutex mutex_;  ///< guards sessions_
+  std::set<std::shared_ptr<HttpSession>> sessions_;
+};
+
+/// Serves a connection until it ends. `check_host`: refuse requests whose Host is not a name of this machine (a web
+/// page that made its own name point to loopback). `full`: only tell that there are too many connections.
+void serve_connection(boost::asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
+                      bool check_host, bool full);
+
+}  // namespace stitch::daemon

@@ -1,0 +1,121 @@
+#include <nlohmann/json.hpp>
+
+#include "daemon/http/call_fields.h"
+#include "daemon/http/event_stream.h"
+#include "daemon/http/route_handlers.h"
+
+// Handlers that do something or follow something. Listings are in daemon/http/route_listings.cpp.
+namespace stitch::daemon::handlers {
+
+using Json = nlohmann::json;
+
+http::Reply health(const Call& call) {
+  if (const auto last = call.service.store().last_promotion(); !last) {
+    return http::error_response(503, last.error().within("store"), call.answer_in);
+  }
+  return answer(call, {{"status", "ok"}});
+}
+
+http::Reply version(const Call& call) { return answer(call, api::to_document(call.service.version())); }
+
+http::Reply metrics(const Call& call) {
+  Result<std::string> text = call.service.metrics_text();
+  if (!text) return refusal(call, text.error());
+  http::Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = *std::move(text);
+  return response;
+}
+
+http::Reply lookup(const Call& call) {
+  const auto encoding = http::encoding_of(call.request.content_type);
+  if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
+  const auto request = api::decode_message<api::LookupRequest>(call.request.body, *encoding);
+  if (!request) return bad_document(call, request.error());
+  auto lookup = call.service.begin_lookup(*request);
+  if (!lookup) return refusal(call, lookup.error());
+  return http::Pending([poll = *std::move(lookup), answer_in = call.answer_in]() -> std::optional<http::Response> {
+    const std::optional<Result<api::LookupAnswer>> polled = poll();
+    if (!polled) return std::nullopt;
+    if (!*polled) return http::error_response(polled->error(), answer_in);
+    const api::LookupAnswer& found = **polled;
+    http::Response response;
+    response.status = found.plan ? 200 : 202;
+    response.content_type = http::content_type_of(answer_in);
+    response.body = api::encode_document(api::to_document(found), answer_in);
+    return response;
+  });
+}
+
+http::Reply submit_fragment(const Call& call) {
+  if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
+  const auto trials = trials_in_query(call);
+  if (!trials) return refusal(call, trials.error());
+  const auto encoding = http::encoding_of(call.request.content_type);
+  if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
+  const Result<graph::Graph> graph = graph::decode(call.request.body, *encoding);
+  if (!graph) return bad_document(call, graph.error());
+  const auto submitted =
+      call.service.submit_fragment(*graph, text_in_query(call, "name").value_or(graph->name), *trials);
+  if (!submitted) return refusal(call, submitted.error());
+  return answer(call, api::to_document(*submitted), 202);
+}
+
+http::Reply submit_model(const Call& call) {
+  if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
+  const auto trials = trials_in_query(call);
+  if (!trials) return refusal(call, trials.error());
+  const auto submitted =
+      call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"), trials->value_or(0));
+  if (!submitted) return refusal(call, submitted.error());
+  return answer(call, api::to_document(*submitted), 202);
+}
+
+http::Reply get_job(const Call& call) {
+  const auto id = number_in_path(call, "id");
+  if (!id) return refusal(call, id.error());
+  const auto job = call.service.job(*id);
+  return job ? answer(call, api::to_document(*job)) : refusal(call, job.error());
+}
+
+http::Reply cancel_job(const Call& call) {
+  const auto id = number_in_path(call, "id");
+  if (!id) return refusal(call, id.error());
+  const auto job = call.service.cancel(*id);
+  return job ? answer(call, api::to_document(*job), job->finished() ? 200 : 202) : refusal(call, job.error());
+}
+
+http::Reply job_events(const Call& call) {
+  const auto id = number_in_path(call, "id");
+  if (!id) return refusal(call, id.error());
+  if (const auto job = call.service.store().get_job(*id); !job) return refusal(call, job.error());
+  const auto after = event_position(call.request.last_event_id);
+  return after ? http::Reply(event_stream(call.service, *id, *after)) : refusal(call, after.error());
+}
+
+http::Reply all_events(const Call& call) {
+  const auto after = event_position(call.request.last_event_id);
+  return after ? http::Reply(event_stream(call.service, 0, *after)) : refusal(call, after.error());
+}
+
+http::Reply promotions(const Call& call) {
+  constexpr std::int64_t longest_wait_ms = 60'000;
+  if (const Status known = only(call, {"after", "wait_ms"}); !known) return refusal(call, known.error());
+  const auto page = page_in_query(call);
+  if (!page) return refusal(call, page.error());
+  const auto wait_ms = number_in_query(call, "wait_ms", 0, longest_wait_ms, 0);
+  if (!wait_ms) return refusal(call, wait_ms.error());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(*wait_ms);
+  return http::Pending(
+      [&service = call.service, after = page->after, until, in = call.answer_in]() -> std::optional<http::Response> {
+        const auto feed = service.promotions(after);
+        if (!feed) return http::error_response(feed.error(), in);
+        if (feed->promotions.empty() && std::chrono::steady_clock::now() < until) return std::nullopt;
+        http::Response response;
+        response.content_type = http::content_type_of(in);
+        response.body = api::encode_document(api::to_document(*feed), in);
+        return response;
+      });
+}
+
+}  // namespace stitch::daemon::handlers

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "daemon/http/routes.h"
+
+// One function per row of the route table (daemon/http/routes.cpp).
+namespace stitch::daemon::handlers {
+
+http::Reply health(const Call& call);
+http::Reply version(const Call& call);
+http::Reply metrics(const Call& call);
+http::Reply lookup(const Call& call);
+http::Reply submit_fragment(const Call& call);
+http::Reply submit_model(const Call& call);
+http::Reply get_job(const Call& call);
+http::Reply cancel_job(const Call& call);
+http::Reply job_events(const Call& call);
+http::Reply all_events(const Call& call);
+http::Reply promotions(const Call& call);
+
+http::Reply list_fragments(const Call& call);
+http::Reply get_fragment(const Call& call);
+http::Reply list_workloads(const Call& call);
+http::Reply get_workload(const Call& call);
+http::Reply list_jobs(const Call& call);
+http::Reply list_plans(const Call& call);
+http::Reply get_plan(const Call& call);
+http::Reply get_artifact(const Call& call);
+http::Reply list_devices(const Call& call);
+http::Reply list_models(const Call& call);
+http::Reply report_models(const Call& call);
+
+}  // namespace stitch::daemon::handlers

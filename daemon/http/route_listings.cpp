@@ -1,0 +1,143 @@
+#include <nlohmann/json.hpp>
+
+#include "daemon/http/call_fields.h"
+#include "daemon/http/route_handlers.h"
+#include "tuning/models/cost_model_training.h"
+#include "tuning/plans/plan_record.h"
+#include "tuning/plans/record_summary.h"
+
+// Handlers that show what the store holds.
+namespace stitch::daemon::handlers {
+namespace {
+
+using Json = nlohmann::json;
+
+/// {"items": [...], "next": …}: one page of a listing.
+template <class T>
+http::Reply page_answer(const Call& call, const Result<db::Listing<T>>& listing) {
+  if (!listing) return refusal(call, listing.error());
+  Json items = Json::array();
+  for (const T& item : listing->items) items.push_back(tuning::summarise(item));
+  return answer(call, {{"items", std::move(items)}, {"next", listing->next}});
+}
+
+Result<db::PlanFilter> plan_filter(const Call& call) {
+  STITCH_TRY(only(call, {"fragment", "family", "device", "label", "status", "limit", "after", "newest_first"}));
+  db::PlanFilter filter;
+  STITCH_ASSIGN(filter.fragment, hash_in_query(call, "fragment"));
+  STITCH_ASSIGN(filter.family, hash_in_query(call, "family"));
+  filter.device = text_in_query(call, "device");
+  STITCH_ASSIGN(filter.label, word_in_query<db::Label>(call, "label", db::label_of));
+  STITCH_ASSIGN(filter.status, word_in_query<db::PlanStatus>(call, "status", db::plan_status_of));
+  return filter;
+}
+
+/// The page of a listing that takes no other fields.
+Result<db::Page> plain_page(const Call& call) {
+  STITCH_TRY(only(call, {"limit", "after", "newest_first"}));
+  return page_in_query(call);
+}
+
+}  // namespace
+
+http::Reply list_fragments(const Call& call) {
+  const auto page = plain_page(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_fragments(*page));
+}
+
+http::Reply get_fragment(const Call& call) {
+  const auto key = hash_in_path(call, "key");
+  if (!key) return refusal(call, key.error());
+  const auto fragment = call.service.store().get_fragment(*key);
+  if (!fragment) return refusal(call, fragment.error());
+  const auto graph = graph::decode(fragment->graph, graph::Encoding::cbor);
+  if (!graph) return refusal(call, Error{ErrorKind::corrupt, graph.error().message}.within("graph"));
+  Json document =
+      tuning::summarise(db::FragmentSummary{fragment->key, fragment->family, fragment->name, fragment->operator_count,
+                                            fragment->parameter_bytes, fragment->provenance});
+  document["graph"] = graph::to_document(*graph, call.answer_in);
+  return answer(call, document);
+}
+
+http::Reply list_workloads(const Call& call) {
+  const auto page = plain_page(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_workloads(*page));
+}
+
+http::Reply get_workload(const Call& call) {
+  const auto key = hash_in_path(call, "key");
+  if (!key) return refusal(call, key.error());
+  const auto workload = call.service.store().get_workload(*key);
+  return workload ? answer(call, tuning::summarise(*workload)) : refusal(call, workload.error());
+}
+
+http::Reply list_jobs(const Call& call) {
+  if (const Status known = only(call, {"state", "kind", "limit", "after", "newest_first"}); !known) {
+    return refusal(call, known.error());
+  }
+  const auto page = page_in_query(call);
+  if (!page) return refusal(call, page.error());
+  const auto state = word_in_query<db::JobState>(call, "state", db::job_state_of);
+  if (!state) return refusal(call, state.error());
+  const db::JobFilter filter{*state, text_in_query(call, "kind").value_or("")};
+  return page_answer(call, call.service.store().list_jobs(filter, *page));
+}
+
+http::Reply list_plans(const Call& call) {
+  const auto filter = plan_filter(call);
+  if (!filter) return refusal(call, filter.error());
+  const auto page = page_in_query(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_plans(*filter, *page));
+}
+
+http::Reply get_plan(const Call& call) {
+  const auto id = hash_in_path(call, "id");
+  if (!id) return refusal(call, id.error());
+  const auto record = call.service.store().get_plan(*id);
+  if (!record) return refusal(call, record.error());
+  const auto plan = tuning::plan_from_record(*record);
+  return plan ? answer(call, api::to_document(*plan)) : refusal(call, plan.error());
+}
+
+http::Reply get_artifact(const Call& call) {
+  const auto hash = hash_in_path(call, "hash");
+  if (!hash) return refusal(call, hash.error());
+  auto artifact = call.service.store().get_artifact(*hash);
+  if (!artifact) return refusal(call, artifact.error());
+  http::Response response;
+  response.content_type = "application/octet-stream";
+  response.headers.emplace_back("X-Stitch-Kind", db::to_string(artifact->kind));
+  response.headers.emplace_back("ETag", fmt::format("\"{}\"", hash->hex()));
+  response.headers.emplace_back("Cache-Control", "immutable");
+  response.body = std::move(artifact->bytes);
+  return response;
+}
+
+http::Reply list_devices(const Call& call) {
+  if (const Status known = only(call, {}); !known) return refusal(call, known.error());
+  const auto devices = call.service.store().list_devices();
+  if (!devices) return refusal(call, devices.error());
+  Json items = Json::array();
+  for (const db::Device& device : *devices) items.push_back(tuning::summarise(device));
+  return answer(call, {{"items", std::move(items)}, {"next", 0}});
+}
+
+http::Reply list_models(const Call& call) {
+  if (const Status known = only(call, {}); !known) return refusal(call, known.error());
+  const auto models = call.service.store().list_models();
+  if (!models) return refusal(call, models.error());
+  Json items = Json::array();
+  for (const db::TrainedModel& model : *models) items.push_back(tuning::summarise(model));
+  return answer(call, {{"items", std::move(items)}, {"next", 0}});
+}
+
+http::Reply report_models(const Call& call) {
+  if (const Status known = only(call, {}); !known) return refusal(call, known.error());
+  const auto report = tuning::cost_model_report(call.service.store());
+  return report ? answer(call, *report) : refusal(call, report.error());
+}
+
+}  // namespace stitch::daemon::handlers

@@ -1,0 +1,106 @@
+#include "daemon/http/routes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "daemon/http/route_handlers.h"
+
+namespace stitch::daemon {
+namespace {
+
+using namespace handlers;
+
+constexpr std::array table = {
+    Route{"GET", "/v1/health", "Whether the server answers and its store can be read", health},
+    Route{"GET", "/v1/version", "Version, protocol, and what plans are made for", version},
+    Route{"GET", "/metrics", "Prometheus metrics", metrics},
+    Route{"POST", "/v1/lookup", "Look a fragment's plan up, with a deadline", lookup},
+    Route{"POST", "/v1/fragments", "Submit a fragment to be tuned", submit_fragment},
+    Route{"GET", "/v1/fragments", "List fragments", list_fragments},
+    Route{"GET", "/v1/fragments/{key}", "One fragment with its graph", get_fragment},
+    Route{"POST", "/v1/models", "Submit a model file to be tuned", submit_model},
+    Route{"GET", "/v1/models", "List trained cost models", list_models},
+    Route{"GET", "/v1/models/report", "How well cost models order candidates", report_models},
+    Route{"GET", "/v1/workloads", "List models that were tuned", list_workloads},
+    Route{"GET", "/v1/workloads/{key}", "One model's report and fragments", get_workload},
+    Route{"GET", "/v1/jobs", "List jobs", list_jobs},
+    Route{"GET", "/v1/jobs/{id}", "State, progress and result of a job", get_job},
+    Route{"POST", "/v1/jobs/{id}/cancel", "Cancel a job", cancel_job},
+    Route{"GET", "/v1/jobs/{id}/events", "A job's events as they happen (server-sent events)", job_events},
+    Route{"GET", "/v1/events", "All jobs' events as they happen (server-sent events)", all_events},
+    Route{"GET", "/v1/plans", "List plans", list_plans},
+    Route{"GET", "/v1/plans/{id}", "One plan", get_plan},
+    Route{"GET", "/v1/promotions", "What changed in what is served, with long poll", promotions},
+    Route{"GET", "/v1/artifacts/{hash}", "Bytes by content: cubin, PTX, source", get_artifact},
+    Route{"GET", "/v1/devices", "List devices", list_devices},
+};
+
+/// Whether the pattern matches, with what its names stand for.
+bool match(std::string_view pattern, std::string_view path, std::map<std::string, std::string, std::less<>>& names) {
+  names.clear();
+  while (true) {
+    const std::string_view part = pattern.substr(0, pattern.find('/'));
+    const std::string_view given = path.substr(0, path.find('/'));
+    if (part.starts_with('{')) {
+      if (given.empty()) return false;
+      names.emplace(part.substr(1, part.size() - 2), given);
+    } else if (part != given) {
+      return false;
+    }
+    const bool pattern_ends = part.size() == pattern.size(), path_ends = given.size() == path.size();
+    if (pattern_ends || path_ends) return pattern_ends && path_ends;
+    pattern.remove_prefix(part.size() + 1);
+    path.remove_prefix(given.size() + 1);
+  }
+}
+
+struct Routed {
+  std::string_view route = "none";
+  http::Reply reply;
+};
+
+Routed route(Service& service, const http::Request& request) {
+  const graph::Encoding encoding = http::wanted_encoding(request.accept);
+  Result<http::Target> target = http::parse_target(request.target);
+  if (!target) return {"none", http::error_response(target.error(), encoding)};
+  Call call{service, request, *std::move(target), {}, encoding};
+  std::string allowed;
+  for (const Route& row : table) {
+    if (!match(row.pattern, call.target.path, call.path)) continue;
+    if (row.method == request.method) return {row.pattern, row.handle(call)};
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", row.method);
+  }
+  if (allowed.empty()) {
+    return {"none",
+            http::error_response(make_error(ErrorKind::not_found, "no such path: {}", call.target.path), encoding)};
+  }
+  http::Response refused = http::error_response(
+      405, make_error(ErrorKind::invalid_argument, "{} {}: only {}", request.method, call.target.path, allowed),
+      encoding);
+  refused.headers.emplace_back("Allow", allowed);
+  return {"none", std::move(refused)};
+}
+
+}  // namespace
+
+std::span<const Route> routes() { return table; }
+
+http::Reply dispatch(Service& service, const Clock& clock, const http::Request& request) {
+  const std::int64_t begun = clock.now_us();
+  auto [name, reply] = route(service, request);
+  const auto count = [&service, &clock, begun, name = name](int status) {
+    service.metrics().count_request(name, status, static_cast<double>(clock.now_us() - begun) * 1e-6);
+  };
+  if (auto* pending = std::get_if<http::Pending>(&reply)) {
+    return http::Pending([count, poll = std::move(*pending)] {
+      std::optional<http::Response> response = poll();
+      if (response) count(response->status);
+      return response;
+    });
+  }
+  const auto* response = std::get_if<http::Response>(&reply);
+  count(response != nullptr ? response->status : 200);
+  return std::move(reply);
+}
+
+}  // namespace stitch::daemon

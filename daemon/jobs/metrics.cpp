@@ -1,0 +1,110 @@
+#include "daemon/jobs/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace stitch::daemon {
+namespace {
+
+void head(std::string& text, std::string_view name, std::string_view kind, std::string_view help) {
+  fmt::format_to(std::back_inserter(text), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, kind);
+}
+
+void single(std::string& text, std::string_view name, std::string_view kind, std::string_view help, double value) {
+  head(text, name, kind, help);
+  fmt::format_to(std::back_inserter(text), "{} {}\n", name, value);
+}
+
+void store_gauges(std::string& text, const db::StoreStatistics& store) {
+  const std::pair<std::string_view, std::int64_t> records[] = {{"devices", store.devices},
+                                                               {"fragments", store.fragments},
+                                                               {"workloads", store.workloads},
+                                                               {"plans", store.plans},
+                                                               {"incumbents", store.incumbents},
+                                                               {"kernels", store.kernels},
+                                                               {"artifacts", store.artifacts},
+                                                               {"candidates", store.candidates},
+                                                               {"measurements", store.measurements},
+                                                               {"quarantined", store.quarantined},
+                                                               {"models", store.models},
+                                                               {"promotions", store.promotions}};
+  head(text, "stitch_store_records", "gauge", "Records in the store.");
+  for (const auto& [kind, count] : records) {
+    fmt::format_to(std::back_inserter(text), "stitch_store_records{{kind=\"{}\"}} {}\n", kind, count);
+  }
+  head(text, "stitch_store_incumbents", "gauge", "Plans that are served, by label.");
+  for (int i = 0; i < 4; ++i) {
+    fmt::format_to(std::back_inserter(text), "stitch_store_incumbents{{label=\"{}\"}} {}\n",
+                   db::to_string(static_cast<db::Label>(i)), store.incumbents_by_label[i]);
+  }
+  const std::pair<std::string_view, std::int64_t> bytes[] = {{"artifacts_raw", store.artifact_raw_bytes},
+                                                             {"artifacts_stored", store.artifact_stored_bytes},
+                                                             {"file", store.file_bytes},
+                                                             {"log", store.log_bytes}};
+  head(text, "stitch_store_bytes", "gauge", "Sizes of the store.");
+  for (const auto& [kind, count] : bytes) {
+    fmt::format_to(std::back_inserter(text), "stitch_store_bytes{{kind=\"{}\"}} {}\n", kind, count);
+  }
+  head(text, "stitch_jobs", "gauge", "Jobs in the store, by state; queued is the depth of the queue.");
+  for (int i = 0; i < 5; ++i) {
+    fmt::format_to(std::back_inserter(text), "stitch_jobs{{state=\"{}\"}} {}\n",
+                   db::to_string(static_cast<db::JobState>(i)), store.jobs[i]);
+  }
+}
+
+}  // namespace
+
+void Metrics::count_request(std::string_view route, int status, double seconds) {
+  const auto bucket = std::lower_bound(latency_bounds.begin(), latency_bounds.end(), seconds) - latency_bounds.begin();
+  const std::lock_guard lock(mutex_);
+  ++requests_[{std::string(route), status}];
+  auto latency = latencies_.find(route);
+  if (latency == latencies_.end()) latency = latencies_.emplace(route, Latency{}).first;
+  ++latency->second.counts[static_cast<std::size_t>(bucket)];
+  latency->second.sum += seconds;
+}
+
+void Metrics::count_lookup(api::LookupAnswer::Source source) {
+  const std::lock_guard lock(mutex_);
+  ++lookups_[static_cast<std::size_t>(source)];
+}
+
+std::string Metrics::text(const Gauges& gauges) const {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  head(text, "stitch_build_info", "gauge", "Always 1; the label tells the version.");
+  fmt::format_to(out, "stitch_build_info{{version=\"{}\"}} 1\n", gauges.version);
+  single(text, "stitch_uptime_seconds", "gauge", "Since the process started to serve.", gauges.uptime_seconds);
+  single(text, "stitch_jobs_here", "gauge", "Jobs that this process works on.", gauges.jobs_here);
+  single(text, "stitch_predictions_under_way", "gauge", "Predictions started and not finished.",
+         gauges.predictions_under_way);
+  store_gauges(text, gauges.store);
+
+  const std::lock_guard lock(mutex_);
+  head(text, "stitch_lookups_total", "counter", "Look-ups by where their answer came from.");
+  for (std::size_t i = 0; i < lookups_.size(); ++i) {
+    fmt::format_to(out, "stitch_lookups_total{{source=\"{}\"}} {}\n",
+                   api::to_string(static_cast<api::LookupAnswer::Source>(i)), lookups_[i]);
+  }
+  head(text, "stitch_requests_total", "counter", "HTTP requests by route and status.");
+  for (const auto& [key, count] : requests_) {
+    fmt::format_to(out, "stitch_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);
+  }
+  head(text, "stitch_request_seconds", "histogram", "Time from a request's last byte to its answer, by route.");
+  for (const auto& [route, latency] : latencies_) {
+    std::int64_t below = 0;
+    for (std::size_t i = 0; i < latency.counts.size(); ++i) {
+      below += latency.counts[i];
+      const std::string bound = i < latency_bounds.size() ? fmt::format("{}", latency_bounds[i]) : "+Inf";
+      fmt::format_to(out, "stitch_request_seconds_bucket{{route=\"{}\",le=\"{}\"}} {}\n", route, bound, below);
+    }
+    fmt::format_to(
+        out, "stitch_request_seconds_sum{{route=\"{0}\"}} {1}\nstitch_request_seconds_count{{route=\"{0}\"}} {2}\n",
+        route, latency.sum, below);
+  }
+  return text;
+}
+
+}  // namespace stitch::daemon

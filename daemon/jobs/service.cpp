@@ -1,0 +1,343 @@
+#include "daemon/jobs/service.h"
+
+#include <array>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/version.h"
+#include "graph/codec/codec.h"
+#include "tuning/plans/plan_record.h"
+
+// Look-ups, submissions and what is known. The work of jobs is in daemon/jobs/service_jobs.cpp.
+namespace stitch::daemon {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Claims without progress after which a job is given up. A daemon that is restarted often must not lose its jobs.
+constexpr int most_stalled = 50;
+constexpr std::size_t most_asked = 100'000;
+
+constexpr std::array key_fields = {db::KeyField::fragment, db::KeyField::device, db::KeyField::architecture,
+                                   db::KeyField::toolkit, db::KeyField::version};
+
+/// What the closest stored plan has in common with the key, and what not.
+void compare(const db::PlanKey& key, const db::Miss& miss, api::LookupAnswer& answer) {
+  answer.matched.clear();
+  answer.differed.clear();
+  answer.closest_plan = miss.closest_plan;
+  for (const db::KeyField field : miss.differs) answer.differed.emplace_back(to_string(field));
+  if (!miss.closest) return;
+  const db::Target &wanted = key.target, &found = miss.closest->target;
+  const bool same[] = {miss.closest->fragment == key.fragment, found.device == wanted.device,
+                       found.architecture == wanted.architecture, found.toolkit == wanted.toolkit,
+                       found.version == wanted.version};
+  for (std::size_t i = 0; i < key_fields.size(); ++i) {
+    if (same[i]) answer.matched.emplace_back(to_string(key_fields[i]));
+  }
+}
+
+/// What a job's work is about, and how many more trials it is worth.
+void ask_for(std::int64_t trials, Json payload, db::Job& job) {
+  if (trials > 0) {
+    job.dedupe_key += fmt::format(" {} trials", trials);
+    payload["trials"] = trials;
+  }
+  job.payload = payload.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Status can_try(std::int64_t trials, const tuning::Tuner& tuner) {
+  if (trials <= 0 || tuner.measures()) return {};
+  return make_error(ErrorKind::invalid_argument, "{} trials, and this server has no device that measures", trials);
+}
+
+}  // namespace
+
+Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
+                 std::unique_ptr<tuning::TuningStore> tuned, ServiceOptions options)
+    : store_(store),
+      tuner_(tuner),
+      clock_(clock),
+      tuned_(std::move(tuned)),
+      started_us_(clock.now_us()),
+      remember_failure_us_(options.remember_failure_us),
+      fragment_trials_(options.fragment_trials),
+      keep_us_(options.keep_us),
+      trainer_(store, tuner.target().device, clock, options.training),
+      jobs_(store, clock, options.jobs,
+            {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
+             {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }},
+             {std::string(training_job), [this](const JobContext& context) { return train_job(context); }},
+             {std::string(pruning_job), [this](const JobContext&) { return prune_job(); }}}),
+      predictions_(options.predictions, clock) {}
+
+Service::~Service() = default;
+
+Result<std::unique_ptr<Service>> Service::create(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
+                                                 ServiceOptions options) {
+  STITCH_TRY(can_try(options.fragment_trials, tuner));
+  STITCH_ASSIGN(auto tuned, tuning::TuningStore::open(store, tuner, clock));
+  const bool alone = options.alone;
+  std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(tuned), std::move(options)));
+  STITCH_ASSIGN(const auto touched, store.requeue_orphans({.everyone = alone, .owner = ""}));
+  return service;
+}
+
+void Service::start() {
+  jobs_.start();
+  // A new store has nothing to drop. One that cannot take the job now is asked again after the next one's work.
+  const auto earlier = store_.list_jobs({}, {.limit = 1});
+  if (earlier && !earlier->items.empty()) static_cast<void>(enqueue_pruning().ok());
+}
+Status Service::stop() { return jobs_.stop(); }
+
+// ---- look-ups
+
+/// A look-up that missed and waits for its prediction.
+struct Service::Waiting {
+  api::LookupAnswer answer;
+  graph::CanonicalForm form;
+  Predictions::Flight flight;
+  std::int64_t until_us = 0;
+};
+
+/// The served plan in `answer`'s copy, or nothing; then `answer` says what the closest one differs in.
+Result<std::optional<api::LookupAnswer>> Service::find(const graph::CanonicalForm& form,
+                                                       api::LookupAnswer& answer) const {
+  const db::PlanKey key = key_of(form.key);
+  STITCH_ASSIGN(const db::Lookup found, store_.find_plan(key, form.family_key));
+  if (!found.plan) {
+    compare(key, found.miss, answer);
+    return std::optional<api::LookupAnswer>();
+  }
+  api::LookupAnswer hit = answer;
+  hit.source = api::LookupAnswer::Source::store;
+  STITCH_ASSIGN(hit.plan, tuning::plan_from_record(*found.plan));
+  hit.differed.clear();
+  hit.matched.clear();
+  hit.closest_plan.reset();
+  for (const db::KeyField field : key_fields) hit.matched.emplace_back(to_string(field));
+  return std::optional(std::move(hit));
+}
+
+Result<Service::Lookup> Service::begin_lookup(const api::LookupRequest& request) {
+  auto waiting = std::make_shared<Waiting>();
+  STITCH_ASSIGN(waiting->form, graph::canonicalise(request.fragment));
+  const graph::CanonicalForm& form = waiting->form;
+  api::LookupAnswer& answer = waiting->answer;
+  answer.fragment = form.key;
+  answer.family = form.family_key;
+  answer.target = tuning::to_wire(tuner_.target());
+  answer.parameter_order = form.parameter_order;
+  answer.result_order = form.result_order;
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> hit, find(form, answer));
+  if (hit) {
+    if (request.improve && !tuned_->is_settled(*hit->plan)) improve_served(form.graph, request.name, *hit);
+    metrics_.count_lookup(hit->source);
+    return Lookup([hit = *std::move(hit)] { return std::optional<Result<api::LookupAnswer>>(hit); });
+  }
+  if (request.improve && !failed_lately(form.key)) {
+    // A full queue costs the improvement, not the answer.
+    const auto job = enqueue_fragment(form.graph, form.key, request.name, fragment_trials_);
+    if (job) answer.job = job->job.id;
+    if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
+  }
+  waiting->until_us = clock_.now_us() + request.deadline_ms * 1000;
+  auto flight = predictions_.join(
+      key_of(form.key), [this, graph = form.graph, name = request.name] { return predict_and_store(graph, name); });
+  if (!flight) {
+    metrics_.count_lookup(answer.source);
+    return Lookup([answer] { return std::optional<Result<api::LookupAnswer>>(answer); });
+  }
+  waiting->flight = *flight;
+  return Lookup([this, waiting]() -> std::optional<Result<api::LookupAnswer>> {
+    auto polled = poll(*waiting);
+    if (!polled) return Result<api::LookupAnswer>(polled.error());
+    return *std::move(polled);
+  });
+}
+
+Result<std::optional<Result<api::LookupAnswer>>> Service::poll(Waiting& waiting) {
+  using Polled = std::optional<Result<api::LookupAnswer>>;
+  if (waiting.flight.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (clock_.now_us() < waiting.until_us) return Polled();
+    metrics_.count_lookup(api::LookupAnswer::Source::pending);
+    return Polled(waiting.answer);
+  }
+  if (const Status predicted = waiting.flight.get(); !predicted) return predicted.error();
+  api::LookupAnswer missed = waiting.answer;  // as it was before the prediction: the miss is what the caller is told of
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> served, find(waiting.form, waiting.answer));
+  // Withdrawn between prediction and now: it was found to be wrong, and nothing else is there yet.
+  if (served) {
+    missed.source = api::LookupAnswer::Source::predicted;
+    missed.plan = std::move(served->plan);
+  }
+  metrics_.count_lookup(missed.source);
+  return Polled(std::move(missed));
+}
+
+Result<api::LookupAnswer> Service::lookup(const api::LookupRequest& request) {
+  STITCH_ASSIGN(const Lookup lookup, begin_lookup(request));
+  while (true) {
+    if (auto answer = lookup()) return *std::move(answer);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
+  STITCH_ASSIGN(const tuning::TunedFragment predicted, tuned_->predict(canonical, name));
+  const Status stored = tuned_->keep(predicted);
+  jobs_.wake();  // tuning waits for this, so that it does not slow down what a client waits for
+  return stored;
+}
+
+/// A plan is served that nobody has verified, and perhaps no job is left that will. What keeps the job from being made
+/// (a full queue or disk, a store that is locked) costs the improvement, not the answer; the next look-up asks again.
+void Service::improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer) {
+  {
+    const std::lock_guard lock(asked_mutex_);
+    if (asked_.size() >= most_asked) asked_.clear();
+    if (!asked_.insert(answer.fragment).second) return;
+  }
+  const auto job = enqueue_fragment(canonical, answer.fragment, name, fragment_trials_);
+  if (!job) {
+    const std::lock_guard lock(asked_mutex_);
+    asked_.erase(answer.fragment);
+    return;
+  }
+  answer.job = job->job.id;
+  jobs_.wake();
+}
+
+bool Service::failed_lately(const Hash128& fragment) const {
+  const std::lock_guard lock(asked_mutex_);
+  const auto failure = failed_.find(fragment);
+  return failure != failed_.end() && clock_.now_us() < failure->second;
+}
+
+void Service::note_failure(const Hash128& fragment) {
+  const std::lock_guard lock(asked_mutex_);
+  if (failed_.size() >= most_asked) failed_.clear();
+  failed_[fragment] = clock_.now_us() + remember_failure_us_;
+}
+
+// ---- jobs
+
+Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical, const Hash128& key,
+                                                  std::string_view name, std::int64_t trials) {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+  STITCH_TRY(store_.put_fragment(fragment));
+  const db::Target& target = tuner_.target();
+  db::Job job;
+  job.kind = fragment_job;
+  job.dedupe_key = fmt::format("{} {} {} {} {} {}", fragment_job, key.hex(), target.device, target.architecture,
+                               target.toolkit, target.version);
+  ask_for(trials, {{"fragment", key.hex()}, {"name", name}}, job);
+  job.max_stalled = most_stalled;
+  job.provenance = tuned_->provenance("asked for by a client");
+  return store_.enqueue_job(job);
+}
+
+/// What is done when there is nothing to tune; it can wait for room in the queue, too.
+Status Service::enqueue_chore(db::Job job) {
+  job.priority = -1;
+  job.max_stalled = most_stalled;
+  const auto enqueued = store_.enqueue_job(job);
+  if (!enqueued) return enqueued.error().kind == ErrorKind::resource_exhausted ? Status() : Status(enqueued.error());
+  jobs_.wake();
+  return {};
+}
+
+/// Once a day.
+Status Service::enqueue_pruning() {
+  constexpr std::int64_t every_us = std::chrono::microseconds(std::chrono::days(1)).count();
+  if (keep_us_ == 0 || clock_.wall_us() - pruned_us_ < every_us) return {};
+  db::Job job;
+  job.kind = job.dedupe_key = pruning_job;
+  job.provenance = tuned_->provenance("a day has passed");
+  return enqueue_chore(std::move(job));
+}
+
+/// Cost models, when measurements have grown.
+Status Service::enqueue_training() {
+  STITCH_ASSIGN(const bool due, trainer_.is_due());
+  if (!due) return {};
+  db::Job job;
+  job.kind = training_job;
+  job.dedupe_key = fmt::format("{} {}", training_job, tuner_.target().device);
+  job.provenance = tuned_->provenance("measurements have grown");
+  return enqueue_chore(std::move(job));
+}
+
+Result<api::Submitted> Service::submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                                std::optional<std::int64_t> trials) {
+  STITCH_TRY(can_try(trials.value_or(0), tuner_));
+  STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(fragment));
+  STITCH_ASSIGN(const db::EnqueuedJob job,
+                enqueue_fragment(form.graph, form.key, name, trials.value_or(fragment_trials_)));
+  jobs_.wake();
+  return api::Submitted{job.job.id, job.joined, form.key};
+}
+
+Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
+  if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
+  STITCH_TRY(can_try(trials, tuner_));
+  const db::Target& target = tuner_.target();
+  db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes),
+                     tuned_->provenance("from a client")};
+  db::Job job;
+  job.kind = model_job;
+  job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
+                               target.toolkit, target.version);
+  ask_for(trials, {{"model", model.hash.hex()}, {"name", name}}, job);
+  job.max_stalled = most_stalled;
+  job.provenance = model.provenance;
+  const std::lock_guard lock(models_mutex_);
+  STITCH_TRY(store_.put_artifact(model));
+  STITCH_ASSIGN(const db::EnqueuedJob enqueued, store_.enqueue_job(job));
+  jobs_.wake();
+  return api::Submitted{enqueued.job.id, enqueued.joined, model.hash};
+}
+
+Result<api::JobStatus> Service::job(std::int64_t id) const {
+  STITCH_ASSIGN(const db::Job job, store_.get_job(id));
+  return tuning::to_wire(job);
+}
+
+Result<api::JobStatus> Service::cancel(std::int64_t id) {
+  STITCH_ASSIGN(const db::Job job, store_.cancel_job(id));
+  jobs_.cancelled(id);
+  return tuning::to_wire(job);
+}
+
+// ---- what is known
+
+Result<api::PromotionFeed> Service::promotions(std::int64_t after) const {
+  STITCH_ASSIGN(const auto listing, store_.list_promotions({.limit = 1000, .after = after}));
+  api::PromotionFeed feed;
+  feed.last = after;
+  for (const db::Promotion& promotion : listing.items) {
+    feed.promotions.push_back({promotion.sequence, promotion.key.fragment, tuning::to_wire(promotion.key.target),
+                               promotion.plan, promotion.previous, promotion.reason});
+    feed.last = promotion.sequence;
+  }
+  return feed;
+}
+
+api::ServerVersion Service::version() const {
+  return {std::string(tool_version), api::protocol_version, tuning::to_wire(tuner_.target()),
+          tuner_.judges().front().key};
+}
+
+Result<std::string> Service::metrics_text() const {
+  Gauges gauges;
+  STITCH_ASSIGN(gauges.store, store_.statistics());
+  gauges.jobs_here = jobs_.running();
+  gauges.predictions_under_way = predictions_.under_way();
+  gauges.uptime_seconds = static_cast<double>(clock_.now_us() - started_us_) * 1e-6;
+  gauges.version = tool_version;
+  return metrics_.text(gauges);
+}
+
+}  // namespace stitch::daemon

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "api/protocol.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "daemon/jobs/job_runner.h"
+#include "daemon/jobs/metrics.h"
+#include "daemon/jobs/single_flight.h"
+#include "db/store.h"
+#include "graph/canonical.h"
+#include "tuning/models/cost_model_training.h"
+#include "tuning/plans/tuner.h"
+#include "tuning/plans/tuning_store.h"
+
+namespace stitch::daemon {
+
+struct ServiceOptions {
+  JobRunnerOptions jobs;
+  PredictionOptions predictions;
+  /// How long look-ups do not start another job for a fragment whose tuning failed; submitting it always does.
+  std::int64_t remember_failure_us = 600'000'000;
+  /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
+  bool alone = true;
+  tuning::IncrementalOptions training;  ///< of cost models, from what is measured
+  /// Candidates of a fragment's kernels that its tuning tries beyond the first few, where nobody says otherwise.
+  std::int64_t fragment_trials = 0;
+  /// Finished jobs, plans that were overtaken unmeasured and models' files are dropped when they are older; 0: never.
+  std::int64_t keep_us = 0;
+};
+
+inline constexpr std::string_view fragment_job = "tune-fragment";
+inline constexpr std::string_view model_job = "tune-model";
+inline constexpr std::string_view training_job = "train-cost-model";
+inline constexpr std::string_view pruning_job = "prune";
+
+/// What stitchd does, without the transport: looks plans up, predicts them on a miss, and improves them in background
+/// jobs that survive the process. Safe to call from any number of threads. Plain listings go to store().
+class Service {
+ public:
+  /// Records the devices and takes the store's orphaned jobs back; nothing is worked on before start(). All arguments
+  /// must outlive it. Errors: those of the store; invalid_argument (trials, and nothing measures).
+  static Result<std::unique_ptr<Service>> create(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
+                                                 ServiceOptions options);
+  ~Service();
+
+  /// Starts to work on jobs; the first one may be upkeep of the store.
+  void start();
+  /// Stops jobs, which go back to the queue. Errors: those of the store.
+  Status stop();
+
+  /// A look-up under way: asked again until it answers, which it does at the latest when the deadline has passed.
+  using Lookup = std::function<std::optional<Result<api::LookupAnswer>>()>;
+  /// Errors: invalid_argument and those of the store, at once; what a prediction fails with, from the look-up.
+  Result<Lookup> begin_lookup(const api::LookupRequest& request);
+  /// The same, waiting.
+  Result<api::LookupAnswer> lookup(const api::LookupRequest& request);
+
+  /// Tunes a fragment in the background. `trials`: as of submit_model; nullopt: ServiceOptions::fragment_trials.
+  /// Errors: invalid_argument (trials, and nothing measures), resource_exhausted when the queue is full.
+  Result<api::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
+                                         std::optional<std::int64_t> trials = {});
+  /// Tunes a model file's fragments in the background; the bytes are kept until then. Its name tells the format where
+  /// the contents do not. `trials`: of tune_model. Errors: invalid_argument (empty; trials, and nothing measures),
+  /// resource_exhausted.
+  Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
+
+  [[nodiscard]] Result<api::JobStatus> job(std::int64_t id) const;
+  Result<api::JobStatus> cancel(std::int64_t id);
+
+  /// What changed in what is served after sequence number `after`, at most 1000.
+  [[nodiscard]] Result<api::PromotionFeed> promotions(std::int64_t after) const;
+
+  [[nodiscard]] api::ServerVersion version() const;
+  /// Prometheus text.
+  [[nodiscard]] Result<std::string> metrics_text() const;
+  [[nodiscard]] Metrics& metrics() { return metrics_; }
+  [[nodiscard]] const db::Store& store() const { return store_; }
+
+ private:
+  struct Waiting;
+
+  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock, std::unique_ptr<tuning::TuningStore> tuned,
+          ServiceOptions options);
+
+  [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
+  Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
+  Result<std::optional<Result<api::LookupAnswer>>> poll(Waiting& waiting);
+  Status predict_and_store(const graph::Graph& canonical, const std::string& name);
+  void improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer);
+  Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name,
+                                           std::int64_t trials);
+
+  [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
+  void note_failure(const Hash128& fragment);
+  Result<std::string> tune_fragment_job(const JobContext& context);
+  Status tune_and_keep(const graph::Graph& canonical, const Hash128& key, const std::string& name,
+                       const search::FusionPlan& plan, const tuning::ProgressSink& progress,
+                       const std::stop_token& stop);
+  Result<std::string> tune_model_job(const JobContext& context);
+  Result<std::string> train_job(const JobContext& context);
+  Result<std::string> prune_job();
+  Status enqueue_training();
+  Status enqueue_pruning();
+  Status enqueue_chore(db::Job job);
+
+  db::Store& store_;
+  const tuning::Tuner& tuner_;
+  const Clock& clock_;
+  std::unique_ptr<tuning::TuningStore> tuned_;
+  const std::int64_t started_us_;
+  const std::int64_t remember_failure_us_;
+  const std::int64_t fragment_trials_, keep_us_;
+  std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last done, in wall time
+  std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
+  Metrics metrics_;
+  tuning::ModelTrainer trainer_;
+  mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
+  std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
+  std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again
+  JobRunner jobs_;
+  Predictions predictions_;  ///< last: its threads use everything above
+};
+
+}  // namespace stitch::daemon

@@ -1,0 +1,257 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/result.h"
+#include "emulator/decode/code.h"
+#include "emulator/ptx/ptx_syntax.h"
+
+namespace stitch::emulator {
+
+/// An operand before register allocation: nothing, a virtual register, or a constant row.
+struct Ref {
+  enum class Kind : std::uint8_t { none, reg, constant } kind = Kind::none;
+  std::uint32_t index = 0;  ///< virtual register, or offset of the constant row
+
+  [[nodiscard]] bool exists() const { return kind != Kind::none; }
+};
+
+/// An instruction whose operands are not yet placed.
+struct Draft {
+  Instruction instruction;
+  Ref guard, d, d2, a, b, c, e;
+  std::vector<Ref> list;
+  std::size_t list_defines = 0;         ///< the first so many of `list` are written …
+  bool list_reads_definitions = false;  ///< … and read as well (accumulators)
+  std::string_view label;               ///< branch target, resolved at the end of the function
+  std::vector<std::string_view> table;  ///< targets of branch_indexed
+  std::string_view callee;
+  std::uint32_t scope = 0;
+  Origin origin;
+};
+
+struct VirtualRegister {
+  Width width = Width::none;
+  std::string_view name;  ///< empty for temporaries
+};
+
+/// The drafts of one function, and what register allocation needs.
+struct FunctionDraft {
+  std::string_view name;
+  bool is_entry = false;
+  std::vector<VirtualRegister> registers;
+  std::vector<Draft> drafts;
+  Ref return_address;
+};
+
+/// An opcode's dot-separated parts after the first, consumed one by one; what nobody consumed is an error.
+class Modifiers {
+ public:
+  explicit Modifiers(std::string_view opcode);
+
+  [[nodiscard]] std::string_view root() const { return root_; }
+  /// Removes `name` when present.
+  bool take(std::string_view name);
+  /// Removes the first of `names` that is present and returns it; empty when none is.
+  std::string_view take_any(std::initializer_list<std::string_view> names);
+  /// Removes and returns the first (last) type among the parts.
+  std::optional<Type> take_type();
+  std::optional<Type> take_last_type();
+  /// Removes and returns the foremost part, or an empty view.
+  std::string_view take_front();
+  /// Removes every part that starts with `prefix`; whether there was one.
+  bool drop_prefix(std::string_view prefix);
+  [[nodiscard]] const std::vector<std::string_view>& rest() const { return parts_; }
+
+ private:
+  std::string_view root_;
+  std::vector<std::string_view> parts_;
+};
+
+/// Turns the statements of one kernel and its functions into drafts. The decode_*.cpp files hold its members by
+/// instruction family; decode_table.cpp maps mnemonics to them.
+class Decoder {
+ public:
+  Decoder(std::string_view source, const ptx::Module& module, Code& code);
+
+  /// Decodes the kernel and the functions that it calls; functions() then holds callees before their callers, so that
+  /// code in a function has smaller indices than the code that called it.
+  Status decode(const ptx::Function& entry);
+  std::vector<FunctionDraft>& functions() { return done_; }
+
+  using Rule = Status (Decoder::*)();
+  /// Every mnemonic (an opcode's first part) that is understood, and the rule that decodes it; null for others. What an
+  /// element-wise instruction computes is a row of the lane-operation table, what others do is their Opcode.
+  static Rule rule_of(std::string_view mnemonic);
+
+ private:
+  struct Place {
+    Space space = Space::global;
+    std::uint64_t offset = 0;    ///< in its space
+    std::uint32_t variable = 0;  ///< module variable, for global and constant ones
+    bool is_module_variable = false;
+  };
+  struct ScopedName {
+    std::uint32_t scope;
+    std::string_view name;
+    auto operator<=>(const ScopedName&) const = default;
+  };
+
+  // decoder.cpp: functions, names, operands
+  Status decode_function(const ptx::Function& function);
+  Status declare_registers(const ptx::Function& function);
+  Status place_variables(const ptx::Function& function);
+  Status alias_call_parameters(const ptx::Function& function);
+  Status collect(const ptx::Function& function, std::vector<const ptx::Function*>& order);
+  Status place_shared(const std::vector<const ptx::Function*>& functions);
+  void place_parameters(const ptx::Function& function);
+  Status statement(const ptx::Statement& statement);
+  const ptx::Function* find_function(std::string_view name) const;
+  std::uint32_t module_variable(const ptx::Variable& variable);
+  const Place* find_place(std::string_view name) const;
+  std::optional<std::uint32_t> find_register(std::string_view name, std::uint32_t scope) const;
+  std::uint32_t allocate_frame(std::uint64_t bytes, std::uint32_t alignment);
+  std::uint32_t allocate_shared(std::uint64_t bytes, std::uint32_t alignment);
+
+  [[nodiscard]] Error fail(std::string_view message) const;
+  [[nodiscard]] Error unsupported(std::string_view what) const;
+  Status expect_operands(std::size_t least, std::size_t most) const;
+  Status expect_operands(std::size_t count) const { return expect_operands(count, count); }
+  [[nodiscard]] const ptx::Operand& operand(std::size_t i) const { return statement_->operands[i]; }
+  [[nodiscard]] std::size_t operand_count() const { return statement_->operands.size(); }
+  Status finish_modifiers() const;
+
+  Ref temporary(Width width);
+  Ref constant(Width width, std::uint64_t low, std::uint64_t high = 0);
+  Ref address_constant(std::uint32_t variable, std::int64_t addend, Width width);
+  Width width_of(Ref ref) const;
+  /// A source of exactly the type's register width; special registers and addresses go through a temporary.
+  Result<Ref> source(const ptx::Operand& operand, Type type);
+  /// A register of any width (cvt, st); constants take the type's.
+  Result<Ref> loose_source(const ptx::Operand& operand, Type type);
+  Result<Ref> predicate(const ptx::Operand& operand);
+  Result<Ref> destination(const ptx::Operand& operand, Width width);
+  Result<Ref> loose_destination(const ptx::Operand& operand);
+  Result<Ref> named_destination(std::string_view name, Width width);
+  Result<Ref> symbol_source(const ptx::Operand& operand, Type type);
+  Result<Ref> special_source(std::string_view name, Type type);
+  Result<std::uint64_t> immediate(const ptx::Operand& operand) const;
+
+  Draft& emit(Opcode opcode, InstructionClass kind);
+  /// Appends a lane operation. One draft per statement is counted: the first that is not a mere register resize.
+  Status emit_lane(std::string_view name, Ref d, Ref a, Ref b = {}, Ref c = {}, Ref e = {});
+  Status emit_resize(Ref d, Ref a, bool sign_extend);
+
+  struct Address {
+    Ref base;  ///< b64 or b32 register, or none
+    std::int64_t offset = 0;
+    Space space = Space::generic;
+  };
+  /// `[…]` in the given space; a named variable fixes the space.
+  Result<Address> address(const ptx::Operand& operand, Space space);
+  /// How wide an address's base is: 0 for none, 4, or 8 (also constants).
+  [[nodiscard]] std::uint8_t address_bytes(Ref base) const;
+  /// The whole address of `[…]` in a b64 register.
+  Result<Ref> address_register(const ptx::Operand& operand, Space space);
+  Result<Space> take_space(Space fallback);
+  Status take_semantics(Semantics& semantics, Scope& scope, Semantics fallback);
+  L1Use take_cache_hints();
+  static Width register_width(Type type);
+
+  // decode_arithmetic.cpp
+  Status arithmetic();
+  Status arithmetic_with_carry(std::string_view operation, Type type);
+  Status floating_arithmetic(Type type);
+  Status plain_lanes();
+  Status division();
+  Status logic();
+  Status set_predicate();
+  Status set_value();
+  Result<Ref> compare(std::string_view relation, bool ftz, Type type, const ptx::Operand& a, const ptx::Operand& b);
+  Status select();
+  Status select_by_sign();
+  Status lop3();
+  Status post(std::string_view operation, Type type, Ref d, Ref result);
+  // decode_convert.cpp
+  Status convert();
+  Status convert_packed(Type to, Type from, std::string_view rounding, bool relu, bool satfinite);
+  Status move();
+  Status pack(const ptx::Operand& from, Type type);
+  Status unpack(const ptx::Operand& to, Type type);
+  // decode_memory.cpp
+  Status load();
+  Status store();
+  Status atomic();
+  Status convert_address();
+  Status is_space();
+  Status map_shared();
+  Status hint();
+  [[nodiscard]] Status check_moved(Type type, int elements) const;
+  Result<Ref> vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
+                          bool defines);
+  // decode_control.cpp
+  Status branch();
+  Status branch_indexed();
+  Status call();
+  Status device_call(std::string_view name);
+  Status simple();
+  Status barrier();
+  Status fence();
+  // decode_warp.cpp
+  Status shuffle();
+  Status vote();
+  Status match();
+  Status reduce_lanes();
+  Status active_mask();
+  Status elect();
+  // decode_async.cpp
+  Status copy_async();
+  Status bulk_copy(bool reduces);
+  Status mbarrier();
+  Status store_async();
+  // decode_matrix.cpp
+  Status matrix_move();
+  Status mma();
+  Status wgmma();
+  Status wgmma_product();
+  Result<MatrixType> matrix_type(Type type) const;
+
+  std::string_view source_;
+  const ptx::Module& module_;
+  Code& code_;
+  std::vector<FunctionDraft> done_;
+  std::vector<std::string_view> active_;  ///< functions being decoded: recursion is refused
+  std::map<std::string_view, std::vector<Place>>
+      function_parameters_;  ///< of device functions: results, then arguments
+  std::map<std::string_view, std::uint32_t> module_variables_;
+  std::map<std::tuple<Width, std::uint64_t, std::uint64_t>, std::uint32_t> constants_;
+  std::uint64_t shared_used_ = 0;
+  std::uint32_t shared_alignment_ = 16;
+  std::map<std::string_view, Place> module_places_;
+
+  // Of the function being decoded.
+  const ptx::Function* function_ = nullptr;
+  FunctionDraft draft_;
+  std::map<ScopedName, std::uint32_t> single_registers_;
+  struct Bank {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+  };
+  std::map<ScopedName, Bank> register_banks_;
+  std::map<ScopedName, Place> places_;
+  Ref carry_;
+  // Of the statement being decoded.
+  const ptx::Statement* statement_ = nullptr;
+  Modifiers modifiers_{""};
+  Ref guard_;
+  bool counted_ = false;  ///< one draft of the statement counts as its instruction
+};
+
+}  // namespace stitch::emulator

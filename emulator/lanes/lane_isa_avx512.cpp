@@ -1,0 +1,34 @@
+// The lane operations compiled for hosts with AVX-512; see lane_rows.inl.
+#if defined(__x86_64__)
+#include <cstdint>
+
+#include "emulator/lanes/lane_isa.h"
+
+// Only what follows is compiled for it: the headers above stay callable on every host.
+#pragma GCC push_options
+#pragma GCC target( \
+    "avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,prefer-vector-width=512")
+
+namespace stitch::emulator {
+namespace avx512 {
+namespace {
+
+// Each builds on those before it.
+// clang-format off
+#include "emulator/lanes/lane_rows.inl"
+#include "emulator/lanes/lane_integer.inl"
+#include "emulator/lanes/lane_float.inl"
+#include "emulator/lanes/lane_half.inl"
+#include "emulator/lanes/lane_convert.inl"
+#include "emulator/lanes/lane_table.inl"
+// clang-format on
+
+}  // namespace
+}  // namespace avx512
+
+void fill_lane_table_avx512(LaneTable& table) { avx512::fill(table); }
+
+}  // namespace stitch::emulator
+
+#pragma GCC pop_options
+#endif

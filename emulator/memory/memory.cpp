@@ -1,0 +1,306 @@
+#include "emulator/memory/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "emulator/decode/code.h"
+#include "emulator/memory/region.h"
+
+namespace stitch::emulator {
+namespace {
+
+constexpr std::uint64_t region_bytes = std::uint64_t{1} << region_shift;
+constexpr std::uint64_t largest_buffer = region_bytes / 2;
+/// Where a buffer begins inside its window: far from both neighbours.
+constexpr std::uint64_t region_margin = region_bytes / 4;
+
+std::size_t page_align(std::uint64_t bytes) {
+  return static_cast<std::size_t>((bytes + Memory::page_bytes - 1) / Memory::page_bytes * Memory::page_bytes);
+}
+
+std::uint64_t page_count(std::uint64_t bytes) { return (bytes + Memory::page_bytes - 1) / Memory::page_bytes; }
+
+/// Calls visit(record, mask) for every sector of the range.
+template <class F>
+void for_each_sector(const Region& region, std::uint64_t offset, std::uint64_t bytes, F&& visit) {
+  if (bytes == 0) return;
+  for (std::uint64_t sector = offset / sector_bytes; sector <= (offset + bytes - 1) / sector_bytes; ++sector) {
+    const auto begin = static_cast<std::int64_t>(offset) - static_cast<std::int64_t>(sector * sector_bytes);
+    visit(region.sectors[sector], sector_mask(begin, begin + static_cast<std::int64_t>(bytes)));
+  }
+}
+
+}  // namespace
+
+Contents Contents::poison(std::byte pattern) {
+  Contents contents;
+  contents.kind_ = Kind::poison;
+  contents.pattern_ = pattern;
+  return contents;
+}
+
+Contents Contents::zero() { return {}; }
+
+Contents Contents::bytes(std::span<const std::byte> bytes) {
+  Contents contents;
+  contents.kind_ = Kind::bytes;
+  contents.bytes_ = bytes;
+  return contents;
+}
+
+Contents Contents::lazy(PageFiller filler) {
+  Contents contents;
+  contents.kind_ = Kind::lazy;
+  contents.filler_ = std::move(filler);
+  return contents;
+}
+
+Region::~Region() {
+  if (mapping != nullptr) munmap(mapping, mapped_bytes);
+}
+
+void Region::fill(std::uint64_t page) {
+  if (filler) {
+    const std::uint64_t offset = page * Memory::page_bytes;
+    filler(offset, {data + offset, static_cast<std::size_t>(std::min(Memory::page_bytes, buffer.bytes - offset))});
+  }
+  page_ready[page] = 1;
+}
+
+ByteWriters* Region::new_split() {
+  const std::lock_guard guard(split_mutex);
+  return split_records.emplace_back(std::make_unique<ByteWriters>()).get();
+}
+
+struct Memory::State {
+  std::vector<std::unique_ptr<Region>> regions;  ///< by window; null once freed
+  std::uint32_t generation = 0;
+  std::map<std::pair<Hash128, std::string>, Buffer, std::less<>> variables;
+
+  /// Puts a new region's mapping in place.
+  static Status map(Region& region) {
+    const std::uint64_t pages = std::max<std::uint64_t>(page_count(region.buffer.bytes), 1);
+    const std::size_t data_bytes = static_cast<std::size_t>(pages) * page_bytes;
+    const std::size_t record_bytes =
+        region.read_only ? page_align(pages * read_bytes_per_page) : data_bytes / sector_bytes * sizeof(SectorRecord);
+    const std::size_t stamp_bytes = page_align(pages * sizeof(std::uint32_t));
+    region.mapped_bytes = data_bytes + record_bytes + stamp_bytes + page_align(pages);
+    void* mapping =
+        mmap(nullptr, region.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) {
+      return make_error(ErrorKind::resource_exhausted, "cannot reserve {} bytes for buffer \"{}\"", region.mapped_bytes,
+                        region.name);
+    }
+    region.mapping = mapping;
+    region.data = static_cast<std::byte*>(mapping);
+    if (region.read_only) {
+      region.sectors_read = reinterpret_cast<std::uint8_t*>(region.data + data_bytes);
+    } else {
+      region.sectors = reinterpret_cast<SectorRecord*>(region.data + data_bytes);
+    }
+    region.page_stamp = reinterpret_cast<std::uint32_t*>(region.data + data_bytes + record_bytes);
+    region.group_stamp = std::make_unique<std::atomic<std::uint32_t>[]>(
+        static_cast<std::size_t>((pages + Region::pages_per_group - 1) / Region::pages_per_group));
+    region.page_ready = reinterpret_cast<std::uint8_t*>(region.data + data_bytes + record_bytes + stamp_bytes);
+    return {};
+  }
+
+  [[nodiscard]] Region* find(const Buffer& buffer) const {
+    return buffer.id < regions.size() && regions[buffer.id] != nullptr && regions[buffer.id]->buffer == buffer
+               ? regions[buffer.id].get()
+               : nullptr;
+  }
+};
+
+Memory::Memory() : state_(std::make_unique<State>()) {}
+Memory::~Memory() = default;
+Memory::Memory(Memory&&) noexcept = default;
+Memory& Memory::operator=(Memory&&) noexcept = default;
+
+Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents contents, Access access) {
+  if (bytes > largest_buffer) {
+    return make_error(ErrorKind::resource_exhausted, "buffer \"{}\" of {} bytes is larger than {}", name, bytes,
+                      largest_buffer);
+  }
+  if (contents.kind_ == Contents::Kind::bytes && contents.bytes_.size() > bytes) {
+    return make_error(ErrorKind::invalid_argument, "buffer \"{}\" has {} bytes, its contents {}", name, bytes,
+                      contents.bytes_.size());
+  }
+  const bool initialised = contents.kind_ == Contents::Kind::zero || contents.kind_ == Contents::Kind::lazy;
+  if (access == Access::read_only && !initialised &&
+      (contents.kind_ != Contents::Kind::bytes || contents.bytes_.size() < bytes)) {
+    return make_error(ErrorKind::invalid_argument, "buffer \"{}\" is read only and not initialised", name);
+  }
+  auto region = std::make_unique<Region>();
+  region->read_only = access == Access::read_only;
+  const auto id = static_cast<std::uint32_t>(state_->regions.size());
+  region->name = std::move(name);
+  region->buffer = {id, global_base + (std::uint64_t{id} << region_shift) + region_margin, bytes};
+  STITCH_TRY(State::map(*region));
+  if (initialised) region->default_initialised = ~0U;
+  if (contents.kind_ == Contents::Kind::lazy) region->filler = std::move(contents.filler_);
+  if (contents.kind_ == Contents::Kind::poison) {
+    region->filler = [pattern = contents.pattern_](std::uint64_t, std::span<std::byte> page) {
+      std::ranges::fill(page, pattern);
+    };
+  }
+  const Buffer buffer = region->buffer;
+  state_->regions.push_back(std::move(region));
+  if (contents.kind_ == Contents::Kind::bytes) STITCH_TRY(write(buffer.address, contents.bytes_));
+  return buffer;
+}
+
+Status Memory::free(const Buffer& buffer) {
+  if (state_->find(buffer) == nullptr) return make_error(ErrorKind::not_found, "no buffer at 0x{:x}", buffer.address);
+  state_->regions[buffer.id] = nullptr;
+  return {};
+}
+
+std::vector<Buffer> Memory::buffers() const {
+  std::vector<Buffer> result;
+  for (const auto& region : state_->regions) {
+    if (region != nullptr) result.push_back(region->buffer);
+  }
+  return result;
+}
+
+std::string_view Memory::name(const Buffer& buffer) const {
+  const Region* region = state_->find(buffer);
+  return region == nullptr ? std::string_view() : std::string_view(region->name);
+}
+
+Region* Memory::region_at(std::uint64_t address) const {
+  const std::uint64_t index = (address - global_base) >> region_shift;
+  return address >= global_base && index < state_->regions.size() ? state_->regions[index].get() : nullptr;
+}
+
+Status Memory::read(std::uint64_t address, std::span<std::byte> into) const {
+  Region* region = region_at(address);
+  if (region == nullptr || !region->contains(address, into.size())) {
+    return make_error(ErrorKind::invalid_argument, "host read of {} bytes at {}", into.size(), describe(address));
+  }
+  if (into.empty()) return {};
+  const std::uint64_t offset = address - region->buffer.address;
+  for (std::uint64_t page = offset / page_bytes; page <= (offset + into.size() - 1) / page_bytes; ++page)
+    region->prepare(page);
+  std::memcpy(into.data(), region->data + offset, into.size());
+  return {};
+}
+
+Status Memory::write(std::uint64_t address, std::span<const std::byte> from) {
+  Region* region = region_at(address);
+  if (region == nullptr || !region->contains(address, from.size())) {
+    return make_error(ErrorKind::invalid_argument, "host write of {} bytes at {}", from.size(), describe(address));
+  }
+  if (from.empty()) return {};
+  const std::uint64_t offset = address - region->buffer.address;
+  for (std::uint64_t page = offset / page_bytes; page <= (offset + from.size() - 1) / page_bytes; ++page)
+    region->prepare(page);
+  std::memcpy(region->data + offset, from.data(), from.size());
+  if (region->read_only) return {};
+  for_each_sector(*region, offset, from.size(),
+                  [region](SectorRecord& record, std::uint32_t mask) { region->initialise(record, mask); });
+  return {};
+}
+
+bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
+  const Region* region = state_->find(buffer);
+  if (region == nullptr || !region->contains(buffer.address + range.offset, range.bytes)) return false;
+  if (region->read_only) return true;
+  bool all = true;
+  for_each_sector(*region, range.offset, range.bytes, [&](const SectorRecord& record, std::uint32_t mask) {
+    all &= (region->initialised(record) & mask) == mask;
+  });
+  return all;
+}
+
+std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
+  std::vector<ByteRange> ranges;
+  const Region* region = state_->find(buffer);
+  if (region == nullptr || region->read_only) return ranges;
+  const auto add = [&ranges](std::uint64_t offset, std::uint64_t bytes) {
+    if (!ranges.empty() && ranges.back().offset + ranges.back().bytes == offset) {
+      ranges.back().bytes += bytes;
+    } else {
+      ranges.push_back({offset, bytes});
+    }
+  };
+  const std::uint64_t pages = page_count(buffer.bytes);
+  for (std::uint64_t page = 0; page < pages; ++page) {
+    const std::uint64_t group = page / Region::pages_per_group;
+    if (region->group_stamp[group].load(std::memory_order_relaxed) != state_->generation) {
+      page = (group + 1) * Region::pages_per_group - 1;
+      continue;
+    }
+    if (region->page_stamp[page] != state_->generation) continue;
+    for (std::uint32_t i = 0; i < sectors_per_page; ++i) {
+      const std::uint64_t sector = page * sectors_per_page + i;
+      const SectorRecord& record = region->sectors[sector];
+      if (record.generation() != state_->generation) continue;
+      for (std::uint32_t rest = record.written; rest != 0;) {
+        const int first = __builtin_ctz(rest);
+        const std::uint32_t run = ~(rest >> first);
+        const int length = run == 0 ? 32 - first : std::min(__builtin_ctz(run), 32 - first);
+        add(sector * sector_bytes + static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(length));
+        rest &= first + length >= 32 ? 0 : ~0U << (first + length);
+      }
+    }
+  }
+  return ranges;
+}
+
+std::string Memory::describe(std::uint64_t address) const {
+  const Region* nearest = nullptr;
+  std::uint64_t distance = ~std::uint64_t{0};
+  for (const auto& region : state_->regions) {
+    if (region == nullptr) continue;
+    const Buffer& buffer = region->buffer;
+    const std::uint64_t end = buffer.address + buffer.bytes;
+    const std::uint64_t gap = address < buffer.address ? buffer.address - address : address < end ? 0 : address - end;
+    if (gap < distance || nearest == nullptr) {
+      nearest = region.get();
+      distance = gap;
+    }
+  }
+  constexpr std::uint64_t related = std::uint64_t{1} << 40;
+  if (nearest == nullptr || distance > related) return fmt::format("address 0x{:x}, near no buffer", address);
+  const Buffer& buffer = nearest->buffer;
+  if (address < buffer.address) {
+    return fmt::format("{} bytes before the start of buffer \"{}\" ({} bytes)", distance, nearest->name, buffer.bytes);
+  }
+  if (address >= buffer.address + buffer.bytes) {
+    return fmt::format("{} bytes past the end of buffer \"{}\" ({} bytes)", distance, nearest->name, buffer.bytes);
+  }
+  return fmt::format("offset {} of buffer \"{}\" ({} bytes)", address - buffer.address, nearest->name, buffer.bytes);
+}
+
+std::uint32_t Memory::begin_launch() {
+  constexpr std::uint32_t generations = 1U << 24;
+  for (const auto& region : state_->regions) {
+    if (region == nullptr) continue;
+    region->split_records.clear();
+    // Old stamps would seem current once the counter has come round.
+    if (state_->generation + 1 >= generations) {
+      const std::uint64_t pages = page_count(region->buffer.bytes);
+      std::fill_n(region->page_stamp, pages, 0);
+      for (std::uint64_t i = 0; i * Region::pages_per_group < pages; ++i) region->group_stamp[i] = 0;
+      for (std::uint64_t i = 0; !region->read_only && i < pages * sectors_per_page; ++i) region->sectors[i].stamp = 0;
+    }
+  }
+  state_->generation = state_->generation + 1 >= generations ? 1 : state_->generation + 1;
+  return state_->generation;
+}
+
+const Buffer* Memory::module_variable(const Hash128& module, std::string_view name) const {
+  const auto found = state_->variables.find(std::pair(module, std::string(name)));
+  return found == state_->variables.end() ? nullptr : &found->second;
+}
+
+void Memory::keep_module_variable(const Hash128& module, std::string_view name, const Buffer& buffer) {
+  state_->variables.insert_or_assign(std::pair(module, std::string(name)), buffer);
+}
+
+}  // namespace stitch::emulator

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/result.h"
+#include "emulator/decode/program.h"
+#include "emulator/memory/memory.h"
+#include "emulator/run/counters.h"
+#include "emulator/run/finding.h"
+
+namespace stitch::emulator {
+
+struct LaunchConfig {
+  Dim3 grid;
+  Dim3 block;
+  Dim3 cluster;  ///< blocks per cluster; divides the grid
+  std::uint32_t dynamic_shared_bytes = 0;
+  bool cooperative = false;  ///< promises that all blocks are resident; the emulator always keeps them so
+};
+
+/// Which code runs element-wise instructions. Results never depend on it.
+enum class HostIsa : std::uint8_t { best, portable, avx2, avx512 };
+
+struct LaunchOptions {
+  /// Linear block indices (x fastest) to run, ascending; empty runs the whole grid. Clusters must be complete.
+  std::span<const std::uint64_t> blocks;
+  int host_threads = 0;  ///< 0: as many as oneTBB would use
+  Checks checks = Checks::all();
+  std::uint64_t instruction_budget = std::uint64_t{1} << 40;  ///< warp instructions of the launch
+  std::size_t max_findings = 64;                              ///< distinct ones that are kept
+  HostIsa isa = HostIsa::best;
+};
+
+/// What a launch did. There is no time in it: the emulator proves results and counts events.
+struct LaunchReport {
+  bool completed = false;  ///< every thread ran to its end (not so after a deadlock or a trap)
+  Counters counters;
+  std::vector<BufferTraffic> buffers;
+  std::vector<Finding> findings;     ///< ordered by place
+  std::uint64_t total_findings = 0;  ///< occurrences, also of those not kept
+
+  [[nodiscard]] bool clean() const { return completed && total_findings == 0; }
+};
+
+/// Runs a kernel on simulated memory. `parameters` is the parameter block as the CUDA driver lays it out (see
+/// ParameterBlock). Faulty accesses are reported and have no effect (loads give 0xCD bytes), and the kernel goes on, so
+/// that one run shows all its defects.
+///
+/// The memory's contents afterwards are those of some legal interleaving; for a kernel whose result does not depend on
+/// the interleaving they are the same for any number of host threads.
+///
+/// Errors: invalid_argument (dimensions, parameters or block list that do not fit), constraint (more threads, shared
+/// memory or cluster blocks than the target has), timeout (instruction budget spent), unsupported.
+Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> parameters,
+                            Memory& memory, const LaunchOptions& options = {});
+
+/// Packs kernel arguments in order, each at its natural alignment.
+class ParameterBlock {
+ public:
+  template <class T>
+  ParameterBlock& add(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return add_bytes(std::as_bytes(std::span(&value, 1)), alignof(T));
+  }
+  ParameterBlock& add(const Buffer& buffer) { return add(buffer.address); }
+  ParameterBlock& add_bytes(std::span<const std::byte> value, std::size_t alignment);
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace stitch::emulator

@@ -1,0 +1,88 @@
+#include "graph/reference/evaluate_accumulate.h"
+
+#include <cstring>
+
+#include "graph/literal.h"
+#include "graph/reduce_kind.h"
+
+namespace stitch::graph::reference {
+
+Accumulation::Accumulation(DType type, const ErrorModel& error_model) : dtype(type), model(error_model) {
+  if (is_floating(type)) rounding = Rounding(type, error_model);
+}
+
+Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulation& a) {
+  const Rounding& r = a.rounding;
+  if (t.error == unchecked) return {value, unchecked};
+  // An infinite or NaN element: so is the sum, in any order. Opposite infinities may be products that overflowed, which
+  // a contracted addition does not round; finite elements may add up to one before they meet the other.
+  if (t.special) {
+    const bool opposite = std::isnan(value) || t.magnitude + t.error >= r.overflow * (1 - 512 * r.ulp);
+    return {value, opposite && !t.nan ? unchecked : 0};
+  }
+  const double accumulator_integers = 1 / unit_roundoff(info(a.dtype).accumulator);
+  const bool fits = std::fabs(value) <= r.exact_integers || r.representable(value);
+  if (t.count <= 1 || (t.error == 0 && t.integers && t.magnitude <= accumulator_integers && fits && !a.rounds_each)) {
+    return {value, t.error};
+  }
+  const double reach = t.magnitude + t.error;
+  if (reach == 0) return {value, 0};
+  double bound = t.error + static_cast<double>(sum_depth(t.count, a.model)) * 0.5 * r.ulp * reach + r.floor;
+  bound += a.rounds_each ? static_cast<double>(t.count) * (r.narrow * reach + r.floor)
+                         : r.narrow * (std::fabs(value) + bound);
+  // No partial sum leaves the range of what it is kept in.
+  const double margin = 512 * r.ulp;
+  if (reach + bound < (a.rounds_each ? r.largest : r.overflow) * (1 - margin)) {
+    return {value, std::fabs(value) + bound < r.largest ? bound : unchecked};
+  }
+  const bool one_sign = std::fabs(value) >= t.magnitude * (1 - margin);
+  if (one_sign && std::fabs(value) - bound > r.overflow * (1 + margin)) return {std::copysign(unchecked, value), 0};
+  return {value, unchecked};
+}
+
+Accumulated<double> finish_product(double value, const ProductTotals& t, const Accumulation& a) {
+  const Rounding& r = a.rounding;
+  if (t.unchecked) return {value, unchecked};
+  if (t.count <= 1) return {value, std::isfinite(value) ? t.reach - std::fabs(value) : 0};
+  if (!std::isfinite(value)) {
+    // NaN stays NaN; an infinite factor among exact ones stays, unless the others may underflow to zero first.
+    return {value, t.exact && (std::isnan(value) || (std::isinf(t.above) && t.below >= r.normal)) ? 0 : unchecked};
+  }
+  // Otherwise partial products may leave the accumulator's range in some orders and not in others.
+  const bool in_range = t.above < r.overflow * 0.999 && (t.below == 0 || t.below > r.normal);
+  if (!in_range) return {value, unchecked};
+  const double steps = static_cast<double>(t.count - 1);
+  double bound = (t.reach - std::fabs(value)) + steps * 0.5 * r.ulp * t.reach + r.narrow * t.reach;
+  if (a.rounds_each) bound += steps * r.narrow * t.reach;
+  if (t.reach > 0) bound += r.floor * t.above;
+  return {value, std::fabs(value) + bound < r.largest ? bound : unchecked};
+}
+
+namespace {
+
+void identity_bytes(ReduceKind kind, DType dtype, std::byte (&memory)[8]) {
+  const std::uint64_t bits = identity_bits(kind, dtype);
+  std::memcpy(memory, &bits, sizeof bits);
+}
+
+}  // namespace
+
+double float_identity(ReduceKind kind, DType dtype) {
+  std::byte memory[8];
+  identity_bytes(kind, dtype, memory);
+  return load_element(dtype, memory);
+}
+
+std::int64_t integer_identity(ReduceKind kind, DType dtype) {
+  std::byte memory[8];
+  identity_bytes(kind, dtype, memory);
+  return load_integer(dtype, memory);
+}
+
+std::int64_t wrap_integer(DType dtype, std::int64_t value) {
+  std::byte memory[8] = {};
+  store_integer(dtype, value, memory);
+  return load_integer(dtype, memory);
+}
+
+}  // namespace stitch::graph::reference

@@ -1,0 +1,240 @@
+#include <type_traits>
+
+#include "graph/reference/evaluate_chunk.h"
+#include "graph/reference/evaluate_functions.h"
+
+// Element-wise operators from floats to floats, with their bounds.
+
+namespace stitch::graph::reference {
+
+Rounding::Rounding(DType type, const ErrorModel& model) : dtype(type) {
+  const DType accumulator = info(type).accumulator;
+  const bool is_narrow = accumulator != type;
+  ulp = 2 * unit_roundoff(accumulator) * (accumulator == DType::f64 ? 2 : 1);
+  narrow = is_narrow ? unit_roundoff(type) : 0;
+  floor = 0.5 * smallest_subnormal(accumulator) + (is_narrow ? 0.5 * smallest_subnormal(type) : 0) +
+          (model.flush_denormals ? smallest_normal(accumulator) : 0);
+  largest = largest_finite(type);
+  overflow = largest_finite(accumulator);
+  normal = smallest_normal(type);
+  split = type == DType::f64 ? 0 : std::ldexp(1.0, 52 - info(type).mantissa_bits) + 1;
+  exact_integers = std::ldexp(1.0, info(type).mantissa_bits + 1);
+}
+
+Settled settle(const Rounding& rounding, double value, double formula, const double* corners, std::size_t count) {
+  // An operator's own error near the largest number: a corner this close to it may fall on either side.
+  const double margin = 512 * rounding.ulp;
+  bool all_nan = true, all_positive = true, all_negative = true, all_finite = true, all_same = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double c = corners[i];
+    all_nan &= std::isnan(c);
+    all_positive &= c > rounding.overflow * (1 + margin) || c == unchecked;
+    all_negative &= c < -rounding.overflow * (1 + margin) || c == -unchecked;
+    all_finite &= std::fabs(c) < rounding.overflow * (1 - margin);
+    all_same &= c == value;
+  }
+  if (all_nan) return {value, 0};
+  if (all_positive) return {unchecked, 0};
+  if (all_negative) return {-unchecked, 0};
+  if (!all_finite) return {value, unchecked};
+  if (!std::isfinite(formula)) formula = all_same ? rounding.error(std::fabs(value), 16) : unchecked;
+  constexpr double e4m3_end = 464;  // half-way from f8e4m3's largest number to the next, which would be 480
+  const bool beyond = rounding.dtype == DType::f8e4m3 && std::fabs(value) - formula > e4m3_end;
+  if (beyond) return {std::copysign(unchecked, value), 0};  // see doubt_infinities
+  return {value, std::fabs(value) + formula < rounding.largest ? formula : unchecked};
+}
+
+namespace {
+
+/// Whether the formula's bound holds: the element is finite together with it, and its operands say something (what is
+/// not checked may be NaN, of which bounded functions make NaN).
+template <std::size_t operands>
+bool settled(const Chunk& c, std::size_t i) {
+  bool known = std::fabs(c.floats[i]) + c.bounds[i] < c.rounding->largest;
+  for (std::size_t k = 0; k < operands; ++k) known &= c.in[k].bounds[i] < unchecked;
+  return known;
+}
+
+template <std::size_t operands>
+bool all_settled(const Chunk& c) {
+  bool all = true;
+  for (std::size_t i = 0; i < c.count; ++i) all &= settled<operands>(c, i);
+  return all;
+}
+
+template <class F>
+void settle_unary(const Chunk& c) {
+  for (std::size_t i = 0; i < c.count; ++i) {
+    if (settled<1>(c, i)) continue;
+    const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
+    const double corners[] = {c.floats[i], F::value(x - e), F::value(x + e)};
+    const Settled s =
+        e == unchecked ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 3);
+    c.floats[i] = s.value, c.bounds[i] = s.bound;
+  }
+}
+
+template <class F>
+void settle_binary(const Chunk& c) {
+  for (std::size_t i = 0; i < c.count; ++i) {
+    if (settled<2>(c, i)) continue;
+    const double x = c.in[0].floats[i], ex = c.in[0].bounds[i], y = c.in[1].floats[i], ey = c.in[1].bounds[i];
+    const double corners[] = {c.floats[i], F::value(x - ex, y - ey), F::value(x - ex, y + ey), F::value(x + ex, y - ey),
+                              F::value(x + ex, y + ey)};
+    // A contracted a·b - c has no infinite product, and so no NaN where an overflow leads to one.
+    const bool from_infinity = std::isnan(c.floats[i]) && (std::isinf(x) || std::isinf(y)) && x == x && y == y;
+    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity;
+    const Settled s =
+        uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
+    c.floats[i] = s.value, c.bounds[i] = s.bound;
+  }
+}
+
+template <class F>
+void unary(const Chunk& c) {
+  const double* x = c.in[0].floats;
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = F::value(x[i]);
+  if (c.bounds == nullptr) return;
+  const double* e = c.in[0].bounds;
+  const Rounding& r = *c.rounding;
+  const ElementError error = element_error(F::op);
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double y = c.floats[i], spread = F::spread(x[i], e[i], y), magnitude = std::fabs(y) + spread;
+    if constexpr (std::is_base_of_v<IntegerValued, F>) {
+      c.bounds[i] = spread + (e[i] > 0 && magnitude > r.exact_integers ? r.narrow * magnitude : 0);
+    } else if constexpr (std::is_base_of_v<Exact, F>) {
+      c.bounds[i] = spread;
+    } else {
+      c.bounds[i] = spread + r.error(magnitude, error.ulps) + error.per_argument * r.ulp * F::amplified(x[i], y);
+    }
+  }
+  if (!all_settled<1>(c)) settle_unary<F>(c);
+}
+
+/// IEEE additions and multiplications: nothing is rounded when exact operands give a representable result.
+template <class F>
+constexpr bool correctly_rounded = std::is_same_v<F, Add> || std::is_same_v<F, Subtract> || std::is_same_v<F, Multiply>;
+
+/// Their bounds below f64. Free of branches, so that it is vectorised: these are most of what there is to compute.
+template <class F>
+void bound_correctly_rounded(const Chunk& c) {
+  const Rounding& r = *c.rounding;
+  const double relative = 0.5 * r.ulp + r.narrow, floor = r.floor, split = r.split, normal = r.normal;
+  const double *x = c.in[0].floats, *y = c.in[1].floats, *ex = c.in[0].bounds, *ey = c.in[1].bounds;
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double z = c.floats[i], spread = F::spread(x[i], ex[i], y[i], ey[i], z), magnitude = std::fabs(z);
+    const double scaled = z * split, inexact = spread + relative * (magnitude + spread) + floor;
+    const bool representable =
+        (scaled - (scaled - z) == z) & ((magnitude >= normal) | (magnitude == 0));  // Rounding::representable
+    c.bounds[i] = (spread == 0) & representable ? 0 : inexact;
+  }
+}
+
+/// In f64 the reference rounds as well: what looks exact may have been rounded to it, unless integers were multiplied.
+template <class F>
+void bound_double(const Chunk& c) {
+  const Rounding& r = *c.rounding;
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double x = c.in[0].floats[i], y = c.in[1].floats[i], z = c.floats[i];
+    const double spread = F::spread(x, c.in[0].bounds[i], y, c.in[1].bounds[i], z);
+    const bool known = !std::is_same_v<F, Multiply> || (std::nearbyint(x) == x && std::nearbyint(y) == y);
+    c.bounds[i] = spread == 0 && known && r.representable(z) ? 0 : spread + r.error(std::fabs(z) + spread, 0.5);
+  }
+}
+
+template <class F>
+void binary(const Chunk& c) {
+  const double *x = c.in[0].floats, *y = c.in[1].floats;
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = F::value(x[i], y[i]);
+  if (c.bounds == nullptr) return;
+  if constexpr (correctly_rounded<F>) {
+    c.rounding->split == 0 ? bound_double<F>(c) : bound_correctly_rounded<F>(c);
+  } else {
+    const double *ex = c.in[0].bounds, *ey = c.in[1].bounds;
+    const Rounding& r = *c.rounding;
+    const ElementError error = element_error(F::op);
+    for (std::size_t i = 0; i < c.count; ++i) {
+      const double z = c.floats[i], spread = F::spread(x[i], ex[i], y[i], ey[i], z);
+      c.bounds[i] = spread;
+      if constexpr (!std::is_base_of_v<Exact, F>) {
+        c.bounds[i] +=
+            r.error(std::fabs(z) + spread, error.ulps) + error.per_argument * r.ulp * F::amplified(x[i], y[i], z);
+      }
+    }
+  }
+  if (!all_settled<2>(c)) settle_binary<F>(c);
+}
+
+/// low, x, high. Monotone in each operand, so its interval is the clamp of the operands' ends.
+void clamp(const Chunk& c) {
+  const double *low = c.in[0].floats, *x = c.in[1].floats, *high = c.in[2].floats;
+  const auto value = [](double l, double v, double h) { return nan_min(nan_max(v, l), h); };
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = value(low[i], x[i], high[i]);
+  if (c.bounds == nullptr) return;
+  const double *el = c.in[0].bounds, *ex = c.in[1].bounds, *eh = c.in[2].bounds;
+  for (std::size_t i = 0; i < c.count; ++i) {
+    const double y = c.floats[i], reach = std::max({el[i], ex[i], eh[i]});
+    if (reach == 0) {
+      c.bounds[i] = 0;
+    } else if (reach == unchecked) {
+      c.bounds[i] = unchecked;
+    } else {
+      const double corners[] = {y, value(low[i] - el[i], x[i] - ex[i], high[i] - eh[i]),
+                                value(low[i] + el[i], x[i] + ex[i], high[i] + eh[i])};
+      const double spread = std::max(corners[2] - y, y - corners[1]);
+      const Settled s = settle(*c.rounding, y, spread, corners, 3);
+      c.floats[i] = s.value, c.bounds[i] = s.bound;
+    }
+  }
+}
+
+void sqrt_by_sign(const Chunk& c) { c.in[0].nonnegative ? unary<SqrtOfNonnegative>(c) : unary<Sqrt>(c); }
+
+}  // namespace
+
+Kernel float_kernel(Op op) {
+  switch (op) {
+    case Op::negate: return unary<Negate>;
+    case Op::abs: return unary<Abs>;
+    case Op::sign: return unary<Sign>;
+    case Op::floor: return unary<Floor>;
+    case Op::ceil: return unary<Ceil>;
+    case Op::round_even: return unary<RoundEven>;
+    case Op::round_away: return unary<RoundAway>;
+    case Op::exp: return unary<Exp>;
+    case Op::expm1: return unary<Expm1>;
+    case Op::log: return unary<Log>;
+    case Op::log1p: return unary<Log1p>;
+    case Op::sqrt: return sqrt_by_sign;
+    case Op::rsqrt: return unary<Rsqrt>;
+    case Op::cbrt: return unary<Cbrt>;
+    case Op::logistic: return unary<Logistic>;
+    case Op::erf: return unary<Erf>;
+    case Op::erfc: return unary<Erfc>;
+    case Op::sin: return unary<Sin>;
+    case Op::cos: return unary<Cos>;
+    case Op::tan: return unary<Tan>;
+    case Op::asin: return unary<Asin>;
+    case Op::acos: return unary<Acos>;
+    case Op::atan: return unary<Atan>;
+    case Op::sinh: return unary<Sinh>;
+    case Op::cosh: return unary<Cosh>;
+    case Op::tanh: return unary<Tanh>;
+    case Op::asinh: return unary<Asinh>;
+    case Op::acosh: return unary<Acosh>;
+    case Op::atanh: return unary<Atanh>;
+    case Op::add: return binary<Add>;
+    case Op::subtract: return binary<Subtract>;
+    case Op::multiply: return binary<Multiply>;
+    case Op::divide: return binary<Divide>;
+    case Op::remainder: return binary<Remainder>;
+    case Op::power: return binary<Power>;
+    case Op::maximum: return binary<Maximum>;
+    case Op::minimum: return binary<Minimum>;
+    case Op::atan2: return binary<Atan2>;
+    case Op::clamp: return clamp;
+    default: return nullptr;
+  }
+}
+
+}  // namespace stitch::graph::reference

@@ -1,0 +1,337 @@
+#include "graph/reference/evaluate_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/literal.h"
+#include "graph/reference/evaluate_chunk.h"
+#include "graph/reference/evaluate_functions.h"
+
+namespace stitch::graph::reference {
+namespace {
+
+bool is_chunked(const Node& node) { return is_elementwise(node.op) && node.op != Op::threefry2x32; }
+
+Error located(const Graph& graph, NodeId id, const Error& error) {
+  const Node& node = graph.node(id);
+  return error.within(node.name.empty() ? fmt::format("{} #{}", to_string(node.op), id)
+                                        : fmt::format("{} '{}'", to_string(node.op), node.name));
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const Graph& graph, std::span<const Source> sources, const EvaluateOptions& options,
+                       Memory& memory, bool restricted, AheadCache* ahead)
+    : graph_(graph),
+      sources_(sources),
+      options_(options),
+      memory_(memory),
+      restricted_(restricted),
+      ahead_(ahead != nullptr ? ahead : &own_ahead_) {}
+
+Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted>& wanted) {
+  states_.resize(static_cast<std::size_t>(graph_.size()));
+  members_.resize(states_.size());
+  for (const Node& node : graph_.nodes()) {
+    first_slot_.push_back(static_cast<std::int32_t>(slots_.size()));
+    slots_.resize(slots_.size() + node.results.size());
+  }
+  if (restricted_) restrict_reductions();
+  for (const Wanted& want : wanted) {
+    for (const Box& box : want.boxes) slot(want.value).region.add(box);
+    if (!slot(want.value).region.empty()) state(want.value.node).wanted = true;
+    ++slot(want.value).pending;
+  }
+  STITCH_TRY(demand_all());
+  plan_chunks(users(graph_));
+  std::vector<std::vector<Block>> results;
+  for (const Wanted& want : wanted) {
+    if (state(want.value.node).live) STITCH_TRY(compute_from(want.value.node));
+    std::vector<Block>& blocks = results.emplace_back();
+    const Slot& from = slot(want.value);
+    for (const Box& box : want.boxes) {
+      if (box.empty()) {
+        STITCH_ASSIGN(StorageRef nothing, memory_.make(graph_.type(want.value).dtype, 0, false));
+        blocks.push_back({graph_.type(want.value).dtype, box, std::move(nothing), false});
+        continue;
+      }
+      const std::vector<Block>& held = from.results.empty() ? from.blocks : from.results;
+      STITCH_ASSIGN(Block block, extract(memory_, held[static_cast<std::size_t>(from.region.find(box))], box));
+      blocks.push_back(std::move(block));
+    }
+    slot(want.value).release();
+  }
+  return results;
+}
+
+OpContext Evaluation::context(NodeId id, std::size_t box) {
+  const Node& node = graph_.node(id);
+  NodeState& s = state(id);
+  OpContext c{graph_, id, options_, memory_, {}, {}, s.kept};
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    c.operands.push_back(i < s.reads.size() && s.reads[i] ? &slot(node.operands[i]) : nullptr);
+  }
+  if (box < s.indices.size()) c.indices = s.indices[box];
+  return c;
+}
+
+// ---- plan
+
+bool Evaluation::can_inline(NodeId id, const std::vector<NodeId>& users) {
+  const NodeState& s = state(id);
+  if (!is_chunked(graph_.node(id)) || s.wanted || s.uniform || slot({id, 0}).region.boxes().size() != 1) return false;
+  const Box& box = slot({id, 0}).region.boxes()[0];
+  NodeId root = -1;
+  for (const NodeId user : users) {
+    const NodeState& u = state(user);
+    if (!u.live) continue;
+    const Slot& user_slot = slot({user, 0});
+    if (!is_chunked(graph_.node(user)) || u.uniform || user_slot.region.boxes().size() != 1 ||
+        user_slot.region.boxes()[0] != box || (root >= 0 && u.root != root)) {
+      return false;
+    }
+    root = u.root;
+  }
+  return root >= 0;
+}
+
+void Evaluation::plan_chunks(const std::vector<std::vector<NodeId>>& users) {
+  // Splat constants, and what is computed from them alone, have one value: no need to compute it per element.
+  for (NodeId id = 0; id < graph_.size(); ++id) {
+    const Node& node = graph_.node(id);
+    const bool moves = node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::transpose ||
+                       node.op == Op::slice || node.op == Op::reverse || is_chunked(node);
+    if (node.op == Op::constant) {
+      state(id).uniform = is_splat(node.as<ConstantAttributes>());
+    } else if (moves) {
+      state(id).uniform = std::all_of(node.operands.begin(), node.operands.end(),
+                                      [&](const Value& operand) { return state(operand.node).uniform; });
+    }
+  }
+  for (NodeId id = graph_.size(); id-- > 0;) {
+    NodeState& s = state(id);
+    if (!s.live) continue;
+    s.inlined = can_inline(id, users[static_cast<std::size_t>(id)]);
+    s.root = id;
+    if (!s.inlined) continue;
+    for (const NodeId user : users[static_cast<std::size_t>(id)]) {
+      if (state(user).live) s.root = state(user).root;
+    }
+  }
+  for (NodeId id = 0; id < graph_.size(); ++id) {
+    if (state(id).inlined) members_[static_cast<std::size_t>(state(id).root)].push_back(id);
+  }
+}
+
+// ---- compute
+
+Status Evaluation::compute_from(NodeId id) {
+  // Depth first, without recursion: graphs are deeper than stacks.
+  std::vector<std::pair<NodeId, std::size_t>> stack{{id, 0}};
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    NodeState& s = state(node);
+    const std::vector<Value>& operands = graph_.node(node).operands;
+    while (next < operands.size() && (!s.reads[next] || state(operands[next].node).done)) ++next;
+    if (!s.done && next < operands.size()) {
+      stack.emplace_back(operands[next].node, 0);
+      continue;
+    }
+    if (!s.done && !s.inlined) {
+      if (const Status status = compute(node); !status) return located(graph_, node, status.error());
+    }
+    s.done = true;
+    stack.pop_back();
+  }
+  return {};
+}
+
+Status Evaluation::compute(NodeId id) {
+  STITCH_TRY(compute_node(id));
+  STITCH_TRY(doubt_blocks(id));
+  release(id);
+  for (const NodeId member : members_[static_cast<std::size_t>(id)]) release(member);
+  return {};
+}
+
+void Evaluation::release(NodeId id) {
+  const Node& node = graph_.node(id);
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    if (!state(id).reads[i]) continue;
+    slot(node.operands[i]).release();
+  }
+  state(id).indices.clear();
+}
+
+Status Evaluation::compute_node(NodeId id) {
+  const Node& node = graph_.node(id);
+  switch (node.op) {
+    case Op::parameter: return compute_parameter(id);
+    case Op::loop: return compute_loop(id);
+    case Op::conditional: return compute_conditional(id);
+    case Op::threefry2x32: return compute_threefry(id);
+    case Op::opaque:
+      return make_error(ErrorKind::unsupported, "opaque operator '{}' cannot be evaluated",
+                        node.as<OpaqueAttributes>().target);
+    default: break;
+  }
+  Slot& to = slot({id, 0});
+  const std::vector<Box> boxes(to.region.boxes().begin(), to.region.boxes().end());
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (is_chunked(node)) {
+      STITCH_ASSIGN(Block block, compute_chunks(id, members_[static_cast<std::size_t>(id)], boxes[i]));
+      to.blocks.push_back(std::move(block));
+      continue;
+    }
+    const OpContext c = context(id, i);
+    if (node.op == Op::arg_reduce) {
+      STITCH_ASSIGN(std::vector<Block> both, evaluate_arg_reduce(c, boxes[i]));
+      to.blocks.push_back(std::move(both[0]));
+      slot({id, 1}).blocks.push_back(std::move(both[1]));
+      continue;
+    }
+    const auto evaluate = [&]() -> Result<Block> {
+      switch (node.op) {
+        case Op::constant:
+        case Op::iota: return evaluate_source(c, boxes[i]);
+        case Op::gather:
+        case Op::scatter:
+        case Op::dynamic_slice:
+        case Op::dynamic_update_slice: return evaluate_index(c, boxes[i]);
+        case Op::reduce: return evaluate_reduce(c, boxes[i]);
+        case Op::scan: return evaluate_scan(c, boxes[i]);
+        case Op::reduce_window:
+        case Op::select_and_scatter: return evaluate_window(c, boxes[i]);
+        case Op::dot:
+        case Op::convolution: return evaluate_contraction(c, boxes[i]);
+        default: return evaluate_layout(c, boxes[i]);
+      }
+    };
+    STITCH_ASSIGN(Block block, evaluate());
+    to.blocks.push_back(std::move(block));
+  }
+  return options_.round ? round_blocks(id) : Status{};
+}
+
+/// Reductions and contractions, which compute; what moves values has rounded ones already.
+Status Evaluation::round_blocks(NodeId id) {
+  const OpCategory category = info(graph_.node(id).op).category;
+  const bool computes =
+      category == OpCategory::reduction || category == OpCategory::contraction || graph_.node(id).op == Op::scatter;
+  if (!computes) return {};
+  for (Block& block : slot({id, 0}).blocks) {
+    if (!is_floating(block.dtype)) continue;
+    Storage& data = *block.data;
+    round_values(block.dtype, data.floats.data(), data.bounds.empty() ? nullptr : data.bounds.data(),
+                 data.floats.size());
+  }
+  return {};
+}
+
+/// What operators read where doubt_infinities has something to say.
+Status Evaluation::doubt_blocks(NodeId id) {
+  if (!options_.bounds) return {};
+  for (std::size_t r = 0; r < graph_.node(id).results.size(); ++r) {
+    if (graph_.node(id).results[r].dtype != DType::f8e4m3) continue;
+    Slot& s = slot({id, static_cast<std::int32_t>(r)});
+    const bool any = std::ranges::any_of(s.blocks, [](const Block& block) {
+      return std::ranges::any_of(block.data->floats, [](double value) { return std::isinf(value); });
+    });
+    if (!any) continue;
+    s.results = s.blocks;
+    for (Block& block : s.blocks) {
+      const std::vector<double>& values = block.data->floats;
+      STITCH_ASSIGN(StorageRef doubted, memory_.make(block.dtype, static_cast<std::int64_t>(values.size()), true));
+      doubted->floats = values;
+      doubted->bounds = block.exact() ? std::vector<double>(values.size()) : block.data->bounds;
+      doubted->nonnegative = block.data->nonnegative;
+      doubt_infinities(values.data(), doubted->bounds.data(), values.size());
+      block.data = std::move(doubted);
+    }
+  }
+  return {};
+}
+
+Status Evaluation::compute_parameter(NodeId id) {
+  const auto parameters = graph_.parameters();
+  const auto index = static_cast<std::size_t>(std::find(parameters.begin(), parameters.end(), id) - parameters.begin());
+  const TensorType& type = graph_.node(id).type();
+  const Source& source = sources_[index];
+  for (const Box& box : slot({id, 0}).region.boxes()) {
+    if (source.block != nullptr) {
+      STITCH_ASSIGN(Block block, extract(memory_, *source.block, box));
+      slot({id, 0}).blocks.push_back(std::move(block));
+      continue;
+    }
+    if (source.input == nullptr) return make_error(ErrorKind::internal, "argument {} was not expected", index);
+    STITCH_ASSIGN(StorageRef storage, memory_.make(type.dtype, box.elements(), false));
+    Tensor part{type, box, std::move(storage->floats), std::move(storage->integers), {}};
+    STITCH_TRY((*source.input)(part));
+    const auto count = static_cast<std::size_t>(box.elements());
+    if (part.floats.size() != (is_floating(type.dtype) ? count : 0) ||
+        part.integers.size() != (is_floating(type.dtype) ? 0 : count) ||
+        (!part.bounds.empty() && part.bounds.size() != count)) {
+      return make_error(ErrorKind::invalid_argument, "argument {}: {} of {} came back with {} values", index,
+                        to_string(box), to_string(type), part.floats.size() + part.integers.size());
+    }
+    storage->floats = std::move(part.floats), storage->integers = std::move(part.integers);
+    if (options_.bounds) {
+      storage->bounds = std::move(part.bounds);
+      storage->nonnegative = is_floating(type.dtype);
+      for (std::size_t i = 0; i < storage->floats.size() && storage->nonnegative; ++i) {
+        storage->nonnegative = storage->floats[i] >= (storage->bounds.empty() ? 0 : storage->bounds[i]);
+      }
+    }
+    slot({id, 0}).blocks.push_back({type.dtype, box, std::move(storage), false});
+  }
+  return {};
+}
+
+namespace {
+
+std::uint32_t rotate_left(std::uint32_t x, unsigned by) { return x << by | x >> (32 - by); }
+
+/// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
+void threefry2x32(std::uint32_t key0, std::uint32_t key1, std::uint32_t& x0, std::uint32_t& x1) {
+  constexpr unsigned rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  const std::uint32_t keys[3] = {key0, key1, key0 ^ key1 ^ 0x1BD11BDA};
+  x0 += keys[0], x1 += keys[1];
+  for (unsigned group = 0; group < 5; ++group) {
+    for (const unsigned rotation : rotations[group % 2]) x0 += x1, x1 = rotate_left(x1, rotation) ^ x0;
+    x0 += keys[(group + 1) % 3], x1 += keys[(group + 2) % 3] + group + 1;
+  }
+}
+
+}  // namespace
+
+Status Evaluation::compute_threefry(NodeId id) {
+  const std::vector<Box> boxes(slot({id, 0}).region.boxes().begin(), slot({id, 0}).region.boxes().end());
+  for (const Box& box : boxes) {
+    const OpContext c = context(id, 0);
+    std::vector<Block> in;
+    for (std::size_t i = 0; i < 4; ++i) {
+      STITCH_ASSIGN(Block block, c.operand(i, box));
+      in.push_back(std::move(block));
+    }
+    const bool exact = c.all_exact();
+    STITCH_ASSIGN(StorageRef first, c.make(DType::u32, box, exact));
+    STITCH_ASSIGN(StorageRef second, c.make(DType::u32, box, exact));
+    for (std::size_t i = 0; i < first->integers.size(); ++i) {
+      std::uint32_t words[4];
+      double reach = 0;
+      for (std::size_t k = 0; k < 4; ++k) {
+        const std::size_t at = in[k].uniform ? 0 : i;
+        words[k] = static_cast<std::uint32_t>(in[k].data->integers[at]);
+        if (!in[k].exact()) reach = std::max(reach, in[k].data->bounds[at]);
+      }
+      threefry2x32(words[0], words[1], words[2], words[3]);
+      first->integers[i] = words[2], second->integers[i] = words[3];
+      if (!first->bounds.empty()) first->bounds[i] = second->bounds[i] = reach > 0 ? unchecked : 0;
+    }
+    slot({id, 0}).blocks.push_back({DType::u32, box, std::move(first), false});
+    slot({id, 1}).blocks.push_back({DType::u32, box, std::move(second), false});
+  }
+  return {};
+}
+
+}  // namespace stitch::graph::reference

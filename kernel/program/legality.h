@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "kernel/program/program.h"
+
+namespace stitch::kernel {
+
+/// One row of the legality table: what must hold for a kernel to run on a device.
+struct LegalityRule {
+  std::string_view name;
+  std::string_view why;
+  /// Empty when the rule holds, else what is wrong.
+  std::string (*violation)(const KernelProgram& program, const DeviceSpec& device);
+};
+
+std::span<const LegalityRule> legality_table();
+
+/// Checks every rule; the error (kind constraint) names the first that is broken.
+Status check_legality(const KernelProgram& program, const DeviceSpec& device);
+
+/// Warps of a block, the last one filled up.
+constexpr int warps_of(int threads) { return (threads + 31) / 32; }
+
+/// Blocks of this kernel that fit on one SM together, by registers, shared memory, threads and slots; 0 when none does.
+int resident_blocks(const KernelProgram& program, const DeviceSpec& device);
+int resident_blocks(int threads, int registers, std::int64_t shared_bytes, const DeviceSpec& device);
+
+}  // namespace stitch::kernel

@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "kernel/loop/recurrent_step.h"
+#include "kernel/program/schedule.h"
+#include "kernel/structure/items.h"
+#include "kernel/structure/row_shift.h"
+#include "kernel/structure/structure.h"
+
+namespace stitch::kernel {
+
+/// How a load or a store touches memory under a mapping.
+struct Access {
+  int width = 1;        ///< elements per access along the vector axis
+  bool uniform = true;  ///< does not depend on the vector axis
+};
+
+/// A value kept between sweeps.
+struct HeldItem {
+  ItemId item = -1;
+  int from = 0, until = 0;  ///< computed in sweep `from`, last used in sweep `until`
+  Hold place = Hold::registers;
+  std::int64_t shared_offset = 0;  ///< bytes, when in shared memory
+};
+
+/// How one anchor's reduction crosses the levels.
+struct ReductionPlan {
+  int anchor = -1;
+  std::vector<int> shuffles;         ///< xor distances of the butterfly, ascending; within a warp
+  int exchange = 1;                  ///< partial results combined through shared memory, per kept element
+  int cluster = 1;                   ///< blocks of a cluster combined through distributed shared memory
+  std::int64_t partials = 1;         ///< tiles that each leave one partial result
+  std::int64_t kept_per_thread = 1;  ///< accumulators of a thread
+  std::int64_t kept_per_block = 1;   ///< distinct results of a block
+  std::int64_t shared_bytes = 0;     ///< exchange buffer
+};
+
+/// A load of which the block retains the values in shared memory for a later phase, or finds them there
+/// (kernel/program/retention.h): those of the first rounds of its walk. What a thread finds is what it left itself.
+struct RetainedLoad {
+  ItemId item = -1;
+  bool fills = false;              ///< the first of the phases: it loads from device memory
+  std::uint64_t round_loops = 0;   ///< axes whose loops make rounds, as the loop over tiles does
+  std::uint64_t inner_loops = 0;   ///< axes whose loops are within a round
+  std::int64_t rounds = 0;         ///< that are retained
+  std::int64_t round_bytes = 0;    ///< of a block
+  std::int64_t shared_offset = 0;  ///< of the first round, bytes behind resident_offset()
+  double share = 0;                ///< of what all blocks load, in these rounds
+};
+
+/// One pass of a group's threads over their part of the tile.
+struct Sweep {
+  std::vector<int> anchors;
+  std::vector<ItemId> uniform;  ///< computed once per thread before the loops
+  std::vector<ItemId> body;     ///< computed in the loops, in order
+  /// Loads of the body that are issued together before its arithmetic, into registers. They need nothing that the body
+  /// computes; a window's many loads, which would not fit registers, are made where they are used instead.
+  std::vector<ItemId> early;
+  /// Of them, those that go straight to shared memory, where later sweeps find them too: a thread asks for all that its
+  /// loops will read before it waits for any of it (cp.async).
+  std::vector<ItemId> copied;
+};
+
+/// A group under its mapping: everything that the emitter prints and the cost model counts.
+struct GroupProgram {
+  GroupStructure structure;
+  GroupMapping mapping;
+  std::vector<std::int64_t> extents;        ///< of the axes; that over partials has its true extent here, slabs have 1
+  std::vector<int> thread_order;            ///< axes from the fastest digit of the thread index to the slowest
+  int threads = 1;                          ///< that take part: product of lanes and warps
+  std::uint64_t in_thread = 0;              ///< axes on which a thread has more than one element
+  std::uint64_t outer_loops = 0;            ///< axes whose loop wraps all sweeps
+  std::uint64_t varying = 0;                ///< of in_thread: what changes within one iteration of the outer loops
+  std::uint64_t inner_loops = 0;            ///< axes whose loop is inside each sweep
+  std::optional<Misalignment> shift;        ///< of a shifted mapping: elements that a row's vectors begin before it
+  std::vector<Access> accesses;             ///< per item (loads), indexed by ItemId
+  std::vector<std::vector<Access>> stores;  ///< per anchor, per buffer
+  std::vector<HeldItem> held;
+  /// Loads that are made once and kept in registers: before the outer loops, or before the turns of a recurrent kernel.
+  std::vector<ItemId> hoisted;
+  std::vector<RetainedLoad> retained;
+  std::int64_t hoisted_registers = 0;  ///< of a thread, in 32-bit words; part of `registers`
+  std::vector<Sweep> sweeps;
+  std::vector<ReductionPlan> reductions;
+  std::int64_t tiles = 1;           ///< product of the grid extents (blocks of a cluster count once)
+  std::int64_t exchange_bytes = 0;  ///< shared memory for reductions
+  std::int64_t held_bytes = 0;      ///< shared memory for held values
+  int registers = 0;                ///< estimate per thread
+
+  /// Whether vectors along this axis begin before their row.
+  [[nodiscard]] bool is_shifted(std::size_t axis) const {
+    return shift && static_cast<int>(axis) == mapping.vector_axis;
+  }
+  [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+  /// Turns of the loops over these axes.
+  [[nodiscard]] std::int64_t turns(std::uint64_t axes) const {
+    std::int64_t turns = 1;
+    for (std::size_t a = 0; a < extents.size(); ++a) {
+      if (((axes >> a) & 1) != 0) turns *= extent(a, Level::loop);
+    }
+    return turns;
+  }
+  /// Elements of all its axes that a block takes in a turn of the loops that wrap all sweeps.
+  [[nodiscard]] std::int64_t round_elements() const;
+  /// What is retained of a load, for later phases or from an earlier one; null: nothing.
+  [[nodiscard]] const RetainedLoad* retention(ItemId load) const;
+  /// Share of a load's elements that blocks find in their shared memory.
+  [[nodiscard]] double found_share(ItemId load) const {
+    const RetainedLoad* kept = retention(load);
+    return kept != nullptr && !kept->fills ? kept->share : 0;
+  }
+  /// Whether the blocks of a cluster take a part of the tile each.
+  [[nodiscard]] bool shares_cluster() const {
+    for (const AxisMapping& axis : mapping.axes) {
+      if (axis.at(Level::cluster) > 1) return true;
+    }
+    return false;
+  }
+};
+
+struct PhaseProgram {
+  std::vector<GroupProgram> groups;
+  std::int64_t tiles = 0;       ///< of all groups
+  bool backwards = false;       ///< PhaseStructure::backwards
+  std::vector<Reread> rereads;  ///< PhaseStructure::rereads
+  PassingStores passing;        ///< PhaseStructure::passing
+};
+
+/// One kernel, fully decided. Of a recurrent kernel (kernel/loop/recurrent_step.h) the phases are those of one turn of
+/// its loop in one block: their groups have one tile, their buffers are those of the step's graph, and what they hand
+/// over through scratch stays in the block's shared memory.
+struct KernelProgram {
+  Schedule schedule;
+  std::vector<PhaseProgram> phases;
+  std::vector<Scratch> scratch;                    ///< elements of partials: one set; see partial_count
+  std::vector<std::int64_t> partial_count;         ///< per scratch: sets of partials (1 for values)
+  std::int64_t blocks = 0;                         ///< launch grid, in blocks (a multiple of the cluster)
+  std::int64_t shared_bytes = 0;                   ///< dynamic shared memory per block
+  int registers = 0;                               ///< estimate per thread
+  std::shared_ptr<const RecurrentStep> recurrent;  ///< null: every phase runs once
+
+  [[nodiscard]] std::int64_t scratch_bytes(std::size_t i) const;
+  /// Shared memory for held values, and for one of the two exchange buffers, that any of the groups wants.
+  [[nodiscard]] std::int64_t held_bytes() const;
+  [[nodiscard]] std::int64_t exchange_bytes() const;
+  /// Whether the block that arrives last runs this phase by itself.
+  [[nodiscard]] bool runs_alone(std::size_t phase) const;
+  /// Of the launch; each takes a tile at a time.
+  [[nodiscard]] std::int64_t clusters() const { return blocks / schedule.cluster; }
+  /// Whether one cluster, or the block that runs it alone, takes several tiles of this phase, one after the other.
+  [[nodiscard]] bool is_looped(std::size_t phase) const {
+    return phases[phase].tiles > (runs_alone(phase) ? 1 : clusters());
+  }
+  /// Shared memory that blocks retain from phase to phase.
+  [[nodiscard]] std::int64_t retained_bytes() const;
+  /// Whether blocks wait for one another, and so must be resident together.
+  [[nodiscard]] bool blocks_wait() const;
+  /// The graph that the phases compute, of a kernel that was made for `kernel`.
+  [[nodiscard]] const graph::Graph& computes(const graph::Graph& kernel) const {
+    return recurrent != nullptr ? recurrent->graph : kernel;
+  }
+};
+
+/// Where the shared memory begins in which a block keeps what phases hand on, and a recurrent kernel's turns.
+std::int64_t resident_offset(const KernelProgram& kernel);
+ResidentLayout resident_layout(const KernelProgram& kernel);
+
+}  // namespace stitch::kernel

@@ -1,0 +1,120 @@
+#include "profiler/device/emulated_device.h"
+
+#include <map>
+
+#include "emulator/run/launch.h"
+
+namespace stitch::profiler {
+namespace {
+
+class EmulatedSession final : public Session {
+ public:
+  explicit EmulatedSession(EmulatedOptions options) : options_(options) {}
+
+  Result<KernelHandle> load(const KernelImage& image) override {
+    STITCH_ASSIGN(auto program, emulator::Program::load(image.ptx, image.name));
+    programs_.push_back(std::move(program));
+    return KernelHandle{static_cast<int>(programs_.size()) - 1};
+  }
+
+  Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill, Access access) override {
+    STITCH_ASSIGN(auto buffer, memory_.allocate(std::move(name), static_cast<std::uint64_t>(bytes), contents_of(fill),
+                                                access == Access::read_only ? emulator::Access::read_only
+                                                                            : emulator::Access::read_write));
+    buffers_.emplace(next_, buffer);
+    return BufferHandle{next_++, bytes, buffer.address};
+  }
+
+  Status free(BufferHandle buffer) override {
+    STITCH_ASSIGN(const auto known, find(buffer));
+    buffers_.erase(buffer.id);
+    return memory_.free(known);
+  }
+
+  Status read(BufferHandle buffer, std::int64_t offset, std::span<std::byte> into) override {
+    STITCH_ASSIGN(const auto known, find(buffer));
+    return memory_.read(known.address + static_cast<std::uint64_t>(offset), into);
+  }
+
+  Status write(BufferHandle buffer, std::int64_t offset, std::span<const std::byte> from) override {
+    STITCH_ASSIGN(const auto known, find(buffer));
+    return memory_.write(known.address + static_cast<std::uint64_t>(offset), from);
+  }
+
+  Result<LaunchResult> launch(KernelHandle kernel, const LaunchShape& shape, std::span<const LaunchValue> arguments,
+                              std::span<const std::uint64_t> blocks) override {
+    if (kernel.id < 0 || static_cast<std::size_t>(kernel.id) >= programs_.size()) {
+      return make_error(ErrorKind::invalid_argument, "kernel handle {} is not loaded", kernel.id);
+    }
+    emulator::ParameterBlock parameters;
+    for (const LaunchValue& value : arguments) {
+      if (const auto* buffer = std::get_if<BufferHandle>(&value)) {
+        STITCH_ASSIGN(const auto known, find(*buffer));
+        parameters.add(known);
+      } else {
+        parameters.add(std::get<std::int64_t>(value));
+      }
+    }
+    emulator::LaunchConfig config;
+    config.grid.x = static_cast<std::uint32_t>(shape.blocks);
+    config.block.x = static_cast<std::uint32_t>(shape.threads);
+    config.cluster.x = static_cast<std::uint32_t>(shape.cluster);
+    config.dynamic_shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
+    config.cooperative = shape.cooperative;
+    emulator::LaunchOptions options;
+    options.blocks = blocks;
+    options.host_threads = options_.host_threads;
+    options.instruction_budget = options_.instruction_budget;
+    const emulator::Program& program = programs_[static_cast<std::size_t>(kernel.id)];
+    STITCH_ASSIGN(const auto report, emulator::launch(program, config, parameters.bytes(), memory_, options));
+    LaunchResult result;
+    for (const emulator::Finding& finding : report.findings) result.findings.push_back(emulator::to_text(finding));
+    if (!report.completed && result.findings.empty()) result.findings.emplace_back("not every thread ran to its end");
+    result.counters = report.counters;
+    return result;
+  }
+
+  [[nodiscard]] bool samples_blocks() const override { return true; }
+
+  [[nodiscard]] std::vector<WrittenRange> written(BufferHandle buffer) const override {
+    const auto found = buffers_.find(buffer.id);
+    if (found == buffers_.end()) return {};
+    std::vector<WrittenRange> ranges;
+    for (const emulator::ByteRange& range : memory_.written_ranges(found->second)) {
+      ranges.push_back({static_cast<std::int64_t>(range.offset), static_cast<std::int64_t>(range.bytes)});
+    }
+    return ranges;
+  }
+
+ private:
+  static emulator::Contents contents_of(const Fill& fill) {
+    if (const auto* poison = std::get_if<Poison>(&fill)) return emulator::Contents::poison(poison->pattern);
+    if (std::holds_alternative<Zero>(fill)) return emulator::Contents::zero();
+    return emulator::Contents::lazy(std::get<Filler>(fill));
+  }
+
+  [[nodiscard]] Result<emulator::Buffer> find(BufferHandle buffer) const {
+    const auto found = buffers_.find(buffer.id);
+    if (found == buffers_.end()) {
+      return make_error(ErrorKind::invalid_argument, "buffer handle {} is not allocated", buffer.id);
+    }
+    return found->second;
+  }
+
+  EmulatedOptions options_;
+  emulator::Memory memory_;
+  std::vector<emulator::Program> programs_;
+  std::map<int, emulator::Buffer> buffers_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+EmulatedDevice::EmulatedDevice(EmulatedOptions options)
+    : options_(options), identity_{"emulated", "emulated", "PTX emulator", "", "", 0, 0} {}
+
+Result<std::unique_ptr<Session>> EmulatedDevice::session() {
+  return std::unique_ptr<Session>(std::make_unique<EmulatedSession>(options_));
+}
+
+}  // namespace stitch::profiler

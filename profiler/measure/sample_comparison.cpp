@@ -1,0 +1,73 @@
+#include "profiler/measure/sample_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace stitch::profiler {
+namespace {
+
+struct MedianInterval {
+  double low = 0, median = 0, high = std::numeric_limits<double>::infinity();
+};
+
+/// The largest k with P(Binomial(n, 1/2) < k) ≤ tail: the median lies between the k-th smallest and the k-th largest
+/// sample, each side failing with at most that probability; 0 when even the extremes are not safe.
+std::size_t safe_rank(std::size_t n, double tail) {
+  const double log_half = static_cast<double>(n) * std::log(0.5);
+  double below = 0;
+  for (std::size_t k = 0; k < n / 2; ++k) {
+    const auto count = static_cast<double>(n), j = static_cast<double>(k);
+    below += std::exp(std::lgamma(count + 1) - std::lgamma(j + 1) - std::lgamma(count - j + 1) + log_half);
+    if (below > tail) return k;
+  }
+  return n / 2;
+}
+
+MedianInterval interval_of(std::span<const double> samples, double tail) {
+  MedianInterval interval;
+  if (samples.empty()) return interval;
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t n = sorted.size(), rank = safe_rank(n, tail);
+  interval.median = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+  if (rank > 0) interval.low = sorted[rank - 1], interval.high = sorted[n - rank];
+  return interval;
+}
+
+}  // namespace
+
+std::string_view to_string(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::faster: return "faster";
+    case Comparison::slower: return "slower";
+    case Comparison::ambiguous: break;
+  }
+  return "ambiguous";
+}
+
+std::string SampleComparison::describe() const {
+  if (!std::isfinite(high)) return fmt::format("{:.3f} of the incumbent, too few samples to tell", ratio);
+  return fmt::format("{:.3f} of the incumbent ({:.3f} … {:.3f}): {}", ratio, low, high, to_string(verdict));
+}
+
+SampleComparison compare_samples(std::span<const double> incumbent, std::span<const double> challenger,
+                                 const ComparisonOptions& options) {
+  // Two intervals with two sides each share what may go wrong.
+  const double tail = (1 - options.confidence) / 4;
+  const MedianInterval old = interval_of(incumbent, tail), fresh = interval_of(challenger, tail);
+  SampleComparison comparison;
+  comparison.high = std::numeric_limits<double>::infinity();
+  if (old.median <= 0 || fresh.median <= 0) return comparison;
+  comparison.ratio = fresh.median / old.median;
+  comparison.low = fresh.low / old.high;
+  if (old.low > 0) comparison.high = fresh.high / old.low;
+  if (comparison.high < 1 && comparison.ratio <= 1 - options.least_effect) comparison.verdict = Comparison::faster;
+  if (comparison.low > 1 && 1 / comparison.ratio <= 1 - options.least_effect) comparison.verdict = Comparison::slower;
+  return comparison;
+}
+
+}  // namespace stitch::profiler

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel.h"
+#include "emulator/run/counters.h"
+#include "graph/reference/evaluate.h"
+#include "kernel/program/program.h"
+#include "profiler/device/device.h"
+#include "profiler/verify/input_source.h"
+
+namespace stitch::profiler {
+
+struct VerifyOptions {
+  std::uint64_t seed = 1;
+  /// Input distributions, each run anew with fresh inputs; see input_source.h.
+  std::vector<Distribution> distributions = default_distributions();
+  /// Bounds the cost: work (elements that blocks handle, times operators) per distribution. Above it a sample of the
+  /// blocks is run, where the device and the kernel allow it (block_sample.h).
+  std::int64_t work_budget = std::int64_t{1} << 22;
+  /// Work over all distributions. Blocks that are larger, or a kernel that must run whole, use fewer distributions, but
+  /// always two, `mixed` among them, the rest drawn by the seed.
+  std::int64_t total_budget = std::int64_t{1} << 26;
+  /// Elements of all results that are compared on one distribution where the device runs all blocks and cannot sample
+  /// them (a GPU). The reference's time follows from them, and is what verification costs there: seconds for the 2^23
+  /// that other devices compare at most. Sums of many elements need these all the same.
+  std::int64_t most_compared = std::int64_t{1} << 20;
+};
+
+/// How a kernel was found to be right, or wrong.
+struct Verification {
+  bool correct = false;
+  std::string failure;     ///< of a wrong kernel: which output, element, values, distribution; or the device's finding
+  std::uint64_t seed = 0;  ///< inputs can be made again from it
+  std::vector<Distribution> distributions;     ///< that were used, in this order (the last one is a failure's)
+  double share = 0;                            ///< of the output elements that were compared, 0 … 1
+  std::int64_t compared = 0;                   ///< elements, over all distributions
+  double worst = 0;                            ///< largest |difference| ÷ tolerance seen
+  std::optional<emulator::Counters> counters;  ///< of one run, of the blocks that were run
+  std::int64_t blocks_run = 0, blocks = 0;     ///< of one run
+};
+
+/// Runs a kernel on inputs of several distributions and compares every output that it wrote with the float64 reference,
+/// by a tolerance that follows from dtypes and reduction lengths (graph/reference/evaluate_error.h). Outputs and
+/// scratch start poisoned, red zones surround every buffer. `graph` and `program` are what the kernel was generated
+/// from.
+///
+/// A wrong kernel is a Verification, not an error. Errors: those of the device (unsupported, resource_exhausted) and of
+/// the reference.
+Result<Verification> verify_kernel(Device& device, const graph::Graph& graph, const kernel::KernelProgram& program,
+                                   const codegen::GeneratedKernel& kernel, const KernelImage& image,
+                                   const VerifyOptions& options);
+
+}  // namespace stitch::profiler

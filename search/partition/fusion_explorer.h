@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+
+#include "base/result.h"
+#include "graph/graph.h"
+#include "search/partition/delta_evaluator.h"
+#include "search/partition/fusion_plan.h"
+#include "search/partition/patterns.h"
+#include "search/schedule/kernel_cache.h"
+
+namespace stitch::search {
+
+struct FusionOptions {
+  PatternOptions patterns;
+  int beam_width = 3;
+  bool packing = true;              ///< join independent kernels into one launch
+  bool refine = true;               ///< merge kernels of the best plan while the full model approves
+  std::optional<DeltaModel> delta;  ///< constants of the fast score; from the device when not given
+};
+
+/// The fusion explorer (FusionStitching §5): patterns per vertex by the delta evaluator, plans by beam search over the
+/// vertices, the best plan by the full model; then kernels are merged, neighbours first, then independent ones (remote
+/// fusion, packing), as long as the full model predicts a gain. The result does not depend on the number of threads.
+///
+/// Fails with kind constraint when an operator fits no kernel by itself; the message names it.
+Result<FusionPlan> explore_fusion(const graph::Graph& fragment, KernelCache& cache, const FusionOptions& options);
+
+/// The plan with every operator in a kernel of its own: what "unfused" means in every table.
+Result<FusionPlan> unfused_plan(const graph::Graph& fragment, KernelCache& cache);
+
+/// The plan for a given partition (sets of vertices of VertexGraph); for tests and exhaustive comparison.
+Result<FusionPlan> plan_of_partition(const VertexGraph& vertices, const std::vector<VertexSet>& partition,
+                                     KernelCache& cache);
+
+}  // namespace stitch::search

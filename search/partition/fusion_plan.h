@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "search/schedule/kernel_cache.h"
+
+namespace stitch::search {
+
+/// One kernel of a plan.
+struct PlannedKernel {
+  std::shared_ptr<const ExploredKernel> kernel;
+  std::vector<graph::Value> arguments;  ///< value of the fragment for each parameter of kernel->graph
+  std::vector<graph::Value> results;    ///< value of the fragment that each result is
+  std::vector<graph::NodeId> nodes;     ///< operators of the fragment that it computes (copies of cheap ones included)
+};
+
+/// A partition of a fragment's operators into kernels, in an order in which they can run.
+struct FusionPlan {
+  std::vector<PlannedKernel> kernels;
+  double predicted_us = 0;
+};
+
+/// Sum over the plan's kernels, as scheduled.
+std::int64_t plan_bytes(const FusionPlan& plan);
+
+}  // namespace stitch::search

@@ -1,0 +1,84 @@
+#include "search/schedule/kernel_cache.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernel/rewrite/tiled_variance.h"
+
+namespace stitch::search {
+namespace {
+
+/// First `inner`, then `outer`: position i of the innermost is position outer[inner[i]] of the outermost.
+std::vector<int> composed(const std::vector<int>& outer, const std::vector<int>& inner) {
+  std::vector<int> order;
+  for (const int i : inner) order.push_back(outer[static_cast<std::size_t>(i)]);
+  return order;
+}
+
+std::vector<int> in_order(std::size_t count) {
+  std::vector<int> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+/// Whether the best schedule may read an input again because something of all of it had to be known first: in a later
+/// phase, or in a later sweep that holds nothing.
+bool reads_again(const ExploredKernel& kernel) {
+  if (!kernel.feasible()) return true;
+  const kernel::Schedule& schedule = kernel.candidates.front().schedule;
+  return schedule.phases.size() > 1 || std::ranges::any_of(schedule.phases, [](const auto& groups) {
+           return std::ranges::any_of(
+               groups, [](const kernel::GroupMapping& group) { return group.hold == kernel::Hold::reload; });
+         });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::CanonicalForm& form) const {
+  auto explored = std::make_shared<ExploredKernel>();
+  explored->key = form.key;
+  explored->graph = std::move(form.graph);
+  Result<std::vector<StitchCandidate>> candidates = explore_stitches(explored->graph, scorer_, options_);
+  if (candidates) {
+    explored->candidates = std::move(*candidates);
+  } else if (candidates.error().kind == ErrorKind::constraint) {
+    explored->why = candidates.error();
+  } else {
+    return candidates.error();
+  }
+  return explored;
+}
+
+Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form) const {
+  STITCH_ASSIGN(const auto own, explore_form(form));
+  Entry entry{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
+  if (!reads_again(*own)) return entry;
+  const auto tiled = kernel::tile_variances(own->graph);
+  if (!tiled) return entry;
+  STITCH_ASSIGN(graph::CanonicalForm other, graph::canonicalise(*tiled));
+  STITCH_ASSIGN(const auto faster, explore_form(other));
+  if (!faster->feasible() || (own->feasible() && faster->predicted_us() >= own->predicted_us())) return entry;
+  return Entry{faster, std::move(other.parameter_order), std::move(other.result_order)};
+}
+
+Result<KernelCache::Entry> KernelCache::explore(const graph::Graph& kernel) {
+  STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(kernel));
+  const auto placed = [&](const Entry& known) {
+    return Entry{known.kernel, composed(form.parameter_order, known.parameter_order),
+                 composed(form.result_order, known.result_order)};
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = kernels_.find(form.key); found != kernels_.end()) return placed(found->second);
+  }
+  STITCH_ASSIGN(Entry fresh, explore_fresh(form));
+  const std::lock_guard lock(mutex_);
+  return placed(kernels_.try_emplace(form.key, std::move(fresh)).first->second);
+}
+
+std::size_t KernelCache::size() const {
+  const std::lock_guard lock(mutex_);
+  return kernels_.size();
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "graph/canonical.h"
+#include "search/schedule/stitch_explorer.h"
+
+namespace stitch::search {
+
+/// A kernel in canonical form with the schedules found for it.
+struct ExploredKernel {
+  Hash128 key;                              ///< of the canonical graph
+  graph::Graph graph;                       ///< canonical
+  std::vector<StitchCandidate> candidates;  ///< best first; empty when nothing is legal
+  Error why;                                ///< then: why not
+
+  [[nodiscard]] bool feasible() const { return !candidates.empty(); }
+  [[nodiscard]] double predicted_us() const { return candidates.front().predicted_us; }
+};
+
+using SharedKernel = std::shared_ptr<const ExploredKernel>;
+
+/// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. A kernel that
+/// takes a variance in two passes over memory is also explored with the variance tile by tile
+/// (kernel/rewrite/tiled_variance.h) and the faster of the two is the one. Safe to use from several threads; two
+/// threads that miss the same key at once both explore it and get equal results.
+class KernelCache {
+ public:
+  KernelCache(const Scorer& scorer, StitchOptions options) : scorer_(scorer), options_(options) {}
+
+  /// The kernel for a graph, and where the graph's parameters and results are in the canonical one.
+  struct Entry {
+    SharedKernel kernel;
+    std::vector<int> parameter_order;  ///< canonical parameter i is the graph's parameter parameter_order[i]
+    std::vector<int> result_order;
+  };
+  Result<Entry> explore(const graph::Graph& kernel);
+
+  [[nodiscard]] const Scorer& scorer() const { return scorer_; }
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  Result<std::shared_ptr<ExploredKernel>> explore_form(graph::CanonicalForm& form) const;
+  Result<Entry> explore_fresh(graph::CanonicalForm& form) const;
+
+  const Scorer& scorer_;
+  StitchOptions options_;
+  mutable std::mutex mutex_;
+  std::unordered_map<Hash128, Entry> kernels_;  ///< orders: of the canonical graph that was asked for
+};
+
+}  // namespace stitch::search

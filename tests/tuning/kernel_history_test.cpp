@@ -1,0 +1,146 @@
+#include "tuning/kernels/kernel_history.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/canonical.h"
+#include "tests/base/test_folder.h"
+#include "tests/tuning/law_timer.h"
+#include "tests/tuning/sample_fragments.h"
+#include "tests/tuning/shared_tuner.h"
+#include "tuning/plans/tuning_store.h"
+
+// What was measured of one fragment, and what it does for others like it: another shape, another GPU.
+namespace stitch::tuning {
+namespace {
+
+class KernelHistoryEmulated : public testing::Test {
+ protected:
+  KernelHistoryEmulated() {
+    db::SqliteOptions storage;
+    storage.path = folder_ / "stitch.db";
+    store_ = *db::open_sqlite_store(storage, clock_);
+  }
+
+  void plan_for(const std::string& target, KernelTimer* timer) {
+    TunerOptions options;
+    options.target = target;
+    options.verify.distributions.resize(1);
+    options.measured_candidates = 2, options.compiled_candidates = 2;
+    options.search.space = {.candidates = 150, .combinations = 16};
+    auto made = Tuner::create(options, shared_device(), timer, files_, clock_);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    tuned_.reset();
+    tuner_ = *std::move(made);
+    tuned_ = *TuningStore::open(*store_, *tuner_, clock_);
+  }
+
+  /// Tunes and searches a fragment for an H100 on which 512 threads are best; the plan that is served then.
+  db::Plan measure(const graph::Graph& fragment) {
+    plan_for("h100", &timer_);
+    const auto form = graph::canonicalise(fragment);
+    const auto plan = tuner_->explore(form->graph);
+    const auto described = tuner_->describe(form->graph, "measured");
+    for (const search::PlannedKernel& kernel : plan->kernels) {
+      const auto found = tuner_->search(kernel.kernel, form->key, 16, {}, {}, {});
+      EXPECT_TRUE(found.ok() && tuned_->keep(*described, *found).ok());
+    }
+    keep(tuned_->tune(form->graph, form->key, "measured", {}, {}, nullptr));
+    return *store_->find_plan({form->key, tuner_->target()}, {})->plan;
+  }
+  TunedFragment keep(const Result<TunedFragment>& tuned) {
+    EXPECT_TRUE(tuned.ok()) << (tuned ? "" : tuned.error().message);
+    if (!tuned) return {};
+    const Status kept = tuned_->keep(*tuned);
+    EXPECT_TRUE(kept.ok()) << kept.error().message;
+    return *tuned;
+  }
+  TunedFragment predict(const graph::Graph& fragment) {
+    return keep(tuned_->predict(graph::canonicalise(fragment)->graph, "looked up"));
+  }
+
+  TestFolder folder_;
+  SystemClock clock_;
+  RealFileSystem files_;
+  LawTimer timer_;
+  std::unique_ptr<db::Store> store_;
+  std::unique_ptr<Tuner> tuner_;
+  std::unique_ptr<TuningStore> tuned_;
+};
+
+TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
+  plan_for("h100", nullptr);
+  const graph::Graph other = samples::softmax(128, 256);
+  const auto form = graph::canonicalise(other);
+  const auto blind = tuner_->predict(form->graph, "nothing is known");
+  ASSERT_TRUE(blind.ok());
+  EXPECT_EQ(blind->plan.label, "predicted");
+  ASSERT_NE(blind->plan.launches.at(0).threads, 512) << "else nothing can be learned";
+
+  const db::Plan neighbour = measure(samples::softmax(64, 512));
+  ASSERT_EQ(neighbour.label, db::Label::measured);
+  plan_for("h100", nullptr);
+  const TunedFragment near = predict(other);
+  EXPECT_EQ(near.plan.label, "near");
+  EXPECT_EQ(near.plan.launches.at(0).threads, 512);
+  const db::Lookup served = *store_->find_plan({form->key, tuner_->target()}, {});
+  ASSERT_TRUE(served.plan);
+  EXPECT_EQ(served.plan->label, db::Label::near);
+  EXPECT_EQ(served.plan->neighbour, neighbour.id);
+  EXPECT_EQ(served.plan->verified_share, 0);
+
+  // Verified it is as near as before; measured, it is no longer.
+  const TunedFragment verified = keep(tuned_->tune(form->graph, form->key, "verified", {}, {}, nullptr));
+  EXPECT_EQ(verified.plan.label, "near");
+  EXPECT_EQ(verified.plan.id, near.plan.id);
+  EXPECT_EQ(store_->find_plan({form->key, tuner_->target()}, {})->plan->verified_share, 1);
+  EXPECT_TRUE(tuned_->is_settled(form->key));
+  plan_for("h100", &timer_);
+  EXPECT_FALSE(tuned_->is_settled(form->key));
+  const TunedFragment measured = keep(tuned_->tune(form->graph, form->key, "measured", {}, {}, nullptr));
+  EXPECT_EQ(measured.plan.label, "measured");
+}
+
+TEST_F(KernelHistoryEmulated, AnotherGpuIsPlannedByWhatWasMeasured) {
+  const db::Plan neighbour = measure(samples::softmax(64, 512));
+  plan_for("a100", nullptr);
+  const TunedFragment near = predict(samples::softmax(64, 512));
+  EXPECT_EQ(near.plan.label, "near");
+  EXPECT_EQ(near.bundle.plan.neighbour, neighbour.id);
+  EXPECT_EQ(near.plan.launches.at(0).threads, 512);
+  EXPECT_TRUE(near.plan.judged.find(neighbour.id.hex()) != std::string::npos) << near.plan.judged;
+}
+
+TEST_F(KernelHistoryEmulated, StrangersStayPredicted) {
+  (void)measure(samples::softmax(64, 512));
+  plan_for("h100", nullptr);
+  EXPECT_EQ(predict(samples::scaled_difference(4096)).plan.label, "predicted");
+}
+
+TEST_F(KernelHistoryEmulated, OwnTrialsAndNeighboursAreToldApart) {
+  const auto form = graph::canonicalise(samples::softmax(64, 512));
+  const db::Plan plan = measure(form->graph);
+  const auto kernel = tuner_->explore(form->graph)->kernels.at(0).kernel;
+  const Hash128 family = graph::canonicalise(kernel->graph)->family_key;
+  const auto here = FragmentHistory::read(*store_, plan.key, form->family_key, "GPU-law");
+  ASSERT_TRUE(here.ok()) << here.error().message;
+  const KernelHistory own = here->of(kernel->key, family);
+  EXPECT_EQ(own.own.size(), 18U) << "the first two, and sixteen";
+  EXPECT_TRUE(own.near.empty());
+  EXPECT_TRUE(std::ranges::all_of(own.own, [](const KnownTrial& trial) { return trial.outcome.time_us >= 10; }));
+  // Times of another device are not the kernel's own.
+  const auto elsewhere = FragmentHistory::read(*store_, plan.key, form->family_key, "GPU-other");
+  EXPECT_TRUE(elsewhere->of(kernel->key, family).own.empty());
+  db::PlanKey other = plan.key;
+  other.target.device = "a100";
+  const auto there = FragmentHistory::read(*store_, other, form->family_key, "GPU-law");
+  const KernelHistory near = there->of(kernel->key, family);
+  EXPECT_TRUE(near.own.empty());
+  ASSERT_EQ(near.near.size(), 18U);
+  EXPECT_EQ(near.near[0].plan, plan.id);
+  EXPECT_GT(near.near[0].analytical_us, 0);
+}
+
+}  // namespace
+}  // namespace stitch::tuning

@@ -1,0 +1,354 @@
+#include "tuning/kernels/kernel_workshop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "costmodel/analytical.h"
+#include "costmodel/compiled_estimate.h"
+#include "tests/base/test_folder.h"
+#include "tests/tuning/sample_fragments.h"
+#include "tests/tuning/shared_tuner.h"
+#include "tuning/kernels/training_samples.h"
+
+// In which order candidates are tried, once it is known what the compiler made of them. Kernels are really generated,
+// compiled and verified; what the compiler reports is changed where a test needs it to be bad.
+namespace stitch::tuning {
+namespace {
+
+using testing::ElementsAre;
+
+/// NVRTC, each source once for all tests; reports what a test wants of it, and counts.
+class AlteredCompiler final : public codegen::Compiler {
+ public:
+  Result<codegen::CompiledKernel> compile(const codegen::CompileRequest& request) override {
+    {
+      const std::lock_guard lock(mutex_);
+      ++compiled_[request.source];
+    }
+    Result<codegen::CompiledKernel> kernel = remembered(request);
+    if (kernel && alter) {
+      if (const Status altered = alter(request.source, kernel->resources); !altered) return altered.error();
+    }
+    return kernel;
+  }
+  [[nodiscard]] Hash128 key(const codegen::CompileRequest& request) const override {
+    return hash_bytes(request.source);
+  }
+  [[nodiscard]] std::vector<int> counts() const {
+    std::vector<int> counts;
+    for (const auto& [source, count] : compiled_) counts.push_back(count);
+    return counts;
+  }
+
+  /// Changes what is reported of a source, or refuses it.
+  std::function<Status(const std::string& source, codegen::ResourceUsage& used)> alter;
+
+ private:
+  static Result<codegen::CompiledKernel> remembered(const codegen::CompileRequest& request) {
+    static std::mutex mutex;
+    static std::map<std::string, Result<codegen::CompiledKernel>> known;
+    static const auto nvrtc = codegen::NvrtcCompiler::create();
+    if (!nvrtc) return nvrtc.error();
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto found = known.find(request.source); found != known.end()) return found->second;
+    }
+    auto kernel = (*nvrtc)->compile(request);
+    const std::lock_guard lock(mutex);
+    return known.emplace(request.source, std::move(kernel)).first->second;
+  }
+  std::mutex mutex_;
+  std::map<std::string, int> compiled_;
+};
+
+/// Every candidate takes 10 µs, or what a test says.
+class EvenTimer final : public KernelTimer {
+ public:
+  EvenTimer() { identity_.key = "GPU-even", identity_.kind = "gpu"; }
+  [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
+  Result<profiler::Measurement> measure_kernel(const BuiltKernel&) override {
+    profiler::Measurement measurement;
+    measurement.samples.assign(20, 10.0);
+    profiler::summarise(measurement, profiler::Verdict::precise);
+    return measurement;
+  }
+  Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan>) override {
+    return make_error(ErrorKind::unsupported, "kernels only");
+  }
+
+ private:
+  profiler::DeviceIdentity identity_;
+};
+
+std::vector<int> candidates_of(const std::vector<Trial>& trials) {
+  std::vector<int> candidates;
+  for (const Trial& trial : trials) candidates.push_back(trial.candidate.place);
+  return candidates;
+}
+
+class KernelWorkshopEmulated : public testing::Test {
+ protected:
+  KernelWorkshopEmulated() {
+    static const costmodel::AnalyticalScorer scorer(device_);
+    static search::KernelCache cache(scorer, {.keep = 8});
+    kernel_ = std::make_shared<search::ExploredKernel>(
+        *cache.explore(samples::softmax(64, 512))->kernel);  // a copy: tests change its predictions
+    options_.architecture = "sm_90a";
+    options_.verify.distributions.resize(1);
+    options_.measured_candidates = 3;
+    options_.machine_code = false;
+  }
+
+  std::unique_ptr<KernelWorkshop> workshop(bool measures = true) {
+    return std::make_unique<KernelWorkshop>(compiler_, shared_device(), measures ? &timer_ : nullptr, device_,
+                                            options_);
+  }
+  /// The source of a candidate, by which the compiler tells candidates apart.
+  const std::string& source_of(int candidate) {
+    if (sources_.empty()) {
+      AlteredCompiler plain;
+      KernelWorkshop all(plain, shared_device(), nullptr, device_, options_);
+      for (int c = 0; c < static_cast<int>(kernel_->candidates.size()); ++c)
+        sources_.push_back(all.build_candidate({kernel_, c}).built->generated.source);
+    }
+    return sources_[static_cast<std::size_t>(candidate)];
+  }
+  /// A source without the bound on registers, which may be dropped.
+  static std::string without_bounds(const std::string& source) {
+    return std::regex_replace(source, std::regex("__launch_bounds__[(][^)]*[)]"), "");
+  }
+  /// These take all registers that there are, and spill.
+  void fatten(std::vector<int> candidates) {
+    std::set<std::string> fat;
+    for (const int c : candidates) fat.insert(without_bounds(source_of(c)));
+    compiler_.alter = [fat](const std::string& source, codegen::ResourceUsage& used) -> Status {
+      if (fat.contains(without_bounds(source)))
+        used.registers = 128, used.spill_store_bytes = used.spill_load_bytes = 4096;
+      return {};
+    };
+  }
+  void refuse(std::vector<int> candidates) {
+    std::set<std::string> bad;
+    for (const int c : candidates) bad.insert(source_of(c));
+    compiler_.alter = [bad](const std::string& source, codegen::ResourceUsage&) -> Status {
+      if (bad.contains(source)) return make_error(ErrorKind::compile, "refused");
+      return {};
+    };
+  }
+
+  const DeviceSpec device_ = *find_device("h100");
+  std::shared_ptr<search::ExploredKernel> kernel_;
+  WorkshopOptions options_;
+  AlteredCompiler compiler_;
+  EvenTimer timer_;
+
+ private:
+  std::vector<std::string> sources_;
+};
+
+TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
+  ASSERT_EQ(kernel_->candidates.size(), 8U);
+  fatten({0, 1});
+  const auto shop = workshop();
+  const std::vector<Trial> ahead = shop->build_ahead(kernel_);
+  ASSERT_EQ(ahead.size(), 6U) << "twice as many as are measured";
+  for (std::size_t i = 0; i < ahead.size(); ++i) {
+    ASSERT_TRUE(ahead[i].built);
+    const BuiltKernel& built = *ahead[i].built;
+    const search::StitchCandidate& candidate = kernel_->candidates[static_cast<std::size_t>(built.candidate.place)];
+    EXPECT_EQ(built.candidate.place, ahead[i].candidate.place);
+    // With the analytical scorer the estimate is the analytical time of what was compiled.
+    EXPECT_NEAR(built.estimated_us,
+                costmodel::compiled_us(costmodel::kernel_quantities(kernel_->graph, candidate.program, device_),
+                                       compiled_facts(built.compiled.resources, built.generated.shared_bytes), device_),
+                1e-9);
+    if (i > 0) {
+      EXPECT_LE(ahead[i - 1].built->estimated_us, built.estimated_us);
+    }
+    int overtaken = 0;
+    for (std::size_t j = i + 1; j < ahead.size(); ++j)
+      overtaken += ahead[j].candidate.place < ahead[i].candidate.place ? 1 : 0;
+    EXPECT_EQ(built.overtaken, overtaken);
+  }
+  std::vector<int> last = {ahead[4].candidate.place, ahead[5].candidate.place};
+  EXPECT_THAT(last, testing::UnorderedElementsAre(0, 1)) << "what the compiler spoilt";
+  EXPECT_GE(ahead.front().built->overtaken, 2);
+
+  // Verified and measured in this order: of equal times the first is taken.
+  const std::vector<Trial> verified = shop->verify(kernel_);
+  EXPECT_THAT(candidates_of(verified), ElementsAre(ahead[0].candidate.place));
+  EXPECT_TRUE(verified.back().built->verification->correct);
+  const std::vector<Trial> measured = shop->measure(kernel_);
+  EXPECT_THAT(candidates_of(measured),
+              ElementsAre(ahead[1].candidate.place, ahead[2].candidate.place, ahead[0].candidate.place));
+  EXPECT_TRUE(measured.back().built->measurement);
+  EXPECT_EQ(measured.back().built->estimated_us, ahead[0].built->estimated_us);
+}
+
+TEST_F(KernelWorkshopEmulated, ABoundOnRegistersIsDroppedWhereItSpills) {
+  const std::string& bounded = source_of(0);
+  ASSERT_TRUE(std::regex_search(bounded, std::regex("__launch_bounds__[(][0-9]+, [0-9]+[)]")));
+  for (const bool spills_without : {false, true}) {
+    compiler_.alter = [&](const std::string& source, codegen::ResourceUsage& used) -> Status {
+      if (source == bounded || spills_without) used.spill_store_bytes = used.spill_load_bytes = 64;
+      return {};
+    };
+    const Trial trial = workshop()->build_candidate({kernel_, 0});
+    ASSERT_TRUE(trial.built);
+    EXPECT_EQ(trial.built->generated.source == bounded, spills_without) << "no better without";
+    EXPECT_EQ(without_bounds(trial.built->generated.source), without_bounds(bounded));
+    EXPECT_EQ(trial.built->compiled.resources.spill_store_bytes, spills_without ? 64 : 0);
+  }
+}
+
+TEST_F(KernelWorkshopEmulated, EqualEstimatesKeepTheOrderOfThePredictions) {
+  for (search::StitchCandidate& candidate : kernel_->candidates) candidate.predicted_us = 10;
+  compiler_.alter = [](const std::string&, codegen::ResourceUsage& used) -> Status {
+    used.registers = 0;  // nothing is known: the estimate is the prediction
+    return {};
+  };
+  const std::vector<Trial> ahead = workshop()->build_ahead(kernel_);
+  EXPECT_THAT(candidates_of(ahead), ElementsAre(0, 1, 2, 3, 4, 5));
+  for (const Trial& trial : ahead) {
+    EXPECT_EQ(trial.built->estimated_us, 10);
+    EXPECT_EQ(trial.built->overtaken, 0);
+  }
+}
+
+TEST_F(KernelWorkshopEmulated, WhatAScorerLearnedStaysInTheEstimate) {
+  kernel_->candidates[3].predicted_us /= 100;  // whatever compiling changes, it is not that much
+  EXPECT_EQ(workshop()->build_ahead(kernel_).front().candidate.place, 3);
+}
+
+TEST_F(KernelWorkshopEmulated, FailedBuildsAreTrials) {
+  refuse({1, 3});
+  const auto shop = workshop();
+  const std::vector<Trial> ahead = shop->build_ahead(kernel_);
+  ASSERT_EQ(ahead.size(), 6U);
+  EXPECT_EQ(ahead[0].candidate.place, 1);
+  EXPECT_EQ(ahead[1].candidate.place, 3);
+  const std::vector<Trial> measured = shop->measure(kernel_);
+  ASSERT_EQ(measured.size(), 5U) << "two failures, three measurements";
+  EXPECT_FALSE(measured.back().failure);
+  std::vector<int> failed;
+  for (const Trial& trial : measured) {
+    if (!trial.failure) continue;
+    failed.push_back(trial.candidate.place);
+    EXPECT_EQ(trial.failure->kind, ErrorKind::compile);
+    EXPECT_FALSE(trial.built);
+  }
+  EXPECT_THAT(failed, ElementsAre(1, 3));
+}
+
+TEST_F(KernelWorkshopEmulated, WhereAllThatWereBuiltAheadFailTheOthersFollow) {
+  refuse({0, 1});
+  options_.compiled_candidates = 2;
+  const auto shop = workshop(false);
+  EXPECT_THAT(candidates_of(shop->build_ahead(kernel_)), ElementsAre(0, 1));
+  const std::vector<Trial> verified = shop->verify(kernel_);
+  EXPECT_THAT(candidates_of(verified), ElementsAre(0, 1, 2));
+  EXPECT_FALSE(verified.back().failure);
+  EXPECT_THAT(candidates_of(shop->build(kernel_)), ElementsAre(0, 1, 2));
+  refuse({0, 1, 2, 3, 4, 5, 6, 7});
+  const auto hopeless = workshop();
+  EXPECT_EQ(hopeless->measure(kernel_).size(), 8U);
+  EXPECT_TRUE(hopeless->measure(kernel_).back().failure);
+}
+
+TEST_F(KernelWorkshopEmulated, NothingIsBuiltTwice) {
+  refuse({0});
+  const auto shop = workshop();
+  EXPECT_THAT(candidates_of(shop->build(kernel_)), ElementsAre(0, 1)) << "the first that compiles, and no more";
+  EXPECT_THAT(compiler_.counts(), ElementsAre(1, 1));
+  (void)shop->build_ahead(kernel_);
+  (void)shop->build(kernel_);
+  (void)shop->verify(kernel_);
+  (void)shop->measure(kernel_);
+  (void)shop->build_ahead(kernel_);
+  EXPECT_EQ(shop->build(kernel_).back().candidate.place, shop->verify(kernel_).back().candidate.place);
+  EXPECT_THAT(compiler_.counts(), ElementsAre(1, 1, 1, 1, 1, 1));
+}
+
+TEST_F(KernelWorkshopEmulated, WithoutATimerThreeAreBuilt) {
+  const auto shop = workshop(false);
+  EXPECT_EQ(shop->build_ahead(kernel_).size(), 3U);
+  EXPECT_EQ(shop->measure(kernel_).size(), 1U);
+}
+
+TEST_F(KernelWorkshopEmulated, TheOrderDoesNotDependOnTheThreads) {
+  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, 4);
+  fatten({0, 2});
+  std::vector<std::vector<int>> orders;
+  std::vector<std::vector<double>> estimates;
+  for (const int threads : {1, 4}) {
+    tbb::task_arena arena(threads);
+    const auto shop = workshop();
+    const std::vector<Trial> trials = arena.execute([&] { return shop->build_ahead(kernel_); });
+    orders.push_back(candidates_of(trials));
+    std::vector<double>& us = estimates.emplace_back();
+    for (const Trial& trial : trials) us.push_back(trial.built->estimated_us);
+  }
+  EXPECT_EQ(orders[0], orders[1]);
+  EXPECT_EQ(estimates[0], estimates[1]);
+}
+
+class WorkshopMachineCodeEmulated : public KernelWorkshopEmulated {
+ protected:
+  WorkshopMachineCodeEmulated() { options_.machine_code = true; }
+  void stand_in(const std::string& script) {
+    options_.nvdisasm = folder_ / "nvdisasm";
+    { std::ofstream(options_.nvdisasm) << "#!/bin/sh\necho >> " << (folder_ / "calls").string() << "\n" << script; }
+    std::filesystem::permissions(options_.nvdisasm, std::filesystem::perms::owner_all);
+  }
+  [[nodiscard]] std::ptrdiff_t calls() const {
+    std::ifstream file(folder_ / "calls");
+    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+  }
+  static bool all_read(const std::vector<Trial>& trials) {
+    return std::ranges::all_of(trials, [](const Trial& trial) { return trial.built->machine_code.has_value(); });
+  }
+  static bool none_read(const std::vector<Trial>& trials) {
+    return std::ranges::none_of(trials, [](const Trial& trial) { return trial.built->machine_code.has_value(); });
+  }
+  TestFolder folder_;
+};
+
+TEST_F(WorkshopMachineCodeEmulated, IsReadOfWhatWillBeMeasured) {
+  stand_in("case $1 in --version) ;; *) cat " STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass;; esac\n");
+  const std::vector<Trial> trials = workshop()->build_ahead(kernel_);
+  EXPECT_TRUE(all_read(trials));
+  EXPECT_EQ(trials.front().built->machine_code->loads, 4);
+  EXPECT_EQ(calls(), 7) << "the probe, and each once";
+  EXPECT_TRUE(none_read(workshop(false)->build_ahead(kernel_)));
+  EXPECT_EQ(calls(), 7) << "nothing is measured";
+}
+
+TEST_F(WorkshopMachineCodeEmulated, IsReadOfAllOrOfNone) {
+  // The first one that comes takes the folder; it is refused.
+  stand_in("case $1 in --version) ;; *) mkdir " + (folder_ / "taken").string() +
+           " 2>/dev/null && exit 3; cat " STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass;; esac\n");
+  const std::vector<Trial> trials = workshop()->build_ahead(kernel_);
+  EXPECT_EQ(trials.size(), 6U);
+  EXPECT_TRUE(none_read(trials));
+  EXPECT_EQ(calls(), 7);
+}
+
+TEST_F(WorkshopMachineCodeEmulated, IsNotMissedWhereThereIsNone) {
+  options_.nvdisasm = folder_ / "absent";
+  const std::vector<Trial> without = workshop()->build_ahead(kernel_);
+  EXPECT_TRUE(none_read(without));
+  options_.machine_code = false;
+  EXPECT_EQ(candidates_of(without), candidates_of(workshop()->build_ahead(kernel_)));
+}
+
+}  // namespace
+}  // namespace stitch::tuning

@@ -1,0 +1,127 @@
+#include "tuning/models/model_tuning.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/base/test_folder.h"
+#include "tests/tuning/shared_tuner.h"
+
+// Every model and fragment of bench/models is planned (nothing is compiled or run): none of its fragments may be
+// without a plan, and what the plans launch and move is held to the goals that docs/models.md reports.
+namespace stitch::tuning {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path models = fs::path(STITCH_SOURCE_DIR) / "bench/models";
+
+struct ModelFile {
+  std::string folder, name;
+  fs::path path;
+};
+
+void PrintTo(const ModelFile& model, std::ostream* out) { *out << model.folder << "/" << model.name; }
+
+std::vector<ModelFile> model_files() {
+  std::vector<ModelFile> found;
+  for (const std::string folder : {"hlo", "onnx", "fragments"}) {
+    // Of the bundle for a GPU (bench/gpu) only the device suite runs, without the models.
+    std::error_code absent;
+    for (const auto& entry : fs::directory_iterator(models / folder, absent)) {
+      const std::string file = entry.path().filename().string();
+      if (file.ends_with(".onnx") || file.ends_with(".gz"))
+        found.push_back({folder, file.substr(0, file.find('.')), entry.path()});
+    }
+  }
+  std::ranges::sort(found, {}, [](const ModelFile& model) { return std::pair(model.folder, model.name); });
+  return found;
+}
+
+json document(const fs::path& path) { return json::parse(*RealFileSystem().read(path)); }
+
+const Tuner& planner() {
+  static const SystemClock clock;
+  static RealFileSystem files;
+  static const auto tuner = [] {
+    TunerOptions options;
+    options.compiles = false;
+    return Tuner::create(options, shared_device(), nullptr, files, clock);
+  }();
+  return **tuner;
+}
+
+class ModelPlanningSlow : public testing::TestWithParam<ModelFile> {};
+
+TEST_P(ModelPlanningSlow, EveryFragmentHasAPlanAndMovesLittle) {
+  const ModelFile& model = GetParam();
+  const auto bytes = RealFileSystem().read(model.path);
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+  const auto planned = plan_model(*bytes, model.path.filename().string(), planner(), {}, {});
+  ASSERT_TRUE(planned.ok()) << planned.error().message;
+  const ModelReport& report = planned->report;
+  EXPECT_EQ(report.failures, std::vector<std::string>());
+  EXPECT_GT(report.launches, 0);
+  EXPECT_LE(report.launches, report.launches_unfused);
+  EXPECT_LE(report.bytes, report.bytes_unfused);
+  EXPECT_LE(report.predicted_us, report.predicted_unfused_us);
+  if (model.folder == "onnx") return;
+
+  const json xla = document(models / (model.folder == "hlo" ? "xla.json" : "fragments_xla.json")).at(model.name);
+  const json& library = xla.at("library");
+  const double moved = static_cast<double>(report.bytes) / library.at("bytes").get<double>();
+  const double launched = static_cast<double>(report.launches) / library.at("memory_intensive").get<double>();
+  if (model.folder == "hlo") {
+    EXPECT_LE(launched, 0.75) << report.launches;
+    EXPECT_LE(moved, 0.95) << report.bytes;
+    return;
+  }
+  // A hundredth: partial results of reductions, which XLA's figures leave out.
+  EXPECT_LE(moved, 1.01) << report.bytes;
+  EXPECT_LE(report.launches + report.library_calls, 2);
+  // Forward and backward are two graphs in Inductor, with other inputs and outputs.
+  const json inductor = document(models / "figures/inductor.json").at("fragments").value(model.name, json::object());
+  if (model.name.ends_with("_fb") || model.name.starts_with("embedding") || !inductor.contains("ratio")) return;
+  const double ideal = static_cast<double>(report.bytes) / xla.at("ideal_bytes").get<double>();
+  EXPECT_LE(ideal, 0.01 + inductor.at("ratio").get<double>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ModelPlanningSlow, testing::ValuesIn(model_files()),
+                         [](const auto& each) { return each.param.folder + "_" + each.param.name; });
+
+// ---- tuned --------------------------------------------------------------------------------------------------------
+
+std::vector<ModelFile> fragment_files() {
+  std::vector<ModelFile> found = model_files();
+  std::erase_if(found, [](const ModelFile& model) { return model.folder != "fragments"; });
+  return found;
+}
+
+class FragmentTuningSlow : public testing::TestWithParam<ModelFile> {};
+
+// A candidate that is wrong costs the next one its place and nothing else, so that nobody would see the generator fail.
+TEST_P(FragmentTuningSlow, NoCandidateOnTheWayToThePlanFails) {
+  const ModelFile& model = GetParam();
+  const auto bytes = RealFileSystem().read(model.path);
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+  const auto tuned = tune_model(*bytes, model.path.filename().string(), shared_tuner(shared_device()), {}, {}, nullptr);
+  ASSERT_TRUE(tuned.ok()) << tuned.error().message;
+  EXPECT_EQ(tuned->report.failures, std::vector<std::string>());
+  EXPECT_EQ(tuned->report.verified_kernels, tuned->report.kernels);
+  for (const TunedFragment& fragment : tuned->fragments) {
+    for (const db::Candidate& candidate : fragment.candidates) {
+      const bool fine = candidate.outcome == db::Outcome::untested || candidate.outcome == db::Outcome::correct;
+      EXPECT_TRUE(fine) << candidate.detail << "\n" << candidate.schedule;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fragments, FragmentTuningSlow, testing::ValuesIn(fragment_files()),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace stitch::tuning

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "profiler/device/emulated_device.h"
+#include "tuning/plans/tuner.h"
+
+namespace stitch::tuning {
+
+/// The tuner that all tests share: its compiler's and explorer's memory make later tests quick.
+inline Tuner& shared_tuner(profiler::Device& device) {
+  static SystemClock clock;
+  static RealFileSystem files;
+  static auto tuner = [&] {
+    TunerOptions options;
+    options.verify.distributions.resize(1);
+    return Tuner::create(options, device, nullptr, files, clock);
+  }();
+  EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
+  return **tuner;
+}
+inline profiler::Device& shared_device() {
+  static profiler::EmulatedDevice device;
+  return device;
+}
+
+}  // namespace stitch::tuning

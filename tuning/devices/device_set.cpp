@@ -1,0 +1,64 @@
+#include "tuning/devices/device_set.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "profiler/device/emulated_device.h"
+#include "profiler/runner/device.h"
+#include "tuning/kernels/recorded_timer.h"
+
+namespace stitch::tuning {
+
+namespace {
+
+constexpr std::string_view recorded = "recorded:", gpu = "gpu:";
+
+}  // namespace
+
+Status check_device_name(std::string_view name) {
+  const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  if (name == "emulated" || name == "emulated:counts") return {};
+  if (name.starts_with(gpu) && name.size() > gpu.size() && std::ranges::all_of(name.substr(gpu.size()), digit))
+    return {};
+  if (name.starts_with(recorded) && name.size() > recorded.size()) return {};
+  return make_error(
+      ErrorKind::invalid_argument,
+      "device '{}': there are 'emulated', 'emulated:counts', 'gpu:N' (gpu:0 is the first) and 'recorded:FILE'", name);
+}
+
+Result<std::unique_ptr<DeviceSet>> DeviceSet::open(const DeviceOptions& options, FileSystem& files,
+                                                   const Clock& clock) {
+  STITCH_TRY(check_device_name(options.name));
+  std::unique_ptr<DeviceSet> set(new DeviceSet());
+  if (options.name == "emulated") {
+    set->verifier_ = std::make_unique<profiler::EmulatedDevice>();
+    return set;
+  }
+  if (options.name.starts_with(recorded)) {
+    set->verifier_ = std::make_unique<profiler::EmulatedDevice>();
+    STITCH_ASSIGN(set->timer_, RecordedTimer::open(files, options.name.substr(recorded.size())));
+    return set;
+  }
+  const bool counts = options.name == "emulated:counts";
+  set->launcher_ = std::make_unique<RealProcessLauncher>();
+  set->quarantine_ = std::make_unique<profiler::Quarantine>(files, clock, options.quarantine);
+  STITCH_TRY(set->quarantine_->load());
+  profiler::RunnerOptions runner;
+  runner.program =
+      options.runner.empty() ? profiler::default_runner_program(std::getenv("STITCH_RUNNER")) : options.runner;
+  runner.arguments = {"--device", counts ? "emulated" : options.name};
+  TimerOptions timing = options.timing;
+  if (counts) {
+    runner.arguments.emplace_back("--counts");
+    runner.launch_seconds = 600;                       // an emulator takes its time
+    timing.plan_rounds = timing.kernel.rotations = 1;  // and counts the same every time
+  }
+  STITCH_ASSIGN(auto device, profiler::RunnerDevice::create(*set->launcher_, runner, *set->quarantine_));
+  set->timed_ = device.get();
+  set->timer_ = std::make_unique<DeviceTimer>(*device, timing);
+  set->verifier_ = std::move(device);
+  return set;
+}
+
+}  // namespace stitch::tuning

@@ -1,0 +1,301 @@
+#include "tuning/kernels/kernel_workshop.h"
+
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <span>
+
+#include "codegen/disassembler.h"
+#include "costmodel/compiled_estimate.h"
+#include "kernel/program/legality.h"
+#include "profiler/measure/sample_comparison.h"
+#include "tuning/kernels/training_samples.h"
+
+namespace stitch::tuning {
+namespace {
+
+std::span<const double> samples_of(const Trial& trial) {
+  if (!trial.built || !trial.built->measurement) return {};
+  return trial.built->measurement->samples;
+}
+
+bool is_faster(const Trial& challenger, const Trial& best) {
+  return profiler::compare_samples(samples_of(best), samples_of(challenger)).verdict == profiler::Comparison::faster;
+}
+
+}  // namespace
+
+bool is_outcome(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::constraint:
+    case ErrorKind::compile:
+    case ErrorKind::timeout:
+    case ErrorKind::runtime:
+    case ErrorKind::correctness: return true;
+    default: return false;
+  }
+}
+
+KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
+  const std::lock_guard lock(mutex_);
+  auto& entry = entries_[key];
+  if (!entry) entry = std::make_unique<Entry>();
+  return *entry;
+}
+
+Result<codegen::CompiledKernel> KernelWorkshop::compile(const std::string& source) {
+  codegen::CompileRequest request;
+  request.source = source;
+  request.architecture = options_.architecture;
+  request.options = {"--prec-div=false", "--prec-sqrt=false"};
+  return compiler_.compile(request);
+}
+
+Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
+  Trial trial;
+  trial.candidate = std::move(candidate);
+  const search::ExploredKernel& kernel = *trial.candidate.kernel;
+  const kernel::KernelProgram& program = trial.candidate.scheduled->program;
+  codegen::GenerateOptions options;
+  options.name = "stitch_" + kernel.key.hex().substr(0, 12);
+  // All that there are where they wait for each other; else no more than the schedule counts on.
+  const std::int64_t all = (program.blocks + device_.sm_count - 1) / device_.sm_count;
+  const std::int64_t counted_on = program.blocks_wait() ? all : std::max(1, kernel::resident_blocks(program, device_));
+  options.blocks_per_sm = static_cast<int>(std::min(all, counted_on));
+  Result<codegen::GeneratedKernel> generated = codegen::generate(kernel.graph, program, options);
+  if (!generated) {
+    trial.failure = generated.error();
+    return trial;
+  }
+  Result<codegen::CompiledKernel> compiled = compile(generated->source);
+  // A grid of which all blocks need not be resident may take more registers than the schedule has counted.
+  if (compiled && !generated->cooperative && compiled->resources.spill_store_bytes > 0) {
+    options.blocks_per_sm = 0;
+    Result<codegen::GeneratedKernel> unbounded = codegen::generate(kernel.graph, program, options);
+    Result<codegen::CompiledKernel> roomier = unbounded ? compile(unbounded->source) : unbounded.error();
+    if (roomier && roomier->resources.spill_store_bytes < compiled->resources.spill_store_bytes)
+      generated = std::move(unbounded), compiled = std::move(roomier);
+  }
+  if (!compiled) {
+    trial.failure = compiled.error();
+    return trial;
+  }
+  // What ptxas really took decides whether a cooperative grid still fits.
+  const codegen::ResourceUsage& used = compiled->resources;
+  const int resident =
+      kernel::resident_blocks(generated->threads, used.registers, generated->shared_bytes + used.shared_bytes, device_);
+  if (resident < 1) {
+    trial.failure = make_error(ErrorKind::constraint, "a block of {} threads with {} does not fit an SM of {}",
+                               generated->threads, used.describe(), device_.name);
+  } else if (generated->cooperative && generated->blocks > std::int64_t{resident} * device_.sm_count) {
+    trial.failure = make_error(ErrorKind::constraint, "{} blocks must be resident together, {} has room for {}",
+                               generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
+  } else {
+    BuiltKernel built;
+    built.candidate = trial.candidate;
+    built.generated = std::move(*generated), built.compiled = std::move(*compiled);
+    built.estimated_us = estimate(built);
+    trial.built = std::make_shared<const BuiltKernel>(std::move(built));
+  }
+  return trial;
+}
+
+Trial KernelWorkshop::verify_candidate(Trial trial) {
+  const BuiltKernel& built = *trial.built;
+  Result<profiler::Verification> verification =
+      profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
+                              built.generated, image_of(built), options_.verify);
+  if (!verification) {
+    trial.failure = verification.error();
+    return trial;
+  }
+  if (!verification->correct) trial.failure = make_error(ErrorKind::correctness, "{}", verification->failure);
+  BuiltKernel judged = built;
+  judged.verification = std::move(*verification);
+  trial.built = std::make_shared<const BuiltKernel>(std::move(judged));
+  return trial;
+}
+
+double KernelWorkshop::estimate(const BuiltKernel& built) const {
+  const search::StitchCandidate& candidate = *built.candidate.scheduled;
+  costmodel::CompiledFacts facts = compiled_facts(built.compiled.resources, built.generated.shared_bytes);
+  if (built.machine_code) facts.machine_code = &*built.machine_code;
+  return costmodel::reranked_us(candidate.predicted_us,
+                                costmodel::kernel_quantities(built.candidate.kernel->graph, candidate.program, device_),
+                                facts, device_);
+}
+
+std::vector<Trial> KernelWorkshop::build(const search::SharedKernel& kernel) {
+  Entry& entry = entry_of(kernel->key);
+  const std::lock_guard lock(entry.mutex);
+  for (const auto* known : {&entry.measured, &entry.verified}) {
+    if (!known->empty() && !known->back().failure) return *known;
+  }
+  while (entry.built.size() < kernel->candidates.size() && (entry.built.empty() || entry.built.back().failure))
+    entry.built.push_back(build_candidate({kernel, static_cast<int>(entry.built.size())}));
+  return entry.built;
+}
+
+std::vector<Trial> KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, bool verifies) {
+  std::vector<Trial> trials;
+  if (candidates.empty()) return trials;
+  Entry& entry = entry_of(candidates.front().kernel->key);
+  {
+    const std::lock_guard lock(entry.mutex);
+    if (!entry.measured.empty() && !entry.measured.back().failure) return entry.measured;
+  }
+  for (const KernelCandidate& candidate : candidates) {
+    trials.push_back(build_candidate(candidate));
+    if (verifies && !trials.back().failure) trials.back() = verify_candidate(std::move(trials.back()));
+    if (!trials.back().failure) break;
+  }
+  return trials;
+}
+
+std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kernel) {
+  Entry& entry = entry_of(kernel->key);
+  const std::lock_guard lock(entry.mutex);
+  build_ahead_of(kernel, entry);
+  return entry.verified.empty() ? entry.ahead : entry.verified;
+}
+
+void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& entry) {
+  if (!entry.ahead.empty() || !entry.verified.empty()) return;
+  const auto wanted = static_cast<std::size_t>(options_.built_ahead(timer_ != nullptr));
+  std::vector<Trial> trials = entry.built;
+  const std::size_t known = trials.size();
+  trials.resize(std::max(known, std::min(wanted, kernel->candidates.size())));
+  // This thread holds the kernel's lock while it waits for the others: it must not pick up another kernel meanwhile.
+  tbb::this_task_arena::isolate([&] {
+    tbb::parallel_for(known, trials.size(), [&](std::size_t c) {
+      trials[c] = build_candidate({kernel, static_cast<int>(c)});
+    });
+    if (timer_ != nullptr && options_.machine_code) read_machine_code(trials);
+  });
+  for (std::size_t c = known; c < trials.size() && (entry.built.empty() || entry.built.back().failure); ++c)
+    entry.built.push_back(trials[c]);
+  std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+    if (!a.built || !b.built) return !a.built && b.built;
+    return a.built->estimated_us < b.built->estimated_us;
+  });
+  for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
+    if (!trial->built) continue;
+    const auto overtaken = std::count_if(
+        trial + 1, trials.end(), [&](const Trial& behind) { return behind.candidate.place < trial->candidate.place; });
+    if (overtaken == 0) continue;
+    BuiltKernel built = *trial->built;
+    built.overtaken = static_cast<int>(overtaken);
+    trial->built = std::make_shared<const BuiltKernel>(std::move(built));
+  }
+  entry.ahead = std::move(trials);
+}
+
+bool KernelWorkshop::can_disassemble() {
+  std::call_once(probed_, [&] {
+    RealProcessLauncher launcher;
+    ProcessOptions process;
+    process.arguments = {options_.nvdisasm.empty() ? "nvdisasm" : options_.nvdisasm.string(), "--version"};
+    const auto answer = run_process(launcher, process, "", deadline_in(10));
+    disassembles_ = answer && answer->status.success();
+  });
+  return disassembles_;
+}
+
+/// Adds what the machine code shows, if it can be read of all that were built: estimates with it and estimates without
+/// it are not to be compared. One candidate alone needs no order.
+void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
+  std::vector<Trial*> built;
+  for (Trial& trial : trials) {
+    if (trial.built) built.push_back(&trial);
+  }
+  if (built.size() < 2 || !can_disassemble()) return;
+  std::vector<std::shared_ptr<const BuiltKernel>> read(built.size());
+  tbb::parallel_for(std::size_t{0}, built.size(), [&](std::size_t i) {
+    RealProcessLauncher launcher;
+    codegen::DisassemblerOptions listing;
+    listing.nvdisasm = options_.nvdisasm, listing.encodings = true;
+    const auto text = codegen::disassemble(built[i]->built->compiled.cubin, launcher, listing);
+    if (!text) return;
+    const auto code = costmodel::parse_machine_code(*text, costmodel::CodeLatencies::of(device_));
+    if (!code) return;
+    BuiltKernel known = *built[i]->built;
+    known.machine_code = *code;
+    known.estimated_us = estimate(known);
+    read[i] = std::make_shared<const BuiltKernel>(std::move(known));
+  });
+  if (std::find(read.begin(), read.end(), nullptr) != read.end()) return;
+  for (std::size_t i = 0; i < built.size(); ++i) built[i]->built = std::move(read[i]);
+}
+
+/// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the
+/// other candidates.
+Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, std::size_t place) {
+  return place < entry.ahead.size() ? entry.ahead[place] : build_candidate({kernel, static_cast<int>(place)});
+}
+
+std::vector<Trial> KernelWorkshop::verify(const search::SharedKernel& kernel) {
+  Entry& entry = entry_of(kernel->key);
+  const std::lock_guard lock(entry.mutex);
+  if (!entry.verified.empty()) return entry.verified;
+  build_ahead_of(kernel, entry);
+  std::vector<Trial> trials;
+  while (trials.size() < kernel->candidates.size() && (trials.empty() || trials.back().failure)) {
+    Trial next = next_trial(kernel, entry, trials.size());
+    trials.push_back(next.failure ? std::move(next) : verify_candidate(std::move(next)));
+  }
+  entry.verified = std::move(trials);
+  if (timer_ == nullptr || entry.verified.size() == kernel->candidates.size()) entry.ahead = {};
+  return entry.verified;
+}
+
+Trial KernelWorkshop::measure_candidate(Trial trial) {
+  Result<profiler::Measurement> measurement = timer_->measure_kernel(*trial.built);
+  if (!measurement) {
+    // A kernel that hangs or faults only here is bad, and so is one of which a recording says that it did or was
+    // wrong; one that merely could not be timed is still right.
+    if (is_outcome(measurement.error().kind)) trial.failure = measurement.error();
+    return trial;
+  }
+  BuiltKernel timed = *trial.built;
+  timed.measurement = std::move(*measurement);
+  trial.built = std::make_shared<const BuiltKernel>(std::move(timed));
+  return trial;
+}
+
+std::vector<Trial> KernelWorkshop::measure(const search::SharedKernel& kernel) {
+  std::vector<Trial> trials = verify(kernel);
+  if (timer_ == nullptr || trials.empty() || trials.back().failure) return trials;
+  Entry& entry = entry_of(kernel->key);
+  const std::lock_guard lock(entry.mutex);
+  if (!entry.measured.empty()) return entry.measured;
+  std::ptrdiff_t best = -1;
+  for (int right = 1;;) {
+    Trial& last = trials.back();
+    if (!last.failure) last = measure_candidate(std::move(last));
+    if (!last.failure) {
+      if (best < 0 || is_faster(last, trials[static_cast<std::size_t>(best)]))
+        best = static_cast<std::ptrdiff_t>(trials.size()) - 1;
+    }
+    if (right >= options_.measured_candidates || trials.size() >= kernel->candidates.size()) break;
+    Trial trial = next_trial(kernel, entry, trials.size());
+    if (!trial.failure) trial = verify_candidate(std::move(trial));
+    right += trial.failure ? 0 : 1;
+    trials.push_back(std::move(trial));
+  }
+  if (best >= 0) std::rotate(trials.begin() + best, trials.begin() + best + 1, trials.end());
+  entry.measured = std::move(trials);
+  entry.ahead = {};
+  return entry.measured;
+}
+
+bool KernelWorkshop::promote(const Trial& trial) {
+  Entry& entry = entry_of(trial.candidate.kernel->key);
+  const std::lock_guard lock(entry.mutex);
+  if (entry.measured.empty() || entry.measured.back().failure) return false;
+  if (trial.failure || !is_faster(trial, entry.measured.back())) return false;
+  entry.measured.push_back(trial);
+  return true;
+}
+
+}  // namespace stitch::tuning

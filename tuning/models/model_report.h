@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace stitch::tuning {
+
+/// Wall time of the stages, seconds.
+struct StageSeconds {
+  double import = 0, plan = 0, codegen = 0, verify = 0, measure = 0, search = 0;
+};
+
+/// The table that `stitch plan` and `stitch tune` end in. Launches and bytes by the rules of bench/models/README.md.
+struct ModelReport {
+  std::string model;
+  std::int64_t operators = 0;
+  std::int64_t fragments = 0;  ///< weighted by occurrences
+  std::int64_t distinct_fragments = 0;
+  std::int64_t kernels = 0;  ///< distinct
+  std::int64_t launches = 0;
+  std::int64_t library_calls = 0;
+  std::int64_t bytes = 0;
+  std::int64_t launches_unfused = 0;
+  std::int64_t bytes_unfused = 0;
+  double predicted_us = 0;
+  double predicted_unfused_us = 0;
+  StageSeconds seconds;
+  /// Trials that were asked for beyond the first few of each kernel (ModelSearch).
+  struct Search {
+    std::int64_t trials = 0, failed = 0, kernels = 0, settled = 0, improved = 0;
+    double saved_us = 0;
+  } search;
+  std::vector<std::pair<std::string, std::int64_t>> boundaries;  ///< operator, count
+  std::int64_t verified_kernels = 0;                             ///< distinct
+  std::int64_t wrong_kernels = 0;
+  /// Candidates that were passed over for one behind them: what became of them (db::Outcome's name), count.
+  std::map<std::string, std::int64_t> failed_candidates;
+  /// Of those that ran and were wrong, hung or faulted the first few: something is the matter with the generator.
+  std::vector<std::string> wrong_candidates;
+  std::vector<std::string> failures;  ///< fragments without a plan, and why
+};
+std::string to_json(const ModelReport& report);
+std::string to_table(const ModelReport& report);
+
+}  // namespace stitch::tuning

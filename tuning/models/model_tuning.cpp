@@ -1,0 +1,356 @@
+#include "tuning/models/model_tuning.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
+
+#include "graph/canonical.h"
+#include "graph/simplify.h"
+#include "tuning/models/model_search.h"
+
+namespace stitch::tuning {
+namespace {
+
+using graph::Graph;
+using graph::Op;
+
+/// What the planning of one distinct fragment gave.
+struct PlannedEntry {
+  std::optional<search::FusionPlan> fused;
+  std::optional<search::UnfusedFragment> unfused;
+  std::string failure;
+};
+
+std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner& tuner, const ProgressSink& progress,
+                                       const std::stop_token& stop, double until) {
+  std::vector<PlannedEntry> planned(model.entries.size());
+  std::atomic<std::size_t> done = 0;
+  std::mutex reporting;
+  // Large fragments first: the last one to finish should be a small one.
+  std::vector<std::size_t> order(model.entries.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return model.entries[a].graph.size() > model.entries[b].graph.size();
+  });
+  tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
+    if (stop.stop_requested()) return;
+    const ModelFragments::Entry& entry = model.entries[order[i]];
+    PlannedEntry& plan = planned[order[i]];
+    const auto note = [&](std::string_view what, const Result<search::FusionPlan>& result) {
+      if (!result)
+        plan.failure +=
+            fmt::format("{}{}: {}: {}", plan.failure.empty() ? "" : "; ", entry.name, what, result.error().message);
+    };
+    Result<search::FusionPlan> fused = tuner.explore(entry.graph);
+    note("plan", fused);
+    Result<search::UnfusedFragment> unfused = tuner.unfused(entry.graph);
+    if (fused) plan.fused = std::move(*fused);
+    if (unfused) plan.unfused = std::move(*unfused);
+    const std::size_t ready = ++done;
+    const std::lock_guard lock(reporting);
+    if (progress) {
+      progress({"plan", until * static_cast<double>(ready) / static_cast<double>(order.size()),
+                fmt::format("fragment {} of {}", ready, order.size())});
+    }
+  });
+  return planned;
+}
+
+void count(const ModelFragments& model, const std::vector<PlannedEntry>& planned, ModelReport& report) {
+  std::set<Hash128> kernels;
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    const std::int64_t times = model.entries[i].occurrences;
+    report.fragments += times;
+    if (planned[i].fused) {
+      for (const search::PlannedKernel& kernel : planned[i].fused->kernels) kernels.insert(kernel.kernel->key);
+      report.launches += times * static_cast<std::int64_t>(planned[i].fused->kernels.size());
+      report.bytes += times * search::plan_bytes(*planned[i].fused);
+      report.predicted_us += static_cast<double>(times) * planned[i].fused->predicted_us;
+    }
+    if (planned[i].unfused) {
+      report.launches_unfused += times * planned[i].unfused->launches();
+      report.bytes_unfused += times * planned[i].unfused->bytes();
+      report.predicted_unfused_us += static_cast<double>(times) * planned[i].unfused->predicted_us();
+    }
+    if (!planned[i].failure.empty()) report.failures.push_back(planned[i].failure);
+  }
+  report.kernels = static_cast<std::int64_t>(kernels.size());
+}
+
+/// Import, cut and plan: what plan_model and tune_model have in common.
+struct PlannedModel {
+  ModelFragments model;
+  std::vector<PlannedEntry> planned;
+  ModelTuning tuning;
+};
+
+Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view name, const Tuner& tuner,
+                                     const ProgressSink& progress, const std::stop_token& stop, double until) {
+  PlannedModel result;
+  ModelReport& report = result.tuning.report;
+  report.model = name;
+  if (progress) progress({"import", 0, std::string(name)});
+  const Stopwatch importing;
+  STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name));
+  result.tuning.workload.format = imported.format;
+  STITCH_ASSIGN(result.model, cut_model(std::move(imported), tuner));
+  report.seconds.import = importing.seconds();
+  report.operators = result.model.operators;
+  report.distinct_fragments = static_cast<std::int64_t>(result.model.entries.size());
+  report.library_calls = result.model.library_calls;
+  for (const import::Boundary& boundary : result.model.boundaries) {
+    const auto known = std::find_if(report.boundaries.begin(), report.boundaries.end(),
+                                    [&](const auto& entry) { return entry.first == boundary.op; });
+    if (known == report.boundaries.end()) {
+      report.boundaries.emplace_back(boundary.op, boundary.occurrences);
+    } else {
+      known->second += boundary.occurrences;
+    }
+  }
+  const Stopwatch planning;
+  result.planned = plan_entries(result.model, tuner, progress, stop, until);
+  if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while planning {}", name);
+  report.seconds.plan = planning.seconds();
+  count(result.model, result.planned, report);
+  db::Workload& workload = result.tuning.workload;
+  workload.key = hash_bytes(bytes);
+  workload.name = name;
+  for (const ModelFragments::Entry& entry : result.model.entries) {
+    workload.parts.push_back({entry.key, entry.occurrences});
+  }
+  return result;
+}
+
+/// The part of a model's tuning that comes after planning.
+class ModelTuner {
+ public:
+  ModelTuner(PlannedModel planned, std::string_view name, const Tuner& tuner, TuningStore* store, std::stop_token stop,
+             const ProgressSink& progress)
+      : model_(std::move(planned.model)),
+        plans_(std::move(planned.planned)),
+        tuning_(std::move(planned.tuning)),
+        name_(name),
+        tuner_(tuner),
+        store_(store),
+        stop_(std::move(stop)),
+        progress_(progress) {}
+
+  /// Every fragment that is not settled, and those that have one of the `changed` kernels. Progress goes from one share
+  /// to the other.
+  Status tune_fragments(double from, double until, const std::set<Hash128>& changed) {
+    std::vector<std::size_t> order;
+    for (const std::size_t i : by_gain()) {
+      if (plans_[i].fused && !failed_.contains(model_.entries[i].key)) order.push_back(i);
+    }
+    const double span = (until - from) / static_cast<double>(std::max<std::size_t>(1, order.size()));
+    for (std::size_t step = 0; step < order.size(); ++step) {
+      const ModelFragments::Entry& entry = model_.entries[order[step]];
+      const search::FusionPlan& plan = *plans_[order[step]].fused;
+      if (is_settled(entry) && !has_any(plan, changed)) {
+        for (const search::PlannedKernel& kernel : plan.kernels) verified_.insert(kernel.kernel->key);
+        continue;
+      }
+      const double begun = from + span * static_cast<double>(step);
+      STITCH_TRY(tune_fragment(entry, plan, [&](const Progress& p) {
+        if (progress_) {
+          progress_({p.stage, begun + span * p.share,
+                     fmt::format("fragment {} of {}: {}", step + 1, order.size(), p.detail)});
+        }
+      }));
+    }
+    return {};
+  }
+
+  Result<ModelSearch> search(double from, double until, std::int64_t trials) {
+    const std::vector<ModelKernel> kernels = distinct_kernels();
+    const ProgressSink inner = [&](const Progress& p) {
+      if (progress_) progress_({p.stage, from + (until - from) * p.share, p.detail});
+    };
+    STITCH_ASSIGN(ModelSearch found, search_kernels(kernels, tuner_, store_, trials, inner, stop_));
+    ModelReport& report = tuning_.report;
+    report.search = {found.trials,  found.failed, found.kernels, found.settled, std::ssize(found.changed),
+                     found.saved_us};
+    report.seconds.search = found.seconds;
+    return found;
+  }
+
+  Result<ModelTuning> finish() {
+    tuning_.report.verified_kernels = static_cast<std::int64_t>(verified_.size());
+    tuning_.workload.report = to_json(tuning_.report);
+    if (store_ != nullptr) STITCH_TRY(store_->keep(tuning_.workload));
+    return std::move(tuning_);
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::size_t> by_gain() const {
+    const auto gain = [&](std::size_t i) {
+      const PlannedEntry& plan = plans_[i];
+      if (!plan.fused || !plan.unfused) return 0.0;
+      return static_cast<double>(model_.entries[i].occurrences) *
+             (plan.unfused->predicted_us() - plan.fused->predicted_us);
+    };
+    std::vector<std::size_t> order(plans_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return gain(a) > gain(b); });
+    return order;
+  }
+
+  [[nodiscard]] bool is_settled(const ModelFragments::Entry& entry) const {
+    if (store_ != nullptr) return store_->is_settled(entry.key);
+    return std::ranges::any_of(tuning_.fragments,
+                               [&](const TunedFragment& tuned) { return tuned.fragment.key == entry.key; });
+  }
+
+  static bool has_any(const search::FusionPlan& plan, const std::set<Hash128>& kernels) {
+    return std::ranges::any_of(plan.kernels,
+                               [&](const search::PlannedKernel& k) { return kernels.contains(k.kernel->key); });
+  }
+
+  [[nodiscard]] std::vector<ModelKernel> distinct_kernels() const {
+    std::vector<ModelKernel> kernels;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      const ModelFragments::Entry& entry = model_.entries[i];
+      if (plans_[i].fused) {
+        add_kernels(*plans_[i].fused, {nullptr, entry.key, entry.family, &entry.graph, entry.name, entry.occurrences},
+                    kernels);
+      }
+    }
+    return kernels;
+  }
+
+  Status tune_fragment(const ModelFragments::Entry& entry, const search::FusionPlan& plan,
+                       const ProgressSink& progress) {
+    const std::string title = fmt::format("{}: {}", name_, entry.name);
+    Result<TunedFragment> tuned = store_ != nullptr
+                                      ? store_->tune(entry.graph, entry.key, title, progress, stop_, &plan)
+                                      : tuner_.tune(entry.graph, title, progress, stop_, &plan);
+    ModelReport& report = tuning_.report;
+    if (!tuned) {
+      if (tuned.error().kind == ErrorKind::cancelled) return tuned.error();
+      failed_.insert(entry.key);
+      report.failures.push_back(fmt::format("{}: {}", entry.name, tuned.error().message));
+      if (tuned.error().kind == ErrorKind::correctness || tuned.error().kind == ErrorKind::runtime)
+        ++report.wrong_kernels;
+      return {};
+    }
+    report.seconds.codegen += tuned->seconds.codegen;
+    report.seconds.verify += tuned->seconds.verify;
+    report.seconds.measure += tuned->seconds.measure;
+    for (const KernelReport& kernel : tuned->kernels) {
+      if (kernel.verification && kernel.verification->correct) verified_.insert(kernel.key);
+    }
+    note_failures(*tuned, entry.name);
+    if (store_ != nullptr) STITCH_TRY(store_->keep(*tuned));
+    std::erase_if(tuning_.fragments,
+                  [&](const TunedFragment& before) { return before.fragment.key == tuned->fragment.key; });
+    tuning_.fragments.push_back(std::move(*tuned));
+    return {};
+  }
+
+  /// Plans are made of what is right; that something was not must not go unseen.
+  void note_failures(const TunedFragment& tuned, const std::string& place) {
+    constexpr std::size_t most_shown = 8;
+    ModelReport& report = tuning_.report;
+    for (const db::Candidate& candidate : tuned.candidates) {
+      using db::Outcome;
+      const Outcome outcome = candidate.outcome;
+      if (outcome == Outcome::correct || outcome == Outcome::untested) continue;
+      if (!failed_candidates_.insert(candidate.schedule_hash).second) continue;
+      ++report.failed_candidates[std::string(db::to_string(outcome))];
+      const bool wrong = outcome == Outcome::correctness || outcome == Outcome::runtime || outcome == Outcome::timeout;
+      if (wrong && report.wrong_candidates.size() < most_shown) {
+        report.wrong_candidates.push_back(
+            fmt::format("{}, schedule {}: {}", place, candidate.schedule_hash.hex().substr(0, 12), candidate.detail));
+      }
+    }
+  }
+
+  const ModelFragments model_;
+  const std::vector<PlannedEntry> plans_;
+  ModelTuning tuning_;
+  const std::string_view name_;
+  const Tuner& tuner_;
+  TuningStore* const store_;
+  const std::stop_token stop_;
+  const ProgressSink& progress_;
+  std::set<Hash128> verified_;           ///< kernels
+  std::set<Hash128> failed_;             ///< fragments
+  std::set<Hash128> failed_candidates_;  ///< schedules
+};
+
+}  // namespace
+
+Result<ModelFragments> cut_model(import::Imported imported, const Tuner& tuner) {
+  return cut_model(std::move(imported), [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); });
+}
+
+Result<ModelFragments> cut_model(import::Imported imported,
+                                 const std::function<bool(const graph::Graph&)>& whole_loop) {
+  ModelFragments model;
+  model.operators = graph::operator_count(imported.graph);
+  model.boundaries = std::move(imported.boundaries);
+  STITCH_TRY(graph::simplify(imported.graph));
+  std::map<Hash128, std::size_t> known;
+  Status status;
+  std::set<std::pair<const graph::Graph*, graph::NodeId>> whole;
+  const auto enters = [&](const graph::Graph& graph, graph::NodeId id) { return !whole.contains({&graph, id}); };
+  const auto visit = [&](const graph::RegionSite& site) {
+    if (site.occurrences == 0 || !status) return;
+    graph::CutOptions options;
+    options.carried = site.is_loop_body;
+    options.whole_loop = whole_loop;
+    const graph::CutGraph cut = graph::cut(site.graph, options);
+    for (const graph::NodeId id : cut.loops) whole.emplace(&site.graph, id);
+    model.library_calls += site.occurrences * static_cast<std::int64_t>(cut.calls.size());
+    for (const graph::NodeId id : cut.others) {
+      const Op op = site.graph.node(id).op;
+      if (op != Op::loop && op != Op::conditional) model.library_calls += site.occurrences;
+    }
+    for (const graph::FragmentSite& fragment : cut.fragments) {
+      Result<graph::CanonicalForm> form = graph::canonicalise(fragment.graph);
+      const std::string place =
+          fmt::format("{}level {}", site.path.empty() ? "" : site.path.substr(1) + ", ", fragment.level);
+      if (!form) {
+        status = form.error().within(place);
+        return;
+      }
+      const auto [entry, added] = known.emplace(form->key, model.entries.size());
+      if (added) model.entries.push_back({form->key, form->family_key, std::move(form->graph), 0, place});
+      model.entries[entry->second].occurrences += site.occurrences;
+    }
+  };
+  graph::for_each_region(imported.graph, visit, enters);
+  if (!status) return status.error();
+  return model;
+}
+
+Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
+                               const ProgressSink& progress, std::stop_token stop) {
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, 1.0));
+  planned.tuning.workload.report = to_json(planned.tuning.report);
+  return std::move(planned.tuning);
+}
+
+Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
+                               const ProgressSink& progress, std::stop_token stop, TuningStore* store,
+                               std::int64_t trials) {
+  if (trials > 0 && !tuner.measures())
+    return make_error(ErrorKind::invalid_argument, "{} trials, and no device that measures", trials);
+  constexpr double planned_until = 0.3;
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until));
+  ModelTuner tuning(std::move(planned), name, tuner, store, stop, progress);
+  const double first_until = trials == 0 ? 1.0 : tuner.measures_plans() ? 0.5 : planned_until;
+  if (trials == 0 || tuner.measures_plans()) STITCH_TRY(tuning.tune_fragments(planned_until, first_until, {}));
+  if (trials > 0) {
+    STITCH_ASSIGN(const ModelSearch found, tuning.search(first_until, 0.9, trials));
+    STITCH_TRY(tuning.tune_fragments(0.9, 1.0, found.changed));
+  }
+  return tuning.finish();
+}
+
+}  // namespace stitch::tuning

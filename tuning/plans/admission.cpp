@@ -1,0 +1,19 @@
+#include "tuning/plans/admission.h"
+
+#include <fmt/format.h>
+
+namespace stitch::tuning {
+
+AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger,
+                        const std::optional<profiler::SampleComparison>& comparison) {
+  using db::Admission;
+  const bool verified = challenger.verified_share > 0;
+  if (!incumbent) return {Admission::if_vacant, "nothing was served"};
+  if (incumbent->verified_share <= 0 && verified) return {Admission::replace, "the incumbent was never verified"};
+  if (!verified) return {Admission::challenger, "not verified"};
+  if (!comparison) return {Admission::challenger, "the two were not measured side by side"};
+  const bool faster = comparison->verdict == profiler::Comparison::faster;
+  return {faster ? Admission::replace : Admission::challenger, "measured at " + comparison->describe()};
+}
+
+}  // namespace stitch::tuning

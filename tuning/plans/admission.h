@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "db/records.h"
+#include "db/store_types.h"
+#include "profiler/measure/sample_comparison.h"
+
+namespace stitch::tuning {
+
+struct AdmissionRuling {
+  db::Admission admission = db::Admission::challenger;
+  std::string reason;  ///< for people
+};
+
+/// Whether a plan takes the place of the one that is served for its key. A plan that nobody verified makes way for one
+/// that was; between verified plans only `comparison` decides, of samples taken side by side, and an ambiguous one
+/// keeps the incumbent.
+AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger,
+                        const std::optional<profiler::SampleComparison>& comparison);
+
+}  // namespace stitch::tuning

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "db/trial_records.h"
+#include "profiler/measure/measurement.h"
+
+namespace stitch::tuning {
+
+/// What the store keeps of a measurement. `device` is the key of the device that took it.
+db::Measurement to_record(const profiler::Measurement& measurement, db::Measurement::Subject kind,
+                          const Hash128& subject, std::string device, db::Provenance provenance);
+
+}  // namespace stitch::tuning

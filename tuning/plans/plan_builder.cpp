@@ -1,0 +1,206 @@
+#include "tuning/plans/plan_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/in_place.h"
+#include "kernel/program/traffic.h"
+#include "tuning/plans/workspace.h"
+
+namespace stitch::tuning {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::Op;
+using graph::Value;
+
+/// Where every value of a fragment lives while its plan runs.
+class ValuePlaces {
+ public:
+  ValuePlaces(const Graph& fragment, const search::FusionPlan& fusion) : fragment_(fragment) {
+    for (std::size_t p = 0; p < fragment.parameters().size(); ++p) {
+      places_[{fragment.parameters()[p], 0}] = {api::LaunchArgument::Kind::parameter, static_cast<std::int64_t>(p)};
+    }
+    for (std::size_t r = 0; r < fragment.results().size(); ++r) {
+      places_.try_emplace(fragment.results()[r],
+                          api::LaunchArgument{api::LaunchArgument::Kind::result, static_cast<std::int64_t>(r)});
+    }
+    for (int launch = 0; launch < static_cast<int>(fusion.kernels.size()); ++launch) {
+      const search::PlannedKernel& kernel = fusion.kernels[static_cast<std::size_t>(launch)];
+      for (const Value value : kernel.results) intermediate(value, launch);
+      for (const Value value : kernel.arguments) {
+        if (const auto known = requests_.find(value); known != requests_.end()) known->second.last = launch;
+      }
+    }
+  }
+
+  /// Adds scratch memory of one launch; zeroed scratch keeps its place in all of them.
+  void add_scratch(int launch, int number, const codegen::ScratchBuffer& scratch, int launches) {
+    WorkspaceRequest request{scratch.bytes, launch, launch};
+    if (scratch.zeroed) request = {scratch.bytes, 0, launches - 1};
+    scratch_[{launch, number}] = request;
+  }
+
+  /// Decides all offsets; call once, after the last add_scratch.
+  void lay_out() {
+    std::vector<WorkspaceRequest> requests;
+    for (const auto& [value, request] : requests_) requests.push_back(request);
+    for (const auto& [place, request] : scratch_) requests.push_back(request);
+    const WorkspaceLayout layout = lay_out_workspace(requests);
+    std::size_t at = 0;
+    for (const auto& [value, request] : requests_)
+      places_[value] = {api::LaunchArgument::Kind::workspace, layout.offsets[at++]};
+    for (const auto& [place, request] : scratch_) scratch_offset_[place] = layout.offsets[at++];
+    bytes_ = layout.bytes;
+  }
+
+  /// Where a kernel writes a value: never a parameter, which the caller keeps. A parameter that is a result has a
+  /// kernel that copies it.
+  [[nodiscard]] api::LaunchArgument written_place(Value value) const {
+    const api::LaunchArgument known = places_.at(value);
+    if (known.kind != api::LaunchArgument::Kind::parameter) return known;
+    const auto at = std::find(fragment_.results().begin(), fragment_.results().end(), value);
+    return {api::LaunchArgument::Kind::result, at - fragment_.results().begin()};
+  }
+
+  [[nodiscard]] bool knows(Value value) const { return places_.contains(value); }
+  [[nodiscard]] api::LaunchArgument place(Value value) const { return places_.at(value); }
+  [[nodiscard]] std::int64_t scratch_offset(int launch, int number) const {
+    return scratch_offset_.at({launch, number});
+  }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+ private:
+  void intermediate(Value value, int launch) {
+    if (places_.contains(value) || requests_.contains(value)) return;
+    requests_[value] = {fragment_.type(value).bytes(), launch, launch};
+  }
+
+  const Graph& fragment_;
+  std::map<Value, api::LaunchArgument> places_;
+  std::map<Value, WorkspaceRequest> requests_;
+  std::map<std::pair<int, int>, WorkspaceRequest> scratch_;
+  std::map<std::pair<int, int>, std::int64_t> scratch_offset_;
+  std::int64_t bytes_ = 0;
+};
+
+api::KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKernel& built, int launch,
+                            const ValuePlaces& places) {
+  const codegen::GeneratedKernel& generated = built.generated;
+  const search::ExploredKernel& explored = *planned.kernel;
+  const search::StitchCandidate& candidate = *built.candidate.scheduled;
+  const kernel::KernelProgram& program = candidate.program;
+  api::KernelLaunch result;
+  result.cubin = hash_bytes(built.compiled.cubin);
+  result.ptx = hash_bytes(built.compiled.ptx);
+  result.name = generated.name;
+  result.description = describe_kernel(explored.graph, program);
+  result.blocks = generated.blocks;
+  result.threads = generated.threads;
+  result.cluster = generated.cluster;
+  result.shared_bytes = generated.shared_bytes;
+  result.cooperative = generated.cooperative;
+  result.bytes = kernel::scheduled_bytes(explored.graph, program);
+  result.predicted_us = candidate.predicted_us;
+  for (const codegen::Argument& argument : generated.arguments) {
+    const auto number = static_cast<std::size_t>(argument.buffer.number);
+    if (argument.kind == codegen::Argument::Kind::integer) {
+      result.arguments.push_back({api::LaunchArgument::Kind::integer, argument.integer});
+    } else if (argument.buffer.kind == kernel::Buffer::Kind::input) {
+      result.arguments.push_back(places.place(planned.arguments[number]));
+    } else if (argument.buffer.kind == kernel::Buffer::Kind::output) {
+      result.arguments.push_back(places.written_place(planned.results[number]));
+    } else {
+      result.arguments.push_back(
+          {api::LaunchArgument::Kind::workspace, places.scratch_offset(launch, argument.buffer.number)});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string describe_kernel(const Graph& kernel, const kernel::KernelProgram& program) {
+  std::map<std::string_view, int> counts;
+  for (const graph::Node& node : program.computes(kernel).nodes()) {
+    switch (node.op) {
+      case Op::parameter:
+      case Op::constant:
+      case Op::broadcast:
+      case Op::reshape:
+      case Op::convert: break;
+      default: ++counts[graph::to_string(node.op)];
+    }
+  }
+  std::vector<std::pair<int, std::string_view>> frequent;
+  for (const auto& [name, count] : counts) frequent.emplace_back(-count, name);
+  std::sort(frequent.begin(), frequent.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(4, frequent.size()); ++i) {
+    text += fmt::format("{}{} x{}", i == 0 ? "" : ", ", frequent[i].second, -frequent[i].first);
+  }
+  if (frequent.size() > 4) text += ", …";
+  if (text.empty()) text = "layout change";
+  if (program.recurrent != nullptr) text = fmt::format("{} turns of {}", program.recurrent->turns, text);
+  const std::int64_t slabs = program.schedule.slabs.count;
+  return fmt::format("{} ({} phase{}{})", text, program.phases.size(), program.phases.size() == 1 ? "" : "s",
+                     slabs == 1 ? "" : fmt::format(", {} slabs", slabs));
+}
+
+Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fusion,
+                             const std::vector<std::shared_ptr<const BuiltKernel>>& kernels) {
+  api::Plan plan;
+  for (const NodeId id : fragment.parameters()) plan.parameters.push_back(fragment.node(id).type());
+  for (const Value value : fragment.results()) plan.results.push_back(fragment.type(value));
+  ValuePlaces places(fragment, fusion);
+  const int launches = static_cast<int>(fusion.kernels.size());
+  for (int launch = 0; launch < launches; ++launch) {
+    const auto& scratch = kernels[static_cast<std::size_t>(launch)]->generated.scratch;
+    for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
+      places.add_scratch(launch, s, scratch[static_cast<std::size_t>(s)], launches);
+    }
+  }
+  places.lay_out();
+  std::set<Value> written;
+  for (int launch = 0; launch < launches; ++launch) {
+    const auto at = static_cast<std::size_t>(launch);
+    for (const Value value : fusion.kernels[at].arguments) {
+      if (!places.knows(value)) {
+        return make_error(ErrorKind::internal, "launch {} reads node {} of the fragment, which no kernel computes",
+                          launch, value.node);
+      }
+    }
+    plan.launches.push_back(launch_of(fusion.kernels[at], *kernels[at], launch, places));
+    plan.bytes += plan.launches.back().bytes;
+    plan.predicted_us += plan.launches.back().predicted_us;
+    written.insert(fusion.kernels[at].results.begin(), fusion.kernels[at].results.end());
+    const auto& scratch = kernels[at]->generated.scratch;
+    for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
+      const codegen::ScratchBuffer& buffer = scratch[static_cast<std::size_t>(s)];
+      if (buffer.zeroed) plan.zeroed.push_back({places.scratch_offset(launch, s), buffer.bytes});
+    }
+  }
+  for (std::size_t r = 0; r < fragment.results().size(); ++r) {
+    const Value value = fragment.results()[r];
+    const api::LaunchArgument place = written.contains(value) ? places.written_place(value) : places.place(value);
+    const auto own = static_cast<std::int64_t>(r);
+    if (fragment.type(value).elements() == 0) continue;  // nothing to write
+    if (const auto updated = graph::updated_parameter(fragment, value)) {
+      const api::LaunchArgument parameter{api::LaunchArgument::Kind::parameter, static_cast<std::int64_t>(*updated)};
+      plan.copies.push_back({parameter, own, fragment.type(value).bytes(), true});
+    }
+    if (place == api::LaunchArgument{api::LaunchArgument::Kind::result, own}) {
+      if (!written.contains(value)) {
+        return make_error(ErrorKind::internal, "no kernel of the plan computes result {} (node {})", r, value.node);
+      }
+      continue;
+    }
+    plan.copies.push_back({place, own, fragment.type(value).bytes(), false});
+  }
+  plan.workspace_bytes = places.bytes();
+  return plan;
+}
+
+}  // namespace stitch::tuning
