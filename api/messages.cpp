@@ -92,8 +92,8 @@ namespace {
 bool permutes(const std::vector<int>& order, std::size_t size) {
   std::vector<bool> seen(order.size());
   for (const int i : order) {
-    if (i < 0 || static_cast<std::size_t>(i) >= order.size() || seen[static_cast<std::size_t>(i)]) return false;
-    seen[static_cast<std::size_t>(i)] = true;
+    if (i < 0 || static_cast<std::size_t>(i) >= order.size() || seen[i]) return false;
+    seen[i] = true;
   }
   return order.size() == size;
 }

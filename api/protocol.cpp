@@ -177,8 +177,8 @@ Status check_copy(const Plan& plan, const ResultCopy& copy, const std::string& p
   STITCH_TRY(check_argument(plan, copy.from, path + ".from"));
   STITCH_TRY(check_argument(plan, {LaunchArgument::Kind::result, copy.to}, path + ".to"));
   const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? plan.parameters : plan.results;
-  const std::int64_t from = sources[static_cast<std::size_t>(copy.from.value)].bytes();
-  if (copy.to < 0 || copy.bytes > from || copy.bytes > plan.results[static_cast<std::size_t>(copy.to)].bytes()) {
+  const std::int64_t from = sources[copy.from.value].bytes();
+  if (copy.to < 0 || copy.bytes > from || copy.bytes > plan.results[copy.to].bytes()) {
     return make_error(ErrorKind::parse, "{}: does not fit its tensors", path);
   }
   return {};

@@ -54,7 +54,7 @@ std::string describe_anchor(const Graph& graph, const kernel::Anchor& anchor) {
 
 /// The lowest level that holds everything a value travels over.
 AnchorExplanation explain_anchor(const Graph& graph, const GroupProgram& group, int position) {
-  const kernel::Anchor& anchor = group.structure.anchors[static_cast<std::size_t>(position)];
+  const kernel::Anchor& anchor = group.structure.anchors[position];
   AnchorExplanation text{describe_anchor(graph, anchor), "thread", {}};
   const auto add = [&](const std::string& piece) { text.how += (text.how.empty() ? "" : ", ") + piece; };
   for (const kernel::ReductionPlan& plan : group.reductions) {
@@ -181,7 +181,7 @@ BoundaryExplanation explain_boundary(const search::FusionPlan& plan, const searc
   search::VertexSet both(static_cast<std::size_t>(vertices.size()));
   double apart_us = 0;
   for (const int k : {from, to}) {
-    const search::PlannedKernel& kernel = plan.kernels[static_cast<std::size_t>(k)];
+    const search::PlannedKernel& kernel = plan.kernels[k];
     apart_us += kernel.kernel->predicted_us();
     for (const NodeId node : kernel.nodes) {
       if (vertices.vertex_of(node) >= 0) both.insert(vertices.vertex_of(node));

@@ -17,18 +17,18 @@ using Neighbours = std::vector<std::vector<int>>;
 void order_layer(std::vector<int>& layer, const Neighbours& neighbours, std::vector<NodePlace>& places) {
   std::vector<double> weight(places.size());
   for (const int node : layer) {
-    const auto& around = neighbours[static_cast<std::size_t>(node)];
+    const auto& around = neighbours[node];
     double sum = 0;
-    for (const int other : around) sum += places[static_cast<std::size_t>(other)].position;
+    for (const int other : around) sum += places[other].position;
     const bool alone = around.empty();
-    weight[static_cast<std::size_t>(node)] =
-        alone ? places[static_cast<std::size_t>(node)].position : sum / static_cast<double>(around.size());
+    weight[node] =
+        alone ? places[node].position : sum / static_cast<double>(around.size());
   }
   std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) {
-    return weight[static_cast<std::size_t>(a)] < weight[static_cast<std::size_t>(b)];
+    return weight[a] < weight[b];
   });
   for (std::size_t i = 0; i < layer.size(); ++i) {
-    places[static_cast<std::size_t>(layer[i])].position = static_cast<int>(i);
+    places[layer[i]].position = static_cast<int>(i);
   }
 }
 
@@ -38,13 +38,13 @@ std::vector<NodePlace> lay_out(const Drawing& drawing) {
   std::vector<NodePlace> places(drawing.nodes.size());
   Neighbours producers(places.size()), consumers(places.size());
   for (const auto& [from, to] : drawing.edges) {
-    producers[static_cast<std::size_t>(to)].push_back(from);
-    consumers[static_cast<std::size_t>(from)].push_back(to);
+    producers[to].push_back(from);
+    consumers[from].push_back(to);
   }
   int last = 0;
   for (std::size_t n = 0; n < places.size(); ++n) {
     for (const int from : producers[n]) {
-      places[n].layer = std::max(places[n].layer, places[static_cast<std::size_t>(from)].layer + 1);
+      places[n].layer = std::max(places[n].layer, places[from].layer + 1);
     }
     last = std::max(last, places[n].layer);
   }
@@ -52,12 +52,12 @@ std::vector<NodePlace> lay_out(const Drawing& drawing) {
   for (std::size_t n = 0; n < places.size(); ++n) {
     if (!producers[n].empty() || consumers[n].empty()) continue;
     int first = last;
-    for (const int to : consumers[n]) first = std::min(first, places[static_cast<std::size_t>(to)].layer);
+    for (const int to : consumers[n]) first = std::min(first, places[to].layer);
     places[n].layer = std::max(0, first - 1);
   }
   std::vector<std::vector<int>> layers(static_cast<std::size_t>(last) + 1);
   for (std::size_t n = 0; n < places.size(); ++n) {
-    std::vector<int>& layer = layers[static_cast<std::size_t>(places[n].layer)];
+    std::vector<int>& layer = layers[places[n].layer];
     places[n].position = static_cast<int>(layer.size());
     layer.push_back(static_cast<int>(n));
   }
@@ -101,11 +101,11 @@ std::string to_svg(const Drawing& drawing) {
   }
   std::vector<int> widths(static_cast<std::size_t>(rows), 0);
   for (const NodePlace& place : places) {
-    int& width = widths[static_cast<std::size_t>(place.layer)];
+    int& width = widths[place.layer];
     width = std::max(width, place.position + 1);
   }
   const auto left = [&](const NodePlace& place) {
-    const int free = columns - widths[static_cast<std::size_t>(place.layer)];  // layers are centred
+    const int free = columns - widths[place.layer];  // layers are centred
     return margin + place.position * (box_width + gap_x) + free * (box_width + gap_x) / 2;
   };
   const auto top = [](const NodePlace& place) { return margin + place.layer * (box_height + gap_y); };
@@ -116,7 +116,7 @@ std::string to_svg(const Drawing& drawing) {
       "orient=\"auto\"><path d=\"M0 0 8 4 0 8z\" fill=\"#777\"/></marker></defs>\n",
       width, height);
   for (const auto& [from, to] : drawing.edges) {
-    const NodePlace &a = places[static_cast<std::size_t>(from)], &b = places[static_cast<std::size_t>(to)];
+    const NodePlace &a = places[from], &b = places[to];
     const int x1 = left(a) + box_width / 2, y1 = top(a) + box_height, x2 = left(b) + box_width / 2, y2 = top(b);
     svg += fmt::format(
         "<path d=\"M{} {} C{} {} {} {} {} {}\" fill=\"none\" stroke=\"#999\" marker-end=\"url(#arrow)\"/>\n", x1, y1,

@@ -59,7 +59,7 @@ std::string compare_box(const graph::Tensor& reference, const Buffer& bytes, std
     const double value = graph::load_element(type.dtype, at);
     // 64-bit integers do not fit into a double.
     const bool exact = !reference.integers.empty() && reference.bound(i) == 0;
-    const bool right = exact ? graph::load_integer(type.dtype, at) == reference.integers[static_cast<std::size_t>(i)]
+    const bool right = exact ? graph::load_integer(type.dtype, at) == reference.integers[i]
                              : graph::accepts(reference.at(i), reference.bound(i), value);
     if (!right) {
       return fmt::format("result {} at {}: {:.9g} instead of {:.9g} ± {:.3g}", result, graph::to_string(index), value,

@@ -183,8 +183,8 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
 Status CudaPlan::enqueue_copies(bool before, Addresses parameters, Addresses results, CUstream stream) {
   for (const api::ResultCopy& copy : plan_.copies) {
     const auto& sources = copy.from.kind == LaunchArgument::Kind::parameter ? parameters : results;
-    const CUdeviceptr from = sources[static_cast<std::size_t>(copy.from.value)];
-    const CUdeviceptr to = results[static_cast<std::size_t>(copy.to)];
+    const CUdeviceptr from = sources[copy.from.value];
+    const CUdeviceptr to = results[copy.to];
     if (copy.before != before || from == to) continue;
     STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), stream),
                              "cuMemcpyDtoDAsync"));

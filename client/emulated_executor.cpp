@@ -94,7 +94,7 @@ Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffe
   std::vector<profiler::Fill> fills(results.size(), profiler::Poison{});
   for (const api::ResultCopy& copy : plan_.copies) {
     if (copy.before)
-      fills[static_cast<std::size_t>(copy.to)] = contents(parameters[static_cast<std::size_t>(copy.from.value)]);
+      fills[copy.to] = contents(parameters[copy.from.value]);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     STITCH_ASSIGN(const auto buffer,
@@ -123,7 +123,7 @@ Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
     const auto from = static_cast<std::size_t>(copy.from.value);
     const bool parameter = copy.from.kind == LaunchArgument::Kind::parameter;
     const auto source = parameter ? buffers.parameters[from] : buffers.results[from];
-    const auto into = results[static_cast<std::size_t>(copy.to)].first(static_cast<std::size_t>(copy.bytes));
+    const auto into = results[copy.to].first(static_cast<std::size_t>(copy.bytes));
     STITCH_TRY(session_->read(source, 0, into));
   }
   return {};

@@ -16,7 +16,7 @@ Result<std::vector<T>> arrange(std::span<const T> given, const std::vector<int>&
   }
   std::vector<T> arranged;
   arranged.reserve(order.size());
-  for (const int index : order) arranged.push_back(given[static_cast<std::size_t>(index)]);
+  for (const int index : order) arranged.push_back(given[index]);
   return arranged;
 }
 

@@ -76,7 +76,7 @@ std::string quote(std::string_view contents, int line) {
   const std::size_t width = fmt::format("{}", last).size();
   std::string text;
   for (int i = std::max(line - context_lines, 1); i <= last; ++i) {
-    text += fmt::format("  {} {:>{}} | {}\n", i == line ? '>' : ' ', i, width, lines[static_cast<std::size_t>(i - 1)]);
+    text += fmt::format("  {} {:>{}} | {}\n", i == line ? '>' : ' ', i, width, lines[i - 1]);
   }
   return text;
 }

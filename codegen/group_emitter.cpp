@@ -52,7 +52,7 @@ void GroupEmitter::find_rounded_quotients() {
     }
     for (const ItemId operand : item.operands) {
       if (rounded[i] && graph::is_floating(program_.at(operand).dtype))
-        rounded[static_cast<std::size_t>(operand)] = true;
+        rounded[operand] = true;
     }
   }
 }

@@ -179,7 +179,7 @@ class GroupEmitter {
   [[nodiscard]] bool is_arg(int number) const;
   int open_kept_loops(int number);
   [[nodiscard]] const kernel::Anchor& anchor(int i) const {
-    return group_.structure.anchors[static_cast<std::size_t>(i)];
+    return group_.structure.anchors[i];
   }
 
   // whole-tensor operators (scan_emitter.cpp, scatter_emitter.cpp)

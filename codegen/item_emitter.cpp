@@ -129,7 +129,7 @@ std::string_view GroupEmitter::caching(const kernel::Item& item) const {
     case kernel::Buffer::Kind::table: return "Cached::plain";
     case kernel::Buffer::Kind::input: {
       const auto* changing = context_.changing_inputs;
-      const bool changes = changing != nullptr && (*changing)[static_cast<std::size_t>(item.buffer.number)];
+      const bool changes = changing != nullptr && (*changing)[item.buffer.number];
       return changes ? "Cached::plain" : "Cached::streamed";
     }
     case kernel::Buffer::Kind::output:
@@ -146,7 +146,7 @@ bool GroupEmitter::is_kept(const kernel::Buffer& buffer) const {
   if (context_.kept_outputs == nullptr) return false;
   return buffer.kind == kernel::Buffer::Kind::scratch ||
          (buffer.kind == kernel::Buffer::Kind::output &&
-          (*context_.kept_outputs)[static_cast<std::size_t>(buffer.number)]);
+          (*context_.kept_outputs)[buffer.number]);
 }
 
 std::string GroupEmitter::block_guard(const kernel::Buffer& buffer) const {
@@ -197,7 +197,7 @@ void GroupEmitter::declare_array(ItemId id) {
 /// Loads the thread's run along the vector axis into name[…][0..vector).
 void GroupEmitter::emit_vector_load(ItemId id) {
   const Item& item = program_.at(id);
-  const kernel::Access& access = group_.accesses[static_cast<std::size_t>(id)];
+  const kernel::Access& access = group_.accesses[id];
   const std::string target = name(id) + array_subscript(arrays_.at(id), false);
   const std::string_view cached = caching(item);
   const std::int64_t n = vector_extent();

@@ -187,13 +187,13 @@ class RecurrentEmitter {
     if (buffer.kind == Buffer::Kind::output) {
       const RecurrentStep::Target& target = step_.targets[number];
       if (!target.is_state) return argument({Buffer::Kind::output, target.number}, dtype);
-      return resident("next", layout_.states[static_cast<std::size_t>(target.number)], dtype);
+      return resident("next", layout_.states[target.number], dtype);
     }
     const Source& source = step_.sources[number];
     switch (source.kind) {
       case Source::Kind::input: return argument({Buffer::Kind::input, source.number}, dtype);
       case Source::Kind::output: return argument({Buffer::Kind::output, source.number}, dtype);
-      case Source::Kind::state: return resident("now", layout_.states[static_cast<std::size_t>(source.number)], dtype);
+      case Source::Kind::state: return resident("now", layout_.states[source.number], dtype);
       case Source::Kind::first_row: break;
     }
     return "first_row";

@@ -245,7 +245,7 @@ std::vector<std::string> GroupEmitter::block_leaders(int number) const {
 
 void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   for (const int p : plans) {
-    const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
+    const ReductionPlan& plan = group_.reductions[p];
     if (plan.shuffles.empty()) continue;
     const std::vector<int> distances(plan.shuffles.rbegin(), plan.shuffles.rend());
     const int depth = out_.depth();
@@ -257,7 +257,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   }
   std::vector<int> crossing;
   for (const int p : plans) {
-    const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
+    const ReductionPlan& plan = group_.reductions[p];
     if (plan.exchange > 1 || plan.cluster > 1) crossing.push_back(p);
   }
   if (crossing.empty()) return;
@@ -265,7 +265,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   std::vector<std::string> buffers;
   // What is left for the next phase takes both buffers, when the sweeps are done with them.
   const bool behind =
-      anchor(group_.reductions[static_cast<std::size_t>(crossing[0])].anchor).kind == kernel::Anchor::Kind::partial;
+      anchor(group_.reductions[crossing[0]].anchor).kind == kernel::Anchor::Kind::partial;
   const bool taking_turns = alternating_ && !behind;
   if (behind && exchanges_ > 0) out_.line("{}", schedule_.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
   const std::int64_t base =
@@ -273,7 +273,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   const std::string turn = taking_turns ? fmt::format(" + turn * {}", group_.exchange_bytes) : "";
   ++exchanges_;
   for (const int p : crossing) {
-    const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
+    const ReductionPlan& plan = group_.reductions[p];
     offset = (offset + 15) / 16 * 16;
     buffers.push_back(fmt::format("partial{}", plan.anchor));
     const std::string type = accumulator_type(plan.anchor);
@@ -282,15 +282,15 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
     offset += plan.shared_bytes;
   }
   for (std::size_t i = 0; i < crossing.size(); ++i)
-    emit_exchange_write(group_.reductions[static_cast<std::size_t>(crossing[i])], buffers[i]);
+    emit_exchange_write(group_.reductions[crossing[i]], buffers[i]);
   const bool exchange = std::any_of(crossing.begin(), crossing.end(),
-                                    [&](int p) { return group_.reductions[static_cast<std::size_t>(p)].exchange > 1; });
+                                    [&](int p) { return group_.reductions[p].exchange > 1; });
   const bool cluster = std::any_of(crossing.begin(), crossing.end(),
-                                   [&](int p) { return group_.reductions[static_cast<std::size_t>(p)].cluster > 1; });
+                                   [&](int p) { return group_.reductions[p].cluster > 1; });
   if (exchange) {
     out_.line("__syncthreads();");
     for (std::size_t i = 0; i < crossing.size(); ++i) {
-      const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(crossing[i])];
+      const ReductionPlan& plan = group_.reductions[crossing[i]];
       if (plan.exchange > 1) emit_exchange_read(plan, buffers[i]);
     }
   }
@@ -298,7 +298,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
     // The block's results lie behind the exchange area; every block of the cluster then reads all of them.
     if (exchange) {
       for (std::size_t i = 0; i < crossing.size(); ++i) {
-        ReductionPlan whole = group_.reductions[static_cast<std::size_t>(crossing[i])];
+        ReductionPlan whole = group_.reductions[crossing[i]];
         if (whole.cluster == 1) continue;
         buffers[i] =
             fmt::format("({} + {})", buffers[i], whole.exchange > 1 ? whole.exchange * whole.kept_per_block : 0);
@@ -313,7 +313,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
     }
     out_.line("cluster_barrier();");
     for (std::size_t i = 0; i < crossing.size(); ++i) {
-      const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(crossing[i])];
+      const ReductionPlan& plan = group_.reductions[crossing[i]];
       if (plan.cluster == 1) continue;
       const int depth = out_.depth();
       open_kept_loops(plan.anchor);
@@ -336,7 +336,7 @@ int GroupEmitter::partial_width(const ReductionPlan& plan) const {
   const std::int64_t elements = graph_.node(it.node).results[0].elements();
   for (int width = 16 / graph::byte_size(it.dtype); width > 1; width /= 2) {
     const kernel::IndexPool::Run run =
-        program_.pool().run(it.addresses.back(), program_.axes().variables[static_cast<std::size_t>(v)], width);
+        program_.pool().run(it.addresses.back(), program_.axes().variables[v], width);
     const bool whole = vector_extent() % width == 0 && elements % width == 0;
     if (whole && run.regular && run.step == 1 && run.aligned) return width;
   }
@@ -349,7 +349,7 @@ void GroupEmitter::emit_partials(const std::vector<int>& plans) {
   out_.line("// partial results of this tile");
   finish_reductions(plans);
   for (const int p : plans) {
-    const ReductionPlan& plan = group_.reductions[static_cast<std::size_t>(p)];
+    const ReductionPlan& plan = group_.reductions[p];
     const Anchor& it = anchor(plan.anchor);
     std::vector<std::string> conditions;
     std::string which;

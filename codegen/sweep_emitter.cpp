@@ -22,7 +22,7 @@ bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 
 }  // namespace
 
 bool GroupEmitter::is_copied(ItemId id, int stage) const {
-  return std::ranges::count(group_.sweeps[static_cast<std::size_t>(stage)].copied, id) > 0;
+  return std::ranges::count(group_.sweeps[stage].copied, id) > 0;
 }
 
 bool GroupEmitter::is_kept_in_shared(ItemId id) const {
@@ -156,7 +156,7 @@ void GroupEmitter::emit_copies(const std::vector<Band>& bands, int stage) {
       open_inner_loops(band.axes);
       open_register_loops(band.axes);
       if (const std::string guard = band_guard(band); !guard.empty()) out_.open("if ({})", guard);
-      const int width = group_.accesses[static_cast<std::size_t>(id)].width;
+      const int width = group_.accesses[id].width;
       const bool along =
           group_.mapping.vector_axis >= 0 && has(item.axes, static_cast<std::size_t>(group_.mapping.vector_axis));
       for (std::int64_t at = 0; at < (along ? vector_extent() : 1); at += width) {
@@ -307,7 +307,7 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
                       has(band.axes, static_cast<std::size_t>(group_.mapping.vector_axis)) && vector_extent() > 1;
   // Early loads need nothing that this band computes; they are all issued before the arithmetic.
   std::vector<ItemId> early, kept;
-  const std::vector<ItemId>& all_early = group_.sweeps[static_cast<std::size_t>(stage)].early;
+  const std::vector<ItemId>& all_early = group_.sweeps[stage].early;
   for (const ItemId id : band.items) {
     if (std::find(all_early.begin(), all_early.end(), id) != all_early.end()) early.push_back(id);
   }
@@ -335,15 +335,15 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
     const bool local =
         program_.at(id).kind == Item::Kind::load && std::find(early.begin(), early.end(), id) != early.end();
     if (local || is_array(id) || band.axes == 0) continue;
-    const bool outlives = std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].body.begin(),
-                                      group_.sweeps[static_cast<std::size_t>(stage)].body.end(), [&](ItemId user) {
+    const bool outlives = std::any_of(group_.sweeps[stage].body.begin(),
+                                      group_.sweeps[stage].body.end(), [&](ItemId user) {
                                         if (band_of(program_.at(user).axes) == band.axes) return false;
                                         const std::vector<ItemId> needs = kernel::dependencies(program_, user);
                                         return std::find(needs.begin(), needs.end(), id) != needs.end();
                                       });
     const bool anchor_needs =
-        std::any_of(group_.sweeps[static_cast<std::size_t>(stage)].anchors.begin(),
-                    group_.sweeps[static_cast<std::size_t>(stage)].anchors.end(), [&](int a) {
+        std::any_of(group_.sweeps[stage].anchors.begin(),
+                    group_.sweeps[stage].anchors.end(), [&](int a) {
                       const Anchor& it = anchor(a);
                       const std::vector<ItemId> needs = kernel::roots_of(program_, it);
                       return band_of(it.axes) != band.axes && std::find(needs.begin(), needs.end(), id) != needs.end();
@@ -403,7 +403,7 @@ void GroupEmitter::emit_element_step(const Band& band, const std::vector<ItemId>
   for (const ItemId id : band.items) anything = anything || std::find(early.begin(), early.end(), id) == early.end();
   for (const int a : band.anchors) {
     anything = true;
-    if (vector && anchor(a).kind == Anchor::Kind::store && group_.stores[static_cast<std::size_t>(a)][0].width > 1) {
+    if (vector && anchor(a).kind == Anchor::Kind::store && group_.stores[a][0].width > 1) {
       vector_stores.push_back(a);
       out_.line("{} result_{}[{}];", storage_type(anchor(a).dtype), a, vector_extent());
     }
@@ -487,7 +487,7 @@ void GroupEmitter::emit_element(int number, bool element) {
 
 void GroupEmitter::emit_vector_store(int number) {
   const Anchor& it = anchor(number);
-  const kernel::Access& access = group_.stores[static_cast<std::size_t>(number)][0];
+  const kernel::Access& access = group_.stores[number][0];
   std::string guard = replica_guard(it.axes);
   if (it.guard >= 0) guard += (guard.empty() ? "" : " && ") + value(it.guard, false);
   if (const std::string own = block_guard(it.buffers[0]); !own.empty()) guard += (guard.empty() ? "" : " && ") + own;

@@ -180,12 +180,12 @@ double BoostedTrees::evaluate(std::span<const float> row) const {
   for (const std::int32_t root : roots_) {
     std::int32_t at = root;
     while (true) {
-      const Node& node = nodes_[static_cast<std::size_t>(at)];
+      const Node& node = nodes_[at];
       if (node.column < 0) {
         sum += node.threshold;
         break;
       }
-      const float value = row[static_cast<std::size_t>(node.column)];
+      const float value = row[node.column];
       const bool left = std::isnan(value) ? node.missing_left : value < node.threshold;
       at = left ? node.left : node.right;
     }
@@ -196,7 +196,7 @@ double BoostedTrees::evaluate(std::span<const float> row) const {
 std::vector<int> BoostedTrees::uses() const {
   std::vector<int> uses(columns_, 0);
   for (const Node& node : nodes_) {
-    if (node.column >= 0) ++uses[static_cast<std::size_t>(node.column)];
+    if (node.column >= 0) ++uses[node.column];
   }
   return uses;
 }

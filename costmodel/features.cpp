@@ -127,7 +127,7 @@ class Counter {
   [[nodiscard]] std::vector<bool> changing_items() const {
     std::vector<bool> changes(program_.items().size(), false);
     const auto any = [&](const std::vector<ItemId>& ids) {
-      return std::any_of(ids.begin(), ids.end(), [&](ItemId id) { return changes[static_cast<std::size_t>(id)]; });
+      return std::any_of(ids.begin(), ids.end(), [&](ItemId id) { return changes[id]; });
     };
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const Item& item = program_.items()[i];
@@ -142,7 +142,7 @@ class Counter {
 
   /// Whether every turn of a recurrent kernel reads the same.
   [[nodiscard]] bool is_lasting(const Item& item) const {
-    return !lasting_.empty() && lasting_[static_cast<std::size_t>(&item - program_.items().data())];
+    return !lasting_.empty() && lasting_[&item - program_.items().data()];
   }
 
   [[nodiscard]] bool is_held_in_shared(ItemId id) const {
@@ -154,7 +154,7 @@ class Counter {
   [[nodiscard]] ItemId id_of(const Item& item) const { return static_cast<ItemId>(&item - program_.items().data()); }
 
   [[nodiscard]] Place place(const Item& item) const {
-    return places_.empty() ? Place::device : places_[static_cast<std::size_t>(&item - program_.items().data())];
+    return places_.empty() ? Place::device : places_[&item - program_.items().data()];
   }
 
   [[nodiscard]] double elements(std::uint64_t axes) const {
@@ -264,7 +264,7 @@ class Counter {
     const int bytes = graph::byte_size(item.dtype);
     if (v < 0 || !has(item.axes, static_cast<std::size_t>(v))) return bytes;
     // Across memory, each element is in a sector of its own; of windows, the others' loads take the rest of one.
-    const auto run = program_.pool().run(item.index, program_.axes().variables[static_cast<std::size_t>(v)], 1);
+    const auto run = program_.pool().run(item.index, program_.axes().variables[v], 1);
     if (run.regular && std::abs(run.step) * bytes >= 32) return bytes;
     return bytes * static_cast<double>(group_.extent(static_cast<std::size_t>(v), Level::vector));
   }
@@ -352,7 +352,7 @@ class Counter {
     for (const ItemId id : group_.hoisted) {
       load(0, id);
       if (place(program_.at(id)) == Place::registers) continue;
-      request(program_.at(id), group_.accesses[static_cast<std::size_t>(id)].width,
+      request(program_.at(id), group_.accesses[id].width,
               per_iteration(program_.at(id).axes & group_.varying));
     }
     pass_to_l2();
@@ -474,7 +474,7 @@ class Counter {
       const Item& item = program_.at(id);
       const double times = uniform ? per_thread(item.axes & group_.outer_loops) : per_thread(item.axes);
       if (item.kind == Item::Kind::load) {
-        request(item, uniform ? 1 : group_.accesses[static_cast<std::size_t>(id)].width, times);
+        request(item, uniform ? 1 : group_.accesses[id].width, times);
         if (uniform) return;
         const bool ahead = place(item) == Place::l2 && !is_lasting(item);
         near = near || place(item) == Place::l1 || place(item) == Place::shared;
@@ -508,7 +508,7 @@ class Counter {
     for (const ItemId id : sweep.body) one(id, false);
     pass_to_l2();
     for (const int a : sweep.anchors) {
-      const kernel::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(a)];
+      const kernel::Anchor& anchor = group_.structure.anchors[a];
       if (anchor.kind == kernel::Anchor::Kind::reduce || anchor.kind == kernel::Anchor::Kind::partial) {
         if (is_accumulated_product(anchor)) continue;
         const double times = per_thread(anchor.axes);
@@ -623,7 +623,7 @@ class Counter {
   void count_reductions() {
     std::vector<bool> exchanged(group_.sweeps.size(), false), clustered(group_.sweeps.size(), false);
     for (const kernel::ReductionPlan& plan : group_.reductions) {
-      const kernel::Anchor& anchor = group_.structure.anchors[static_cast<std::size_t>(plan.anchor)];
+      const kernel::Anchor& anchor = group_.structure.anchors[plan.anchor];
       const auto stage = static_cast<std::size_t>(anchor.stage);
       const bool partial = anchor.kind == kernel::Anchor::Kind::partial;
       double times = static_cast<double>(plan.kept_per_thread);

@@ -178,7 +178,7 @@ struct Range {
 Result<std::vector<Range>> find_loops(const Reader& read) {
   std::vector<Range> loops;
   for (int i = 0; i < static_cast<int>(read.code.size()); ++i) {
-    const Instruction& one = read.code[static_cast<std::size_t>(i)];
+    const Instruction& one = read.code[i];
     if (one.target.empty()) continue;
     const auto to = read.labels.find(one.target);
     if (to == read.labels.end())
@@ -217,7 +217,7 @@ class Issue {
   explicit Issue(const CodeLatencies& latencies) : latencies_(latencies) {}
 
   void run(const std::vector<Instruction>& code, const Range& range) {
-    for (int i = range.first; i <= range.last; ++i) step(code[static_cast<std::size_t>(i)]);
+    for (int i = range.first; i <= range.last; ++i) step(code[i]);
   }
   [[nodiscard]] double now() const { return now_; }
   [[nodiscard]] int most_loads() const { return most_loads_; }
@@ -227,7 +227,7 @@ class Issue {
   void step(const Instruction& one) {
     for (int board = 0; board < scoreboards; ++board) {
       if (((one.waits >> board) & 1U) == 0) continue;
-      now_ = std::max(now_, ready_[static_cast<std::size_t>(board)]);
+      now_ = std::max(now_, ready_[board]);
       settle(board);
     }
     const double latency = one.is_load() || one.is_local() ? latencies_.memory
@@ -242,7 +242,7 @@ class Issue {
   }
   void raise(int board, double until) {
     if (board >= scoreboards) return;
-    double& ready = ready_[static_cast<std::size_t>(board)];
+    double& ready = ready_[board];
     ready = std::max(ready, until);
   }
   /// A wait for a load: how many were on their way then.
@@ -285,7 +285,7 @@ void measure_hot(const std::vector<Instruction>& code, const Range& range, bool 
   features.loop.loop = loop;
   features.loop.instructions = range.size();
   for (int i = range.first; i <= range.last; ++i) {
-    const Instruction& one = code[static_cast<std::size_t>(i)];
+    const Instruction& one = code[i];
     ++features.loop.by_pipe[one.pipe];
     if (one.is_load()) ++features.loop.loads, features.loop.load_bytes += one.width();
     if (one.is_local()) features.loop.local_bytes += one.width();

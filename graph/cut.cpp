@@ -117,7 +117,7 @@ class Cutter {
   /// What must be in memory before the boundary that `id` belongs to can run.
   [[nodiscard]] const std::vector<Value>& boundary_operands(NodeId id) const {
     if (const auto loop = whole_loops_.find(id); loop != whole_loops_.end()) return loop->second.arguments;
-    return call_of_[at(id)] >= 0 ? cut_.calls[static_cast<std::size_t>(call_of_[at(id)])].operands
+    return call_of_[at(id)] >= 0 ? cut_.calls[call_of_[at(id)]].operands
                                  : graph_.node(id).operands;
   }
 
@@ -136,8 +136,8 @@ class Cutter {
         };
         const int call = call_of_[at(id)];
         if (call >= 0) {
-          raise(call_level[static_cast<std::size_t>(call)], boundary_operands(id));
-          level_[at(id)] = call_level[static_cast<std::size_t>(call)];
+          raise(call_level[call], boundary_operands(id));
+          level_[at(id)] = call_level[call];
         } else {
           raise(level_[at(id)], graph_.node(id).operands);
         }

@@ -57,7 +57,7 @@ std::vector<std::vector<NodeId>> users(const Graph& graph) {
   std::vector<std::vector<NodeId>> lists(static_cast<std::size_t>(graph.size()));
   for (NodeId id = 0; id < graph.size(); ++id) {
     for (const Value& operand : graph.node(id).operands) {
-      auto& list = lists[static_cast<std::size_t>(operand.node)];
+      auto& list = lists[operand.node];
       if (list.empty() || list.back() != id) list.push_back(id);
     }
   }
@@ -66,7 +66,7 @@ std::vector<std::vector<NodeId>> users(const Graph& graph) {
 
 std::vector<bool> is_result(const Graph& graph) {
   std::vector<bool> flags(static_cast<std::size_t>(graph.size()), false);
-  for (const Value& value : graph.results()) flags[static_cast<std::size_t>(value.node)] = true;
+  for (const Value& value : graph.results()) flags[value.node] = true;
   return flags;
 }
 

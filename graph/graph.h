@@ -40,7 +40,7 @@ struct Node {
   std::int32_t line = 0;                              ///< line of the source file, 0 when there is none
 
   [[nodiscard]] const TensorType& type(std::int32_t result = 0) const {
-    return results[static_cast<std::size_t>(result)];
+    return results[result];
   }
   /// The attributes as the struct that the operator uses.
   template <class A>
@@ -62,7 +62,7 @@ class Graph {
   std::string name;
 
   [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
-  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
   [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
   [[nodiscard]] const TensorType& type(Value value) const { return node(value.node).type(value.result); }
   [[nodiscard]] std::span<const NodeId> parameters() const { return parameters_; }
@@ -77,7 +77,7 @@ class Graph {
 
   void set_results(std::vector<Value> results) { results_ = std::move(results); }
   void add_result(Value value) { results_.push_back(value); }
-  void set_name(NodeId id, std::string text) { nodes_[static_cast<std::size_t>(id)].name = std::move(text); }
+  void set_name(NodeId id, std::string text) { nodes_[id].name = std::move(text); }
 
   /// The nodes, for a pass to work on; nothing but the name is left in this graph. adopt_nodes takes nodes (these or
   /// others) whose types the caller knows to be right; results are set anew.

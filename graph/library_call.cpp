@@ -18,7 +18,7 @@ bool contains(const Dims& list, std::size_t value) {
 Digits gathered(const StridedView& view, const Dims& dimensions) {
   Digits all;
   for (const std::int64_t d : dimensions) {
-    const Digits& digits = view.dims[static_cast<std::size_t>(d)];
+    const Digits& digits = view.dims[d];
     all.insert(all.end(), digits.begin(), digits.end());
   }
   return all;
@@ -72,7 +72,7 @@ class EpilogueFinder {
     while (!call_.epilogue.empty()) {
       const Op op = graph_.node(call_.epilogue.back()).op;
       if (op != Op::reshape) break;
-      taken_[static_cast<std::size_t>(call_.epilogue.back())] = false;
+      taken_[call_.epilogue.back()] = false;
       call_.result = graph_.node(call_.epilogue.back()).operands[0];
       call_.epilogue.pop_back();
     }
@@ -86,7 +86,7 @@ class EpilogueFinder {
     if (results_[at] || uses_[at].size() != 1 || state_ == State::converted) return false;
     const NodeId user = uses_[at][0];
     const Node& node = graph_.node(user);
-    if (taken_[static_cast<std::size_t>(user)]) return false;
+    if (taken_[user]) return false;
     switch (node.op) {
       case Op::reshape: return accept(user, state_);
       case Op::transpose:
@@ -108,7 +108,7 @@ class EpilogueFinder {
 
   bool accept(NodeId user, State state) {
     call_.epilogue.push_back(user);
-    taken_[static_cast<std::size_t>(user)] = true;
+    taken_[user] = true;
     call_.result = {user, 0};
     state_ = state;
     return true;
@@ -211,8 +211,8 @@ class EpilogueFinder {
       const NodeId id = open.back();
       open.pop_back();
       if (id == call_.root) return true;
-      if (id < call_.root || seen[static_cast<std::size_t>(id)]) continue;
-      seen[static_cast<std::size_t>(id)] = true;
+      if (id < call_.root || seen[id]) continue;
+      seen[id] = true;
       for (const Value operand : graph_.node(id).operands) open.push_back(operand.node);
     }
     return false;

@@ -177,7 +177,7 @@ ConstantAttributes dense_integers(TensorType type, std::span<const std::int64_t>
 
 double element(const ConstantAttributes& constant, std::int64_t index) {
   const DType dtype = constant.type.dtype;
-  return load_element(dtype, &constant.data[static_cast<std::size_t>(index * byte_size(dtype))]);
+  return load_element(dtype, &constant.data[index * byte_size(dtype)]);
 }
 
 bool is_splat(const ConstantAttributes& constant) {

@@ -61,7 +61,7 @@ std::optional<StridedView> apply_layout(const StridedView& view, const Node& nod
     case Op::transpose: {
       const auto& permutation = node.as<TransposeAttributes>().permutation;
       for (std::size_t d = 0; d < permutation.size(); ++d)
-        out.dims[d] = view.dims[static_cast<std::size_t>(permutation[d])];
+        out.dims[d] = view.dims[permutation[d]];
       return out;
     }
     case Op::reshape: {
@@ -75,7 +75,7 @@ std::optional<StridedView> apply_layout(const StridedView& view, const Node& nod
       out.dims.assign(a.dims.size(), {});
       for (std::size_t d = 0; d < a.dims.size(); ++d) out.dims[d] = {{a.dims[d], 0}};
       for (std::size_t i = 0; i < a.mapping.size(); ++i)
-        out.dims[static_cast<std::size_t>(a.mapping[i])] = view.dims[i];
+        out.dims[a.mapping[i]] = view.dims[i];
       return out;
     }
     case Op::slice: {

@@ -53,7 +53,7 @@ void add_rows(const std::string& name, const graph::Graph& fragment, const Optio
     const auto together = time(set);
     if (!together) continue;  // the explorer splits such a pattern
     double apart = 0;
-    for (const int v : set.members()) apart += alone[static_cast<std::size_t>(v)];
+    for (const int v : set.members()) apart += alone[v];
     const auto f = evaluator.features(set);
     rows.push_back(
         {f.bytes_saved, f.launches_saved, f.phases, f.bytes_again, f.operators, apart, together->predicted_us});

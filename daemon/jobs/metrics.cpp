@@ -62,7 +62,7 @@ void Metrics::count_request(std::string_view route, int status, double seconds) 
   ++requests_[{std::string(route), status}];
   auto latency = latencies_.find(route);
   if (latency == latencies_.end()) latency = latencies_.emplace(route, Latency{}).first;
-  ++latency->second.counts[static_cast<std::size_t>(bucket)];
+  ++latency->second.counts[bucket];
   latency->second.sum += seconds;
 }
 

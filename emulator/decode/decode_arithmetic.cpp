@@ -165,7 +165,7 @@ Status Decoder::plain_lanes() {
   std::string_view name = statement_->opcode;
   const int row = find_lane_op(name);
   if (row < 0) return unsupported(fmt::format("instruction '{}'", name));
-  const LaneOp& op = lane_ops(HostIsa::portable)[static_cast<std::size_t>(row)];
+  const LaneOp& op = lane_ops(HostIsa::portable)[row];
   const Width widths[] = {op.a, op.b, op.c, op.e};
   std::size_t sources = 0;
   while (sources < 4 && widths[sources] != Width::none) ++sources;

@@ -271,7 +271,7 @@ Draft& Decoder::emit(Opcode opcode, InstructionClass kind) {
 Status Decoder::emit_lane(std::string_view name, Ref d, Ref a, Ref b, Ref c, Ref e) {
   const int row = find_lane_op(name);
   if (row < 0) return unsupported(fmt::format("'{}' (operation {})", statement_->opcode, name));
-  const LaneOp& op = lane_ops(HostIsa::portable)[static_cast<std::size_t>(row)];
+  const LaneOp& op = lane_ops(HostIsa::portable)[row];
   const bool was_counted = counted_;
   Draft& draft = emit(Opcode::lane, op.kind);
   // Changing a register's width is no instruction of its own.

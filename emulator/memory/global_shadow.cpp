@@ -85,7 +85,7 @@ void record_reader(SectorRecord& record, std::uint32_t mask, std::uint64_t secto
 void record_writer(Region& region, SectorRecord& record, std::uint32_t mask, const GlobalAccessor& who) {
   if (record.is_split()) {
     for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-      (*record.writers)[static_cast<std::size_t>(__builtin_ctz(rest))] = who.epoch;
+      (*record.writers)[__builtin_ctz(rest)] = who.epoch;
     }
   } else if ((record.written & ~mask) == 0) {
     record.writer = who.epoch;

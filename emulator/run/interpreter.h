@@ -300,7 +300,7 @@ void Interpreter::for_each_space(const Addresses& addresses, std::uint32_t lanes
     return Space::global;
   };
   for (std::uint32_t rest = lanes; rest != 0;) {
-    const Space space = space_of(addresses.at[static_cast<std::size_t>(std::countr_zero(rest))]);
+    const Space space = space_of(addresses.at[std::countr_zero(rest)]);
     std::uint32_t together = 0;
     Addresses within;
     for (std::uint32_t lane = 0; lane < 32; ++lane) {

@@ -27,7 +27,7 @@ Interpreter::Step Interpreter::go_to(std::span<const std::uint32_t, 32> targets,
   bool first = stays == 0;
   fragment().pc = pc_ + 1;
   while (rest != 0) {
-    const std::uint32_t target = targets[static_cast<std::size_t>(std::countr_zero(rest))];
+    const std::uint32_t target = targets[std::countr_zero(rest)];
     std::uint32_t together = 0;
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       if (((rest >> lane) & 1) != 0 && targets[lane] == target) together |= 1U << lane;

@@ -32,7 +32,7 @@ class PageGuard {
 
 /// Whether all lanes want the same address.
 bool same(const std::array<std::uint64_t, 32>& at, std::uint32_t lanes) {
-  const std::uint64_t first = at[static_cast<std::size_t>(std::countr_zero(lanes))];
+  const std::uint64_t first = at[std::countr_zero(lanes)];
   std::uint64_t off = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) off |= ((lanes >> lane) & 1) != 0 ? at[lane] ^ first : 0;
   return off == 0;
@@ -205,7 +205,7 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
   std::uint32_t sectors = 0;
   std::uint32_t previous = 32;  ///< lane that was read just before
   const std::string_view what = touch == Touch::read ? "read" : "write";
-  const std::uint64_t first_address = addresses.at[static_cast<std::size_t>(std::countr_zero(lanes))];
+  const std::uint64_t first_address = addresses.at[std::countr_zero(lanes)];
   if (touch == Touch::read && same(addresses.at, lanes)) {
     sectors = static_cast<std::uint32_t>((first_address + bytes - 1) / sector_bytes - first_address / sector_bytes + 1);
   }

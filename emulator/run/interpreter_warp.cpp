@@ -77,7 +77,7 @@ Interpreter::Step Interpreter::shuffle(const Instruction& in, std::uint32_t lane
         break;
     }
     if (!inside) from = self;
-    result[lane] = a[static_cast<std::size_t>(from)];
+    result[lane] = a[from];
     in_range |= (inside ? 1U : 0U) << lane;
     const bool source_off = ((members >> from) & 1) == 0;
     if (((lanes >> lane) & 1) != 0 && source_off) off |= 1U << lane;

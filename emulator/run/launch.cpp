@@ -213,7 +213,7 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
     tbb::task_arena arena(threads);
     arena.execute([&] {
       tbb::parallel_for(
-          0, threads, [&](int i) { scheduler.work(*interpreters[static_cast<std::size_t>(i)]); },
+          0, threads, [&](int i) { scheduler.work(*interpreters[i]); },
           tbb::simple_partitioner());
     });
     scheduler.hand_over();

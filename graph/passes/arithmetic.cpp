@@ -225,11 +225,11 @@ bool rounds_quotients(const Graph& graph) {
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     const bool reached = std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-      return from_quotient[static_cast<std::size_t>(operand.node)];
+      return from_quotient[operand.node];
     });
     if (reached && rounds_to_integer(node.op, node.type().dtype)) return true;
     const bool quotient = node.op == Op::divide && is_floating(node.type().dtype);
-    from_quotient[static_cast<std::size_t>(id)] = quotient || reached;
+    from_quotient[id] = quotient || reached;
   }
   return false;
 }

@@ -29,7 +29,7 @@ Replacement convert(Rewriter& graph, const Node& node) {
   }
   if (graph.is(x, Op::iota) && is_integer(between) && to != DType::pred) {
     auto a = graph.node(x).as<IotaAttributes>();
-    const std::int64_t length = a.type.dims[static_cast<std::size_t>(a.dimension)];
+    const std::int64_t length = a.type.dims[a.dimension];
     if (!counts_exactly(between, length)) return {};
     a.type.dtype = to;
     return graph.add(Op::iota, {}, a);

@@ -16,13 +16,13 @@ std::optional<std::vector<DimGroup>> dim_groups(const Dims& from, const Dims& to
     // Take at least one dimension, then from the side that lags, then extents of 1.
     do {
       if (i < from_rank && (left <= right || j == to_rank)) {
-        left *= from[static_cast<std::size_t>(i++)];
+        left *= from[i++];
       } else {
-        right *= to[static_cast<std::size_t>(j++)];
+        right *= to[j++];
       }
     } while (left != right);
-    while (i < from_rank && from[static_cast<std::size_t>(i)] == 1) ++i;
-    while (j < to_rank && to[static_cast<std::size_t>(j)] == 1) ++j;
+    while (i < from_rank && from[i] == 1) ++i;
+    while (j < to_rank && to[j] == 1) ++j;
     group.from_end = i;
     group.to_end = j;
     groups.push_back(group);

@@ -33,9 +33,9 @@ class LoopTurns {
   [[nodiscard]] std::int64_t count() const { return trips_; }
 
   /// Whether a value of the body depends on constants and on what every turn hands on unchanged only.
-  [[nodiscard]] bool is_invariant(Value value) const { return invariant_[static_cast<std::size_t>(value.node)]; }
+  [[nodiscard]] bool is_invariant(Value value) const { return invariant_[value.node]; }
   /// How many operands and results of the body refer to a node of it.
-  [[nodiscard]] int uses(Value value) const { return uses_[static_cast<std::size_t>(value.node)]; }
+  [[nodiscard]] int uses(Value value) const { return uses_[value.node]; }
   /// Whether the condition reads a carried value.
   [[nodiscard]] bool decides(std::size_t carried) const { return decides_[carried]; }
 

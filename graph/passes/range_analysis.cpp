@@ -118,7 +118,7 @@ ValueRange RangeAnalysis::of(const Rewriter& graph, Value value) {
     if (const int position = graph.parameter_position(value); position < 0) {
       range = compute(graph, graph.node(value), 0);
     } else if (static_cast<std::size_t>(position) < parameters_.size()) {
-      range = parameters_[static_cast<std::size_t>(position)];
+      range = parameters_[position];
     }
     known_[id] = range;
   }

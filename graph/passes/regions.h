@@ -31,7 +31,7 @@ class RegionCopy {
   /// Zeros, for what is not used.
   Value add_zeros(const TensorType& type);
   /// `value` stands for the only result of an old node, which is not copied.
-  void bind(NodeId old, Value value) { copies_[static_cast<std::size_t>(old)] = value; }
+  void bind(NodeId old, Value value) { copies_[old] = value; }
   /// Copies the nodes that are not bound and returns the region with these results of the old one, without what none of
   /// them needs.
   std::shared_ptr<const Graph> finish(std::span<const Value> old_results, std::span<const Value> more_results = {});

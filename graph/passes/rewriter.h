@@ -36,7 +36,7 @@ class Rewriter {
   /// Replaces a node whose operands are already values of the new graph. Must preserve the result types.
   using Rule = std::function<Replacement(Rewriter&, const Node&)>;
 
-  [[nodiscard]] const Node& node(Value value) const { return *nodes_[static_cast<std::size_t>(value.node)]; }
+  [[nodiscard]] const Node& node(Value value) const { return *nodes_[value.node]; }
   [[nodiscard]] const TensorType& type(Value value) const { return node(value).type(value.result); }
   [[nodiscard]] const Dims& dims(Value value) const { return type(value).dims; }
   [[nodiscard]] DType dtype(Value value) const { return type(value).dtype; }
@@ -46,12 +46,12 @@ class Rewriter {
   [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
   /// How many operands and results of the graph refer to the node that makes `value`, those of nodes not yet visited
   /// included. What has been replaced in this rebuild may still be counted.
-  [[nodiscard]] int uses(Value value) const { return uses_[static_cast<std::size_t>(value.node)]; }
+  [[nodiscard]] int uses(Value value) const { return uses_[value.node]; }
 
   /// Which results of the node that is being visited are used; all of them for a node that a rule has made.
   [[nodiscard]] std::vector<bool> used_results(const Node& visited) const;
   /// Which argument of the graph a parameter is; -1 for any other node.
-  [[nodiscard]] int parameter_position(Value value) const { return positions_[static_cast<std::size_t>(value.node)]; }
+  [[nodiscard]] int parameter_position(Value value) const { return positions_[value.node]; }
 
   /// Adds an operator. The rule is tried on it first, so that a rule may build what another of its cases simplifies;
   /// operators with several results stay as they are, {value.node, i} is result i.

@@ -29,7 +29,7 @@ class TurnLines {
   /// `starts`: by carried value, what it begins with if that is a known integer. Refers to the body.
   TurnLines(const Graph& body, std::span<const std::optional<std::int64_t>> starts, std::int64_t turns);
 
-  [[nodiscard]] const std::optional<Line>& of(NodeId node) const { return lines_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] const std::optional<Line>& of(NodeId node) const { return lines_[node]; }
   /// Whether the type holds the line's values of all turns.
   [[nodiscard]] bool fits(const Line& line, DType dtype) const;
   /// For a slice of `sizes` of a tensor, whose starts are the node's operands from `first_start` on: the axis along

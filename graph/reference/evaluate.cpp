@@ -118,7 +118,7 @@ Status check_restriction(const Graph& graph, const ReduceRestriction& r) {
     if (interval.begin < next || interval.end <= interval.begin) return bad("intervals are not ascending and disjoint");
     next = interval.end;
   }
-  if (next > graph.type(node.operands[0]).dims[static_cast<std::size_t>(r.dimension)]) {
+  if (next > graph.type(node.operands[0]).dims[r.dimension]) {
     return bad("an interval ends beyond the dimension");
   }
   return {};

@@ -259,11 +259,11 @@ void finish_elements(const Accumulator* accumulators, std::int64_t count, const 
   for (std::int64_t i = 0; i < count; ++i) {
     const auto result = accumulators[i].finish(accumulation);
     if constexpr (std::is_same_v<typename Accumulator::Value, double>) {
-      storage.floats[static_cast<std::size_t>(offset + i)] = result.value;
+      storage.floats[offset + i] = result.value;
     } else {
-      storage.integers[static_cast<std::size_t>(offset + i)] = result.value;
+      storage.integers[offset + i] = result.value;
     }
-    if (!storage.bounds.empty()) storage.bounds[static_cast<std::size_t>(offset + i)] = result.bound;
+    if (!storage.bounds.empty()) storage.bounds[offset + i] = result.bound;
   }
 }
 

@@ -89,19 +89,19 @@ void Evaluation::restrict_reductions() {
     const Node& node = graph_.node(restriction.node);
     std::vector<std::vector<Interval>>& kept = state(restriction.node).kept;
     kept.resize(graph_.type(node.operands[0]).dims.size());
-    kept[static_cast<std::size_t>(restriction.dimension)] = restriction.intervals;
+    kept[restriction.dimension] = restriction.intervals;
   }
 }
 
 std::vector<bool> used_parameters(const Graph& graph, std::span<const Value> values) {
   std::vector<bool> used(static_cast<std::size_t>(graph.size()), false);
-  for (const Value& value : values) used[static_cast<std::size_t>(value.node)] = true;
+  for (const Value& value : values) used[value.node] = true;
   for (NodeId id = graph.size(); id-- > 0;) {
-    if (!used[static_cast<std::size_t>(id)]) continue;
-    for (const Value& operand : graph.node(id).operands) used[static_cast<std::size_t>(operand.node)] = true;
+    if (!used[id]) continue;
+    for (const Value& operand : graph.node(id).operands) used[operand.node] = true;
   }
   std::vector<bool> parameters;
-  for (const NodeId parameter : graph.parameters()) parameters.push_back(used[static_cast<std::size_t>(parameter)]);
+  for (const NodeId parameter : graph.parameters()) parameters.push_back(used[parameter]);
   return parameters;
 }
 

@@ -129,13 +129,13 @@ void Program::add_step(NodeId id) {
     StepOperand& from = step.operands[k];
     from.step = find_step(node.operands[k].node);
     if (from.step >= 0) {
-      Step& producer = steps_[static_cast<std::size_t>(from.step)];
+      Step& producer = steps_[from.step];
       producer.last_use = index;
       exact = exact && !producer.bounded;
       operands[k].nonnegative = producer.nonnegative;
     } else {
       from.external = find_external(node.operands[k]);
-      const Storage& data = *externals_[static_cast<std::size_t>(from.external)].block.data;
+      const Storage& data = *externals_[from.external].block.data;
       exact = exact && data.bounds.empty();
       operands[k].nonnegative = data.nonnegative;
     }
@@ -183,10 +183,10 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
     c.count = count;
     for (std::size_t k = 0; k < step.node->operands.size(); ++k) {
       if (step.operands[k].external >= 0) {
-        c.in[k] = externals_[static_cast<std::size_t>(step.operands[k].external)].at(offset);
+        c.in[k] = externals_[step.operands[k].external].at(offset);
         continue;
       }
-      const Step& producer = steps_[static_cast<std::size_t>(step.operands[k].step)];
+      const Step& producer = steps_[step.operands[k].step];
       c.in[k] = {producer.chunk.floats, producer.chunk.integers, producer.bounded ? producer.chunk.bounds : zeros,
                  producer.nonnegative};
     }
@@ -194,7 +194,7 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
       c.floats = result.floats.data() + offset, c.integers = result.integers.data() + offset;
       c.bounds = step.bounded ? result.bounds.data() + offset : nullptr;
     } else {
-      ChunkBuffer& buffer = buffers_[static_cast<std::size_t>(step.buffer)];
+      ChunkBuffer& buffer = buffers_[step.buffer];
       c.floats = buffer.floats.data(), c.integers = buffer.integers.data();
       c.bounds = step.bounded ? buffer.bounds.data() : nullptr;
     }
@@ -223,7 +223,7 @@ Result<Block> Evaluation::compute_chunks(NodeId root, const std::vector<NodeId>&
       if (state(operand.node).root == root && operand.node != root) continue;
       if (program.find_external(operand) >= 0) continue;
       const Slot& from = slot(operand);
-      STITCH_ASSIGN(Block block, extract(memory_, from.blocks[static_cast<std::size_t>(from.region.find(out))], out));
+      STITCH_ASSIGN(Block block, extract(memory_, from.blocks[from.region.find(out)], out));
       program.add_external(operand, std::move(block));
     }
   }

@@ -7,7 +7,7 @@
 namespace stitch::graph::reference {
 
 const Block& OpContext::holding(std::size_t i, const Box& box) const {
-  return operands[i]->blocks[static_cast<std::size_t>(operands[i]->region.find(box))];
+  return operands[i]->blocks[operands[i]->region.find(box)];
 }
 
 Result<Block> OpContext::operand(std::size_t i, const Box& box) const {
@@ -98,9 +98,9 @@ Result<Block> evaluate_source(const OpContext& context, const Box& out) {
       for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
       const std::byte* from = data.data() + static_cast<std::size_t>(offset) * size;
       if (is_floating(dtype)) {
-        storage->floats[static_cast<std::size_t>(i)] = load_element(dtype, from);
+        storage->floats[i] = load_element(dtype, from);
       } else {
-        storage->integers[static_cast<std::size_t>(i)] = load_integer(dtype, from);
+        storage->integers[i] = load_integer(dtype, from);
       }
       next_index(box, index);
     }

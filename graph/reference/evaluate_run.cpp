@@ -56,7 +56,7 @@ Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted
         continue;
       }
       const std::vector<Block>& held = from.results.empty() ? from.blocks : from.results;
-      STITCH_ASSIGN(Block block, extract(memory_, held[static_cast<std::size_t>(from.region.find(box))], box));
+      STITCH_ASSIGN(Block block, extract(memory_, held[from.region.find(box)], box));
       blocks.push_back(std::move(block));
     }
     slot(want.value).release();
@@ -111,15 +111,15 @@ void Evaluation::plan_chunks(const std::vector<std::vector<NodeId>>& users) {
   for (NodeId id = graph_.size(); id-- > 0;) {
     NodeState& s = state(id);
     if (!s.live) continue;
-    s.inlined = can_inline(id, users[static_cast<std::size_t>(id)]);
+    s.inlined = can_inline(id, users[id]);
     s.root = id;
     if (!s.inlined) continue;
-    for (const NodeId user : users[static_cast<std::size_t>(id)]) {
+    for (const NodeId user : users[id]) {
       if (state(user).live) s.root = state(user).root;
     }
   }
   for (NodeId id = 0; id < graph_.size(); ++id) {
-    if (state(id).inlined) members_[static_cast<std::size_t>(state(id).root)].push_back(id);
+    if (state(id).inlined) members_[state(id).root].push_back(id);
   }
 }
 
@@ -150,7 +150,7 @@ Status Evaluation::compute(NodeId id) {
   STITCH_TRY(compute_node(id));
   STITCH_TRY(doubt_blocks(id));
   release(id);
-  for (const NodeId member : members_[static_cast<std::size_t>(id)]) release(member);
+  for (const NodeId member : members_[id]) release(member);
   return {};
 }
 
@@ -179,7 +179,7 @@ Status Evaluation::compute_node(NodeId id) {
   const std::vector<Box> boxes(to.region.boxes().begin(), to.region.boxes().end());
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     if (is_chunked(node)) {
-      STITCH_ASSIGN(Block block, compute_chunks(id, members_[static_cast<std::size_t>(id)], boxes[i]));
+      STITCH_ASSIGN(Block block, compute_chunks(id, members_[id], boxes[i]));
       to.blocks.push_back(std::move(block));
       continue;
     }

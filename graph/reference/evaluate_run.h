@@ -49,10 +49,10 @@ class Evaluation {
   };
 
   [[nodiscard]] Slot& slot(Value value) {
-    const auto first = static_cast<std::size_t>(first_slot_[static_cast<std::size_t>(value.node)]);
+    const auto first = static_cast<std::size_t>(first_slot_[value.node]);
     return slots_[first + static_cast<std::size_t>(value.result)];
   }
-  NodeState& state(NodeId id) { return states_[static_cast<std::size_t>(id)]; }
+  NodeState& state(NodeId id) { return states_[id]; }
   [[nodiscard]] OpContext context(NodeId id, std::size_t box);
 
   // demand

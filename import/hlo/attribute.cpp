@@ -97,7 +97,7 @@ Result<DimLabels::Side> label_side(std::string_view labels, char batch, char fea
     } else if (c == feature) {
       slot = &side.feature;
     } else if (c >= '0' && static_cast<std::size_t>(c - '0') < side.spatial.size()) {
-      slot = &side.spatial[static_cast<std::size_t>(c - '0')];
+      slot = &side.spatial[c - '0'];
     }
     if (slot == nullptr || *slot >= 0) return parse_error(at, fmt::format("dim_labels: bad '{}' in '{}'", c, labels));
     *slot = static_cast<std::int64_t>(i);

@@ -27,7 +27,7 @@ Result<Values> lower_convolution(const Site& site) {
     return site.error("attribute 'dim_labels' does not fit the operands");
   }
   for (std::size_t i = 0; i < spatial; ++i) {
-    if (window.sizes[i] != kernel[static_cast<std::size_t>(labels.kernel.spatial[i])]) {
+    if (window.sizes[i] != kernel[labels.kernel.spatial[i]]) {
       return site.error("the window's size is not the kernel's");
     }
   }

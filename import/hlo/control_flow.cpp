@@ -22,15 +22,15 @@ std::shared_ptr<const Graph> over_all_operands(const Graph& branch, const std::v
   }
   std::vector<graph::NodeId> image(static_cast<std::size_t>(branch.size()));
   std::size_t next_parameter = 0;
-  const auto mapped = [&](Value value) { return Value{image[static_cast<std::size_t>(value.node)], value.result}; };
+  const auto mapped = [&](Value value) { return Value{image[value.node], value.result}; };
   for (graph::NodeId id = 0; id < branch.size(); ++id) {
     graph::Node node = branch.node(id);
     if (node.op == graph::Op::parameter) {
-      image[static_cast<std::size_t>(id)] = region.parameters()[places[next_parameter++]];
+      image[id] = region.parameters()[places[next_parameter++]];
       continue;
     }
     for (Value& operand : node.operands) operand = mapped(operand);
-    image[static_cast<std::size_t>(id)] = region.add_unchecked(std::move(node)).node;
+    image[id] = region.add_unchecked(std::move(node)).node;
   }
   for (const Value& result : branch.results()) region.add_result(mapped(result));
   return std::make_shared<const Graph>(std::move(region));

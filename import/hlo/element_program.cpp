@@ -151,7 +151,7 @@ std::optional<std::vector<Scalar>> ElementProgram::run(std::span<const Scalar> i
     } else if (step.op == Op::constant) {
       values[i] = step.value;
     } else {
-      const auto operand = [&](int k) { return &values[static_cast<std::size_t>(step.operands[k])]; };
+      const auto operand = [&](int k) { return &values[step.operands[k]]; };
       const int arity = graph::info(step.op).max_operands;
       const std::optional<Scalar> result =
           apply(step, operand(0), arity > 1 ? operand(1) : nullptr, arity > 2 ? operand(2) : nullptr);
@@ -160,7 +160,7 @@ std::optional<std::vector<Scalar>> ElementProgram::run(std::span<const Scalar> i
     }
   }
   std::vector<Scalar> outputs;
-  for (const std::int32_t output : outputs_) outputs.push_back(values[static_cast<std::size_t>(output)]);
+  for (const std::int32_t output : outputs_) outputs.push_back(values[output]);
   return outputs;
 }
 

@@ -16,7 +16,7 @@ using graph::Op;
 
 Scalar read_constant(const graph::ConstantAttributes& constant, std::int64_t index) {
   const DType dtype = constant.type.dtype;
-  const std::byte* at = &constant.data[static_cast<std::size_t>(index * graph::byte_size(dtype))];
+  const std::byte* at = &constant.data[index * graph::byte_size(dtype)];
   Scalar scalar;
   if (graph::is_floating(dtype)) {
     scalar.real = graph::load_element(dtype, at);
@@ -49,12 +49,12 @@ std::optional<std::int64_t> source_index(const Node& node, const Dims& operand, 
   switch (node.op) {
     case Op::broadcast: {
       const Dims& mapping = node.as<graph::BroadcastAttributes>().mapping;
-      for (std::size_t d = 0; d < from.size(); ++d) from[d] = at[static_cast<std::size_t>(mapping[d])];
+      for (std::size_t d = 0; d < from.size(); ++d) from[d] = at[mapping[d]];
       break;
     }
     case Op::transpose: {
       const Dims& permutation = node.as<graph::TransposeAttributes>().permutation;
-      for (std::size_t d = 0; d < at.size(); ++d) from[static_cast<std::size_t>(permutation[d])] = at[d];
+      for (std::size_t d = 0; d < at.size(); ++d) from[permutation[d]] = at[d];
       break;
     }
     case Op::slice: {
@@ -141,7 +141,7 @@ class ElementProgram::Compiler {
   }
 
   [[nodiscard]] const Node& node_at(const Place& place) const {
-    return frames_[static_cast<std::size_t>(place.frame)].graph->node(place.element.value.node);
+    return frames_[place.frame].graph->node(place.element.value.node);
   }
 
   /// Nothing when the operator is not covered.
@@ -157,7 +157,7 @@ class ElementProgram::Compiler {
       return origin;
     }
     if (node.operands.empty()) return std::nullopt;
-    const Graph& graph = *frames_[static_cast<std::size_t>(place.frame)].graph;
+    const Graph& graph = *frames_[place.frame].graph;
     const std::optional<std::int64_t> from = source_index(node, graph.type(node.operands[0]).dims, index);
     if (!from) return std::nullopt;
     return Origin{true, {{place.frame, {node.operands[0], *from}}}};
@@ -177,7 +177,7 @@ class ElementProgram::Compiler {
 
   /// A body's parameter is what the trip before gave, or the loop's operand.
   std::optional<Origin> handed_in(const Place& place) {
-    const Frame frame = frames_[static_cast<std::size_t>(place.frame)];
+    const Frame frame = frames_[place.frame];
     const auto carried = static_cast<std::size_t>(parameter_position(*frame.graph, place.element.value.node));
     const std::int64_t index = place.element.index;
     if (frame.trip == 0) return Origin{true, {{frame.parent, {frame.loop->operands[carried], index}}}};
@@ -199,7 +199,7 @@ class ElementProgram::Compiler {
     step.dtype = step.operand_dtype = node.type().dtype;
     for (std::size_t i = 0; i < operands.size(); ++i) step.operands[i] = slots_.at(operands[i]);
     if (!operands.empty()) {
-      step.operand_dtype = frames_[static_cast<std::size_t>(place.frame)].graph->type(node.operands[0]).dtype;
+      step.operand_dtype = frames_[place.frame].graph->type(node.operands[0]).dtype;
     }
     switch (node.op) {
       case Op::constant: step.value = read_constant(node.as<graph::ConstantAttributes>(), place.element.index); break;

@@ -64,20 +64,20 @@ Value applied(Builder& builder, const graph::Graph& function, const Values& argu
   std::size_t next_argument = 0;
   for (graph::NodeId id = 0; id < function.size(); ++id) {
     const graph::Node& node = function.node(id);
-    Value& value = image[static_cast<std::size_t>(id)];
+    Value& value = image[id];
     if (node.op == Op::parameter) {
       value = arguments[next_argument++];
       continue;
     }
     Values operands;
     for (const Value& operand : node.operands) {
-      operands.push_back({image[static_cast<std::size_t>(operand.node)].node, operand.result});
+      operands.push_back({image[operand.node].node, operand.result});
     }
     builder.at(node.name, node.line);
     value = builder.add(node.op, std::move(operands), node.attributes);
     if (node.op == Op::constant && !dims.empty()) value = builder.broadcast(value, dims, {});
   }
-  return image[static_cast<std::size_t>(function.results()[0].node)];
+  return image[function.results()[0].node];
 }
 
 }  // namespace

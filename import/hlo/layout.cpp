@@ -58,7 +58,7 @@ Result<Values> lower_broadcast(const Site& site) {
   Dims order(mapping.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return mapping[static_cast<std::size_t>(a)] < mapping[static_cast<std::size_t>(b)];
+    return mapping[a] < mapping[b];
   });
   Dims sorted = mapping;
   std::sort(sorted.begin(), sorted.end());
@@ -83,10 +83,10 @@ Result<Values> lower_bitcast(const Site& site) {
   if (!order_from || !order_to) return site.error("the layout does not fit the shape");
   // Memory stays as it is: bring the operand into the order of its memory, split that anew, and read it as declared.
   Dims extents;
-  for (const std::int64_t d : *order_to) extents.push_back(type.dims[static_cast<std::size_t>(d)]);
+  for (const std::int64_t d : *order_to) extents.push_back(type.dims[d]);
   Dims back(order_to->size());
   for (std::size_t i = 0; i < back.size(); ++i) {
-    back[static_cast<std::size_t>((*order_to)[i])] = static_cast<std::int64_t>(i);
+    back[(*order_to)[i]] = static_cast<std::int64_t>(i);
   }
   Value x = reordered(site.builder, site.operand(0), *order_from);
   x = reordered(site.builder, site.builder.reshape(x, extents), back);
@@ -136,7 +136,7 @@ Result<Values> lower_dimension_size(const Site& site) {
   if (dimensions.size() != 1 || dimensions[0] < 0 || dimensions[0] >= static_cast<std::int64_t>(dims.size())) {
     return site.error("attribute 'dimensions' names no single dimension");
   }
-  const std::array<std::int64_t, 1> extent = {dims[static_cast<std::size_t>(dimensions[0])]};
+  const std::array<std::int64_t, 1> extent = {dims[dimensions[0]]};
   return Values{site.builder.constant(graph::dense_integers({site.type().dtype, {}}, extent))};
 }
 

@@ -99,13 +99,13 @@ class Lowering::Scope {
 };
 
 Result<Imported> Lowering::run() {
-  const Computation& entry = module_.computations[static_cast<std::size_t>(module_.entry)];
+  const Computation& entry = module_.computations[module_.entry];
   Builder builder{std::string(module_.name)};
   main_ = &builder;
   std::vector<Values> parameters;
   std::vector<const Values*> arguments;
   for (const std::int32_t index : entry.parameters) {
-    STITCH_ASSIGN(Values leaves, parameters_of(builder, entry.instructions[static_cast<std::size_t>(index)]));
+    STITCH_ASSIGN(Values leaves, parameters_of(builder, entry.instructions[index]));
     parameters.push_back(std::move(leaves));
   }
   for (const Values& leaves : parameters) arguments.push_back(&leaves);
@@ -147,7 +147,7 @@ Result<Values> Lowering::lower(Builder& builder, const Computation& computation,
   const Scope scope(*this, computation);
   std::vector<Values> known(computation.instructions.size());
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    known[static_cast<std::size_t>(computation.parameters[i])] = *arguments[i];
+    known[computation.parameters[i]] = *arguments[i];
   }
   for (std::size_t i = 0; i < computation.instructions.size(); ++i) {
     const Instruction& instruction = computation.instructions[i];
@@ -157,7 +157,7 @@ Result<Values> Lowering::lower(Builder& builder, const Computation& computation,
     }
     STITCH_ASSIGN(known[i], lower_instruction(builder, instruction, known));
   }
-  return std::move(known[static_cast<std::size_t>(computation.root)]);
+  return std::move(known[computation.root]);
 }
 
 Result<Values> Lowering::lower_instruction(Builder& builder, const Instruction& instruction,
@@ -171,8 +171,8 @@ Result<Values> Lowering::lower_instruction(Builder& builder, const Instruction& 
     return site.error(fmt::format("{} operands are given", given));
   }
   for (const std::int32_t operand : instruction.operands) {
-    site.operands.push_back(&known[static_cast<std::size_t>(operand)]);
-    const Instruction& producer = current_->instructions[static_cast<std::size_t>(operand)];
+    site.operands.push_back(&known[operand]);
+    const Instruction& producer = current_->instructions[operand];
     if (rule.shapes != Shapes::any && !producer.shape.is_array()) {
       return site.error(fmt::format("operand '{}' is no array", producer.name));
     }
@@ -227,7 +227,7 @@ Result<Values> Lowering::inlined(Builder& builder, const Computation& computatio
                       computation.parameters.size(), arguments.size());
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Instruction& parameter = computation.instructions[static_cast<std::size_t>(computation.parameters[i])];
+    const Instruction& parameter = computation.instructions[computation.parameters[i]];
     const Result<std::vector<TensorType>> types = leaf_types(parameter.shape);
     if (!types) return located(types.error(), parameter);
     const bool fits =
@@ -246,7 +246,7 @@ Result<std::shared_ptr<const Graph>> Lowering::region(const Computation& computa
   std::vector<Values> parameters;
   std::vector<const Values*> arguments;
   for (const std::int32_t index : computation.parameters) {
-    STITCH_ASSIGN(Values leaves, parameters_of(builder, computation.instructions[static_cast<std::size_t>(index)]));
+    STITCH_ASSIGN(Values leaves, parameters_of(builder, computation.instructions[index]));
     parameters.push_back(std::move(leaves));
   }
   for (const Values& leaves : parameters) arguments.push_back(&leaves);
@@ -265,7 +265,7 @@ bool Lowering::is_threefry(const Computation& computation) {
   if (!options_.recognise_threefry || computation.parameters.size() != 4) return false;
   if (const auto found = threefry_.find(&computation); found != threefry_.end()) return found->second;
   const Result<std::vector<TensorType>> results =
-      leaf_types(computation.instructions[static_cast<std::size_t>(computation.root)].shape);
+      leaf_types(computation.instructions[computation.root].shape);
   bool found = false;
   if (results && results->size() == 2 && (*results)[0].dtype == graph::DType::u32) {
     const Result<std::shared_ptr<const Graph>> graph = region(computation);

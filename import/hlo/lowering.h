@@ -41,7 +41,7 @@ struct Site {
   [[nodiscard]] graph::Value operand(std::size_t i) const { return operands[i]->front(); }
   [[nodiscard]] const graph::TensorType& operand_type(std::size_t i) const { return builder.type(operand(i)); }
   [[nodiscard]] const Shape& operand_shape(std::size_t i) const {
-    return computation.instructions[static_cast<std::size_t>(instruction.operands[i])].shape;
+    return computation.instructions[instruction.operands[i]].shape;
   }
   /// The declared type of an array result.
   [[nodiscard]] const graph::TensorType& type() const { return types.front(); }

@@ -141,7 +141,7 @@ Result<Instruction> parse_instruction(Scanner& scanner, const Names& names) {
 }
 
 Status place_parameter(Computation& computation, std::int32_t index) {
-  const Instruction& instruction = computation.instructions[static_cast<std::size_t>(index)];
+  const Instruction& instruction = computation.instructions[index];
   Scanner scanner(instruction.payload, instruction.payload_at);
   STITCH_ASSIGN(const std::int64_t number, scanner.integer("a parameter's number"));
   if (!scanner.at_end()) return scanner.error("expected ')'");

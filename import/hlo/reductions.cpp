@@ -48,7 +48,7 @@ bool counts_along(const graph::Graph& graph, Value value, std::int64_t dimension
     switch (node.op) {
       case graph::Op::iota:
         return node.as<graph::IotaAttributes>().dimension == dimension &&
-               graph::counts_exactly(node.type().dtype, node.type().dims[static_cast<std::size_t>(dimension)]);
+               graph::counts_exactly(node.type().dtype, node.type().dims[dimension]);
       case graph::Op::convert:
         // A narrow type would wrap around.
         if (graph::byte_size(node.type().dtype) < 4 || !graph::is_integer(node.type().dtype)) return false;
@@ -77,7 +77,7 @@ std::optional<Values> arg_reduced(const Site& site, const graph::Graph& combiner
   // The initial pair must not win against a real one: the least value, at a position that loses ties (or is 0 itself).
   if (!is_identity(builder, site.operand(2), arg->kind)) return std::nullopt;
   const std::optional<Scalar> start = constant_scalar(builder.graph(), site.operand(3));
-  const std::int64_t extent = site.operand_type(0).dims[static_cast<std::size_t>(dimension)];
+  const std::int64_t extent = site.operand_type(0).dims[dimension];
   if (!start || extent == 0 || (arg->last ? start->integer > 0 : start->integer < 0)) return std::nullopt;
   const Value node = builder.add(graph::Op::arg_reduce, {site.operand(0)},
                                  graph::ArgReduceAttributes{arg->kind, dimension, site.types[1].dtype, arg->last});

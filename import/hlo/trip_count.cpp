@@ -55,7 +55,7 @@ std::optional<Counter> counter_of(const Node& loop) {
   for (;;) {
     std::vector<Element> next;
     for (const Input& input : state) {
-      next.push_back({body.results()[static_cast<std::size_t>(input.parameter)], input.index});
+      next.push_back({body.results()[input.parameter], input.index});
     }
     auto step = ElementProgram::compile(body, next);
     if (!step) return std::nullopt;
@@ -72,7 +72,7 @@ std::vector<Scalar> pick(std::span<const Input> inputs, const std::vector<Input>
   std::vector<Scalar> picked;
   for (const Input& input : inputs) {
     const auto at = std::lower_bound(state.begin(), state.end(), input) - state.begin();
-    picked.push_back(values[static_cast<std::size_t>(at)]);
+    picked.push_back(values[at]);
   }
   return picked;
 }
@@ -82,7 +82,7 @@ std::int64_t trips(const Graph& graph, const Known& known, const Node& loop) {
   if (!counter) return -1;
   std::vector<Scalar> values;
   for (const Input& input : counter->state) {
-    const Value start = loop.operands[static_cast<std::size_t>(input.parameter)];
+    const Value start = loop.operands[input.parameter];
     const std::optional<Scalar> value = known_element(graph, known, {start, input.index});
     if (!value) return -1;
     values.push_back(*value);

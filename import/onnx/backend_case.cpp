@@ -110,7 +110,7 @@ Status run_data(const BackendCase& the_case, const BackendData& data, const Tole
     if (found == the_case.inputs.end()) {
       return make_error(ErrorKind::internal, "nobody supplies parameter '{}'", name);
     }
-    arguments.push_back(graph::tensor_from(data.inputs[static_cast<std::size_t>(found - the_case.inputs.begin())]));
+    arguments.push_back(graph::tensor_from(data.inputs[found - the_case.inputs.begin()]));
   }
   graph::EvaluateOptions options;
   options.round = true;

@@ -50,7 +50,7 @@ Value widen(Builder& b, Value x) {
 Value reduce_keep(Builder& b, ReduceKind kind, Value x, const Dims& axes) {
   Dims kept = b.dims(x);
   for (const std::int64_t axis : axes) {
-    if (axis < static_cast<std::int64_t>(kept.size())) kept[static_cast<std::size_t>(axis)] = 1;
+    if (axis < static_cast<std::int64_t>(kept.size())) kept[axis] = 1;
   }
   return b.reshape(b.reduce(kind, x, axes), kept);
 }
@@ -58,7 +58,7 @@ Value reduce_keep(Builder& b, ReduceKind kind, Value x, const Dims& axes) {
 Value mean_keep(Builder& b, Value x, const Dims& axes) {
   std::int64_t count = 1;
   for (const std::int64_t axis : axes) {
-    if (axis < static_cast<std::int64_t>(b.dims(x).size())) count *= b.dims(x)[static_cast<std::size_t>(axis)];
+    if (axis < static_cast<std::int64_t>(b.dims(x).size())) count *= b.dims(x)[axis];
   }
   return div(b, reduce_keep(b, ReduceKind::sum, x, axes), static_cast<double>(count));
 }
@@ -100,7 +100,7 @@ Value slice_axis(Builder& b, Value x, std::int64_t axis, std::int64_t start, std
 Value swap_axes(Builder& b, Value v, std::int64_t x, std::int64_t y) {
   Dims permutation = first_axes(static_cast<std::int64_t>(b.dims(v).size()));
   if (std::max(x, y) >= static_cast<std::int64_t>(permutation.size())) return v;  // the builder has failed
-  std::swap(permutation[static_cast<std::size_t>(x)], permutation[static_cast<std::size_t>(y)]);
+  std::swap(permutation[x], permutation[y]);
   return b.transpose(v, permutation);
 }
 

@@ -36,7 +36,7 @@ Known Frame::classify(NodeId id) {
     default: break;
   }
   Known known = Known::constant;
-  for (const Value& operand : node.operands) known = std::min(known, known_[static_cast<std::size_t>(operand.node)]);
+  for (const Value& operand : node.operands) known = std::min(known, known_[operand.node]);
   return known;
 }
 
@@ -49,7 +49,7 @@ void Frame::classify() {
 Known Frame::known(Value value) {
   if (value.node < 0 || value.node >= builder.graph().size()) return Known::no;
   classify();
-  return known_[static_cast<std::size_t>(value.node)];
+  return known_[value.node];
 }
 
 std::optional<ConstantAttributes> Frame::leaf(NodeId id) {

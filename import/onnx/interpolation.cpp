@@ -78,8 +78,8 @@ Result<Taps> interpolation_taps(const Interpolation& how, const ResizedAxis& axi
       double weight = nearest ? 1.0 : kernel(how, (static_cast<double>(index) - x) * stretch);
       if (how.exclude_outside && (index < 0 || index >= axis.input)) weight = 0.0;
       total += weight;
-      taps.indices[static_cast<std::size_t>(k)].push_back(std::clamp<std::int64_t>(index, 0, axis.input - 1));
-      taps.weights[static_cast<std::size_t>(k)].push_back(weight);
+      taps.indices[k].push_back(std::clamp<std::int64_t>(index, 0, axis.input - 1));
+      taps.weights[k].push_back(weight);
     }
     if (!how.antialias && !how.exclude_outside) continue;
     for (auto& row : taps.weights) row.back() /= total;

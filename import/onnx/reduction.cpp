@@ -41,7 +41,7 @@ Result<Values> extreme_position(Call& c, ReduceKind kind) {
   const Value both = c.b.add(Op::arg_reduce, {c.in(0)}, graph::ArgReduceAttributes{kind, axis, DType::s64, last != 0});
   Value position{both.node, 1};
   Dims dims = c.dims(c.in(0));
-  dims[static_cast<std::size_t>(axis)] = 1;
+  dims[axis] = 1;
   if (c.b.failed()) return Values{position};
   return Values{keep != 0 ? c.b.reshape(position, dims) : position};
 }
@@ -66,7 +66,7 @@ Result<Values> reduce_mean(Call& c) {
   STITCH_ASSIGN(const std::optional<Dims> axes, reduction_axes(c));
   std::int64_t count = 1;
   if (axes) {
-    for (const std::int64_t axis : *axes) count *= c.dims(c.in(0))[static_cast<std::size_t>(axis)];
+    for (const std::int64_t axis : *axes) count *= c.dims(c.in(0))[axis];
   }
   // The mean of nothing is NaN for floats; integers have no such value.
   if (count == 0 && graph::is_integer(c.dtype(c.in(0)))) return Call::wrong("the mean of no integers");
@@ -110,7 +110,7 @@ Result<Values> reduce_log_sum_exp(Call& c) {
   if (keep == 0 && !c.b.failed()) {
     Dims dims;
     for (const std::int64_t d : other_axes(c.rank(c.in(0)), *axes))
-      dims.push_back(c.dims(c.in(0))[static_cast<std::size_t>(d)]);
+      dims.push_back(c.dims(c.in(0))[d]);
     y = c.b.reshape(y, dims);
   }
   return Values{y};

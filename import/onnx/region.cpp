@@ -91,17 +91,17 @@ Result<std::shared_ptr<const Graph>> with_parameters(const Graph& graph, const s
   for (std::size_t i = 0; i < types.size(); ++i) {
     Result<Value> parameter = region.add(Op::parameter, {}, graph::ParameterAttributes{types[i]});
     if (!parameter) return parameter.error();
-    if (slots[i] >= 0) copies[static_cast<std::size_t>(slots[i])] = parameter->node;
+    if (slots[i] >= 0) copies[slots[i]] = parameter->node;
   }
   for (NodeId id = 0; id < graph.size(); ++id) {
-    NodeId& copy = copies[static_cast<std::size_t>(id)];
+    NodeId& copy = copies[id];
     if (copy >= 0) continue;
     graph::Node node = graph.node(id);
-    for (Value& operand : node.operands) operand.node = copies[static_cast<std::size_t>(operand.node)];
+    for (Value& operand : node.operands) operand.node = copies[operand.node];
     copy = region.add_unchecked(std::move(node)).node;
   }
   Values results(graph.results().begin(), graph.results().end());
-  for (Value& result : results) result.node = copies[static_cast<std::size_t>(result.node)];
+  for (Value& result : results) result.node = copies[result.node];
   region.set_results(std::move(results));
   return std::shared_ptr<const Graph>(std::make_shared<Graph>(prune(region, keep_all).graph));
 }

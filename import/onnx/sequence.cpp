@@ -74,7 +74,7 @@ Result<Values> sequence_at(Call& c) {
   STITCH_ASSIGN(const Values elements, elements_of(c, 0));
   const auto count = static_cast<std::int64_t>(elements.size());
   STITCH_ASSIGN(const std::int64_t position, position_in(c, 1, count, count - 1));
-  return Values{elements[static_cast<std::size_t>(position)]};
+  return Values{elements[position]};
 }
 
 Result<Values> sequence_length(Call& c) {
@@ -88,7 +88,7 @@ Result<Values> split_to_sequence(Call& c) {
   STITCH_TRY(c.need_rank(0, 1));
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", 0, c.rank(c.in(0))));
   STITCH_ASSIGN(const std::int64_t keep, c.node.integer("keepdims", 1));
-  const std::int64_t extent = c.dims(c.in(0))[static_cast<std::size_t>(axis)];
+  const std::int64_t extent = c.dims(c.in(0))[axis];
   Dims sizes;
   std::int64_t each = 1;
   const bool listed = c.has(1) && c.rank(c.in(1)) == 1;

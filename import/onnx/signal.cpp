@@ -65,11 +65,11 @@ Result<Values> mel_weight_matrix(Call& c) {
   }
   std::vector<double> matrix(static_cast<std::size_t>(rows * bins), 0.0);
   const auto cell = [&](std::int64_t row, std::int64_t bin) -> double& {
-    return matrix[static_cast<std::size_t>(row * bins + bin)];
+    return matrix[row * bins + bin];
   };
   for (std::int64_t i = 0; i < bins; ++i) {
-    const std::int64_t left = edges[static_cast<std::size_t>(i)], centre = edges[static_cast<std::size_t>(i + 1)],
-                       right = edges[static_cast<std::size_t>(i + 2)];
+    const std::int64_t left = edges[i], centre = edges[i + 1],
+                       right = edges[i + 2];
     if (left == centre && centre < rows) cell(centre, i) = 1.0;
     for (std::int64_t k = left; k <= std::min(centre, rows - 1); ++k) {
       if (centre > left) cell(k, i) = static_cast<double>(k - left) / static_cast<double>(centre - left);

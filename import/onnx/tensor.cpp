@@ -88,12 +88,12 @@ void append_typed(const pb::TensorProto& tensor, DType dtype, std::vector<std::b
 
 std::optional<DType> dtype_of(std::int64_t code) {
   if (code < 0 || code >= static_cast<std::int64_t>(types.size())) return std::nullopt;
-  return types[static_cast<std::size_t>(code)].dtype;
+  return types[code].dtype;
 }
 
 std::string type_name(std::int64_t code) {
   if (code < 0 || code >= static_cast<std::int64_t>(types.size())) return fmt::format("type {}", code);
-  return std::string(types[static_cast<std::size_t>(code)].name);
+  return std::string(types[code].name);
 }
 
 Result<TensorData> read_tensor(const pb::TensorProto& tensor) {

@@ -24,7 +24,7 @@ class Symbols {
     return static_cast<int>(symbols_.size()) - 1;
   }
 
-  [[nodiscard]] std::int64_t extent(int symbol) const { return symbols_[static_cast<std::size_t>(symbol)].extent; }
+  [[nodiscard]] std::int64_t extent(int symbol) const { return symbols_[symbol].extent; }
 
   /// Leaves of a sequence of symbols, outermost first.
   [[nodiscard]] std::vector<int> leaves(const std::vector<int>& sequence) const {
@@ -46,7 +46,7 @@ class Symbols {
         if (left == right) {
           --i, --j;
         } else if (extent(left) == extent(right)) {
-          symbols_[static_cast<std::size_t>(right)].alias = left;
+          symbols_[right].alias = left;
           split_made = true;  // aliasing changes leaves everywhere: start over
         } else if (extent(left) > extent(right)) {
           split(left, extent(right));
@@ -67,7 +67,7 @@ class Symbols {
   };
 
   void collect(int symbol, std::vector<int>& out) const {
-    const Symbol& s = symbols_[static_cast<std::size_t>(symbol)];
+    const Symbol& s = symbols_[symbol];
     if (s.alias >= 0) return collect(s.alias, out);
     if (s.outer >= 0) {
       collect(s.outer, out);
@@ -79,8 +79,8 @@ class Symbols {
   void split(int symbol, std::int64_t inner_extent) {
     const std::int64_t outer_extent = extent(symbol) / inner_extent;
     const int outer = fresh(outer_extent), inner = fresh(inner_extent);
-    symbols_[static_cast<std::size_t>(symbol)].outer = outer;
-    symbols_[static_cast<std::size_t>(symbol)].inner = inner;
+    symbols_[symbol].outer = outer;
+    symbols_[symbol].inner = inner;
   }
 
   /// Whether the partial products, from the innermost side, divide one another wherever they interleave. Leaves that
@@ -141,7 +141,7 @@ class Equations {
   }
 
   [[nodiscard]] const std::vector<int>& dims(Value value) const {
-    return dims_[first_[static_cast<std::size_t>(value.node)] + static_cast<std::size_t>(value.result)];
+    return dims_[first_[value.node] + static_cast<std::size_t>(value.result)];
   }
 
  private:
@@ -331,7 +331,7 @@ int detach_rank(const Graph& graph, NodeId id, const std::vector<bool>& varies) 
   const Node& node = graph.node(id);
   switch (node.op) {
     // Computed anew at any index: nothing is lost.
-    case Op::broadcast: return varies[static_cast<std::size_t>(id)] ? 3 : 1;
+    case Op::broadcast: return varies[id] ? 3 : 1;
     case Op::transpose:
     case Op::gather:
     case Op::slice:
@@ -346,9 +346,9 @@ Equations consistent_equations(const Graph& graph, const std::vector<std::size_t
   std::vector<bool> varies(static_cast<std::size_t>(graph.size()), false);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    varies[static_cast<std::size_t>(id)] =
+    varies[id] =
         node.op == Op::parameter || std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-          return varies[static_cast<std::size_t>(operand.node)];
+          return varies[operand.node];
         });
   }
   std::set<NodeId> detached;
@@ -370,7 +370,7 @@ int cut(Equations& equations, const Slabs& slabs) {
   Symbols& symbols = equations.symbols;
   const std::vector<int>& dims = equations.dims(slabs.value);
   if (slabs.count < 2 || slabs.dimension < 0 || std::cmp_greater_equal(slabs.dimension, dims.size())) return -1;
-  const int whole = dims[static_cast<std::size_t>(slabs.dimension)];
+  const int whole = dims[slabs.dimension];
   if (symbols.extent(whole) % slabs.count != 0) return -1;
   const int outer = symbols.fresh(slabs.count), inner = symbols.fresh(symbols.extent(whole) / slabs.count);
   if (!symbols.unify({whole}, {outer, inner})) return -1;
@@ -406,7 +406,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
     // The operand as the result walks it: neither stays contiguous along what both would merge into.
     std::vector<int> turned;
     for (const std::int64_t d : graph.node(id).as<graph::TransposeAttributes>().permutation) {
-      const auto& axes = leaves[value_index(graph.node(id).operands[0])][static_cast<std::size_t>(d)];
+      const auto& axes = leaves[value_index(graph.node(id).operands[0])][d];
       turned.insert(turned.end(), axes.begin(), axes.end());
     }
     value_sequences.push_back(std::move(turned));

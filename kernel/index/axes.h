@@ -51,7 +51,7 @@ class AxisAnalysis {
 
  private:
   [[nodiscard]] std::size_t value_index(graph::Value value) const {
-    return first_value_[static_cast<std::size_t>(value.node)] + static_cast<std::size_t>(value.result);
+    return first_value_[value.node] + static_cast<std::size_t>(value.result);
   }
 
   const graph::Graph* graph_;

@@ -94,7 +94,7 @@ class IndexPool {
     std::int64_t low = 0, high = 0;
   };
 
-  [[nodiscard]] const Node& at(Index index) const { return nodes_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const Node& at(Index index) const { return nodes_[index]; }
   Index intern(Node node);
   Index sum(std::int64_t constant, std::vector<Term> terms);
   void rejoin(std::vector<Term>& terms);

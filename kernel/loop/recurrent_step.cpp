@@ -88,7 +88,7 @@ class StepBuilder {
       state.type = body_.type(body_.results()[i]);
       state.row_dimension = carried.row_dimension;
       if (carried.row_dimension >= 0) {
-        std::int64_t& extent = state.type.dims[static_cast<std::size_t>(carried.row_dimension)];
+        std::int64_t& extent = state.type.dims[carried.row_dimension];
         state.all_rows = std::exchange(extent, step_.rows);
       }
       state.first_input = input_of(i);
@@ -196,7 +196,7 @@ class StepBuilder {
     const std::string& name = body_.node(value.node).name;
     if (is_state(value)) {
       const int state = state_of_.at(number);
-      return parameter(step_.states[static_cast<std::size_t>(state)].type, {Source::Kind::state, state}, name);
+      return parameter(step_.states[state].type, {Source::Kind::state, state}, name);
     }
     if (const auto found = inputs_.find(number); found != inputs_.end()) return rows_of(found->second, row);
     Value whole;
@@ -220,8 +220,8 @@ class StepBuilder {
 
   Value filled(const graph::ConstantAttributes& constant, const Part& wanted) {
     Dims dims = constant.type.dims;
-    if (wanted.row >= 0) dims[static_cast<std::size_t>(wanted.row)] = step_.rows;
-    if (wanted.dimension >= 0) dims[static_cast<std::size_t>(wanted.dimension)] = wanted.size;
+    if (wanted.row >= 0) dims[wanted.row] = step_.rows;
+    if (wanted.dimension >= 0) dims[wanted.dimension] = wanted.size;
     std::uint64_t bits = 0;
     std::copy_n(constant.data.begin(), graph::byte_size(constant.type.dtype), reinterpret_cast<std::byte*>(&bits));
     return out_.broadcast(out_.constant(scalar_of(constant.type.dtype, bits)), std::move(dims), {});
@@ -245,7 +245,7 @@ class StepBuilder {
 
   /// Whether nobody needs the value whole: parts of a contraction add up to it.
   [[nodiscard]] bool only_slices_read(Value value) const {
-    const auto& readers = users_[static_cast<std::size_t>(value.node)];
+    const auto& readers = users_[value.node];
     if (std::find(body_.results().begin(), body_.results().end(), value) != body_.results().end()) return false;
     return readers.size() == 1 || std::all_of(readers.begin(), readers.end(),
                                               [&](NodeId reader) { return body_.node(reader).op == Op::slice; });
@@ -282,8 +282,8 @@ class StepBuilder {
     for (std::size_t i = 0; i < node.operands.size(); ++i) operands.push_back(part(node.operands[i], parts[i]));
     out_.at(node.name, node.line);
     const auto resized = [&](Dims dims) {
-      if (wanted.row >= 0) dims[static_cast<std::size_t>(wanted.row)] = step_.rows;
-      if (wanted.dimension >= 0) dims[static_cast<std::size_t>(wanted.dimension)] = wanted.size;
+      if (wanted.row >= 0) dims[wanted.row] = step_.rows;
+      if (wanted.dimension >= 0) dims[wanted.dimension] = wanted.size;
       return dims;
     };
     graph::Attributes attributes = node.attributes;
@@ -293,8 +293,8 @@ class StepBuilder {
     // A state's next value is a copy of its own.
     if (auto* a = std::get_if<graph::UpdateAttributes>(&attributes)) a->in_place = false;
     if (auto* a = std::get_if<graph::SliceAttributes>(&attributes)) {
-      if (wanted.row >= 0) a->limits[static_cast<std::size_t>(wanted.row)] = step_.rows;
-      if (wanted.dimension >= 0) a->limits[static_cast<std::size_t>(wanted.dimension)] = wanted.size;
+      if (wanted.row >= 0) a->limits[wanted.row] = step_.rows;
+      if (wanted.dimension >= 0) a->limits[wanted.dimension] = wanted.size;
     }
     if (node.op == Op::dynamic_slice) note_sequence(value.node, parts[0].row);
     const Value made = out_.add(node.op, std::move(operands), std::move(attributes));
@@ -313,10 +313,10 @@ class StepBuilder {
     const TensorType& type = body_.type(tensor);
     const auto turn = static_cast<int>(found->second.dimension), inner = std::max(turn, row);
     for (int d = 0; d < inner; ++d) {
-      if (d != turn && d != row && type.dims[static_cast<std::size_t>(d)] != 1) return;
+      if (d != turn && d != row && type.dims[d] != 1) return;
     }
     const Dims strides = graph::row_major_strides(type.dims);
-    const auto stride = [&](int d) { return strides[static_cast<std::size_t>(d)] * graph::byte_size(type.dtype); };
+    const auto stride = [&](int d) { return strides[d] * graph::byte_size(type.dtype); };
     constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // of a run: more is not waited for but streamed
     RecurrentStep::Sequence sequence{*parameter, found->second.backward, stride(turn), 0, 1, stride(inner)};
     if (row >= 0) sequence.row_bytes = stride(row);
@@ -351,7 +351,7 @@ class StepBuilder {
       Value total;
       std::int64_t at = 0;
       for (const Value operand : joined.operands) {
-        const std::int64_t extent = body_.type(operand).dims[static_cast<std::size_t>(along)];
+        const std::int64_t extent = body_.type(operand).dims[along];
         std::array<Value, 2> piece;
         piece[i] = side(operand, parts[i]);
         piece[1 - i] = cut(sides[1 - i], static_cast<int>(across), at, extent);

@@ -141,7 +141,7 @@ class Splitter {
       const Node& node = body_.node(id);
       if (node.op != Op::dynamic_slice) continue;
       const auto number = parameter_number(body_, node.operands[0].node);
-      if (!number || split_.carried[static_cast<std::size_t>(*number)].kind != CarriedValue::Kind::invariant) continue;
+      if (!number || split_.carried[*number].kind != CarriedValue::Kind::invariant) continue;
       const Dims& extents = body_.type(node.operands[0]).dims;
       if (const auto axis = lines_->axis(extents, node.as<graph::DynamicSliceAttributes>().sizes, node, 1))
         split_.sequences[id] = *axis;
@@ -164,7 +164,7 @@ class Splitter {
   [[nodiscard]] bool is_only_updated(NodeId parameter, NodeId update) const {
     NodeId at = parameter;
     while (at != update) {
-      const auto& readers = users_[static_cast<std::size_t>(at)];
+      const auto& readers = users_[at];
       if (readers.size() != 1) return false;
       const Node& reader = body_.node(readers[0]);
       if (readers[0] != update && reader.op != Op::reshape) return false;
@@ -174,7 +174,7 @@ class Splitter {
       at = readers[0];
     }
     for (;;) {
-      const auto& readers = users_[static_cast<std::size_t>(at)];
+      const auto& readers = users_[at];
       const auto stored = std::count(body_.results().begin(), body_.results().end(), Value{at, 0});
       if (readers.empty()) return stored == 1;
       if (stored != 0 || readers.size() != 1 || body_.node(readers[0]).op != Op::reshape) return false;
@@ -195,7 +195,7 @@ class Splitter {
 
   /// Takes dimension `dimension` of carried value i for its rows, and finds those of all others.
   bool seed(std::size_t i, int dimension) {
-    rows_ = body_.type(body_.results()[i]).dims[static_cast<std::size_t>(dimension)];
+    rows_ = body_.type(body_.results()[i]).dims[dimension];
     if (rows_ > std::numeric_limits<std::int32_t>::max()) return false;  // a block's first row is an s32
     Rows rows(split_.carried.size());
     if (!assume(rows, i, dimension)) return false;

@@ -31,8 +31,8 @@ class GroupDerivation {
         program_(*structure_.program) {
     group_.mapping = mapping;
     group_.extents = program_.axes().extents;
-    if (structure_.partial_axis >= 0) group_.extents[static_cast<std::size_t>(structure_.partial_axis)] = partials;
-    if (structure_.slab_axis >= 0) group_.extents[static_cast<std::size_t>(structure_.slab_axis)] = 1;
+    if (structure_.partial_axis >= 0) group_.extents[structure_.partial_axis] = partials;
+    if (structure_.slab_axis >= 0) group_.extents[structure_.slab_axis] = 1;
   }
 
   Result<GroupProgram> derive() {
@@ -307,21 +307,21 @@ class GroupDerivation {
     const std::size_t count = program_.items().size();
     division.held = choose_held(flow_, structure_, group_.mapping.hold, group_.varying, group_.hoisted);
     division.is_held.assign(count, false);
-    for (const HeldItem& held : division.held) division.is_held[static_cast<std::size_t>(held.item)] = true;
+    for (const HeldItem& held : division.held) division.is_held[held.item] = true;
     std::vector<bool> at_hand(count, false);  // uniform items computed by an earlier sweep, hoisted and reduced ones
     for (std::size_t i = 0; i < count; ++i) at_hand[i] = program_.items()[i].kind == Item::Kind::reduced;
-    for (const ItemId id : group_.hoisted) at_hand[static_cast<std::size_t>(id)] = true;
+    for (const ItemId id : group_.hoisted) at_hand[id] = true;
     std::vector<std::vector<int>> anchors(static_cast<std::size_t>(structure_.stages));
     for (std::size_t a = 0; a < structure_.anchors.size(); ++a)
-      anchors[static_cast<std::size_t>(structure_.anchors[a].stage)].push_back(static_cast<int>(a));
+      anchors[structure_.anchors[a].stage].push_back(static_cast<int>(a));
     std::vector<int> held_until(count, -1), seen_in(count, -1);
     std::size_t begun = 0;
     for (int stage = 0; stage < structure_.stages; ++stage) {
       // Held by an earlier sweep: intervals of one item follow one another.
       for (; begun < division.held.size() && division.held[begun].from < stage; ++begun)
-        held_until[static_cast<std::size_t>(division.held[begun].item)] = division.held[begun].until;
+        held_until[division.held[begun].item] = division.held[begun].until;
       Sweep sweep;
-      sweep.anchors = anchors[static_cast<std::size_t>(stage)];
+      sweep.anchors = anchors[stage];
       std::vector<ItemId> open, here;
       for (const int a : sweep.anchors) open.insert(open.end(), flow_.roots(a).begin(), flow_.roots(a).end());
       for (std::size_t h = begun; h < division.held.size() && division.held[h].from == stage; ++h)
@@ -337,14 +337,14 @@ class GroupDerivation {
       }
       std::sort(here.begin(), here.end());
       for (const ItemId id : here) {
-        if (is_uniform(id)) at_hand[static_cast<std::size_t>(id)] = true;
+        if (is_uniform(id)) at_hand[id] = true;
         (is_uniform(id) ? sweep.uniform : sweep.body).push_back(id);
       }
       division.sweeps.push_back(std::move(sweep));
     }
   }
 
-  [[nodiscard]] bool is_held(ItemId id) const { return division_->is_held[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] bool is_held(ItemId id) const { return division_->is_held[id]; }
 
   void choose_early(Sweep& sweep) const {
     constexpr std::int64_t budget = 96;  // registers
@@ -383,8 +383,8 @@ class GroupDerivation {
     const int v = group_.mapping.vector_axis;
     const bool along = v >= 0 && has(item.axes, static_cast<std::size_t>(v));
     const std::int64_t run = along ? axis(static_cast<std::size_t>(v)).at(Level::vector) : 1;
-    const int width = group_.accesses[static_cast<std::size_t>(id)].width, bytes = width * held_bytes(item);
-    if (run > 1 && !group_.shift && group_.extents[static_cast<std::size_t>(v)] % run != 0) return false;
+    const int width = group_.accesses[id].width, bytes = width * held_bytes(item);
+    if (run > 1 && !group_.shift && group_.extents[v] % run != 0) return false;
     return (bytes == 16 || (width == run && (bytes == 4 || bytes == 8))) && run % width == 0;
   }
 
@@ -404,7 +404,7 @@ class GroupDerivation {
     const auto behind = static_cast<std::size_t>(structure_.stages);
     std::vector<std::int64_t> together(behind + 1, 0);
     for (const ReductionPlan& plan : group_.reductions) {
-      const Anchor& anchor = structure_.anchors[static_cast<std::size_t>(plan.anchor)];
+      const Anchor& anchor = structure_.anchors[plan.anchor];
       const bool last = anchor.kind == Anchor::Kind::partial;
       std::int64_t& bytes = together[last ? behind : static_cast<std::size_t>(anchor.stage)];
       bytes = (bytes + 15) / 16 * 16 + plan.shared_bytes;
@@ -542,8 +542,8 @@ class GroupDerivation {
       if (h.place != Hold::registers) continue;
       const Item& item = program_.at(h.item);
       const std::int64_t words = (elements_per_thread(item.axes) * held_bytes(item) + 3) / 4;
-      change[static_cast<std::size_t>(h.from)] += words;
-      change[static_cast<std::size_t>(h.until)] -= words;
+      change[h.from] += words;
+      change[h.until] -= words;
     }
     std::int64_t most = 0, across = 0;
     for (const std::int64_t words : change) most = std::max(most, across += words);

@@ -48,7 +48,7 @@ class HoldingCut {
       nodes_[flow.size() + i] = {recompute_price(item, group_axes, hold), 0};
       at_hand_.push_back(item.kind == Item::Kind::reduced || (item.axes & varying) == 0);
     }
-    for (const ItemId item : hoisted) at_hand_[static_cast<std::size_t>(item)] = true;
+    for (const ItemId item : hoisted) at_hand_[item] = true;
   }
 
   /// Items to hold, in ascending order.
@@ -75,17 +75,17 @@ class HoldingCut {
   static constexpr int unseen = 0, source = -1;
 
   [[nodiscard]] int count() const { return static_cast<int>(flow_.size()); }
-  [[nodiscard]] bool at_hand(ItemId item) const { return at_hand_[static_cast<std::size_t>(item)]; }
+  [[nodiscard]] bool at_hand(ItemId item) const { return at_hand_[item]; }
   [[nodiscard]] bool is_wanted(int node) const { return node < count(); }
   [[nodiscard]] std::size_t other(int node) const {
     return static_cast<std::size_t>(is_wanted(node) ? node + count() : node - count());
   }
-  Node& at(int node) { return nodes_[static_cast<std::size_t>(node)]; }
+  Node& at(int node) { return nodes_[node]; }
 
   /// How a node was reached: 0 not at all, else one more than the node before it, or -1 from the source.
   void reach(int node, int from) {
-    if (from_[static_cast<std::size_t>(node)] != unseen) return;
-    from_[static_cast<std::size_t>(node)] = from;
+    if (from_[node] != unseen) return;
+    from_[node] = from;
     order_.push_back(node);
   }
 
@@ -146,7 +146,7 @@ class HoldingCut {
       return false;
     }
     std::int64_t amount = at(last).price - at(last).flow;
-    const auto before = [&](int node) { return from_[static_cast<std::size_t>(node)]; };
+    const auto before = [&](int node) { return from_[node]; };
     for (int node = last; before(node) != source; node = before(node) - 1)
       amount = std::min(amount, room(before(node) - 1, node));
     at(last).flow += amount;
@@ -157,7 +157,7 @@ class HoldingCut {
   }
 
   void forget() {
-    for (const int node : order_) from_[static_cast<std::size_t>(node)] = unseen;
+    for (const int node : order_) from_[node] = unseen;
     order_.clear();
   }
 
@@ -193,7 +193,7 @@ std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& st
   for (std::size_t i = 0; i < flow.size(); ++i) {
     const auto item = static_cast<ItemId>(i);
     if (flow.computed(item) < flow.last_use(item))
-      begins[static_cast<std::size_t>(flow.computed(item))].push_back(item);
+      begins[flow.computed(item)].push_back(item);
   }
   const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
   HoldingCut cut(flow, *structure.program, group_axes, hold, varying, hoisted);
@@ -201,7 +201,7 @@ std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& st
   std::map<ItemId, HeldItem> open;  // held across the boundary before
   for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
     std::erase_if(frontier, [&](ItemId item) { return flow.last_use(item) <= boundary; });
-    const std::vector<ItemId>& more = begins[static_cast<std::size_t>(boundary)];
+    const std::vector<ItemId>& more = begins[boundary];
     frontier.insert(frontier.end(), more.begin(), more.end());
     std::map<ItemId, HeldItem> now;
     for (const ItemId item : cut.hold(frontier)) {

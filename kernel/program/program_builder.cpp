@@ -33,10 +33,10 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
     phase.groups = std::move(of_phase);
     for (const GroupProgram& group : phase.groups) {
       for (const ReductionPlan& plan : group.reductions) {
-        const Anchor& anchor = group.structure.anchors[static_cast<std::size_t>(plan.anchor)];
+        const Anchor& anchor = group.structure.anchors[plan.anchor];
         if (anchor.kind != Anchor::Kind::partial) continue;
         for (const Buffer& buffer : anchor.buffers)
-          kernel.partial_count[static_cast<std::size_t>(buffer.number)] = plan.partials;
+          kernel.partial_count[buffer.number] = plan.partials;
       }
       phase.tiles += group.tiles;
       kernel.registers = std::max(kernel.registers, group.registers);
@@ -100,7 +100,7 @@ Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure&
       Result<GroupProgram> group = derive_group(group_structure, schedule.phases[p][g], schedule, count);
       if (!group) return group.error().within(fmt::format("phase {} group {}", p, g));
       for (const ReductionPlan& plan : group->reductions) {
-        const Anchor& anchor = group_structure.anchors[static_cast<std::size_t>(plan.anchor)];
+        const Anchor& anchor = group_structure.anchors[plan.anchor];
         if (anchor.kind == Anchor::Kind::partial) partials[anchor.node] = plan.partials;
       }
       groups[p].push_back(std::move(*group));

@@ -59,7 +59,7 @@ std::vector<int> kept_axes(const KernelProgram& kernel) {
 /// The dimension of an input that begins with an axis; nothing where none does.
 std::optional<Slabs> dimension_along(const graph::Graph& graph, const AxisAnalysis& analysis, const Buffer& input,
                                      int axis) {
-  const graph::Value value{graph.parameters()[static_cast<std::size_t>(input.number)], 0};
+  const graph::Value value{graph.parameters()[input.number], 0};
   for (std::size_t d = 0; d < graph.type(value).dims.size(); ++d) {
     const std::vector<int>& axes = analysis.of(value, d);
     if (!axes.empty() && axes.front() == axis) return Slabs{value, static_cast<int>(d), 1};
@@ -100,7 +100,7 @@ std::vector<std::int64_t> slab_steps(const KernelProgram& kernel, std::size_t re
             group.structure.slab_axis < 0 || anchor.guard >= 0
                 ? 0
                 : slab_step(*group.structure.program, anchor.addresses.back(), group.structure.slab_axis).value_or(0);
-        std::optional<std::int64_t>& step = steps[static_cast<std::size_t>(anchor.buffers[0].number)];
+        std::optional<std::int64_t>& step = steps[anchor.buffers[0].number];
         step = step && *step != own ? 0 : own;
       }
     }
@@ -132,7 +132,7 @@ std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& 
     }
     if (!along) continue;
     const std::vector<std::int64_t> counts =
-        possible_counts(graph, *along, analysis.axes()[static_cast<std::size_t>(axis)].extent);
+        possible_counts(graph, *along, analysis.axes()[axis].extent);
     for (const std::int64_t bytes : {largest, all}) {
       if (static_cast<double>(bytes) <= room) continue;
       const auto fits = std::ranges::find_if(
@@ -140,7 +140,7 @@ std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& 
       const auto first = fits - counts.begin(), last = std::min<std::ptrdiff_t>(first + 1, std::ssize(counts) - 1);
       for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(first - 1, 0); i <= last; ++i) {
         Slabs slabs = *along;
-        slabs.count = counts[static_cast<std::size_t>(i)];
+        slabs.count = counts[i];
         if (std::ranges::find(options, slabs) == options.end()) options.push_back(slabs);
       }
     }

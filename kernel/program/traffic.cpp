@@ -21,7 +21,7 @@ using graph::Value;
 std::optional<std::int64_t> bytes_taken(const Graph& kernel, Value value,
                                         const std::vector<std::vector<NodeId>>& uses) {
   std::int64_t total = 0;
-  for (const NodeId user : uses[static_cast<std::size_t>(value.node)]) {
+  for (const NodeId user : uses[value.node]) {
     const Node& node = kernel.node(user);
     const bool first = node.operands[0] == value && std::count(node.operands.begin(), node.operands.end(), value) == 1;
     if (node.op == Op::reshape) {
@@ -47,7 +47,7 @@ std::vector<std::int64_t> parameter_bytes(const Graph& kernel) {
   for (const NodeId id : kernel.parameters()) {
     const std::int64_t full = kernel.node(id).type().bytes();
     const std::optional<std::int64_t> part =
-        results[static_cast<std::size_t>(id)] ? std::nullopt : bytes_taken(kernel, {id, 0}, uses);
+        results[id] ? std::nullopt : bytes_taken(kernel, {id, 0}, uses);
     bytes.push_back(part ? std::min(*part, full) : full);
   }
   return bytes;
@@ -111,7 +111,7 @@ std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) 
   // The first reading of an input is in kernel_bytes; outputs are read only by later phases.
   for (const auto& [buffer, total] : read) {
     const bool input = buffer.kind == Buffer::Kind::input;
-    bytes += input ? std::max<std::int64_t>(0, total - taken[static_cast<std::size_t>(buffer.number)]) : total;
+    bytes += input ? std::max<std::int64_t>(0, total - taken[buffer.number]) : total;
   }
   for (std::size_t i = 0; i < program.scratch.size(); ++i) bytes += 2 * program.scratch_bytes(i);
   return bytes;

@@ -36,8 +36,8 @@ std::optional<Tiling> tiling_of(const Dims& dims, const Dims& reduced) {
   std::vector<bool> is_reduced(dims.size());
   std::int64_t row = 1;
   for (const std::int64_t d : reduced) {
-    is_reduced[static_cast<std::size_t>(d)] = true;
-    row *= dims[static_cast<std::size_t>(d)];
+    is_reduced[d] = true;
+    row *= dims[d];
   }
   std::size_t last = dims.size();
   while (last > 0 && dims[last - 1] == 1) --last;
@@ -128,8 +128,8 @@ class VarianceTiling {
       const NodeId id = open.back();
       open.pop_back();
       if (id == from) return true;
-      if (id < from || seen[static_cast<std::size_t>(id)]) continue;  // operands come before their users
-      seen[static_cast<std::size_t>(id)] = true;
+      if (id < from || seen[id]) continue;  // operands come before their users
+      seen[id] = true;
       for (const Value operand : kernel_.node(id).operands) open.push_back(operand.node);
     }
     return false;
@@ -215,7 +215,7 @@ class VarianceTiling {
 
     const graph::TensorType type = graph_.type(squares);
     Dims mapping;
-    for (const std::int64_t d : it.mapping) mapping.push_back(tiling.place[static_cast<std::size_t>(d)]);
+    for (const std::int64_t d : it.mapping) mapping.push_back(tiling.place[d]);
     const Value c = add(Op::broadcast, {at_.at(it.c)},
                         graph::BroadcastAttributes{type.dims, positions_without(mapping, tiling.within)});
     const Value apart = add(Op::subtract, {*tiles.means, c});

@@ -28,12 +28,12 @@ Value products_summed(Builder& builder, const std::array<Value, 2>& sides, const
   for (std::size_t i = 0; i < 2; ++i) {
     const Dims& extents = builder.type(sides[i]).dims;
     if (i == 0) {
-      for (const std::int64_t d : *batch[0]) dims.push_back(extents[static_cast<std::size_t>(d)]);
+      for (const std::int64_t d : *batch[0]) dims.push_back(extents[d]);
     }
-    for (const std::int64_t d : free[i]) dims.push_back(extents[static_cast<std::size_t>(d)]);
+    for (const std::int64_t d : free[i]) dims.push_back(extents[d]);
   }
   for (const std::int64_t d : a.lhs_contracting)
-    dims.push_back(builder.type(sides[0]).dims[static_cast<std::size_t>(d)]);
+    dims.push_back(builder.type(sides[0]).dims[d]);
   // Sums of 16-bit products are kept in f32, those of integers in what they are to be.
   const bool wide_ones = graph::byte_size(a.result) == 8 || graph::byte_size(builder.type(sides[0]).dtype) == 8;
   const DType products = !graph::is_floating(a.result) ? a.result : wide_ones ? DType::f64 : DType::f32;

@@ -26,7 +26,7 @@ std::int64_t update_count(const Graph& graph, NodeId id) {
   const graph::Dims& dims = graph.type(node.operands[2]).dims;
   std::int64_t count = graph::element_count(dims);
   for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-    count /= std::max<std::int64_t>(dims[static_cast<std::size_t>(d)], 1);
+    count /= std::max<std::int64_t>(dims[d], 1);
   return count;
 }
 
@@ -66,11 +66,11 @@ void assign_stages(GroupStructure& group) {
       int stage = 0;
       if (item.kind == Item::Kind::reduced) stage = reduction_stage.at(item.origin.node) + 1;
       for (const ItemId operand : item.operands)
-        stage = std::max(stage, group.item_stage[static_cast<std::size_t>(operand)]);
-      if (item.guard >= 0) stage = std::max(stage, group.item_stage[static_cast<std::size_t>(item.guard)]);
+        stage = std::max(stage, group.item_stage[operand]);
+      if (item.guard >= 0) stage = std::max(stage, group.item_stage[item.guard]);
       if (item.index >= 0) {
         for (const ItemId needed : program.items_of(item.index))
-          stage = std::max(stage, group.item_stage[static_cast<std::size_t>(needed)]);
+          stage = std::max(stage, group.item_stage[needed]);
       }
       group.item_stage[done] = stage;
     }
@@ -78,7 +78,7 @@ void assign_stages(GroupStructure& group) {
   for (Anchor& anchor : group.anchors) {
     for (const ItemId item : roots_of(program, anchor)) {
       stage_items(item);
-      anchor.stage = std::max(anchor.stage, group.item_stage[static_cast<std::size_t>(item)]);
+      anchor.stage = std::max(anchor.stage, group.item_stage[item]);
     }
     if (anchor.kind == Anchor::Kind::reduce) reduction_stage[anchor.node] = anchor.stage;
     group.stages = std::max(group.stages, anchor.stage + 1);
@@ -102,7 +102,7 @@ bool adds_atomically(const Graph& graph, NodeId id) {
   std::int64_t rows = node.type().elements();
   const graph::Dims& update = graph.type(node.operands[2]).dims;
   for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-    rows /= std::max<std::int64_t>(update[static_cast<std::size_t>(d)], 1);
+    rows /= std::max<std::int64_t>(update[d], 1);
   return rows * update_count(graph, id) > max_scatter_tests;
 }
 
@@ -117,7 +117,7 @@ Result<GroupStructure> GroupBuilder::build(const std::vector<Draft*>& members) {
   std::vector<int> axes;
   for (const Draft* draft : members) merge_axes(axes, draft->axes);
   std::vector<std::int64_t> extents;
-  for (const int axis : axes) extents.push_back(analysis_.axes()[static_cast<std::size_t>(axis)].extent);
+  for (const int axis : axes) extents.push_back(analysis_.axes()[axis].extent);
   const auto finish =
       std::find_if(members.begin(), members.end(), [](const Draft* d) { return d->kind == Draft::Kind::finish; });
   if (finish != members.end()) {
@@ -186,7 +186,7 @@ Result<Anchor> GroupBuilder::build_anchor(const Draft& draft, GroupStructure& gr
   anchor.items = {item};
   std::vector<Index> moved;
   for (std::size_t d = 0; d < indices.size(); ++d) moved.push_back(program.pool().offset(indices[d], draft.offset[d]));
-  const graph::Dims& dims = graph_.type(graph_.results()[static_cast<std::size_t>(draft.output)]).dims;
+  const graph::Dims& dims = graph_.type(graph_.results()[draft.output]).dims;
   anchor.buffers = {Buffer{Buffer::Kind::output, draft.output}};
   anchor.addresses = {program.pool().linear(moved, graph::row_major_strides(dims))};
   return anchor;
@@ -223,7 +223,7 @@ Result<Anchor> GroupBuilder::build_finish(const Draft& draft, GroupStructure& gr
   const Node& node = graph_.node(draft.node);
   const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
   const Index element = program.pool().linear(kept, graph::row_major_strides(node.type().dims));
-  const Index partial = program.axes().variables[static_cast<std::size_t>(group.partial_axis)];
+  const Index partial = program.axes().variables[group.partial_axis];
   const Index address =
       program.pool().add(program.pool().scale(partial, std::max<std::int64_t>(node.type().elements(), 1)), element);
   for (std::size_t r = 0; r < node.results.size(); ++r) {

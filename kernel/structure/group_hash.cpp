@@ -62,9 +62,9 @@ class GroupHasher {
     number(buffer.kind);
     switch (buffer.kind) {
       case Buffer::Kind::input:
-        return number(graph_.node(graph_.parameters()[static_cast<std::size_t>(buffer.number)]).type().bytes());
+        return number(graph_.node(graph_.parameters()[buffer.number]).type().bytes());
       case Buffer::Kind::output:
-        return number(graph_.type(graph_.results()[static_cast<std::size_t>(buffer.number)]).bytes());
+        return number(graph_.type(graph_.results()[buffer.number]).bytes());
       case Buffer::Kind::table: return number(graph_.node(buffer.number).type().bytes());
       case Buffer::Kind::scratch: break;
     }

@@ -17,7 +17,7 @@ ItemFlow::ItemFlow(const GroupStructure& structure) {
     for (const ItemId needed : dependencies(program, static_cast<ItemId>(i))) {
       if (std::find(needs_.begin() + own, needs_.end(), needed) == needs_.end()) needs_.push_back(needed);
     }
-    for (std::size_t n = need_start_.back(); n < needs_.size(); ++n) ++used[static_cast<std::size_t>(needs_[n])];
+    for (std::size_t n = need_start_.back(); n < needs_.size(); ++n) ++used[needs_[n]];
   }
   need_start_.push_back(needs_.size());
   use_start_.assign(count + 1, 0);
@@ -26,7 +26,7 @@ ItemFlow::ItemFlow(const GroupStructure& structure) {
   std::vector<std::size_t> next = use_start_;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t n = need_start_[i]; n < need_start_[i + 1]; ++n)
-      uses_[next[static_cast<std::size_t>(needs_[n])]++] = {static_cast<ItemId>(i), n};
+      uses_[next[needs_[n]]++] = {static_cast<ItemId>(i), n};
   }
   for (const Anchor& anchor : structure.anchors) {
     root_start_.push_back(roots_.size());

@@ -17,7 +17,7 @@ class ItemFlow {
   [[nodiscard]] std::size_t size() const { return computed_.size(); }
   /// Items that an item reads, each once (see dependencies); the entries have numbers, first_need() onwards.
   [[nodiscard]] std::span<const ItemId> needs(ItemId item) const { return slice(needs_, need_start_, item); }
-  [[nodiscard]] std::size_t first_need(ItemId item) const { return need_start_[static_cast<std::size_t>(item)]; }
+  [[nodiscard]] std::size_t first_need(ItemId item) const { return need_start_[item]; }
   [[nodiscard]] std::size_t need_count() const { return needs_.size(); }
   /// Items that an anchor needs directly (see roots_of).
   [[nodiscard]] std::span<const ItemId> roots(int anchor) const { return slice(roots_, root_start_, anchor); }
@@ -30,9 +30,9 @@ class ItemFlow {
   [[nodiscard]] std::span<const Use> uses(ItemId item) const { return slice(uses_, use_start_, item); }
 
   /// The first sweep in which an item is computed for an anchor; very large for items that no anchor needs.
-  [[nodiscard]] int computed(ItemId item) const { return computed_[static_cast<std::size_t>(item)]; }
+  [[nodiscard]] int computed(ItemId item) const { return computed_[item]; }
   /// The last sweep that brings a computation which reads the item and is made nowhere before it; -1: none.
-  [[nodiscard]] int last_use(ItemId item) const { return last_use_[static_cast<std::size_t>(item)]; }
+  [[nodiscard]] int last_use(ItemId item) const { return last_use_[item]; }
 
  private:
   template <class T>

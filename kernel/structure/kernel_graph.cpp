@@ -25,7 +25,7 @@ bool is_read_outside(Value value, const std::set<NodeId>& asked, const std::vect
     const NodeId reader = open.back();
     open.pop_back();
     if (asked.contains(reader) || !seen.insert(reader).second) continue;
-    if (!attached[static_cast<std::size_t>(reader)]) return true;
+    if (!attached[reader]) return true;
     for (const FragmentUses::Use& use : uses.of(reader)) open.push_back(use.reader);
   }
   return false;
@@ -49,14 +49,14 @@ std::vector<bool> attached_operators(const Graph& fragment) {
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const Node& node = fragment.node(id);
     if (node.op != Op::parameter && is_empty(node)) {
-      attached[static_cast<std::size_t>(id)] = true;
+      attached[id] = true;
       continue;
     }
     switch (node.op) {
       case Op::constant:
       case Op::iota:
       case Op::broadcast:
-      case Op::reshape: attached[static_cast<std::size_t>(id)] = true; break;
+      case Op::reshape: attached[id] = true; break;
       case Op::parameter: break;
       default: {
         // Arithmetic on constants alone, and on single elements of anything in memory.
@@ -64,10 +64,10 @@ std::vector<bool> attached_operators(const Graph& fragment) {
         const bool cheap = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
           const bool scalar_parameter =
               fragment.node(operand.node).op == Op::parameter && fragment.type(operand).elements() == 1;
-          return (attached[static_cast<std::size_t>(operand.node)] && fragment.type(operand).elements() == 1) ||
+          return (attached[operand.node] && fragment.type(operand).elements() == 1) ||
                  scalar_parameter;
         });
-        attached[static_cast<std::size_t>(id)] = moves && cheap && node.type().elements() == 1;
+        attached[id] = moves && cheap && node.type().elements() == 1;
       }
     }
   }
@@ -78,7 +78,7 @@ FragmentUses::FragmentUses(const Graph& fragment)
     : uses_(static_cast<std::size_t>(fragment.size())), results_(fragment.results().begin(), fragment.results().end()) {
   for (NodeId id = 0; id < fragment.size(); ++id) {
     for (const Value operand : fragment.node(id).operands) {
-      uses_[static_cast<std::size_t>(operand.node)].push_back({operand.result, id});
+      uses_[operand.node].push_back({operand.result, id});
     }
   }
   std::ranges::sort(results_);
@@ -96,7 +96,7 @@ KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attac
     open.pop_back();
     for (const Value operand : fragment.node(id).operands) {
       if (own.contains(operand.node)) continue;
-      if (attached[static_cast<std::size_t>(operand.node)]) {
+      if (attached[operand.node]) {
         own.insert(operand.node);
         open.push_back(operand.node);
       } else {

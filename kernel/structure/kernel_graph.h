@@ -35,7 +35,7 @@ class FragmentUses {
     std::int32_t result;  ///< of the node that is read
     graph::NodeId reader;
   };
-  [[nodiscard]] const std::vector<Use>& of(graph::NodeId node) const { return uses_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] const std::vector<Use>& of(graph::NodeId node) const { return uses_[node]; }
   [[nodiscard]] bool is_result(graph::Value value) const;
 
  private:

@@ -207,13 +207,13 @@ Result<ScalarProgram::Window> ScalarProgram::scatter_window(NodeId scatter, cons
     window.dims.push_back(d);
   }
   for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
-    window.start[static_cast<std::size_t>(a.input_batching_dims[k])] =
-        position[static_cast<std::size_t>(a.scatter_indices_batching_dims[k])];
+    window.start[a.input_batching_dims[k]] =
+        position[a.scatter_indices_batching_dims[k]];
   }
   for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
     const auto d = static_cast<std::size_t>(a.scatter_dims_to_operand_dims[k]);
     if (has_vector)
-      position[static_cast<std::size_t>(a.index_vector_dim)] = pool_.constant(static_cast<std::int64_t>(k));
+      position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
     STITCH_ASSIGN(const ItemId from, item(node.operands[1], position));
     const std::int64_t last = extents[d] - window.sizes[d];
     if (!graph::is_unsigned_integer(at(from).dtype))
@@ -297,7 +297,7 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
       const auto& a = node.as<graph::IotaAttributes>();
       Item item;
       item.kind = Item::Kind::index, item.origin = value, item.dtype = a.type.dtype;
-      item.index = indices[static_cast<std::size_t>(a.dimension)];
+      item.index = indices[a.dimension];
       return add(std::move(item));
     }
     case Op::reduce:
@@ -343,7 +343,7 @@ Result<ItemId> ScalarProgram::propagate_layout(const Node& node, Value value, co
   switch (node.op) {
     case Op::broadcast:
       for (const std::int64_t d : node.as<graph::BroadcastAttributes>().mapping)
-        inner.push_back(indices[static_cast<std::size_t>(d)]);
+        inner.push_back(indices[d]);
       return item(operand, inner, guard);
     case Op::reshape: {
       const Index flat = pool_.linear(indices, graph::row_major_strides(node.type().dims));
@@ -352,7 +352,7 @@ Result<ItemId> ScalarProgram::propagate_layout(const Node& node, Value value, co
     case Op::transpose: {
       const auto& permutation = node.as<graph::TransposeAttributes>().permutation;
       inner.resize(permutation.size());
-      for (std::size_t d = 0; d < permutation.size(); ++d) inner[static_cast<std::size_t>(permutation[d])] = indices[d];
+      for (std::size_t d = 0; d < permutation.size(); ++d) inner[permutation[d]] = indices[d];
       return item(operand, inner, guard);
     }
     case Op::slice: {
@@ -443,13 +443,13 @@ Result<ItemId> ScalarProgram::gather(const Node& node, const std::vector<Index>&
   const bool has_vector = a.index_vector_dim < index_type.rank();
   if (has_vector) position.insert(position.begin() + a.index_vector_dim, pool_.constant(0));
   for (std::size_t k = 0; k < a.operand_batching_dims.size(); ++k) {
-    inner[static_cast<std::size_t>(a.operand_batching_dims[k])] =
-        position[static_cast<std::size_t>(a.start_indices_batching_dims[k])];
+    inner[a.operand_batching_dims[k]] =
+        position[a.start_indices_batching_dims[k]];
   }
   for (std::size_t k = 0; k < a.start_index_map.size(); ++k) {
     const auto d = static_cast<std::size_t>(a.start_index_map[k]);
     if (has_vector)
-      position[static_cast<std::size_t>(a.index_vector_dim)] = pool_.constant(static_cast<std::int64_t>(k));
+      position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
     STITCH_ASSIGN(const ItemId start, item(node.operands[1], position, guard));
     inner[d] = pool_.add(inner[d], dynamic_index(start, operand.dims[d] - a.slice_sizes[d]));
   }
@@ -601,7 +601,7 @@ Result<ItemId> ScalarProgram::small_reduce(const Node& node, Value value, const 
   const auto& a = node.as<graph::ReduceAttributes>();
   const graph::TensorType& operand = graph_.type(node.operands[0]);
   Dims reduced_extents;
-  for (const std::int64_t d : a.dimensions) reduced_extents.push_back(operand.dims[static_cast<std::size_t>(d)]);
+  for (const std::int64_t d : a.dimensions) reduced_extents.push_back(operand.dims[d]);
   const std::int64_t count = graph::element_count(reduced_extents);
   if (count > max_unrolled_reduction || count == 0) {
     blocking_ = value.node;

@@ -127,7 +127,7 @@ class ScalarProgram {
   Result<Target> scatter_target(graph::NodeId scatter, const std::vector<Index>& indices);
 
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
-  [[nodiscard]] const Item& at(ItemId id) const { return items_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Item& at(ItemId id) const { return items_[id]; }
   [[nodiscard]] IndexPool& pool() { return pool_; }
   [[nodiscard]] const IndexPool& pool() const { return pool_; }
   [[nodiscard]] const GroupAxes& axes() const { return axes_; }

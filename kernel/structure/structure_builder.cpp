@@ -42,7 +42,7 @@ std::vector<bool> gathered_reductions(const Graph& graph, const AxisAnalysis& an
     const Node& node = graph.node(id);
     const auto i = static_cast<std::size_t>(id);
     of_many_tiles[i] = std::ranges::any_of(
-        node.operands, [&](Value operand) { return of_many_tiles[static_cast<std::size_t>(operand.node)]; });
+        node.operands, [&](Value operand) { return of_many_tiles[operand.node]; });
     if (!is_reduction(node.op)) continue;
     const bool few = graph.type(node.operands[0]).elements() <= options.gathered;
     gathered[i] = few && of_many_tiles[i] && leaves_tile(analysis, id, options.tile_axes);
@@ -117,7 +117,7 @@ class StructureBuilder {
   // ---- phases -----------------------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_global(NodeId id) const {
-    return !gathered_[static_cast<std::size_t>(id)] && leaves_tile(analysis_, id, options_.tile_axes);
+    return !gathered_[id] && leaves_tile(analysis_, id, options_.tile_axes);
   }
 
   /// Whether a node is computed by many tiles.
@@ -140,7 +140,7 @@ class StructureBuilder {
       for (const Value operand : graph_.node(id).operands) {
         const int stored = options_.stored_first.contains(operand) ? 1 : 0;
         phase =
-            std::max(phase, phase_[static_cast<std::size_t>(operand.node)] + finishing_delay(operand.node) + stored);
+            std::max(phase, phase_[operand.node] + finishing_delay(operand.node) + stored);
       }
       if (const auto found = earliest_node_.find(id); found != earliest_node_.end())
         phase = std::max(phase, found->second);
@@ -148,8 +148,8 @@ class StructureBuilder {
       if (gathers) {
         // One tile waits for all that it reads, and everybody for what that tile gathers.
         for (const Value operand : graph_.node(id).operands) {
-          large[i] = std::max(large[i], large[static_cast<std::size_t>(operand.node)]);
-          small[i] = std::max(small[i], small[static_cast<std::size_t>(operand.node)]);
+          large[i] = std::max(large[i], large[operand.node]);
+          small[i] = std::max(small[i], small[operand.node]);
         }
         if (gathered_[i]) small[i] = phase = std::max(phase, large[i] + 1);
         if (is_large(id)) large[i] = phase = std::max(phase, small[i] + 1);
@@ -158,24 +158,24 @@ class StructureBuilder {
     }
   }
 
-  [[nodiscard]] int phase_of(NodeId id) const { return phase_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] int phase_of(NodeId id) const { return phase_[id]; }
 
   // ---- drafts -----------------------------------------------------------------------------------------------
 
   void make_drafts() {
     drafts_.clear();
     std::vector<bool> needed(static_cast<std::size_t>(graph_.size()), false);
-    for (const Value result : graph_.results()) needed[static_cast<std::size_t>(result.node)] = true;
+    for (const Value result : graph_.results()) needed[result.node] = true;
     for (NodeId id = graph_.size(); id-- > 0;) {
-      if (!needed[static_cast<std::size_t>(id)]) continue;
-      for (const Value operand : graph_.node(id).operands) needed[static_cast<std::size_t>(operand.node)] = true;
+      if (!needed[id]) continue;
+      for (const Value operand : graph_.node(id).operands) needed[operand.node] = true;
     }
     std::map<Value, std::vector<int>> outputs;
     for (std::size_t i = 0; i < graph_.results().size(); ++i)
       outputs[graph_.results()[i]].push_back(static_cast<int>(i));
 
     for (NodeId id = 0; id < graph_.size(); ++id) {
-      if (!needed[static_cast<std::size_t>(id)]) continue;
+      if (!needed[id]) continue;
       const Node& node = graph_.node(id);
       if (is_reduction(node.op)) draft_reduction(id);
       if (is_stored_only(node.op)) draft_stored_only(id, outputs);
@@ -266,7 +266,7 @@ class StructureBuilder {
     const Node& node = graph_.node(draft.value.node);
     if (node.op != Op::concatenate || node.operands.size() > 64 || is_interleaved(node)) {
       draft.offset = offset, draft.axes = analysis_.of(draft.value);
-      if (draft.value != graph_.results()[static_cast<std::size_t>(draft.output)]) draft.kind = Draft::Kind::piece;
+      if (draft.value != graph_.results()[draft.output]) draft.kind = Draft::Kind::piece;
       drafts_.push_back(std::move(draft));
       return;
     }
@@ -296,7 +296,7 @@ class StructureBuilder {
         if (graph_.type(value).elements() >= shared_load_elements) draft.loads.insert(value.node);
         continue;
       }
-      if (std::exchange(walked_[static_cast<std::size_t>(value.node)], walk_) == walk_) continue;
+      if (std::exchange(walked_[value.node], walk_) == walk_) continue;
       // Random bits take longer to compute than most values to load.
       if (node.op == Op::threefry2x32 && graph_.type(value).elements() >= shared_load_elements)
         draft.loads.insert(value.node);

@@ -53,7 +53,7 @@ class Toucher {
   [[nodiscard]] std::int64_t size(const Buffer& buffer) const {
     if (buffer.kind == Buffer::Kind::table) return 0;
     if (const std::optional<std::int64_t> bytes = tensor_bytes(graph_, buffer)) return *bytes;
-    const Scratch& scratch = structure_.scratch[static_cast<std::size_t>(buffer.number)];
+    const Scratch& scratch = structure_.scratch[buffer.number];
     return scratch.kind == Scratch::Kind::value ? scratch.elements * graph::byte_size(scratch.dtype) : 0;
   }
 
@@ -112,7 +112,7 @@ void choose_walks(const graph::Graph& graph, KernelStructure& structure) {
     std::int64_t forwards = 0, backwards = 0;
     for (const auto& [earlier, bytes] : again) {
       phase.rereads.push_back({earlier, bytes});
-      (structure.phases[static_cast<std::size_t>(earlier)].backwards ? forwards : backwards) += bytes;
+      (structure.phases[earlier].backwards ? forwards : backwards) += bytes;
     }
     phase.backwards = backwards > forwards;
     for (const auto* buffers : {&touched.loaded, &touched.stored}) {

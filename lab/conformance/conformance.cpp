@@ -31,7 +31,7 @@ Status run_data(const BackendCase& the_case, const BackendData& data, GraphRunne
   for (const std::string& name : imported.parameters) {
     const auto found = std::find(the_case.inputs.begin(), the_case.inputs.end(), name);
     if (found == the_case.inputs.end()) return make_error(ErrorKind::internal, "nobody supplies '{}'", name);
-    arguments.push_back(data.inputs[static_cast<std::size_t>(found - the_case.inputs.begin())]);
+    arguments.push_back(data.inputs[found - the_case.inputs.begin()]);
   }
   STITCH_TRY(graph::simplify(imported.graph));
   STITCH_ASSIGN(const auto results, runner.run(imported.graph, std::move(arguments), summary));

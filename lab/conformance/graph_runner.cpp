@@ -130,8 +130,8 @@ Status GraphRunner::run_fragment(const graph::FragmentSite& site, Memory& memory
   }
   std::vector<std::span<const std::byte>> parameters;
   std::vector<std::span<std::byte>> results;
-  for (const int from : form.parameter_order) parameters.emplace_back(given[static_cast<std::size_t>(from)].data);
-  for (const int to : form.result_order) results.emplace_back(made[static_cast<std::size_t>(to)].data);
+  for (const int from : form.parameter_order) parameters.emplace_back(given[from].data);
+  for (const int to : form.result_order) results.emplace_back(made[to].data);
   STITCH_TRY(loaded->plan->run(parameters, results));
   ++summary.fragments;
   summary.launches += static_cast<std::int64_t>(loaded->tuned.plan.launches.size());
@@ -163,7 +163,7 @@ Status GraphRunner::run_other(const Graph& graph, NodeId id, Memory& memory, Run
                                 : selector >= 0 && selector < branches ? selector
                                                                        : branches - 1;
     arguments.erase(arguments.begin());
-    STITCH_ASSIGN(results, run(*node.regions[static_cast<std::size_t>(chosen)], std::move(arguments), summary));
+    STITCH_ASSIGN(results, run(*node.regions[chosen], std::move(arguments), summary));
   } else {
     note(summary.evaluated, graph::to_string(node.op));
     std::vector<Value> wanted;

@@ -128,7 +128,7 @@ Result<SpaceSearchReport> search_space(const RecordedSpace& recorded, const sear
   report.budget = std::min(report.budget, report.configurations);
   std::vector<std::optional<Result<SpaceSearchRun>>> runs(static_cast<std::size_t>(options.seeds));
   tbb::parallel_for(0, options.seeds, [&](int seed) {
-    runs[static_cast<std::size_t>(seed)] = run_once(recorded, prior, options, report.budget, report.fastest_us, seed);
+    runs[seed] = run_once(recorded, prior, options, report.budget, report.fastest_us, seed);
   });
   for (auto& run : runs) {
     if (!*run) return run->error();

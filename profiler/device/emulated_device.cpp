@@ -65,7 +65,7 @@ class EmulatedSession final : public Session {
     options.blocks = blocks;
     options.host_threads = options_.host_threads;
     options.instruction_budget = options_.instruction_budget;
-    const emulator::Program& program = programs_[static_cast<std::size_t>(kernel.id)];
+    const emulator::Program& program = programs_[kernel.id];
     STITCH_ASSIGN(const auto report, emulator::launch(program, config, parameters.bytes(), memory_, options));
     LaunchResult result;
     for (const emulator::Finding& finding : report.findings) result.findings.push_back(emulator::to_text(finding));

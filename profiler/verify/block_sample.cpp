@@ -48,7 +48,7 @@ std::set<Buffer> handed_over(const KernelProgram& program) {
       for (const kernel::Item& item : group.structure.program->items()) {
         const bool is_value =
             item.buffer.kind == Buffer::Kind::scratch &&
-            program.scratch[static_cast<std::size_t>(item.buffer.number)].kind == kernel::Scratch::Kind::value;
+            program.scratch[item.buffer.number].kind == kernel::Scratch::Kind::value;
         if (item.kind == kernel::Item::Kind::load && (is_value || item.buffer.kind == Buffer::Kind::output))
           buffers.insert(item.buffer);
       }
@@ -98,7 +98,7 @@ class Sampler {
     const std::int64_t count = std::count(chosen.begin(), chosen.end(), true);
     if (count * 4 > clusters_ * 3) return std::nullopt;
     for (std::int64_t c = 0; c < clusters_; ++c) {
-      for (int b = 0; chosen[static_cast<std::size_t>(c)] && b < kernel_.cluster; ++b)
+      for (int b = 0; chosen[c] && b < kernel_.cluster; ++b)
         sample_.blocks.push_back(static_cast<std::uint64_t>(c * kernel_.cluster + b));
     }
     for (const Placed& placed : placed_) {
@@ -151,7 +151,7 @@ class Sampler {
   [[nodiscard]] std::vector<bool> digits_run(const Placed& placed, const std::vector<bool>& chosen) const {
     std::vector<bool> run(static_cast<std::size_t>(placed.digits), false);
     for (std::int64_t t = 0; t < placed.group->tiles; ++t) {
-      if (chosen[cluster_of(placed, t)]) run[static_cast<std::size_t>(placed.digit(t))] = true;
+      if (chosen[cluster_of(placed, t)]) run[placed.digit(t)] = true;
     }
     return run;
   }
@@ -165,7 +165,7 @@ class Sampler {
         const std::vector<bool> run = digits_run(placed, chosen);
         for (std::int64_t t = 0; t < placed.group->tiles; ++t) {
           const std::size_t cluster = cluster_of(placed, t);
-          if (!run[static_cast<std::size_t>(placed.digit(t))] || chosen[cluster]) continue;
+          if (!run[placed.digit(t)] || chosen[cluster]) continue;
           chosen[cluster] = changed = true;
         }
       }
@@ -217,7 +217,7 @@ class Sampler {
       if (found == parts.end()) continue;
       const auto length = [&](auto from, auto to) {
         return std::accumulate(from, to, std::int64_t{1}, [&](std::int64_t n, int part) {
-          return n * analysis_.axes()[static_cast<std::size_t>(part)].extent;
+          return n * analysis_.axes()[part].extent;
         });
       };
       if (length(found, found + 1) != extent) return false;
@@ -233,7 +233,7 @@ class Sampler {
       for (std::int64_t o = 0; o < outer; ++o) {
         for (std::int64_t at = 0; at < turns * digits; ++at) {
           const std::int64_t begin = at * step, end = std::min(begin + step, extent);
-          if (!run[static_cast<std::size_t>(at % digits)] || begin >= end) continue;
+          if (!run[at % digits] || begin >= end) continue;
           const std::int64_t from = (o * extent + begin) * inner, to = (o * extent + end) * inner;
           if (from % run_length != 0 || to % run_length != 0) return false;
           const graph::Interval slice{from / run_length, to / run_length};
@@ -275,7 +275,7 @@ class Sampler {
         bits = last ? ~std::uint64_t{0} : ~std::uint64_t{0} >> (unused + 1);
       }
       for (std::int64_t set = 0; set < program_.partial_count[number]; ++set) {
-        if (run[static_cast<std::size_t>(set / inner % placed.digits)]) continue;
+        if (run[set / inner % placed.digits]) continue;
         const int size = graph::byte_size(scratch.dtype);
         const std::int64_t offset = set * scratch.elements * size;
         BlockSample::Preset* last = sample_.presets.empty() ? nullptr : &sample_.presets.back();

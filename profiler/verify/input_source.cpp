@@ -119,7 +119,7 @@ class Limiter {
     std::int64_t parts = 0;
     if (node.op == Op::concatenate && node.as<graph::ConcatenateAttributes>().dimension == along) {
       for (const graph::Value part : node.operands) {
-        const auto width = graph_.type(part).dims[static_cast<std::size_t>(along)];
+        const auto width = graph_.type(part).dims[along];
         const auto begin = last.begin() + std::min<std::ptrdiff_t>(parts, std::ssize(last) - 1);
         const auto end = last.begin() + std::min<std::ptrdiff_t>(parts + width, std::ssize(last));
         if (begin < end) limit(part, {0, *std::min_element(begin, end)});
@@ -133,15 +133,15 @@ class Limiter {
  private:
   void walk(graph::Value value, InputSource::Range range, std::vector<bool>& seen) {
     const Node& node = graph_.node(value.node);
-    if (seen[static_cast<std::size_t>(value.node)] || !graph::is_integer(node.type(value.result).dtype)) return;
-    seen[static_cast<std::size_t>(value.node)] = true;
+    if (seen[value.node] || !graph::is_integer(node.type(value.result).dtype)) return;
+    seen[value.node] = true;
     if (node.op == Op::parameter) return narrow(value.node, range);
     for (std::size_t o = 0; o < data_operands(node); ++o) walk(node.operands[o], range, seen);
   }
 
   void narrow(NodeId parameter, InputSource::Range range) {
     const auto position = std::find(graph_.parameters().begin(), graph_.parameters().end(), parameter);
-    auto& known = ranges_[static_cast<std::size_t>(position - graph_.parameters().begin())];
+    auto& known = ranges_[position - graph_.parameters().begin()];
     if (known) {
       range.low = std::max(range.low, known->low);
       range.high = std::max(range.low, std::min(range.high, known->high));

@@ -64,7 +64,7 @@ class Run {
       const std::int64_t end = (range.offset + range.bytes) / size;
       for (std::int64_t at = range.offset / size; at < end;) {
         const std::int64_t next = std::min(end, (at / step + 1) * step);
-        written[static_cast<std::size_t>(at / step % slabs)] += next - at;
+        written[at / step % slabs] += next - at;
         at = next;
       }
     }

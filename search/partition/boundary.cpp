@@ -88,7 +88,7 @@ class BoundaryCut {
         const auto& consumers = vertices_.consumers(v);
         const bool written = vertices_.is_result(v) ||
                              std::any_of(consumers.begin(), consumers.end(), [&](int c) { return !is_member(c); });
-        const std::int64_t bytes = results[static_cast<std::size_t>(r)].bytes() * (written ? 1 : 2);
+        const std::int64_t bytes = results[r].bytes() * (written ? 1 : 2);
         const int handed = next_node_++;
         edges_.push_back({node_of_.at(v), handed, bytes});
         handed_[value] = bytes;

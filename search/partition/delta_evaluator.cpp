@@ -74,7 +74,7 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
     std::set<int> all;
     for (const auto& [axes, bytes] : reductions) all.insert(axes.begin(), axes.end());
     double row = 4;
-    for (const int axis : all) row *= static_cast<double>(axes_.axes()[static_cast<std::size_t>(axis)].extent);
+    for (const int axis : all) row *= static_cast<double>(axes_.axes()[axis].extent);
     if (row > model_.on_chip_bytes) {
       f.phases += static_cast<double>(reductions.size());
       f.bytes_again += static_cast<double>(largest) * static_cast<double>(reductions.size());

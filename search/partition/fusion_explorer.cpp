@@ -27,8 +27,8 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
   STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph));
   PlannedKernel planned{std::move(entry.kernel), {}, {}, extracted.nodes};
   for (const int i : entry.parameter_order)
-    planned.arguments.push_back(extracted.arguments[static_cast<std::size_t>(i)]);
-  for (const int i : entry.result_order) planned.results.push_back(extracted.results[static_cast<std::size_t>(i)]);
+    planned.arguments.push_back(extracted.arguments[i]);
+  for (const int i : entry.result_order) planned.results.push_back(extracted.results[i]);
   return planned;
 }
 
@@ -57,8 +57,8 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
   std::vector<Choice> choices;
   const auto closes_circle = [&](const BeamState& state, const Pattern& pattern) {
     if (!pattern.reach_down.intersects(state.covered)) return false;
-    for (std::ptrdiff_t c = state.last; c >= 0; c = choices[static_cast<std::size_t>(c)].before) {
-      if (collides(*choices[static_cast<std::size_t>(c)].pattern, pattern)) return true;
+    for (std::ptrdiff_t c = state.last; c >= 0; c = choices[c].before) {
+      if (collides(*choices[c].pattern, pattern)) return true;
     }
     return false;
   };
@@ -72,7 +72,7 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
         continue;
       }
       bool extended = false;
-      for (const Pattern& pattern : patterns[static_cast<std::size_t>(v)]) {
+      for (const Pattern& pattern : patterns[v]) {
         if (pattern.vertices.intersects(state.covered) || closes_circle(state, pattern)) continue;
         BeamState grown = state;
         grown.covered.merge(pattern.vertices);
@@ -98,8 +98,8 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
     std::vector<VertexSet> parts;
     VertexSet left(static_cast<std::size_t>(vertices.size()));
     for (int v = 0; v < vertices.size(); ++v) left.insert(v);
-    for (std::ptrdiff_t c = state.last; c >= 0; c = choices[static_cast<std::size_t>(c)].before) {
-      const VertexSet& chosen = choices[static_cast<std::size_t>(c)].pattern->vertices;
+    for (std::ptrdiff_t c = state.last; c >= 0; c = choices[c].before) {
+      const VertexSet& chosen = choices[c].pattern->vertices;
       parts.push_back(chosen);
       left.subtract(chosen);
     }
@@ -163,7 +163,7 @@ class PlanBuilder {
       return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
     std::vector<std::optional<Result<PlannedKernel>>> planned(order.size());
     tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
-      planned[i].emplace(plan_kernel(vertices_, parts[static_cast<std::size_t>(order[i])], cache_));
+      planned[i].emplace(plan_kernel(vertices_, parts[order[i]], cache_));
     });
     for (std::optional<Result<PlannedKernel>>& each : planned) {
       STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
@@ -288,7 +288,7 @@ class PlanBuilder {
   }
 
   bool move_boundary(std::vector<VertexSet>& parts, int a, int b) {
-    VertexSet &first = parts[static_cast<std::size_t>(a)], &second = parts[static_cast<std::size_t>(b)];
+    VertexSet &first = parts[a], &second = parts[b];
     const auto price = [&](const VertexSet& part) { return part == nothing() ? 0.0 : cost(part).value_or(1e12); };
     for (auto& [before, after] : best_boundaries(vertices_, first, second)) {
       if (too_deep(before) || too_deep(after) || holds_infeasible(before) || holds_infeasible(after)) continue;
@@ -337,8 +337,8 @@ class PlanBuilder {
     std::vector<Merge> merges;
     for (const auto& [a, b] : related_pairs(parts)) {
       if (!quotient.mergeable(a, b)) continue;
-      Merge merge{a, b, parts[static_cast<std::size_t>(a)], 0};
-      merge.together.merge(parts[static_cast<std::size_t>(b)]);
+      Merge merge{a, b, parts[a], 0};
+      merge.together.merge(parts[b]);
       if (too_deep(merge.together) || holds_infeasible(merge.together)) continue;
       merges.push_back(std::move(merge));
     }
@@ -352,7 +352,7 @@ class PlanBuilder {
         continue;
       }
       merge.gain_us =
-          *cost(parts[static_cast<std::size_t>(merge.a)]) + *cost(parts[static_cast<std::size_t>(merge.b)]) - *us;
+          *cost(parts[merge.a]) + *cost(parts[merge.b]) - *us;
     }
     std::erase_if(merges, [](const Merge& merge) { return merge.gain_us <= 1e-6; });
     std::stable_sort(merges.begin(), merges.end(),
@@ -366,10 +366,10 @@ class PlanBuilder {
     std::vector<int> depth(static_cast<std::size_t>(vertices_.size()), 0);
     int deepest = 0;
     for (const int v : set.members()) {  // producers come first
-      const int own = ++depth[static_cast<std::size_t>(v)];
+      const int own = ++depth[v];
       deepest = std::max(deepest, own);
       for (const int consumer : vertices_.consumers(v)) {
-        int& other = depth[static_cast<std::size_t>(consumer)];
+        int& other = depth[consumer];
         other = std::max(other, own);
       }
     }
@@ -391,7 +391,7 @@ class PlanBuilder {
     std::map<Value, std::vector<int>> readers;
     std::map<Value, int> writer;
     for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
-      for (const int v : parts[static_cast<std::size_t>(p)].members()) {
+      for (const int v : parts[p].members()) {
         const NodeId node = vertices_.node(v);
         for (int r = 0; r < static_cast<int>(vertices_.fragment().node(node).results.size()); ++r)
           writer[{node, r}] = p;
@@ -417,12 +417,12 @@ class PlanBuilder {
     }
     std::vector<std::vector<std::pair<std::int64_t, int>>> partners(parts.size());
     for (const auto& [pair, bytes] : shared) {
-      partners[static_cast<std::size_t>(pair.first)].emplace_back(-bytes, pair.second);
-      partners[static_cast<std::size_t>(pair.second)].emplace_back(-bytes, pair.first);
+      partners[pair.first].emplace_back(-bytes, pair.second);
+      partners[pair.second].emplace_back(-bytes, pair.first);
     }
     std::set<std::pair<int, int>> pairs;
     for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
-      auto& list = partners[static_cast<std::size_t>(p)];
+      auto& list = partners[p];
       std::sort(list.begin(), list.end());
       for (std::size_t i = 0; i < std::min(most_partners, list.size()); ++i)
         pairs.insert(std::minmax(p, list[i].second));

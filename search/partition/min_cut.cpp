@@ -6,29 +6,29 @@
 namespace stitch::search {
 
 void MinCut::edge(int from, int to, std::int64_t capacity) {
-  first_[static_cast<std::size_t>(from)].push_back(static_cast<int>(edges_.size()));
+  first_[from].push_back(static_cast<int>(edges_.size()));
   edges_.push_back({to, capacity});
-  first_[static_cast<std::size_t>(to)].push_back(static_cast<int>(edges_.size()));
+  first_[to].push_back(static_cast<int>(edges_.size()));
   edges_.push_back({from, 0});
 }
 
 bool MinCut::label(int source, int sink) {
   level_.assign(first_.size(), -1);
-  level_[static_cast<std::size_t>(source)] = 0;
+  level_[source] = 0;
   std::queue<int> open;
   open.push(source);
   while (!open.empty()) {
     const int node = open.front();
     open.pop();
-    for (const int e : first_[static_cast<std::size_t>(node)]) {
-      const Edge& edge = edges_[static_cast<std::size_t>(e)];
-      if (edge.left > 0 && level_[static_cast<std::size_t>(edge.to)] < 0) {
-        level_[static_cast<std::size_t>(edge.to)] = level_[static_cast<std::size_t>(node)] + 1;
+    for (const int e : first_[node]) {
+      const Edge& edge = edges_[e];
+      if (edge.left > 0 && level_[edge.to] < 0) {
+        level_[edge.to] = level_[node] + 1;
         open.push(edge.to);
       }
     }
   }
-  return level_[static_cast<std::size_t>(sink)] >= 0;
+  return level_[sink] >= 0;
 }
 
 std::int64_t MinCut::push(int node, int sink, std::int64_t limit) {
@@ -36,11 +36,11 @@ std::int64_t MinCut::push(int node, int sink, std::int64_t limit) {
   const auto at = static_cast<std::size_t>(node);
   for (; next_[at] < first_[at].size(); ++next_[at]) {
     const int e = first_[at][next_[at]];
-    Edge& edge = edges_[static_cast<std::size_t>(e)];
-    if (edge.left <= 0 || level_[static_cast<std::size_t>(edge.to)] != level_[at] + 1) continue;
+    Edge& edge = edges_[e];
+    if (edge.left <= 0 || level_[edge.to] != level_[at] + 1) continue;
     if (const std::int64_t pushed = push(edge.to, sink, std::min(limit, edge.left)); pushed > 0) {
       edge.left -= pushed;
-      edges_[static_cast<std::size_t>(e ^ 1)].left += pushed;
+      edges_[e ^ 1].left += pushed;
       return pushed;
     }
   }
@@ -62,13 +62,13 @@ std::vector<bool> MinCut::far_source_side(int sink) const {
   // All but what could still send something to the sink.
   std::vector<bool> side(first_.size(), true);
   std::vector<int> open = {sink};
-  side[static_cast<std::size_t>(sink)] = false;
+  side[sink] = false;
   while (!open.empty()) {
     const int node = open.back();
     open.pop_back();
-    for (const int e : first_[static_cast<std::size_t>(node)]) {
-      const Edge& back = edges_[static_cast<std::size_t>(e ^ 1)];  // from the other end to here
-      const auto other = static_cast<std::size_t>(edges_[static_cast<std::size_t>(e)].to);
+    for (const int e : first_[node]) {
+      const Edge& back = edges_[e ^ 1];  // from the other end to here
+      const auto other = static_cast<std::size_t>(edges_[e].to);
       if (back.left > 0 && side[other]) side[other] = false, open.push_back(static_cast<int>(other));
     }
   }

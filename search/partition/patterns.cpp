@@ -27,7 +27,7 @@ class Reducer {
       std::vector<Pattern> group = {single(vertices_, vertex)};
       for (std::size_t c = first; c < last; ++c) {
         const std::size_t before = group.size();
-        for (const Pattern& pattern : known[static_cast<std::size_t>(consumers[c])]) {
+        for (const Pattern& pattern : known[consumers[c]]) {
           for (std::size_t i = 0; i < before; ++i) extend(group, group[i], pattern);
         }
       }
@@ -92,16 +92,16 @@ std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices,
   int highest = 0;
   for (int v = n; v-- > 0;) {
     for (const int consumer : vertices.consumers(v))
-      height[static_cast<std::size_t>(v)] =
-          std::max(height[static_cast<std::size_t>(v)], height[static_cast<std::size_t>(consumer)] + 1);
-    highest = std::max(highest, height[static_cast<std::size_t>(v)]);
+      height[v] =
+          std::max(height[v], height[consumer] + 1);
+    highest = std::max(highest, height[v]);
   }
   std::vector<std::vector<int>> by_height(static_cast<std::size_t>(highest) + 1);
-  for (int v = 0; v < n; ++v) by_height[static_cast<std::size_t>(height[static_cast<std::size_t>(v)])].push_back(v);
+  for (int v = 0; v < n; ++v) by_height[height[v]].push_back(v);
   const Reducer reducer(vertices, evaluator, options);
   for (const std::vector<int>& level : by_height) {
     tbb::parallel_for(std::size_t{0}, level.size(), [&](std::size_t i) {
-      patterns[static_cast<std::size_t>(level[i])] = reducer.reduce(level[i], patterns);
+      patterns[level[i]] = reducer.reduce(level[i], patterns);
     });
   }
   return patterns;

@@ -13,7 +13,7 @@ class Quotient {
  public:
   Quotient(const VertexGraph& vertices, const std::vector<VertexSet>& parts);
 
-  [[nodiscard]] bool has_edge(int a, int b) const { return next_[static_cast<std::size_t>(a)].contains(b); }
+  [[nodiscard]] bool has_edge(int a, int b) const { return next_[a].contains(b); }
   /// Whether a and b can be one part: no way leads from one to the other through some third.
   [[nodiscard]] bool mergeable(int a, int b) const { return !indirect(a, b) && !indirect(b, a); }
   /// Makes b a part of a; b is empty from now on.

@@ -61,8 +61,8 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
   const std::vector<bool> results = graph::is_result(fragment);
   std::vector<bool> needed = results;  // what no result needs has no kernel
   for (NodeId id = fragment.size(); id-- > 0;) {
-    if (!needed[static_cast<std::size_t>(id)] || kernel::is_empty(fragment.node(id))) continue;
-    for (const Value operand : fragment.node(id).operands) needed[static_cast<std::size_t>(operand.node)] = true;
+    if (!needed[id] || kernel::is_empty(fragment.node(id))) continue;
+    for (const Value operand : fragment.node(id).operands) needed[operand.node] = true;
   }
   vertex_of_.assign(static_cast<std::size_t>(fragment.size()), -1);
   for (NodeId id = 0; id < fragment.size(); ++id) {
@@ -89,30 +89,30 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
       else
         sources.insert(operand);
     }
-    const int vertex = vertex_of_[static_cast<std::size_t>(id)];
+    const int vertex = vertex_of_[id];
     if (vertex < 0) {
-      behind[static_cast<std::size_t>(id)] = std::move(sources);
+      behind[id] = std::move(sources);
       continue;
     }
     const auto v = static_cast<std::size_t>(vertex);
     reads_[v].assign(sources.begin(), sources.end());
     for (const Value source : sources) {
       const int producer =
-          fragment.node(source.node).op == Op::parameter ? -1 : vertex_of_[static_cast<std::size_t>(source.node)];
+          fragment.node(source.node).op == Op::parameter ? -1 : vertex_of_[source.node];
       if (producer < 0 || (!producers_[v].empty() && producers_[v].back() == producer)) continue;
       producers_[v].push_back(producer);
-      consumers_[static_cast<std::size_t>(producer)].push_back(vertex);
+      consumers_[producer].push_back(vertex);
     }
   }
   for (std::size_t v = 0; v < n; ++v) {
     for (const int producer : producers_[v]) {
-      ancestors_[v].merge(ancestors_[static_cast<std::size_t>(producer)]);
+      ancestors_[v].merge(ancestors_[producer]);
       ancestors_[v].insert(producer);
     }
   }
   for (std::size_t v = n; v-- > 0;) {
     for (const int consumer : consumers_[v]) {
-      descendants_[v].merge(descendants_[static_cast<std::size_t>(consumer)]);
+      descendants_[v].merge(descendants_[consumer]);
       descendants_[v].insert(consumer);
     }
   }

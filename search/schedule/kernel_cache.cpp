@@ -11,7 +11,7 @@ namespace {
 /// First `inner`, then `outer`: position i of the innermost is position outer[inner[i]] of the outermost.
 std::vector<int> composed(const std::vector<int>& outer, const std::vector<int>& inner) {
   std::vector<int> order;
-  for (const int i : inner) order.push_back(outer[static_cast<std::size_t>(i)]);
+  for (const int i : inner) order.push_back(outer[i]);
   return order;
 }
 

@@ -29,8 +29,8 @@ struct Roles {
 Roles roles_of(const kernel::GroupStructure& group, std::int64_t partials) {
   Roles roles;
   roles.extents = group.program->axes().extents;
-  if (group.partial_axis >= 0) roles.extents[static_cast<std::size_t>(group.partial_axis)] = partials;
-  if (group.slab_axis >= 0) roles.extents[static_cast<std::size_t>(group.slab_axis)] = 1;
+  if (group.partial_axis >= 0) roles.extents[group.partial_axis] = partials;
+  if (group.slab_axis >= 0) roles.extents[group.slab_axis] = 1;
   for (const kernel::Anchor& anchor : group.anchors) {
     if (anchor.kind == kernel::Anchor::Kind::reduce) roles.local |= anchor.reduced;
     if (anchor.kind == kernel::Anchor::Kind::partial) roles.partial |= anchor.reduced, roles.has_partials = true;
@@ -119,10 +119,10 @@ class Enumerator {
     for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
       const std::int64_t extent = roles_.extents[a];
       if (has(roles_.local, a) || extent % options_.cluster != 0 || extent < least * options_.cluster) continue;
-      if (shared_axis_ < 0 || extent > roles_.extents[static_cast<std::size_t>(shared_axis_)])
+      if (shared_axis_ < 0 || extent > roles_.extents[shared_axis_])
         shared_axis_ = static_cast<int>(a);
     }
-    if (shared_axis_ >= 0) roles_.extents[static_cast<std::size_t>(shared_axis_)] /= options_.cluster;
+    if (shared_axis_ >= 0) roles_.extents[shared_axis_] /= options_.cluster;
   }
 
   void enumerate_widths() {
@@ -150,7 +150,7 @@ class Enumerator {
     if (vector_.axis < 0 || vector_.width == 1) return {1};
     std::vector<std::int64_t> widths = {vector_.width};
     if (options_.wide && vector_.width > 2) widths.push_back(vector_.width / 2);
-    if (vector_.axis >= 0 && roles_.extents[static_cast<std::size_t>(vector_.axis)] <= vector_.width)
+    if (vector_.axis >= 0 && roles_.extents[vector_.axis] <= vector_.width)
       widths.push_back(1);
     return widths;
   }
@@ -201,7 +201,7 @@ class Enumerator {
     mapping.shifted = shifted_;
     cover(mapping.axes, roles_.extents);
     if (shared_axis_ >= 0)
-      mapping.axes[static_cast<std::size_t>(shared_axis_)].at(kernel::Level::cluster) = options_.cluster;
+      mapping.axes[shared_axis_].at(kernel::Level::cluster) = options_.cluster;
     for (kernel::AxisMapping& axis : mapping.axes) {
       if (options_.one_tile) axis.at(kernel::Level::loop) *= std::exchange(axis.at(kernel::Level::grid), 1);
     }

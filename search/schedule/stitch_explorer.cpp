@@ -47,7 +47,7 @@ std::vector<std::set<int>> tile_axis_options(const Graph& graph, const kernel::A
     const std::set<int> own(reduced.begin(), reduced.end());
     everything.insert(own.begin(), own.end());
     if (std::find(each.begin(), each.end(), own) == each.end()) each.push_back(own);
-    if (uses[static_cast<std::size_t>(id)].empty()) continue;
+    if (uses[id].empty()) continue;
     used_again.insert(own.begin(), own.end());
     const graph::Node& node = graph.node(id);
     const std::int64_t results = std::max<std::int64_t>(1, node.type().elements());
@@ -163,9 +163,9 @@ class StitchExplorer {
     int most = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const graph::Node& node = graph_.node(id);
-      int& phases = before[static_cast<std::size_t>(id)];
+      int& phases = before[id];
       for (const graph::Value operand : node.operands)
-        phases = std::max(phases, before[static_cast<std::size_t>(operand.node)]);
+        phases = std::max(phases, before[operand.node]);
       const bool reduces = node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce;
       // Several that are gathered end in one tile.
       if (reduces && graph_.type(node.operands[0]).elements() > division.gathered) {
@@ -307,7 +307,7 @@ class StitchExplorer {
 
   void choose(const kernel::GroupStructure& group, kernel::GroupProgram& program, kernel::Schedule& schedule) {
     for (const kernel::ReductionPlan& plan : program.reductions) {
-      const kernel::Anchor& anchor = group.anchors[static_cast<std::size_t>(plan.anchor)];
+      const kernel::Anchor& anchor = group.anchors[plan.anchor];
       if (anchor.kind == kernel::Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
     }
     schedule.phases.back().push_back(program.mapping), chosen_.back().push_back(&program);

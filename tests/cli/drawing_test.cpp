@@ -27,7 +27,7 @@ TEST(Drawing, ArrowsPointDownAndNothingOverlaps) {
     std::set<std::pair<int, int>> taken;
     for (const NodePlace& place : places) EXPECT_TRUE(taken.emplace(place.layer, place.position).second);
     for (const auto& [from, to] : drawing.edges) {
-      EXPECT_LT(places[static_cast<std::size_t>(from)].layer, places[static_cast<std::size_t>(to)].layer);
+      EXPECT_LT(places[from].layer, places[to].layer);
     }
   }
 }

@@ -32,7 +32,7 @@ void set(RecordedCandidate& candidate, std::string_view column, double value) {
   static const std::vector<std::string> names = costmodel::feature_names();
   const auto at = std::ranges::find(names, column);
   ASSERT_NE(at, names.end()) << column;
-  candidate.features[static_cast<std::size_t>(at - names.begin())] = value;
+  candidate.features[at - names.begin()] = value;
 }
 
 /// 400 candidates. Wide loads are fast, and so are many bytes in flight, but not both; of that the predictions know

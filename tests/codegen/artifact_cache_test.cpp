@@ -335,7 +335,7 @@ TEST_F(CachingCompilerTest, ThreadsThatAskForTheSameShareOneCompilation) {
   for (int i = 0; i < askers; ++i) {
     threads.emplace_back([&, i] {
       const auto kernel = caching.compile(request("shared"));
-      good[static_cast<std::size_t>(i)] = kernel && *kernel == kernel_named("shared");
+      good[i] = kernel && *kernel == kernel_named("shared");
     });
   }
   threads.clear();

@@ -138,7 +138,7 @@ TEST_P(FunctionsEmulated, OfOurOwnDensely) {
   std::vector<std::uint64_t> bits(count, 0);
   for (std::int64_t i = 0; i < count; ++i) {
     const double value = -11 + 22.0 * static_cast<double>(i) / static_cast<double>(count - 1);
-    graph::store_element(dtype, value, reinterpret_cast<std::byte*>(&bits[static_cast<std::size_t>(i)]));
+    graph::store_element(dtype, value, reinterpret_cast<std::byte*>(&bits[i]));
   }
   Builder b;
   const Value x = b.parameter(dtype, {count});

@@ -169,7 +169,7 @@ Result<graph::Graph> more_operators(int step) {
   constexpr std::array ops = {Op::negate, Op::exp, Op::tanh, Op::erf, Op::log1p, Op::cos};
   graph::Builder b;
   graph::Value x = b.parameter(DType::f32, {1 << 22});
-  for (int i = 0; i <= step; ++i) x = b.unary(ops[static_cast<std::size_t>(i)], x);
+  for (int i = 0; i <= step; ++i) x = b.unary(ops[i], x);
   return b.finish({x});
 }
 
@@ -193,7 +193,7 @@ std::vector<Growth> growths() {
       {"elements", [](int step) { return scaled_sum({std::int64_t{1000} << (2 * step)}); }, 8},
       {"bytes_an_element",
        [](int step) {
-         return scaled_sum({1 << 22}, std::array{DType::bf16, DType::f32, DType::f64}[static_cast<std::size_t>(step)]);
+         return scaled_sum({1 << 22}, std::array{DType::bf16, DType::f32, DType::f64}[step]);
        },
        3},
       {"rows", [](int step) { return softmax(1024 << (2 * step), 1024); }, 4},

@@ -76,7 +76,7 @@ TEST_F(ServiceTest, ArgumentOrderDoesNotMatterAndIsToldBack) {
   ASSERT_EQ(a.plan->id, b.plan->id);
   for (std::size_t i = 0; i < 3; ++i) {
     const auto name = [](const graph::Graph& graph, int index) {
-      return graph.node(graph.parameters()[static_cast<std::size_t>(index)]).name;
+      return graph.node(graph.parameters()[index]).name;
     };
     EXPECT_EQ(name(one, a.parameter_order[i]), name(other, b.parameter_order[i]));
   }

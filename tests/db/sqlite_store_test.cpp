@@ -306,7 +306,7 @@ TEST_F(SqliteStoreTest, CandidatesKeepTheirOutcomesApart) {
   EXPECT_EQ(store->list_candidates({fragment.key, {}, {}}, {})->items, candidates);
   for (int i = 0; i < 7; ++i) {
     const CandidateFilter filter{fragment.key, samples::target(), static_cast<Outcome>(i)};
-    EXPECT_THAT(store->list_candidates(filter, {})->items, ElementsAre(candidates[static_cast<std::size_t>(i)]));
+    EXPECT_THAT(store->list_candidates(filter, {})->items, ElementsAre(candidates[i]));
   }
   Target other = samples::target();
   other.toolkit = "12.0";

@@ -84,7 +84,7 @@ TEST_P(Mma, IsTheProduct) {
       const int r = lane / 4 + i / 2 * 8, c = lane % 4 * 2 + i % 2;
       float wanted = value(3, r, c);
       for (int k = 0; k < form.k; ++k) wanted += value(1, r, k) * value(2, k, c);
-      const u32 word = words[static_cast<std::size_t>(lane * 16 + 10 + i)];
+      const u32 word = words[lane * 16 + 10 + i];
       ASSERT_EQ(form.integer_result ? static_cast<float>(static_cast<int>(word)) : std::bit_cast<float>(word), wanted)
           << "row " << r << " column " << c;
     }

@@ -34,7 +34,7 @@ std::vector<test::BodyInput> lane_values() {
 // Widths 32, 16, 8 and 4 as __shfl_*_sync encodes them: c = (32 - width) << 8 | (up ? 0 : 31).
 TEST(Warp, ShufflesInSegments) {
   const auto inputs = lane_values();
-  const auto a = [&](int lane) { return inputs[static_cast<std::size_t>(lane)].a; };
+  const auto a = [&](int lane) { return inputs[lane].a; };
   for (const int width : {32, 16, 8, 4}) {
     for (const int by : {0, 1, 3, 5, 16, 31}) {
       const auto shuffle = [&](const char* mode, int c) {
@@ -60,7 +60,7 @@ TEST(Warp, ShufflesInSegments) {
 TEST(Warp, ShuffleByALaneOwnIndex) {
   const auto inputs = lane_values();
   check("shfl.sync.idx.b32 %r0, %a32, %b32, 31, -1; cvt.u64.u32 %y, %r0;", inputs,
-        [&](int lane) { return inputs[inputs[static_cast<std::size_t>(lane)].b].a; });
+        [&](int lane) { return inputs[inputs[lane].b].a; });
 }
 
 TEST(Warp, Votes) {
@@ -89,7 +89,7 @@ TEST(Warp, Matches) {
   const auto same = [&](int lane, u64 mask) {
     u32 lanes = 0;
     for (std::size_t i = 0; i < 32; ++i)
-      lanes |= ((inputs[i].a & mask) == (inputs[static_cast<std::size_t>(lane)].a & mask) ? 1U : 0U) << i;
+      lanes |= ((inputs[i].a & mask) == (inputs[lane].a & mask) ? 1U : 0U) << i;
     return lanes;
   };
   check("and.b32 %r0, %a32, 7; match.any.sync.b32 %r1, %r0, -1; cvt.u64.u32 %y, %r1;", inputs,

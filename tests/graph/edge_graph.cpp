@@ -28,12 +28,12 @@ class Draw {
   bool one_in(std::int64_t n) { return below(n) == 0; }
   template <class T>
   const T& of(const std::vector<T>& list) {
-    return list[static_cast<std::size_t>(below(static_cast<std::int64_t>(list.size())))];
+    return list[below(static_cast<std::int64_t>(list.size()))];
   }
   template <class T>
   void shuffle(std::vector<T>& list) {
     for (std::size_t i = list.size(); i > 1; --i) {
-      std::swap(list[i - 1], list[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+      std::swap(list[i - 1], list[below(static_cast<std::int64_t>(i))]);
     }
   }
 
@@ -188,7 +188,7 @@ class Generator {
       if (draw_.one_in(3)) dims.push_back(draw_.of(Dims{1, 2, 3, 4, 2, 0}));
       if (d == type(x).rank()) break;
       mapping.push_back(static_cast<std::int64_t>(dims.size()));
-      dims.push_back(type(x).dims[static_cast<std::size_t>(d)]);
+      dims.push_back(type(x).dims[d]);
     }
     if (element_count(dims) <= most_elements) note(b_.broadcast(x, dims, mapping));
   }

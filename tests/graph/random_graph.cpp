@@ -338,7 +338,7 @@ class Generator {
     Dims dimensions;
     std::int64_t count = 1;
     for (int d = 0; d < rank(x); ++d) {
-      if (below(2) == 0) dimensions.push_back(d), count *= b_.dims(x.value)[static_cast<std::size_t>(d)];
+      if (below(2) == 0) dimensions.push_back(d), count *= b_.dims(x.value)[d];
     }
     const double sum = x.magnitude * static_cast<double>(count);
     std::vector<ReduceKind> kinds{ReduceKind::max, ReduceKind::min};
@@ -365,7 +365,7 @@ class Generator {
     if (!find([&](const Entry& e) { return rank(e) >= 1 && number(e) && e.magnitude < 100; }, x)) return;
     const ScanAttributes a{below(2) == 0 ? ReduceKind::sum : ReduceKind::max, between(0, rank(x) - 1), below(2) == 0,
                            below(2) == 0};
-    const double count = static_cast<double>(b_.dims(x.value)[static_cast<std::size_t>(a.dimension)]);
+    const double count = static_cast<double>(b_.dims(x.value)[a.dimension]);
     const Value y = b_.add(Op::scan, {x.value}, a);
     // An exclusive maximum starts from -inf, which is no good argument of anything else.
     if (a.kind == ReduceKind::sum || !a.exclusive) note(y, x.magnitude * count);
@@ -426,7 +426,7 @@ class Generator {
     std::vector<Value> results;
     const auto lists = users(b_.graph());
     for (const Entry& e : values_) {
-      if (lists[static_cast<std::size_t>(e.value.node)].empty() && b_.graph().node(e.value.node).op != Op::parameter) {
+      if (lists[e.value.node].empty() && b_.graph().node(e.value.node).op != Op::parameter) {
         results.push_back(e.value);
       }
     }
@@ -461,9 +461,9 @@ std::vector<Tensor> random_arguments(const Graph& graph, std::uint64_t seed) {
     for (std::int64_t i = 0; i < tensor.elements(); ++i) {
       const double value = random_element(tensor.type, own, i);
       if (is_floating(tensor.type.dtype)) {
-        tensor.floats[static_cast<std::size_t>(i)] = value;
+        tensor.floats[i] = value;
       } else {
-        tensor.integers[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(value);
+        tensor.integers[i] = static_cast<std::int64_t>(value);
       }
     }
     arguments.push_back(std::move(tensor));

@@ -140,7 +140,7 @@ TEST(ElementProgram, OrderOnlyComputationsAreKnownAsSuch) {
   const Value less = b.compare(graph::Comparison::lt, x, y);
   const Graph graph = *b.finish({b.select(less, x, y), b.binary(Op::add, x, y), b.binary(Op::bit_xor, less, less)});
   const auto only_compares = [&](int result) {
-    const Element output{graph.results()[static_cast<std::size_t>(result)], 0};
+    const Element output{graph.results()[result], 0};
     return ElementProgram::compile(graph, {&output, 1})->only_compares();
   };
   EXPECT_TRUE(only_compares(0));

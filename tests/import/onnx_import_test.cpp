@@ -45,11 +45,11 @@ TEST_P(OnnxModels, ImportWhole) {
     for (const auto& dim : model.graph().output(i).type().tensor_type().shape().dim()) {
       stated.push_back(dim.dim_value());
     }
-    EXPECT_EQ(imported->graph.type(imported->graph.results()[static_cast<std::size_t>(i)]).dims, stated);
+    EXPECT_EQ(imported->graph.type(imported->graph.results()[i]).dims, stated);
   }
   ASSERT_EQ(imported->parameters.size(), imported->graph.parameters().size());
   for (int i = 0; i < model.graph().input_size(); ++i) {
-    EXPECT_EQ(imported->parameters[static_cast<std::size_t>(i)], model.graph().input(i).name());
+    EXPECT_EQ(imported->parameters[i], model.graph().input(i).name());
   }
 }
 

@@ -250,7 +250,7 @@ void expect_consistent(const Graph& graph) {
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(graph.node(id).results.size()); ++r) {
       const std::vector<int> axes = analysis.of(Value{id, r});
       std::int64_t elements = 1;
-      for (const int axis : axes) elements *= analysis.axes()[static_cast<std::size_t>(axis)].extent;
+      for (const int axis : axes) elements *= analysis.axes()[axis].extent;
       EXPECT_EQ(elements, graph.type({id, r}).elements()) << "%" << id;
       EXPECT_EQ(std::set<int>(axes.begin(), axes.end()).size(), axes.size()) << "%" << id;
       used.insert(axes.begin(), axes.end());

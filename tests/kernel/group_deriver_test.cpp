@@ -128,7 +128,7 @@ TEST(LastingLoads, OfARecurrentKernelAreMadeOnceWhereRegistersHoldThem) {
     for (const ItemId id : group.hoisted) {
       const Item& item = group.structure.program->at(id);
       EXPECT_EQ(item.kind, Item::Kind::load);
-      EXPECT_EQ((*step)->sources[static_cast<std::size_t>(item.buffer.number)].kind,
+      EXPECT_EQ((*step)->sources[item.buffer.number].kind,
                 RecurrentStep::Source::Kind::input);
       EXPECT_FALSE((*step)->is_sequence(item.buffer.number)) << "where it is depends on the turn";
       for (std::size_t a = 0; a < group.extents.size(); ++a)
@@ -154,7 +154,7 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
         ASSERT_NE(held, group.held.end());
         EXPECT_EQ(held->place, Hold::shared);
         EXPECT_EQ(held->from, static_cast<int>(stage));
-        const int bytes = group.accesses[static_cast<std::size_t>(id)].width *
+        const int bytes = group.accesses[id].width *
                           graph::byte_size(group.structure.program->at(id).dtype);
         EXPECT_TRUE(bytes == 4 || bytes == 8 || bytes == 16);
       }
@@ -168,7 +168,7 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
     look(group);
     if (group.shift) return;
     for (const Sweep& sweep : group.sweeps) {
-      for (const ItemId id : sweep.copied) EXPECT_LE(group.accesses[static_cast<std::size_t>(id)].width, 2);
+      for (const ItemId id : sweep.copied) EXPECT_LE(group.accesses[id].width, 2);
     }
   });
   EXPECT_LE(copied, of_whole_words);

@@ -166,8 +166,8 @@ std::vector<bool> closure(const ScalarProgram& program, const std::vector<ItemId
   while (!open.empty()) {
     const ItemId item = open.back();
     open.pop_back();
-    if (in[static_cast<std::size_t>(item)]) continue;
-    in[static_cast<std::size_t>(item)] = true;
+    if (in[item]) continue;
+    in[item] = true;
     for (const ItemId needed : dependencies(program, item)) open.push_back(needed);
   }
   return in;
@@ -198,10 +198,10 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
     search::MinCut cut(2 * n + 2);
     for (ItemId i = 0; i < n; ++i) {
       const Item& item = program.at(i);
-      if (!late[static_cast<std::size_t>(i)]) continue;
+      if (!late[i]) continue;
       const bool stays = item.kind == Item::Kind::reduced || (item.axes & varying) == 0;
       const bool available =
-          structure.item_stage[static_cast<std::size_t>(i)] <= boundary && early[static_cast<std::size_t>(i)];
+          structure.item_stage[i] <= boundary && early[i];
       const bool in_registers = std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end();
       if ((stays && available) || in_registers) {
         cut.edge(i, sink, search::MinCut::infinite);  // at hand for nothing
@@ -220,8 +220,8 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
     std::map<ItemId, HeldItem> now;
     for (ItemId i = 0; i < n; ++i) {
       const Item& item = program.at(i);
-      if (!late[static_cast<std::size_t>(i)] || !side[static_cast<std::size_t>(n + i)] ||
-          side[static_cast<std::size_t>(i)])
+      if (!late[i] || !side[n + i] ||
+          side[i])
         continue;
       if (item.kind == Item::Kind::reduced || (item.axes & varying) == 0) continue;
       if (std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end()) continue;

@@ -47,7 +47,7 @@ class ItemInterpreter {
   }
 
   double compute(ItemId id) {
-    std::optional<double>& known = known_[static_cast<std::size_t>(id)];
+    std::optional<double>& known = known_[id];
     if (!known) known = evaluate(program_.at(id));
     return *known;
   }

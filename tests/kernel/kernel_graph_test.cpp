@@ -105,7 +105,7 @@ TEST_P(AttachedOperator, IsKnown) {
   const Value x = b.parameter(DType::f32, {8}), scalar = b.parameter(DType::f32, {});
   const Value value = GetParam().value(b, x, scalar);
   const Graph graph = finished(b, {value});
-  EXPECT_EQ(attached_operators(graph)[static_cast<std::size_t>(value.node)], GetParam().attached);
+  EXPECT_EQ(attached_operators(graph)[value.node], GetParam().attached);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -78,7 +78,7 @@ std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const st
             made.floats[at] = graph::load_element(state.type.dtype, bits);
           continue;
         }
-        const Tensor& from = arguments[static_cast<std::size_t>(*state.first_input)];
+        const Tensor& from = arguments[*state.first_input];
         made.floats[at] = from.floats[whole_index(state, first_row, i)];
       }
     }
@@ -109,9 +109,9 @@ std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const st
     }
     for (std::size_t s = 0; s < states.size(); ++s) {
       if (!step.states[s].output) continue;
-      Tensor& to = results[static_cast<std::size_t>(*step.states[s].output)];
+      Tensor& to = results[*step.states[s].output];
       for (std::int64_t i = 0; i < states[s].elements(); ++i)
-        to.floats[whole_index(step.states[s], first_row, i)] = states[s].floats[static_cast<std::size_t>(i)];
+        to.floats[whole_index(step.states[s], first_row, i)] = states[s].floats[i];
     }
   }
   return results;
@@ -253,7 +253,7 @@ TEST(RecurrentStep, KnowsWhatABlockReadsOfASequence) {
     ASSERT_EQ((*step)->sequences.size(), 1U);
     const RecurrentStep::Sequence& sequence = (*step)->sequences[0];
     EXPECT_EQ(
-        (*step)->graph.node((*step)->graph.parameters()[static_cast<std::size_t>(sequence.parameter)]).type().dims,
+        (*step)->graph.node((*step)->graph.parameters()[sequence.parameter]).type().dims,
         (Dims{5, 12, 24}));
     EXPECT_EQ(sequence, (RecurrentStep::Sequence{sequence.parameter, reversed, 12 * 24 * 4, 24 * 4, 1, 3 * 24 * 4}));
   }

@@ -25,7 +25,7 @@ struct Propagated {
     const Value value = graph.results()[result];
     const std::vector<int> axes = analysis.of(value);
     std::vector<std::int64_t> extents;
-    for (const int axis : axes) extents.push_back(analysis.axes()[static_cast<std::size_t>(axis)].extent);
+    for (const int axis : axes) extents.push_back(analysis.axes()[axis].extent);
     program = std::make_unique<ScalarProgram>(graph, axes, extents);
     const auto found = program->item(value, program->canonical_indices(analysis, value));
     if (found) item = *found;
@@ -412,7 +412,7 @@ TEST(ScalarProgram, ScattersDropWindowsThatDoNotFit) {
                                                 graph::Tensor::zeros({DType::f32, {5, 4}})};
   ItemInterpreter interpreter(graph, program, arguments);
   for (std::int64_t u = 0; u < 5; ++u) {
-    const std::int64_t row = rows[static_cast<std::size_t>(u)];
+    const std::int64_t row = rows[u];
     const bool fits = row >= 0 && row < 10;
     EXPECT_EQ(interpreter.value(target->guard, {u * 4 + 2}), fits ? 1 : 0) << row;
     if (!fits) continue;
@@ -437,7 +437,7 @@ TEST(ScalarProgram, EveryElementKnowsTheUpdatesThatHitIt) {
   ItemInterpreter interpreter(graph, program, arguments);
   for (std::int64_t element = 0; element < 40; ++element) {
     for (std::int64_t u = 0; u < 5; ++u) {
-      const bool hits = rows[static_cast<std::size_t>(u)] == element / 4;
+      const bool hits = rows[u] == element / 4;
       EXPECT_EQ(interpreter.value(term->hits, {element, u}), hits ? 1 : 0) << element << " " << u;
       if (hits) {
         EXPECT_EQ(interpreter.value(term->update, {element, u}), 100 + u * 4 + element % 4);

@@ -79,7 +79,7 @@ Status separated(const Result<Graph>& graph, const Slabs& slabs) {
   if (!structure) return structure.error();
   for (const PhaseStructure& phase : structure->phases) {
     for (const GroupStructure& group : phase.groups)
-      EXPECT_EQ(group.program->axes().axes[static_cast<std::size_t>(group.slab_axis)], analysis.slab_axis());
+      EXPECT_EQ(group.program->axes().axes[group.slab_axis], analysis.slab_axis());
   }
   return {};
 }

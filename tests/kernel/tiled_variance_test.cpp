@@ -16,7 +16,7 @@ Graph standardised(const Dims& dims, const Dims& reduced, DType dtype = DType::f
   Dims kept, mapping;
   std::int64_t row = 1;
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(dims.size()); ++d) {
-    const std::int64_t extent = dims[static_cast<std::size_t>(d)];
+    const std::int64_t extent = dims[d];
     if (std::ranges::find(reduced, d) != reduced.end()) {
       row *= extent;
     } else {

@@ -47,7 +47,7 @@ TEST(WalkOrder, LargeResultsPassWhatIsReadAgain) {
   };
   const std::vector<PassingStores> large = passing(softmax(rows, columns), {});
   ASSERT_EQ(large.size(), 5U);
-  for (int p = 0; p < 4; ++p) EXPECT_TRUE(large[static_cast<std::size_t>(p)].buffers.empty()) << p;
+  for (int p = 0; p < 4; ++p) EXPECT_TRUE(large[p].buffers.empty()) << p;
   EXPECT_EQ(large[4].buffers, (std::vector<Buffer>{{Buffer::Kind::output, 0}}));
   EXPECT_EQ(large[4].bytes, rows * columns * 4);
   // A later kernel may find a smaller one in L2, and where nothing is read again it is in nobody's way.

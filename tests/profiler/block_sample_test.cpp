@@ -91,7 +91,7 @@ TEST(BlockSample, PartsOfBlocksThatWalkTogetherAreSpread) {
   std::vector<std::int64_t> in_turn(static_cast<std::size_t>(turns));
   for (const graph::Interval& interval : restriction.intervals) {
     EXPECT_LE(interval.end, 30'000);
-    for (std::int64_t row = interval.begin; row < interval.end; ++row) ++in_turn[static_cast<std::size_t>(row / turn)];
+    for (std::int64_t row = interval.begin; row < interval.end; ++row) ++in_turn[row / turn];
   }
   EXPECT_GT(in_turn[0], 0);
   EXPECT_LT(in_turn[0], turn);

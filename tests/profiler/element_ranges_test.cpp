@@ -63,7 +63,7 @@ TEST(ElementRanges, BoxesAreExactlyWhatWasWritten) {
       const std::int64_t end = std::min(count, at + length);
       if (random.below(2) == 0 && end > at) {
         ranges.push_back({at * 4, (end - at) * 4});
-        for (std::int64_t i = at; i < end; ++i) written[static_cast<std::size_t>(i)] = 1;
+        for (std::int64_t i = at; i < end; ++i) written[i] = 1;
       }
       at = end + 1;
     }
@@ -74,7 +74,7 @@ TEST(ElementRanges, BoxesAreExactlyWhatWasWritten) {
       do {
         std::int64_t flat = 0;
         for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
-        ++covered[static_cast<std::size_t>(flat)];
+        ++covered[flat];
       } while (graph::next_index(box, index));
     }
     ASSERT_EQ(covered, written) << "round " << round << " dims " << graph::to_string(dims);

@@ -37,7 +37,7 @@ Result<graph::Graph> rows_and_columns(int times) {
 }
 
 bool is_partial(const GroupProgram& group, const kernel::ReductionPlan& plan) {
-  return group.structure.anchors[static_cast<std::size_t>(plan.anchor)].kind == Anchor::Kind::partial;
+  return group.structure.anchors[plan.anchor].kind == Anchor::Kind::partial;
 }
 
 /// Loops over rows whose reductions cross warps, with columns that cross them behind the loops.

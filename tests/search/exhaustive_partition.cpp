@@ -24,7 +24,7 @@ VertexSet set_of(Mask mask, int vertices) {
 std::vector<char> closed_sets(const VertexGraph& vertices) {
   std::vector<Mask> producers(static_cast<std::size_t>(vertices.size()), 0);
   for (int v = 0; v < vertices.size(); ++v) {
-    for (const int p : vertices.producers(v)) producers[static_cast<std::size_t>(v)] |= Mask{1} << p;
+    for (const int p : vertices.producers(v)) producers[v] |= Mask{1} << p;
   }
   std::vector<char> closed(std::size_t{1} << vertices.size(), 1);
   for (std::size_t mask = 0; mask < closed.size(); ++mask) {

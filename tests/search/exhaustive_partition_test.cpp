@@ -75,7 +75,7 @@ TEST(ExhaustivePartition, IsTheBestOfAllPartitions) {
         std::vector<VertexSet> parts(static_cast<std::size_t>(*std::max_element(block.begin(), block.end())) + 1,
                                      VertexSet(block.size()));
         for (std::size_t v = 0; v < block.size(); ++v) {
-          parts[static_cast<std::size_t>(block[v])].insert(static_cast<int>(v));
+          parts[block[v]].insert(static_cast<int>(v));
         }
         const auto plan = plan_of_partition(vertices, parts, cache);
         if (plan) best = std::min(best, plan->predicted_us);

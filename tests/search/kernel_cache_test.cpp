@@ -20,7 +20,7 @@ Graph difference(const std::vector<int>& order) {
   Builder b;
   std::vector<Value> parameters(3);
   for (const int i : order)
-    parameters[static_cast<std::size_t>(i)] = b.parameter(i == 2 ? DType::bf16 : DType::f32, {i == 0 ? 1 : 4096});
+    parameters[i] = b.parameter(i == 2 ? DType::bf16 : DType::f32, {i == 0 ? 1 : 4096});
   const Value scaled = b.binary(Op::multiply, b.broadcast(b.reshape(parameters[0], {}), {4096}, {}), parameters[1]);
   return finished(b, {b.binary(Op::subtract, scaled, b.convert(parameters[2], DType::f32)), b.unary(Op::tanh, scaled)});
 }
@@ -42,7 +42,7 @@ TEST(KernelCache, SharesKernelsThatDifferInArgumentOrder) {
     }
     ASSERT_EQ(entry->result_order.size(), 2U);
     for (std::size_t i = 0; i < 2; ++i) {
-      const Value own = graph.results()[static_cast<std::size_t>(entry->result_order[i])];
+      const Value own = graph.results()[entry->result_order[i]];
       EXPECT_EQ(canonical.node(canonical.results()[i].node).op, graph.node(own.node).op);
     }
   }
@@ -83,7 +83,7 @@ TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
     EXPECT_LT(bytes, 3.05 * whole);
     EXPECT_GE(bytes, 3 * whole - static_cast<double>(program.schedule.slabs.count) * 132 * 227e3);
     for (std::size_t p = 0; p < 2; ++p) {
-      const graph::NodeId own = graph.parameters()[static_cast<std::size_t>(entry->parameter_order[p])];
+      const graph::NodeId own = graph.parameters()[entry->parameter_order[p]];
       EXPECT_EQ(kernel.graph.node(kernel.graph.parameters()[p]).type(), graph.node(own).type());
     }
   }

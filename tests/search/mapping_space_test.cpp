@@ -76,7 +76,7 @@ kernel::KernelStructure structure_of(const Graph& graph, const std::set<int>& ti
 int check_mappings(const kernel::GroupStructure& group, const MappingSpaceOptions& options) {
   const std::vector<kernel::GroupMapping> mappings = enumerate_mappings(group, options, *find_device("h100"));
   std::vector<std::int64_t> extents = group.program->axes().extents;
-  if (group.partial_axis >= 0) extents[static_cast<std::size_t>(group.partial_axis)] = options.partials;
+  if (group.partial_axis >= 0) extents[group.partial_axis] = options.partials;
   int usable = 0;
   for (std::size_t m = 0; m < mappings.size(); ++m) {
     const kernel::GroupMapping& mapping = mappings[m];

@@ -21,7 +21,7 @@ std::vector<bool> source_side(int nodes, const std::vector<Edge>& edges) {
 std::int64_t capacity(const std::vector<bool>& side, const std::vector<Edge>& edges) {
   std::int64_t total = 0;
   for (const Edge& edge : edges) {
-    if (side[static_cast<std::size_t>(edge.from)] && !side[static_cast<std::size_t>(edge.to)]) total += edge.capacity;
+    if (side[edge.from] && !side[edge.to]) total += edge.capacity;
   }
   return total;
 }

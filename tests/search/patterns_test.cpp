@@ -48,7 +48,7 @@ TEST_P(RandomPatterns, AreConvexScoredAndBestFirst) {
     const auto patterns = generate_patterns(e.vertices, e.evaluator, options);
     ASSERT_EQ(patterns.size(), static_cast<std::size_t>(e.vertices.size()));
     for (int v = 0; v < e.vertices.size(); ++v) {
-      const auto& list = patterns[static_cast<std::size_t>(v)];
+      const auto& list = patterns[v];
       ASSERT_FALSE(list.empty());
       EXPECT_LE(list.size(), static_cast<std::size_t>(options.per_vertex));
       std::set<VertexSet> seen;

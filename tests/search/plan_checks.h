@@ -56,7 +56,7 @@ inline void check_cover(const graph::Graph& fragment, const FusionPlan& plan) {
     const int count = times.contains(id) ? times.at(id) : 0;
     if (vertices.vertex_of(id) >= 0) {
       EXPECT_EQ(count, 1) << "operator %" << id << " " << to_string(fragment.node(id).op);
-    } else if (!vertices.attached()[static_cast<std::size_t>(id)]) {
+    } else if (!vertices.attached()[id]) {
       EXPECT_EQ(count, 0) << "%" << id << " is no operator";
     }
   }

@@ -71,12 +71,12 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
   ASSERT_EQ(static_cast<int>(some->candidates.size()), options.keep);
   ASSERT_EQ(static_cast<int>(some->others.size()), options.sample);
   for (int i = 0; i < options.keep; ++i) {
-    EXPECT_EQ(some->candidates[static_cast<std::size_t>(i)].schedule,
-              all->candidates[static_cast<std::size_t>(i)].schedule);
+    EXPECT_EQ(some->candidates[i].schedule,
+              all->candidates[i].schedule);
   }
   for (const StitchCandidate& other : some->others) EXPECT_FALSE(contains(some->candidates, other.schedule));
   // Not only the second best: the worst third has its share of a third of what is not best.
-  const double bad = all->candidates[static_cast<std::size_t>(total * 3 / 4)].predicted_us;
+  const double bad = all->candidates[total * 3 / 4].predicted_us;
   const auto worst = std::count_if(some->others.begin(), some->others.end(),
                                    [&](const StitchCandidate& c) { return c.predicted_us >= bad; });
   EXPECT_GT(worst, options.sample / 5);

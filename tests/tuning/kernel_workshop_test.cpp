@@ -120,7 +120,7 @@ class KernelWorkshopEmulated : public testing::Test {
       for (int c = 0; c < static_cast<int>(kernel_->candidates.size()); ++c)
         sources_.push_back(all.build_candidate({kernel_, c}).built->generated.source);
     }
-    return sources_[static_cast<std::size_t>(candidate)];
+    return sources_[candidate];
   }
   /// A source without the bound on registers, which may be dropped.
   static std::string without_bounds(const std::string& source) {
@@ -164,7 +164,7 @@ TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
   for (std::size_t i = 0; i < ahead.size(); ++i) {
     ASSERT_TRUE(ahead[i].built);
     const BuiltKernel& built = *ahead[i].built;
-    const search::StitchCandidate& candidate = kernel_->candidates[static_cast<std::size_t>(built.candidate.place)];
+    const search::StitchCandidate& candidate = kernel_->candidates[built.candidate.place];
     EXPECT_EQ(built.candidate.place, ahead[i].candidate.place);
     // With the analytical scorer the estimate is the analytical time of what was compiled.
     EXPECT_NEAR(built.estimated_us,

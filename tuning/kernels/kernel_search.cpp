@@ -217,7 +217,7 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
     candidates[i].place = static_cast<int>(i);
   }
   std::ranges::stable_sort(candidates, {}, [&](const KernelCandidate& candidate) {
-    return prior.log_time[static_cast<std::size_t>(candidate.place)];
+    return prior.log_time[candidate.place];
   });
   return candidates;
 }

@@ -274,7 +274,7 @@ std::vector<Trial> KernelWorkshop::measure(const search::SharedKernel& kernel) {
     Trial& last = trials.back();
     if (!last.failure) last = measure_candidate(std::move(last));
     if (!last.failure) {
-      if (best < 0 || is_faster(last, trials[static_cast<std::size_t>(best)]))
+      if (best < 0 || is_faster(last, trials[best]))
         best = static_cast<std::ptrdiff_t>(trials.size()) - 1;
     }
     if (right >= options_.measured_candidates || trials.size() >= kernel->candidates.size()) break;

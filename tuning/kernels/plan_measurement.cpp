@@ -30,7 +30,7 @@ void add_copies(const api::Plan& plan, bool before, std::span<const BufferHandle
     const auto from = static_cast<std::size_t>(copy.from.value);
     const BufferHandle source =
         copy.from.kind == api::LaunchArgument::Kind::parameter ? parameters[from] : results[from];
-    steps.emplace_back(profiler::PlannedCopy{source, results[static_cast<std::size_t>(copy.to)], copy.bytes});
+    steps.emplace_back(profiler::PlannedCopy{source, results[copy.to], copy.bytes});
   }
 }
 

@@ -28,7 +28,7 @@ class ValuePlaces {
                           api::LaunchArgument{api::LaunchArgument::Kind::result, static_cast<std::int64_t>(r)});
     }
     for (int launch = 0; launch < static_cast<int>(fusion.kernels.size()); ++launch) {
-      const search::PlannedKernel& kernel = fusion.kernels[static_cast<std::size_t>(launch)];
+      const search::PlannedKernel& kernel = fusion.kernels[launch];
       for (const Value value : kernel.results) intermediate(value, launch);
       for (const Value value : kernel.arguments) {
         if (const auto known = requests_.find(value); known != requests_.end()) known->second.last = launch;
@@ -157,9 +157,9 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
   ValuePlaces places(fragment, fusion);
   const int launches = static_cast<int>(fusion.kernels.size());
   for (int launch = 0; launch < launches; ++launch) {
-    const auto& scratch = kernels[static_cast<std::size_t>(launch)]->generated.scratch;
+    const auto& scratch = kernels[launch]->generated.scratch;
     for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
-      places.add_scratch(launch, s, scratch[static_cast<std::size_t>(s)], launches);
+      places.add_scratch(launch, s, scratch[s], launches);
     }
   }
   places.lay_out();
@@ -178,7 +178,7 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
     written.insert(fusion.kernels[at].results.begin(), fusion.kernels[at].results.end());
     const auto& scratch = kernels[at]->generated.scratch;
     for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
-      const codegen::ScratchBuffer& buffer = scratch[static_cast<std::size_t>(s)];
+      const codegen::ScratchBuffer& buffer = scratch[s];
       if (buffer.zeroed) plan.zeroed.push_back({places.scratch_offset(launch, s), buffer.bytes});
     }
   }
