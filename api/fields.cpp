@@ -18,7 +18,7 @@ Status read(const Json& value, const std::string& path, bool& into) {
 }
 
 Status read(const Json& value, const std::string& path, std::int64_t& into) {
-  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   if (!value.is_number_integer()) return wrong(path, "an integer", value);
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > most) {
     return make_error(ErrorKind::parse, "{}: {} is too large", path, value.get<std::uint64_t>());

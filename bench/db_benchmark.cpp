@@ -151,7 +151,7 @@ void FetchArtifact(benchmark::State& state) {
   Random random(2);
   std::int64_t bytes = 0;
   for (auto _ : state) {
-    const auto number = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(plans)));
+    const std::int64_t number = random.below(static_cast<std::uint64_t>(plans));
     state.PauseTiming();
     const Hash128 hash = bundle(number).kernels[0].cubin;
     state.ResumeTiming();

@@ -165,7 +165,7 @@ BENCHMARK(grid_barriers)->Arg(1)->Arg(2)->ArgName("host_threads")->MeasureProces
 // Eight sampled blocks of a grid over two buffers of 4 GiB, and where they wrote.
 void sampled_blocks_of_large_buffers(benchmark::State& state) {
   constexpr std::uint64_t bytes = std::uint64_t{4} << 30;
-  constexpr auto vectors = static_cast<int>(bytes / 16);
+  constexpr int vectors = bytes / 16;
   const Program program = load("elementwise", "gelu_bias");
   std::vector<std::uint64_t> blocks;
   for (std::uint64_t i = 0; i < 8; ++i) blocks.push_back(i * (vectors / 256 - 1) / 7);

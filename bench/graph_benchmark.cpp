@@ -65,7 +65,7 @@ std::int64_t node_count(const graph::Graph& graph) {
 }
 
 void count_nodes(benchmark::State& state, const graph::Graph& graph) {
-  const auto nodes = static_cast<double>(node_count(graph));
+  const double nodes = node_count(graph);
   state.counters["nodes"] = nodes;
   state.counters["node_rate"] = benchmark::Counter(nodes, benchmark::Counter::kIsIterationInvariantRate);
 }

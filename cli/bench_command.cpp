@@ -27,7 +27,7 @@ struct Sum {
   void add(const tuning::TunedFragment& tuned, std::int64_t times) {
     const db::Measurement& measured = tuned.bundle.measurements.front();
     if (measured.kind != db::Measurement::Kind::device_time) unit = "sectors";
-    const auto count = static_cast<double>(times);
+    const double count = times;
     const bool first = samples.empty() && kernels == 0;
     samples.resize(first ? measured.samples.size() : std::min(samples.size(), measured.samples.size()));
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i] += count * measured.samples[i];

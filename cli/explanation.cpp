@@ -96,7 +96,7 @@ GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, in
                                         group.structure.program->at(load.item).buffer.number,
                                         load.fills ? "for later phases in" : "from", load.rounds * load.round_bytes));
   }
-  for (int a = 0; a < static_cast<int>(group.structure.anchors.size()); ++a) {
+  for (int a = 0; a < std::ssize(group.structure.anchors); ++a) {
     text.anchors.push_back(explain_anchor(graph, group, a));
   }
   return text;

@@ -21,12 +21,9 @@ void order_layer(std::vector<int>& layer, const Neighbours& neighbours, std::vec
     double sum = 0;
     for (const int other : around) sum += places[other].position;
     const bool alone = around.empty();
-    weight[node] =
-        alone ? places[node].position : sum / static_cast<double>(around.size());
+    weight[node] = alone ? places[node].position : sum / static_cast<double>(around.size());
   }
-  std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) {
-    return weight[a] < weight[b];
-  });
+  std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) { return weight[a] < weight[b]; });
   for (std::size_t i = 0; i < layer.size(); ++i) {
     places[layer[i]].position = static_cast<int>(i);
   }

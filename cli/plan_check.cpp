@@ -39,7 +39,7 @@ std::vector<Box> boxes_of(const TensorType& type, const PlanCheckOptions& option
       const bool last = d + 1 == type.dims.size();
       if (last) box.size[d] = length;
       const std::int64_t positions = type.dims[d] - box.size[d] + 1;
-      const auto drawn = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(positions)));
+      const std::int64_t drawn = random.below(static_cast<std::uint64_t>(positions));
       box.start[d] = b == 0 ? 0 : b == 1 ? positions - 1 : drawn;
     }
     if (std::find(boxes.begin(), boxes.end(), box) == boxes.end()) boxes.push_back(std::move(box));
@@ -50,7 +50,7 @@ std::vector<Box> boxes_of(const TensorType& type, const PlanCheckOptions& option
 /// The first element of the box that is not what the reference says; empty when all are.
 std::string compare_box(const graph::Tensor& reference, const Buffer& bytes, std::int64_t result) {
   const TensorType& type = reference.type;
-  const auto step = static_cast<std::size_t>(graph::byte_size(type.dtype));
+  const std::size_t step = graph::byte_size(type.dtype);
   graph::Dims index = reference.box.start;
   for (std::int64_t i = 0; i < reference.elements(); ++i) {
     std::int64_t flat = 0;

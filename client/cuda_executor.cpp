@@ -56,7 +56,7 @@ class Allocation {
     if (address != 0) driver_.free(address);
   }
   Status make(std::int64_t bytes) {
-    const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
+    const std::size_t size = bytes > 0 ? bytes : 1;
     return driver_.check(driver_.allocate(&address, size), "cuMemAlloc");
   }
 
@@ -148,7 +148,7 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
   const api::KernelLaunch& launch = plan_.launches[index];
   std::vector<std::uint64_t> values;
   for (const LaunchArgument& argument : launch.arguments) {
-    const auto value = static_cast<std::uint64_t>(argument.value);
+    const std::uint64_t value = argument.value;
     switch (argument.kind) {
       case LaunchArgument::Kind::parameter: values.push_back(parameters[value]); break;
       case LaunchArgument::Kind::result: values.push_back(results[value]); break;

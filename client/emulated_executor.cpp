@@ -73,7 +73,7 @@ Status EmulatedPlan::make_workspace() {
 }
 
 profiler::LaunchValue EmulatedPlan::value_of(const LaunchArgument& argument, const Buffers& buffers) const {
-  const auto index = static_cast<std::size_t>(argument.value);
+  const std::size_t index = argument.value;
   switch (argument.kind) {
     case LaunchArgument::Kind::parameter: return buffers.parameters[index];
     case LaunchArgument::Kind::result: return buffers.results[index];
@@ -93,8 +93,7 @@ Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffe
   }
   std::vector<profiler::Fill> fills(results.size(), profiler::Poison{});
   for (const api::ResultCopy& copy : plan_.copies) {
-    if (copy.before)
-      fills[copy.to] = contents(parameters[copy.from.value]);
+    if (copy.before) fills[copy.to] = contents(parameters[copy.from.value]);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     STITCH_ASSIGN(const auto buffer,
@@ -120,7 +119,7 @@ Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
   for (std::size_t i = 0; i < results.size(); ++i) STITCH_TRY(session_->read(buffers.results[i], 0, results[i]));
   for (const api::ResultCopy& copy : plan_.copies) {
     if (copy.before) continue;
-    const auto from = static_cast<std::size_t>(copy.from.value);
+    const std::size_t from = copy.from.value;
     const bool parameter = copy.from.kind == LaunchArgument::Kind::parameter;
     const auto source = parameter ? buffers.parameters[from] : buffers.results[from];
     const auto into = results[copy.to].first(static_cast<std::size_t>(copy.bytes));

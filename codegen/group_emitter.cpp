@@ -51,8 +51,7 @@ void GroupEmitter::find_rounded_quotients() {
       default: rounded[i] = rounds;
     }
     for (const ItemId operand : item.operands) {
-      if (rounded[i] && graph::is_floating(program_.at(operand).dtype))
-        rounded[operand] = true;
+      if (rounded[i] && graph::is_floating(program_.at(operand).dtype)) rounded[operand] = true;
     }
   }
 }
@@ -185,7 +184,7 @@ void GroupEmitter::emit_digits() {
   std::int64_t divisor = 1;
   for (const Level level : {Level::lane, Level::warp}) {
     for (const int position : group_.thread_order) {
-      const auto a = static_cast<std::size_t>(position);
+      const std::size_t a = position;
       const std::int64_t extent = group_.extent(a, level);
       if (extent == 1) continue;
       std::string text = "static_cast<int>(threadIdx.x)";
@@ -241,7 +240,7 @@ bool GroupEmitter::row_is_looped() const {
 
 /// Where a thread's part of a shifted row starts.
 void GroupEmitter::emit_shifted_start() {
-  const auto a = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::size_t a = group_.mapping.vector_axis;
   const std::int64_t last = vector_extent() - 1;
   std::string shift;
   for (const IndexPool::Term& term : group_.shift->terms) {
@@ -258,7 +257,7 @@ void GroupEmitter::emit_shifted_start() {
 
 /// Bounds of the row, as elements from the vector's element `at`: load_part's and store_part's first and count.
 std::string GroupEmitter::part_bounds(std::int64_t at) const {
-  const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::size_t axis = group_.mapping.vector_axis;
   const std::string shift = at == 0 ? "" : fmt::format(" - {}", at);
   return fmt::format("-{0}{1}, {2} - {0}{1}", axis_name(axis), shift, extent_text(axis));
 }
@@ -298,7 +297,7 @@ bool GroupEmitter::has_vector(std::uint64_t axes) const {
 
 bool GroupEmitter::vector_tail_by_element() const {
   if (vector_extent() == 1) return false;
-  const auto a = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::size_t a = group_.mapping.vector_axis;
   if (has(whole_axes_, a)) return false;
   return context_.runtime_extent || group_.shift || group_.extents[a] % vector_extent() != 0;
 }

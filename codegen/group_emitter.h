@@ -178,9 +178,7 @@ class GroupEmitter {
   [[nodiscard]] std::string kept_index(int number) const;
   [[nodiscard]] bool is_arg(int number) const;
   int open_kept_loops(int number);
-  [[nodiscard]] const kernel::Anchor& anchor(int i) const {
-    return group_.structure.anchors[i];
-  }
+  [[nodiscard]] const kernel::Anchor& anchor(int i) const { return group_.structure.anchors[i]; }
 
   // whole-tensor operators (scan_emitter.cpp, scatter_emitter.cpp)
   void emit_scan(int anchor);

@@ -145,8 +145,7 @@ bool GroupEmitter::is_passing(const kernel::Buffer& buffer) const {
 bool GroupEmitter::is_kept(const kernel::Buffer& buffer) const {
   if (context_.kept_outputs == nullptr) return false;
   return buffer.kind == kernel::Buffer::Kind::scratch ||
-         (buffer.kind == kernel::Buffer::Kind::output &&
-          (*context_.kept_outputs)[buffer.number]);
+         (buffer.kind == kernel::Buffer::Kind::output && (*context_.kept_outputs)[buffer.number]);
 }
 
 std::string GroupEmitter::block_guard(const kernel::Buffer& buffer) const {
@@ -213,7 +212,7 @@ void GroupEmitter::emit_vector_load(ItemId id) {
     return;
   }
   const bool tail = vector_tail_by_element();
-  const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::size_t axis = group_.mapping.vector_axis;
   if (access.width == 1) {
     out_.line("#pragma unroll");
     out_.open("for (int v = 0; v < {}; ++v)", n);

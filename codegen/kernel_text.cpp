@@ -17,7 +17,7 @@ using kernel::Buffer;
 void emit_table(Writer& out, int number, const graph::ConstantAttributes& constant) {
   const graph::DType dtype = constant.type.dtype;
   std::string values;
-  const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
+  const std::size_t size = graph::byte_size(constant.type.dtype);
   for (std::size_t at = 0; at < constant.data.size(); at += size) {
     std::uint64_t bits = 0;
     std::memcpy(&bits, &constant.data[at], size);

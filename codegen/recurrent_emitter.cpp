@@ -182,7 +182,7 @@ class RecurrentEmitter {
 
   /// What a group's function gets for one of its buffers.
   std::string pointer(const Buffer& buffer, graph::DType dtype) {
-    const auto number = static_cast<std::size_t>(buffer.number);
+    const std::size_t number = buffer.number;
     if (buffer.kind == Buffer::Kind::scratch) return resident("resident", layout_.scratch[number], dtype);
     if (buffer.kind == Buffer::Kind::output) {
       const RecurrentStep::Target& target = step_.targets[number];
@@ -232,7 +232,7 @@ class RecurrentEmitter {
   /// Index in the whole tensor of element `i` of a block's part.
   [[nodiscard]] std::string whole_index(const RecurrentStep::State& state) const {
     if (state.row_dimension < 0) return "i";
-    const auto d = static_cast<std::size_t>(state.row_dimension);
+    const std::size_t d = state.row_dimension;
     std::int64_t inner = 1;
     for (std::size_t i = d + 1; i < state.type.dims.size(); ++i) inner *= state.type.dims[i];
     const std::int64_t run = inner * step_.rows, all = inner * state.all_rows;
@@ -268,7 +268,7 @@ class RecurrentEmitter {
                                               : fmt::format("static_cast<int>(blockIdx.x % {} * {} + threadIdx.x)",
                                                             cluster(), kernel_.threads);
     for (const RecurrentStep::Sequence& sequence : step_.sequences) {
-      const auto parameter = static_cast<std::size_t>(sequence.parameter);
+      const std::size_t parameter = sequence.parameter;
       const graph::DType dtype = step_.graph.node(step_.graph.parameters()[parameter]).type().dtype;
       std::string from =
           fmt::format("reinterpret_cast<const char*>({}) + static_cast<s64>({}{}) * {}",

@@ -108,7 +108,7 @@ void GroupEmitter::emit_accumulate(int number, bool element) {
   const Anchor& it = anchor(number);
   std::string guard;
   if (element && vector_tail_by_element()) {
-    const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+    const std::size_t axis = group_.mapping.vector_axis;
     if (has(it.axes, axis)) guard = fmt::format("if ({}) ", in_range(axis, true));
   }
   const std::string target = accumulator_name(number) + array_subscript(kept_axes(number), element);
@@ -264,8 +264,7 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
   std::int64_t offset = 0;
   std::vector<std::string> buffers;
   // What is left for the next phase takes both buffers, when the sweeps are done with them.
-  const bool behind =
-      anchor(group_.reductions[crossing[0]].anchor).kind == kernel::Anchor::Kind::partial;
+  const bool behind = anchor(group_.reductions[crossing[0]].anchor).kind == kernel::Anchor::Kind::partial;
   const bool taking_turns = alternating_ && !behind;
   if (behind && exchanges_ > 0) out_.line("{}", schedule_.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
   const std::int64_t base =
@@ -281,12 +280,11 @@ void GroupEmitter::finish_reductions(const std::vector<int>& plans) {
               base + offset == 0 ? "" : fmt::format(" + {}", base + offset), turn);
     offset += plan.shared_bytes;
   }
-  for (std::size_t i = 0; i < crossing.size(); ++i)
-    emit_exchange_write(group_.reductions[crossing[i]], buffers[i]);
-  const bool exchange = std::any_of(crossing.begin(), crossing.end(),
-                                    [&](int p) { return group_.reductions[p].exchange > 1; });
-  const bool cluster = std::any_of(crossing.begin(), crossing.end(),
-                                   [&](int p) { return group_.reductions[p].cluster > 1; });
+  for (std::size_t i = 0; i < crossing.size(); ++i) emit_exchange_write(group_.reductions[crossing[i]], buffers[i]);
+  const bool exchange =
+      std::any_of(crossing.begin(), crossing.end(), [&](int p) { return group_.reductions[p].exchange > 1; });
+  const bool cluster =
+      std::any_of(crossing.begin(), crossing.end(), [&](int p) { return group_.reductions[p].cluster > 1; });
   if (exchange) {
     out_.line("__syncthreads();");
     for (std::size_t i = 0; i < crossing.size(); ++i) {
@@ -335,8 +333,7 @@ int GroupEmitter::partial_width(const ReductionPlan& plan) const {
   if (storage_type(it.dtype) != accumulator_type(plan.anchor)) return 1;
   const std::int64_t elements = graph_.node(it.node).results[0].elements();
   for (int width = 16 / graph::byte_size(it.dtype); width > 1; width /= 2) {
-    const kernel::IndexPool::Run run =
-        program_.pool().run(it.addresses.back(), program_.axes().variables[v], width);
+    const kernel::IndexPool::Run run = program_.pool().run(it.addresses.back(), program_.axes().variables[v], width);
     const bool whole = vector_extent() % width == 0 && elements % width == 0;
     if (whole && run.regular && run.step == 1 && run.aligned) return width;
   }

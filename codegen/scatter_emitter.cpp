@@ -40,7 +40,7 @@ void GroupEmitter::emit_scatter(int number) {
   collect(hits);
   const auto emit_needed = [&](const std::function<bool(ItemId)>& wanted) {
     for (std::size_t i = 0; i < program_.items().size(); ++i) {
-      const auto id = static_cast<ItemId>(i);
+      const ItemId id = i;
       if (wanted(id) && !done.contains(id)) emit_uniform(id);
     }
   };

@@ -131,7 +131,7 @@ std::string literal(DType dtype, std::uint64_t bits) {
     const double value = graph::load_element(dtype, bytes);
     if (std::isfinite(value)) return finite(value, dtype != DType::f64);
     if (dtype == DType::f64) return fmt::format("__longlong_as_double({:#x}ll)", bits);
-    const auto single = static_cast<float>(value);
+    const float single = value;
     std::uint32_t word = 0;
     std::memcpy(&word, &single, sizeof word);
     if (dtype == DType::f32) std::memcpy(&word, &bits, sizeof word);  // a NaN keeps its payload

@@ -113,7 +113,7 @@ std::vector<GroupEmitter::Band> GroupEmitter::bands_of(const Sweep& sweep) const
     bands.push_back({axes, {}, {}});
     return bands.back();
   };
-  const auto stage = static_cast<int>(&sweep - group_.sweeps.data());
+  const int stage = &sweep - group_.sweeps.data();
   for (const kernel::HeldItem& held : group_.held) {
     if (held.place != kernel::Hold::shared || held.from >= stage || held.until < stage) continue;
     const std::uint64_t axes = program_.at(held.item).axes;
@@ -335,19 +335,18 @@ void GroupEmitter::emit_band(const Band& band, int stage) {
     const bool local =
         program_.at(id).kind == Item::Kind::load && std::find(early.begin(), early.end(), id) != early.end();
     if (local || is_array(id) || band.axes == 0) continue;
-    const bool outlives = std::any_of(group_.sweeps[stage].body.begin(),
-                                      group_.sweeps[stage].body.end(), [&](ItemId user) {
-                                        if (band_of(program_.at(user).axes) == band.axes) return false;
-                                        const std::vector<ItemId> needs = kernel::dependencies(program_, user);
-                                        return std::find(needs.begin(), needs.end(), id) != needs.end();
-                                      });
+    const bool outlives =
+        std::any_of(group_.sweeps[stage].body.begin(), group_.sweeps[stage].body.end(), [&](ItemId user) {
+          if (band_of(program_.at(user).axes) == band.axes) return false;
+          const std::vector<ItemId> needs = kernel::dependencies(program_, user);
+          return std::find(needs.begin(), needs.end(), id) != needs.end();
+        });
     const bool anchor_needs =
-        std::any_of(group_.sweeps[stage].anchors.begin(),
-                    group_.sweeps[stage].anchors.end(), [&](int a) {
-                      const Anchor& it = anchor(a);
-                      const std::vector<ItemId> needs = kernel::roots_of(program_, it);
-                      return band_of(it.axes) != band.axes && std::find(needs.begin(), needs.end(), id) != needs.end();
-                    });
+        std::any_of(group_.sweeps[stage].anchors.begin(), group_.sweeps[stage].anchors.end(), [&](int a) {
+          const Anchor& it = anchor(a);
+          const std::vector<ItemId> needs = kernel::roots_of(program_, it);
+          return band_of(it.axes) != band.axes && std::find(needs.begin(), needs.end(), id) != needs.end();
+        });
     const bool shared_here = is_kept_in_shared(id) && held_.at(id)->from == stage;
     if (!outlives && !anchor_needs && !shared_here) continue;
     keep_for_sweep(id);
@@ -460,7 +459,7 @@ void GroupEmitter::emit_element(int number, bool element) {
   std::string guard = replica_guard(it.axes);
   const auto add = [&](const std::string& text) { guard += (guard.empty() ? "" : " && ") + text; };
   if (element && vector_tail_by_element()) {
-    const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+    const std::size_t axis = group_.mapping.vector_axis;
     if (has(it.axes, axis)) add(in_range(axis, true));
   }
   if (it.guard >= 0) add(value(it.guard, element));
@@ -496,7 +495,7 @@ void GroupEmitter::emit_vector_store(int number) {
   const std::string copies = everywhere ? fmt::format("{}, ", context_.copies) : "";
   const std::string_view where = everywhere ? "_in_cluster" : "";
   const std::string_view how = is_passing(it.buffers[0]) ? ", Written::passing" : "";
-  const auto axis = static_cast<std::size_t>(group_.mapping.vector_axis);
+  const std::size_t axis = group_.mapping.vector_axis;
   for (std::int64_t at = 0; at < vector_extent(); at += access.width) {
     const std::string to =
         fmt::format("{} + {}", pointer_of(it.buffers[0]), index_text(it.addresses[0], false, is_wide(it.addresses[0])));

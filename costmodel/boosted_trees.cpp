@@ -144,7 +144,7 @@ Status BoostedTrees::read(std::string_view json) {
       const std::size_t size = left.size();
       if (size == 0 || right.size() != size || column.size() != size || value.size() != size || missing.size() != size)
         return wrong("a tree's columns differ in length");
-      const auto base = static_cast<std::int32_t>(nodes_.size());
+      const std::int32_t base = nodes_.size();
       roots_.push_back(base);
       for (std::size_t i = 0; i < size; ++i) {
         const bool leaf = left[i] < 0;

@@ -109,7 +109,7 @@ class Counter {
   /// Whether a buffer lies in the block's shared memory for the whole kernel.
   [[nodiscard]] bool is_resident(const kernel::Buffer& buffer) const {
     if (step_ == nullptr) return false;
-    const auto number = static_cast<std::size_t>(buffer.number);
+    const std::size_t number = buffer.number;
     switch (buffer.kind) {
       case kernel::Buffer::Kind::scratch: return true;
       case kernel::Buffer::Kind::output: return step_->targets[number].is_state;
@@ -134,7 +134,7 @@ class Counter {
       changes[i] = any(item.operands) || (item.index >= 0 && any(program_.items_of(item.index)));
       if (item.kind != Item::Kind::load || item.buffer.kind == kernel::Buffer::Kind::table) continue;
       const bool given = item.buffer.kind == kernel::Buffer::Kind::input;
-      const auto number = static_cast<std::size_t>(item.buffer.number);
+      const std::size_t number = item.buffer.number;
       changes[i] = changes[i] || !given || step_->sources[number].kind == kernel::RecurrentStep::Source::Kind::state;
     }
     return changes;
@@ -188,7 +188,7 @@ class Counter {
   [[nodiscard]] double sector_waste(kernel::Index address, int bytes, double piece) const {
     if (const auto exact = waste_of_lanes(address, bytes, piece)) return *exact;
     for (const int position : group_.thread_order) {
-      const auto a = static_cast<std::size_t>(position);
+      const std::size_t a = position;
       if (group_.extent(a, Level::lane) == 1 && group_.mapping.vector_axis != position) continue;
       const kernel::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
       if (!has(program_.axes_of(address), a)) continue;  // every lane reads the same: one sector
@@ -216,7 +216,7 @@ class Counter {
     std::size_t lanes = 1;
     int spread = 0;
     for (const int position : group_.thread_order) {
-      const auto a = static_cast<std::size_t>(position);
+      const std::size_t a = position;
       const std::int64_t extent = group_.extent(a, Level::lane);
       if (extent == 1 || !has(program_.axes_of(address), a)) continue;
       const kernel::IndexPool::Run run = program_.pool().run(address, program_.axes().variables[a], 1);
@@ -245,7 +245,7 @@ class Counter {
     constexpr int sector = 32;
     const int v = group_.mapping.vector_axis;
     if (v < 0 || bytes >= sector) return 1;
-    const auto along = static_cast<std::size_t>(v);
+    const std::size_t along = v;
     if (group_.extent(along, Level::lane) == 1 || group_.extent(along, Level::vector) != width) return 1;
     const auto rest = kernel::misalignment(program_, address, along, sector / bytes);
     if (!rest || rest->none()) return 1;
@@ -311,7 +311,7 @@ class Counter {
     // An SM full of blocks; those that retain take all of its shared memory with fewer.
     double blocks = std::max(1.0, static_cast<double>(device_.threads_per_sm) / schedule_.threads);
     if (retained_bytes_ > 0) blocks = std::min(blocks, blocks_per_sm_);
-    const double shared = static_cast<double>(2 * group_.exchange_bytes + group_.held_bytes + retained_bytes_);
+    const double shared = 2 * group_.exchange_bytes + group_.held_bytes + retained_bytes_;
     const double room = static_cast<double>(device_.shared_per_sm) / blocks - shared;
     const auto caught = [&](double since) { return std::clamp(room / std::max(2 * since, 1.0), 0.0, 1.0); };
     for (const auto& [buffer, asked] : asked_) {
@@ -352,8 +352,7 @@ class Counter {
     for (const ItemId id : group_.hoisted) {
       load(0, id);
       if (place(program_.at(id)) == Place::registers) continue;
-      request(program_.at(id), group_.accesses[id].width,
-              per_iteration(program_.at(id).axes & group_.varying));
+      request(program_.at(id), group_.accesses[id].width, per_iteration(program_.at(id).axes & group_.varying));
     }
     pass_to_l2();
     for (std::size_t s = 0; s < group_.sweeps.size(); ++s) {
@@ -515,7 +514,7 @@ class Counter {
         f_.instructions += warps_ * times;
         body += times;
         // In a shifted row that has no loop each element is asked whether it is in the row.
-        const auto v = static_cast<std::size_t>(std::max(group_.mapping.vector_axis, 0));
+        const std::size_t v = std::max(group_.mapping.vector_axis, 0);
         if (group_.shift && has(anchor.axes, v) && !has(group_.inner_loops, v)) {
           f_.instructions += warps_ * times * 2;
           f_.integer_instructions += warps_ * times * 2;
@@ -567,7 +566,7 @@ class Counter {
   void count_scatter() {
     const kernel::Anchor& anchor = group_.structure.anchors[0];
     const std::size_t batch = group_.extents.size() - 1;
-    const auto updates = static_cast<double>(group_.extents[batch]);
+    const double updates = group_.extents[batch];
     double lanes = 1, hit_lanes = 1, rows = 1, elements_out = 1;
     for (std::size_t a = 0; a < batch; ++a) {
       const bool tested = has(program_.at(anchor.items[1]).axes, a);
@@ -606,13 +605,13 @@ class Counter {
   [[nodiscard]] double distinct_lanes(std::uint64_t axes) const {
     double distinct = 1, lanes = 1;
     for (const int position : group_.thread_order) {
-      const auto a = static_cast<std::size_t>(position);
+      const std::size_t a = position;
       lanes *= static_cast<double>(group_.extent(a, Level::lane));
       if (has(axes, a)) distinct *= static_cast<double>(group_.extent(a, Level::lane));
     }
     // With fewer than 32 lanes the rest of the warp lies on the warp level.
     for (const int position : group_.thread_order) {
-      const auto a = static_cast<std::size_t>(position);
+      const std::size_t a = position;
       const double more = std::min(static_cast<double>(group_.extent(a, Level::warp)), std::max(1.0, 32 / lanes));
       if (lanes < 32 && has(axes, a)) distinct *= more;
       lanes *= more;
@@ -624,15 +623,15 @@ class Counter {
     std::vector<bool> exchanged(group_.sweeps.size(), false), clustered(group_.sweeps.size(), false);
     for (const kernel::ReductionPlan& plan : group_.reductions) {
       const kernel::Anchor& anchor = group_.structure.anchors[plan.anchor];
-      const auto stage = static_cast<std::size_t>(anchor.stage);
+      const std::size_t stage = anchor.stage;
       const bool partial = anchor.kind == kernel::Anchor::Kind::partial;
-      double times = static_cast<double>(plan.kept_per_thread);
+      double times = plan.kept_per_thread;
       double loops = 1;
       for (std::size_t a = 0; a < group_.extents.size(); ++a) {
         if (!partial && has(group_.outer_loops, a)) loops *= static_cast<double>(group_.extent(a, Level::loop));
       }
       times *= loops;
-      const auto steps = static_cast<double>(plan.shuffles.size());
+      const double steps = plan.shuffles.size();
       f_.instructions += warps_ * times * steps * 2.5;
       f_.exchange_instructions += warps_ * times * steps * 2.5;
       f_.latency_cycles += loops * steps * 30;

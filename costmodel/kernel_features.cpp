@@ -137,7 +137,7 @@ void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
       const int inner =
           group.mapping.vector_axis >= 0 ? group.mapping.vector_axis : static_cast<int>(group.extents.size()) - 1;
       if (inner < 0) continue;
-      const auto axis = static_cast<std::size_t>(inner);
+      const std::size_t axis = inner;
       f.inner_extent = static_cast<double>(group.extents[axis]);
       f.vector_extent = static_cast<double>(group.extent(axis, Level::vector));
       // Mean over the loads of how far neighbours on that axis are apart; a step that differs counts as a sector.

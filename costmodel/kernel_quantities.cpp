@@ -128,7 +128,7 @@ void count_rereads(KernelQuantities& kernel, const kernel::KernelProgram& progra
     double read = 0;
     for (const GroupFeatures& group : kernel.phases[p].groups) read += group.dram_read_bytes;
     for (const kernel::Reread& again : program.phases[p].rereads) {
-      const auto earlier = static_cast<std::size_t>(again.phase);
+      const std::size_t earlier = again.phase;
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
       const double all = static_cast<double>(again.bytes) - found_on_chip(program, p, again.phase);
       counted.bytes = std::clamp(all / kernel.slabs, 0.0, read);

@@ -177,7 +177,7 @@ struct Range {
 
 Result<std::vector<Range>> find_loops(const Reader& read) {
   std::vector<Range> loops;
-  for (int i = 0; i < static_cast<int>(read.code.size()); ++i) {
+  for (int i = 0; i < std::ssize(read.code); ++i) {
     const Instruction& one = read.code[i];
     if (one.target.empty()) continue;
     const auto to = read.labels.find(one.target);
@@ -327,7 +327,7 @@ Result<MachineCodeFeatures> parse_machine_code(std::string_view listing, const C
   std::vector<Instruction>& code = read.code;
   while (code.size() > 1 && (code.back().name() == "NOP" ||
                              (code.back().name() == "BRA" && !code.back().predicated && !code.back().target.empty() &&
-                              read.labels.at(code.back().target) == static_cast<int>(code.size()) - 1))) {
+                              read.labels.at(code.back().target) == std::ssize(code) - 1))) {
     code.pop_back();
   }
   MachineCodeFeatures features;

@@ -81,7 +81,7 @@ void add(const RankedGroup& group, RankingQuality& total) {
   std::vector<double> sorted = measured;
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t d = 0; d < RankingQuality::depths.size(); ++d) {
-    const auto depth = static_cast<std::size_t>(RankingQuality::depths[d]);
+    const std::size_t depth = RankingQuality::depths[d];
     const std::size_t wanted = std::min(depth, sorted.size());
     // By value, so that a tie at the border does not count against the order.
     const double border = sorted[wanted - 1];
@@ -150,7 +150,7 @@ RankingQuality ranking_quality(std::span<const RankedGroup> groups) {
       add(group, total);
   }
   if (total.groups == 0) return total;
-  const auto count = static_cast<double>(total.groups);
+  const double count = total.groups;
   for (double* sum : {&total.spearman, &total.kendall, &total.trials_to_99, &total.trials_to_99_share}) *sum /= count;
   for (double& sum : total.recall) sum /= count;
   for (double& sum : total.regret) sum /= count;

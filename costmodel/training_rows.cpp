@@ -90,7 +90,7 @@ KernelLevels kernel_levels(Samples samples, const BoostedTrees* trees) {
       if (!sample->is_measured()) continue;
       rest.push_back(residual_of(*sample) - (trees != nullptr ? trees->evaluate(sample->features) : 0));
     }
-    const auto count = static_cast<double>(rest.size());
+    const double count = rest.size();
     known.emplace_back(rest.empty() ? 0 : median_of(std::move(rest)), count);
   });
   KernelLevels kernels;

@@ -26,7 +26,7 @@ Result<std::string> compress(std::string_view bytes) {
 Result<std::string> decompress(std::string_view frame, std::int64_t raw_bytes) {
   if (raw_bytes < 0 || raw_bytes > most_blob_bytes)
     return make_error(ErrorKind::corrupt, "a blob of {} bytes is impossible", raw_bytes);
-  const auto expected = static_cast<std::size_t>(raw_bytes);
+  const std::size_t expected = raw_bytes;
   // Asked first: a damaged length must not cost an allocation.
   if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != expected)
     return make_error(ErrorKind::corrupt, "its compressed frame does not hold {} bytes", raw_bytes);

@@ -51,7 +51,7 @@ SampleSummary summarise(std::span<const double> samples) {
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
   const std::size_t count = sorted.size();
-  const auto size = static_cast<double>(count);
+  const double size = count;
 
   SampleSummary summary;
   summary.minimum = sorted.front();

@@ -61,7 +61,7 @@ class Orbits {
 
  private:
   std::size_t root(int vertex) {
-    auto x = static_cast<std::size_t>(std::lower_bound(members_.begin(), members_.end(), vertex) - members_.begin());
+    std::size_t x = std::lower_bound(members_.begin(), members_.end(), vertex) - members_.begin();
     while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
     return x;
   }

@@ -117,8 +117,7 @@ class Cutter {
   /// What must be in memory before the boundary that `id` belongs to can run.
   [[nodiscard]] const std::vector<Value>& boundary_operands(NodeId id) const {
     if (const auto loop = whole_loops_.find(id); loop != whole_loops_.end()) return loop->second.arguments;
-    return call_of_[at(id)] >= 0 ? cut_.calls[call_of_[at(id)]].operands
-                                 : graph_.node(id).operands;
+    return call_of_[at(id)] >= 0 ? cut_.calls[call_of_[at(id)]].operands : graph_.node(id).operands;
   }
 
   void find_levels() {
@@ -483,7 +482,7 @@ class Cutter {
       Node copy = graph_.node(id);
       for (Value& operand : copy.operands) operand = inside.at(operand);
       if (updates_in_place_.contains(id)) copy.attributes = UpdateAttributes{true};
-      const auto results = static_cast<std::int32_t>(copy.results.size());
+      const std::int32_t results = copy.results.size();
       const Value first = site.graph.add_unchecked(std::move(copy));
       for (std::int32_t r = 0; r < results; ++r) inside[{id, r}] = {first.node, r};
       site.nodes.push_back(id);

@@ -39,9 +39,7 @@ struct Node {
   std::string name;                                   ///< where it came from; never part of a key
   std::int32_t line = 0;                              ///< line of the source file, 0 when there is none
 
-  [[nodiscard]] const TensorType& type(std::int32_t result = 0) const {
-    return results[result];
-  }
+  [[nodiscard]] const TensorType& type(std::int32_t result = 0) const { return results[result]; }
   /// The attributes as the struct that the operator uses.
   template <class A>
   [[nodiscard]] const A& as() const {

@@ -62,7 +62,7 @@ Result<Types> infer_elementwise(Op op, Operands operands, const Attributes& attr
 Result<Types> infer_broadcast(const TensorType& operand, const BroadcastAttributes& a) {
   STITCH_TRY(check_extents("attribute 'dims'", a.dims));
   STITCH_TRY(check_length("mapping", a.mapping, operand.rank()));
-  const int rank = static_cast<int>(a.dims.size());
+  const int rank = a.dims.size();
   STITCH_TRY(check_dimensions("mapping", a.mapping, rank));
   if (!std::is_sorted(a.mapping.begin(), a.mapping.end())) {
     return bad("attribute 'mapping': {} is not increasing (transpose instead)", to_string(a.mapping));
@@ -261,7 +261,7 @@ Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attribut
 Result<Types> infer(Op op, Operands operands, const Attributes& attributes,
                     std::span<const std::shared_ptr<const Graph>> regions) {
   const OpInfo& row = info(op);
-  const auto given = static_cast<int>(operands.size());
+  const int given = operands.size();
   if (given < row.min_operands || (row.max_operands >= 0 && given > row.max_operands)) {
     return bad("takes {}{} operands, {} are given", row.min_operands, row.max_operands < 0 ? " or more" : "", given);
   }

@@ -18,7 +18,7 @@ Status check_starts(OperandTypes operands, std::size_t first, int rank) {
 }
 
 Dims index_batch_dims(const Dims& indices, std::int64_t index_vector_dim) {
-  return index_vector_dim == static_cast<std::int64_t>(indices.size()) ? indices : without(indices, {index_vector_dim});
+  return index_vector_dim == std::ssize(indices) ? indices : without(indices, {index_vector_dim});
 }
 
 /// What gather and scatter call differently and check alike.
@@ -35,7 +35,7 @@ Status check_indices(const TensorType& operand, const TensorType& indices, const
     return bad("attribute 'index_vector_dim': {} for indices {}", m.index_vector_dim, to_string(indices));
   }
   const std::int64_t length = m.index_vector_dim == indices.rank() ? 1 : indices.dims[at(m.index_vector_dim)];
-  if (length != static_cast<std::int64_t>(m.map.size())) {
+  if (length != std::ssize(m.map)) {
     return bad("index vectors have {} entries, '{}' names {} dimensions", length, m.map_name, m.map.size());
   }
   STITCH_TRY(check_dimensions(m.map_name, m.map, operand.rank()));
@@ -97,7 +97,7 @@ Result<Types> infer_gather(OperandTypes operands, const GatherAttributes& a) {
   STITCH_TRY(check_length("slice_sizes", a.slice_sizes, operand.rank()));
   Dims window;
   for (std::size_t d = 0; d < operand.dims.size(); ++d) {
-    const auto dimension = static_cast<std::int64_t>(d);
+    const std::int64_t dimension = d;
     if (a.slice_sizes[d] < 0 || a.slice_sizes[d] > operand.dims[d]) {
       return bad("attribute 'slice_sizes': {} in dimension {} of {}", a.slice_sizes[d], d, to_string(operand));
     }
@@ -110,7 +110,7 @@ Result<Types> infer_gather(OperandTypes operands, const GatherAttributes& a) {
     }
   }
   const Dims batch = index_batch_dims(operands[1].dims, a.index_vector_dim);
-  const int rank = static_cast<int>(batch.size() + window.size());
+  const int rank = batch.size() + window.size();
   if (a.offset_dims.size() != window.size()) {
     return bad("attribute 'offset_dims' has {} entries for {} window dimensions", a.offset_dims.size(), window.size());
   }

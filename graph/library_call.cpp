@@ -82,7 +82,7 @@ class EpilogueFinder {
   enum class State { product, biased, activated, converted };
 
   bool step() {
-    const auto at = static_cast<std::size_t>(call_.result.node);
+    const std::size_t at = call_.result.node;
     if (results_[at] || uses_[at].size() != 1 || state_ == State::converted) return false;
     const NodeId user = uses_[at][0];
     const Node& node = graph_.node(user);
@@ -142,7 +142,7 @@ class EpilogueFinder {
     while (last-- > 0 && dims[last] == 1) {
     }
     for (std::size_t d = permutation.size(); d-- > 0;) {
-      const auto from = static_cast<std::size_t>(permutation[d]);
+      const std::size_t from = permutation[d];
       if (dims[from] != 1) return from == last || !is_batch_digit(from);
     }
     return true;
@@ -186,7 +186,7 @@ class EpilogueFinder {
                          a.mapping[0] == root.as<ConvolutionAttributes>().output_feature;
       return along ? std::optional(node.operands[0]) : std::nullopt;
     }
-    const auto rank = static_cast<std::int64_t>(a.dims.size());
+    const std::int64_t rank = a.dims.size();
     for (std::size_t i = 0; i < a.mapping.size(); ++i) {
       if (a.mapping[i] != rank - static_cast<std::int64_t>(a.mapping.size() - i)) return std::nullopt;
     }

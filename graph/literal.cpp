@@ -160,7 +160,7 @@ ConstantAttributes splat(TensorType type, double value) {
 }
 
 ConstantAttributes dense(TensorType type, std::span<const double> values) {
-  const auto size = static_cast<std::size_t>(byte_size(type.dtype));
+  const std::size_t size = byte_size(type.dtype);
   ConstantAttributes constant{std::move(type), std::vector<std::byte>(values.size() * size)};
   for (std::size_t i = 0; i < values.size(); ++i)
     store_element(constant.type.dtype, values[i], &constant.data[i * size]);
@@ -168,7 +168,7 @@ ConstantAttributes dense(TensorType type, std::span<const double> values) {
 }
 
 ConstantAttributes dense_integers(TensorType type, std::span<const std::int64_t> values) {
-  const auto size = static_cast<std::size_t>(byte_size(type.dtype));
+  const std::size_t size = byte_size(type.dtype);
   ConstantAttributes constant{std::move(type), std::vector<std::byte>(values.size() * size)};
   for (std::size_t i = 0; i < values.size(); ++i)
     store_integer(constant.type.dtype, values[i], &constant.data[i * size]);
@@ -181,7 +181,7 @@ double element(const ConstantAttributes& constant, std::int64_t index) {
 }
 
 bool is_splat(const ConstantAttributes& constant) {
-  const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
+  const std::size_t size = byte_size(constant.type.dtype);
   if (constant.data.empty()) return false;
   for (std::size_t at = size; at < constant.data.size(); at += size) {
     if (std::memcmp(&constant.data[0], &constant.data[at], size) != 0) return false;

@@ -60,8 +60,7 @@ std::optional<StridedView> apply_layout(const StridedView& view, const Node& nod
   switch (node.op) {
     case Op::transpose: {
       const auto& permutation = node.as<TransposeAttributes>().permutation;
-      for (std::size_t d = 0; d < permutation.size(); ++d)
-        out.dims[d] = view.dims[permutation[d]];
+      for (std::size_t d = 0; d < permutation.size(); ++d) out.dims[d] = view.dims[permutation[d]];
       return out;
     }
     case Op::reshape: {
@@ -74,8 +73,7 @@ std::optional<StridedView> apply_layout(const StridedView& view, const Node& nod
       const auto& a = node.as<BroadcastAttributes>();
       out.dims.assign(a.dims.size(), {});
       for (std::size_t d = 0; d < a.dims.size(); ++d) out.dims[d] = {{a.dims[d], 0}};
-      for (std::size_t i = 0; i < a.mapping.size(); ++i)
-        out.dims[a.mapping[i]] = view.dims[i];
+      for (std::size_t i = 0; i < a.mapping.size(); ++i) out.dims[a.mapping[i]] = view.dims[i];
       return out;
     }
     case Op::slice: {

@@ -14,7 +14,7 @@ Status verify_node(const Graph& graph, NodeId id) {
                         operands.size(), operand.node);
     }
     const Node& producer = graph.node(operand.node);
-    if (operand.result < 0 || operand.result >= static_cast<std::int32_t>(producer.results.size())) {
+    if (operand.result < 0 || operand.result >= std::ssize(producer.results)) {
       return make_error(ErrorKind::invalid_argument, "operand {} is result {} of a node that has {}", operands.size(),
                         operand.result, producer.results.size());
     }

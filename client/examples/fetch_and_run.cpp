@@ -31,7 +31,7 @@ using Buffer = std::vector<std::byte>;
 /// Numbers around ±1, and 0 or 1 where elements are integers.
 Buffer random_input(const graph::TensorType& type, std::uint64_t seed) {
   Buffer buffer(static_cast<std::size_t>(type.bytes()));
-  const auto step = static_cast<std::size_t>(graph::byte_size(type.dtype));
+  const std::size_t step = graph::byte_size(type.dtype);
   for (std::size_t i = 0; i * step < buffer.size(); ++i) {
     const double uniform = uniform_at(seed, i);
     const double value = graph::is_floating(type.dtype) ? 2 * uniform - 1 : static_cast<double>(uniform < 0.5);
@@ -41,7 +41,7 @@ Buffer random_input(const graph::TensorType& type, std::uint64_t seed) {
 }
 
 double sum(const Buffer& buffer, graph::DType dtype) {
-  const auto step = static_cast<std::size_t>(graph::byte_size(dtype));
+  const std::size_t step = graph::byte_size(dtype);
   double total = 0;
   for (std::size_t i = 0; i < buffer.size(); i += step) total += graph::load_element(dtype, buffer.data() + i);
   return total;

@@ -138,7 +138,7 @@ Status Decoder::collect(const ptx::Function& function, std::vector<const ptx::Fu
 
 std::uint32_t Decoder::allocate_shared(std::uint64_t bytes, std::uint32_t alignment) {
   shared_used_ = align_up(shared_used_, alignment);
-  const auto offset = static_cast<std::uint32_t>(shared_used_);
+  const std::uint32_t offset = shared_used_;
   shared_used_ += bytes;
   return offset;
 }
@@ -184,7 +184,7 @@ Status Decoder::place_shared(const std::vector<const ptx::Function*>& functions)
 void Decoder::place_parameters(const ptx::Function& function) {
   if (function.is_entry) {
     for (const ptx::Variable& parameter : function.parameters) {
-      const auto offset = static_cast<std::uint32_t>(align_up(code_.parameter_bytes, parameter.alignment));
+      const std::uint32_t offset = align_up(code_.parameter_bytes, parameter.alignment);
       code_.parameters.push_back(
           {std::string(parameter.name), offset, static_cast<std::uint32_t>(parameter.bytes), parameter.alignment});
       code_.parameter_bytes = offset + static_cast<std::uint32_t>(parameter.bytes);
@@ -260,7 +260,7 @@ Status Decoder::decode_function(const ptx::Function& function) {
 Status Decoder::declare_registers(const ptx::Function& function) {
   for (const ptx::RegisterDeclaration& declared : function.registers) {
     const Width width = register_width(declared.type);
-    const auto first = static_cast<std::uint32_t>(draft_.registers.size());
+    const std::uint32_t first = draft_.registers.size();
     const ScopedName key{declared.scope, declared.name};
     if (declared.count == 0) {
       single_registers_[key] = first;

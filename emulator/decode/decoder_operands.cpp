@@ -138,7 +138,7 @@ Ref Decoder::address_constant(std::uint32_t variable, std::int64_t addend, Width
   for (const AddressConstant& known : code_.address_constants) {
     if (known.variable == variable && known.addend == addend) return {Ref::Kind::constant, known.offset};
   }
-  const auto offset = static_cast<std::uint32_t>(code_.constants.size());
+  const std::uint32_t offset = code_.constants.size();
   code_.constants.resize(offset + row_bytes(width));
   code_.address_constants.push_back({offset, variable, addend});
   return {Ref::Kind::constant, offset};
@@ -184,7 +184,7 @@ Result<Ref> Decoder::loose_source(const ptx::Operand& operand, Type type) {
     case Kind::integer:
       if (width == Width::b128) return constant(width, operand.bits, (operand.bits >> 63) != 0 ? ~std::uint64_t{0} : 0);
       if (type == Type::f32 || type == Type::f64) {
-        const auto value = static_cast<double>(static_cast<std::int64_t>(operand.bits));
+        const double value = static_cast<std::int64_t>(operand.bits);
         return type == Type::f64 ? constant(width, std::bit_cast<std::uint64_t>(value))
                                  : constant(width, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
       }

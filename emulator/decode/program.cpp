@@ -33,7 +33,7 @@ class Assembler {
 
  private:
   void add(FunctionDraft& function) {
-    const auto base = static_cast<std::uint32_t>(code_.instructions.size());
+    const std::uint32_t base = code_.instructions.size();
     allocation_ = allocate_registers(function, code_.branch_tables, register_end_);
     register_end_ = allocation_.end;
     tracked_.clear();

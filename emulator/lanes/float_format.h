@@ -32,9 +32,9 @@ inline std::uint16_t float_to_half(float value) {
 
 /// In one rounding: what f32 has no room for makes its last bit odd, and so still tells the sides of a tie apart.
 inline std::uint16_t double_to_half(double value) {
-  const auto nearest = static_cast<float>(value);
+  const float nearest = value;
   const auto bits = std::bit_cast<std::uint32_t>(nearest);
-  const auto back = static_cast<double>(nearest);
+  const double back = nearest;
   if (value != value || back == value || (bits & 1) != 0) return float_to_half(nearest);
   const bool away = (back > value) == (value > 0);
   return float_to_half(std::bit_cast<float>(away ? bits - 1 : bits + 1));

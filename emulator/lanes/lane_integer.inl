@@ -291,7 +291,7 @@ struct FindNthSet {
     if (n == 0) return ((mask >> (base & 31)) & 1) != 0 ? base & 31 : 0xFFFFFFFFU;
     const int step = n > 0 ? 1 : -1;
     u32 left = n > 0 ? static_cast<u32>(n) : 0U - static_cast<u32>(n);
-    for (int at = static_cast<int>(base & 31); at >= 0 && at < 32; at += step) {
+    for (int at = base & 31; at >= 0 && at < 32; at += step) {
       if (((mask >> at) & 1) != 0 && --left == 0) return static_cast<u32>(at);
     }
     return 0xFFFFFFFFU;

@@ -47,7 +47,7 @@ void check_writers(const SectorRecord& record, std::uint32_t mask, std::uint64_t
     return;
   }
   for (std::uint32_t rest = overlap; rest != 0; rest &= rest - 1) {
-    const auto byte = static_cast<std::uint32_t>(__builtin_ctz(rest));
+    const std::uint32_t byte = __builtin_ctz(rest);
     if (concurrent((*record.writers)[byte], who))
       note_race((*record.writers)[byte], true, sector * sector_bytes + byte, outcome);
   }

@@ -19,7 +19,7 @@ void L1Cache::reset(std::uint64_t bytes) {
 }
 
 std::uint32_t L1Cache::load(std::uint64_t line, std::uint32_t mask, bool allocates) {
-  const auto wanted = static_cast<std::uint32_t>(std::popcount(mask));
+  const std::uint32_t wanted = std::popcount(mask);
   if (sets_ == 0) return wanted;
   // Rows a power of two apart would all want the same set: the set is chosen by a hash, as in hardware.
   const std::uint64_t mixed = (line ^ (line >> 15)) * 0x9E3779B97F4A7C15ULL;
@@ -29,7 +29,7 @@ std::uint32_t L1Cache::load(std::uint64_t line, std::uint32_t mask, bool allocat
   for (Line& each : places) {
     if (each.generation != generation_ || each.tag != line) continue;
     each.used = time_;
-    const auto missing = static_cast<std::uint32_t>(std::popcount(mask & ~each.sectors));
+    const std::uint32_t missing = std::popcount(mask & ~each.sectors);
     if (allocates) each.sectors |= mask;
     return missing;
   }

@@ -136,7 +136,7 @@ Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents 
   }
   auto region = std::make_unique<Region>();
   region->read_only = access == Access::read_only;
-  const auto id = static_cast<std::uint32_t>(state_->regions.size());
+  const std::uint32_t id = state_->regions.size();
   region->name = std::move(name);
   region->buffer = {id, global_base + (std::uint64_t{id} << region_shift) + region_margin, bytes};
   STITCH_TRY(State::map(*region));

@@ -321,7 +321,7 @@ Status Parser::initialiser(Variable& variable) {
 }
 
 Status Parser::initial_element(Variable& variable, std::uint64_t& at) {
-  const auto width = static_cast<std::size_t>(bytes(variable.type));
+  const std::size_t width = bytes(variable.type);
   std::uint64_t value = 0;
   if (lexer_.peek().kind == TokenKind::word) {
     std::string_view symbol = lexer_.take().text;

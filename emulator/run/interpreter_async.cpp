@@ -8,7 +8,7 @@ namespace stitch::emulator {
 /// cp.async: a = shared target, b = global source, c = source bytes (none: all), e = predicate that ignores the source,
 /// immediate = size, detail = L1Use. The bytes are read now and appear when the lane waits for its group.
 Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t lanes) {
-  const auto size = static_cast<std::uint32_t>(in.immediate);
+  const std::uint32_t size = in.immediate;
   const auto* to = row_of<std::uint64_t>(in.a);
   const std::uint32_t ignored = in.e == no_slot ? 0 : mask_of(in.e);
   MemoryAccess access;
@@ -75,7 +75,7 @@ Interpreter::Step Interpreter::copy_async_wait(const Instruction& in, std::uint3
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     const std::uint32_t committed = warp_->copy_groups[lane];
-    const auto pending = static_cast<std::uint32_t>(std::min<std::uint64_t>(in.immediate, committed));
+    const std::uint32_t pending = std::min<std::uint64_t>(in.immediate, committed);
     land_copies(lane, in.form == 1 ? committed + 1 : committed - pending);
   }
   unit_->clock->advance();
@@ -195,7 +195,7 @@ Interpreter::Step Interpreter::bulk_commit(const Instruction&, std::uint32_t lan
 
 /// A copy to global memory takes effect, as writes of the lane that waits for it.
 void Interpreter::land_bulk_store(PendingBulk& copy) {
-  const auto bytes = static_cast<std::uint32_t>(copy.data.size());
+  const std::uint32_t bytes = copy.data.size();
   block_->shared.end_async_read(copy.source_offset, bytes);
   Region* region = region_of(copy.target, bytes, copy.lane, Touch::write, "bulk write");
   if (region == nullptr) return;
@@ -251,7 +251,7 @@ Interpreter::Step Interpreter::bulk_wait(const Instruction& in, std::uint32_t la
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     const std::uint32_t committed = warp_->bulk_groups[lane];
-    const auto pending = static_cast<std::uint32_t>(std::min<std::uint64_t>(in.immediate, committed));
+    const std::uint32_t pending = std::min<std::uint64_t>(in.immediate, committed);
     std::vector<PendingBulk> landing;
     std::erase_if(warp_->bulk_stores, [&](PendingBulk& copy) {
       if (copy.lane != lane || copy.group >= committed - pending) return false;

@@ -25,7 +25,7 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
   }
   Fragment& here = fragment();
   here.forced = false;
-  const auto first = static_cast<std::uint32_t>(std::countr_zero(lanes));
+  const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t index = row_of<std::uint32_t>(in.a)[first];
   if (index >= block_->barriers.size()) {
     report(Detector::invalid_use, first, [&] { return fmt::format("barrier {} of 16", index); });
@@ -50,7 +50,7 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
 }
 
 void Interpreter::arrive(BlockBarrier& barrier, const Instruction& in, std::uint32_t lanes, std::uint32_t index) {
-  const auto first = static_cast<std::uint32_t>(std::countr_zero(lanes));
+  const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t count = in.b == no_slot ? 0 : row_of<std::uint32_t>(in.b)[first];
   if (count % 32 != 0) {
     report(Detector::invalid_use, first,
@@ -64,7 +64,7 @@ void Interpreter::arrive(BlockBarrier& barrier, const Instruction& in, std::uint
   barrier.open = true;
   barrier.expected = count;
   // With an explicit count a warp counts as a whole.
-  const auto here = static_cast<std::uint32_t>(std::popcount(lanes));
+  const std::uint32_t here = std::popcount(lanes);
   barrier.arrived += count != 0 && in.uniform ? 32 : here;
   if (in.c == no_slot) return;
   const std::uint32_t predicate = mask_of(in.c) & lanes;

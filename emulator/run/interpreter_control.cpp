@@ -82,7 +82,7 @@ Interpreter::Step Interpreter::function_return(const Instruction& in, std::uint3
 }
 
 void Interpreter::retire(std::uint32_t lanes) {
-  const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
+  const std::uint32_t count = std::popcount(lanes);
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) != 0 && warp_->cluster_arrivals[lane] > unit_->cluster_phase)
       ++unit_->cluster_arrived_exited;

@@ -114,8 +114,8 @@ Interpreter::Step Interpreter::mbarrier_arrive(const Instruction& in, std::uint3
 /// Bytes of a bulk copy land, written by the block's asynchronous agent; whoever waits on the mbarrier knows of them.
 void Interpreter::land_bulk_arrival(PendingBulk& copy) {
   Block& receiver = *unit_->blocks[copy.block];
-  const auto bytes = static_cast<std::uint32_t>(copy.data.size());
-  const auto offset = static_cast<std::uint32_t>(copy.target);
+  const std::uint32_t bytes = copy.data.size();
+  const std::uint32_t offset = copy.target;
   SharedAccessor who = shared_accessor(receiver, 0, false);
   who.agent = unit_->clock->async_agent(copy.block);
   who.remote = false;

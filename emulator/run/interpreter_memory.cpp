@@ -288,7 +288,7 @@ void Interpreter::access_parameters(const MemoryAccess& access, const Addresses&
 void Interpreter::access_local(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,
                                bool counted) {
   const std::uint32_t bytes = access.bytes();
-  const auto count = static_cast<std::uint64_t>(std::popcount(lanes));
+  const std::uint64_t count = std::popcount(lanes);
   if (counted) (touch == Touch::read ? counters_.local_load_lanes : counters_.local_store_lanes) += count;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;

@@ -72,7 +72,7 @@ bool Interpreter::shared_target(std::uint64_t address, std::uint32_t bytes, bool
 /// Another block's memory may be used only between that block's start and its exit.
 void Interpreter::note_remote(Block& target) {
   if (&target == block_) return;
-  const auto lane = static_cast<std::uint32_t>(std::countr_zero(active_));
+  const std::uint32_t lane = std::countr_zero(active_);
   if (!unit_->clock->knows_block(warp_->agent, target.rank)) {
     report(Detector::cluster_lifetime, lane, [&] {
       return fmt::format(
@@ -136,7 +136,7 @@ void Interpreter::count_wavefronts(const Addresses& addresses, std::uint32_t lan
     std::array<std::array<std::uint32_t, 32>, 32> words;
     for (std::uint32_t lane = first; lane < first + group; ++lane) {
       if (((lanes >> lane) & 1) == 0) continue;
-      const auto first_word = static_cast<std::uint32_t>(addresses.at[lane] / 4);
+      const std::uint32_t first_word = addresses.at[lane] / 4;
       for (std::uint32_t word = first_word; word < first_word + std::max(bytes / 4, 1U); ++word) {
         const std::uint32_t bank = word % 32;
         auto& here = words[bank];
@@ -162,7 +162,7 @@ void Interpreter::access_shared(const MemoryAccess& access, const Addresses& add
   if (adjacent && addresses.at[0] >> shared_rank_shift == 0 && addresses.at[0] >= shared_base &&
       block_->shared.contains(addresses.at[0] - shared_base, std::uint64_t{bytes} * 32)) {
     counters_.shared_wavefronts += bytes <= 4 ? 1 : bytes / 4;
-    const auto offset = static_cast<std::uint32_t>(addresses.at[0] - shared_base);
+    const std::uint32_t offset = addresses.at[0] - shared_base;
     const SharedAccessor who = shared_accessor(*block_, 0, false);
     std::byte* memory = block_->shared.data() + offset;
     if (writes ? block_->shared.write_run(offset, bytes, who) : block_->shared.read_run(offset, bytes, who)) {
@@ -187,7 +187,7 @@ void Interpreter::access_shared(const MemoryAccess& access, const Addresses& add
     if (((lanes >> lane) & 1) == 0) continue;
     std::byte* staged = staging_.data() + std::size_t{lane} * bytes;
     if (const std::uint64_t offset = addresses.at[lane] - shared_base; plain && own.contains(offset, bytes)) {
-      const auto at = static_cast<std::uint32_t>(offset);
+      const std::uint32_t at = offset;
       const SharedStamp mine = SharedStamp::of(now, warp_->agent, lane, 0);
       if (writes ? own.write_after_barrier(at, bytes, mine, floor) : own.read_after_barrier(at, bytes, mine, floor)) {
         copy_lane(writes ? own.data() + at : staged, writes ? staged : own.data() + at, bytes);

@@ -11,7 +11,7 @@ namespace stitch::emulator {
 /// part and their earlier memory accesses are ordered.
 bool Interpreter::meet(const Instruction& in, Slot mask, std::uint32_t lanes, std::uint32_t& members) {
   static_cast<void>(in);
-  const auto first = static_cast<std::uint32_t>(std::countr_zero(lanes));
+  const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t named = row_of<std::uint32_t>(mask)[first];
   const std::uint32_t needed = named & warp_->alive;
   Fragment& here = fragment();
@@ -50,10 +50,10 @@ Interpreter::Step Interpreter::shuffle(const Instruction& in, std::uint32_t lane
   std::uint32_t in_range = 0;
   std::uint32_t off = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    const auto offset = static_cast<std::int32_t>(b[lane] & 31);
+    const std::int32_t offset = b[lane] & 31;
     const std::int32_t clamp = static_cast<std::int32_t>(c[lane] & 31);
     const std::int32_t segment = static_cast<std::int32_t>((c[lane] >> 8) & 31);
-    const auto self = static_cast<std::int32_t>(lane);
+    const std::int32_t self = lane;
     const std::int32_t highest = (self & segment) | (clamp & ~segment);
     const std::int32_t lowest = self & segment;
     std::int32_t from = 0;
@@ -83,7 +83,7 @@ Interpreter::Step Interpreter::shuffle(const Instruction& in, std::uint32_t lane
     if (((lanes >> lane) & 1) != 0 && source_off) off |= 1U << lane;
   }
   if (off != 0) {
-    const auto lane = static_cast<std::uint32_t>(std::countr_zero(off));
+    const std::uint32_t lane = std::countr_zero(off);
     // Reading a lane that never existed or has left is only wrong if somebody uses the value: common in short blocks.
     const std::uint32_t gone = ~warp_->alive;
     if ((members | gone) != 0xFFFFFFFF) {
@@ -209,7 +209,7 @@ Interpreter::Step Interpreter::active_mask(const Instruction& in, std::uint32_t 
 Interpreter::Step Interpreter::elect(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
   if (!meet(in, in.e, lanes, members)) return Step::wait;
-  const auto leader = static_cast<std::uint32_t>(std::countr_zero(members));
+  const std::uint32_t leader = std::countr_zero(members);
   std::array<std::uint32_t, 32> values;
   values.fill(leader);
   set_row(in.d, lanes, values.data());

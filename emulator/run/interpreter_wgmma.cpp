@@ -166,7 +166,7 @@ Interpreter::Step Interpreter::wgmma_commit(const Instruction&, std::uint32_t) {
 
 /// wgmma.wait_group immediate: all but the latest so many groups are complete.
 Interpreter::Step Interpreter::wgmma_wait(const Instruction& in, std::uint32_t) {
-  const auto pending = static_cast<std::uint32_t>(std::min<std::uint64_t>(in.immediate, warp_->product_groups));
+  const std::uint32_t pending = std::min<std::uint64_t>(in.immediate, warp_->product_groups);
   const std::uint32_t complete = warp_->product_groups - pending;
   std::erase_if(warp_->products, [&](const Warp::InFlightRegister& product) { return product.group < complete; });
   std::erase_if(warp_->product_reads, [&](const Warp::SharedRange& range) {

@@ -85,9 +85,9 @@ void append_cluster(const LaunchConfig& config, const Dim3& first, std::vector<s
 }
 
 Dim3 cluster_start(const LaunchConfig& config, std::uint64_t linear) {
-  const auto x = static_cast<std::uint32_t>(linear % config.grid.x);
-  const auto y = static_cast<std::uint32_t>(linear / config.grid.x % config.grid.y);
-  const auto z = static_cast<std::uint32_t>(linear / (std::uint64_t{config.grid.x} * config.grid.y));
+  const std::uint32_t x = linear % config.grid.x;
+  const std::uint32_t y = linear / config.grid.x % config.grid.y;
+  const std::uint32_t z = linear / (std::uint64_t{config.grid.x} * config.grid.y);
   return {x / config.cluster.x * config.cluster.x, y / config.cluster.y * config.cluster.y,
           z / config.cluster.z * config.cluster.z};
 }
@@ -213,8 +213,7 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
     tbb::task_arena arena(threads);
     arena.execute([&] {
       tbb::parallel_for(
-          0, threads, [&](int i) { scheduler.work(*interpreters[i]); },
-          tbb::simple_partitioner());
+          0, threads, [&](int i) { scheduler.work(*interpreters[i]); }, tbb::simple_partitioner());
     });
     scheduler.hand_over();
   }

@@ -11,7 +11,7 @@ Scheduler::Scheduler(LaunchContext& context)
 std::unique_ptr<Unit> Scheduler::next(Interpreter& interpreter, std::unique_lock<std::mutex>& lock) {
   // Fresh units first: those that wait may be waiting for all of them.
   if (started_ < unit_count_) {
-    const auto first = static_cast<std::uint32_t>(started_++ * context_.blocks_per_unit);
+    const std::uint32_t first = started_++ * context_.blocks_per_unit;
     ++running_;
     lock.unlock();
     std::unique_ptr<Unit> unit = interpreter.make_unit(first);

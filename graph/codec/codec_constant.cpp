@@ -110,7 +110,7 @@ std::string_view as_text(const std::vector<std::byte>& data) {
 
 Status decode_values(const Json& values, const std::string& path, ConstantAttributes& constant) {
   if (!values.is_array()) return bad(path, "expected an array");
-  const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
+  const std::size_t size = byte_size(constant.type.dtype);
   if (values.size() * size != constant.data.size()) {
     return bad(path, "{} values for {}", values.size(), to_string(constant.type));
   }
@@ -122,7 +122,7 @@ Status decode_values(const Json& values, const std::string& path, ConstantAttrib
 }
 
 Status decode_splat(const Json& value, const std::string& path, ConstantAttributes& constant) {
-  const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
+  const std::size_t size = byte_size(constant.type.dtype);
   std::byte element[8] = {};
   STITCH_TRY(decode_element(value, path, constant.type.dtype, element));
   for (std::size_t at = 0; at < constant.data.size(); at += size) std::memcpy(&constant.data[at], element, size);
@@ -148,7 +148,7 @@ Status decode_bytes(std::string_view bytes, const Json& document, const std::str
 
 Json encode_data(const ConstantAttributes& constant, Encoding encoding) {
   const DType dtype = constant.type.dtype;
-  const auto size = static_cast<std::size_t>(byte_size(dtype));
+  const std::size_t size = byte_size(dtype);
   Json document = Json::object();
   if (constant.data.size() > size && is_splat(constant)) {
     document["splat"] = encode_element(dtype, constant.data.data());

@@ -37,8 +37,8 @@ std::optional<Value> combine(const Rules& r, Op op, Value a, Value b) {
   const TensorType& type = r.node.type();
   if (!r.floating()) {
     // Wrapping arithmetic on the low 64 bits is right for every narrower integer.
-    const auto left = static_cast<std::uint64_t>(*splat_integer(r.graph, a));
-    const auto right = static_cast<std::uint64_t>(*splat_integer(r.graph, b));
+    const std::uint64_t left = *splat_integer(r.graph, a);
+    const std::uint64_t right = *splat_integer(r.graph, b);
     const std::uint64_t value = op == Op::add ? left + right : op == Op::subtract ? left - right : left * right;
     const Value scalar = r.graph.scalar_integer(type.dtype, static_cast<std::int64_t>(value));
     return r.graph.broadcast(scalar, type.dims, {});
@@ -53,7 +53,7 @@ std::optional<Value> combine(const Rules& r, Op op, Value a, Value b) {
 std::optional<Value> negated_constant(const Rules& r, Value constant) {
   const TensorType& type = r.node.type();
   if (r.floating()) return r.graph.filled(type, -*splat_number(r.graph, constant));
-  const auto value = static_cast<std::uint64_t>(*splat_integer(r.graph, constant));
+  const std::uint64_t value = *splat_integer(r.graph, constant);
   return r.graph.broadcast(r.graph.scalar_integer(type.dtype, static_cast<std::int64_t>(0 - value)), type.dims, {});
 }
 
@@ -224,9 +224,8 @@ bool rounds_quotients(const Graph& graph) {
   std::vector<bool> from_quotient(static_cast<std::size_t>(graph.size()), false);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    const bool reached = std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-      return from_quotient[operand.node];
-    });
+    const bool reached = std::any_of(node.operands.begin(), node.operands.end(),
+                                     [&](Value operand) { return from_quotient[operand.node]; });
     if (reached && rounds_to_integer(node.op, node.type().dtype)) return true;
     const bool quotient = node.op == Op::divide && is_floating(node.type().dtype);
     from_quotient[id] = quotient || reached;

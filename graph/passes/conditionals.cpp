@@ -32,7 +32,7 @@ std::optional<std::size_t> handed_through(const Node& node, std::size_t i) {
     const auto parameters = branch->parameters();
     const auto found = std::find(parameters.begin(), parameters.end(), branch->results()[i].node);
     if (found == parameters.end()) return std::nullopt;
-    const auto position = static_cast<std::size_t>(found - parameters.begin());
+    const std::size_t position = found - parameters.begin();
     if (common.value_or(position) != position) return std::nullopt;
     common = position;
   }

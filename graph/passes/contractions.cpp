@@ -122,8 +122,8 @@ Replacement of_transpose(Rewriter& graph, const Node& node) {
   if (!graph.is(x, Op::dot) || graph.uses(x) != 1 || graph.type(x).rank() == 0) return {};
   const Node& product = graph.node(x);
   const Side left = left_side(product), right = right_side(product);
-  const auto batch = static_cast<std::int64_t>(left.batch.size());
-  const auto left_free = static_cast<std::int64_t>(left.free(graph).size());
+  const std::int64_t batch = left.batch.size();
+  const std::int64_t left_free = left.free(graph).size();
   const std::int64_t rank = product.type().rank();
   // Where a dimension of the result lies once the operands are exchanged.
   const auto exchanged = [&](std::int64_t d) {

@@ -111,7 +111,7 @@ std::optional<std::vector<std::optional<std::int64_t>>> operand_to_result(const 
   std::vector<std::optional<std::int64_t>> result(extents.size());
   std::size_t next_offset = 0;
   for (std::size_t d = 0; d < extents.size(); ++d) {
-    const auto dimension = static_cast<std::int64_t>(d);
+    const std::int64_t dimension = d;
     const auto batching = std::find(a.operand_batching_dims.begin(), a.operand_batching_dims.end(), dimension);
     if (batching != a.operand_batching_dims.end()) {
       std::int64_t index_dim = a.start_indices_batching_dims[at(batching - a.operand_batching_dims.begin())];
@@ -216,7 +216,7 @@ std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
   if (!graph.is(index, Op::constant)) return std::nullopt;
   const auto& constant = graph.node(index).as<ConstantAttributes>();
   if (constant.type.elements() == 0) return std::nullopt;
-  const auto size = static_cast<std::size_t>(byte_size(constant.type.dtype));
+  const std::size_t size = byte_size(constant.type.dtype);
   const std::int64_t first = load_integer(constant.type.dtype, constant.data.data());
   for (std::int64_t i = 1; i < constant.type.elements(); ++i) {
     // In unsigned arithmetic: what follows the greatest of 64 bits is no run, but no overflow either.
@@ -264,8 +264,7 @@ Replacement scatter(Rewriter& graph, const Node& node) {
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
   std::iota(in_order.begin(), in_order.end(), 0);
   if (a.input_batching_dims != others || a.scatter_indices_batching_dims != in_order ||
-      a.index_vector_dim != static_cast<std::int64_t>(batch.size()) ||
-      !counts_exactly(graph.dtype(index), extents[axis])) {
+      a.index_vector_dim != std::ssize(batch) || !counts_exactly(graph.dtype(index), extents[axis])) {
     return {};
   }
   const DType index_type = graph.dtype(index);

@@ -154,7 +154,7 @@ std::pair<Value, std::int64_t> dot_over_turns(Rewriter& graph, const Node& dot, 
     for (std::int64_t& d : *list) ++d;
   }
   // The turns are the first free dimension of their side.
-  const auto batch = static_cast<std::int64_t>(a.lhs_batch.size());
+  const std::int64_t batch = a.lhs_batch.size();
   const auto left_free = graph.type(other).rank() - batch - static_cast<std::int64_t>(a.lhs_contracting.size());
   const std::vector<Value> operands = left ? std::vector{stack, other} : std::vector{other, stack};
   return {graph.add(Op::dot, operands, a), left ? batch : batch + left_free};

@@ -204,7 +204,7 @@ std::vector<ValueRange> carried_ranges(const Graph& graph, const Node& loop) {
     const auto step = counter_step(body, i);
     const Node& start = graph.node(loop.operands[i].node);
     if (!step || trips < 1 || start.op != Op::constant || type.rank() != 0) continue;
-    const auto first = static_cast<double>(load_integer(type.dtype, start.as<ConstantAttributes>().data.data()));
+    const double first = load_integer(type.dtype, start.as<ConstantAttributes>().data.data());
     const double last = first + static_cast<double>(*step) * static_cast<double>(trips - 1);
     const ValueRange all = ranges.back();
     const ValueRange visited{std::min(first, last), std::max(first, last), false};

@@ -111,7 +111,7 @@ ValueRange range_of(DType dtype) {
 
 ValueRange RangeAnalysis::of(const Rewriter& graph, Value value) {
   if (value.result != 0) return compute(graph, graph.node(value), value.result);
-  const auto id = static_cast<std::size_t>(value.node);
+  const std::size_t id = value.node;
   if (id >= known_.size()) known_.resize(id + 1);
   if (!known_[id]) {
     ValueRange range = range_of(graph.dtype(value));

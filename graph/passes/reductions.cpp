@@ -42,7 +42,7 @@ std::optional<Value> repeated(Rewriter& graph, ReduceKind kind, Value x, std::in
   const TensorType type = graph.type(x);
   switch (kind) {
     case ReduceKind::sum: {
-      const auto factor = static_cast<double>(count);
+      const double factor = count;
       if (!is_floating(type.dtype)) {
         const Value scalar = graph.scalar_integer(type.dtype, count);
         return graph.binary(Op::multiply, x, graph.broadcast(scalar, type.dims, {}));

@@ -156,7 +156,7 @@ Result<int> Rewriter::run(Graph& graph) {
       mapped.insert(mapped.end(), replacement.values().begin(), replacement.values().end());
       continue;
     }
-    const auto count = static_cast<std::int32_t>(node.results.size());
+    const std::int32_t count = node.results.size();
     const Value value = append(node, from_uses_[id]);
     for (std::int32_t i = 0; i < count; ++i) mapped.push_back({value.node, i});
   }

@@ -102,7 +102,7 @@ bool is_own_deviation(Rewriter& graph, Value x, const Dims& reduced) {
   }
   const auto c = splat_number(graph, graph.operand(quotient, 1));
   if (!c) return false;
-  const double n = static_cast<double>(reduced_elements(graph, y, reduced));
+  const double n = reduced_elements(graph, y, reduced);
   const DType dtype = graph.dtype(x);
   if (graph.is(quotient, Op::divide)) return *c == round_to(dtype, n);
   return std::fabs(*c * n - 1) <= 1.5 * unit_roundoff(dtype);  // 1/n may have been rounded twice
@@ -130,7 +130,7 @@ Replacement factored_sum(Rewriter& graph, const Node& node) {
   std::sort(factors.leaves.begin(), factors.leaves.end());  // equal products get one form
   Value sum;
   if (factors.leaves.empty()) {
-    const auto count = static_cast<double>(reduced_elements(graph, x, reduced));
+    const double count = reduced_elements(graph, x, reduced);
     if (round_to(node.type().dtype, count) != count) return {};  // it would be a sum of ones again
     sum = graph.reduce(ReduceKind::sum, graph.filled(graph.type(x), 1), reduced);
   } else {

@@ -65,7 +65,7 @@ std::optional<std::int64_t> trip_count(const Graph& body, const Graph& condition
     const auto counter = std::find(parameters.begin(), parameters.end(), test.operands[side].node);
     const auto limit = scalar_constant(condition, test.operands[1 - side]);
     if (counter == parameters.end() || !limit) continue;
-    const auto i = static_cast<std::size_t>(counter - parameters.begin());
+    const std::size_t i = counter - parameters.begin();
     const auto first = start(i), step = counter_step(body, i);
     if (!first || !step) return std::nullopt;
     const DType dtype = condition.type(test.operands[side]).dtype;

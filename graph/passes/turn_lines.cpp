@@ -57,7 +57,7 @@ std::optional<TurnLines::Line> TurnLines::line_of(const Node& node) const {
 }
 
 bool TurnLines::fits(const Line& line, DType dtype) const {
-  const auto first = static_cast<double>(line.first);
+  const double first = line.first;
   const double last = first + static_cast<double>(line.step) * static_cast<double>(turns_ - 1);
   const ValueRange all = range_of(dtype);
   return std::min(first, last) >= all.low && std::max(first, last) <= all.high;

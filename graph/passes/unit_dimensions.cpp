@@ -206,7 +206,7 @@ Dropped batch_units(std::size_t rank, const Dims& window_dims, const Dims& indic
   for (std::int64_t d = 0; d < static_cast<std::int64_t>(rank); ++d) {
     if (contains(window_dims, d)) continue;
     if (next == vector_dim) ++next;
-    if (next < static_cast<std::int64_t>(indices.size()) && index_dropped.has(next)) dropped.drop(d);
+    if (next < std::ssize(indices) && index_dropped.has(next)) dropped.drop(d);
     ++next;
   }
   return dropped;
@@ -214,7 +214,7 @@ Dropped batch_units(std::size_t rank, const Dims& window_dims, const Dims& indic
 
 /// Where the index vector lies once dimensions are dropped: implicit (behind the last) when its own is.
 std::int64_t vector_dimension(std::int64_t vector_dim, const Dims& indices, const Dropped& dropped) {
-  const auto rank = static_cast<std::int64_t>(indices.size());
+  const std::int64_t rank = indices.size();
   if (vector_dim == rank || dropped.has(vector_dim)) return static_cast<std::int64_t>(dropped.entries(indices).size());
   return dropped.number(vector_dim);
 }

@@ -16,7 +16,7 @@ Tensor Tensor::zeros(TensorType type) {
 
 Tensor Tensor::zeros(TensorType type, Box box) {
   Tensor tensor{std::move(type), std::move(box), {}, {}, {}};
-  const auto count = static_cast<std::size_t>(tensor.elements());
+  const std::size_t count = tensor.elements();
   if (is_floating(tensor.type.dtype)) {
     tensor.floats.resize(count);
   } else {
@@ -26,7 +26,7 @@ Tensor Tensor::zeros(TensorType type, Box box) {
 }
 
 double Tensor::at(std::int64_t i) const {
-  const auto index = static_cast<std::size_t>(i);
+  const std::size_t index = i;
   if (is_floating(type.dtype)) return floats[index];
   const std::int64_t value = integers[index];
   return type.dtype == DType::u64 ? static_cast<double>(static_cast<std::uint64_t>(value)) : static_cast<double>(value);
@@ -35,7 +35,7 @@ double Tensor::at(std::int64_t i) const {
 Tensor tensor_from_bytes(TensorType type, Box box, std::span<const std::byte> bytes) {
   Tensor tensor = Tensor::zeros(std::move(type), std::move(box));
   const DType dtype = tensor.type.dtype;
-  const auto size = static_cast<std::size_t>(byte_size(dtype));
+  const std::size_t size = byte_size(dtype);
   for (std::size_t i = 0; i < tensor.floats.size(); ++i) tensor.floats[i] = load_element(dtype, &bytes[i * size]);
   for (std::size_t i = 0; i < tensor.integers.size(); ++i) tensor.integers[i] = load_integer(dtype, &bytes[i * size]);
   return tensor;
@@ -43,7 +43,7 @@ Tensor tensor_from_bytes(TensorType type, Box box, std::span<const std::byte> by
 
 std::vector<std::byte> to_bytes(const Tensor& tensor) {
   const DType dtype = tensor.type.dtype;
-  const auto size = static_cast<std::size_t>(byte_size(dtype));
+  const std::size_t size = byte_size(dtype);
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.elements()) * size);
   for (std::size_t i = 0; i < tensor.floats.size(); ++i) store_element(dtype, tensor.floats[i], &bytes[i * size]);
   for (std::size_t i = 0; i < tensor.integers.size(); ++i) store_integer(dtype, tensor.integers[i], &bytes[i * size]);
@@ -63,7 +63,7 @@ Status copy_part(const Tensor& whole, Tensor& part) {
   if (part.type != whole.type) {
     return make_error(ErrorKind::invalid_argument, "is {}, {} is given", to_string(part.type), to_string(whole.type));
   }
-  const auto count = static_cast<std::size_t>(whole.type.elements());
+  const std::size_t count = whole.type.elements();
   const std::size_t held = is_floating(whole.type.dtype) ? whole.floats.size() : whole.integers.size();
   if (whole.box != Box::whole(whole.type.dims) || held != count ||
       (!whole.bounds.empty() && whole.bounds.size() != count)) {

@@ -30,9 +30,7 @@ struct Tensor {
   [[nodiscard]] std::int64_t elements() const { return box.elements(); }
   /// Element i of the box as a double (64-bit integers beyond 2^53 are rounded).
   [[nodiscard]] double at(std::int64_t i) const;
-  [[nodiscard]] double bound(std::int64_t i) const {
-    return bounds.empty() ? 0.0 : bounds[i];
-  }
+  [[nodiscard]] double bound(std::int64_t i) const { return bounds.empty() ? 0.0 : bounds[i]; }
   bool operator==(const Tensor&) const = default;
 };
 

@@ -51,7 +51,7 @@ Accumulated<double> finish_product(double value, const ProductTotals& t, const A
   // Otherwise partial products may leave the accumulator's range in some orders and not in others.
   const bool in_range = t.above < r.overflow * 0.999 && (t.below == 0 || t.below > r.normal);
   if (!in_range) return {value, unchecked};
-  const double steps = static_cast<double>(t.count - 1);
+  const double steps = t.count - 1;
   double bound = (t.reach - std::fabs(value)) + steps * 0.5 * r.ulp * t.reach + r.narrow * t.reach;
   if (a.rounds_each) bound += steps * r.narrow * t.reach;
   if (t.reach > 0) bound += r.floor * t.above;

@@ -171,7 +171,7 @@ class IntegerAccumulator {
   using Value = std::int64_t;
   explicit IntegerAccumulator(DType dtype) : dtype_(dtype), value_(integer_identity(kind, dtype)) {}
   void add(std::int64_t x, double e) {
-    const auto u = static_cast<std::uint64_t>(x), v = static_cast<std::uint64_t>(value_);
+    const std::uint64_t u = x, v = static_cast<std::uint64_t>(value_);
     if constexpr (kind == ReduceKind::sum) value_ = static_cast<std::int64_t>(v + u);
     if constexpr (kind == ReduceKind::product) value_ = static_cast<std::int64_t>(v * u);
     if constexpr (kind == ReduceKind::max) value_ = less(value_, x) ? x : value_;

@@ -26,7 +26,7 @@ Result<Block> without_checks(Memory& memory, const Block& block) {
 std::size_t selected_branch(const Node& node, const Block& selector) {
   const std::int64_t index = scalar(selector);
   if (selector.dtype == DType::pred) return index != 0 ? 0 : 1;
-  const auto branches = static_cast<std::int64_t>(node.regions.size());
+  const std::int64_t branches = node.regions.size();
   return static_cast<std::size_t>(index >= 0 && index < branches ? index : branches - 1);
 }
 

@@ -25,7 +25,7 @@ Status Evaluation::demand_all() {
       for (const Box& box : second) slot({id, 0}).region.add(box);
     }
     bool live = false;
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(node.results.size()); ++r) {
+    for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
       slot({id, r}).region.normalise();
       live = live || !slot({id, r}).region.empty();
     }

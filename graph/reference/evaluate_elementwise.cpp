@@ -122,7 +122,7 @@ void Program::add_step(NodeId id) {
   step.kernel = find_kernel(node, operand_dtype);
   step.chunk.node = &node, step.chunk.operand_dtype = operand_dtype, step.chunk.dtype = node.type().dtype;
   if (is_floating(node.type().dtype)) step.rounding = Rounding(node.type().dtype, options_.error_model);
-  const auto index = static_cast<int>(steps_.size());
+  const int index = steps_.size();
   bool exact = true;
   ChunkOperand operands[3];
   for (std::size_t k = 0; k < node.operands.size(); ++k) {
@@ -206,7 +206,7 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
 }
 
 void Program::run(std::int64_t elements, Storage& result) {
-  const auto total = static_cast<std::size_t>(elements);
+  const std::size_t total = elements;
   for (std::size_t offset = 0; offset < total; offset += chunk_size) {
     run_chunk(offset, std::min(chunk_size, total - offset), result);
   }

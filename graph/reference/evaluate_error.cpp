@@ -59,7 +59,7 @@ ElementError element_error(Op op) {
 
 std::int64_t sum_depth(std::int64_t count, const ErrorModel& model) {
   if (count <= 1) return 0;
-  const auto log2_count = static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
+  const std::int64_t log2_count = std::bit_width(static_cast<std::uint64_t>(count - 1));
   return std::min(count - 1, 2 * log2_count + model.serial_additions);
 }
 

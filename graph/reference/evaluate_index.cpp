@@ -59,7 +59,7 @@ Box uncovered(const Box& out, const Box& update) {
     sticks_out = static_cast<std::ptrdiff_t>(d);
   }
   if (sticks_out < 0) return {out.start, Dims(out.size.size(), 0)};
-  const auto d = static_cast<std::size_t>(sticks_out);
+  const std::size_t d = sticks_out;
   Box rest = out;
   if (update.start[d] <= out.start[d] && update.end(d) > out.start[d]) {
     rest.start[d] = update.end(d), rest.size[d] = out.end(d) - update.end(d);
@@ -121,7 +121,7 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
   Box from{Dims(dims.size(), 0), Dims(dims.size(), 1)}, to = out;
   Dims offsets(dims.size(), 0);
   for (std::size_t d = 0, w = 0; d < dims.size(); ++d) {
-    const auto dimension = static_cast<std::int64_t>(d);
+    const std::int64_t dimension = d;
     if (contains(a.collapsed_slice_dims, dimension) || contains(a.operand_batching_dims, dimension)) continue;
     const auto r = at(a.offset_dims[w++]);
     offsets[d] = out.start[r], from.size[d] = out.size[r];
@@ -156,7 +156,7 @@ Result<Block> evaluate_gather(const OpContext& context, const Box& out) {
   const Dims out_strides = row_major_strides(out.size);
   Dims to_strides(context.operand_type(0).dims.size(), 0);
   for (std::size_t d = 0, w = 0; d < to_strides.size(); ++d) {
-    const auto dimension = static_cast<std::int64_t>(d);
+    const std::int64_t dimension = d;
     if (contains(a.collapsed_slice_dims, dimension) || contains(a.operand_batching_dims, dimension)) continue;
     to_strides[d] = out_strides[at(a.offset_dims[w++])];
   }

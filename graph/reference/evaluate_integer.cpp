@@ -19,7 +19,7 @@ template <class T>
 using Wrapping = std::conditional_t<(sizeof(T) < 4), std::uint32_t, Unsigned<T>>;
 
 template <class T>
-constexpr int width = static_cast<int>(sizeof(T) * 8);
+constexpr int width = sizeof(T) * 8;
 
 template <class T>
 constexpr T divide(T x, T y) {
@@ -87,7 +87,7 @@ double uncertain(Op op, const double* x, const double* e) {
 
 template <class T>
 void bound_elements(const Chunk& c) {
-  const int operands = static_cast<int>(c.node->operands.size());
+  const int operands = c.node->operands.size();
   const double most = std::ldexp(1.0, std::numeric_limits<T>::digits) - 1;
   for (std::size_t i = 0; i < c.count; ++i) {
     double x[3] = {}, e[3] = {}, reach = 0;
@@ -98,7 +98,7 @@ void bound_elements(const Chunk& c) {
     double bound = 0;
     if (reach > 0) bound = reach == unchecked ? unchecked : uncertain(c.node->op, x, e);
     // A value that may wrap around may be anything.
-    const auto value = static_cast<double>(static_cast<T>(c.integers[i]));
+    const double value = static_cast<T>(c.integers[i]);
     const double least = std::is_signed_v<T> ? -most - 1 : 0;
     if (bound > 0 && (value + bound > most || value - bound < least)) bound = unchecked;
     c.bounds[i] = bound;

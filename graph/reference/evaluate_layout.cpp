@@ -90,7 +90,7 @@ View reshape_view(const Dims& from, const Dims& to, const Box& out) {
 
 /// Where dimension d of the operand goes.
 std::int64_t result_dimension_of(const Node& node, std::size_t d) {
-  const auto dimension = static_cast<std::int64_t>(d);
+  const std::int64_t dimension = d;
   if (node.op == Op::broadcast) return node.as<BroadcastAttributes>().mapping[d];
   if (node.op != Op::transpose) return dimension;
   const Dims& permutation = node.as<TransposeAttributes>().permutation;

@@ -61,7 +61,7 @@ namespace {
 
 /// The index along one dimension; uniform over the others.
 void fill_iota(const IotaAttributes& a, const Box& out, Storage& storage) {
-  const auto d = static_cast<std::size_t>(a.dimension);
+  const std::size_t d = a.dimension;
   const Dims strides = row_major_strides(out.size);
   const std::int64_t run = strides[d], period = run * out.size[d], total = out.elements();
   for (std::int64_t at = 0; at < total; at += run) {
@@ -89,7 +89,7 @@ Result<Block> evaluate_source(const OpContext& context, const Box& out) {
     const ConstantAttributes& constant = node.as<ConstantAttributes>();
     const Box box = splat ? Box{out.start, Dims(out.size.size(), 1)} : out;
     const std::span<const std::byte> data(constant.data);
-    const auto size = static_cast<std::size_t>(byte_size(dtype));
+    const std::size_t size = byte_size(dtype);
     const Dims strides = row_major_strides(constant.type.dims);
     // Element by element through the box's index; constants are small or splat, or read once.
     Dims index = box.start;

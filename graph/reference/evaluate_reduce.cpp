@@ -170,7 +170,7 @@ double position_bound(const std::vector<LinePart<T>>& line, const Extreme<T>& be
       const double e = part.bounds == nullptr ? 0 : part.bounds[i * part.step];
       if (e == unchecked) return unchecked;
       if (e + best.bound == 0) continue;
-      const double x = static_cast<double>(part.values[i * part.step]), reach = static_cast<double>(best.value);
+      const double x = part.values[i * part.step], reach = static_cast<double>(best.value);
       if (largest ? x + e >= reach - best.bound : x - e <= reach + best.bound) {
         farthest = std::max(farthest, std::fabs(static_cast<double>(part.first_position + i - best.position)));
       }

@@ -254,7 +254,7 @@ Status Evaluation::doubt_blocks(NodeId id) {
 
 Status Evaluation::compute_parameter(NodeId id) {
   const auto parameters = graph_.parameters();
-  const auto index = static_cast<std::size_t>(std::find(parameters.begin(), parameters.end(), id) - parameters.begin());
+  const std::size_t index = std::find(parameters.begin(), parameters.end(), id) - parameters.begin();
   const TensorType& type = graph_.node(id).type();
   const Source& source = sources_[index];
   for (const Box& box : slot({id, 0}).region.boxes()) {
@@ -267,7 +267,7 @@ Status Evaluation::compute_parameter(NodeId id) {
     STITCH_ASSIGN(StorageRef storage, memory_.make(type.dtype, box.elements(), false));
     Tensor part{type, box, std::move(storage->floats), std::move(storage->integers), {}};
     STITCH_TRY((*source.input)(part));
-    const auto count = static_cast<std::size_t>(box.elements());
+    const std::size_t count = box.elements();
     if (part.floats.size() != (is_floating(type.dtype) ? count : 0) ||
         part.integers.size() != (is_floating(type.dtype) ? 0 : count) ||
         (!part.bounds.empty() && part.bounds.size() != count)) {

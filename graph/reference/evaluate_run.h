@@ -49,7 +49,7 @@ class Evaluation {
   };
 
   [[nodiscard]] Slot& slot(Value value) {
-    const auto first = static_cast<std::size_t>(first_slot_[value.node]);
+    const std::size_t first = first_slot_[value.node];
     return slots_[first + static_cast<std::size_t>(value.result)];
   }
   NodeState& state(NodeId id) { return states_[id]; }

@@ -18,7 +18,7 @@ struct ScatterWindow {
 Dims window_operand_dims(const ScatterAttributes& a, std::size_t rank) {
   Dims dims;
   for (std::size_t d = 0; d < rank; ++d) {
-    const auto dimension = static_cast<std::int64_t>(d);
+    const std::int64_t dimension = d;
     if (!contains(a.inserted_window_dims, dimension) && !contains(a.input_batching_dims, dimension)) {
       dims.push_back(dimension);
     }

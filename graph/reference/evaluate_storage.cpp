@@ -52,7 +52,7 @@ Result<StorageRef> Memory::make(DType dtype, std::int64_t elements, bool bounded
     recycle(*gone, bytes);
     delete gone;
   });
-  const auto count = static_cast<std::size_t>(elements);
+  const std::size_t count = elements;
   if (is_floating(dtype)) {
     storage->floats = take_doubles(count);
   } else {

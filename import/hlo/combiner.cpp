@@ -101,7 +101,7 @@ bool behaves_as(const ElementProgram& program, DType value_type, DType position_
     const std::array<double, 4> given = {a, p, b, q};
     std::vector<Scalar> inputs;
     for (const ElementProgram::Input& input : program.inputs()) {
-      const auto at = static_cast<std::size_t>(input.parameter);
+      const std::size_t at = input.parameter;
       inputs.push_back(from_number(given[at], at % 2 == 0 ? value_type : position_type));
     }
     const auto result = program.run(inputs);

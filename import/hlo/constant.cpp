@@ -67,7 +67,7 @@ bool is_elided(const Instruction& constant) { return constant.payload.find("..."
 Result<graph::ConstantAttributes> parse_constant(const Instruction& constant) {
   const Shape& shape = constant.shape;
   graph::ConstantAttributes result{{*shape.dtype, shape.dims}, {}};
-  const auto wanted = static_cast<std::size_t>(result.type.bytes());
+  const std::size_t wanted = result.type.bytes();
   Scanner scanner(constant.payload, constant.payload_at);
   while (!scanner.at_end()) {
     // The order of the elements is all that matters: braces and commas only group them.

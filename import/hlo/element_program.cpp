@@ -49,7 +49,7 @@ std::optional<double> apply_real(Op op, double x, double y) {
 
 /// Unsigned arithmetic, so that overflow wraps; the caller keeps the type's bits.
 std::optional<std::int64_t> apply_integer(Op op, DType dtype, std::int64_t x, std::int64_t y) {
-  const auto a = static_cast<std::uint64_t>(x), b = static_cast<std::uint64_t>(y);
+  const std::uint64_t a = x, b = static_cast<std::uint64_t>(y);
   const bool is_unsigned = !graph::is_signed_integer(dtype);
   const bool less = is_unsigned ? a < b : x < y;
   const auto bits = static_cast<std::uint64_t>(graph::byte_size(dtype)) * 8;

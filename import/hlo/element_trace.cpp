@@ -166,7 +166,7 @@ class ElementProgram::Compiler {
   /// A loop's result is what its last trip gives, or what it was handed if it makes none.
   std::optional<Origin> last_trip(const Place& place) {
     const Node& loop = node_at(place);
-    const auto carried = static_cast<std::size_t>(place.element.value.result);
+    const std::size_t carried = place.element.value.result;
     const std::int64_t trips = loop.as<graph::LoopAttributes>().trip_count;
     if (trips < 0 || trips > static_cast<std::int64_t>(most_steps_)) return std::nullopt;
     const std::int64_t index = place.element.index;
@@ -178,7 +178,7 @@ class ElementProgram::Compiler {
   /// A body's parameter is what the trip before gave, or the loop's operand.
   std::optional<Origin> handed_in(const Place& place) {
     const Frame frame = frames_[place.frame];
-    const auto carried = static_cast<std::size_t>(parameter_position(*frame.graph, place.element.value.node));
+    const std::size_t carried = parameter_position(*frame.graph, place.element.value.node);
     const std::int64_t index = place.element.index;
     if (frame.trip == 0) return Origin{true, {{frame.parent, {frame.loop->operands[carried], index}}}};
     const std::int32_t before = frame_of(frame.parent, *frame.loop, frame.trip - 1);
@@ -204,7 +204,7 @@ class ElementProgram::Compiler {
     switch (node.op) {
       case Op::constant: step.value = read_constant(node.as<graph::ConstantAttributes>(), place.element.index); break;
       case Op::iota: {
-        const auto dimension = static_cast<std::size_t>(node.as<graph::IotaAttributes>().dimension);
+        const std::size_t dimension = node.as<graph::IotaAttributes>().dimension;
         const std::int64_t at = coordinates(place.element.index, node.type().dims)[dimension];
         step.op = Op::constant;
         step.value = from_number(static_cast<double>(at), step.dtype);

@@ -30,7 +30,7 @@ Value total_order_key(Builder& builder, Value x, DType bits) {
   const graph::Dims dims = builder.dims(word);
   const Value zero = builder.filled(bits, dims, 0);
   // The highest integer as integers: as a double, 2^63 - 1 would be rounded.
-  const std::int64_t highest = static_cast<std::int64_t>(~std::uint64_t{0} >> (65 - graph::byte_size(bits) * 8));
+  const std::int64_t highest = ~std::uint64_t{0} >> (65 - graph::byte_size(bits) * 8);
   Value mask = builder.constant(graph::dense_integers({bits, {}}, std::array{highest}));
   if (!dims.empty()) mask = builder.broadcast(mask, dims, {});
   const Value flipped = builder.binary(Op::bit_xor, word, mask);

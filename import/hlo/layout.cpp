@@ -57,9 +57,7 @@ Result<Values> lower_broadcast(const Site& site) {
   if (mapping.size() != site.operand_type(0).dims.size()) return site.error("attribute 'dimensions' does not fit");
   Dims order(mapping.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return mapping[a] < mapping[b];
-  });
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return mapping[a] < mapping[b]; });
   Dims sorted = mapping;
   std::sort(sorted.begin(), sorted.end());
   x = site.builder.transpose(x, order);
@@ -133,7 +131,7 @@ Result<Values> lower_reverse(const Site& site) {
 Result<Values> lower_dimension_size(const Site& site) {
   STITCH_ASSIGN(const Dims dimensions, list_attribute(site.instruction, "dimensions"));
   const Dims& dims = site.operand_type(0).dims;
-  if (dimensions.size() != 1 || dimensions[0] < 0 || dimensions[0] >= static_cast<std::int64_t>(dims.size())) {
+  if (dimensions.size() != 1 || dimensions[0] < 0 || dimensions[0] >= std::ssize(dims)) {
     return site.error("attribute 'dimensions' names no single dimension");
   }
   const std::array<std::int64_t, 1> extent = {dims[dimensions[0]]};

@@ -166,7 +166,7 @@ Result<Values> Lowering::lower_instruction(Builder& builder, const Instruction& 
   Result<std::vector<TensorType>> types = leaf_types(instruction.shape);
   if (!types) return located(types.error(), instruction);
   Site site{*this, builder, *current_, instruction, rule.op, rule.reason, {}, std::move(*types)};
-  const auto given = static_cast<int>(instruction.operands.size());
+  const int given = instruction.operands.size();
   if (given < rule.min_operands || (rule.max_operands >= 0 && given > rule.max_operands)) {
     return site.error(fmt::format("{} operands are given", given));
   }
@@ -264,8 +264,7 @@ Result<std::shared_ptr<const Graph>> Lowering::shared_region(const Computation& 
 bool Lowering::is_threefry(const Computation& computation) {
   if (!options_.recognise_threefry || computation.parameters.size() != 4) return false;
   if (const auto found = threefry_.find(&computation); found != threefry_.end()) return found->second;
-  const Result<std::vector<TensorType>> results =
-      leaf_types(computation.instructions[computation.root].shape);
+  const Result<std::vector<TensorType>> results = leaf_types(computation.instructions[computation.root].shape);
   bool found = false;
   if (results && results->size() == 2 && (*results)[0].dtype == graph::DType::u32) {
     const Result<std::shared_ptr<const Graph>> graph = region(computation);

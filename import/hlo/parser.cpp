@@ -148,7 +148,7 @@ Status place_parameter(Computation& computation, std::int32_t index) {
   if (number < 0 || number > (std::int64_t{1} << 20)) {
     return parse_error(instruction.payload_at, fmt::format("there is no parameter {}", number));
   }
-  const auto at = static_cast<std::size_t>(number);
+  const std::size_t at = number;
   if (computation.parameters.size() <= at) computation.parameters.resize(at + 1, -1);
   if (computation.parameters[at] >= 0) {
     return parse_error(instruction.at, fmt::format("parameter {} appears twice", number));
@@ -183,7 +183,7 @@ Result<Computation> parse_computation(Scanner& scanner) {
   bool has_root = false;
   while (scanner.peek() != '}') {
     if (scanner.at_end()) return scanner.error(fmt::format("computation '{}' is not closed", computation.name));
-    const auto index = static_cast<std::int32_t>(computation.instructions.size());
+    const std::int32_t index = computation.instructions.size();
     Scanner ahead = scanner;
     const bool root = ahead.word() == "ROOT";
     if (root) scanner = ahead;
@@ -232,7 +232,7 @@ Result<Module> parse_module(std::string_view text) {
   Names names;
   std::optional<std::int32_t> entry;
   while (!scanner.at_end()) {
-    const auto index = static_cast<std::int32_t>(module.computations.size());
+    const std::int32_t index = module.computations.size();
     Scanner ahead = scanner;
     const bool is_entry = ahead.word() == "ENTRY";
     if (is_entry) {

@@ -16,7 +16,7 @@ Result<Values> lower_tuple(const Site& site) {
 Result<Values> lower_get_tuple_element(const Site& site) {
   STITCH_ASSIGN(const std::int64_t index, integer_attribute(site.instruction, "index"));
   const Shape& tuple = site.operand_shape(0);
-  if (tuple.kind != Shape::Kind::tuple || index < 0 || index >= static_cast<std::int64_t>(tuple.elements.size())) {
+  if (tuple.kind != Shape::Kind::tuple || index < 0 || index >= std::ssize(tuple.elements)) {
     return site.error(fmt::format("the operand has no element {}", index));
   }
   std::size_t first = 0;

@@ -76,7 +76,7 @@ Status compare_tensors(std::size_t result, const ConstantAttributes& actual, con
   if (!graph::is_floating(dtype)) {
     if (actual.data == expected.data) return {};
     for (std::int64_t i = 0; i < expected.type.elements(); ++i) {
-      const auto at = static_cast<std::size_t>(i * graph::byte_size(dtype));
+      const std::size_t at = i * graph::byte_size(dtype);
       const std::int64_t x = graph::load_integer(dtype, &actual.data[at]);
       const std::int64_t y = graph::load_integer(dtype, &expected.data[at]);
       if (x == y) continue;

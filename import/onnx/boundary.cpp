@@ -18,8 +18,7 @@ Result<Values> top_k(Call& c) {
   }
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", -1, c.rank(c.in(0))));
   Dims dims = c.dims(c.in(0));
-  if (k < 0 || k > dims[axis])
-    return Call::wrong("the {} largest of {}", k, graph::to_string(dims));
+  if (k < 0 || k > dims[axis]) return Call::wrong("the {} largest of {}", k, graph::to_string(dims));
   dims[axis] = k;
   return c.opaque({{c.dtype(c.in(0)), dims}, {DType::s64, dims}}, reason);
 }

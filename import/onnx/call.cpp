@@ -70,7 +70,7 @@ Result<ConstantAttributes> Call::need_constant(std::size_t input) {
 
 Dims integers_of(const ConstantAttributes& constant) {
   Dims list(static_cast<std::size_t>(constant.type.elements()));
-  const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
+  const std::size_t size = graph::byte_size(constant.type.dtype);
   for (std::size_t i = 0; i < list.size(); ++i) {
     list[i] = graph::load_integer(constant.type.dtype, &constant.data[i * size]);
   }

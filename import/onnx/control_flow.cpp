@@ -92,7 +92,7 @@ Result<LoopPlan> read_loop(Call& c) {
     if (!c.has(i)) return Call::wrong("input {} is missing", i);
     plan.initial.push_back(c.in(i));
   }
-  const auto inputs = static_cast<std::size_t>(plan.body->input_size());
+  const std::size_t inputs = plan.body->input_size();
   if (inputs != plan.initial.size() + 2 ||
       static_cast<std::size_t>(plan.body->output_size()) < plan.initial.size() + 1) {
     return Call::wrong("the body's inputs and outputs do not fit {} carried values", plan.initial.size());
@@ -270,7 +270,7 @@ Result<ScanPlan> read_scan(Call& c, std::size_t inputs) {
     return Call::wrong("attribute 'num_scan_inputs' is {}", scanned);
   plan.scanned = static_cast<std::size_t>(scanned);
   plan.states = inputs - plan.scanned;
-  const auto outputs = static_cast<std::size_t>(plan.body->output_size());
+  const std::size_t outputs = plan.body->output_size();
   if (outputs < plan.states) return Call::wrong("the body has {} outputs for {} states", outputs, plan.states);
   plan.stacked = outputs - plan.states;
   const bool old = c.version < 9;

@@ -50,7 +50,7 @@ Value widen(Builder& b, Value x) {
 Value reduce_keep(Builder& b, ReduceKind kind, Value x, const Dims& axes) {
   Dims kept = b.dims(x);
   for (const std::int64_t axis : axes) {
-    if (axis < static_cast<std::int64_t>(kept.size())) kept[axis] = 1;
+    if (axis < std::ssize(kept)) kept[axis] = 1;
   }
   return b.reshape(b.reduce(kind, x, axes), kept);
 }
@@ -88,7 +88,7 @@ Dims other_axes(std::int64_t rank, const Dims& axes) {
 Value slice_axis(Builder& b, Value x, std::int64_t axis, std::int64_t start, std::int64_t limit, std::int64_t stride) {
   const Dims dims = b.dims(x);
   Dims starts(dims.size(), 0), limits = dims, strides(dims.size(), 1);
-  const auto at = static_cast<std::size_t>(axis);
+  const std::size_t at = axis;
   if (at >= dims.size()) return x;  // the builder has failed
   if (start == 0 && limit == dims[at] && stride == 1) return x;
   starts[at] = start;
@@ -99,7 +99,7 @@ Value slice_axis(Builder& b, Value x, std::int64_t axis, std::int64_t start, std
 
 Value swap_axes(Builder& b, Value v, std::int64_t x, std::int64_t y) {
   Dims permutation = first_axes(static_cast<std::int64_t>(b.dims(v).size()));
-  if (std::max(x, y) >= static_cast<std::int64_t>(permutation.size())) return v;  // the builder has failed
+  if (std::max(x, y) >= std::ssize(permutation)) return v;  // the builder has failed
   std::swap(permutation[x], permutation[y]);
   return b.transpose(v, permutation);
 }

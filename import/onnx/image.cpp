@@ -13,7 +13,7 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Every element `times` times in a row, if that is what the list says.
 std::optional<std::int64_t> repeats(const Dims& list, std::int64_t extent) {
-  const auto count = static_cast<std::int64_t>(list.size());
+  const std::int64_t count = list.size();
   if (extent == 0 || count % extent != 0) return std::nullopt;
   const std::int64_t times = count / extent;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -74,7 +74,7 @@ Result<Values> resize_axes(Call& c, const Interpolation& how, const std::vector<
   if (!nearest && !graph::is_floating(c.dtype(c.in(0)))) return Call::unsupported("interpolation of integers");
   Value y = nearest ? c.in(0) : widen(c.b, c.in(0));
   std::vector<std::pair<std::int64_t, std::vector<bool>>> outside;
-  for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(axes.size()); ++axis) {
+  for (std::int64_t axis = 0; axis < std::ssize(axes); ++axis) {
     const ResizedAxis& a = axes[at(axis)];
     const bool whole = a.roi_start == 0.0 && a.roi_end == 1.0;
     if (a.input == a.output && a.scale == 1.0 && whole) continue;

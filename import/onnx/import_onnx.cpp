@@ -134,7 +134,7 @@ Result<Imported> import_onnx(std::string_view bytes, const ImportOptions& option
   scope.opsets = &opsets;
   const auto within_model = [](const Error& error) { return error.within("ONNX model"); };
   if (const Status status = add_inputs(scope, model.graph()); !status) return within_model(status.error());
-  const auto inputs = static_cast<std::size_t>(root.builder.graph().size());
+  const std::size_t inputs = root.builder.graph().size();
   if (const Status status = read_graph(scope, model.graph()); !status) return within_model(status.error());
   Result<Values> results = graph_outputs(scope, model.graph());
   if (!results) return within_model(results.error());

@@ -53,7 +53,7 @@ Value coordinates(Call& c, Value indices, std::int64_t axis) {
   Dims column = dims;
   column.push_back(1);
   Values parts;
-  for (std::int64_t d = 0; d < static_cast<std::int64_t>(dims.size()); ++d) {
+  for (std::int64_t d = 0; d < std::ssize(dims); ++d) {
     parts.push_back(c.b.reshape(d == axis ? indices : c.b.iota(c.dtype(indices), dims, d), column));
   }
   return c.b.concatenate(std::move(parts), static_cast<std::int64_t>(dims.size()));
@@ -206,7 +206,7 @@ Result<Values> scatter_elements(Call& c) {
 Result<Values> one_hot(Call& c) {
   STITCH_ASSIGN(const std::vector<double> depth_list, c.need_numbers(1));
   if (depth_list.size() != 1 || !(depth_list[0] >= 0) || depth_list[0] > 1e9) return Call::wrong("input 1: bad depth");
-  const auto depth = static_cast<std::int64_t>(depth_list[0]);
+  const std::int64_t depth = depth_list[0];
   Value indices = c.in(0);
   const DType given = c.dtype(indices);
   // Counting to the depth must not wrap around, nor adding it to an index from the end.

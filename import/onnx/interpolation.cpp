@@ -11,7 +11,7 @@ constexpr std::int64_t most_elements = std::int64_t{1} << 20;
 
 /// Where element i of the result lies in the input (ONNX operator Resize, coordinate_transformation_mode).
 Result<double> source_position(const std::string& mode, const ResizedAxis& axis, std::int64_t i) {
-  const auto x = static_cast<double>(i), input = static_cast<double>(axis.input);
+  const double x = i, input = static_cast<double>(axis.input);
   const double output = axis.scale * input;
   if (mode == "half_pixel") return (x + 0.5) / axis.scale - 0.5;
   if (mode == "asymmetric") return x / axis.scale;

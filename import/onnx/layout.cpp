@@ -151,7 +151,7 @@ Result<Values> split(Call& c) {
   const std::int64_t extent = c.dims(c.in(0))[at(axis)];
   STITCH_ASSIGN(std::optional<Dims> sizes, c.integers_from(1, "split"));
   if (!sizes) {
-    const auto parts = static_cast<std::int64_t>(std::max<std::size_t>(c.outputs(), 1));
+    const std::int64_t parts = std::max<std::size_t>(c.outputs(), 1);
     // Opset 18: the last part is smaller when the extent does not divide.
     const std::int64_t each = (extent + parts - 1) / parts;
     sizes.emplace();

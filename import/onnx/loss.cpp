@@ -13,7 +13,7 @@ Result<Value> negative_log_likelihood(Call& c, Value log_probability) {
   const bool ignores = c.node.has("ignore_index");
   const Dims dims = c.dims(log_probability);
   const Value target = c.in(1);
-  const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t rank = dims.size();
   const Dims around = other_axes(rank, {1});
   if (c.rank(target) != rank - 1) return Call::wrong("input 1 has another rank than the scores' classes leave");
   if (graph::is_integer(c.dtype(target))) c.note_range(target, 0, dims[1] - 1);

@@ -53,7 +53,7 @@ Value matmul_of(graph::Builder& b, Value x, Value y) {
     };
     x = b.broadcast_to(x, with(left));
     y = b.broadcast_to(y, with(right));
-    const auto count = static_cast<std::int64_t>(batch->size());
+    const std::int64_t count = batch->size();
     a.lhs_batch = a.rhs_batch = first_axes(count);
     a.lhs_contracting = {count + 1};
     a.rhs_contracting = {count};

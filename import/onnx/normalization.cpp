@@ -126,7 +126,7 @@ Result<Values> group_normalization(Call& c) {
   const Value parts = c.b.reshape(x, grouped);
   const Moments m = moments(c.b, parts, trailing(2, c.rank(parts)));
   Value y = mul(c.b, m.centred, inverse_deviation(c.b, m.variance, epsilon));
-  const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t rank = dims.size();
   if (c.version < 21) {  // one scale and bias for each group
     y = affine(c.b, y, per_channel(c, c.in(1), rank + 1), per_channel(c, c.in(2), rank + 1));
     y = c.b.reshape(y, dims);

@@ -109,8 +109,7 @@ Result<Values> reduce_log_sum_exp(Call& c) {
   Value y = c.b.convert(add(c.b, log(c.b, total), shift), c.dtype(c.in(0)));
   if (keep == 0 && !c.b.failed()) {
     Dims dims;
-    for (const std::int64_t d : other_axes(c.rank(c.in(0)), *axes))
-      dims.push_back(c.dims(c.in(0))[d]);
+    for (const std::int64_t d : other_axes(c.rank(c.in(0)), *axes)) dims.push_back(c.dims(c.in(0))[d]);
     y = c.b.reshape(y, dims);
   }
   return Values{y};

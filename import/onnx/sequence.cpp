@@ -56,7 +56,7 @@ Result<Values> sequence_empty(Call& c) { return make_sequence(c, {}); }
 
 Result<Values> sequence_insert(Call& c) {
   STITCH_ASSIGN(Values elements, elements_of(c, 0));
-  const auto count = static_cast<std::int64_t>(elements.size());
+  const std::int64_t count = elements.size();
   STITCH_ASSIGN(const std::int64_t position, position_in(c, 2, count, count));
   elements.insert(elements.begin() + position, c.in(1));
   return make_sequence(c, elements);
@@ -64,7 +64,7 @@ Result<Values> sequence_insert(Call& c) {
 
 Result<Values> sequence_erase(Call& c) {
   STITCH_ASSIGN(Values elements, elements_of(c, 0));
-  const auto count = static_cast<std::int64_t>(elements.size());
+  const std::int64_t count = elements.size();
   STITCH_ASSIGN(const std::int64_t position, position_in(c, 1, count, count - 1));
   elements.erase(elements.begin() + position);
   return make_sequence(c, elements);
@@ -72,7 +72,7 @@ Result<Values> sequence_erase(Call& c) {
 
 Result<Values> sequence_at(Call& c) {
   STITCH_ASSIGN(const Values elements, elements_of(c, 0));
-  const auto count = static_cast<std::int64_t>(elements.size());
+  const std::int64_t count = elements.size();
   STITCH_ASSIGN(const std::int64_t position, position_in(c, 1, count, count - 1));
   return Values{elements[position]};
 }

@@ -40,7 +40,7 @@ Result<Values> constant_rule(Call& c) {
 
 Result<Values> shape(Call& c) {
   const Dims& dims = c.dims(c.in(0));
-  const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t rank = dims.size();
   STITCH_ASSIGN(std::int64_t start, c.node.integer("start", 0));
   STITCH_ASSIGN(std::int64_t end, c.node.integer("end", rank));
   start = std::clamp<std::int64_t>(start < 0 ? start + rank : start, 0, rank);
@@ -70,7 +70,7 @@ Result<Values> range(Call& c) {
   if (start.size() != 1 || limit.size() != 1 || delta.size() != 1) return Call::wrong("inputs must be scalars");
   const double steps = std::ceil((limit[0] - start[0]) / delta[0]);
   if (!(std::abs(steps) < 1e12)) return Call::wrong("from {} to {} by {}", start[0], limit[0], delta[0]);
-  const auto count = static_cast<std::int64_t>(std::max(steps, 0.0));
+  const std::int64_t count = std::max(steps, 0.0);
   const DType dtype = c.dtype(c.in(0));
   const Value index = c.b.iota(dtype, {count}, 0);
   const Value first = c.b.broadcast(c.b.reshape(c.in(0), {}), {count}, {});

@@ -25,7 +25,7 @@ Result<Values> cosine_window(Call& c, double a0, double a1, double a2) {
   STITCH_ASSIGN(const std::int64_t periodic, c.node.integer("periodic", 1));
   STITCH_ASSIGN(const DType dtype, stated_dtype(c));
   if (size < 0 || size > (1LL << 40)) return Call::wrong("a window of {}", size);
-  const auto period = static_cast<double>(periodic != 0 ? size : std::max<std::int64_t>(size - 1, 1));
+  const double period = periodic != 0 ? size : std::max<std::int64_t>(size - 1, 1);
   const DType compute = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Value angle = mul(c.b, c.b.iota(compute, {size}, 0), 2 * std::numbers::pi / period);
   Value y = sub(c.b, like(c.b, angle, a0), mul(c.b, c.b.unary(Op::cos, angle), a1));
@@ -64,12 +64,9 @@ Result<Values> mel_weight_matrix(Call& c) {
     edges.push_back(static_cast<std::int64_t>(std::clamp(row, 0.0, static_cast<double>(rows))));
   }
   std::vector<double> matrix(static_cast<std::size_t>(rows * bins), 0.0);
-  const auto cell = [&](std::int64_t row, std::int64_t bin) -> double& {
-    return matrix[row * bins + bin];
-  };
+  const auto cell = [&](std::int64_t row, std::int64_t bin) -> double& { return matrix[row * bins + bin]; };
   for (std::int64_t i = 0; i < bins; ++i) {
-    const std::int64_t left = edges[i], centre = edges[i + 1],
-                       right = edges[i + 2];
+    const std::int64_t left = edges[i], centre = edges[i + 1], right = edges[i + 2];
     if (left == centre && centre < rows) cell(centre, i) = 1.0;
     for (std::int64_t k = left; k <= std::min(centre, rows - 1); ++k) {
       if (centre > left) cell(k, i) = static_cast<double>(k - left) / static_cast<double>(centre - left);

@@ -87,12 +87,12 @@ void append_typed(const pb::TensorProto& tensor, DType dtype, std::vector<std::b
 }  // namespace
 
 std::optional<DType> dtype_of(std::int64_t code) {
-  if (code < 0 || code >= static_cast<std::int64_t>(types.size())) return std::nullopt;
+  if (code < 0 || code >= std::ssize(types)) return std::nullopt;
   return types[code].dtype;
 }
 
 std::string type_name(std::int64_t code) {
-  if (code < 0 || code >= static_cast<std::int64_t>(types.size())) return fmt::format("type {}", code);
+  if (code < 0 || code >= std::ssize(types)) return fmt::format("type {}", code);
   return std::string(types[code].name);
 }
 

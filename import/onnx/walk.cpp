@@ -72,7 +72,7 @@ Status read_initializer(Scope& scope, const pb::TensorProto& tensor) {
 Status bind_outputs(Scope& scope, const pb::NodeProto& node, const Values& values) {
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
-    const auto at = static_cast<std::size_t>(i);
+    const std::size_t at = i;
     if (at >= values.size() || values[at].node < 0) {
       return make_error(ErrorKind::unsupported, "output {} is not computed", i);
     }
@@ -108,7 +108,7 @@ Result<Values> inline_function(Call& call, const pb::FunctionProto& function, co
 
   Scope scope{&state, &call.frame, nullptr, &opsets, &bindings, {}, {}, call.place + " > "};
   for (int i = 0; i < function.input_size(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
+    const std::size_t at = i;
     if (call.has(at)) scope.values[function.input(i)] = call.in(at);
   }
   state.inlining.push_back(name);

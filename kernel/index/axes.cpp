@@ -229,7 +229,7 @@ class Equations {
         return;
       }
       case Op::concatenate: {
-        const auto joined = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension);
+        const std::size_t joined = node.as<graph::ConcatenateAttributes>().dimension;
         for (const Value operand : node.operands) {
           for (std::size_t d = 0; d < dims(result).size(); ++d) {
             if (d != joined) same(operand, d, result, d);
@@ -253,7 +253,7 @@ class Equations {
     }
     if (!graph::is_elementwise(node.op)) return;
     for (const Value operand : node.operands) same_shape(operand, result);
-    for (std::int32_t r = 1; r < static_cast<std::int32_t>(node.results.size()); ++r) same_shape(result, {id, r});
+    for (std::int32_t r = 1; r < std::ssize(node.results); ++r) same_shape(result, {id, r});
   }
 
   /// Dimensions that the operator leaves as they are. Extent alone does not tell: a slice or a window that keeps the
@@ -346,10 +346,8 @@ Equations consistent_equations(const Graph& graph, const std::vector<std::size_t
   std::vector<bool> varies(static_cast<std::size_t>(graph.size()), false);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    varies[id] =
-        node.op == Op::parameter || std::any_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
-          return varies[operand.node];
-        });
+    varies[id] = node.op == Op::parameter || std::any_of(node.operands.begin(), node.operands.end(),
+                                                         [&](Value operand) { return varies[operand.node]; });
   }
   std::set<NodeId> detached;
   for (int rank = 1;; ++rank) {

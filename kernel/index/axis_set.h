@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -49,6 +50,9 @@ class AxisSet {
   };
 
   constexpr AxisSet() = default;
+  // MIGRATION: masks and sets mix until every folder is moved over.
+  constexpr AxisSet(std::uint64_t bits) : bits_(bits) {}
+  constexpr operator std::uint64_t() const { return bits_; }
   /// The set of one axis.
   [[nodiscard]] static constexpr AxisSet of(int axis) { return AxisSet(std::uint64_t{1} << axis); }
   /// The first `count` axes.
@@ -81,16 +85,24 @@ class AxisSet {
     bits_ &= ~others.bits_;
     return *this;
   }
-  [[nodiscard]] friend constexpr AxisSet operator|(AxisSet a, AxisSet b) { return a |= b; }
-  [[nodiscard]] friend constexpr AxisSet operator&(AxisSet a, AxisSet b) { return a &= b; }
-  [[nodiscard]] friend constexpr AxisSet operator-(AxisSet a, AxisSet b) { return a -= b; }
+  template <std::same_as<AxisSet> Set>
+  [[nodiscard]] friend constexpr AxisSet operator|(Set a, AxisSet b) {
+    return a |= b;
+  }
+  template <std::same_as<AxisSet> Set>
+  [[nodiscard]] friend constexpr AxisSet operator&(Set a, AxisSet b) {
+    return a &= b;
+  }
+  template <std::same_as<AxisSet> Set>
+  [[nodiscard]] friend constexpr AxisSet operator-(Set a, AxisSet b) {
+    return a -= b;
+  }
   constexpr auto operator<=>(const AxisSet&) const = default;
 
   [[nodiscard]] constexpr Iterator begin() const { return Iterator(bits_); }
   [[nodiscard]] constexpr Iterator end() const { return Iterator(); }
 
  private:
-  constexpr explicit AxisSet(std::uint64_t bits) : bits_(bits) {}
   std::uint64_t bits_ = 0;
 };
 

@@ -131,7 +131,7 @@ class StepBuilder {
   Value cut(Value whole, int dimension, std::int64_t start, std::int64_t size) {
     if (out_.failed() || dimension < 0) return whole;
     const Dims& dims = out_.type(whole).dims;
-    const auto d = static_cast<std::size_t>(dimension);
+    const std::size_t d = dimension;
     if (start == 0 && size == dims[d]) return whole;
     Dims starts(dims.size(), 0), limits = dims;
     starts[d] = start, limits[d] = start + size;
@@ -253,7 +253,7 @@ class StepBuilder {
 
   /// A run of a concatenation along the dimension that it joins.
   Value joined(Value value, const Node& node, const Part& wanted) {
-    const auto d = static_cast<std::size_t>(wanted.dimension);
+    const std::size_t d = wanted.dimension;
     std::int64_t at = 0;
     for (const Value operand : node.operands) {
       const std::int64_t extent = body_.type(operand).dims[d];

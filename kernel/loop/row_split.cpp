@@ -32,7 +32,7 @@ bool contains(const Dims& list, std::int64_t x) { return std::find(list.begin(),
 
 /// Dimension of a reshape's operand that becomes `dimension` of its result unchanged.
 std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dimension) {
-  const auto d = static_cast<std::size_t>(dimension);
+  const std::size_t d = dimension;
   std::int64_t before = 1, product = 1;
   for (std::size_t i = 0; i < d; ++i) before *= to[i];
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -44,13 +44,13 @@ std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dime
 
 std::optional<int> dot_dimension(const graph::DotAttributes& a, const Dims& lhs, const Dims& rhs, bool left,
                                  int dimension) {
-  auto at = static_cast<std::size_t>(dimension);
+  std::size_t at = dimension;
   if (at < a.lhs_batch.size()) return static_cast<int>(left ? a.lhs_batch[at] : a.rhs_batch[at]);
   at -= a.lhs_batch.size();
   const auto nth_free = [](const Dims& dims, const Dims& batch, const Dims& contracting,
                            std::size_t& n) -> std::optional<int> {
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      const auto number = static_cast<std::int64_t>(d);
+      const std::int64_t number = d;
       if (contains(batch, number) || contains(contracting, number)) continue;
       if (n == 0) return static_cast<int>(d);
       --n;
@@ -249,7 +249,7 @@ class Splitter {
     if (!seen.insert({value, dimension}).second) return true;
     const Node& node = body_.node(value.node);
     if (node.op == Op::parameter) {
-      const auto number = static_cast<std::size_t>(*parameter_number(body_, value.node));
+      const std::size_t number = *parameter_number(body_, value.node);
       const CarriedValue& carried = split_.carried[number];
       if (carried.kind == CarriedValue::Kind::invariant) return true;
       if (carried.kind == CarriedValue::Kind::stacked) return refuse(value, "is read while it is written");
@@ -330,14 +330,14 @@ Result<RowSplit> split_rows(const Graph& kernel, NodeId loop) { return Splitter(
 std::optional<int> operand_dimension(const Graph& graph, NodeId id, std::size_t operand, int dimension) {
   const Node& node = graph.node(id);
   const Dims& from = graph.type(node.operands[operand]).dims;
-  const auto d = static_cast<std::size_t>(dimension);
+  const std::size_t d = dimension;
   if (graph::is_elementwise(node.op)) return from.empty() ? -1 : dimension;
   switch (node.op) {
     case Op::broadcast: {
       const auto& mapping = node.as<graph::BroadcastAttributes>().mapping;
       const auto found = std::find(mapping.begin(), mapping.end(), dimension);
       if (found == mapping.end()) return -1;
-      const auto at = static_cast<std::size_t>(found - mapping.begin());
+      const std::size_t at = found - mapping.begin();
       if (from[at] != node.type().dims[d]) return -1;  // one element, repeated
       return static_cast<int>(at);
     }

@@ -110,7 +110,7 @@ class GroupDerivation {
     if (!group_.mapping.shifted) return {};
     if (schedule_.rows > 0 || vector_extent() < 2 || !std::has_single_bit(static_cast<std::uint64_t>(vector_extent())))
       return constraint("rows are shifted by parts of a vector of {}", vector_extent());
-    const auto v = static_cast<std::size_t>(group_.mapping.vector_axis);
+    const std::size_t v = group_.mapping.vector_axis;
     const auto [entry, fresh] = context_.shifts_.try_emplace({v, vector_extent()});
     if (fresh) entry->second = row_shift(structure_, v, vector_extent());
     group_.shift = entry->second;
@@ -156,7 +156,7 @@ class GroupDerivation {
   /// Each item is looked at once: a guard on a comparison of what dozens of others were selected from has more ways
   /// through its operands than could be walked.
   [[nodiscard]] bool guard_is_uniform(ItemId guard, std::int64_t width) const {
-    const auto vector = static_cast<std::size_t>(group_.mapping.vector_axis);
+    const std::size_t vector = group_.mapping.vector_axis;
     std::vector<ItemId> open;
     std::set<ItemId> seen;
     const auto visit = [&](ItemId id) {
@@ -180,7 +180,7 @@ class GroupDerivation {
   [[nodiscard]] Access access(Index address, graph::DType dtype, ItemId guard) const {
     const int vector = group_.mapping.vector_axis;
     if (vector < 0) return {};
-    const auto v = static_cast<std::size_t>(vector);
+    const std::size_t v = vector;
     const bool uniform = !has(program_.axes_of(address), v) && (guard < 0 || !has(program_.at(guard).axes, v));
     if (uniform) return {1, true};
     if (group_.shift) return access_of_shifted(address, dtype, guard);
@@ -205,7 +205,7 @@ class GroupDerivation {
 
   /// Aligned where rows of this tensor begin as those do that the shift is of.
   [[nodiscard]] Access access_of_shifted(Index address, graph::DType dtype, ItemId guard) const {
-    const auto v = static_cast<std::size_t>(group_.mapping.vector_axis);
+    const std::size_t v = group_.mapping.vector_axis;
     if (guard >= 0 && has(program_.at(guard).axes, v)) return {1, false};
     for (std::int64_t width = std::min<std::int64_t>(vector_extent(), 16 / graph::byte_size(dtype)); width > 1;
          width /= 2) {
@@ -329,7 +329,7 @@ class GroupDerivation {
       while (!open.empty()) {
         const ItemId id = open.back();
         open.pop_back();
-        const auto i = static_cast<std::size_t>(id);
+        const std::size_t i = id;
         if (seen_in[i] == stage || held_until[i] >= stage || at_hand[i]) continue;
         seen_in[i] = stage;
         here.push_back(id);
@@ -371,7 +371,7 @@ class GroupDerivation {
   /// of which each iteration would wait for its own loads otherwise.
   [[nodiscard]] bool is_copied(ItemId id, const Sweep& sweep) const {
     const Item& item = program_.at(id);
-    const auto stage = static_cast<int>(&sweep - group_.sweeps.data());
+    const int stage = &sweep - group_.sweeps.data();
     const auto held = std::ranges::find(group_.held, id, &HeldItem::item);
     if (held == group_.held.end() || held->from != stage || held->place != Hold::shared) return false;
     if (std::ranges::count(group_.held, id, &HeldItem::item) != 1) return false;
@@ -401,7 +401,7 @@ class GroupDerivation {
     // The reductions of one sweep share one exchange (one barrier); consecutive sweeps alternate between two buffers.
     // What is left for the next phase is exchanged when all sweeps are done, whatever sweep it comes from, and has both
     // buffers for that.
-    const auto behind = static_cast<std::size_t>(structure_.stages);
+    const std::size_t behind = structure_.stages;
     std::vector<std::int64_t> together(behind + 1, 0);
     for (const ReductionPlan& plan : group_.reductions) {
       const Anchor& anchor = structure_.anchors[plan.anchor];
@@ -428,7 +428,7 @@ class GroupDerivation {
     const bool shuffles = powers && lanes <= 32;
     std::int64_t distance = 1;
     for (const int position : group_.thread_order) {
-      const auto a = static_cast<std::size_t>(position);
+      const std::size_t a = position;
       const std::int64_t extent = axis(a).at(Level::lane);
       if (has(anchor.reduced, a)) {
         if (shuffles) {
@@ -529,7 +529,7 @@ class GroupDerivation {
         const Item& item = program_.at(id);
         heavy = heavy || (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive);
       }
-      const auto uniform = static_cast<std::int64_t>(std::min<std::size_t>(sweep.uniform.size(), 8));
+      const std::int64_t uniform = std::min<std::size_t>(sweep.uniform.size(), 8);
       body = std::max(body, loads + (heavy ? 14 : 8) + uniform);
     }
     group_.registers = static_cast<int>(std::min<std::int64_t>(14 + held + accumulators + body, 1 << 16));

@@ -191,9 +191,8 @@ std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& st
 
   std::vector<std::vector<ItemId>> begins(static_cast<std::size_t>(structure.stages));
   for (std::size_t i = 0; i < flow.size(); ++i) {
-    const auto item = static_cast<ItemId>(i);
-    if (flow.computed(item) < flow.last_use(item))
-      begins[flow.computed(item)].push_back(item);
+    const ItemId item = i;
+    if (flow.computed(item) < flow.last_use(item)) begins[flow.computed(item)].push_back(item);
   }
   const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
   HoldingCut cut(flow, *structure.program, group_axes, hold, varying, hoisted);

@@ -35,8 +35,7 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
       for (const ReductionPlan& plan : group.reductions) {
         const Anchor& anchor = group.structure.anchors[plan.anchor];
         if (anchor.kind != Anchor::Kind::partial) continue;
-        for (const Buffer& buffer : anchor.buffers)
-          kernel.partial_count[buffer.number] = plan.partials;
+        for (const Buffer& buffer : anchor.buffers) kernel.partial_count[buffer.number] = plan.partials;
       }
       phase.tiles += group.tiles;
       kernel.registers = std::max(kernel.registers, group.registers);

@@ -82,7 +82,7 @@ std::vector<std::int64_t> possible_counts(const graph::Graph& graph, Slabs slabs
 
 std::int64_t slab_run_bytes(const graph::Graph& graph, const Slabs& slabs) {
   const graph::TensorType& type = graph.type(slabs.value);
-  const auto dimension = static_cast<std::size_t>(slabs.dimension);
+  const std::size_t dimension = slabs.dimension;
   std::int64_t elements = type.dims[dimension] / slabs.count;
   for (std::size_t d = dimension + 1; d < type.dims.size(); ++d) elements *= type.dims[d];
   return elements * graph::byte_size(type.dtype);
@@ -131,8 +131,7 @@ std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& 
       if (bytes > largest) largest = bytes, along = own;
     }
     if (!along) continue;
-    const std::vector<std::int64_t> counts =
-        possible_counts(graph, *along, analysis.axes()[axis].extent);
+    const std::vector<std::int64_t> counts = possible_counts(graph, *along, analysis.axes()[axis].extent);
     for (const std::int64_t bytes : {largest, all}) {
       if (static_cast<double>(bytes) <= room) continue;
       const auto fits = std::ranges::find_if(

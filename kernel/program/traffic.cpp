@@ -46,8 +46,7 @@ std::vector<std::int64_t> parameter_bytes(const Graph& kernel) {
   std::vector<std::int64_t> bytes;
   for (const NodeId id : kernel.parameters()) {
     const std::int64_t full = kernel.node(id).type().bytes();
-    const std::optional<std::int64_t> part =
-        results[id] ? std::nullopt : bytes_taken(kernel, {id, 0}, uses);
+    const std::optional<std::int64_t> part = results[id] ? std::nullopt : bytes_taken(kernel, {id, 0}, uses);
     bytes.push_back(part ? std::min(*part, full) : full);
   }
   return bytes;
@@ -64,7 +63,7 @@ std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_
       for (std::size_t a = 0; a < group.extents.size(); ++a) {
         if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
       }
-      const auto all = static_cast<double>(elements * graph::byte_size(item.dtype));
+      const double all = elements * graph::byte_size(item.dtype);
       bytes[item.buffer] += std::llround(all * (1 - group.found_share(id)));
     }
   };
@@ -100,7 +99,7 @@ std::int64_t scheduled_bytes(const Graph& kernel, const KernelProgram& program) 
       }
       for (std::size_t sweep = 0; sweep < group.sweeps.size(); ++sweep) {
         for (const auto& [buffer, here] : sweep_bytes(group, sweep)) {
-          const auto number = static_cast<std::size_t>(buffer.number);
+          const std::size_t number = buffer.number;
           if (buffer.kind == Buffer::Kind::input) read[buffer] += slabs * std::min(here, taken[number]);
           if (buffer.kind == Buffer::Kind::output)
             read[buffer] += slabs * std::min(here, kernel.type(kernel.results()[number]).bytes());

@@ -206,7 +206,7 @@ class VarianceTiling {
     const Tiles& tiles = tiles_of({it.x, kernel_.node(sum).as<graph::ReduceAttributes>().dimensions});
     const Tiling& tiling = tiles.tiling;
     Dims outside;  // positions of the operand that a tile's results keep
-    for (std::int64_t d = 0; d < static_cast<std::int64_t>(tiling.dims.size()); ++d) {
+    for (std::int64_t d = 0; d < std::ssize(tiling.dims); ++d) {
       if (std::ranges::find(tiling.within, d) == tiling.within.end()) outside.push_back(d);
     }
     const Value mean = add(Op::broadcast, {*tiles.means}, graph::BroadcastAttributes{tiling.dims, outside});
@@ -240,7 +240,7 @@ class VarianceTiling {
     Node node = from;
     for (Value& operand : node.operands) operand = at_.at(operand);
     const Value first = graph_.add_unchecked(std::move(node));
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(from.results.size()); ++r) at_[{id, r}] = {first.node, r};
+    for (std::int32_t r = 0; r < std::ssize(from.results); ++r) at_[{id, r}] = {first.node, r};
   }
 
   const Graph& kernel_;

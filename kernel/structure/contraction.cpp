@@ -17,7 +17,7 @@ Value products_summed(Builder& builder, const std::array<Value, 2>& sides, const
   const std::array<const Dims*, 2> contracting = {&a.lhs_contracting, &a.rhs_contracting};
   std::array<Dims, 2> free;
   for (std::size_t i = 0; i < 2; ++i) {
-    const auto rank = static_cast<std::int64_t>(builder.type(sides[i]).dims.size());
+    const std::int64_t rank = builder.type(sides[i]).dims.size();
     for (std::int64_t d = 0; d < rank; ++d) {
       const auto in = [&](const Dims& list) { return std::find(list.begin(), list.end(), d) != list.end(); };
       if (!in(*batch[i]) && !in(*contracting[i])) free[i].push_back(d);
@@ -32,8 +32,7 @@ Value products_summed(Builder& builder, const std::array<Value, 2>& sides, const
     }
     for (const std::int64_t d : free[i]) dims.push_back(extents[d]);
   }
-  for (const std::int64_t d : a.lhs_contracting)
-    dims.push_back(builder.type(sides[0]).dims[d]);
+  for (const std::int64_t d : a.lhs_contracting) dims.push_back(builder.type(sides[0]).dims[d]);
   // Sums of 16-bit products are kept in f32, those of integers in what they are to be.
   const bool wide_ones = graph::byte_size(a.result) == 8 || graph::byte_size(builder.type(sides[0]).dtype) == 8;
   const DType products = !graph::is_floating(a.result) ? a.result : wide_ones ? DType::f64 : DType::f32;

@@ -65,12 +65,10 @@ void assign_stages(GroupStructure& group) {
       const Item& item = program.items()[done];
       int stage = 0;
       if (item.kind == Item::Kind::reduced) stage = reduction_stage.at(item.origin.node) + 1;
-      for (const ItemId operand : item.operands)
-        stage = std::max(stage, group.item_stage[operand]);
+      for (const ItemId operand : item.operands) stage = std::max(stage, group.item_stage[operand]);
       if (item.guard >= 0) stage = std::max(stage, group.item_stage[item.guard]);
       if (item.index >= 0) {
-        for (const ItemId needed : program.items_of(item.index))
-          stage = std::max(stage, group.item_stage[needed]);
+        for (const ItemId needed : program.items_of(item.index)) stage = std::max(stage, group.item_stage[needed]);
       }
       group.item_stage[done] = stage;
     }
@@ -201,7 +199,7 @@ Result<Anchor> GroupBuilder::build_reduce(const Draft& draft, ScalarProgram& pro
   const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
   if (graph_.node(draft.node).op == Op::arg_reduce) {
     // The position along the reduced dimension takes part in the reduction.
-    const auto along = static_cast<std::size_t>(graph_.node(draft.node).as<graph::ArgReduceAttributes>().dimension);
+    const std::size_t along = graph_.node(draft.node).as<graph::ArgReduceAttributes>().dimension;
     anchor.addresses = {indices[along]};
   }
   if (!draft.global) {

@@ -61,10 +61,8 @@ class GroupHasher {
     if (!fresh) return;
     number(buffer.kind);
     switch (buffer.kind) {
-      case Buffer::Kind::input:
-        return number(graph_.node(graph_.parameters()[buffer.number]).type().bytes());
-      case Buffer::Kind::output:
-        return number(graph_.type(graph_.results()[buffer.number]).bytes());
+      case Buffer::Kind::input: return number(graph_.node(graph_.parameters()[buffer.number]).type().bytes());
+      case Buffer::Kind::output: return number(graph_.type(graph_.results()[buffer.number]).bytes());
       case Buffer::Kind::table: return number(graph_.node(buffer.number).type().bytes());
       case Buffer::Kind::scratch: break;
     }

@@ -44,7 +44,7 @@ void ItemFlow::find_sweeps(const GroupStructure& structure) {
   last_use_.assign(count, -1);
   for (std::size_t a = 0; a < structure.anchors.size(); ++a) {
     for (const ItemId root : roots(static_cast<int>(a))) {
-      const auto i = static_cast<std::size_t>(root);
+      const std::size_t i = root;
       computed_[i] = std::min(computed_[i], structure.anchors[a].stage);
       last_use_[i] = std::max(last_use_[i], structure.anchors[a].stage);
     }
@@ -53,7 +53,7 @@ void ItemFlow::find_sweeps(const GroupStructure& structure) {
     if (computed_[i] == never) continue;
     computed_[i] = std::max(computed_[i], structure.item_stage[i]);
     for (std::size_t n = need_start_[i]; n < need_start_[i + 1]; ++n) {
-      const auto needed = static_cast<std::size_t>(needs_[n]);
+      const std::size_t needed = needs_[n];
       computed_[needed] = std::min(computed_[needed], computed_[i]);
       last_use_[needed] = std::max(last_use_[needed], computed_[i]);
     }

@@ -37,7 +37,7 @@ class ItemFlow {
  private:
   template <class T>
   static std::span<const T> slice(const std::vector<T>& all, const std::vector<std::size_t>& start, int at) {
-    const auto i = static_cast<std::size_t>(at);
+    const std::size_t i = at;
     return std::span(all).subspan(start[i], start[i + 1] - start[i]);
   }
 

@@ -64,8 +64,7 @@ std::vector<bool> attached_operators(const Graph& fragment) {
         const bool cheap = std::all_of(node.operands.begin(), node.operands.end(), [&](Value operand) {
           const bool scalar_parameter =
               fragment.node(operand.node).op == Op::parameter && fragment.type(operand).elements() == 1;
-          return (attached[operand.node] && fragment.type(operand).elements() == 1) ||
-                 scalar_parameter;
+          return (attached[operand.node] && fragment.type(operand).elements() == 1) || scalar_parameter;
         });
         attached[id] = moves && cheap && node.type().elements() == 1;
       }
@@ -118,7 +117,7 @@ KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attac
   for (const NodeId id : own) {
     Node copy = fragment.node(id);
     for (Value& operand : copy.operands) operand = inside.at(operand);
-    const auto results = static_cast<std::int32_t>(copy.results.size());
+    const std::int32_t results = copy.results.size();
     if (copy.op == Op::parameter) kernel.arguments.push_back({id, 0});  // a result that is copied
     const Value first = kernel.graph.add_unchecked(std::move(copy));
     for (std::int32_t r = 0; r < results; ++r) inside[{id, r}] = {first.node, r};
@@ -127,7 +126,7 @@ KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attac
   const std::set<NodeId> asked(members.begin(), members.end());
   std::vector<Value> leaving;
   for (const NodeId id : asked) {
-    const auto results = static_cast<std::int32_t>(fragment.node(id).results.size());
+    const std::int32_t results = fragment.node(id).results.size();
     for (std::int32_t r = 0; r < results; ++r) {
       if (uses.is_result({id, r}) || is_read_outside({id, r}, asked, attached, uses)) leaving.push_back({id, r});
     }

@@ -26,7 +26,7 @@ constexpr std::int64_t max_unrolled_reduction = 16;
 constexpr std::int64_t max_unrolled_window = 128;
 
 std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64_t at) {
-  const auto size = static_cast<std::size_t>(graph::byte_size(constant.type.dtype));
+  const std::size_t size = graph::byte_size(constant.type.dtype);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &constant.data[static_cast<std::size_t>(at) * size], size);
   return bits;
@@ -39,7 +39,7 @@ bool contains(const Dims& list, std::size_t value) {
 }  // namespace
 
 std::optional<std::int64_t> tensor_bytes(const Graph& graph, const Buffer& buffer) {
-  const auto number = static_cast<std::size_t>(buffer.number);
+  const std::size_t number = buffer.number;
   switch (buffer.kind) {
     case Buffer::Kind::input: return graph.node(graph.parameters()[number]).type().bytes();
     case Buffer::Kind::output: return graph.type(graph.results()[number]).bytes();
@@ -68,7 +68,7 @@ int ScalarProgram::position(int axis) const {
 std::vector<Index> ScalarProgram::canonical_indices(const AxisAnalysis& analysis, Value value) {
   Index flat = pool_.constant(0);
   for (const int axis : analysis.of(value)) {
-    const auto at = static_cast<std::size_t>(position(axis));
+    const std::size_t at = position(axis);
     flat = pool_.add(pool_.scale(flat, axes_.extents[at]), axes_.variables[at]);
   }
   return pool_.delinearise(flat, graph_.type(value).dims);
@@ -202,18 +202,16 @@ Result<ScalarProgram::Window> ScalarProgram::scatter_window(NodeId scatter, cons
   Window window{std::vector<Index>(extents.size(), pool_.constant(0)), Dims(extents.size(), 1), {}, -1};
   for (std::size_t d = 0; d < extents.size(); ++d) {
     if (contains(a.inserted_window_dims, d) || contains(a.input_batching_dims, d)) continue;
-    const auto along = static_cast<std::size_t>(a.update_window_dims[window.dims.size()]);
+    const std::size_t along = a.update_window_dims[window.dims.size()];
     window.sizes[d] = graph_.type(node.operands[2]).dims[along];
     window.dims.push_back(d);
   }
   for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
-    window.start[a.input_batching_dims[k]] =
-        position[a.scatter_indices_batching_dims[k]];
+    window.start[a.input_batching_dims[k]] = position[a.scatter_indices_batching_dims[k]];
   }
   for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
-    const auto d = static_cast<std::size_t>(a.scatter_dims_to_operand_dims[k]);
-    if (has_vector)
-      position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
+    const std::size_t d = a.scatter_dims_to_operand_dims[k];
+    if (has_vector) position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
     STITCH_ASSIGN(const ItemId from, item(node.operands[1], position));
     const std::int64_t last = extents[d] - window.sizes[d];
     if (!graph::is_unsigned_integer(at(from).dtype))
@@ -342,8 +340,7 @@ Result<ItemId> ScalarProgram::propagate_layout(const Node& node, Value value, co
   std::vector<Index> inner;
   switch (node.op) {
     case Op::broadcast:
-      for (const std::int64_t d : node.as<graph::BroadcastAttributes>().mapping)
-        inner.push_back(indices[d]);
+      for (const std::int64_t d : node.as<graph::BroadcastAttributes>().mapping) inner.push_back(indices[d]);
       return item(operand, inner, guard);
     case Op::reshape: {
       const Index flat = pool_.linear(indices, graph::row_major_strides(node.type().dims));
@@ -364,7 +361,7 @@ Result<ItemId> ScalarProgram::propagate_layout(const Node& node, Value value, co
     case Op::reverse: {
       inner = indices;
       for (const std::int64_t d : node.as<graph::ReverseAttributes>().dimensions) {
-        const auto at = static_cast<std::size_t>(d);
+        const std::size_t at = d;
         inner[at] = pool_.subtract(pool_.constant(node.type().dims[at] - 1), indices[at]);
       }
       return item(operand, inner, guard);
@@ -380,7 +377,7 @@ Result<ItemId> ScalarProgram::propagate_layout(const Node& node, Value value, co
 
 Result<ItemId> ScalarProgram::concatenate(const Node& node, Value value, const std::vector<Index>& indices,
                                           ItemId guard) {
-  const auto dimension = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension);
+  const std::size_t dimension = node.as<graph::ConcatenateAttributes>().dimension;
   const Index along = indices[dimension];
   ItemId result = -1;
   std::int64_t start = 0;
@@ -443,13 +440,11 @@ Result<ItemId> ScalarProgram::gather(const Node& node, const std::vector<Index>&
   const bool has_vector = a.index_vector_dim < index_type.rank();
   if (has_vector) position.insert(position.begin() + a.index_vector_dim, pool_.constant(0));
   for (std::size_t k = 0; k < a.operand_batching_dims.size(); ++k) {
-    inner[a.operand_batching_dims[k]] =
-        position[a.start_indices_batching_dims[k]];
+    inner[a.operand_batching_dims[k]] = position[a.start_indices_batching_dims[k]];
   }
   for (std::size_t k = 0; k < a.start_index_map.size(); ++k) {
-    const auto d = static_cast<std::size_t>(a.start_index_map[k]);
-    if (has_vector)
-      position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
+    const std::size_t d = a.start_index_map[k];
+    if (has_vector) position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
     STITCH_ASSIGN(const ItemId start, item(node.operands[1], position, guard));
     inner[d] = pool_.add(inner[d], dynamic_index(start, operand.dims[d] - a.slice_sizes[d]));
   }

@@ -23,14 +23,14 @@ bool keeps_axis(const GroupStructure& group, int axis) {
   return std::ranges::all_of(group.anchors, [&](const Anchor& anchor) {
     const bool plain = anchor.kind == Anchor::Kind::store || anchor.kind == Anchor::Kind::reduce ||
                        anchor.kind == Anchor::Kind::partial;
-    const auto a = static_cast<std::size_t>(position);
+    const std::size_t a = position;
     return plain && has(anchor.axes, a) && !has(anchor.reduced, a);
   });
 }
 
 std::optional<std::int64_t> slab_step(const ScalarProgram& program, Index address, int position) {
   const IndexPool& pool = program.pool();
-  const auto axis = static_cast<std::size_t>(position);
+  const std::size_t axis = position;
   const Index slab = program.axes().variables[axis];
   std::int64_t step = 0;
   for (const IndexPool::Term& term : pool.terms(address)) {

@@ -40,9 +40,8 @@ std::vector<bool> gathered_reductions(const Graph& graph, const AxisAnalysis& an
   std::vector<bool> gathered(static_cast<std::size_t>(graph.size()), false), of_many_tiles = gathered;
   for (NodeId id = 0; options.gathered > 0 && id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    const auto i = static_cast<std::size_t>(id);
-    of_many_tiles[i] = std::ranges::any_of(
-        node.operands, [&](Value operand) { return of_many_tiles[operand.node]; });
+    const std::size_t i = id;
+    of_many_tiles[i] = std::ranges::any_of(node.operands, [&](Value operand) { return of_many_tiles[operand.node]; });
     if (!is_reduction(node.op)) continue;
     const bool few = graph.type(node.operands[0]).elements() <= options.gathered;
     gathered[i] = few && of_many_tiles[i] && leaves_tile(analysis, id, options.tile_axes);
@@ -130,7 +129,7 @@ class StructureBuilder {
   }
 
   void assign_phases() {
-    const auto count = static_cast<std::size_t>(graph_.size());
+    const std::size_t count = graph_.size();
     phase_.assign(count, 0);
     const bool gathers = std::ranges::count(gathered_, true) > 0;
     // The last phases in which something large and something gathered went into a node.
@@ -139,12 +138,11 @@ class StructureBuilder {
       int phase = 0;
       for (const Value operand : graph_.node(id).operands) {
         const int stored = options_.stored_first.contains(operand) ? 1 : 0;
-        phase =
-            std::max(phase, phase_[operand.node] + finishing_delay(operand.node) + stored);
+        phase = std::max(phase, phase_[operand.node] + finishing_delay(operand.node) + stored);
       }
       if (const auto found = earliest_node_.find(id); found != earliest_node_.end())
         phase = std::max(phase, found->second);
-      const auto i = static_cast<std::size_t>(id);
+      const std::size_t i = id;
       if (gathers) {
         // One tile waits for all that it reads, and everybody for what that tile gathers.
         for (const Value operand : graph_.node(id).operands) {
@@ -179,7 +177,7 @@ class StructureBuilder {
       const Node& node = graph_.node(id);
       if (is_reduction(node.op)) draft_reduction(id);
       if (is_stored_only(node.op)) draft_stored_only(id, outputs);
-      for (std::int32_t r = 0; r < static_cast<std::int32_t>(node.results.size()); ++r) {
+      for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
         const Value value{id, r};
         if (options_.materialised.contains(value) && !is_stored_only(node.op)) draft_keep(value);
         if (is_stored_only(node.op)) continue;
@@ -253,8 +251,7 @@ class StructureBuilder {
   [[nodiscard]] bool is_interleaved(const Node& node) const {
     const graph::TensorType& part = graph_.type(node.operands.front());
     std::int64_t run = graph::byte_size(part.dtype);
-    for (auto d = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension); d < part.dims.size();
-         ++d)
+    for (std::size_t d = node.as<graph::ConcatenateAttributes>().dimension; d < part.dims.size(); ++d)
       run *= part.dims[d];
     return node.operands.size() <= most_interleaved && run < sector_bytes &&
            std::ranges::all_of(node.operands, [&](Value operand) { return graph_.type(operand).dims == part.dims; });
@@ -270,7 +267,7 @@ class StructureBuilder {
       drafts_.push_back(std::move(draft));
       return;
     }
-    const auto dimension = static_cast<std::size_t>(node.as<graph::ConcatenateAttributes>().dimension);
+    const std::size_t dimension = node.as<graph::ConcatenateAttributes>().dimension;
     std::vector<std::int64_t> at = offset;
     for (const Value operand : node.operands) {
       Draft part = draft;

@@ -48,7 +48,7 @@ Result<Graph> between(const Graph& graph, const std::vector<Value>& sources, con
   for (const NodeId id : members) {
     Node copy = graph.node(id);
     for (Value& operand : copy.operands) operand = inside.at(operand);
-    const auto results = static_cast<std::int32_t>(copy.results.size());
+    const std::int32_t results = copy.results.size();
     const Value first = part.add_unchecked(std::move(copy));
     for (std::int32_t r = 0; r < results; ++r) inside.try_emplace({id, r}, Value{first.node, r});
   }
@@ -157,7 +157,7 @@ Status GraphRunner::run_other(const Graph& graph, NodeId id, Memory& memory, Run
   } else if (node.op == Op::conditional) {
     std::vector<ConstantAttributes> arguments = memory.get(node.operands);
     const std::int64_t selector = scalar(arguments.front());
-    const auto branches = static_cast<std::int64_t>(node.regions.size());
+    const std::int64_t branches = node.regions.size();
     const bool boolean = arguments.front().type.dtype == graph::DType::pred;
     const std::int64_t chosen = boolean                                ? (selector != 0 ? 0 : 1)
                                 : selector >= 0 && selector < branches ? selector

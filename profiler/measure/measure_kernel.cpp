@@ -24,7 +24,7 @@ Result<Measurement> measure_kernel(TimedSession& session, const graph::Graph& gr
                                    const KernelMeasureOptions& options) {
   STITCH_ASSIGN(const KernelHandle handle, session.load(image));
   const std::int64_t affordable = options.most_bytes / std::max<std::int64_t>(1, bytes_of(graph, kernel));
-  const auto sets = static_cast<std::size_t>(std::clamp<std::int64_t>(affordable, 1, options.rotations));
+  const std::size_t sets = std::clamp<std::int64_t>(affordable, 1, options.rotations);
   std::vector<KernelBuffers> buffers;
   MeasureTask task;
   task.options = options.measure;

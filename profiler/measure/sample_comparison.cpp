@@ -20,7 +20,7 @@ std::size_t safe_rank(std::size_t n, double tail) {
   const double log_half = static_cast<double>(n) * std::log(0.5);
   double below = 0;
   for (std::size_t k = 0; k < n / 2; ++k) {
-    const auto count = static_cast<double>(n), j = static_cast<double>(k);
+    const double count = n, j = static_cast<double>(k);
     below += std::exp(std::lgamma(count + 1) - std::lgamma(j + 1) - std::lgamma(count - j + 1) + log_half);
     if (below > tail) return k;
   }

@@ -40,7 +40,7 @@ double trimmed_deviation(std::span<const double> samples) {
   const std::size_t cut = sorted.size() < 10 ? 0 : std::max<std::size_t>(1, sorted.size() / 20);
   const std::span<const double> kept = std::span<const double>(sorted).subspan(cut, sorted.size() - 2 * cut);
   if (kept.size() < 2) return 0;
-  const auto count = static_cast<double>(kept.size());
+  const double count = kept.size();
   double mean = 0, squares = 0;
   for (const double sample : kept) mean += sample / count;
   for (const double sample : kept) squares += (sample - mean) * (sample - mean);
@@ -54,7 +54,7 @@ void StoppingRule::add(double sample_us) {
 }
 
 Verdict StoppingRule::verdict(double elapsed_us) const {
-  const auto count = static_cast<int>(samples_.size());
+  const int count = samples_.size();
   if (count >= options_.min_samples && total_us_ >= options_.min_time_us) {
     if (noise() <= options_.relative_deviation) return Verdict::precise;
     if (keeps_still()) return Verdict::stable;
@@ -65,7 +65,7 @@ Verdict StoppingRule::verdict(double elapsed_us) const {
 }
 
 bool StoppingRule::keeps_still() const {
-  const auto window = static_cast<std::size_t>(std::max(2, options_.stable_window));
+  const std::size_t window = std::max(2, options_.stable_window);
   // As many samples before the window as in it: what is cumulative moves slowly at the end of a short series anyway.
   if (history_.size() < 2 * window) return false;
   State low = history_.back(), high = low;

@@ -46,9 +46,8 @@ std::set<Buffer> handed_over(const KernelProgram& program) {
   for (const kernel::PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {
       for (const kernel::Item& item : group.structure.program->items()) {
-        const bool is_value =
-            item.buffer.kind == Buffer::Kind::scratch &&
-            program.scratch[item.buffer.number].kind == kernel::Scratch::Kind::value;
+        const bool is_value = item.buffer.kind == Buffer::Kind::scratch &&
+                              program.scratch[item.buffer.number].kind == kernel::Scratch::Kind::value;
         if (item.kind == kernel::Item::Kind::load && (is_value || item.buffer.kind == Buffer::Kind::output))
           buffers.insert(item.buffer);
       }
@@ -207,7 +206,7 @@ class Sampler {
   }
 
   bool restrict_reduction(const Placed& placed, const Anchor& anchor, const std::vector<bool>& run) {
-    const auto a = static_cast<std::size_t>(placed.axis);
+    const std::size_t a = placed.axis;
     const int axis = placed.group->structure.program->axes().axes[a];
     const graph::Value operand = graph_.node(anchor.node).operands[0];
     const std::int64_t extent = placed.group->extents[a];
@@ -216,9 +215,8 @@ class Sampler {
       const auto found = std::find(parts.begin(), parts.end(), axis);
       if (found == parts.end()) continue;
       const auto length = [&](auto from, auto to) {
-        return std::accumulate(from, to, std::int64_t{1}, [&](std::int64_t n, int part) {
-          return n * analysis_.axes()[part].extent;
-        });
+        return std::accumulate(from, to, std::int64_t{1},
+                               [&](std::int64_t n, int part) { return n * analysis_.axes()[part].extent; });
       };
       if (length(found, found + 1) != extent) return false;
       const std::int64_t inner = length(found + 1, parts.end()), outer = length(parts.begin(), found);
@@ -229,7 +227,7 @@ class Sampler {
       // Of an interleaved axis a tile has a part in every turn of its loop.
       const kernel::AxisMapping& mapping = placed.group->mapping.axes[a];
       const std::int64_t step = mapping.step(Level::grid), turns = mapping.interleaved ? mapping.at(Level::loop) : 1;
-      const std::int64_t digits = static_cast<std::int64_t>(run.size());
+      const std::int64_t digits = run.size();
       for (std::int64_t o = 0; o < outer; ++o) {
         for (std::int64_t at = 0; at < turns * digits; ++at) {
           const std::int64_t begin = at * step, end = std::min(begin + step, extent);
@@ -265,7 +263,7 @@ class Sampler {
       if (((anchor.reduced >> a) & 1) != 0) inner *= placed.group->extent(a, Level::grid);
     }
     for (std::size_t r = 0; r < anchor.buffers.size(); ++r) {
-      const auto number = static_cast<std::size_t>(anchor.buffers[r].number);
+      const std::size_t number = anchor.buffers[r].number;
       const kernel::Scratch& scratch = program_.scratch[number];
       std::uint64_t bits = graph::identity_bits(kind, scratch.dtype);
       // An index that loses every tie.

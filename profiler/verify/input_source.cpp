@@ -63,7 +63,7 @@ void encode(DType dtype, std::span<const double> values, std::byte* to) {
     case DType::bf16: return each(bf16_of);
     case DType::f16: return each(f16_of);
     default: {
-      const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+      const std::size_t size = graph::byte_size(dtype);
       for (std::size_t i = 0; i < values.size(); ++i) graph::store_element(dtype, values[i], to + i * size);
     }
   }
@@ -157,7 +157,7 @@ class Limiter {
 std::vector<std::int64_t> last_starts(const graph::Dims& dims, const graph::Dims& indexed, const graph::Dims& sizes) {
   std::vector<std::int64_t> last;
   for (const std::int64_t d : indexed) {
-    const auto at = static_cast<std::size_t>(d);
+    const std::size_t at = d;
     last.push_back(std::max<std::int64_t>(0, dims[at] - (sizes.empty() ? 1 : sizes[at])));
   }
   return last;
@@ -258,7 +258,7 @@ graph::Input InputSource::input() const {
     do {
       std::int64_t flat = 0;
       for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
-      const auto count = static_cast<std::size_t>(length);
+      const std::size_t count = length;
       if (graph::is_floating(part.type.dtype)) {
         rounded_floats(flat, std::span(part.floats).subspan(at, count));
       } else {
@@ -273,12 +273,12 @@ graph::Input InputSource::input() const {
 void InputSource::operator()(std::uint64_t offset, std::span<std::byte> bytes) const {
   // A page at a time; short chunks stay in the first-level cache.
   constexpr std::size_t chunk = 512;
-  const auto size = static_cast<std::size_t>(graph::byte_size(type_.dtype));
+  const std::size_t size = graph::byte_size(type_.dtype);
   std::array<double, chunk> floating;
   std::array<std::int64_t, chunk> whole;
   for (std::size_t done = 0; done < bytes.size(); done += chunk * size) {
     const std::size_t count = std::min(chunk, (bytes.size() - done) / size);
-    const auto first = static_cast<std::int64_t>((offset + done) / size);
+    const std::int64_t first = (offset + done) / size;
     std::byte* to = &bytes[done];
     if (!graph::is_floating(type_.dtype)) {
       integers(first, std::span(whole).first(count));

@@ -56,7 +56,7 @@ std::vector<LaunchValue> KernelBuffers::arguments() const {
       values.emplace_back(argument.integer);
       continue;
     }
-    const auto number = static_cast<std::size_t>(argument.buffer.number);
+    const std::size_t number = argument.buffer.number;
     switch (argument.buffer.kind) {
       case kernel::Buffer::Kind::input: values.emplace_back(inputs_[number]); break;
       case kernel::Buffer::Kind::output: values.emplace_back(outputs_[number]); break;

@@ -91,7 +91,7 @@ class Run {
 
  private:
   Status write(const BlockSample::Preset& preset) {
-    const auto size = static_cast<std::size_t>(preset.size);
+    const std::size_t size = preset.size;
     std::vector<std::byte> bytes(static_cast<std::size_t>(preset.count) * size);
     for (std::size_t at = 0; at < bytes.size(); at += size) std::memcpy(&bytes[at], &preset.bits, size);
     return session_.write(buffers_.scratch(static_cast<std::size_t>(preset.scratch)), preset.offset, bytes);
@@ -131,7 +131,7 @@ Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t re
       }
     }
     // Integers beyond 2^53 are compared exactly.
-    const auto at = static_cast<std::size_t>(i);
+    const std::size_t at = i;
     const bool right =
         bound == 0 && integral ? kernel.integers[at] == reference.integers[at] : graph::accepts(want, bound, got);
     if (!right) {
@@ -167,7 +167,7 @@ std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::ui
     return here;
   };
   const std::int64_t all = graph::element_count(steps);
-  const auto wanted = static_cast<std::int64_t>(share * static_cast<double>(all));
+  const std::int64_t wanted = share * static_cast<double>(all);
   std::set<std::int64_t> numbers = {0, all - 1};
   Random random(seed);
   for (std::int64_t i = 0; i < wanted; ++i)

@@ -83,7 +83,7 @@ class BoundaryCut {
   void add_handed_values() {
     for (const int v : members_) {
       const auto& results = vertices_.fragment().node(vertices_.node(v)).results;
-      for (std::int32_t r = 0; r < static_cast<std::int32_t>(results.size()); ++r) {
+      for (std::int32_t r = 0; r < std::ssize(results); ++r) {
         const Value value{vertices_.node(v), r};
         const auto& consumers = vertices_.consumers(v);
         const bool written = vertices_.is_result(v) ||

@@ -43,7 +43,7 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
     f.operators += 1;
     for (const graph::TensorType& type : node.results) separate += static_cast<double>(type.bytes());
     for (const Value value : vertices_.reads(vertex)) {
-      const auto bytes = static_cast<double>(graph.type(value).bytes());
+      const double bytes = graph.type(value).bytes();
       separate += bytes;
       const int producer = vertices_.vertex_of(value.node);
       const bool inside = producer >= 0 && pattern.contains(producer);

@@ -26,8 +26,7 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
       kernel::extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(set));
   STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph));
   PlannedKernel planned{std::move(entry.kernel), {}, {}, extracted.nodes};
-  for (const int i : entry.parameter_order)
-    planned.arguments.push_back(extracted.arguments[i]);
+  for (const int i : entry.parameter_order) planned.arguments.push_back(extracted.arguments[i]);
   for (const int i : entry.result_order) planned.results.push_back(extracted.results[i]);
   return planned;
 }
@@ -162,9 +161,8 @@ class PlanBuilder {
     if (order.empty() && !parts.empty())
       return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
     std::vector<std::optional<Result<PlannedKernel>>> planned(order.size());
-    tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
-      planned[i].emplace(plan_kernel(vertices_, parts[order[i]], cache_));
-    });
+    tbb::parallel_for(std::size_t{0}, order.size(),
+                      [&](std::size_t i) { planned[i].emplace(plan_kernel(vertices_, parts[order[i]], cache_)); });
     for (std::optional<Result<PlannedKernel>>& each : planned) {
       STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
@@ -254,7 +252,7 @@ class PlanBuilder {
   /// One launch that moves every parameter and result once, in µs.
   [[nodiscard]] double least_us() const {
     const DeviceSpec& device = cache_.scorer().device();
-    const auto bytes = static_cast<double>(graph::interface_bytes(vertices_.fragment()));
+    const double bytes = graph::interface_bytes(vertices_.fragment());
     return device.launch_us + bytes / device.reachable_bandwidth() * 1e6;
   }
 
@@ -278,8 +276,8 @@ class PlanBuilder {
     for (int round = 0; round < rounds && changed; ++round) {
       changed = false;
       const Quotient quotient(vertices_, parts);
-      for (int a = 0; a < static_cast<int>(parts.size()); ++a) {
-        for (int b = 0; b < static_cast<int>(parts.size()); ++b) {
+      for (int a = 0; a < std::ssize(parts); ++a) {
+        for (int b = 0; b < std::ssize(parts); ++b) {
           if (quotient.has_edge(a, b)) changed = move_boundary(parts, a, b) || changed;
         }
       }
@@ -320,7 +318,7 @@ class PlanBuilder {
       if (merges.empty()) return;
       std::vector<bool> touched(parts.size(), false);
       for (Merge& merge : merges) {
-        const auto a = static_cast<std::size_t>(merge.a), b = static_cast<std::size_t>(merge.b);
+        const std::size_t a = merge.a, b = static_cast<std::size_t>(merge.b);
         if (touched[a] || touched[b]) continue;
         touched[a] = touched[b] = true;
         // An earlier merge of this round may have closed a way around this pair.
@@ -351,8 +349,7 @@ class PlanBuilder {
         if (merge.together.count() >= large) infeasible_.push_back(std::move(merge.together));
         continue;
       }
-      merge.gain_us =
-          *cost(parts[merge.a]) + *cost(parts[merge.b]) - *us;
+      merge.gain_us = *cost(parts[merge.a]) + *cost(parts[merge.b]) - *us;
     }
     std::erase_if(merges, [](const Merge& merge) { return merge.gain_us <= 1e-6; });
     std::stable_sort(merges.begin(), merges.end(),
@@ -390,7 +387,7 @@ class PlanBuilder {
     constexpr std::int64_t least_bytes = 4096;  // of a value that is only read by both
     std::map<Value, std::vector<int>> readers;
     std::map<Value, int> writer;
-    for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
+    for (int p = 0; p < std::ssize(parts); ++p) {
       for (const int v : parts[p].members()) {
         const NodeId node = vertices_.node(v);
         for (int r = 0; r < static_cast<int>(vertices_.fragment().node(node).results.size()); ++r)
@@ -421,7 +418,7 @@ class PlanBuilder {
       partners[pair.second].emplace_back(-bytes, pair.first);
     }
     std::set<std::pair<int, int>> pairs;
-    for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
+    for (int p = 0; p < std::ssize(parts); ++p) {
       auto& list = partners[p];
       std::sort(list.begin(), list.end());
       for (std::size_t i = 0; i < std::min(most_partners, list.size()); ++i)

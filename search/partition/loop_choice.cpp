@@ -45,7 +45,7 @@ bool runs_in_one_kernel(const graph::Graph& loop, KernelCache& cache, const Fusi
   const auto turn = plan_of_turn(body, [&](const auto& fragment) { return explore_fusion(fragment, cache, options); });
   if (!turn) return true;
   const double calls_us = static_cast<double>(body.calls.size()) * least_call_us(cache.scorer().device());
-  const auto turns = static_cast<double>(entry->kernel->candidates.front().program.recurrent->turns);
+  const double turns = entry->kernel->candidates.front().program.recurrent->turns;
   return entry->kernel->predicted_us() < turns * (calls_us + turn->predicted_us);
 }
 

@@ -33,7 +33,7 @@ bool MinCut::label(int source, int sink) {
 
 std::int64_t MinCut::push(int node, int sink, std::int64_t limit) {
   if (node == sink) return limit;
-  const auto at = static_cast<std::size_t>(node);
+  const std::size_t at = node;
   for (; next_[at] < first_[at].size(); ++next_[at]) {
     const int e = first_[at][next_[at]];
     Edge& edge = edges_[e];
@@ -68,7 +68,7 @@ std::vector<bool> MinCut::far_source_side(int sink) const {
     open.pop_back();
     for (const int e : first_[node]) {
       const Edge& back = edges_[e ^ 1];  // from the other end to here
-      const auto other = static_cast<std::size_t>(edges_[e].to);
+      const std::size_t other = edges_[e].to;
       if (back.left > 0 && side[other]) side[other] = false, open.push_back(static_cast<int>(other));
     }
   }

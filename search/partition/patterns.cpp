@@ -91,18 +91,15 @@ std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices,
   std::vector<int> height(static_cast<std::size_t>(n), 0);
   int highest = 0;
   for (int v = n; v-- > 0;) {
-    for (const int consumer : vertices.consumers(v))
-      height[v] =
-          std::max(height[v], height[consumer] + 1);
+    for (const int consumer : vertices.consumers(v)) height[v] = std::max(height[v], height[consumer] + 1);
     highest = std::max(highest, height[v]);
   }
   std::vector<std::vector<int>> by_height(static_cast<std::size_t>(highest) + 1);
   for (int v = 0; v < n; ++v) by_height[height[v]].push_back(v);
   const Reducer reducer(vertices, evaluator, options);
   for (const std::vector<int>& level : by_height) {
-    tbb::parallel_for(std::size_t{0}, level.size(), [&](std::size_t i) {
-      patterns[level[i]] = reducer.reduce(level[i], patterns);
-    });
+    tbb::parallel_for(std::size_t{0}, level.size(),
+                      [&](std::size_t i) { patterns[level[i]] = reducer.reduce(level[i], patterns); });
   }
   return patterns;
 }

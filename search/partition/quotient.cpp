@@ -70,8 +70,7 @@ std::vector<int> Quotient::depths() const {
   std::vector<int> depth(next_.size(), 0);
   for (const int part : order()) {
     for (const int n : next_[part]) {
-      depth[n] =
-          std::max(depth[n], depth[part] + 1);
+      depth[n] = std::max(depth[n], depth[part] + 1);
     }
   }
   return depth;

@@ -42,7 +42,7 @@ class Stages {
 
   /// Elements that an operator reads elsewhere than where its own are; 0 for all others.
   [[nodiscard]] double read_elsewhere(int vertex) const {
-    const auto elements = static_cast<double>(node(vertex).type().elements());
+    const double elements = node(vertex).type().elements();
     switch (node(vertex).op) {
       case Op::slice:
       case Op::pad: return elements;

@@ -66,7 +66,7 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
   }
   vertex_of_.assign(static_cast<std::size_t>(fragment.size()), -1);
   for (NodeId id = 0; id < fragment.size(); ++id) {
-    const auto at = static_cast<std::size_t>(id);
+    const std::size_t at = id;
     if (kernel::is_empty(fragment.node(id)) || !needed[at]) continue;
     if (results[at]) attached_[at] = false;  // somebody must store it
     // A parameter that is a result must be copied: a vertex that nobody depends on.
@@ -83,7 +83,7 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
   for (NodeId id = 0; id < fragment.size(); ++id) {
     std::set<Value> sources;
     for (const Value operand : fragment.node(id).operands) {
-      const auto at = static_cast<std::size_t>(operand.node);
+      const std::size_t at = operand.node;
       if (attached_[at])
         sources.insert(behind[at].begin(), behind[at].end());
       else
@@ -94,11 +94,10 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
       behind[id] = std::move(sources);
       continue;
     }
-    const auto v = static_cast<std::size_t>(vertex);
+    const std::size_t v = vertex;
     reads_[v].assign(sources.begin(), sources.end());
     for (const Value source : sources) {
-      const int producer =
-          fragment.node(source.node).op == Op::parameter ? -1 : vertex_of_[source.node];
+      const int producer = fragment.node(source.node).op == Op::parameter ? -1 : vertex_of_[source.node];
       if (producer < 0 || (!producers_[v].empty() && producers_[v].back() == producer)) continue;
       producers_[v].push_back(producer);
       consumers_[producer].push_back(vertex);

@@ -42,25 +42,17 @@ class VertexGraph {
 
   [[nodiscard]] int size() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] graph::NodeId node(int vertex) const { return nodes_[vertex]; }
-  [[nodiscard]] const std::vector<int>& consumers(int vertex) const {
-    return consumers_[vertex];
-  }
-  [[nodiscard]] const std::vector<int>& producers(int vertex) const {
-    return producers_[vertex];
-  }
+  [[nodiscard]] const std::vector<int>& consumers(int vertex) const { return consumers_[vertex]; }
+  [[nodiscard]] const std::vector<int>& producers(int vertex) const { return producers_[vertex]; }
   /// Vertices that can be reached from a vertex, and those that reach it; neither holds the vertex itself.
-  [[nodiscard]] const VertexSet& descendants(int vertex) const {
-    return descendants_[vertex];
-  }
+  [[nodiscard]] const VertexSet& descendants(int vertex) const { return descendants_[vertex]; }
   [[nodiscard]] const VertexSet& ancestors(int vertex) const { return ancestors_[vertex]; }
   [[nodiscard]] const std::vector<bool>& attached() const { return attached_; }
   [[nodiscard]] const kernel::FragmentUses& uses() const { return uses_; }
   [[nodiscard]] const graph::Graph& fragment() const { return *fragment_; }
 
   /// Values that a vertex reads: of other vertices, or of parameters.
-  [[nodiscard]] const std::vector<graph::Value>& reads(int vertex) const {
-    return reads_[vertex];
-  }
+  [[nodiscard]] const std::vector<graph::Value>& reads(int vertex) const { return reads_[vertex]; }
   /// Vertex that computes a node, or -1.
   [[nodiscard]] int vertex_of(graph::NodeId node) const { return vertex_of_[node]; }
   [[nodiscard]] bool is_result(int vertex) const { return is_result_[vertex]; }

@@ -119,8 +119,7 @@ class Enumerator {
     for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
       const std::int64_t extent = roles_.extents[a];
       if (has(roles_.local, a) || extent % options_.cluster != 0 || extent < least * options_.cluster) continue;
-      if (shared_axis_ < 0 || extent > roles_.extents[shared_axis_])
-        shared_axis_ = static_cast<int>(a);
+      if (shared_axis_ < 0 || extent > roles_.extents[shared_axis_]) shared_axis_ = static_cast<int>(a);
     }
     if (shared_axis_ >= 0) roles_.extents[shared_axis_] /= options_.cluster;
   }
@@ -150,8 +149,7 @@ class Enumerator {
     if (vector_.axis < 0 || vector_.width == 1) return {1};
     std::vector<std::int64_t> widths = {vector_.width};
     if (options_.wide && vector_.width > 2) widths.push_back(vector_.width / 2);
-    if (vector_.axis >= 0 && roles_.extents[vector_.axis] <= vector_.width)
-      widths.push_back(1);
+    if (vector_.axis >= 0 && roles_.extents[vector_.axis] <= vector_.width) widths.push_back(1);
     return widths;
   }
 
@@ -200,8 +198,7 @@ class Enumerator {
     mapping.hold = hold;
     mapping.shifted = shifted_;
     cover(mapping.axes, roles_.extents);
-    if (shared_axis_ >= 0)
-      mapping.axes[shared_axis_].at(kernel::Level::cluster) = options_.cluster;
+    if (shared_axis_ >= 0) mapping.axes[shared_axis_].at(kernel::Level::cluster) = options_.cluster;
     for (kernel::AxisMapping& axis : mapping.axes) {
       if (options_.one_tile) axis.at(kernel::Level::loop) *= std::exchange(axis.at(kernel::Level::grid), 1);
     }
@@ -577,7 +574,7 @@ VectorChoice choose_vector(const kernel::GroupStructure& group) {
     if (weight[a] > best) best = weight[a], choice.axis = static_cast<int>(a);
   }
   if (choice.axis < 0) return choice;
-  const auto at = static_cast<std::size_t>(choice.axis);
+  const std::size_t at = choice.axis;
   // A lane's 16 bytes of the widest elements: of more it would take every second half of 32 bytes at a time, and touch
   // every sector twice. What has few elements (a gain, a bias) does not decide.
   double most = 0;

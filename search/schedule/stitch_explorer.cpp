@@ -164,8 +164,7 @@ class StitchExplorer {
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const graph::Node& node = graph_.node(id);
       int& phases = before[id];
-      for (const graph::Value operand : node.operands)
-        phases = std::max(phases, before[operand.node]);
+      for (const graph::Value operand : node.operands) phases = std::max(phases, before[operand.node]);
       const bool reduces = node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce;
       // Several that are gathered end in one tile.
       if (reduces && graph_.type(node.operands[0]).elements() > division.gathered) {
@@ -541,7 +540,7 @@ class StitchExplorer {
     if (step_ == nullptr && slabs_.count == 1 && program.phases.size() > 1 && (!phased_ || us < phased_us_) &&
         kernel::keeps_an_axis(program))
       phased_ = program, phased_us_ = us;
-    const auto keep = static_cast<std::size_t>(options_.keep);
+    const std::size_t keep = options_.keep;
     const bool kept = best_.size() < keep || us < std::prev(best_.end())->first;  // behind its equals
     if (!kept && options_.sample == 0) return;
     StitchCandidate candidate{program.schedule, program, us};

@@ -54,7 +54,7 @@ AdaptiveProcess::AdaptiveProcess(const CandidateFeatures& features, KernelPrior 
     : features_(&features), prior_(std::move(prior)), options_(options), parameters_(prior_.mean) {}
 
 bool AdaptiveProcess::catch_up(GaussianProcess& process, double most_work) const {
-  const auto size = static_cast<double>(features_->size);
+  const double size = features_->size;
   while (process.observations() < observed_.size() && most_work > 0) {
     most_work -= (kernel_work + static_cast<double>(process.observations())) * size;
     process.add(observed_[process.observations()]);
@@ -69,7 +69,7 @@ void AdaptiveProcess::work(std::span<const double> values) {
     next_fit_ = n + std::max<std::size_t>(5, n / 7);
   }
   if (fit_) {
-    const double points = static_cast<double>(std::min(n, options_.fit_points));
+    const double points = std::min(n, options_.fit_points);
     const int until = fit_->evaluations() + std::max(1, static_cast<int>(most_fit_work / (points * points * points)));
     bool more = true;
     while (more && fit_->evaluations() < until)

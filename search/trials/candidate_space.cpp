@@ -38,7 +38,7 @@ std::optional<std::vector<double>> numbers_of(const Parameter& parameter) {
 
 /// Whether two encodings say the same: their correlation is one.
 bool say_the_same(const std::vector<float>& x, const std::vector<float>& y) {
-  const auto n = static_cast<double>(x.size());
+  const double n = x.size();
   const double mx = std::accumulate(x.begin(), x.end(), 0.0) / n, my = std::accumulate(y.begin(), y.end(), 0.0) / n;
   double xx = 0, yy = 0, xy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -65,7 +65,7 @@ std::vector<float> alignments(const std::vector<double>& numbers) {
   std::vector<float> alignments;
   for (const double number : numbers) {
     int times = 0;
-    for (auto whole = static_cast<std::int64_t>(number); times < 7 && whole % 2 == 0; whole /= 2) ++times;
+    for (std::int64_t whole = number; times < 7 && whole % 2 == 0; whole /= 2) ++times;
     alignments.push_back(static_cast<float>(times));
   }
   return alignments;

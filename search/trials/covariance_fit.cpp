@@ -58,7 +58,7 @@ class KernelFit::Objective {
   void build(const Vector& at, double variance, double noise) {
     squared_.assign(n_ * n_, 0.0F);
     for (std::size_t g = 0; g < groups_; ++g) {
-      const auto weight = static_cast<float>(std::exp(2 * at[g]));
+      const float weight = std::exp(2 * at[g]);
       const float* from = distance_[g].data();
       float* to = squared_.data();
       for (std::size_t k = 0; k < n_ * n_; ++k) to[k] += weight * from[k];

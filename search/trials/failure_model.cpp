@@ -15,7 +15,7 @@ KernelPrior failure_prior(const CandidateFeatures& features, const TransferPrior
                           const AdaptiveOptions& options) {
   KernelPrior kernel = default_prior(features);
   if (prior == nullptr) return kernel;
-  const auto failed = static_cast<double>(std::ranges::count(prior->failed, char{1}));
+  const double failed = std::ranges::count(prior->failed, char{1});
   const double share = failed / static_cast<double>(features.size);
   if (failed == 0) return kernel;
   const double spread = std::sqrt(share * (1 - share));

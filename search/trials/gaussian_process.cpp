@@ -15,7 +15,7 @@ GaussianProcess::GaussianProcess(const CandidateFeatures& features, KernelParame
   for (std::size_t f = 0; f < features.list.size(); ++f) {
     scaled_.push_back(features.list[f].values);
     if (features.list[f].label) continue;
-    const auto weight = static_cast<float>(std::exp(parameters_.log_weight[f]));
+    const float weight = std::exp(parameters_.log_weight[f]);
     for (float& value : scaled_.back()) value *= weight;
   }
   variance_.assign(features.size, static_cast<float>(std::exp(parameters_.log_variance)));
@@ -28,7 +28,7 @@ void GaussianProcess::correlations(std::size_t candidate, std::span<float> to) c
     const float* values = scaled_[f].data();
     const float own = values[candidate];
     if (features_->list[f].label) {
-      const auto apart = static_cast<float>(std::exp(2 * parameters_.log_weight[f]));
+      const float apart = std::exp(2 * parameters_.log_weight[f]);
       for (std::size_t i = 0; i < to.size(); ++i) squared[i] += values[i] == own ? 0.0F : apart;
     } else {
       for (std::size_t i = 0; i < to.size(); ++i) squared[i] += (values[i] - own) * (values[i] - own);
@@ -55,16 +55,16 @@ void GaussianProcess::add(std::size_t candidate) {
   for (; j + 4 <= n; j += 4) {  // four rows at a time: the row being made stays in registers
     const float *a = whitened_[j].data(), *b = whitened_[j + 1].data(), *c = whitened_[j + 2].data(),
                 *d = whitened_[j + 3].data();
-    const auto p = static_cast<float>(row[j]), q = static_cast<float>(row[j + 1]), r = static_cast<float>(row[j + 2]),
-               s = static_cast<float>(row[j + 3]);
+    const float p = row[j], q = static_cast<float>(row[j + 1]), r = static_cast<float>(row[j + 2]),
+                s = static_cast<float>(row[j + 3]);
     for (std::size_t i = 0; i < size; ++i) to[i] -= p * a[i] + q * b[i] + r * c[i] + s * d[i];
   }
   for (; j < n; ++j) {
-    const auto p = static_cast<float>(row[j]);
+    const float p = row[j];
     const float* a = whitened_[j].data();
     for (std::size_t i = 0; i < size; ++i) to[i] -= p * a[i];
   }
-  const auto inverse = static_cast<float>(1.0 / row[n]);
+  const float inverse = 1.0 / row[n];
   for (std::size_t i = 0; i < size; ++i) {
     to[i] *= inverse;
     variance_[i] = std::max(0.0F, variance_[i] - to[i] * to[i]);

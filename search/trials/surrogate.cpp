@@ -20,7 +20,7 @@ std::vector<double> compress(std::span<const double> log_times, double tail) {
 
 /// Brings values to mean zero and unit spread; returns both as they were.
 std::pair<double, double> standardise(std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
+  const double n = values.size();
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
   double square = 0;
   for (const double value : values) square += (value - mean) * (value - mean) / n;

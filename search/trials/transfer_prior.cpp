@@ -14,7 +14,7 @@ float interpolate(const CandidateFeatures& features, std::size_t candidate, cons
                   const std::vector<float>& values) {
   double sum = 0, total = 0;
   for (const std::size_t reference : references) {
-    const double squared = static_cast<double>(squared_distance(features, candidate, reference));
+    const double squared = squared_distance(features, candidate, reference);
     const double weight = std::exp(-8 * std::sqrt(squared)) + 1e-12;
     sum += weight * static_cast<double>(values[reference]);
     total += weight;

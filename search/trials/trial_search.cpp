@@ -149,7 +149,7 @@ Proposal TrialSearch::choose(const Prediction& prediction) {
   // a better region goes unseen (docs/search.md).
   const double target = surrogate_.to_value(std::log(best_->time_us) + std::log1p(-options_.improvement));
   const auto worth = [&](std::size_t i) {
-    const double mean = static_cast<double>(prediction.mean[i]), deviation = deviation_of(prediction, i);
+    const double mean = prediction.mean[i], deviation = deviation_of(prediction, i);
     // With a neighbour, being led away from what is doubtful cost more than the failures it spared (docs/search.md).
     const double valid = prior_ == nullptr ? std::log(static_cast<double>(prediction.valid[i])) : 0.0;
     if (exploring) return options_.optimism * deviation - mean + 2 * valid;

@@ -22,7 +22,7 @@ using Bytes = std::vector<std::byte>;
 
 /// Elements of `dtype`, each the nearest to a number; 64-bit integers from load_integer's range take `bytes_of` below.
 inline Bytes bytes_of(graph::DType dtype, std::span<const double> values) {
-  const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+  const std::size_t size = graph::byte_size(dtype);
   Bytes bytes(values.size() * size);
   for (std::size_t i = 0; i < values.size(); ++i) graph::store_element(dtype, values[i], &bytes[i * size]);
   return bytes;
@@ -30,14 +30,14 @@ inline Bytes bytes_of(graph::DType dtype, std::span<const double> values) {
 
 /// Elements given by their bits.
 inline Bytes bytes_of_bits(graph::DType dtype, std::span<const std::uint64_t> bits) {
-  const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+  const std::size_t size = graph::byte_size(dtype);
   Bytes bytes(bits.size() * size);
   for (std::size_t i = 0; i < bits.size(); ++i) std::memcpy(&bytes[i * size], &bits[i], size);
   return bytes;
 }
 
 inline std::uint64_t bits_at(graph::DType dtype, const Bytes& bytes, std::size_t element) {
-  const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+  const std::size_t size = graph::byte_size(dtype);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &bytes[element * size], size);
   return bits;
@@ -80,7 +80,7 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
   }
   std::vector<profiler::LaunchValue> arguments;
   for (const Argument& argument : each.kernel.arguments) {
-    const auto number = static_cast<std::size_t>(argument.buffer.number);
+    const std::size_t number = argument.buffer.number;
     if (argument.kind == Argument::Kind::integer) {
       arguments.emplace_back(argument.integer);
     } else if (argument.buffer.kind == kernel::Buffer::Kind::input) {
@@ -123,7 +123,7 @@ inline void expect_right(const KernelCase& each, const std::vector<Bytes>& input
     const graph::Tensor got = graph::tensor_from_bytes(want.type, want.box, outcome.results[r]);
     for (std::int64_t i = 0; i < want.elements() && wrong < 10; ++i) {
       const bool exact = !want.integers.empty() && want.bound(i) == 0;
-      const auto at = static_cast<std::size_t>(i);
+      const std::size_t at = i;
       const bool right =
           exact ? want.integers[at] == got.integers[at] : graph::accepts(want.at(i), want.bound(i), got.at(i));
       if (right) continue;

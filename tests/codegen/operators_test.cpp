@@ -25,7 +25,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 std::vector<std::uint64_t> edges_of(DType dtype) {
   std::vector<std::uint64_t> bits;
   if (dtype == DType::pred) return {0, 1};
-  const auto bytes = static_cast<std::size_t>(graph::byte_size(dtype));
+  const std::size_t bytes = graph::byte_size(dtype);
   if (graph::is_integer(dtype)) {
     const std::uint64_t ones = ~std::uint64_t{0} >> (64 - 8 * bytes), high = ones ^ (ones >> 1);
     for (const std::uint64_t low : {0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 100}) bits.push_back(low & ones);
@@ -149,7 +149,7 @@ TEST_P(FunctionsEmulated, OfOurOwnDensely) {
 
 TEST_P(ArithmeticEmulated, TwoOperandsOnEveryPairOfEdges) {
   const DType dtype = GetParam();
-  const auto count = static_cast<std::int64_t>(edges_of(dtype).size());
+  const std::int64_t count = edges_of(dtype).size();
   Builder b;
   const Value x = b.parameter(dtype, {count * count}), y = b.parameter(dtype, {count * count});
   std::vector<Value> results;
@@ -202,7 +202,7 @@ TEST_P(OperatorsEmulated, MovingKeepsEveryBit) {
   std::vector<std::uint64_t> bits = edges_of(dtype);
   if (dtype == DType::f32) bits.insert(bits.end(), {0x7fc00001u, 0xffc12345u, 0x00000001u, 0x807fffffu});
   if (dtype == DType::f64) bits.insert(bits.end(), {0x7ff8000000000001u, 0x8000000000000001u});
-  const auto count = static_cast<std::int64_t>(bits.size());
+  const std::int64_t count = bits.size();
   Builder b;
   const Value x = b.parameter(dtype, {count});
   const KernelOutcome outcome = run(make_case(b.finish({b.reverse(x, {0})})), {bytes_of_bits(dtype, bits)});
@@ -241,7 +241,7 @@ TEST_P(OperatorsEmulated, ConstantsAreExact) {
 TEST_P(OperatorsEmulated, TablesAreExact) {
   const DType dtype = GetParam();
   const std::vector<std::uint64_t> bits = edges_of(dtype);
-  const auto count = static_cast<std::int64_t>(bits.size());
+  const std::int64_t count = bits.size();
   Builder b;
   const Value other = b.parameter(dtype, {count}), chosen = b.parameter(DType::pred, {count});
   const Value table = b.constant({{dtype, {count}}, bytes_of_bits(dtype, bits)});
@@ -296,7 +296,7 @@ class RoundedQuotientEmulated : public testing::TestWithParam<RoundedQuotient> {
 
 TEST_P(RoundedQuotientEmulated, MeetsExactHalves) {
   const Halves h = halves();
-  const auto count = static_cast<std::int64_t>(h.x.size());
+  const std::int64_t count = h.x.size();
   ASSERT_GT(count, 1000);
   Builder b;
   const Value x = b.parameter(DType::f32, {count}), y = b.parameter(DType::f32, {count});
@@ -305,7 +305,7 @@ TEST_P(RoundedQuotientEmulated, MeetsExactHalves) {
   const KernelOutcome outcome = run(each, {bytes_of(DType::f32, h.x), bytes_of(DType::f32, h.y)});
   int wrong = 0;
   for (std::size_t i = 0; i < h.x.size() && wrong < 5; ++i) {
-    const auto size = static_cast<std::size_t>(graph::byte_size(dtype));
+    const std::size_t size = graph::byte_size(dtype);
     const double got = graph::load_element(dtype, &outcome.results[0][i * size]);
     const double want = GetParam().expected(h.x[i] / h.y[i]);
     if (got == want) continue;

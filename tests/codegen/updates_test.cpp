@@ -99,7 +99,7 @@ TEST(UpdateInPlaceEmulated, WritesTheUpdateAndNothingElse) {
   std::vector<double> update(row);
   std::iota(update.begin(), update.end(), 1.0);
   for (const double index : {0.0, 3.0, 9.0, 42.0}) {  // the last is clamped
-    const auto at = static_cast<std::size_t>(std::min(index, 9.0));
+    const std::size_t at = std::min(index, 9.0);
     const KernelOutcome outcome = run(each, {bytes_of(DType::f32, std::vector<double>(10 * row, 0.5)),
                                              bytes_of(DType::f32, update), bytes_of(DType::s32, std::vector{index})});
     for (std::size_t e = 0; e < 10 * row; ++e) {

@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, DramBytes, testing::ValuesIn(traffics()),
 TEST(DramBytesOfPhases, PartialResultsGoOutAndBack) {
   for (const Kernel& kernel : candidates_of(channel_reduction(ReduceKind::sum, {256, 8, 100}), *find_device("h100"))) {
     if (kernel.program.phases.size() != 2) continue;
-    const double sets = static_cast<double>(kernel.program.partial_count.at(0)), partials = sets * 8 * 4;
+    const double sets = kernel.program.partial_count.at(0), partials = sets * 8 * 4;
     const auto of = [&](std::size_t phase) {
       return group_features(*kernel.graph, kernel.program.phases[phase].groups.at(0), kernel.program,
                             *find_device("h100"));
@@ -341,7 +341,7 @@ TEST(InstructionsEmulated, OfRandomBitsAreExecutedOnce) {
   ASSERT_TRUE(run.correct) << run.failure;
   ASSERT_EQ(run.blocks_run, run.blocks);
   ASSERT_TRUE(run.counters);
-  const auto executed = static_cast<double>(run.counters->of(emulator::InstructionClass::integer).lanes);
+  const double executed = run.counters->of(emulator::InstructionClass::integer).lanes;
   EXPECT_GE(executed, 69.0 * elements);
   EXPECT_LT(executed, 90.0 * elements);
   // Of PTX's integer instructions ptxas has some done by multiply-add, on the f32 unit.

@@ -114,9 +114,9 @@ TEST(Training, OfFewMeasurementsTheCombinedModelMakesMost) {
 
 TEST(Training, CandidatesThatFailComeLast) {
   TrainingSet set = all_synthetic();
-  const std::size_t threads = static_cast<std::size_t>(std::find_if(feature_columns().begin(), feature_columns().end(),
-                                                                    [](const auto& c) { return c.name == "threads"; }) -
-                                                       feature_columns().begin());
+  const std::size_t threads = std::find_if(feature_columns().begin(), feature_columns().end(),
+                                           [](const auto& c) { return c.name == "threads"; }) -
+                              feature_columns().begin();
   for (TrainingSample& sample : set.samples) {
     if (sample.features[threads] == 256) sample.failed = true, sample.measured = 0;
   }

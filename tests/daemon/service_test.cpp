@@ -75,9 +75,7 @@ TEST_F(ServiceTest, ArgumentOrderDoesNotMatterAndIsToldBack) {
   EXPECT_EQ(b.source, Source::store);
   ASSERT_EQ(a.plan->id, b.plan->id);
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto name = [](const graph::Graph& graph, int index) {
-      return graph.node(graph.parameters()[index]).name;
-    };
+    const auto name = [](const graph::Graph& graph, int index) { return graph.node(graph.parameters()[index]).name; };
     EXPECT_EQ(name(one, a.parameter_order[i]), name(other, b.parameter_order[i]));
   }
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(a.result_order[i], 1 - b.result_order[i]);

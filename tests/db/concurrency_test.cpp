@@ -41,7 +41,7 @@ TEST(ConcurrencyTest, ReadersSeeWholePlansWhileWritersCommit) {
       bool last_round = false;
       while (!last_round) {
         last_round = writing == 0;
-        const int number = static_cast<int>(random.below(writers * plans_each));
+        const int number = random.below(writers * plans_each);
         const auto lookup = store->find_plan({samples::hash(number), samples::target()}, {});
         if (!lookup || (last_round && !lookup->plan)) ++failures;
         if (!lookup || !lookup->plan) continue;

@@ -23,7 +23,7 @@ using f64 = double;
 template <class To, class From>
 To saturated(From x) {
   if (std::isnan(x)) return To{0};
-  constexpr auto lowest = static_cast<double>(std::numeric_limits<To>::min());
+  constexpr double lowest = std::numeric_limits<To>::min();
   constexpr double past = 2.0 * static_cast<double>(static_cast<u64>(std::numeric_limits<To>::max()) / 2 + 1);
   if (static_cast<double>(x) <= lowest) return std::numeric_limits<To>::min();
   if (static_cast<double>(x) >= past) return std::numeric_limits<To>::max();

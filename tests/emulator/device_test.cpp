@@ -331,7 +331,7 @@ TEST(DeviceHeaders, ThreefryKnownAnswers) {
 /// The value of a small float's pattern.
 double small_value(u32 bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
-  const auto exponent = static_cast<int>((bits >> mantissa_bits) & ((1U << exponent_bits) - 1));
+  const int exponent = (bits >> mantissa_bits) & ((1U << exponent_bits) - 1);
   const u32 mantissa = bits & ((1U << mantissa_bits) - 1);
   const double magnitude = exponent == 0
                                ? std::ldexp(mantissa, 1 - bias - mantissa_bits)

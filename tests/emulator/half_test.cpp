@@ -55,7 +55,7 @@ class Halves : public testing::TestWithParam<const char*> {
     if (!std::isfinite(sum)) return static_cast<float>(sum);
     const double rest = std::abs(exact) > std::abs(static_cast<double>(c)) ? static_cast<double>(c) - (sum - exact)
                                                                            : exact - (sum - static_cast<double>(c));
-    auto once = static_cast<float>(sum);
+    float once = sum;
     const double off = static_cast<double>(once) - sum - rest;
     if (off == 0 || !std::isfinite(once)) return once;
     u32 bits = std::bit_cast<u32>(once);
@@ -165,7 +165,7 @@ TEST_P(Halves, PackedPairs) {
 std::uint8_t nearest_f8(float x, int exponent_bits, int mantissa_bits, u32 largest) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const auto value = [&](u32 bits) {
-    const auto exponent = static_cast<int>(bits >> mantissa_bits);
+    const int exponent = bits >> mantissa_bits;
     const u32 mantissa = bits & ((1U << mantissa_bits) - 1);
     return exponent == 0
                ? std::ldexp(static_cast<double>(mantissa), 1 - bias - mantissa_bits)

@@ -304,7 +304,7 @@ const Row rows[] = {
                                 static_cast<double>(bfloat_to_float(static_cast<u16>(y)));
          const double exact = product + static_cast<double>(bfloat_to_float(static_cast<u16>(y)));
          // To odd first, so that the second rounding is right.
-         auto once = static_cast<float>(exact);
+         float once = exact;
          if (std::isfinite(once) && static_cast<double>(once) != exact) {
            u32 bits = std::bit_cast<u32>(once);
            if ((static_cast<double>(once) > exact) != std::signbit(once)) --bits;

@@ -289,7 +289,7 @@ TEST_P(SampleKernels, SampledBlocksOfALargeGridTouchOnlyTheirPages) {
   const Buffer y = make(memory_, "y", bytes);
   const std::vector<float> b(4, 0.0F);
   ParameterBlock parameters;
-  const auto vectors = static_cast<std::uint32_t>(bytes / 16);
+  const std::uint32_t vectors = bytes / 16;
   parameters.add(y).add(x).add(put(memory_, "b", b)).add(static_cast<int>(vectors)).add(1);
   const std::uint64_t last = vectors / 256 - 1;
   const std::vector<std::uint64_t> blocks = {0, 7, last / 2, last};

@@ -25,7 +25,7 @@ TEST_P(Refused, WithLineAndText) {
   const Result<Program> program = Program::load(module);
   ASSERT_FALSE(program);
   EXPECT_EQ(program.error().kind, row.kind) << program.error().message;
-  const auto before = static_cast<std::size_t>(module.find(row.body));
+  const std::size_t before = module.find(row.body);
   const auto line = 1 + std::count(module.begin(), module.begin() + static_cast<std::ptrdiff_t>(before), '\n');
   EXPECT_THAT(program.error().message, testing::StartsWith(fmt::format("PTX line {}: ", line)));
   EXPECT_THAT(program.error().message, testing::HasSubstr(row.message));
@@ -157,8 +157,8 @@ std::string damaged(std::string text, Random& random) {
                                               ".param"};
   const std::uint64_t edits = 1 + random.below(3);
   for (std::uint64_t i = 0; i < edits && !text.empty(); ++i) {
-    const auto at = static_cast<std::size_t>(random.below(text.size()));
-    const auto length = static_cast<std::size_t>(random.below(24));
+    const std::size_t at = random.below(text.size());
+    const std::size_t length = random.below(24);
     const std::string_view with = junk[random.below(std::size(junk))];
     switch (random.below(5)) {
       case 0: text.erase(at, length); break;

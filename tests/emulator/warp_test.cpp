@@ -88,8 +88,7 @@ TEST(Warp, Matches) {
   const auto inputs = lane_values();
   const auto same = [&](int lane, u64 mask) {
     u32 lanes = 0;
-    for (std::size_t i = 0; i < 32; ++i)
-      lanes |= ((inputs[i].a & mask) == (inputs[lane].a & mask) ? 1U : 0U) << i;
+    for (std::size_t i = 0; i < 32; ++i) lanes |= ((inputs[i].a & mask) == (inputs[lane].a & mask) ? 1U : 0U) << i;
     return lanes;
   };
   check("and.b32 %r0, %a32, 7; match.any.sync.b32 %r1, %r0, -1; cvt.u64.u32 %y, %r1;", inputs,

@@ -386,7 +386,7 @@ TEST(CanonicalOrder, BudgetIsAnHonestLimit) {
   ColouredGraph graph;
   graph.colours.assign(16, 1);
   for (const auto& [x, y] : edges) {
-    const int middle = static_cast<int>(graph.colours.size());
+    const int middle = graph.colours.size();
     graph.colours.push_back(2);
     graph.edges.insert(graph.edges.end(), {{x, middle, 0}, {y, middle, 0}});
   }

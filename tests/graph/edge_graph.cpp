@@ -117,10 +117,10 @@ class Generator {
       return of.rank() == 0 ? scalar(of.dtype) : b_.broadcast(scalar(of.dtype), of.dims, {});
     if (of.dtype != DType::pred && draw_.one_in(2)) return b_.iota(of.dtype, of.dims, draw_.below(of.rank()));
     std::vector<std::int64_t> values;
-    const auto first = static_cast<std::uint64_t>(draw_.integer());
+    const std::uint64_t first = draw_.integer();
     const bool run = draw_.one_in(2);
     for (std::int64_t i = 0; i < of.elements(); ++i) {
-      const auto next = static_cast<std::int64_t>(first + static_cast<std::uint64_t>(i));
+      const std::int64_t next = first + static_cast<std::uint64_t>(i);
       values.push_back(of.dtype == DType::pred ? draw_.below(2) : run ? next : draw_.integer());
     }
     return b_.constant(dense_integers(of, values));
@@ -249,7 +249,7 @@ class Generator {
   void concatenate() {
     const Value x = any();
     if (type(x).rank() == 0) return;
-    const auto along = static_cast<std::size_t>(draw_.below(type(x).rank()));
+    const std::size_t along = draw_.below(type(x).rank());
     TensorType other = type(x);
     other.dims[along] = draw_.below(4);
     std::vector<Value> parts = {x, constant(other), partner(x)};
@@ -290,7 +290,7 @@ class Generator {
   void gather_rows() {
     const Value x = any(), rows = row_indices();
     if (type(x).rank() == 0) return;
-    const auto along = static_cast<std::size_t>(draw_.below(type(x).rank()));
+    const std::size_t along = draw_.below(type(x).rank());
     if (type(x).dims[along] == 0) return;
     GatherAttributes a;
     for (std::int64_t d = 1; d < type(x).rank(); ++d) a.offset_dims.push_back(d);
@@ -303,7 +303,7 @@ class Generator {
   void scatter_rows() {
     const Value x = any(), rows = row_indices();
     if (type(x).rank() == 0) return;
-    const auto along = static_cast<std::size_t>(draw_.below(type(x).rank()));
+    const std::size_t along = draw_.below(type(x).rank());
     ScatterAttributes a;
     TensorType updates{type(x).dtype, {type(rows).dims[0]}};
     for (std::size_t d = 0; d < type(x).dims.size(); ++d) {

@@ -49,7 +49,7 @@ class RandomGraphs : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomGraphs, ValuesAreThoseOfTheNaiveInterpreter) {
   for (int k = 0; k < 20; ++k) {
-    const auto seed = static_cast<std::uint64_t>(GetParam() * 1000 + k);
+    const std::uint64_t seed = GetParam() * 1000 + k;
     const Graph graph = random_graph(everything(seed));
     const std::vector<Tensor> arguments = random_arguments(graph, seed);
     const Result<std::vector<Tensor>> actual = evaluate(graph, arguments);
@@ -74,7 +74,7 @@ Box random_box(Random& random, const Dims& dims) {
 
 TEST_P(RandomGraphs, PartsAreThePartsOfTheWhole) {
   for (int k = 0; k < 20; ++k) {
-    const auto seed = static_cast<std::uint64_t>(GetParam() * 1000 + k);
+    const std::uint64_t seed = GetParam() * 1000 + k;
     const Graph graph = random_graph(everything(seed));
     const std::vector<Tensor> arguments = random_arguments(graph, seed);
     EvaluateOptions options;
@@ -109,7 +109,7 @@ TEST_P(RandomGraphs, PartsAreThePartsOfTheWhole) {
 
 TEST_P(RandomGraphs, KernelsOfAllSortsStayWithinTheBounds) {
   for (int k = 0; k < 20; ++k) {
-    const auto seed = static_cast<std::uint64_t>(GetParam() * 1000 + k);
+    const std::uint64_t seed = GetParam() * 1000 + k;
     const Graph graph = random_graph(everything(seed));
     const std::vector<Tensor> arguments = random_arguments(graph, seed);
     EvaluateOptions options;
@@ -138,7 +138,7 @@ TEST_P(RandomGraphs, KernelsOfAllSortsStayWithinTheBounds) {
 
 TEST_P(RandomGraphs, TheGeneratorMakesVerifiedGraphsAndRepeatsItself) {
   for (int k = 0; k < 20; ++k) {
-    const auto seed = static_cast<std::uint64_t>(GetParam() * 1000 + k);
+    const std::uint64_t seed = GetParam() * 1000 + k;
     const Graph graph = random_graph(everything(seed)), again = random_graph(everything(seed));
     const Status status = verify(graph);
     ASSERT_TRUE(status.ok()) << status.error().message;

@@ -134,7 +134,7 @@ class Interpreter {
       if (std::isnan(x.f) || std::isnan(y.f)) return {std::numeric_limits<double>::quiet_NaN(), 0};
       return {kind == ReduceKind::max ? std::max(x.f, y.f) : std::min(x.f, y.f), 0};
     }
-    const auto u = static_cast<std::uint64_t>(x.i), v = static_cast<std::uint64_t>(y.i);
+    const std::uint64_t u = x.i, v = static_cast<std::uint64_t>(y.i);
     const bool less = dtype == DType::u64 ? u < v : x.i < y.i;
     switch (kind) {
       case ReduceKind::sum: return {0, wrap(dtype, static_cast<std::int64_t>(u + v))};
@@ -267,7 +267,7 @@ class Interpreter {
       from[at(a.operand_batching_dims[k])] = batch[at(d < a.index_vector_dim ? d : d - 1)];
     }
     for (std::size_t d = 0, w = 0; d < dims.size(); ++d) {
-      const auto dim = static_cast<std::int64_t>(d);
+      const std::int64_t dim = d;
       if (!contains(a.collapsed_slice_dims, dim) && !contains(a.operand_batching_dims, dim)) from[d] += window[w++];
     }
     return get(operand(node, 0), from);
@@ -365,7 +365,7 @@ class Interpreter {
     }
     const auto place_free = [&](Dims& to, const Dims& batch, const Dims& contracting) {
       for (std::size_t d = 0; d < to.size(); ++d) {
-        const auto dim = static_cast<std::int64_t>(d);
+        const std::int64_t dim = d;
         if (!contains(batch, dim) && !contains(contracting, dim)) to[d] = index[next++];
       }
     };
@@ -450,7 +450,7 @@ class Interpreter {
       }
       const Dims first = to;
       for (std::size_t d = 0, w = 0; d < dims.size(); ++d) {
-        const auto dim = static_cast<std::int64_t>(d);
+        const std::int64_t dim = d;
         if (contains(a.inserted_window_dims, dim) || contains(a.input_batching_dims, dim)) continue;
         extents[d] = updates.type.dims[at(a.update_window_dims[w])];
         to[d] += window[w++];
@@ -629,7 +629,7 @@ class Interpreter {
         return by >= static_cast<std::uint64_t>(width) ? 0 : static_cast<std::int64_t>(bits >> by);
       case Op::shift_right_arithmetic: {
         const bool negative = (bits >> (width - 1)) != 0;
-        const std::int64_t extended = static_cast<std::int64_t>(negative ? bits | ~mask : bits);
+        const std::int64_t extended = negative ? bits | ~mask : bits;
         return extended >> std::min<std::uint64_t>(by, 63);
       }
       default: throw std::logic_error(fmt::format("naive_evaluate: no {} of integers", to_string(op)));

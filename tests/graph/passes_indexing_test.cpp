@@ -427,7 +427,7 @@ TEST(PassesIndexing, AssignmentsToARunOfRowsAreConcatenations) {
   using Rows = std::vector<std::int64_t>;
   const auto assigned = [](const Rows& rows, ReduceKind kind, bool fills) -> MakeGraph {
     return [=](Builder& b) {
-      const auto count = static_cast<std::int64_t>(rows.size());
+      const std::int64_t count = rows.size();
       const Value x = fills ? b.filled(f32, {6, 4}, 3) : b.parameter(f32, {6, 4}), u = b.parameter(f32, {count, 4});
       const Value i = b.constant(dense_integers({DType::s64, {count}}, rows));
       return Values{b.add(Op::scatter, {x, i, u}, ScatterAttributes{{1}, {0}, {0}, {}, {}, 1, kind, false})};

@@ -48,7 +48,7 @@ class Generator {
     int total = 0;
     for (const auto& [weight, step] : steps) total += weight;
     for (int tries = 0; b_.graph().size() < options_.parameters + options_.operators && tries < 1000; ++tries) {
-      int chosen = static_cast<int>(random_.below(static_cast<std::uint64_t>(total)));
+      int chosen = random_.below(static_cast<std::uint64_t>(total));
       for (const auto& [weight, step] : steps) {
         chosen -= weight;
         if (chosen >= 0) continue;
@@ -365,7 +365,7 @@ class Generator {
     if (!find([&](const Entry& e) { return rank(e) >= 1 && number(e) && e.magnitude < 100; }, x)) return;
     const ScanAttributes a{below(2) == 0 ? ReduceKind::sum : ReduceKind::max, between(0, rank(x) - 1), below(2) == 0,
                            below(2) == 0};
-    const double count = static_cast<double>(b_.dims(x.value)[a.dimension]);
+    const double count = b_.dims(x.value)[a.dimension];
     const Value y = b_.add(Op::scan, {x.value}, a);
     // An exclusive maximum starts from -inf, which is no good argument of anything else.
     if (a.kind == ReduceKind::sum || !a.exclusive) note(y, x.magnitude * count);

@@ -128,8 +128,7 @@ TEST(LastingLoads, OfARecurrentKernelAreMadeOnceWhereRegistersHoldThem) {
     for (const ItemId id : group.hoisted) {
       const Item& item = group.structure.program->at(id);
       EXPECT_EQ(item.kind, Item::Kind::load);
-      EXPECT_EQ((*step)->sources[item.buffer.number].kind,
-                RecurrentStep::Source::Kind::input);
+      EXPECT_EQ((*step)->sources[item.buffer.number].kind, RecurrentStep::Source::Kind::input);
       EXPECT_FALSE((*step)->is_sequence(item.buffer.number)) << "where it is depends on the turn";
       for (std::size_t a = 0; a < group.extents.size(); ++a)
         EXPECT_TRUE(((item.axes >> a) & 1) == 0 || group.extent(a, Level::loop) == 1);
@@ -154,8 +153,7 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
         ASSERT_NE(held, group.held.end());
         EXPECT_EQ(held->place, Hold::shared);
         EXPECT_EQ(held->from, static_cast<int>(stage));
-        const int bytes = group.accesses[id].width *
-                          graph::byte_size(group.structure.program->at(id).dtype);
+        const int bytes = group.accesses[id].width * graph::byte_size(group.structure.program->at(id).dtype);
         EXPECT_TRUE(bytes == 4 || bytes == 8 || bytes == 16);
       }
     }

@@ -194,14 +194,13 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
     }
     const std::vector<bool> early = closure(program, early_roots), late = closure(program, late_roots);
     // Node i: item i is computed after the boundary (source side). Node count + i: some user of it is.
-    const int n = static_cast<int>(count), source = 2 * n, sink = 2 * n + 1;
+    const int n = count, source = 2 * n, sink = 2 * n + 1;
     search::MinCut cut(2 * n + 2);
     for (ItemId i = 0; i < n; ++i) {
       const Item& item = program.at(i);
       if (!late[i]) continue;
       const bool stays = item.kind == Item::Kind::reduced || (item.axes & varying) == 0;
-      const bool available =
-          structure.item_stage[i] <= boundary && early[i];
+      const bool available = structure.item_stage[i] <= boundary && early[i];
       const bool in_registers = std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end();
       if ((stays && available) || in_registers) {
         cut.edge(i, sink, search::MinCut::infinite);  // at hand for nothing
@@ -220,9 +219,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
     std::map<ItemId, HeldItem> now;
     for (ItemId i = 0; i < n; ++i) {
       const Item& item = program.at(i);
-      if (!late[i] || !side[n + i] ||
-          side[i])
-        continue;
+      if (!late[i] || !side[n + i] || side[i]) continue;
       if (item.kind == Item::Kind::reduced || (item.axes & varying) == 0) continue;
       if (std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end()) continue;
       const auto before = open.find(i);

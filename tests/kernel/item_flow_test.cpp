@@ -31,7 +31,7 @@ TEST(ItemFlow, UsesAreNeedsTheOtherWayRound) {
     ASSERT_EQ(flow.size(), group.program->items().size());
     std::size_t needs = 0, uses = 0;
     for (std::size_t i = 0; i < flow.size(); ++i) {
-      const auto item = static_cast<ItemId>(i);
+      const ItemId item = i;
       const auto expected = dependencies(*group.program, item);
       EXPECT_EQ(std::set(flow.needs(item).begin(), flow.needs(item).end()), std::set(expected.begin(), expected.end()));
       std::size_t number = flow.first_need(item);
@@ -56,7 +56,7 @@ TEST(ItemFlow, ItemsAreComputedBeforeTheyAreUsed) {
   ASSERT_EQ(group.stages, 3);
   int crossing = 0;
   for (std::size_t i = 0; i < flow.size(); ++i) {
-    const auto item = static_cast<ItemId>(i);
+    const ItemId item = i;
     for (const ItemId needed : flow.needs(item)) EXPECT_LE(flow.computed(needed), flow.computed(item));
     if (flow.computed(item) < flow.last_use(item)) ++crossing;
   }

@@ -35,7 +35,7 @@ class ItemInterpreter {
     std::unordered_map<Index, std::int64_t> variables;
     program_.pool().for_each_variable(index, [&](Index variable) {
       if (const ItemId item = program_.dynamic_item(variable); item >= 0) {
-        const auto wanted = static_cast<std::int64_t>(compute(item));
+        const std::int64_t wanted = compute(item);
         variables[variable] = std::clamp<std::int64_t>(wanted, 0, program_.pool().high(variable));
         return;
       }

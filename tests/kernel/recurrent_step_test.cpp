@@ -30,7 +30,7 @@ void PrintTo(const Cell& cell, std::ostream* out) { *out << cell.name; }
 /// Index in the whole tensor of element i of a block's part.
 std::size_t whole_index(const RecurrentStep::State& state, std::int64_t first_row, std::int64_t i) {
   if (state.row_dimension < 0) return static_cast<std::size_t>(i);
-  const auto d = static_cast<std::size_t>(state.row_dimension);
+  const std::size_t d = state.row_dimension;
   std::int64_t inner = 1;
   for (std::size_t k = d + 1; k < state.type.dims.size(); ++k) inner *= state.type.dims[k];
   const std::int64_t rows = state.type.dims[d];
@@ -68,7 +68,7 @@ std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const st
     for (const RecurrentStep::State& state : step.states) {
       Tensor& made = states.emplace_back(Tensor::zeros(state.type));
       for (std::int64_t i = 0; i < made.elements(); ++i) {
-        const auto at = static_cast<std::size_t>(i);
+        const std::size_t at = i;
         if (!state.first_input) {
           std::byte bits[8];
           std::memcpy(bits, &state.fill, sizeof bits);
@@ -86,7 +86,7 @@ std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const st
       std::vector<Tensor> given;
       for (std::size_t p = 0; p < step.sources.size(); ++p) {
         const RecurrentStep::Source& source = step.sources[p];
-        const auto number = static_cast<std::size_t>(source.number);
+        const std::size_t number = source.number;
         switch (source.kind) {
           case RecurrentStep::Source::Kind::input:
             given.push_back(fetched(step, p, arguments[number], block, turn));
@@ -103,7 +103,7 @@ std::vector<Tensor> run(const Graph& kernel, const RecurrentStep& step, const st
       EXPECT_TRUE(after) << after.error().message;
       if (!after) return results;
       for (std::size_t r = 0; r < step.targets.size(); ++r) {
-        const auto number = static_cast<std::size_t>(step.targets[r].number);
+        const std::size_t number = step.targets[r].number;
         (step.targets[r].is_state ? states : results)[number] = (*after)[r];
       }
     }
@@ -252,9 +252,7 @@ TEST(RecurrentStep, KnowsWhatABlockReadsOfASequence) {
     ASSERT_TRUE(step) << step.error().message;
     ASSERT_EQ((*step)->sequences.size(), 1U);
     const RecurrentStep::Sequence& sequence = (*step)->sequences[0];
-    EXPECT_EQ(
-        (*step)->graph.node((*step)->graph.parameters()[sequence.parameter]).type().dims,
-        (Dims{5, 12, 24}));
+    EXPECT_EQ((*step)->graph.node((*step)->graph.parameters()[sequence.parameter]).type().dims, (Dims{5, 12, 24}));
     EXPECT_EQ(sequence, (RecurrentStep::Sequence{sequence.parameter, reversed, 12 * 24 * 4, 24 * 4, 1, 3 * 24 * 4}));
   }
   // Batch first: the rows of a turn are apart.

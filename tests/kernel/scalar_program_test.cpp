@@ -234,7 +234,7 @@ TEST_P(RandomItems, ComputeWhatTheGraphMeans) {
     ItemInterpreter interpreter(made.graph, *made.program, arguments);
     const std::int64_t elements = (*expected)[r].elements();
     for (int sample = 0; sample < 12 && elements > 0; ++sample) {
-      const auto element = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(elements)));
+      const std::int64_t element = random.below(static_cast<std::uint64_t>(elements));
       const double right = (*expected)[r].at(element), got = interpreter.value(made.item, made.axes_at(element));
       if (std::isnan(right) && std::isnan(got)) continue;
       ASSERT_NEAR(got, right, 1e-9 * (1 + std::abs(right))) << "result " << r << " element " << element;

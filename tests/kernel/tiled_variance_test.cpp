@@ -15,7 +15,7 @@ Graph standardised(const Dims& dims, const Dims& reduced, DType dtype = DType::f
   const Value gain = b.parameter(dtype, {}), x = b.parameter(dtype, dims);
   Dims kept, mapping;
   std::int64_t row = 1;
-  for (std::int64_t d = 0; d < static_cast<std::int64_t>(dims.size()); ++d) {
+  for (std::int64_t d = 0; d < std::ssize(dims); ++d) {
     const std::int64_t extent = dims[d];
     if (std::ranges::find(reduced, d) != reduced.end()) {
       row *= extent;

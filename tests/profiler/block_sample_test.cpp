@@ -52,7 +52,7 @@ TEST(BlockSample, ClustersAreComplete) {
   const KernelCase each = make_case(softmax(64, 8192), clustered);
   const BlockSample chosen = sample(each);
   ASSERT_FALSE(chosen.whole());
-  const auto cluster = static_cast<std::uint64_t>(each.kernel.cluster);
+  const std::uint64_t cluster = each.kernel.cluster;
   ASSERT_EQ(chosen.blocks.size() % cluster, 0U);
   for (std::size_t i = 0; i < chosen.blocks.size(); ++i) EXPECT_EQ(chosen.blocks[i] % cluster, i % cluster);
 }

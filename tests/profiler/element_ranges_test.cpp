@@ -59,7 +59,7 @@ TEST(ElementRanges, BoxesAreExactlyWhatWasWritten) {
     std::vector<WrittenRange> ranges;
     std::vector<int> written(static_cast<std::size_t>(count), 0);
     for (std::int64_t at = 0; at < count;) {
-      const auto length = static_cast<std::int64_t>(random.below(9));
+      const std::int64_t length = random.below(9);
       const std::int64_t end = std::min(count, at + length);
       if (random.below(2) == 0 && end > at) {
         ranges.push_back({at * 4, (end - at) * 4});

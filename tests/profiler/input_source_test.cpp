@@ -19,7 +19,7 @@ std::vector<std::byte> device_bytes(const InputSource& source, std::int64_t byte
   std::vector<std::byte> all(static_cast<std::size_t>(bytes));
   const Filler filler = source.filler();
   for (std::int64_t at = 0; at < bytes; at += page) {
-    const auto length = static_cast<std::size_t>(std::min(page, bytes - at));
+    const std::size_t length = std::min(page, bytes - at);
     filler(static_cast<std::uint64_t>(at), std::span(all).subspan(static_cast<std::size_t>(at), length));
   }
   return all;
@@ -97,7 +97,7 @@ TEST(InputSource, DistributionsAreWhatTheySay) {
     const graph::Tensor all = values(distribution);
     double sum = 0, squares = 0;
     for (const double x : all.floats) sum += x, squares += x * x;
-    const double n = static_cast<double>(all.floats.size());
+    const double n = all.floats.size();
     return std::pair(sum / n, std::sqrt(squares / n - sum / n * sum / n));
   };
   EXPECT_NEAR(statistics(Distribution::mixed).first, 0, 0.05);

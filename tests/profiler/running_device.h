@@ -57,7 +57,7 @@ inline Fill counting(std::uint32_t first) {
   return Filler([first](std::uint64_t offset, std::span<std::byte> bytes) {
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const std::uint64_t at = offset + i;
-      const auto word = static_cast<std::uint32_t>(first + at / 4);
+      const std::uint32_t word = first + at / 4;
       bytes[i] = static_cast<std::byte>(word >> (8 * (at % 4)) & 0xFF);
     }
   });

@@ -48,7 +48,7 @@ Graph small_fragment(std::uint64_t seed) {
 class Divided final : public Scorer {
  public:
   double predict_us(const Graph& graph, const kernel::KernelProgram& program) const override {
-    const auto operators = static_cast<double>(graph.size());
+    const double operators = graph.size();
     return 0.3 + static_cast<double>(kernel::scheduled_bytes(graph, program)) / 3e6 + 0.03 * operators * operators;
   }
   Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }

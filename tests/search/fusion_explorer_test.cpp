@@ -35,7 +35,7 @@ Graph random_fragment(std::uint64_t seed) {
 class RandomPlan : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPlan, IsRunnableCompleteAndAsFastAsUnfused) {
-  const auto seed = static_cast<std::uint64_t>(GetParam());
+  const std::uint64_t seed = GetParam();
   const Graph fragment = random_fragment(seed);
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
@@ -107,7 +107,7 @@ class RandomPartition : public testing::TestWithParam<int> {};
 
 // Any partition without cycles is a plan with the same values; one with cycles is refused.
 TEST_P(RandomPartition, IsAPlanOrACircle) {
-  const auto seed = static_cast<std::uint64_t>(GetParam());
+  const std::uint64_t seed = GetParam();
   const Graph fragment = random_fragment(seed);
   const VertexGraph vertices(fragment);
   const RoughScorer scorer;

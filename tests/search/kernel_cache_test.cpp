@@ -19,8 +19,7 @@ namespace {
 Graph difference(const std::vector<int>& order) {
   Builder b;
   std::vector<Value> parameters(3);
-  for (const int i : order)
-    parameters[i] = b.parameter(i == 2 ? DType::bf16 : DType::f32, {i == 0 ? 1 : 4096});
+  for (const int i : order) parameters[i] = b.parameter(i == 2 ? DType::bf16 : DType::f32, {i == 0 ? 1 : 4096});
   const Value scaled = b.binary(Op::multiply, b.broadcast(b.reshape(parameters[0], {}), {4096}, {}), parameters[1]);
   return finished(b, {b.binary(Op::subtract, scaled, b.convert(parameters[2], DType::f32)), b.unary(Op::tanh, scaled)});
 }
@@ -37,7 +36,7 @@ TEST(KernelCache, SharesKernelsThatDifferInArgumentOrder) {
     const Graph& canonical = entry->kernel->graph;
     ASSERT_EQ(entry->parameter_order.size(), 3U);
     for (std::size_t i = 0; i < 3; ++i) {
-      const auto own = static_cast<std::size_t>(entry->parameter_order[i]);
+      const std::size_t own = entry->parameter_order[i];
       EXPECT_EQ(canonical.node(canonical.parameters()[i]).type(), graph.node(graph.parameters()[own]).type());
     }
     ASSERT_EQ(entry->result_order.size(), 2U);
@@ -70,7 +69,7 @@ TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   const Graph graph = batch_norm(200704, 256);
-  const double whole = static_cast<double>(graph.node(graph.parameters()[1]).type().bytes());
+  const double whole = graph.node(graph.parameters()[1]).type().bytes();
   for (int i = 0; i < 2; ++i) {
     const auto entry = cache.explore(graph);
     ASSERT_TRUE(entry) << entry.error().message;
@@ -79,7 +78,7 @@ TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
     // Two readings and one writing instead of three and one, less what blocks retain, of slabs all; a hundredth for the
     // tiles' results.
     const kernel::KernelProgram& program = kernel.candidates.front().program;
-    const auto bytes = static_cast<double>(kernel::scheduled_bytes(kernel.graph, program));
+    const double bytes = kernel::scheduled_bytes(kernel.graph, program);
     EXPECT_LT(bytes, 3.05 * whole);
     EXPECT_GE(bytes, 3 * whole - static_cast<double>(program.schedule.slabs.count) * 132 * 227e3);
     for (std::size_t p = 0; p < 2; ++p) {

@@ -67,7 +67,7 @@ TEST(UnfusedFragment, OfALoopRunsItsBodyInEveryTurn) {
   for (graph::NodeId id = 0; id < body.size(); ++id) {
     const graph::Op op = body.node(id).op;
     if (op == graph::Op::parameter || op == graph::Op::dot) continue;
-    const auto at = static_cast<std::size_t>(id);
+    const std::size_t at = id;
     operators += !attached[at] || results[at] ? 1 : 0;
   }
   EXPECT_EQ(static_cast<std::int64_t>(unfused->once.kernels.size()), operators);

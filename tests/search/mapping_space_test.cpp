@@ -273,7 +273,7 @@ TEST(MappingSpace, AWarpLiesOnBothAxesOfATranspose) {
   const auto narrow = [](const Graph& graph) {
     const auto mappings = enumerate_mappings(structure_of(graph, {}).phases[0].groups[0], {}, *find_device("h100"));
     return std::ranges::count_if(mappings, [](const kernel::GroupMapping& mapping) {
-      const auto v = static_cast<std::size_t>(mapping.vector_axis);
+      const std::size_t v = mapping.vector_axis;
       return mapping.axes[v].at(kernel::Level::lane) == 4 && mapping.axes[1 - v].at(kernel::Level::lane) == 8;
     });
   };

@@ -61,7 +61,7 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
   const Graph graph = softmax(64, 1024);
   const auto all = explore_space(graph, scorer, all_of(64));
   ASSERT_TRUE(all);
-  const int total = static_cast<int>(all->candidates.size());
+  const int total = all->candidates.size();
   ASSERT_GT(total, 100);
   StitchOptions options = all_of(64);
   options.keep = total / 4, options.sample = total / 4;
@@ -71,8 +71,7 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
   ASSERT_EQ(static_cast<int>(some->candidates.size()), options.keep);
   ASSERT_EQ(static_cast<int>(some->others.size()), options.sample);
   for (int i = 0; i < options.keep; ++i) {
-    EXPECT_EQ(some->candidates[i].schedule,
-              all->candidates[i].schedule);
+    EXPECT_EQ(some->candidates[i].schedule, all->candidates[i].schedule);
   }
   for (const StitchCandidate& other : some->others) EXPECT_FALSE(contains(some->candidates, other.schedule));
   // Not only the second best: the worst third has its share of a third of what is not best.

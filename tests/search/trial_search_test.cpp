@@ -117,8 +117,8 @@ TEST(TrialSearch, IsDeterminedByItsSeed) {
 
 // Once the best is found little is left to gain, and what is least known is what fails: the search must not go there.
 TEST(TrialSearch, LearnsWhereCandidatesFail) {
-  const auto failing = static_cast<std::size_t>(
-      std::ranges::count_if(kernel().outcomes, [](const auto& o) { return o.failure.has_value(); }));
+  const std::size_t failing =
+      std::ranges::count_if(kernel().outcomes, [](const auto& o) { return o.failure.has_value(); });
   ASSERT_GE(failing, kernel().outcomes.size() / 4);
   std::size_t failures = 0;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {

@@ -117,7 +117,7 @@ class KernelWorkshopEmulated : public testing::Test {
     if (sources_.empty()) {
       AlteredCompiler plain;
       KernelWorkshop all(plain, shared_device(), nullptr, device_, options_);
-      for (int c = 0; c < static_cast<int>(kernel_->candidates.size()); ++c)
+      for (int c = 0; c < std::ssize(kernel_->candidates); ++c)
         sources_.push_back(all.build_candidate({kernel_, c}).built->generated.source);
     }
     return sources_[candidate];

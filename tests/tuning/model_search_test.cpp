@@ -108,7 +108,7 @@ TEST_F(ModelSearchEmulated, ALaterRunGoesOnWhereTheLastOneEnded) {
   const ModelTuning again = tune(16);
   EXPECT_EQ(again.report.search.trials, 16);
   // The first few of each kernel and the three fastest are measured anew, nothing else is.
-  const auto fresh = static_cast<int>(tried().size() - first.size());
+  const int fresh = tried().size() - first.size();
   EXPECT_GE(fresh, 16 - 2 * 3);
   EXPECT_LE(timer_.kernels_measured - measured, fresh + 2 * (2 + 3));
   // What the first run found is not lost by the second.

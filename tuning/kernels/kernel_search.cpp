@@ -216,9 +216,8 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
     candidates[i].scheduled = std::make_shared<const search::StitchCandidate>(std::move(usual[i]));
     candidates[i].place = static_cast<int>(i);
   }
-  std::ranges::stable_sort(candidates, {}, [&](const KernelCandidate& candidate) {
-    return prior.log_time[candidate.place];
-  });
+  std::ranges::stable_sort(candidates, {},
+                           [&](const KernelCandidate& candidate) { return prior.log_time[candidate.place]; });
   return candidates;
 }
 

@@ -36,7 +36,7 @@ Result<KernelSpace> kernel_space(const graph::Graph& canonical, const Hash128& k
   auto kernel = std::make_shared<search::ExploredKernel>();
   kernel->key = key;
   kernel->graph = canonical;  // programs refer to it
-  const auto most = static_cast<std::size_t>(std::max(1, options.candidates));
+  const std::size_t most = std::max(1, options.candidates);
   Collector collector(kernel->candidates, most);
   for (const bool wide : {false, true}) {
     STITCH_ASSIGN(auto explored, search::explore_stitches(kernel->graph, scorer, {options.candidates, wide}));

@@ -162,7 +162,7 @@ std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kerne
 
 void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& entry) {
   if (!entry.ahead.empty() || !entry.verified.empty()) return;
-  const auto wanted = static_cast<std::size_t>(options_.built_ahead(timer_ != nullptr));
+  const std::size_t wanted = options_.built_ahead(timer_ != nullptr);
   std::vector<Trial> trials = entry.built;
   const std::size_t known = trials.size();
   trials.resize(std::max(known, std::min(wanted, kernel->candidates.size())));
@@ -274,8 +274,7 @@ std::vector<Trial> KernelWorkshop::measure(const search::SharedKernel& kernel) {
     Trial& last = trials.back();
     if (!last.failure) last = measure_candidate(std::move(last));
     if (!last.failure) {
-      if (best < 0 || is_faster(last, trials[best]))
-        best = static_cast<std::ptrdiff_t>(trials.size()) - 1;
+      if (best < 0 || is_faster(last, trials[best])) best = static_cast<std::ptrdiff_t>(trials.size()) - 1;
     }
     if (right >= options_.measured_candidates || trials.size() >= kernel->candidates.size()) break;
     Trial trial = next_trial(kernel, entry, trials.size());

@@ -27,8 +27,7 @@ struct KernelCandidate {
 
   KernelCandidate() = default;
   /// One of the kernel's own candidates.
-  KernelCandidate(const search::SharedKernel& of, int at)
-      : kernel(of), scheduled(of, &of->candidates[at]), place(at) {}
+  KernelCandidate(const search::SharedKernel& of, int at) : kernel(of), scheduled(of, &of->candidates[at]), place(at) {}
 };
 
 /// A schedule made into machine code, and what is known about it.

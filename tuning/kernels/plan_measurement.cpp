@@ -27,7 +27,7 @@ void add_copies(const api::Plan& plan, bool before, std::span<const BufferHandle
                 std::span<const BufferHandle> results, std::vector<profiler::PlanStep>& steps) {
   for (const api::ResultCopy& copy : plan.copies) {
     if (copy.before != before) continue;
-    const auto from = static_cast<std::size_t>(copy.from.value);
+    const std::size_t from = copy.from.value;
     const BufferHandle source =
         copy.from.kind == api::LaunchArgument::Kind::parameter ? parameters[from] : results[from];
     steps.emplace_back(profiler::PlannedCopy{source, results[copy.to], copy.bytes});
@@ -92,7 +92,7 @@ std::vector<profiler::PlanStep> PlanOnDevice::steps(const api::Plan& plan,
                                                     const std::vector<profiler::KernelHandle>& kernels,
                                                     const Set& set) const {
   const auto value_of = [&](const api::LaunchArgument& argument) -> LaunchValue {
-    const auto index = static_cast<std::size_t>(argument.value);
+    const std::size_t index = argument.value;
     switch (argument.kind) {
       case api::LaunchArgument::Kind::parameter: return set.parameters[index];
       case api::LaunchArgument::Kind::result: return set.results[index];

@@ -58,7 +58,7 @@ Result<ModelSearch> search_kernels(std::span<const ModelKernel> kernels, const T
     const auto largest = std::ranges::max_element(gains);
     if (largest == gains.end() || *largest <= 0) break;
     const auto shares = share_trials(gains, trials - done.trials, tuner.trials_at_once());
-    const auto place = static_cast<std::size_t>(largest - gains.begin());
+    const std::size_t place = largest - gains.begin();
     const std::int64_t before = done.trials;
     const ProgressSink inner = [&](const Progress& p) {
       const double tried = static_cast<double>(before) + p.share * static_cast<double>(shares[place]);

@@ -27,7 +27,7 @@ class ValuePlaces {
       places_.try_emplace(fragment.results()[r],
                           api::LaunchArgument{api::LaunchArgument::Kind::result, static_cast<std::int64_t>(r)});
     }
-    for (int launch = 0; launch < static_cast<int>(fusion.kernels.size()); ++launch) {
+    for (int launch = 0; launch < std::ssize(fusion.kernels); ++launch) {
       const search::PlannedKernel& kernel = fusion.kernels[launch];
       for (const Value value : kernel.results) intermediate(value, launch);
       for (const Value value : kernel.arguments) {
@@ -105,7 +105,7 @@ api::KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKer
   result.bytes = kernel::scheduled_bytes(explored.graph, program);
   result.predicted_us = candidate.predicted_us;
   for (const codegen::Argument& argument : generated.arguments) {
-    const auto number = static_cast<std::size_t>(argument.buffer.number);
+    const std::size_t number = argument.buffer.number;
     if (argument.kind == codegen::Argument::Kind::integer) {
       result.arguments.push_back({api::LaunchArgument::Kind::integer, argument.integer});
     } else if (argument.buffer.kind == kernel::Buffer::Kind::input) {
@@ -155,17 +155,17 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
   for (const NodeId id : fragment.parameters()) plan.parameters.push_back(fragment.node(id).type());
   for (const Value value : fragment.results()) plan.results.push_back(fragment.type(value));
   ValuePlaces places(fragment, fusion);
-  const int launches = static_cast<int>(fusion.kernels.size());
+  const int launches = fusion.kernels.size();
   for (int launch = 0; launch < launches; ++launch) {
     const auto& scratch = kernels[launch]->generated.scratch;
-    for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
+    for (int s = 0; s < std::ssize(scratch); ++s) {
       places.add_scratch(launch, s, scratch[s], launches);
     }
   }
   places.lay_out();
   std::set<Value> written;
   for (int launch = 0; launch < launches; ++launch) {
-    const auto at = static_cast<std::size_t>(launch);
+    const std::size_t at = launch;
     for (const Value value : fusion.kernels[at].arguments) {
       if (!places.knows(value)) {
         return make_error(ErrorKind::internal, "launch {} reads node {} of the fragment, which no kernel computes",
@@ -177,7 +177,7 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
     plan.predicted_us += plan.launches.back().predicted_us;
     written.insert(fusion.kernels[at].results.begin(), fusion.kernels[at].results.end());
     const auto& scratch = kernels[at]->generated.scratch;
-    for (int s = 0; s < static_cast<int>(scratch.size()); ++s) {
+    for (int s = 0; s < std::ssize(scratch); ++s) {
       const codegen::ScratchBuffer& buffer = scratch[s];
       if (buffer.zeroed) plan.zeroed.push_back({places.scratch_offset(launch, s), buffer.bytes});
     }
@@ -185,7 +185,7 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
   for (std::size_t r = 0; r < fragment.results().size(); ++r) {
     const Value value = fragment.results()[r];
     const api::LaunchArgument place = written.contains(value) ? places.written_place(value) : places.place(value);
-    const auto own = static_cast<std::int64_t>(r);
+    const std::int64_t own = r;
     if (fragment.type(value).elements() == 0) continue;  // nothing to write
     if (const auto updated = graph::updated_parameter(fragment, value)) {
       const api::LaunchArgument parameter{api::LaunchArgument::Kind::parameter, static_cast<std::int64_t>(*updated)};

@@ -126,7 +126,7 @@ void Tuner::State::record(const search::FusionPlan& fusion,
     kernel.hash = db::kernel_hash(kernel);
     tuned.bundle.plan.steps.push_back({kernel.hash, arguments_document(tuned.plan.launches[launch])});
     if (distinct.insert(kernel.hash).second) tuned.bundle.kernels.push_back(kernel);
-    const double bytes = static_cast<double>(std::max<std::int64_t>(1, tuned.plan.launches[launch].bytes));
+    const double bytes = std::max<std::int64_t>(1, tuned.plan.launches[launch].bytes);
     share += bytes * (one.verification ? one.verification->share : 0.0);
     weight += bytes;
     const search::ExploredKernel& explored = *fusion.kernels[launch].kernel;

@@ -51,7 +51,7 @@ Result<KernelTuning> Tuner::State::search(const search::SharedKernel& kernel, co
                                           std::int64_t trials, const KernelHistory& history,
                                           const ProgressSink& progress, const std::stop_token& stop) const {
   STITCH_ASSIGN(const auto space, KernelSearch::create(kernel, *scorer, options.search, history, timer));
-  const auto most = static_cast<int>(std::min<std::int64_t>(trials, std::numeric_limits<int>::max()));
+  const int most = std::min<std::int64_t>(trials, std::numeric_limits<int>::max());
   STITCH_ASSIGN(const SearchedKernel found, search_kernel(*workshop, kernel, *space, most, stop, [&](int tried) {
                   if (progress)
                     progress({"search", static_cast<double>(tried) / static_cast<double>(trials),
