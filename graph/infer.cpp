@@ -8,17 +8,6 @@ namespace {
 
 using Operands = OperandTypes;
 
-bool in_domain(OpDomain domain, DType dtype) {
-  switch (domain) {
-    case OpDomain::any: return true;
-    case OpDomain::number: return dtype != DType::pred;
-    case OpDomain::floating: return is_floating(dtype);
-    case OpDomain::integer: return is_integer(dtype);
-    case OpDomain::bits: return is_integer(dtype) || dtype == DType::pred;
-  }
-  return false;
-}
-
 Result<Types> infer_elementwise(Op op, Operands operands, const Attributes& attributes) {
   const OpInfo& row = info(op);
   const std::size_t first_data = op == Op::select ? 1 : 0;
@@ -30,7 +19,7 @@ Result<Types> infer_elementwise(Op op, Operands operands, const Attributes& attr
       return bad("operand {} is {}, operand {} is {}", i, to_string(operands[i].dtype), first_data,
                  to_string(operands[first_data].dtype));
     }
-    if (i >= first_data && !in_domain(row.domain, operands[i].dtype)) {
+    if (i >= first_data && !takes(row.domain, operands[i].dtype)) {
       return bad("operand {} is {}, which {} does not take", i, to_string(operands[i].dtype), row.name);
     }
   }
