@@ -121,3 +121,5 @@ STITCH_OP(loop, "loop", other(OpCategory::control, 0, any_number))
 STITCH_OP(conditional, "conditional", other(OpCategory::control, 1, any_number))
 
 // What came later stands here whatever its kind: hashes of kernels' groups count on the numbers of those above.
+STITCH_OP(erf_inv, "erf-inv",
+          function(1).spelling("erfinv{f}({x})").instructions(24, 110).error(4).defined(-1, 1).keeps_sign())
