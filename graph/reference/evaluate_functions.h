@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "graph/literal.h"
 #include "graph/reference/evaluate_error.h"
 
 namespace stitch::graph::reference {
@@ -142,7 +144,32 @@ struct Minimum : BinaryDefaults, Exact {
   }
 };
 
+/// The neighbour of x in its element type, on y's side. What a kernel keeps in f32 is rounded to the type first.
+struct NextAfter : BinaryDefaults, Exact {
+  static constexpr Op op = Op::nextafter;
+  static double value(DType dtype, double exact_x, double exact_y) {
+    const double x = round_to(dtype, exact_x), y = round_to(dtype, exact_y);
+    if (std::isnan(x) || std::isnan(y)) return std::numeric_limits<double>::quiet_NaN();
+    if (x == y) return y;
+    if (x == 0) return std::copysign(smallest_subnormal(dtype), y);
+    std::uint64_t word = 0;
+    std::byte memory[sizeof word] = {};
+    store_element(dtype, x, memory);
+    std::memcpy(&word, memory, sizeof word);
+    word += (x < y) == (x > 0) ? 1 : -1;  // without its sign a float's bits grow with its magnitude
+    std::memcpy(memory, &word, sizeof word);
+    return load_element(dtype, memory);
+  }
+  /// A step is at most `gap`; where x or the side of y is not certain, results differ by that of x and three steps.
+  static double spread(DType dtype, double x, double ex, double y, double ey, double) {
+    const auto gap = [&](double magnitude) { return 2 * unit_roundoff(dtype) * magnitude + smallest_subnormal(dtype); };
+    if (ex > 0) return ex + 3 * gap(std::fabs(x) + ex);
+    const bool certain = ey == 0 || std::fabs(x - y) > ey + gap(std::fabs(y) + ey);
+    return certain ? 0 : 3 * gap(std::fabs(x));
+  }
+};
+
 using ArithmeticFunctions = Functions<Negate, Abs, Sign, Floor, Ceil, RoundEven, RoundAway, Add, Subtract, Multiply,
-                                      Divide, Remainder, Maximum, Minimum>;
+                                      Divide, Remainder, Maximum, Minimum, NextAfter>;
 
 }  // namespace stitch::graph::reference
