@@ -55,5 +55,36 @@ TEST(ErfInv, AtItsEnds) {
   EXPECT_EQ(inverse(std::numeric_limits<double>::denorm_min()), std::numeric_limits<double>::denorm_min());
 }
 
+struct Neighbour {
+  DType dtype;
+  double x, y, expected;
+};
+class NextAfter : public ::testing::TestWithParam<Neighbour> {};
+
+TEST_P(NextAfter, IsANumberOfTheType) {
+  const auto& [dtype, x, y, expected] = GetParam();
+  EXPECT_EQ(applied(Op::nextafter, dtype, {x, y}), expected);
+  EXPECT_EQ(applied(Op::nextafter, dtype, {-x, -y}), -expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, NextAfter,
+    ::testing::Values(Neighbour{DType::f64, 1, 2, 1 + 0x1p-52}, Neighbour{DType::f32, 1, 2, 1 + 0x1p-23},
+                      Neighbour{DType::f16, 1, 2, 1 + 0x1p-10}, Neighbour{DType::bf16, 1, 2, 1 + 0x1p-7},
+                      Neighbour{DType::f8e4m3, 1, 2, 1.125}, Neighbour{DType::f8e5m2, 1, 2, 1.25},
+                      Neighbour{DType::f32, 1, -2, 1 - 0x1p-24}, Neighbour{DType::bf16, 1, 0, 1 - 0x1p-8},
+                      Neighbour{DType::f32, 0, 5, 0x1p-149}, Neighbour{DType::f16, 0, 5, 0x1p-24},
+                      Neighbour{DType::bf16, 0, 1e-3, 0x1p-133}, Neighbour{DType::f8e4m3, 0, 1, 0x1p-9},
+                      Neighbour{DType::f32, 0x1p-149, -1, 0}, Neighbour{DType::f16, 0x1p-14, 0, 0x1p-14 - 0x1p-24},
+                      Neighbour{DType::f32, 3, 3, 3}, Neighbour{DType::f16, 65504, infinity, infinity},
+                      Neighbour{DType::f16, infinity, 0, 65504}, Neighbour{DType::f8e4m3, 448, 0, 416},
+                      Neighbour{DType::f8e5m2, 57344, infinity, infinity}));
+
+TEST(NextAfterOfNan, IsNan) {
+  EXPECT_TRUE(std::isnan(applied(Op::nextafter, DType::f16, {std::nan(""), 1})));
+  EXPECT_TRUE(std::isnan(applied(Op::nextafter, DType::f32, {1, std::nan("")})));
+  EXPECT_TRUE(std::isnan(applied(Op::nextafter, DType::f8e4m3, {infinity, 1})));  // which the type does not have
+}
+
 }  // namespace
 }  // namespace stitch::graph
