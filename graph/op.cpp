@@ -82,7 +82,9 @@ constexpr Row light(int operands, OpDomain domain) {
 constexpr Row function(int operands) { return {OpCategory::elementwise, Expensive, operands, operands, Floating}; }
 constexpr Row layout(OpCost cost, int least, int greatest) { return {OpCategory::layout, cost, least, greatest, Any}; }
 constexpr Row reduction(OpCost cost, int operands) { return {OpCategory::reduction, cost, operands, operands, Any}; }
-constexpr Row other(OpCategory category, int least, int greatest) { return {category, Expensive, least, greatest, Any}; }
+constexpr Row other(OpCategory category, int least, int greatest) {
+  return {category, Expensive, least, greatest, Any};
+}
 
 constexpr OpInfo rows[] = {
 #define STITCH_OP(op, name, row) (row).named(Op::op, name),

@@ -385,7 +385,7 @@ std::shared_ptr<const Graph> region(std::string_view parameters, std::string_vie
 
 std::string infer_text(Op op, std::string_view operands, const Attributes& attributes,
                        std::vector<std::shared_ptr<const Graph>> regions) {
-  const Result<std::vector<TensorType>> result = infer(op, types(operands), attributes, regions);
+  const Result<std::vector<TensorType>> result = infer(op, types(operands), attributes, region_types(regions));
   if (!result) return result.error().message;
   std::string text;
   for (const TensorType& t : *result) text += to_string(t) + " ";
