@@ -8,7 +8,7 @@
 
 #include "graph/builder.h"
 #include "graph/fill.h"
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/turn_lines.h"
 #include "kernel/loop/row_split.h"
 #include "kernel/structure/contraction.h"
 #include "kernel/structure/kernel_graph.h"
