@@ -623,7 +623,7 @@ class Counter {
     std::vector<bool> exchanged(group_.sweeps.size(), false), clustered(group_.sweeps.size(), false);
     for (const kernel::ReductionPlan& plan : group_.reductions) {
       const kernel::Anchor& anchor = group_.structure.anchors[plan.anchor];
-      const std::size_t stage = anchor.stage;
+      const std::size_t stage = anchor.sweep;
       const bool partial = anchor.kind == kernel::Anchor::Kind::partial;
       double times = plan.kept_per_thread;
       double loops = 1;

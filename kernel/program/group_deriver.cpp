@@ -311,27 +311,27 @@ class GroupDerivation {
     std::vector<bool> at_hand(count, false);  // uniform items computed by an earlier sweep, hoisted and reduced ones
     for (std::size_t i = 0; i < count; ++i) at_hand[i] = program_.items()[i].kind == Item::Kind::reduced;
     for (const ItemId id : group_.hoisted) at_hand[id] = true;
-    std::vector<std::vector<int>> anchors(static_cast<std::size_t>(structure_.stages));
+    std::vector<std::vector<int>> anchors(static_cast<std::size_t>(structure_.sweep_count));
     for (std::size_t a = 0; a < structure_.anchors.size(); ++a)
-      anchors[structure_.anchors[a].stage].push_back(static_cast<int>(a));
+      anchors[structure_.anchors[a].sweep].push_back(static_cast<int>(a));
     std::vector<int> held_until(count, -1), seen_in(count, -1);
     std::size_t begun = 0;
-    for (int stage = 0; stage < structure_.stages; ++stage) {
+    for (int number = 0; number < structure_.sweep_count; ++number) {
       // Held by an earlier sweep: intervals of one item follow one another.
-      for (; begun < division.held.size() && division.held[begun].from < stage; ++begun)
+      for (; begun < division.held.size() && division.held[begun].from < number; ++begun)
         held_until[division.held[begun].item] = division.held[begun].until;
       Sweep sweep;
-      sweep.anchors = anchors[stage];
+      sweep.anchors = anchors[number];
       std::vector<ItemId> open, here;
       for (const int a : sweep.anchors) open.insert(open.end(), flow_.roots(a).begin(), flow_.roots(a).end());
-      for (std::size_t h = begun; h < division.held.size() && division.held[h].from == stage; ++h)
+      for (std::size_t h = begun; h < division.held.size() && division.held[h].from == number; ++h)
         open.push_back(division.held[h].item);
       while (!open.empty()) {
         const ItemId id = open.back();
         open.pop_back();
         const std::size_t i = id;
-        if (seen_in[i] == stage || held_until[i] >= stage || at_hand[i]) continue;
-        seen_in[i] = stage;
+        if (seen_in[i] == number || held_until[i] >= number || at_hand[i]) continue;
+        seen_in[i] = number;
         here.push_back(id);
         open.insert(open.end(), flow_.needs(id).begin(), flow_.needs(id).end());
       }
@@ -371,9 +371,9 @@ class GroupDerivation {
   /// of which each iteration would wait for its own loads otherwise.
   [[nodiscard]] bool is_copied(ItemId id, const Sweep& sweep) const {
     const Item& item = program_.at(id);
-    const int stage = &sweep - group_.sweeps.data();
+    const int number = &sweep - group_.sweeps.data();
     const auto held = std::ranges::find(group_.held, id, &HeldItem::item);
-    if (held == group_.held.end() || held->from != stage || held->place != Hold::shared) return false;
+    if (held == group_.held.end() || held->from != number || held->place != Hold::shared) return false;
     if (std::ranges::count(group_.held, id, &HeldItem::item) != 1) return false;
     if (schedule_.rows > 0 || item.guard >= 0 || item.buffer.kind != Buffer::Kind::input) return false;
     bool loops = false;
@@ -401,12 +401,12 @@ class GroupDerivation {
     // The reductions of one sweep share one exchange (one barrier); consecutive sweeps alternate between two buffers.
     // What is left for the next phase is exchanged when all sweeps are done, whatever sweep it comes from, and has both
     // buffers for that.
-    const std::size_t behind = structure_.stages;
+    const std::size_t behind = structure_.sweep_count;
     std::vector<std::int64_t> together(behind + 1, 0);
     for (const ReductionPlan& plan : group_.reductions) {
       const Anchor& anchor = structure_.anchors[plan.anchor];
       const bool last = anchor.kind == Anchor::Kind::partial;
-      std::int64_t& bytes = together[last ? behind : static_cast<std::size_t>(anchor.stage)];
+      std::int64_t& bytes = together[last ? behind : static_cast<std::size_t>(anchor.sweep)];
       bytes = (bytes + 15) / 16 * 16 + plan.shared_bytes;
     }
     together[behind] = (together[behind] + 1) / 2;
@@ -537,7 +537,7 @@ class GroupDerivation {
 
   /// Registers that hold values across a boundary between sweeps, where they are most.
   [[nodiscard]] std::int64_t most_across() const {
-    std::vector<std::int64_t> change(static_cast<std::size_t>(structure_.stages) + 1, 0);
+    std::vector<std::int64_t> change(static_cast<std::size_t>(structure_.sweep_count) + 1, 0);
     for (const HeldItem& h : group_.held) {
       if (h.place != Hold::registers) continue;
       const Item& item = program_.at(h.item);

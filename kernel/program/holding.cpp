@@ -184,12 +184,12 @@ class HoldingCut {
 std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold, AxisSet varying,
                                   const std::vector<ItemId>& hoisted) {
   std::vector<HeldItem> held;
-  if (hold == Hold::reload || structure.stages < 2) return held;
+  if (hold == Hold::reload || structure.sweep_count < 2) return held;
   std::uint64_t group_axes = 0;
   for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
   if (structure.partial_axis >= 0) group_axes &= ~(std::uint64_t{1} << structure.partial_axis);
 
-  std::vector<std::vector<ItemId>> begins(static_cast<std::size_t>(structure.stages));
+  std::vector<std::vector<ItemId>> begins(static_cast<std::size_t>(structure.sweep_count));
   for (std::size_t i = 0; i < flow.size(); ++i) {
     const ItemId item = i;
     if (flow.computed(item) < flow.last_use(item)) begins[flow.computed(item)].push_back(item);
@@ -198,7 +198,7 @@ std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& st
   HoldingCut cut(flow, *structure.program, group_axes, hold, varying, hoisted);
   std::vector<ItemId> frontier;
   std::map<ItemId, HeldItem> open;  // held across the boundary before
-  for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
+  for (int boundary = 0; boundary + 1 < structure.sweep_count; ++boundary) {
     std::erase_if(frontier, [&](ItemId item) { return flow.last_use(item) <= boundary; });
     const std::vector<ItemId>& more = begins[boundary];
     frontier.insert(frontier.end(), more.begin(), more.end());

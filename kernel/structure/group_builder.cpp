@@ -55,33 +55,33 @@ std::uint64_t mask_of(const ScalarProgram& program, const std::vector<int>& axes
   return mask;
 }
 
-void assign_stages(GroupStructure& group) {
+void assign_sweeps(GroupStructure& group) {
   const ScalarProgram& program = *group.program;
-  std::map<NodeId, int> reduction_stage;
-  group.item_stage.assign(program.items().size(), 0);
+  std::map<NodeId, int> reduction_sweep;
+  group.item_sweep.assign(program.items().size(), 0);
   std::size_t done = 0;
-  const auto stage_items = [&](ItemId last) {
+  const auto assign_until = [&](ItemId last) {
     for (; done <= static_cast<std::size_t>(last); ++done) {
       const Item& item = program.items()[done];
-      int stage = 0;
-      if (item.kind == Item::Kind::reduced) stage = reduction_stage.at(item.origin.node) + 1;
-      for (const ItemId operand : item.operands) stage = std::max(stage, group.item_stage[operand]);
-      if (item.guard >= 0) stage = std::max(stage, group.item_stage[item.guard]);
+      int sweep = 0;
+      if (item.kind == Item::Kind::reduced) sweep = reduction_sweep.at(item.origin.node) + 1;
+      for (const ItemId operand : item.operands) sweep = std::max(sweep, group.item_sweep[operand]);
+      if (item.guard >= 0) sweep = std::max(sweep, group.item_sweep[item.guard]);
       if (item.index >= 0) {
-        for (const ItemId needed : program.items_of(item.index)) stage = std::max(stage, group.item_stage[needed]);
+        for (const ItemId needed : program.items_of(item.index)) sweep = std::max(sweep, group.item_sweep[needed]);
       }
-      group.item_stage[done] = stage;
+      group.item_sweep[done] = sweep;
     }
   };
   for (Anchor& anchor : group.anchors) {
     for (const ItemId item : roots_of(program, anchor)) {
-      stage_items(item);
-      anchor.stage = std::max(anchor.stage, group.item_stage[item]);
+      assign_until(item);
+      anchor.sweep = std::max(anchor.sweep, group.item_sweep[item]);
     }
-    if (anchor.kind == Anchor::Kind::reduce) reduction_stage[anchor.node] = anchor.stage;
-    group.stages = std::max(group.stages, anchor.stage + 1);
+    if (anchor.kind == Anchor::Kind::reduce) reduction_sweep[anchor.node] = anchor.sweep;
+    group.sweep_count = std::max(group.sweep_count, anchor.sweep + 1);
   }
-  if (!program.items().empty()) stage_items(static_cast<ItemId>(program.items().size()) - 1);
+  if (!program.items().empty()) assign_until(static_cast<ItemId>(program.items().size()) - 1);
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ Result<GroupStructure> GroupBuilder::build(const std::vector<Draft*>& members) {
     }
     group.anchors.push_back(std::move(*anchor));
   }
-  assign_stages(group);
+  assign_sweeps(group);
   count_buffers(group);
   return group;
 }

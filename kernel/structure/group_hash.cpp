@@ -16,10 +16,10 @@ class GroupHasher {
     const GroupAxes& axes = program_.axes();
     numbers(axes.extents);
     number(group_.partial_axis), number(group_.slab_axis), number(group_.partial_of >= 0 ? 1 : 0),
-        number(group_.stages);
+        number(group_.sweep_count);
     number(program_.items().size());
     for (const Item& item : program_.items()) add(item);
-    numbers(group_.item_stage);
+    numbers(group_.item_sweep);
     number(group_.anchors.size());
     for (const Anchor& anchor : group_.anchors) add(anchor);
     return hash_bytes(std::as_bytes(std::span(words_)));
@@ -47,7 +47,7 @@ class GroupHasher {
 
   void add(const Anchor& anchor) {
     number(anchor.kind), number(anchor.dtype), number(anchor.guard), number(anchor.axes), number(anchor.reduced);
-    number(anchor.stage);
+    number(anchor.sweep);
     numbers(anchor.items);
     number(anchor.buffers.size());
     for (const Buffer& buffer : anchor.buffers) add(buffer);

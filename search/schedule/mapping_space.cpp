@@ -476,8 +476,8 @@ class Enumerator {
     }
     if (unrolled && each * width_ > 96) return;
     if (!unrolled && each * width_ < 32) return;  // it would fit registers
-    if (group_.stages < 2 && hold == kernel::Hold::shared) return;
-    if (group_.stages < 3 && hold == kernel::Hold::shared_least)
+    if (group_.sweep_count < 2 && hold == kernel::Hold::shared) return;
+    if (group_.sweep_count < 3 && hold == kernel::Hold::shared_least)
       return;  // at most one value of a row is held in any case
     if (roles_.has_partials) loop_partials(layout);
     add(layout, hold);

@@ -221,7 +221,7 @@ class StitchExplorer {
     std::vector<int> clusters = {1};
     if (step_ != nullptr && scorer_.device().has_clusters()) {
       clusters = options_.wide ? std::vector<int>{1, 2, 4, 8} : std::vector<int>{1, 4, 8};
-    } else if (step_ == nullptr && groups == 1 && structure.phases[0].groups[0].stages > 1 &&
+    } else if (step_ == nullptr && groups == 1 && structure.phases[0].groups[0].sweep_count > 1 &&
                scorer_.device().has_clusters())
       clusters = {1, 2, 4, 8};
     std::vector<int> threads =

@@ -145,14 +145,14 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
   Schedule schedule;
   int copied = 0;
   const auto look = [&](const GroupProgram& group) {
-    for (std::size_t stage = 0; stage < group.sweeps.size(); ++stage) {
-      for (const ItemId id : group.sweeps[stage].copied) {
+    for (std::size_t sweep = 0; sweep < group.sweeps.size(); ++sweep) {
+      for (const ItemId id : group.sweeps[sweep].copied) {
         ++copied;
-        EXPECT_EQ(std::ranges::count(group.sweeps[stage].early, id), 1);
+        EXPECT_EQ(std::ranges::count(group.sweeps[sweep].early, id), 1);
         const auto held = std::ranges::find(group.held, id, &HeldItem::item);
         ASSERT_NE(held, group.held.end());
         EXPECT_EQ(held->place, Hold::shared);
-        EXPECT_EQ(held->from, static_cast<int>(stage));
+        EXPECT_EQ(held->from, static_cast<int>(sweep));
         const int bytes = group.accesses[id].width * graph::byte_size(group.structure.program->at(id).dtype);
         EXPECT_TRUE(bytes == 4 || bytes == 8 || bytes == 16);
       }

@@ -177,7 +177,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
                                          const std::vector<ItemId>& hoisted) {
   const ScalarProgram& program = *structure.program;
   std::vector<HeldItem> held;
-  if (hold == Hold::reload || structure.stages < 2) return held;
+  if (hold == Hold::reload || structure.sweep_count < 2) return held;
   const auto count = program.items().size();
   std::uint64_t group_axes = 0;
   for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
@@ -185,10 +185,10 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
 
   const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
   std::map<ItemId, HeldItem> open;  // held across the boundary before
-  for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
+  for (int boundary = 0; boundary + 1 < structure.sweep_count; ++boundary) {
     std::vector<ItemId> early_roots, late_roots;
     for (const Anchor& anchor : structure.anchors) {
-      auto& roots = anchor.stage <= boundary ? early_roots : late_roots;
+      auto& roots = anchor.sweep <= boundary ? early_roots : late_roots;
       const std::vector<ItemId> more = roots_of(program, anchor);
       roots.insert(roots.end(), more.begin(), more.end());
     }
@@ -200,7 +200,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
       const Item& item = program.at(i);
       if (!late[i]) continue;
       const bool stays = item.kind == Item::Kind::reduced || (item.axes & varying) == 0;
-      const bool available = structure.item_stage[i] <= boundary && early[i];
+      const bool available = structure.item_sweep[i] <= boundary && early[i];
       const bool in_registers = std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end();
       if ((stays && available) || in_registers) {
         cut.edge(i, sink, search::MinCut::infinite);  // at hand for nothing
@@ -261,12 +261,12 @@ Graph random_rows(unsigned seed) {
 }
 
 TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
-  int most_stages = 0;
+  int most_sweeps = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Graph graph = random_rows(seed);
     const GroupStructure group = group_of(graph);
-    most_stages = std::max(most_stages, group.stages);
+    most_sweeps = std::max(most_sweeps, group.sweep_count);
     std::vector<ItemId> loads;
     for (std::size_t i = 0; i < group.program->items().size(); ++i) {
       if (group.program->items()[i].kind == Item::Kind::load) loads.push_back(static_cast<ItemId>(i));
@@ -280,7 +280,7 @@ TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
       }
     }
   }
-  EXPECT_GE(most_stages, 4);
+  EXPECT_GE(most_sweeps, 4);
 }
 
 TEST(Holding, BytesAreThoseOfWhatIsKept) {

@@ -53,7 +53,7 @@ TEST(ItemFlow, ItemsAreComputedBeforeTheyAreUsed) {
   const Graph graph = softmax(64, 300);
   const GroupStructure group = group_of(graph);
   const ItemFlow flow(group);
-  ASSERT_EQ(group.stages, 3);
+  ASSERT_EQ(group.sweep_count, 3);
   int crossing = 0;
   for (std::size_t i = 0; i < flow.size(); ++i) {
     const ItemId item = i;
