@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -129,6 +130,9 @@ class ScalarProgram {
 
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
   [[nodiscard]] const Item& at(ItemId id) const { return items_[id]; }
+  [[nodiscard]] ItemId item_count() const { return static_cast<ItemId>(items_.size()); }
+  /// All items' ids, in topological order.
+  [[nodiscard]] auto item_ids() const { return std::views::iota(ItemId{}, item_count()); }
   [[nodiscard]] IndexPool& pool() { return pool_; }
   [[nodiscard]] const IndexPool& pool() const { return pool_; }
   [[nodiscard]] const GroupAxes& axes() const { return axes_; }
