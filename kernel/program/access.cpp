@@ -42,7 +42,7 @@ class AccessFinder {
     return program_.pool().run(index, program_.axes().variables[axis_], width);
   }
   [[nodiscard]] int widest(graph::DType dtype) const {
-    return static_cast<int>(std::min<std::int64_t>(extent_, most_bytes / graph::byte_size(dtype)));
+    return std::min<std::int64_t>(extent_, most_bytes / graph::byte_size(dtype));
   }
 
   /// Each item is looked at once: a guard on a comparison of what dozens of others were selected from has more ways

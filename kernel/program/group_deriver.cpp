@@ -99,7 +99,7 @@ class GroupDerivation {
   }
 
  private:
-  [[nodiscard]] int axis_count() const { return static_cast<int>(group_.extents.size()); }
+  [[nodiscard]] int axis_count() const { return group_.extents.size(); }
   [[nodiscard]] const AxisMapping& axis(int a) const { return group_.mapping.axes[a]; }
 
   Status check_coverage() {

@@ -37,7 +37,7 @@ bool leaves_tile(const AxisAnalysis& analysis, NodeId id, const std::set<int>& t
 /// Per node, whether it is a reduction that StructureOptions::gathered makes end in one tile.
 std::vector<bool> gathered_reductions(const Graph& graph, const AxisAnalysis& analysis,
                                       const StructureOptions& options) {
-  std::vector<bool> gathered(static_cast<std::size_t>(graph.size()), false), of_many_tiles = gathered;
+  std::vector<bool> gathered(graph.size(), false), of_many_tiles = gathered;
   for (NodeId id = 0; options.gathered > 0 && id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     const std::size_t i = id;
@@ -162,15 +162,14 @@ class StructureBuilder {
 
   void make_drafts() {
     drafts_.clear();
-    std::vector<bool> needed(static_cast<std::size_t>(graph_.size()), false);
+    std::vector<bool> needed(graph_.size(), false);
     for (const Value result : graph_.results()) needed[result.node] = true;
     for (NodeId id = graph_.size(); id-- > 0;) {
       if (!needed[id]) continue;
       for (const Value operand : graph_.node(id).operands) needed[operand.node] = true;
     }
     std::map<Value, std::vector<int>> outputs;
-    for (std::size_t i = 0; i < graph_.results().size(); ++i)
-      outputs[graph_.results()[i]].push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < graph_.results().size(); ++i) outputs[graph_.results()[i]].push_back(i);
 
     for (NodeId id = 0; id < graph_.size(); ++id) {
       if (!needed[id]) continue;
@@ -189,20 +188,30 @@ class StructureBuilder {
 
   void draft_reduction(NodeId id) {
     Draft draft;
-    draft.kind = Draft::Kind::reduce, draft.node = id, draft.value = graph_.node(id).operands[0];
-    draft.phase = phase_of(id), draft.axes = analysis_.of(draft.value), draft.global = is_global(id);
+    draft.kind = Draft::Kind::reduce;
+    draft.node = id;
+    draft.value = graph_.node(id).operands[0];
+    draft.phase = phase_of(id);
+    draft.axes = analysis_.of(draft.value);
+    draft.global = is_global(id);
     drafts_.push_back(draft);
     if (!draft.global) return;
     Draft finish;
-    finish.kind = Draft::Kind::finish, finish.node = id, finish.value = {id, 0};
-    finish.phase = phase_of(id) + 1, finish.axes = analysis_.of(finish.value);
+    finish.kind = Draft::Kind::finish;
+    finish.node = id;
+    finish.value = {id, 0};
+    finish.phase = phase_of(id) + 1;
+    finish.axes = analysis_.of(finish.value);
     drafts_.push_back(finish);
   }
 
   void draft_stored_only(NodeId id, const std::map<Value, std::vector<int>>& outputs) {
     Draft draft;
     draft.kind = graph_.node(id).op == Op::scan ? Draft::Kind::scan : Draft::Kind::scatter;
-    draft.node = id, draft.value = {id, 0}, draft.phase = phase_of(id), draft.axes = analysis_.of(draft.value);
+    draft.node = id;
+    draft.value = {id, 0};
+    draft.phase = phase_of(id);
+    draft.axes = analysis_.of(draft.value);
     const auto found = outputs.find(draft.value);
     draft.output = found == outputs.end() ? -1 : found->second.front();
     if (adds_atomically(graph_, id)) {
@@ -210,7 +219,8 @@ class StructureBuilder {
       if (accumulator_of(graph_, draft.value) != graph_.type(draft.value).dtype) draft.output = -1;
       draft.kind = Draft::Kind::fill;
       drafts_.push_back(draft);
-      draft.kind = Draft::Kind::add_updates, ++draft.phase;
+      draft.kind = Draft::Kind::add_updates;
+      ++draft.phase;
       draft.axes = analysis_.of(graph_.node(id).operands[2]);
     }
     drafts_.push_back(draft);
@@ -221,8 +231,11 @@ class StructureBuilder {
 
   void draft_keep(Value value) {
     Draft draft;
-    draft.kind = Draft::Kind::keep, draft.node = value.node, draft.value = value;
-    draft.phase = phase_of(value.node) + finishing_delay(value.node), draft.axes = analysis_.of(value);
+    draft.kind = Draft::Kind::keep;
+    draft.node = value.node;
+    draft.value = value;
+    draft.phase = phase_of(value.node) + finishing_delay(value.node);
+    draft.axes = analysis_.of(value);
     drafts_.push_back(draft);
   }
 
@@ -234,13 +247,17 @@ class StructureBuilder {
 
   void draft_output(Value value, int output) {
     Draft draft;
-    draft.kind = Draft::Kind::output, draft.node = value.node, draft.value = value, draft.output = output;
+    draft.kind = Draft::Kind::output;
+    draft.node = value.node;
+    draft.value = value;
+    draft.output = output;
     draft.phase = phase_of(value.node) + finishing_delay(value.node);
     if (const auto found = earliest_output_.find(output); found != earliest_output_.end()) {
       draft.phase = std::max(draft.phase, found->second);
     }
     if (graph::updated_parameter(graph_, value)) {
-      draft.kind = Draft::Kind::update, draft.axes = analysis_.of(graph_.node(value.node).operands[1]);
+      draft.kind = Draft::Kind::update;
+      draft.axes = analysis_.of(graph_.node(value.node).operands[1]);
       drafts_.push_back(std::move(draft));
       return;
     }
@@ -262,7 +279,8 @@ class StructureBuilder {
   void draft_pieces(Draft draft, const std::vector<std::int64_t>& offset) {
     const Node& node = graph_.node(draft.value.node);
     if (node.op != Op::concatenate || node.operands.size() > 64 || is_interleaved(node)) {
-      draft.offset = offset, draft.axes = analysis_.of(draft.value);
+      draft.offset = offset;
+      draft.axes = analysis_.of(draft.value);
       if (draft.value != graph_.results()[draft.output]) draft.kind = Draft::Kind::piece;
       drafts_.push_back(std::move(draft));
       return;
@@ -271,7 +289,8 @@ class StructureBuilder {
     std::vector<std::int64_t> at = offset;
     for (const Value operand : node.operands) {
       Draft part = draft;
-      part.value = operand, part.node = operand.node;
+      part.value = operand;
+      part.node = operand.node;
       part.phase = std::max(draft.phase, phase_of(operand.node) + finishing_delay(operand.node));
       draft_pieces(part, at);
       at[dimension] += graph_.type(operand).dims[dimension];
@@ -283,7 +302,7 @@ class StructureBuilder {
   /// Walks from an anchor down to what it reads, noting the reductions of this phase and the loads on the way.
   void find_needs(Draft& draft, const GroupBuilder& builder) {
     ++walk_;
-    walked_.resize(static_cast<std::size_t>(graph_.size()), 0);
+    walked_.resize(graph_.size(), 0);
     std::vector<Value> open = draft_roots(draft);
     while (!open.empty()) {
       const Value value = open.back();
@@ -362,7 +381,8 @@ class StructureBuilder {
     for (const Draft* draft : drafts) axes.push_back(draft->axes);
     std::vector<std::set<int>> sources(drafts.size());  // of the partial results that a group finishes
     const auto join = [&](std::size_t a, std::size_t b) {
-      a = find(a), b = find(b);
+      a = find(a);
+      b = find(b);
       if (a == b) return true;
       if (!subset(axes[a], axes[b]) && !subset(axes[b], axes[a])) return false;
       if (subset(axes[a], axes[b])) axes[a] = axes[b];

@@ -14,7 +14,7 @@ namespace {
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
 std::int64_t power_above(std::int64_t n) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
+  return std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)));
 }
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -33,7 +33,10 @@ Roles roles_of(const kernel::GroupStructure& group, std::int64_t partials) {
   if (group.slab_axis >= 0) roles.extents[group.slab_axis] = 1;
   for (const kernel::Anchor& anchor : group.anchors) {
     if (anchor.kind == kernel::Anchor::Kind::reduce) roles.local |= anchor.reduced;
-    if (anchor.kind == kernel::Anchor::Kind::partial) roles.partial |= anchor.reduced, roles.has_partials = true;
+    if (anchor.kind == kernel::Anchor::Kind::partial) {
+      roles.partial |= anchor.reduced;
+      roles.has_partials = true;
+    }
   }
   roles.partial &= ~roles.local;
   return roles;
@@ -138,7 +141,8 @@ class Enumerator {
   /// Rows are covered as if they were longer by what their vectors may begin before them.
   void enumerate_shifted() {
     if (vector_.shifted_width == 1 || options_.one_tile) return;
-    width_ = vector_.shifted_width, shifted_ = true;
+    width_ = vector_.shifted_width;
+    shifted_ = true;
     roles_.extents[vector_axis()] += width_ - 1;
     roles_.local != 0 ? enumerate_rows() : enumerate_flat();
     roles_.extents[vector_axis()] -= width_ - 1;
@@ -154,7 +158,7 @@ class Enumerator {
   }
 
   [[nodiscard]] std::size_t vector_axis() const {
-    if (vector_.axis >= 0) return static_cast<std::size_t>(vector_.axis);
+    if (vector_.axis >= 0) return vector_.axis;
     // The innermost, but of slabs a tile has one.
     const std::size_t last = roles_.extents.size() - 1;
     return last > 0 && group_.slab_axis == static_cast<int>(last) ? last - 1 : last;
@@ -394,7 +398,10 @@ class Enumerator {
     std::int64_t chosen = 0, best = 0;
     for (std::int64_t each = least; each < least + 8 && each <= iterations; ++each) {
       const std::int64_t tiles = divide_up(iterations, each), all = tiles * std::min(left, wanted / tiles);
-      if (10 * all > 11 * best) chosen = tiles, best = all;
+      if (10 * all > 11 * best) {
+        chosen = tiles;
+        best = all;
+      }
     }
     return chosen;
   }
@@ -571,7 +578,10 @@ VectorChoice choose_vector(const kernel::GroupStructure& group) {
   VectorChoice choice;
   double best = 0;
   for (std::size_t a = 0; a < weight.size(); ++a) {
-    if (weight[a] > best) best = weight[a], choice.axis = static_cast<int>(a);
+    if (weight[a] > best) {
+      best = weight[a];
+      choice.axis = static_cast<int>(a);
+    }
   }
   if (choice.axis < 0) return choice;
   const std::size_t at = choice.axis;

@@ -131,7 +131,10 @@ class StitchExplorer {
   }
 
   [[nodiscard]] Result<kernel::KernelStructure> derived(kernel::StructureOptions options) const {
-    if (step_ != nullptr) options.stored_first = step_->stored_first, options.lasting_inputs = step_->lasting_inputs();
+    if (step_ != nullptr) {
+      options.stored_first = step_->stored_first;
+      options.lasting_inputs = step_->lasting_inputs();
+    }
     return kernel::derive_structure(graph_, analysis_, options);
   }
 
@@ -159,7 +162,7 @@ class StitchExplorer {
   /// Phases that a structure has at least: reductions over axes that no tile holds, one after the other.
   [[nodiscard]] int least_phases(const kernel::StructureOptions& division) const {
     const auto is_outside = [&](int axis) { return !division.tile_axes.contains(axis); };
-    std::vector<int> before(static_cast<std::size_t>(graph_.size()), 0);
+    std::vector<int> before(graph_.size(), 0);
     int most = 0;
     for (NodeId id = 0; id < graph_.size(); ++id) {
       const graph::Node& node = graph_.node(id);
@@ -237,9 +240,11 @@ class StitchExplorer {
       for (const int cluster : clusters) {
         for (const std::int64_t tiles : partial_tiles) {
           kernel::Schedule base;
-          base.tile_axes = division.tile_axes, base.gathered = division.gathered;
+          base.tile_axes = division.tile_axes;
+          base.gathered = division.gathered;
           base.slabs = slabs_;
-          base.threads = block, base.cluster = cluster;
+          base.threads = block;
+          base.cluster = cluster;
           assemble(structure, base, tiles);
         }
       }
@@ -254,8 +259,10 @@ class StitchExplorer {
     // The largest number of mappings per group whose combinations are no more than wanted.
     width_ = 1;
     while (groups > 0 && std::pow(width_ + 1, groups) <= options_.combinations) ++width_;
-    space_options_.threads = schedule.threads, space_options_.cluster = schedule.cluster;
-    space_options_.partial_tiles = partial_tiles, space_options_.wide = options_.wide;
+    space_options_.threads = schedule.threads;
+    space_options_.cluster = schedule.cluster;
+    space_options_.partial_tiles = partial_tiles;
+    space_options_.wide = options_.wide;
     space_options_.one_tile = step_ != nullptr;
     const auto begin = [&] {
       ranked_.clear();
@@ -292,16 +299,20 @@ class StitchExplorer {
       for (kernel::GroupProgram& best : ranked_.at({at, next, partials_of(groups[next])})) {
         choose(groups[next], best, schedule);
         extend(structure, schedule);
-        schedule.phases.back().pop_back(), chosen_.back().pop_back();
+        schedule.phases.back().pop_back();
+        chosen_.back().pop_back();
       }
     } else if (at + 1 == structure.phases.size()) {
       synchronise(structure, schedule);
     } else {
-      schedule.phases.emplace_back(), chosen_.emplace_back();
+      schedule.phases.emplace_back();
+      chosen_.emplace_back();
       extend(structure, schedule);
-      schedule.phases.pop_back(), chosen_.pop_back();
+      schedule.phases.pop_back();
+      chosen_.pop_back();
     }
-    schedule.phases.back().resize(first), chosen_.back().resize(first);
+    schedule.phases.back().resize(first);
+    chosen_.back().resize(first);
   }
 
   void choose(const kernel::GroupStructure& group, kernel::GroupProgram& program, kernel::Schedule& schedule) {
@@ -309,7 +320,8 @@ class StitchExplorer {
       const kernel::Anchor& anchor = group.anchors[plan.anchor];
       if (anchor.kind == kernel::Anchor::Kind::partial) partials_[anchor.node] = plan.partials;
     }
-    schedule.phases.back().push_back(program.mapping), chosen_.back().push_back(&program);
+    schedule.phases.back().push_back(program.mapping);
+    chosen_.back().push_back(&program);
   }
 
   [[nodiscard]] std::int64_t partials_of(const kernel::GroupStructure& group) const {
@@ -480,7 +492,8 @@ class StitchExplorer {
 
   [[nodiscard]] kernel::Schedule alone() const {
     kernel::Schedule schedule;
-    schedule.threads = space_options_.threads, schedule.cluster = space_options_.cluster;
+    schedule.threads = space_options_.threads;
+    schedule.cluster = space_options_.cluster;
     if (step_ != nullptr) schedule.rows = step_->rows;
     return schedule;
   }
@@ -522,7 +535,10 @@ class StitchExplorer {
         times.insert(times.begin() + place, us);
       }
       if (static_cast<std::ptrdiff_t>(ranking.best.size()) > width_ || place >= width_) ranking.whole = false;
-      if (static_cast<std::ptrdiff_t>(ranking.best.size()) > width_) ranking.best.pop_back(), times.pop_back();
+      if (static_cast<std::ptrdiff_t>(ranking.best.size()) > width_) {
+        ranking.best.pop_back();
+        times.pop_back();
+      }
     }
     return ranking;
   }
@@ -538,8 +554,10 @@ class StitchExplorer {
     const double us = scorer_.predict_us(graph_, program);
     // A packed kernel of hundreds of groups is not copied for nothing, nor any whose slabs nobody asks for.
     if (step_ == nullptr && slabs_.count == 1 && program.phases.size() > 1 && (!phased_ || us < phased_us_) &&
-        kernel::keeps_an_axis(program))
-      phased_ = program, phased_us_ = us;
+        kernel::keeps_an_axis(program)) {
+      phased_ = program;
+      phased_us_ = us;
+    }
     const std::size_t keep = options_.keep;
     const bool kept = best_.size() < keep || us < std::prev(best_.end())->first;  // behind its equals
     if (!kept && options_.sample == 0) return;
@@ -600,13 +618,14 @@ class StitchExplorer {
 void merge(std::vector<StitchCandidate>& all, std::vector<StitchCandidate> more, int most) {
   all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   std::ranges::stable_sort(all, {}, &StitchCandidate::predicted_us);
-  if (std::cmp_greater(all.size(), most)) all.resize(static_cast<std::size_t>(most));
+  if (std::cmp_greater(all.size(), most)) all.resize(most);
 }
 
 void add(ScheduleSpace& space, ScheduleSpace more, const StitchOptions& options) {
   merge(space.candidates, std::move(more.candidates), options.keep);
   merge(space.others, std::move(more.others), options.sample);
-  space.legal += more.legal, space.whole = space.whole && more.whole;
+  space.legal += more.legal;
+  space.whole = space.whole && more.whole;
 }
 
 /// The schedules of a loop's turn, for several numbers of rows a block.
