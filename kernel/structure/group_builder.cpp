@@ -18,18 +18,6 @@ using graph::Value;
 /// Extent given to the axis over partial results; the mapping of the phase before decides how many there are.
 constexpr std::int64_t partial_extent = 1 << 20;
 
-/// Updates that the elements of a scatter's result may look for themselves, in tests: fewer are not worth a phase.
-constexpr std::int64_t max_scatter_tests = std::int64_t{1} << 20;
-
-std::int64_t update_count(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  const graph::Dims& dims = graph.type(node.operands[2]).dims;
-  std::int64_t count = graph::element_count(dims);
-  for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-    count /= std::max<std::int64_t>(dims[d], 1);
-  return count;
-}
-
 graph::DType partial_dtype(const Node& node, std::size_t result) {
   const graph::DType dtype = node.results[result].dtype;
   return result == 0 ? graph::info(dtype).accumulator : dtype;
@@ -86,29 +74,6 @@ void assign_sweeps(GroupStructure& group) {
 }
 
 }  // namespace
-
-bool is_stored_only(Op op) { return op == Op::scan || op == Op::scatter; }
-
-bool adds_atomically(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  if (node.op != Op::scatter) return false;
-  const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
-  const graph::DType dtype = node.type().dtype;
-  const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
-  const bool sum = kind == graph::ReduceKind::sum && (integer || graph::is_floating(dtype));
-  const bool extreme = (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && integer;
-  if (!sum && !extreme) return false;
-  std::int64_t rows = node.type().elements();
-  const graph::Dims& update = graph.type(node.operands[2]).dims;
-  for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-    rows /= std::max<std::int64_t>(update[d], 1);
-  return rows * update_count(graph, id) > max_scatter_tests;
-}
-
-graph::DType accumulator_of(const Graph& graph, Value value) {
-  const graph::DType dtype = graph.type(value).dtype;
-  return adds_atomically(graph, value.node) ? graph::info(dtype).accumulator : dtype;
-}
 
 Result<GroupStructure> GroupBuilder::build(const std::vector<Draft*>& members) {
   blocked_.reset();
