@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "search/schedule/mapping_space.h"
+#include "search/schedule/vector_choice.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::kernel::test {

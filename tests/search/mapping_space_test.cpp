@@ -1,4 +1,5 @@
 #include "search/schedule/mapping_space.h"
+#include "search/schedule/vector_choice.h"
 
 #include <gtest/gtest.h>
 
