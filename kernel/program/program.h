@@ -93,17 +93,18 @@ struct GroupProgram {
   int registers = 0;                ///< estimate per thread
 
   /// Whether vectors along this axis begin before their row.
-  [[nodiscard]] bool is_shifted(std::size_t axis) const {
-    return shift && static_cast<int>(axis) == mapping.vector_axis;
-  }
-  [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+  [[nodiscard]] bool is_shifted(int axis) const { return shift && axis == mapping.vector_axis; }
+  [[nodiscard]] std::int64_t extent(int axis, Level level) const { return mapping.axes[axis].at(level); }
   /// Turns of the loops over these axes.
-  [[nodiscard]] std::int64_t turns(AxisSet axes) const {
-    std::int64_t turns = 1;
-    for (std::size_t a = 0; a < extents.size(); ++a) {
-      if (axes.contains(a)) turns *= extent(a, Level::loop);
-    }
-    return turns;
+  [[nodiscard]] std::int64_t turns(AxisSet axes) const;
+  /// Elements along these axes that a thread has in registers at once.
+  [[nodiscard]] std::int64_t register_elements(AxisSet axes) const;
+  /// Elements along these axes that a thread takes in one turn of the outer loops, all turns of the inner ones
+  /// included.
+  [[nodiscard]] std::int64_t elements_per_thread(AxisSet axes) const;
+  /// Elements of a thread's vectors; 1 where no axis has vectors.
+  [[nodiscard]] std::int64_t vector_extent() const {
+    return mapping.vector_axis < 0 ? 1 : extent(mapping.vector_axis, Level::vector);
   }
   /// Elements of all its axes that a block takes in a turn of the loops that wrap all sweeps.
   [[nodiscard]] std::int64_t round_elements() const;

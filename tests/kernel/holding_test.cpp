@@ -117,7 +117,8 @@ TEST_P(HeldBy, Group) {
   const Graph graph = GetParam().graph();
   const GroupStructure group = group_of(graph);
   GroupMapping mapping;
-  mapping.axes.resize(2), mapping.hold = GetParam().hold;
+  mapping.axes.resize(2);
+  mapping.hold = GetParam().hold;
   const std::vector<HeldItem> held = choose_held(ItemFlow(group), group, mapping.hold, GetParam().varying, {});
   EXPECT_EQ(to_text(*group.program, held), GetParam().held);
   const Hold place = GetParam().hold == Hold::shared_least ? Hold::shared : GetParam().hold;
@@ -241,7 +242,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
 /// Rows that are computed, summed and computed again, at random.
 Graph random_rows(unsigned seed) {
   std::mt19937 random(seed);
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto below = [&](std::size_t n) { return random() % n; };
   Builder b;
   const Dims dims = {64, 256};
   std::vector<Value> values = {b.parameter(DType::f32, dims), b.convert(b.parameter(DType::f16, dims), DType::f32),
@@ -269,12 +270,13 @@ TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
     most_sweeps = std::max(most_sweeps, group.sweep_count);
     std::vector<ItemId> loads;
     for (std::size_t i = 0; i < group.program->items().size(); ++i) {
-      if (group.program->items()[i].kind == Item::Kind::load) loads.push_back(static_cast<ItemId>(i));
+      if (group.program->items()[i].kind == Item::Kind::load) loads.push_back(i);
     }
     for (const Hold hold : {Hold::registers, Hold::shared, Hold::shared_least}) {
       for (const std::vector<ItemId>& hoisted : {std::vector<ItemId>{}, std::vector<ItemId>{loads.front()}}) {
         GroupMapping mapping;
-        mapping.axes.resize(2), mapping.hold = hold;
+        mapping.axes.resize(2);
+        mapping.hold = hold;
         EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, 0b10, hoisted)),
                   to_text(*group.program, held_by_whole_cuts(group, hold, 0b10, hoisted)));
       }
@@ -286,7 +288,8 @@ TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
 TEST(Holding, BytesAreThoseOfWhatIsKept) {
   const auto bytes = [](Item::Kind kind, DType dtype) {
     Item item;
-    item.kind = kind, item.dtype = dtype;
+    item.kind = kind;
+    item.dtype = dtype;
     return held_bytes(item);
   };
   EXPECT_EQ(bytes(Item::Kind::load, DType::bf16), 2);  // packed

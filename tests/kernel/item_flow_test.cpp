@@ -42,7 +42,8 @@ TEST(ItemFlow, UsesAreNeedsTheOtherWayRound) {
             << item << " needs " << needed;
         ++number;
       }
-      needs += flow.needs(item).size(), uses += flow.uses(item).size();
+      needs += flow.needs(item).size();
+      uses += flow.uses(item).size();
     }
     EXPECT_EQ(needs, flow.need_count());
     EXPECT_EQ(uses, needs);

@@ -405,7 +405,8 @@ TEST(Structure, RefusesWhatNoKernelComputes) {
   const Graph graph = one([](Builder& b) {
     const Value x = b.parameter(DType::f32, {64, 64});
     graph::DotAttributes dot;
-    dot.lhs_contracting = {1}, dot.rhs_contracting = {0};
+    dot.lhs_contracting = {1};
+    dot.rhs_contracting = {0};
     return std::vector{b.dot(x, x, dot)};
   });
   const auto structure = derive_structure(graph, AxisAnalysis(graph), {});
