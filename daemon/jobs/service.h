@@ -19,7 +19,7 @@
 #include "daemon/jobs/single_flight.h"
 #include "db/store.h"
 #include "graph/canonical.h"
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/tuner.h"
 #include "tuning/plans/tuning_store.h"
 
@@ -124,7 +124,7 @@ class Service {
   std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last done, in wall time
   std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
-  tuning::ModelTrainer trainer_;
+  tuning::CostModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
   std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again

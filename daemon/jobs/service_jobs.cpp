@@ -96,7 +96,7 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
 Result<std::string> Service::train_job(const JobContext& context) {
   context.report({"train", 0, "cost models"});
   STITCH_ASSIGN(const int stored, trainer_.train_if_due(context.stop()));
-  return Json{{"models", stored}}.dump();
+  return Json{{"cost_models", stored}}.dump();
 }
 
 Result<std::string> Service::prune_job() {

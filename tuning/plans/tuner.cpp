@@ -57,9 +57,9 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
     compiler = state->caching.get();
   }
   state->target = {state->device.name, options.architecture, release_of(state->toolkit), codegen::generator_version()};
-  if (options.model != nullptr) {
-    STITCH_ASSIGN(state->scorer, costmodel::CombinedScorer::create(options.model, state->device));
-    state->scorer_name = "combined, trained on " + options.model->training_set.hex().substr(0, 8);
+  if (options.cost_model != nullptr) {
+    STITCH_ASSIGN(state->scorer, costmodel::CombinedScorer::create(options.cost_model, state->device));
+    state->scorer_name = "combined, trained on " + options.cost_model->training_set.hex().substr(0, 8);
   } else {
     state->scorer = std::make_unique<costmodel::AnalyticalScorer>(state->device);
     state->scorer_name = costmodel::AnalyticalScorer::version;

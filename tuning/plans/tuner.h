@@ -51,7 +51,7 @@ struct TunerOptions {
   KernelSearchOptions search;   ///< of kernels, beyond those; its seed is that of verification
   int threads = 0;              ///< 0: one per hardware thread
   /// Predicts times with the combined cost model that this is; null: with the analytical one.
-  std::shared_ptr<const costmodel::TrainedCostModel> model;
+  std::shared_ptr<const costmodel::TrainedCostModel> cost_model;
 };
 
 /// One kernel of a plan with everything that was found out about it.
