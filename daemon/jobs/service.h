@@ -20,8 +20,8 @@
 #include "db/store.h"
 #include "graph/canonical.h"
 #include "tuning/cost_models/cost_model_training.h"
+#include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
-#include "tuning/plans/tuning_store.h"
 
 namespace stitch::daemon {
 
@@ -90,8 +90,8 @@ class Service {
  private:
   struct Waiting;
 
-  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock, std::unique_ptr<tuning::TuningStore> tuned,
-          ServiceOptions options);
+  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
+          std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options);
 
   [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
@@ -104,12 +104,12 @@ class Service {
   [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
   void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
-  Status tune_and_keep(const graph::Graph& canonical, const Hash128& key, const std::string& name,
-                       const search::FusionPlan& plan, const tuning::ProgressSink& progress,
-                       const std::stop_token& stop);
+  Status tune_fragment(const JobContext& context, const Hash128& key, const std::string& name, std::int64_t trials);
+  Status tune_and_keep(const Hash128& key, const tuning::PlanRequest& request);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
+  Status enqueue_chores();
   Status enqueue_training();
   Status enqueue_pruning();
   Status enqueue_chore(db::Job job);
@@ -117,7 +117,7 @@ class Service {
   db::Store& store_;
   const tuning::Tuner& tuner_;
   const Clock& clock_;
-  std::unique_ptr<tuning::TuningStore> tuned_;
+  std::unique_ptr<tuning::RememberingTuner> remembering_;
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
   const std::int64_t fragment_trials_, keep_us_;

@@ -31,7 +31,10 @@ using costmodel::TrainingSample;
 using testing::HasSubstr;
 using testing::SizeIs;
 using Kind = TrainedCostModel::Kind;
+using daemon::RunningService;
 using nlohmann::json;
+
+namespace raw = daemon::raw;
 
 CandidateFacts facts_of(const TrainingSample& sample) {
   return {"h100", sample.kernel, sample.family, costmodel::feature_set_hash(), {sample.analytical_us, sample.features}};
@@ -284,7 +287,7 @@ TEST_F(ModelTrainingTest, AServiceTrainsAfterTuningAndShowsItsModels) {
   const auto submitted = running.service->submit_fragment(samples::softmax(8, 64), "softmax");
   ASSERT_TRUE(submitted.ok()) << submitted.error().message;
   ASSERT_EQ(running.wait_for(submitted->job).state, "done");
-  const auto jobs = running.store->list_jobs({{}, std::string(training_job)}, {});
+  const auto jobs = running.store->list_jobs({{}, std::string(daemon::training_job)}, {});
   ASSERT_TRUE(jobs.ok());
   ASSERT_THAT(jobs->items, SizeIs(1));
   ASSERT_EQ(running.wait_for(jobs->items[0].id).state, "done");
@@ -299,7 +302,7 @@ TEST_F(ModelTrainingTest, AServiceTrainsAfterTuningAndShowsItsModels) {
   // Nothing has grown since: tuning another fragment asks for no training.
   const auto again = running.service->submit_fragment(samples::softmax(8, 72), "softmax");
   ASSERT_EQ(running.wait_for(again->job).state, "done");
-  EXPECT_THAT(running.store->list_jobs({{}, std::string(training_job)}, {})->items, SizeIs(1));
+  EXPECT_THAT(running.store->list_jobs({{}, std::string(daemon::training_job)}, {})->items, SizeIs(1));
 }
 
 // ---- recordings ---------------------------------------------------------------------------------------------------
