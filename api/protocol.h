@@ -16,10 +16,11 @@
 #include "graph/tensor_type.h"
 
 // What travels between stitchd and its clients, as plain values with their JSON form (docs/api.md, docs/openapi.yaml).
-// The CBOR form is the same document. This is the one header of daemon/ that client/ includes.
+// The CBOR form is the same document.
 namespace stitch::api {
 
-inline constexpr int protocol_version = 1;
+/// 2: /v1/models lists the models that users brought, /v1/cost-models what was trained.
+inline constexpr int protocol_version = 2;
 
 /// Where a daemon listens by default: $XDG_RUNTIME_DIR/stitch/stitchd.sock, or /tmp/stitch-UID/stitchd.sock without a
 /// runtime folder.

@@ -8,7 +8,7 @@ namespace stitch::cli {
 
 /// Rows of how well cost models order candidates, for people: device, who predicts, family, and the figures of
 /// costmodel::RankingQuality.
-class ModelTable {
+class CostModelTable {
  public:
   /// `quality`: as costmodel::to_document gives it.
   void add(std::string_view device, std::string_view scorer, std::string_view family, const nlohmann::json& quality);

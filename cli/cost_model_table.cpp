@@ -1,4 +1,4 @@
-#include "cli/model_table.h"
+#include "cli/cost_model_table.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,8 @@ double at(const json& quality, const char* table, const char* depth) { return qu
 
 }  // namespace
 
-void ModelTable::add(std::string_view device, std::string_view scorer, std::string_view family, const json& quality) {
+void CostModelTable::add(std::string_view device, std::string_view scorer, std::string_view family,
+                         const json& quality) {
   const auto percent = [](double share) { return 100 * share; };
   rows_ += fmt::format(
       "{:<10} {:<22} {:<8}  {:>7} {:>6}  {:>8.3f} {:>8.3f}  {:.2f} {:.2f} {:.2f}  {:>8.2f} {:>8.2f} {:>8.2f}  {:>8.2f} "
@@ -29,7 +30,7 @@ void ModelTable::add(std::string_view device, std::string_view scorer, std::stri
       percent(quality.at("worst_regret").get<double>()), quality.at("trials_to_99").get<double>());
 }
 
-void ModelTable::add_accuracy(std::string_view device, std::string_view scorer, const json& accuracy) {
+void CostModelTable::add_accuracy(std::string_view device, std::string_view scorer, const json& accuracy) {
   if (!accuracy.is_object() || !accuracy.contains("model")) {
     rows_ += fmt::format("{:<10} {:<22} too few kernels to hold any out: accuracy is not known\n", device, scorer);
     return;
@@ -43,7 +44,7 @@ void ModelTable::add_accuracy(std::string_view device, std::string_view scorer, 
   }
 }
 
-std::string ModelTable::text() const {
+std::string CostModelTable::text() const {
   return rows_.empty() ? "no cost model, and nothing measured that one could be judged by\n" : head + rows_;
 }
 

@@ -1,4 +1,4 @@
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -34,7 +34,7 @@ Json analytical_report(const costmodel::TrainingSet& set) {
 
 }  // namespace
 
-std::string model_name(Kind kind, std::string_view unit) {
+std::string cost_model_name(Kind kind, std::string_view unit) {
   return unit == "us" ? std::string(to_string(kind)) : fmt::format("{}:{}", to_string(kind), unit);
 }
 
@@ -55,7 +55,7 @@ Result<TrainedAndStored> train_and_store(db::Store& store, const costmodel::Trai
   Json accuracy = accuracy_document(done.training);
   accuracy[measurements_then] = before.measurements;
   db::TrainedModel record;
-  record.name = model_name(options.kind, set.unit);
+  record.name = cost_model_name(options.kind, set.unit);
   record.device = set.device;
   record.training_set = done.training.model.training_set;
   record.bytes = encode(done.training.model);
@@ -66,12 +66,13 @@ Result<TrainedAndStored> train_and_store(db::Store& store, const costmodel::Trai
   return done;
 }
 
-Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_model(const db::Store& store,
-                                                                            std::string_view device, std::string* why) {
+Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_cost_model(const db::Store& store,
+                                                                                 std::string_view device,
+                                                                                 std::string* why) {
   using Model = std::shared_ptr<const costmodel::TrainedCostModel>;
   STITCH_ASSIGN(std::vector<db::TrainedModel> models, store.list_models());
   std::string reason;  // of the newest
-  const std::string name = model_name(Kind::combined, "us");
+  const std::string name = cost_model_name(Kind::combined, "us");
   std::reverse(models.begin(), models.end());  // they come by version
   for (const db::TrainedModel& listed : models) {
     if (listed.name != name || listed.device != device) continue;
@@ -102,13 +103,14 @@ Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_model(cons
   return Model();
 }
 
-Result<std::shared_ptr<const costmodel::TrainedCostModel>> choose_model(const db::Store& store, std::string_view device,
-                                                                        std::string_view scorer) {
+Result<std::shared_ptr<const costmodel::TrainedCostModel>> choose_cost_model(const db::Store& store,
+                                                                             std::string_view device,
+                                                                             std::string_view scorer) {
   if (scorer == "analytical") return std::shared_ptr<const costmodel::TrainedCostModel>();
   if (scorer != "auto" && scorer != "combined")
     return make_error(ErrorKind::invalid_argument, "scorer '{}': there are auto, analytical and combined", scorer);
   std::string why;
-  STITCH_ASSIGN(auto model, newest_fit_model(store, device, &why));
+  STITCH_ASSIGN(auto model, newest_fit_cost_model(store, device, &why));
   if (model == nullptr && scorer == "combined") return make_error(ErrorKind::not_found, "{}", why);
   return model;
 }
@@ -132,15 +134,15 @@ Result<Json> cost_model_report(const db::Store& store) {
   for (const db::TrainedModel& model : models) listed.push_back(summarise(model));
   STITCH_ASSIGN(const auto sets, samples_by_device(store));
   for (const auto& [device, set] : sets) analytical.push_back(analytical_report(set));
-  return Json{{"models", std::move(listed)}, {"analytical", std::move(analytical)}};
+  return Json{{"cost_models", std::move(listed)}, {"analytical", std::move(analytical)}};
 }
 
-Result<std::int64_t> ModelTrainer::measured() const {
+Result<std::int64_t> CostModelTrainer::measured() const {
   STITCH_ASSIGN(const db::StoreStatistics statistics, store_.statistics());
   return statistics.measurements;
 }
 
-Result<bool> ModelTrainer::is_due() const {
+Result<bool> CostModelTrainer::is_due() const {
   STITCH_ASSIGN(const std::int64_t now, measured());
   if (now < static_cast<std::int64_t>(options_.least_samples)) return false;
   const auto grown = [&](std::int64_t then) {
@@ -157,7 +159,7 @@ Result<bool> ModelTrainer::is_due() const {
   return grown(then);
 }
 
-Result<int> ModelTrainer::train_if_due(const std::stop_token& stop) {
+Result<int> CostModelTrainer::train_if_due(const std::stop_token& stop) {
   const std::lock_guard lock(training_);
   STITCH_ASSIGN(const bool due, is_due());
   if (!due) return 0;

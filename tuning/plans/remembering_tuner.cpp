@@ -1,4 +1,4 @@
-#include "tuning/plans/tuning_store.h"
+#include "tuning/plans/remembering_tuner.h"
 
 #include "base/version.h"
 #include "tuning/devices/calibrated_device.h"
@@ -10,7 +10,7 @@ namespace {
 
 /// Whether tuning found kernels that give wrong results or fault. What was predicted before may be made of them.
 bool found_wrong_kernels(const TunedFragment& tuned) {
-  for (const db::Candidate& candidate : tuned.candidates) {
+  for (const db::Candidate& candidate : tuned.trials.candidates) {
     using db::Outcome;
     if (candidate.outcome == Outcome::correctness || candidate.outcome == Outcome::runtime) return true;
   }
@@ -19,13 +19,14 @@ bool found_wrong_kernels(const TunedFragment& tuned) {
 
 }  // namespace
 
-Result<std::unique_ptr<TuningStore>> TuningStore::open(db::Store& store, const Tuner& tuner, const Clock& clock) {
-  std::unique_ptr<TuningStore> opened(new TuningStore(store, tuner, clock));
+Result<std::unique_ptr<RememberingTuner>> RememberingTuner::open(db::Store& store, const Tuner& tuner,
+                                                                 const Clock& clock) {
+  std::unique_ptr<RememberingTuner> opened(new RememberingTuner(store, tuner, clock));
   for (const profiler::DeviceIdentity& device : tuner.judges()) STITCH_TRY(opened->record(device));
   return opened;
 }
 
-Status TuningStore::record(const profiler::DeviceIdentity& device) {
+Status RememberingTuner::record(const profiler::DeviceIdentity& device) {
   db::Device known;
   if (auto stored = store_.get_device(device.key)) known = std::move(*stored);
   db::Device record = device_record(device, std::move(known));
@@ -34,32 +35,33 @@ Status TuningStore::record(const profiler::DeviceIdentity& device) {
   return store_.put_device(record);
 }
 
-db::Provenance TuningStore::provenance(std::string_view judged) const {
+db::Provenance RememberingTuner::provenance(std::string_view judged) const {
   return {std::string(tool_version), tuner_.target().toolkit, tuner_.judges().front().key, clock_.wall_us(),
           std::string(judged)};
 }
 
-Result<TunedFragment> TuningStore::predict(const graph::Graph& canonical, std::string_view name) const {
-  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+Result<TunedFragment> RememberingTuner::predict(PlanRequest request) const {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(request.fragment, request.name));
   STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
-  return tuner_.predict(canonical, name, &known);
+  request.history = &known;
+  return tuner_.predict(request);
 }
 
-Result<TunedFragment> TuningStore::tune(const graph::Graph& canonical, const Hash128& key, std::string_view name,
-                                        const ProgressSink& progress, std::stop_token stop,
-                                        const search::FusionPlan* plan) const {
+Result<TunedFragment> RememberingTuner::tune(PlanRequest request) const {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(request.fragment, request.name));
   if (!tuner_.measures()) {
-    STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
     STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
-    return tuner_.tune(canonical, name, progress, stop, plan, nullptr, &known);
+    request.history = &known;
+    return tuner_.tune(request);
   }
-  STITCH_ASSIGN(const std::optional<ServedPlan> before, served(key));
-  if (!before) return tuner_.tune(canonical, name, progress, stop, plan);
-  const RunnablePlan incumbent{&canonical, &before->plan, before->images};
-  return tuner_.tune(canonical, name, progress, stop, plan, &incumbent);
+  STITCH_ASSIGN(const std::optional<ServedPlan> before, served(fragment.key));
+  if (!before) return tuner_.tune(request);
+  const RunnablePlan incumbent{&request.fragment, &before->plan, before->images};
+  request.incumbent = &incumbent;
+  return tuner_.tune(request);
 }
 
-Status TuningStore::keep(const TunedFragment& tuned) {
+Status RememberingTuner::keep(const TunedFragment& tuned) {
   const db::Plan& plan = tuned.bundle.plan;
   STITCH_TRY(store_.put_fragment(tuned.fragment));
   STITCH_ASSIGN(const db::Lookup before, store_.find_plan(plan.key, {}));
@@ -71,7 +73,7 @@ Status TuningStore::keep(const TunedFragment& tuned) {
     STITCH_TRY(
         store_.judge_plan(put.id, {label, plan.predicted_us, plan.verified_share, plan.neighbour, plan.provenance}));
   }
-  STITCH_TRY(keep_trials(tuned.candidates, tuned.measurements));
+  STITCH_TRY(keep(tuned.trials));
   const bool suspect = before.plan && before.plan->id != put.id && before.plan->verified_share <= 0;
   if (suspect && plan.verified_share > 0 && found_wrong_kernels(tuned)) {
     STITCH_TRY(store_.withdraw(before.plan->id, "tuning found wrong kernels in it", provenance("verification")));
@@ -79,46 +81,45 @@ Status TuningStore::keep(const TunedFragment& tuned) {
   return {};
 }
 
-Status TuningStore::keep_trials(const std::vector<db::Candidate>& candidates,
-                                const std::vector<db::Measurement>& measurements) {
-  STITCH_TRY(store_.record_candidates(candidates));
-  for (const db::Measurement& measurement : measurements) {
+Status RememberingTuner::keep(const TrialRecords& trials) {
+  STITCH_TRY(store_.record_candidates(trials.candidates));
+  for (const db::Measurement& measurement : trials.measurements) {
     STITCH_ASSIGN(const Hash128 id, store_.record_measurement(measurement));
     (void)id;
   }
   return {};
 }
 
-Status TuningStore::keep(const db::Fragment& fragment, const KernelTuning& tuning) {
+Status RememberingTuner::keep(const db::Fragment& fragment, const TrialRecords& trials) {
   STITCH_TRY(store_.put_fragment(fragment));
-  return keep_trials(tuning.candidates, tuning.measurements);
+  return keep(trials);
 }
 
-Result<FragmentHistory> TuningStore::history(const Hash128& fragment, const Hash128& family) const {
+Result<FragmentHistory> RememberingTuner::history(const Hash128& fragment, const Hash128& family) const {
   return FragmentHistory::read(store_, {fragment, tuner_.target()}, family, tuner_.judges().back().key);
 }
 
-Status TuningStore::keep(db::Workload workload) {
+Status RememberingTuner::keep(db::Workload workload) {
   std::erase_if(workload.parts,
                 [&](const db::Workload::Part& part) { return !store_.get_fragment(part.fragment).ok(); });
   workload.provenance = provenance("tuned");
   return store_.put_workload(workload);
 }
 
-bool TuningStore::is_settled(const Hash128& fragment) const {
+bool RememberingTuner::is_settled(const Hash128& fragment) const {
   const auto served = store_.find_plan({fragment, tuner_.target()}, {});
   return served && served->plan && is_settled(served->plan->verified_share, served->plan->label == db::Label::measured);
 }
 
-bool TuningStore::is_settled(const api::Plan& served) const {
+bool RememberingTuner::is_settled(const api::Plan& served) const {
   return is_settled(served.verified_share, served.label == to_string(db::Label::measured));
 }
 
-bool TuningStore::is_settled(double verified_share, bool measured) const {
+bool RememberingTuner::is_settled(double verified_share, bool measured) const {
   return verified_share > 0 && (measured || !tuner_.measures());
 }
 
-Result<std::optional<ServedPlan>> TuningStore::served(const Hash128& fragment) const {
+Result<std::optional<ServedPlan>> RememberingTuner::served(const Hash128& fragment) const {
   STITCH_ASSIGN(const db::Lookup found, store_.find_plan({fragment, tuner_.target()}, {}));
   if (!found.plan) return std::optional<ServedPlan>();
   ServedPlan served;
@@ -132,7 +133,7 @@ Result<std::optional<ServedPlan>> TuningStore::served(const Hash128& fragment) c
   return std::optional(std::move(served));
 }
 
-Status TuningStore::withdraw_unverified(const Hash128& fragment, std::string_view reason) {
+Status RememberingTuner::withdraw_unverified(const Hash128& fragment, std::string_view reason) {
   STITCH_ASSIGN(const db::Lookup served, store_.find_plan({fragment, tuner_.target()}, {}));
   if (!served.plan || served.plan->verified_share > 0) return {};
   return store_.withdraw(served.plan->id, reason, provenance("verification"));

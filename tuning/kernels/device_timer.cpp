@@ -1,8 +1,7 @@
-#include "tuning/kernels/kernel_timer.h"
+#include "tuning/kernels/device_timer.h"
 
 #include <algorithm>
 
-#include "tuning/kernels/kernel_workshop.h"
 #include "tuning/kernels/plan_measurement.h"
 
 namespace stitch::tuning {
@@ -27,10 +26,6 @@ void append(profiler::Measurement& all, profiler::Measurement round) {
 }
 
 }  // namespace
-
-profiler::KernelImage image_of(const BuiltKernel& built) {
-  return {built.generated.name, built.compiled.ptx, built.compiled.cubin, built.compiled.architecture};
-}
 
 Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& built) {
   const std::lock_guard lock(mutex_);

@@ -3,10 +3,10 @@
 
 #include "cli/catalogue.h"
 #include "cli/commands.h"
-#include "cli/model_table.h"
+#include "cli/cost_model_table.h"
 #include "db/sqlite_store.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/kernels/training_samples.h"
-#include "tuning/models/cost_model_training.h"
 
 namespace stitch::cli {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using Kind = costmodel::TrainedCostModel::Kind;
 
-struct ModelOptions {
+struct CostModelOptions {
   std::filesystem::path database;
   std::string server;
   std::vector<std::filesystem::path> recordings;
@@ -23,16 +23,16 @@ struct ModelOptions {
   bool constants = false, json = false;
 };
 
-void print(const ModelOptions& options, const json& document, const std::string& text) {
+void print(const CostModelOptions& options, const json& document, const std::string& text) {
   std::fputs(options.json ? (document.dump() + "\n").c_str() : text.c_str(), stdout);
 }
 
-Result<std::unique_ptr<Catalogue>> open_catalogue(const ModelOptions& options, const Clock& clock) {
+Result<std::unique_ptr<Catalogue>> open_catalogue(const CostModelOptions& options, const Clock& clock) {
   return options.server.empty() ? open_database_catalogue(options.database, clock)
                                 : open_server_catalogue(options.server);
 }
 
-costmodel::TrainingOptions training_of(const ModelOptions& options, Kind kind) {
+costmodel::TrainingOptions training_of(const CostModelOptions& options, Kind kind) {
   costmodel::TrainingOptions training = options.training;
   training.kind = kind;
   training.fold_by = options.by == "family" ? costmodel::FoldBy::family : costmodel::FoldBy::kernel;
@@ -59,10 +59,10 @@ Result<costmodel::TrainingSet> samples_of(const std::vector<std::filesystem::pat
 
 // ---- list ---------------------------------------------------------------------------------------------------------
 
-Result<ExitCode> list(const ModelOptions& options) {
+Result<ExitCode> list(const CostModelOptions& options) {
   const SystemClock clock;
   STITCH_ASSIGN(const auto catalogue, open_catalogue(options, clock));
-  STITCH_ASSIGN(const json models, catalogue->list("models"));
+  STITCH_ASSIGN(const json models, catalogue->list("cost-models"));
   std::string text = "name              device     version  samples  kernels  better  trained on\n";
   for (const json& model : models) {
     const json& accuracy = model.at("accuracy");
@@ -87,7 +87,7 @@ std::string to_text(const costmodel::ConstantFit& fit) {
   return text;
 }
 
-Result<costmodel::ConstantFit> fit_recordings(const ModelOptions& options, std::string_view target) {
+Result<costmodel::ConstantFit> fit_recordings(const CostModelOptions& options, std::string_view target) {
   const RealFileSystem files;
   std::vector<costmodel::FitSample> samples;
   for (const std::filesystem::path& path : options.recordings) {
@@ -100,7 +100,7 @@ Result<costmodel::ConstantFit> fit_recordings(const ModelOptions& options, std::
   return costmodel::fit_constants(samples, device);
 }
 
-Result<ExitCode> train(const ModelOptions& options) {
+Result<ExitCode> train(const CostModelOptions& options) {
   if (options.database.empty() && options.recordings.empty())
     return make_error(ErrorKind::invalid_argument, "nothing to train on: name a database, recordings, or both");
   if (options.constants && options.recordings.empty())
@@ -133,16 +133,16 @@ Result<ExitCode> train(const ModelOptions& options) {
                                    : fmt::format("trained on {} recordings", options.recordings.size());
     STITCH_ASSIGN(const auto done, tuning::train_and_store(*store, set, training_of(options, kind), clock, judged));
     accuracy = tuning::accuracy_document(done.training);
-    document["name"] = tuning::model_name(kind, set.unit), document["version"] = done.version;
+    document["name"] = tuning::cost_model_name(kind, set.unit), document["version"] = done.version;
     document["training_set"] = done.training.model.training_set.hex();
-    text += fmt::format("{} for {}: version {}\n", tuning::model_name(kind, set.unit), set.device, done.version);
+    text += fmt::format("{} for {}: version {}\n", tuning::cost_model_name(kind, set.unit), set.device, done.version);
   } else {
     STITCH_ASSIGN(const costmodel::Training training, costmodel::train_model(set, training_of(options, kind)));
     accuracy = tuning::accuracy_document(training);
     document["training_set"] = training.model.training_set.hex();
   }
   document["accuracy"] = accuracy;
-  ModelTable table;
+  CostModelTable table;
   table.add_accuracy(set.device, options.kind, accuracy);
   if (set.unit != "us") text += fmt::format("trained on {}, which are no times: never used to predict any\n", set.unit);
   print(options, document, text + table.text());
@@ -152,7 +152,7 @@ Result<ExitCode> train(const ModelOptions& options) {
 // ---- report -------------------------------------------------------------------------------------------------------
 
 /// Models of every kind, trained on parts of the recordings and judged on what was held out.
-Result<ExitCode> report_recordings(const ModelOptions& options) {
+Result<ExitCode> report_recordings(const CostModelOptions& options) {
   STITCH_ASSIGN(const costmodel::TrainingSet set, samples_of(options.recordings));
   const auto ranked = costmodel::rank_samples(set.samples, nullptr);
   const json analytical = to_document(costmodel::ranking_quality(ranked.groups));
@@ -161,7 +161,7 @@ Result<ExitCode> report_recordings(const ModelOptions& options) {
                    {"samples", set.samples.size()},
                    {"held_out_by", options.by},
                    {"analytical", analytical}};
-  ModelTable table;
+  CostModelTable table;
   table.add(set.device, "analytical", "all", analytical);
   for (const Kind kind : {Kind::learned, Kind::combined}) {
     STITCH_ASSIGN(const costmodel::Training training, costmodel::train_model(set, training_of(options, kind)));
@@ -177,21 +177,21 @@ Result<ExitCode> report_recordings(const ModelOptions& options) {
   return ExitCode::success;
 }
 
-Result<ExitCode> model_report(const ModelOptions& options) {
+Result<ExitCode> cost_model_report(const CostModelOptions& options) {
   if (!options.recordings.empty()) return report_recordings(options);
   if (options.database.empty() && options.server.empty())
     return make_error(ErrorKind::invalid_argument, "nothing to report on: name --db, --server or --recording");
   const SystemClock clock;
   STITCH_ASSIGN(const auto catalogue, open_catalogue(options, clock));
-  STITCH_ASSIGN(const json document, catalogue->model_report());
-  ModelTable table;
+  STITCH_ASSIGN(const json document, catalogue->cost_model_report());
+  CostModelTable table;
   for (const json& each : document.at("analytical")) {
     const std::string device = each.at("device");
     table.add(device, "analytical", "all", each.at("quality"));
     for (const json& family : each.at("families"))
       table.add(device, "analytical", family.at("family").get<std::string>().substr(0, 8), family.at("quality"));
   }
-  for (const json& model : document.at("models"))
+  for (const json& model : document.at("cost_models"))
     table.add_accuracy(model.at("device").get<std::string>(),
                        fmt::format("{} v{}", model.at("name").get<std::string>(), model.at("version").get<int>()),
                        model.at("accuracy"));
@@ -199,9 +199,9 @@ Result<ExitCode> model_report(const ModelOptions& options) {
   return ExitCode::success;
 }
 
-using Run = Result<ExitCode> (*)(const ModelOptions&);
+using Run = Result<ExitCode> (*)(const CostModelOptions&);
 
-CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std::shared_ptr<ModelOptions> options,
+CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std::shared_ptr<CostModelOptions> options,
               ExitCode& code) {
   CLI::App* command = model.add_subcommand(name, about);
   command->add_flag("--json", options->json, "print one JSON document");
@@ -212,7 +212,7 @@ CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std
   return command;
 }
 
-void add_training_options(CLI::App& command, ModelOptions& options) {
+void add_training_options(CLI::App& command, CostModelOptions& options) {
   command.add_option("--recording", options.recordings, "recorded candidates (stitch record); may be several");
   command.add_option("--seed", options.training.seed, "of the training")->capture_default_str();
   command
@@ -226,19 +226,19 @@ void add_training_options(CLI::App& command, ModelOptions& options) {
 
 }  // namespace
 
-void add_model_command(CLI::App& app, ExitCode& code) {
+void add_cost_model_command(CLI::App& app, ExitCode& code) {
   CLI::App* model =
-      app.add_subcommand("model", "Cost models: list them, train one, say how well they order candidates");
+      app.add_subcommand("cost-model", "Cost models: list them, train one, say how well they order candidates");
   model->require_subcommand(1);
 
-  auto listing = std::make_shared<ModelOptions>();
+  auto listing = std::make_shared<CostModelOptions>();
   CLI::App* command = add(*model, "list", "The cost models of a database or a server", list, listing, code);
   CLI::Option_group* place = command->add_option_group("where", "what is looked into");
   place->add_option("--db", listing->database, "database file");
   place->add_option("--server", listing->server, "unix:PATH or http://HOST:PORT");
   place->require_option(1);
 
-  auto training = std::make_shared<ModelOptions>();
+  auto training = std::make_shared<CostModelOptions>();
   command = add(*model, "train", "Train a model on a database's measurements, or on recordings", train, training, code);
   command->add_option("--db", training->database,
                       "database that the model is stored in, and trained on without --recording");
@@ -250,9 +250,9 @@ void add_model_command(CLI::App& app, ExitCode& code) {
   command->add_flag("--constants", training->constants, "also fit the analytical model's constants, and print them");
   add_training_options(*command, *training);
 
-  auto reporting = std::make_shared<ModelOptions>();
-  command = add(*model, "report", "Rank correlation, recall and regret by device, family and version", model_report,
-                reporting, code);
+  auto reporting = std::make_shared<CostModelOptions>();
+  command = add(*model, "report", "Rank correlation, recall and regret by device, family and version",
+                cost_model_report, reporting, code);
   CLI::Option* database = command->add_option("--db", reporting->database, "database file");
   command->add_option("--server", reporting->server, "unix:PATH or http://HOST:PORT")->excludes(database);
   add_training_options(*command, *reporting);

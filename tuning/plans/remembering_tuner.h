@@ -20,30 +20,40 @@ struct ServedPlan {
   std::vector<profiler::KernelImage> images;  ///< by launch
 };
 
-/// What stitchd and offline runs keep of tuned fragments, by the same rules: who is served, who has to wait, what was
-/// found out about candidates. Safe to use from several threads.
-class TuningStore {
+/// A tuner with a memory, which is the store: it gives the tuner what was found out before (the plan that is served
+/// now, what was tried, what was measured of fragments like it), and keeps what the tuner finds by the rules of who is
+/// served (tuning/plans/admission.h). stitchd's jobs and `stitch tune --db` use the same one, so that a database does
+/// not tell which of them filled it:
+///
+///   STITCH_ASSIGN(const auto remembering, RememberingTuner::open(store, tuner, clock));
+///   if (!remembering->is_settled(key)) {
+///     STITCH_ASSIGN(const TunedFragment tuned, remembering->tune({.fragment = canonical, .name = "softmax"}));
+///     STITCH_TRY(remembering->keep(tuned));
+///   }
+///
+/// Safe to use from several threads.
+class RememberingTuner {
  public:
   /// Records the devices that judge. All arguments must outlive it. Errors: those of the store.
-  static Result<std::unique_ptr<TuningStore>> open(db::Store& store, const Tuner& tuner, const Clock& clock);
+  static Result<std::unique_ptr<RememberingTuner>> open(db::Store& store, const Tuner& tuner, const Clock& clock);
 
   /// Tuner::predict, with what was measured of fragments like it.
-  Result<TunedFragment> predict(const graph::Graph& canonical, std::string_view name) const;
+  Result<TunedFragment> predict(PlanRequest request) const;
   /// Tuner::tune, beside the plan that is served for the fragment, or with what was measured of fragments like it.
-  Result<TunedFragment> tune(const graph::Graph& canonical, const Hash128& key, std::string_view name,
-                             const ProgressSink& progress, std::stop_token stop, const search::FusionPlan* plan) const;
+  Result<TunedFragment> tune(PlanRequest request) const;
 
   /// Stores a fragment with its plan, what became of the candidates, and who is served from now on.
   Status keep(const TunedFragment& tuned);
-  /// What a search of one kernel of the fragment brought.
-  Status keep(const db::Fragment& fragment, const KernelTuning& tuning);
-  /// The model with its report; fragments without a plan are left out.
+  /// Stores what a search of one kernel of the fragment brought.
+  Status keep(const db::Fragment& fragment, const TrialRecords& trials);
+  /// Stores the model with its report; fragments without a plan are left out.
   Status keep(db::Workload workload);
 
   /// Whether tuning the fragment again would find nothing new: its plan is verified, and measured where there is a
   /// timer.
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
-  [[nodiscard]] bool is_settled(const api::Plan& served) const;  ///< the same of the plan that is served for it
+  /// Whether tuning the fragment that this plan is served for would find nothing new.
+  [[nodiscard]] bool is_settled(const api::Plan& served) const;
   /// The plan that is served for the fragment now. Errors: those of the store.
   [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
   /// What was tried of the fragment's kernels before, and of kernels like them. Errors: those of the store.
@@ -54,9 +64,10 @@ class TuningStore {
   [[nodiscard]] db::Provenance provenance(std::string_view judged) const;
 
  private:
-  TuningStore(db::Store& store, const Tuner& tuner, const Clock& clock) : store_(store), tuner_(tuner), clock_(clock) {}
+  RememberingTuner(db::Store& store, const Tuner& tuner, const Clock& clock)
+      : store_(store), tuner_(tuner), clock_(clock) {}
   Status record(const profiler::DeviceIdentity& device);
-  Status keep_trials(const std::vector<db::Candidate>& candidates, const std::vector<db::Measurement>& measurements);
+  Status keep(const TrialRecords& trials);
   [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
 
   db::Store& store_;

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-class ModelEmulated : public testing::Test {
+class CostModelEmulated : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder = new Folder;
@@ -31,9 +31,9 @@ class ModelEmulated : public testing::Test {
   static inline Folder* folder = nullptr;
 };
 
-TEST_F(ModelEmulated, IsTrainedListedAndReported) {
+TEST_F(CostModelEmulated, IsTrainedListedAndReported) {
   const std::string database = folder->at("models.db");
-  const Outcome trained = stitch({"model", "train", "--recording", recording(), "--db", database, "--json"});
+  const Outcome trained = stitch({"cost-model", "train", "--recording", recording(), "--db", database, "--json"});
   ASSERT_EQ(trained.code, 0) << trained.out << trained.err;
   const json training = trained.json();
   EXPECT_EQ(training["unit"], "sectors");
@@ -41,18 +41,18 @@ TEST_F(ModelEmulated, IsTrainedListedAndReported) {
   EXPECT_EQ(training["version"], 1);
   EXPECT_GE(training["samples"], 24);
   const Outcome again =
-      stitch({"model", "train", "--recording", recording(), "--db", database, "--kind", "learned", "--json"});
+      stitch({"cost-model", "train", "--recording", recording(), "--db", database, "--kind", "learned", "--json"});
   ASSERT_EQ(again.code, 0) << again.out << again.err;
   EXPECT_EQ(again.json()["training_set"], training["training_set"]);
 
-  const json models = stitch({"model", "list", "--db", database, "--json"}).json();
+  const json models = stitch({"cost-model", "list", "--db", database, "--json"}).json();
   ASSERT_EQ(models.size(), 2U);
   EXPECT_EQ(models[0]["name"], "combined:sectors");
   EXPECT_EQ(models[1]["name"], "learned:sectors");
   EXPECT_EQ(models[0]["training_set"], training["training_set"]);
-  EXPECT_THAT(stitch({"model", "list", "--db", database}).out, HasSubstr("combined:sectors  h100"));
-  const json report = stitch({"model", "report", "--db", database, "--json"}).json();
-  EXPECT_EQ(report["models"].size(), 2U);
+  EXPECT_THAT(stitch({"cost-model", "list", "--db", database}).out, HasSubstr("combined:sectors  h100"));
+  const json report = stitch({"cost-model", "report", "--db", database, "--json"}).json();
+  EXPECT_EQ(report["cost_models"].size(), 2U);
   EXPECT_EQ(report["analytical"].size(), 0U) << "no times were measured";
 
   // A model of counts predicts no times.
@@ -62,8 +62,8 @@ TEST_F(ModelEmulated, IsTrainedListedAndReported) {
   EXPECT_THAT(tuned.err, HasSubstr("no cost model was trained for h100"));
 }
 
-TEST_F(ModelEmulated, ReportOnRecordingsHoldsKernelsOut) {
-  const Outcome done = stitch({"model", "report", "--recording", recording(), "--folds", "2", "--json"});
+TEST_F(CostModelEmulated, ReportOnRecordingsHoldsKernelsOut) {
+  const Outcome done = stitch({"cost-model", "report", "--recording", recording(), "--folds", "2", "--json"});
   ASSERT_EQ(done.code, 0) << done.out << done.err;
   const json report = done.json();
   EXPECT_EQ(report["unit"], "sectors");
@@ -71,31 +71,31 @@ TEST_F(ModelEmulated, ReportOnRecordingsHoldsKernelsOut) {
     EXPECT_EQ(report[kind]["folds"], 2);
     EXPECT_EQ(report[kind]["model"]["groups"], report["analytical"]["groups"]);
   }
-  EXPECT_EQ(stitch({"model", "report", "--recording", recording(), "--folds", "2", "--json"}).out, done.out)
+  EXPECT_EQ(stitch({"cost-model", "report", "--recording", recording(), "--folds", "2", "--json"}).out, done.out)
       << "deterministic";
-  const std::string text = stitch({"model", "report", "--recording", recording()}).out;
+  const std::string text = stitch({"cost-model", "report", "--recording", recording()}).out;
   EXPECT_THAT(text, HasSubstr("sectors, which are no times"));
   EXPECT_THAT(text, HasSubstr("spearman"));
 }
 
-TEST_F(ModelEmulated, ConstantsAreNotFittedToCounts) {
-  const Outcome done = stitch({"model", "train", "--recording", recording(), "--constants"});
+TEST_F(CostModelEmulated, ConstantsAreNotFittedToCounts) {
+  const Outcome done = stitch({"cost-model", "train", "--recording", recording(), "--constants"});
   EXPECT_EQ(done.code, 3);
   EXPECT_THAT(done.err, HasSubstr("no times: nothing can be fitted"));
 }
 
-TEST_F(ModelEmulated, WhatIsMissingIsSaid) {
-  EXPECT_EQ(stitch({"model"}).code, 2);
-  EXPECT_EQ(stitch({"model", "list"}).code, 2);
-  EXPECT_EQ(stitch({"model", "train", "--kind", "oracle"}).code, 2);
-  EXPECT_EQ(stitch({"model", "train"}).code, 3);
-  EXPECT_EQ(stitch({"model", "report"}).code, 3);
-  EXPECT_EQ(stitch({"model", "list", "--db", folder->at("absent.db")}).code, 3);
-  EXPECT_EQ(stitch({"model", "report", "--recording", folder->at("absent.record")}).code, 3);
-  const Outcome empty = stitch({"model", "train", "--db", folder->at("empty.db"), "--json"});
+TEST_F(CostModelEmulated, WhatIsMissingIsSaid) {
+  EXPECT_EQ(stitch({"cost-model"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "list"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "train", "--kind", "oracle"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "train"}).code, 3);
+  EXPECT_EQ(stitch({"cost-model", "report"}).code, 3);
+  EXPECT_EQ(stitch({"cost-model", "list", "--db", folder->at("absent.db")}).code, 3);
+  EXPECT_EQ(stitch({"cost-model", "report", "--recording", folder->at("absent.record")}).code, 3);
+  const Outcome empty = stitch({"cost-model", "train", "--db", folder->at("empty.db"), "--json"});
   EXPECT_EQ(empty.code, 3);
   EXPECT_THAT(empty.json()["error"]["message"].get<std::string>(), HasSubstr("0 samples for h100"));
-  EXPECT_THAT(stitch({"model", "report", "--db", folder->at("empty.db")}).out, HasSubstr("no cost model"));
+  EXPECT_THAT(stitch({"cost-model", "report", "--db", folder->at("empty.db")}).out, HasSubstr("no cost model"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 namespace stitch::tuning {
 
 /// Under which name a store keeps models of a kind: "combined"; of what is no time with its unit: "combined:sectors".
-std::string model_name(costmodel::TrainedCostModel::Kind kind, std::string_view unit);
+std::string cost_model_name(costmodel::TrainedCostModel::Kind kind, std::string_view unit);
 
 struct TrainedAndStored {
   costmodel::Training training;
@@ -40,17 +40,20 @@ nlohmann::json accuracy_document(const costmodel::Training& training);
 /// The newest combined model of a device that this program can read, that predicts times, and that was better than the
 /// analytical model on kernels held out. Null when there is none; `why` then says why not, for people. Errors: those of
 /// the store; a model that is damaged is passed over, and named in `why`.
-Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_model(const db::Store& store,
-                                                                            std::string_view device, std::string* why);
+Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_cost_model(const db::Store& store,
+                                                                                 std::string_view device,
+                                                                                 std::string* why);
 
 /// What predicts times: "auto" (the newest fit model, or the analytical one), "analytical", "combined".
 /// Null: the analytical model. Errors: not_found ("combined", and no model is fit: says why), invalid_argument (another
 /// word), those of the store.
-Result<std::shared_ptr<const costmodel::TrainedCostModel>> choose_model(const db::Store& store, std::string_view device,
-                                                                        std::string_view scorer);
+Result<std::shared_ptr<const costmodel::TrainedCostModel>> choose_cost_model(const db::Store& store,
+                                                                             std::string_view device,
+                                                                             std::string_view scorer);
 
 /// All models of a store with their accuracies, and how well the analytical model orders what is measured there now:
-/// {"models": […], "analytical": [{"device", "samples", "kernels", "quality", "families": […]}]}. Nothing is trained.
+/// {"cost_models": […], "analytical": [{"device", "samples", "kernels", "quality", "families": […]}]}. Nothing is
+/// trained.
 Result<nlohmann::json> cost_model_report(const db::Store& store);
 
 /// The members of a listing: name, device, version, training_set, seed, accuracy, tool, wall_us.
@@ -64,10 +67,10 @@ struct IncrementalOptions {
 };
 
 /// Keeps a store's models up with its measurements. Safe to use from several threads; one trains at a time.
-class ModelTrainer {
+class CostModelTrainer {
  public:
   /// `store` and `clock` must outlive it. `device`: entry of the device table that models are trained for.
-  ModelTrainer(db::Store& store, std::string device, const Clock& clock, IncrementalOptions options = {})
+  CostModelTrainer(db::Store& store, std::string device, const Clock& clock, IncrementalOptions options = {})
       : store_(store), device_(std::move(device)), clock_(clock), options_(std::move(options)) {}
 
   /// Whether measurements have grown enough since the last training, by count alone. Errors: those of the store.
