@@ -1,4 +1,5 @@
 #include "emulator/decode/decoder.h"
+#include "emulator/lanes/lane_ops.h"
 
 namespace stitch::emulator {
 namespace {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 
+#include "emulator/decode/address_space.h"
 #include "emulator/ptx/ptx_parser.h"
 
 namespace stitch::emulator {

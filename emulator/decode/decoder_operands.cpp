@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "emulator/decode/decoder.h"
+#include "emulator/lanes/lane_ops.h"
 
 namespace stitch::emulator {
 namespace {

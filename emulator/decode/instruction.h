@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "emulator/lanes/lane_ops.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
+#include "emulator/lanes/lane_op.h"
 
 namespace stitch::emulator {
 

@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "emulator/run/finding.h"
+#include "emulator/decode/parameter.h"
+#include "emulator/dim3.h"
 
 namespace stitch::emulator {
 
 struct Code;
-
-/// A kernel parameter as it lies in the parameter block.
-struct Parameter {
-  std::string name;
-  std::uint32_t offset = 0;
-  std::uint32_t bytes = 0;
-  std::uint32_t alignment = 1;
-
-  bool operator==(const Parameter&) const = default;
-};
 
 /// One kernel of a PTX module, decoded and ready to launch. A cheap handle to immutable data: copy it, share it
 /// between threads, launch it as often as wanted.

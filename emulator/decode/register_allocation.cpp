@@ -225,10 +225,10 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
   const Liveness liveness(function, tables);
   constexpr std::array widths = {Width::b128, Width::b64, Width::b32, Width::b16, Width::predicate};
   std::array<Pool, 6> pools;
+  const auto pool_of = [&pools](Width width) -> Pool& { return pools[static_cast<std::size_t>(width)]; };
   std::vector<std::uint32_t> rows(function.registers.size(), nowhere);
   for (const Interval& interval : live_intervals(function, liveness)) {
-    const std::size_t width = function.registers[interval.reg].width;
-    rows[interval.reg] = pools[width].take(interval);
+    rows[interval.reg] = pool_of(function.registers[interval.reg].width).take(interval);
   }
   std::uint32_t offset = base;
   for (const Width width : widths) {
@@ -236,7 +236,7 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
       if (rows[r] == nowhere || function.registers[r].width != width) continue;
       result.slots[r] = offset + rows[r] * row_bytes(width);
     }
-    offset += pools[static_cast<std::size_t>(width)].rows * row_bytes(width);
+    offset += pool_of(width).rows * row_bytes(width);
   }
   result.end = (offset + 63) / 64 * 64;
   liveness.blocks().front().live_in.for_each([&](std::uint32_t r) {

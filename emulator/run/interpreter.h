@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/decode/address_space.h"
 #include "emulator/memory/global_shadow.h"
 #include "emulator/run/launch_context.h"
 #include "emulator/run/reporter.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "emulator/decode/code.h"
+#include "emulator/lanes/lane_ops.h"
 #include "emulator/run/interpreter.h"
 #include "emulator/run/launch_context.h"
 #include "emulator/run/scheduler.h"

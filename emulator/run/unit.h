@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/finding.h"
 #include "emulator/memory/l1_cache.h"
 #include "emulator/memory/shared_memory.h"
 #include "emulator/memory/unit_clock.h"
-#include "emulator/run/finding.h"
 
 /// The state of blocks in flight: plain data, so that any number of blocks can be resident and suspended anywhere.
 namespace stitch::emulator {

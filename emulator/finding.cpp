@@ -1,4 +1,4 @@
-#include "emulator/run/finding.h"
+#include "emulator/finding.h"
 
 #include <fmt/format.h>
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/dim3.h"
+
 namespace stitch::emulator {
 
 /// What is checked while a kernel runs. Each can be switched off on its own (Checks).
@@ -41,15 +43,6 @@ class Checks {
   explicit constexpr Checks(std::uint32_t bits) : bits_(bits) {}
   static constexpr std::uint32_t bit(Detector detector) { return 1U << static_cast<unsigned>(detector); }
   std::uint32_t bits_;
-};
-
-struct Dim3 {
-  std::uint32_t x = 1;
-  std::uint32_t y = 1;
-  std::uint32_t z = 1;
-
-  [[nodiscard]] constexpr std::uint64_t count() const { return std::uint64_t{x} * y * z; }
-  bool operator==(const Dim3&) const = default;
 };
 
 /// Where in a kernel's execution something was found.
