@@ -46,7 +46,7 @@ class Checks {
 };
 
 /// Where in a kernel's execution something was found.
-struct Place {
+struct FindingPlace {
   std::uint32_t ptx_line = 0;  ///< 1-based
   std::string ptx_text;        ///< that line, trimmed
   std::string source_file;     ///< from .loc, empty without line information
@@ -55,7 +55,7 @@ struct Place {
   Dim3 thread;                ///< threadIdx; for whole-warp findings its first active lane
   std::uint64_t ordinal = 0;  ///< linear block index × threads per block + linear thread index
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const FindingPlace&) const = default;
 };
 
 /// One defect. Findings of the same detector at the same instruction are merged: `count` says how often it happened,
@@ -63,7 +63,7 @@ struct Place {
 struct Finding {
   Detector detector = Detector::out_of_bounds;
   std::string message;
-  Place place;
+  FindingPlace place;
   std::uint64_t count = 1;
 
   bool operator==(const Finding&) const = default;

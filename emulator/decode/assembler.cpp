@@ -48,7 +48,7 @@ class Assembler {
     decoded.entry = base;
     decoded.return_address = slot(function.return_address);
     code_.functions.push_back(decoded);
-    for (const Draft& draft : function.drafts) place(draft, base);
+    for (const InstructionDraft& draft : function.drafts) place(draft, base);
   }
 
   [[nodiscard]] Slot slot(Ref ref) const {
@@ -60,7 +60,7 @@ class Assembler {
     return no_slot;
   }
 
-  void place(const Draft& draft, std::uint32_t base) {
+  void place(const InstructionDraft& draft, std::uint32_t base) {
     Instruction instruction = draft.instruction;
     instruction.guard = slot(draft.guard);
     instruction.d = slot(draft.d);
@@ -89,7 +89,7 @@ class Assembler {
     code_.origins.push_back(draft.origin);
   }
 
-  [[nodiscard]] TrackedUse tracked_use(const Draft& draft) const {
+  [[nodiscard]] TrackedUse tracked_use(const InstructionDraft& draft) const {
     TrackedUse use;
     if (tracked_.empty()) return use;
     const auto note = [this](Ref ref, std::vector<std::uint32_t>& into) {

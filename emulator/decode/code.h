@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "emulator/decode/instruction.h"
-#include "emulator/decode/parameter.h"
+#include "emulator/decode/kernel_parameter.h"
 #include "emulator/dim3.h"
 
 namespace stitch::emulator {
@@ -64,7 +64,7 @@ struct Code {
   std::string name;
   std::string target;
   int architecture = 0;  ///< 80, 90, …
-  std::vector<Parameter> parameters;
+  std::vector<KernelParameter> parameters;
   std::uint32_t parameter_bytes = 0;
   std::uint32_t static_shared_bytes = 0;    ///< without the unused first kilobyte
   std::uint32_t dynamic_shared_offset = 0;  ///< from shared_base

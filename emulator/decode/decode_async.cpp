@@ -22,7 +22,7 @@ Status Decoder::copy_async() {
     if (!all) {
       STITCH_ASSIGN(pending, immediate(operand(0)));
     }
-    Draft& draft = emit(Opcode::copy_async_wait, InstructionClass::async_copy);
+    InstructionDraft& draft = emit(Opcode::copy_async_wait, InstructionClass::async_copy);
     draft.instruction.immediate = pending;
     draft.instruction.form = all ? 1 : 0;
     return {};
@@ -35,7 +35,7 @@ Status Decoder::copy_async() {
     STITCH_TRY(finish_modifiers());
     STITCH_TRY(expect_operands(1));
     STITCH_ASSIGN(const Ref at, address_register(operand(0), space));
-    Draft& draft = emit(Opcode::copy_async_arrive, InstructionClass::async_copy);
+    InstructionDraft& draft = emit(Opcode::copy_async_arrive, InstructionClass::async_copy);
     draft.a = at;
     draft.instruction.form = no_increment ? 1 : 0;
     draft.instruction.detail = static_cast<std::uint32_t>(space);
@@ -64,7 +64,7 @@ Status Decoder::copy_async() {
       source_bytes = extra;
     }
   }
-  Draft& draft = emit(Opcode::copy_async, InstructionClass::async_copy);
+  InstructionDraft& draft = emit(Opcode::copy_async, InstructionClass::async_copy);
   draft.a = to;
   draft.b = from;
   draft.c = source_bytes;
@@ -86,7 +86,7 @@ Status Decoder::bulk_copy(bool reduces) {
     STITCH_TRY(finish_modifiers());
     STITCH_TRY(expect_operands(1));
     STITCH_ASSIGN(const std::uint64_t pending, immediate(operand(0)));
-    Draft& draft = emit(Opcode::bulk_wait, InstructionClass::async_copy);
+    InstructionDraft& draft = emit(Opcode::bulk_wait, InstructionClass::async_copy);
     draft.instruction.immediate = pending;
     draft.instruction.form = reads_only ? 1 : 0;
     return {};
@@ -158,7 +158,7 @@ Status Decoder::bulk_copy(bool reduces) {
       STITCH_ASSIGN(mask, source(operand(4), Type::u16));
     }
   }
-  Draft& draft = emit(Opcode::bulk_copy, InstructionClass::async_copy);
+  InstructionDraft& draft = emit(Opcode::bulk_copy, InstructionClass::async_copy);
   draft.a = target;
   draft.b = origin;
   draft.c = size;
@@ -189,7 +189,7 @@ Status Decoder::mbarrier() {
     STITCH_TRY(expect_operands(2));
     STITCH_ASSIGN(const Ref d, destination(operand(0), Width::b32));
     STITCH_ASSIGN(const Ref state, source(operand(1), Type::b64));
-    Draft& draft = emit(Opcode::mbarrier_count, InstructionClass::barrier);
+    InstructionDraft& draft = emit(Opcode::mbarrier_count, InstructionClass::barrier);
     draft.instruction.d_width = Width::b32;
     draft.d = d;
     draft.a = state;
@@ -230,7 +230,7 @@ Status Decoder::mbarrier() {
     const bool state = waits && !access.parity;
     STITCH_ASSIGN(value, source(operand(at + 1), state ? Type::b64 : Type::u32));
   }
-  Draft& draft = emit(opcode, InstructionClass::barrier);
+  InstructionDraft& draft = emit(opcode, InstructionClass::barrier);
   draft.d = d;
   draft.instruction.d_width = width_of(d);
   draft.a = address_value;
@@ -257,10 +257,10 @@ Status Decoder::store_async() {
   access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
   STITCH_ASSIGN(const Ref to, address_register(operand(0), Space::shared_cluster));
   STITCH_ASSIGN(const Ref barrier_address, address_register(operand(2), Space::shared_cluster));
-  Draft values;
+  InstructionDraft values;
   STITCH_ASSIGN(const Ref width, vector_list(values, operand(1), access, *type, false));
   access.register_width = static_cast<Width>(width.index);
-  Draft& draft = emit(Opcode::store_async, InstructionClass::async_copy);
+  InstructionDraft& draft = emit(Opcode::store_async, InstructionClass::async_copy);
   draft.a = to;
   draft.e = barrier_address;
   draft.list = std::move(values.list);

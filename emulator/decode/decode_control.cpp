@@ -9,7 +9,7 @@ Status Decoder::branch() {
   const bool uniform = modifiers_.take("uni");
   STITCH_TRY(finish_modifiers());
   STITCH_TRY(expect_operands(1));
-  Draft& draft = emit(Opcode::branch, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::branch, InstructionClass::control);
   draft.label = operand(0).name;
   draft.instruction.uniform = uniform;
   return {};
@@ -25,7 +25,7 @@ Status Decoder::branch_indexed() {
   const auto table = std::ranges::find_if(
       labels, [&](const ptx::Label& label) { return label.name == operand(1).name && !label.targets.empty(); });
   if (table == labels.end()) return fail(fmt::format("'{}' is not a list of branch targets", operand(1).name));
-  Draft& draft = emit(Opcode::branch_indexed, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::branch_indexed, InstructionClass::control);
   draft.a = index;
   draft.table = table->targets;
   return {};
@@ -37,7 +37,7 @@ Status Decoder::call() {
   const auto name = std::ranges::find(statement_->operands, ptx::Operand::Kind::name, &ptx::Operand::kind);
   const ptx::Function* callee = find_function(name->name);
   if (!callee->has_body) return device_call(callee->name);
-  Draft& draft = emit(Opcode::call, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::call, InstructionClass::control);
   draft.callee = callee->name;
   return {};
 }
@@ -46,7 +46,7 @@ Status Decoder::call() {
 Status Decoder::device_call(std::string_view name) {
   enum : std::uint8_t { print = 0, assertion = 1 };
   if (name != "vprintf" && name != "__assertfail") return unsupported(fmt::format("the device function '{}'", name));
-  Draft& draft = emit(Opcode::device_call, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::device_call, InstructionClass::control);
   draft.instruction.form = name == "vprintf" ? print : assertion;
   // vprintf's result must read as initialised.
   for (const ptx::Operand& list : statement_->operands) {
@@ -86,7 +86,7 @@ Status Decoder::barrier() {
     STITCH_TRY(take_semantics(semantics, scope, arrive ? Semantics::release : Semantics::acquire));
     const bool aligned = modifiers_.take("aligned");
     STITCH_TRY(finish_modifiers());
-    Draft& draft = emit(arrive ? Opcode::cluster_arrive : Opcode::cluster_wait, InstructionClass::barrier);
+    InstructionDraft& draft = emit(arrive ? Opcode::cluster_arrive : Opcode::cluster_wait, InstructionClass::barrier);
     draft.instruction.form = semantics == Semantics::relaxed ? 0 : 1;
     draft.instruction.uniform = aligned;
     return {};
@@ -126,7 +126,7 @@ Status Decoder::barrier() {
   if (operand_count() - first - (reduces ? 1 : 0) == 2) {
     STITCH_ASSIGN(count, source(operand(first + 1), Type::u32));
   }
-  Draft& draft = emit(Opcode::barrier, InstructionClass::barrier);
+  InstructionDraft& draft = emit(Opcode::barrier, InstructionClass::barrier);
   draft.instruction.form = static_cast<std::uint8_t>(mode);
   draft.instruction.uniform = aligned;
   draft.instruction.d_width = width_of(d);
@@ -154,7 +154,7 @@ Status Decoder::fence() {
   STITCH_TRY(take_semantics(semantics, named, Semantics::acquire_release));
   if (scope == Scope::none) scope = named;
   STITCH_TRY(finish_modifiers());
-  Draft& draft = emit(Opcode::fence, InstructionClass::barrier);
+  InstructionDraft& draft = emit(Opcode::fence, InstructionClass::barrier);
   draft.instruction.form = memory;
   draft.instruction.detail = static_cast<std::uint32_t>(scope);
   draft.instruction.immediate = static_cast<std::uint64_t>(semantics);

@@ -45,12 +45,12 @@ Status Decoder::matrix_move() {
   STITCH_TRY(expect_operands(2));
   const ptx::Operand& registers = operand(loads ? 0 : 1);
   STITCH_ASSIGN(const Ref at, address_register(operand(loads ? 1 : 0), space));
-  Draft list;
+  InstructionDraft list;
   MemoryAccess shape;
   shape.elements = static_cast<std::uint8_t>(count[1] - '0');
   STITCH_TRY(vector_list(list, registers, shape, Type::b32, loads));
-  Draft& draft = emit(loads ? Opcode::load_matrix : Opcode::store_matrix,
-                      loads ? InstructionClass::shared_load : InstructionClass::shared_store);
+  InstructionDraft& draft = emit(loads ? Opcode::load_matrix : Opcode::store_matrix,
+                                 loads ? InstructionClass::shared_load : InstructionClass::shared_store);
   draft.a = at;
   draft.list = std::move(list.list);
   draft.list_defines = list.list_defines;
@@ -88,13 +88,13 @@ Status Decoder::mma() {
   const std::size_t k_steps = form.k / static_cast<std::size_t>(4 * per_register);
   const std::size_t d_count = form.accumulator == MatrixType::f16 ? 2 : 4;
   const std::size_t counts[] = {d_count, 2 * k_steps, k_steps, d_count};
-  Draft lists;
+  InstructionDraft lists;
   for (std::size_t i = 0; i < 4; ++i) {
     MemoryAccess shape;
     shape.elements = static_cast<std::uint8_t>(counts[i]);
     STITCH_TRY(vector_list(lists, operand(i), shape, Type::b32, i == 0));
   }
-  Draft& draft = emit(Opcode::mma, InstructionClass::tensor);
+  InstructionDraft& draft = emit(Opcode::mma, InstructionClass::tensor);
   draft.list = std::move(lists.list);
   draft.list_defines = d_count;
   draft.instruction.detail = static_cast<std::uint32_t>(code_.matrices.size());
@@ -142,7 +142,7 @@ Status Decoder::wgmma_product() {
     return unsupported("this form of wgmma");
   STITCH_TRY(expect_operands(4, 8));
   form.a_in_registers = operand(1).kind == ptx::Operand::Kind::vector;
-  Draft lists;
+  InstructionDraft lists;
   MemoryAccess shape;
   shape.elements = static_cast<std::uint8_t>(form.accumulator == MatrixType::f32 ? form.n / 2 : form.n / 4);
   STITCH_TRY(vector_list(lists, operand(0), shape, Type::b32, true));
@@ -162,7 +162,7 @@ Status Decoder::wgmma_product() {
   form.negate_b = flag(5) == ~std::uint64_t{0};
   form.transpose_a = !form.a_in_registers && flag(6) != 0;
   form.transpose_b = flag(form.a_in_registers ? 6 : 7) != 0;
-  Draft& draft = emit(Opcode::wgmma, InstructionClass::tensor);
+  InstructionDraft& draft = emit(Opcode::wgmma, InstructionClass::tensor);
   draft.list_defines = form.accumulator == MatrixType::f32 ? form.n / 2U : form.n / 4U;
   draft.list = std::move(lists.list);
   draft.list_reads_definitions = true;

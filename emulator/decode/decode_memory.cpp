@@ -72,8 +72,8 @@ Status Decoder::check_moved(Type type, int elements) const {
 }
 
 /// The registers of a (vector) access; all have one width.
-Result<Ref> Decoder::vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
-                                 bool defines) {
+Result<Ref> Decoder::vector_list(InstructionDraft& draft, const ptx::Operand& operand, const MemoryAccess& access,
+                                 Type type, bool defines) {
   const std::span<const ptx::Operand> elements =
       operand.kind == ptx::Operand::Kind::vector ? std::span(operand.elements) : std::span(&operand, 1);
   if (elements.size() != access.elements) {
@@ -118,10 +118,10 @@ Status Decoder::load() {
   access.sign_extend = is_signed(*type);
   STITCH_ASSIGN(const Address from, address(operand(1), access.space));
   access.space = from.space;
-  Draft draft;
+  InstructionDraft draft;
   STITCH_ASSIGN(const Ref width, vector_list(draft, operand(0), access, *type, true));
   access.register_width = static_cast<Width>(width.index);
-  Draft& emitted = emit(Opcode::load, load_class(access.space));
+  InstructionDraft& emitted = emit(Opcode::load, load_class(access.space));
   emitted.list = std::move(draft.list);
   emitted.list_defines = draft.list_defines;
   emitted.a = from.base;
@@ -149,10 +149,10 @@ Status Decoder::store() {
   STITCH_ASSIGN(const Address to, address(operand(0), access.space));
   access.space = to.space;
   if (access.space == Space::parameter || access.space == Space::constant) return fail("this space is read-only");
-  Draft draft;
+  InstructionDraft draft;
   STITCH_ASSIGN(const Ref width, vector_list(draft, operand(1), access, *type, false));
   access.register_width = static_cast<Width>(width.index);
-  Draft& emitted = emit(Opcode::store, store_class(access.space));
+  InstructionDraft& emitted = emit(Opcode::store, store_class(access.space));
   emitted.list = std::move(draft.list);
   emitted.a = to.base;
   emitted.instruction.form = address_bytes(to.base);
@@ -190,15 +190,15 @@ Status Decoder::atomic() {
   access.space = at.space;
   MemoryAccess shape;
   shape.elements = access.elements;
-  Draft results;
+  InstructionDraft results;
   if (access.returns) STITCH_TRY(vector_list(results, operand(0), shape, *type, true));
-  Draft values;
+  InstructionDraft values;
   STITCH_TRY(vector_list(values, operand(first + 1), shape, *type, false));
   Ref replacement;
   if (swaps) {
     STITCH_ASSIGN(replacement, source(operand(first + 2), *type));
   }
-  Draft& emitted = emit(Opcode::atomic, InstructionClass::atomic);
+  InstructionDraft& emitted = emit(Opcode::atomic, InstructionClass::atomic);
   emitted.a = at.base;
   emitted.instruction.form = address_bytes(at.base);
   emitted.b = replacement;
@@ -226,7 +226,7 @@ Status Decoder::convert_address() {
   if (space == Space::global || space == Space::constant)
     return emit_lane(width == Width::b64 ? "mov.b64" : "mov.b32", d, a);
   if (width != Width::b64) return unsupported("cvta of 32-bit addresses");
-  Draft& draft = emit(to_space ? Opcode::from_generic : Opcode::to_generic, InstructionClass::move);
+  InstructionDraft& draft = emit(to_space ? Opcode::from_generic : Opcode::to_generic, InstructionClass::move);
   draft.instruction.form = static_cast<std::uint8_t>(space);
   draft.instruction.d_width = Width::b64;
   draft.d = d;
@@ -240,7 +240,7 @@ Status Decoder::is_space() {
   STITCH_TRY(expect_operands(2));
   STITCH_ASSIGN(const Ref d, destination(operand(0), Width::predicate));
   STITCH_ASSIGN(const Ref a, source(operand(1), Type::u64));
-  Draft& draft = emit(Opcode::is_space, InstructionClass::integer);
+  InstructionDraft& draft = emit(Opcode::is_space, InstructionClass::integer);
   draft.instruction.form = static_cast<std::uint8_t>(space);
   draft.instruction.d_width = Width::predicate;
   draft.d = d;
@@ -263,7 +263,7 @@ Status Decoder::map_shared() {
   if (!rank) {
     STITCH_ASSIGN(b, source(operand(2), Type::u32));
   }
-  Draft& draft = emit(rank ? Opcode::block_rank : Opcode::map_shared, InstructionClass::integer);
+  InstructionDraft& draft = emit(rank ? Opcode::block_rank : Opcode::map_shared, InstructionClass::integer);
   draft.instruction.form = shared ? 1 : 0;
   draft.instruction.immediate = register_width(*type) == Width::b64 ? 8 : 4;
   draft.instruction.d_width = width;

@@ -19,7 +19,7 @@ Status Decoder::shuffle() {
   STITCH_ASSIGN(const Ref b, source(operand(2), Type::b32));
   STITCH_ASSIGN(const Ref c, source(operand(3), Type::b32));
   STITCH_ASSIGN(const Ref mask, source(operand(4), Type::b32));
-  Draft& draft = emit(Opcode::shuffle, InstructionClass::shuffle);
+  InstructionDraft& draft = emit(Opcode::shuffle, InstructionClass::shuffle);
   const ShuffleMode kind = mode == "up"     ? ShuffleMode::up
                            : mode == "down" ? ShuffleMode::down
                            : mode == "bfly" ? ShuffleMode::butterfly
@@ -48,7 +48,7 @@ Status Decoder::vote() {
   STITCH_ASSIGN(const Ref d, destination(operand(0), width));
   STITCH_ASSIGN(const Ref a, predicate(operand(1)));
   STITCH_ASSIGN(const Ref mask, source(operand(2), Type::b32));
-  Draft& draft = emit(Opcode::vote, InstructionClass::shuffle);
+  InstructionDraft& draft = emit(Opcode::vote, InstructionClass::shuffle);
   const VoteMode kind = mode == "all"   ? VoteMode::all
                         : mode == "any" ? VoteMode::any
                         : mode == "uni" ? VoteMode::uniform
@@ -77,7 +77,7 @@ Status Decoder::match() {
   }
   STITCH_ASSIGN(const Ref a, source(operand(1), *type));
   STITCH_ASSIGN(const Ref mask, source(operand(2), Type::b32));
-  Draft& draft = emit(Opcode::match, InstructionClass::shuffle);
+  InstructionDraft& draft = emit(Opcode::match, InstructionClass::shuffle);
   draft.instruction.form = all ? 1 : 0;
   draft.instruction.immediate = static_cast<std::uint64_t>(bytes(*type));
   draft.instruction.d_width = Width::b32;
@@ -110,7 +110,7 @@ Status Decoder::reduce_lanes() {
   if (name == "and") reduction = LaneReduction::bit_and;
   if (name == "or") reduction = LaneReduction::bit_or;
   if (name == "xor") reduction = LaneReduction::bit_xor;
-  Draft& draft = emit(Opcode::reduce_lanes, InstructionClass::shuffle);
+  InstructionDraft& draft = emit(Opcode::reduce_lanes, InstructionClass::shuffle);
   draft.instruction.form = static_cast<std::uint8_t>(reduction);
   draft.instruction.immediate = is_float ? 2 : is_signed(*type) ? 1 : 0;
   draft.instruction.d_width = Width::b32;
@@ -125,7 +125,7 @@ Status Decoder::active_mask() {
   STITCH_TRY(finish_modifiers());
   STITCH_TRY(expect_operands(1));
   STITCH_ASSIGN(const Ref d, destination(operand(0), Width::b32));
-  Draft& draft = emit(Opcode::active_mask, InstructionClass::shuffle);
+  InstructionDraft& draft = emit(Opcode::active_mask, InstructionClass::shuffle);
   draft.instruction.d_width = Width::b32;
   draft.d = d;
   return {};
@@ -139,7 +139,7 @@ Status Decoder::elect() {
   STITCH_ASSIGN(const Ref d, named_destination(operand(0).name, Width::b32));
   STITCH_ASSIGN(const Ref p, named_destination(operand(0).second, Width::predicate));
   STITCH_ASSIGN(const Ref mask, source(operand(1), Type::b32));
-  Draft& draft = emit(Opcode::elect, InstructionClass::shuffle);
+  InstructionDraft& draft = emit(Opcode::elect, InstructionClass::shuffle);
   draft.instruction.d_width = Width::b32;
   draft.d = d;
   draft.d2 = p;

@@ -24,7 +24,7 @@ struct Ref {
 };
 
 /// An instruction whose operands are not yet placed.
-struct Draft {
+struct InstructionDraft {
   Instruction instruction;
   Ref guard, d, d2, a, b, c, e;
   std::vector<Ref> list;
@@ -47,7 +47,7 @@ struct FunctionDraft {
   std::string_view name;
   bool is_entry = false;
   std::vector<VirtualRegister> registers;
-  std::vector<Draft> drafts;
+  std::vector<InstructionDraft> drafts;
   Ref return_address;
 };
 
@@ -92,7 +92,7 @@ class Decoder {
   static Rule rule_of(std::string_view mnemonic);
 
  private:
-  struct Place {
+  struct VariablePlace {
     Space space = Space::global;
     std::uint64_t offset = 0;    ///< in its space
     std::uint32_t variable = 0;  ///< module variable, for global and constant ones
@@ -115,7 +115,7 @@ class Decoder {
   Status statement(const ptx::Statement& statement);
   const ptx::Function* find_function(std::string_view name) const;
   std::uint32_t module_variable(const ptx::Variable& variable);
-  const Place* find_place(std::string_view name) const;
+  const VariablePlace* find_place(std::string_view name) const;
   std::optional<std::uint32_t> find_register(std::string_view name, std::uint32_t scope) const;
   std::uint32_t allocate_frame(std::uint64_t bytes, std::uint32_t alignment);
   std::uint32_t allocate_shared(std::uint64_t bytes, std::uint32_t alignment);
@@ -144,7 +144,7 @@ class Decoder {
   Result<Ref> special_source(std::string_view name, Type type);
   Result<std::uint64_t> immediate(const ptx::Operand& operand) const;
 
-  Draft& emit(Opcode opcode, InstructionClass kind);
+  InstructionDraft& emit(Opcode opcode, InstructionClass kind);
   /// Appends a lane operation. One draft per statement is counted: the first that is not a mere register resize.
   Status emit_lane(std::string_view name, Ref d, Ref a, Ref b = {}, Ref c = {}, Ref e = {});
   Status emit_resize(Ref d, Ref a, bool sign_extend);
@@ -194,7 +194,7 @@ class Decoder {
   Status map_shared();
   Status hint();
   [[nodiscard]] Status check_moved(Type type, int elements) const;
-  Result<Ref> vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
+  Result<Ref> vector_list(InstructionDraft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
                           bool defines);
   // decode_control.cpp
   Status branch();
@@ -228,13 +228,13 @@ class Decoder {
   Code& code_;
   std::vector<FunctionDraft> done_;
   std::vector<std::string_view> active_;  ///< functions being decoded: recursion is refused
-  std::map<std::string_view, std::vector<Place>>
+  std::map<std::string_view, std::vector<VariablePlace>>
       function_parameters_;  ///< of device functions: results, then arguments
   std::map<std::string_view, std::uint32_t> module_variables_;
   std::map<std::tuple<Width, std::uint64_t, std::uint64_t>, std::uint32_t> constants_;
   std::uint64_t shared_used_ = 0;
   std::uint32_t shared_alignment_ = 16;
-  std::map<std::string_view, Place> module_places_;
+  std::map<std::string_view, VariablePlace> module_places_;
 
   // Of the function being decoded.
   const ptx::Function* function_ = nullptr;
@@ -245,7 +245,7 @@ class Decoder {
     std::uint32_t count = 0;
   };
   std::map<ScopedName, Bank> register_banks_;
-  std::map<ScopedName, Place> places_;
+  std::map<ScopedName, VariablePlace> places_;
   Ref carry_;
   // Of the statement being decoded.
   const ptx::Statement* statement_ = nullptr;

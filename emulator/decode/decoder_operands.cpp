@@ -149,7 +149,7 @@ Result<Ref> Decoder::special_source(std::string_view name, Type type) {
   for (const SpecialName& special : special_names) {
     if (special.name != name) continue;
     const Ref value = temporary(special.width);
-    Draft& draft = emit(Opcode::special, InstructionClass::move);
+    InstructionDraft& draft = emit(Opcode::special, InstructionClass::move);
     draft.instruction.form = static_cast<std::uint8_t>(special.reg);
     draft.instruction.d_width = special.width;
     draft.d = value;
@@ -165,7 +165,7 @@ Result<Ref> Decoder::special_source(std::string_view name, Type type) {
 Result<Ref> Decoder::symbol_source(const ptx::Operand& operand, Type type) {
   const Width width = register_width(type);
   if (operand.name == "WARP_SZ") return constant(width, 32);
-  const Place* place = find_place(operand.name);
+  const VariablePlace* place = find_place(operand.name);
   if (place == nullptr) return special_source(operand.name, type);
   if (place->is_module_variable) {
     if (width != Width::b64) return fail("the address of a global variable is 64 bits wide");
@@ -252,8 +252,8 @@ Result<std::uint64_t> Decoder::immediate(const ptx::Operand& operand) const {
   return operand.bits;
 }
 
-Draft& Decoder::emit(Opcode opcode, InstructionClass kind) {
-  Draft& draft = draft_.drafts.emplace_back();
+InstructionDraft& Decoder::emit(Opcode opcode, InstructionClass kind) {
+  InstructionDraft& draft = draft_.drafts.emplace_back();
   draft.instruction.opcode = opcode;
   draft.instruction.kind = kind;
   draft.instruction.counted = false;
@@ -274,7 +274,7 @@ Status Decoder::emit_lane(std::string_view name, Ref d, Ref a, Ref b, Ref c, Ref
   if (row < 0) return unsupported(fmt::format("'{}' (operation {})", statement_->opcode, name));
   const LaneOp& op = lane_ops(HostIsa::portable)[row];
   const bool was_counted = counted_;
-  Draft& draft = emit(Opcode::lane, op.kind);
+  InstructionDraft& draft = emit(Opcode::lane, op.kind);
   // Changing a register's width is no instruction of its own.
   if (name.starts_with("resize.") && !was_counted) draft.instruction.counted = counted_ = false;
   draft.instruction.lane_op = static_cast<std::uint16_t>(row);
@@ -314,7 +314,7 @@ Result<Decoder::Address> Decoder::address(const ptx::Operand& operand, Space spa
     }
     return result;
   }
-  const Place* place = find_place(operand.name);
+  const VariablePlace* place = find_place(operand.name);
   if (place == nullptr) return fail(fmt::format("'{}' is not declared", operand.name));
   if (place->is_module_variable) {
     result.base = address_constant(place->variable, 0, Width::b64);

@@ -75,7 +75,7 @@ Result<Program> Program::load(std::string_view ptx, std::string_view entry) {
 
 const std::string& Program::name() const { return code_->name; }
 const std::string& Program::target() const { return code_->target; }
-const std::vector<Parameter>& Program::parameters() const { return code_->parameters; }
+const std::vector<KernelParameter>& Program::parameters() const { return code_->parameters; }
 std::uint32_t Program::parameter_bytes() const { return code_->parameter_bytes; }
 std::uint32_t Program::static_shared_bytes() const { return code_->static_shared_bytes; }
 std::uint32_t Program::local_bytes() const { return code_->local_bytes; }

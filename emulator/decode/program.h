@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "emulator/decode/parameter.h"
+#include "emulator/decode/kernel_parameter.h"
 #include "emulator/dim3.h"
 
 namespace stitch::emulator {
@@ -29,7 +29,7 @@ class Program {
 
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& target() const;  ///< "sm_90a"
-  [[nodiscard]] const std::vector<Parameter>& parameters() const;
+  [[nodiscard]] const std::vector<KernelParameter>& parameters() const;
   [[nodiscard]] std::uint32_t parameter_bytes() const;
 
   [[nodiscard]] std::uint32_t static_shared_bytes() const;

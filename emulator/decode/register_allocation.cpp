@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t nowhere = 0xFFFFFFFF;
 
 template <class F>
-void for_each_use(const Draft& draft, F&& visit) {
+void for_each_use(const InstructionDraft& draft, F&& visit) {
   for (const Ref& ref : {draft.guard, draft.a, draft.b, draft.c, draft.e}) {
     if (ref.kind == Ref::Kind::reg) visit(ref.index);
   }
@@ -19,7 +19,7 @@ void for_each_use(const Draft& draft, F&& visit) {
 }
 
 template <class F>
-void for_each_definition(const Draft& draft, F&& visit) {
+void for_each_definition(const InstructionDraft& draft, F&& visit) {
   for (const Ref& ref : {draft.d, draft.d2}) {
     if (ref.kind == Ref::Kind::reg) visit(ref.index);
   }
@@ -28,7 +28,7 @@ void for_each_definition(const Draft& draft, F&& visit) {
   }
 }
 
-bool falls_through(const Draft& draft) {
+bool falls_through(const InstructionDraft& draft) {
   switch (draft.instruction.opcode) {
     case Opcode::branch:
     case Opcode::branch_indexed:
@@ -92,7 +92,7 @@ class Liveness {
   [[nodiscard]] const std::vector<BasicBlock>& blocks() const { return blocks_; }
 
  private:
-  void targets_of(const Draft& draft, std::vector<std::uint32_t>& into) const {
+  void targets_of(const InstructionDraft& draft, std::vector<std::uint32_t>& into) const {
     if (draft.instruction.opcode == Opcode::branch) into.push_back(draft.instruction.target);
     if (draft.instruction.opcode == Opcode::branch_indexed) {
       const auto& table = tables_[draft.instruction.target];
@@ -130,7 +130,7 @@ class Liveness {
 
   void summarise(BasicBlock& block) const {
     for (std::uint32_t i = block.first; i < block.last; ++i) {
-      const Draft& draft = function_.drafts[i];
+      const InstructionDraft& draft = function_.drafts[i];
       for_each_use(draft, [&](std::uint32_t r) {
         if (!block.written.test(r)) block.read_first.set(r);
       });

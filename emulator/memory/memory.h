@@ -14,7 +14,7 @@
 
 namespace stitch::emulator {
 
-struct Region;
+struct MemoryRegion;
 
 /// What a buffer holds before anybody writes to it.
 class Contents {
@@ -96,7 +96,7 @@ class Memory {
 
   // For the launch path.
   /// The live region whose window holds `address`, or null.
-  [[nodiscard]] Region* region_at(std::uint64_t address) const;
+  [[nodiscard]] MemoryRegion* region_at(std::uint64_t address) const;
   /// Starts a new generation: what earlier launches wrote and touched is forgotten (not what is initialised).
   std::uint32_t begin_launch();
   /// The buffer that stands for a module's variable, kept between launches of the module's kernels; null before

@@ -96,7 +96,7 @@ class SpinLock {
 
 /// A buffer's host side: bytes and shadow, reserved as one mapping and committed page by page as they are touched.
 /// Bytes and records of a page may be touched only under lock_of(page), once several host threads run.
-struct Region {
+struct MemoryRegion {
   Buffer buffer;
   std::string name;
   std::byte* data = nullptr;
@@ -120,10 +120,10 @@ struct Region {
   std::mutex split_mutex;
   std::vector<std::unique_ptr<ByteWriters>> split_records;  ///< of the current launch
 
-  Region() = default;
-  ~Region();
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
+  MemoryRegion() = default;
+  ~MemoryRegion();
+  MemoryRegion(const MemoryRegion&) = delete;
+  MemoryRegion& operator=(const MemoryRegion&) = delete;
 
   /// Reserves host memory for `buffer.bytes` of data and their shadow, after `buffer`, `name` and `read_only` were set.
   /// Error: resource_exhausted.

@@ -1,4 +1,4 @@
-#include "emulator/memory/region.h"
+#include "emulator/memory/memory_region.h"
 
 #include <sys/mman.h>
 
@@ -11,11 +11,11 @@ std::size_t whole_pages(std::uint64_t bytes) {
 
 }  // namespace
 
-Region::~Region() {
+MemoryRegion::~MemoryRegion() {
   if (mapping != nullptr) munmap(mapping, mapped_bytes);
 }
 
-void Region::fill(std::uint64_t page) {
+void MemoryRegion::fill(std::uint64_t page) {
   if (filler) {
     const std::uint64_t offset = page * buffer_page_bytes;
     filler(offset, {data + offset, static_cast<std::size_t>(std::min(buffer_page_bytes, buffer.bytes - offset))});
@@ -23,12 +23,12 @@ void Region::fill(std::uint64_t page) {
   page_ready[page] = 1;
 }
 
-ByteWriters* Region::new_split() {
+ByteWriters* MemoryRegion::new_split() {
   const std::lock_guard guard(split_mutex);
   return split_records.emplace_back(std::make_unique<ByteWriters>()).get();
 }
 
-Status Region::map() {
+Status MemoryRegion::map() {
   const std::uint64_t pages = std::max<std::uint64_t>(page_count(), 1);
   const std::size_t data_bytes = pages * buffer_page_bytes;
   const std::size_t record_bytes =
