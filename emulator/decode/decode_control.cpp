@@ -7,8 +7,7 @@ namespace stitch::emulator {
 Status Decoder::branch() {
   if (modifiers_.root() == "brx") return branch_indexed();
   const bool uniform = modifiers_.take("uni");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(1));
+  STITCH_TRY(finish(1));
   InstructionDraft& draft = emit(Opcode::branch, InstructionClass::control);
   draft.label = operand(0).name;
   draft.instruction.uniform = uniform;
@@ -18,8 +17,7 @@ Status Decoder::branch() {
 Status Decoder::branch_indexed() {
   modifiers_.take("idx");
   modifiers_.take("uni");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
+  STITCH_TRY(finish(2));
   STITCH_ASSIGN(const Ref index, source(operand(0), Type::u32));
   const auto& labels = function_->labels;
   const auto table = std::ranges::find_if(
@@ -62,8 +60,7 @@ Status Decoder::simple() {
   const std::string_view root = modifiers_.root();
   modifiers_.take("uni");
   modifiers_.take("u32");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(root == "nanosleep" ? 1 : 0));
+  STITCH_TRY(finish(root == "nanosleep" ? 1 : 0));
   if (root == "ret" && !draft_.is_entry) {
     emit(Opcode::function_return, InstructionClass::control).a = draft_.return_address;
     return {};
@@ -93,8 +90,7 @@ Status Decoder::barrier() {
   }
   if (modifiers_.take("warp")) {
     modifiers_.take("sync");
-    STITCH_TRY(finish_modifiers());
-    STITCH_TRY(expect_operands(1));
+    STITCH_TRY(finish(1));
     STITCH_ASSIGN(const Ref mask, source(operand(0), Type::b32));
     emit(Opcode::warp_barrier, InstructionClass::barrier).a = mask;
     return {};
@@ -112,28 +108,21 @@ Status Decoder::barrier() {
   const std::size_t first = reduces ? 1 : 0;
   STITCH_TRY(expect_operands(first + (reduces ? 2 : 1), first + (reduces ? 3 : 2)));
   BarrierMode mode = action == "sync" ? BarrierMode::sync : BarrierMode::arrive;
-  Ref d;
-  Ref value;
+  OperandRefs refs;
   if (reduces) {
     mode = reduction == "and"  ? BarrierMode::reduce_and
            : reduction == "or" ? BarrierMode::reduce_or
                                : BarrierMode::reduce_popc;
-    STITCH_ASSIGN(d, destination(operand(0), reduction == "popc" ? Width::b32 : Width::predicate));
-    STITCH_ASSIGN(value, predicate(statement_->operands.back()));
+    STITCH_ASSIGN(refs.d, destination(operand(0), reduction == "popc" ? Width::b32 : Width::predicate));
+    STITCH_ASSIGN(refs.c, predicate(statement_->operands.back()));
   }
-  STITCH_ASSIGN(const Ref index, source(operand(first), Type::u32));
-  Ref count;
+  STITCH_ASSIGN(refs.a, source(operand(first), Type::u32));
   if (operand_count() - first - (reduces ? 1 : 0) == 2) {
-    STITCH_ASSIGN(count, source(operand(first + 1), Type::u32));
+    STITCH_ASSIGN(refs.b, source(operand(first + 1), Type::u32));
   }
-  InstructionDraft& draft = emit(Opcode::barrier, InstructionClass::barrier);
-  draft.instruction.form = static_cast<std::uint8_t>(mode);
+  InstructionDraft& draft = emit(Opcode::barrier, InstructionClass::barrier, refs);
+  draft.instruction.set_form(mode);
   draft.instruction.uniform = aligned;
-  draft.instruction.d_width = width_of(d);
-  draft.d = d;
-  draft.a = index;
-  draft.b = count;
-  draft.c = value;
   return {};
 }
 

@@ -41,13 +41,12 @@ Status Decoder::matrix_move() {
   const bool transposed = modifiers_.take("trans");
   STITCH_ASSIGN(const Space space, take_space(Space::generic));
   if (!modifiers_.take("b16") || count.empty()) return unsupported("this matrix element type");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
+  STITCH_TRY(finish(2));
   const ptx::Operand& registers = operand(loads ? 0 : 1);
   STITCH_ASSIGN(const Ref at, address_register(operand(loads ? 1 : 0), space));
   InstructionDraft list;
   MemoryAccess shape;
-  shape.elements = static_cast<std::uint8_t>(count[1] - '0');
+  shape.elements = count[1] - '0';
   STITCH_TRY(vector_list(list, registers, shape, Type::b32, loads));
   InstructionDraft& draft = emit(loads ? Opcode::load_matrix : Opcode::store_matrix,
                                  loads ? InstructionClass::shared_load : InstructionClass::shared_store);
@@ -91,14 +90,13 @@ Status Decoder::mma() {
   InstructionDraft lists;
   for (std::size_t i = 0; i < 4; ++i) {
     MemoryAccess shape;
-    shape.elements = static_cast<std::uint8_t>(counts[i]);
+    shape.elements = counts[i];
     STITCH_TRY(vector_list(lists, operand(i), shape, Type::b32, i == 0));
   }
   InstructionDraft& draft = emit(Opcode::mma, InstructionClass::tensor);
   draft.list = std::move(lists.list);
   draft.list_defines = d_count;
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.matrices.size());
-  code_.matrices.push_back(form);
+  draft.instruction.detail = append(code_.matrices, form);
   return {};
 }
 
@@ -116,8 +114,7 @@ Status Decoder::wgmma() {
     return finish_modifiers();
   }
   if (!modifiers_.take("wait_group")) return unsupported(fmt::format("instruction '{}'", statement_->opcode));
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(1));
+  STITCH_TRY(finish(1));
   STITCH_ASSIGN(const std::uint64_t pending, immediate(operand(0)));
   emit(Opcode::wgmma_wait, InstructionClass::barrier).instruction.immediate = pending;
   return {};
@@ -144,7 +141,7 @@ Status Decoder::wgmma_product() {
   form.a_in_registers = operand(1).kind == ptx::Operand::Kind::vector;
   InstructionDraft lists;
   MemoryAccess shape;
-  shape.elements = static_cast<std::uint8_t>(form.accumulator == MatrixType::f32 ? form.n / 2 : form.n / 4);
+  shape.elements = form.accumulator == MatrixType::f32 ? form.n / 2 : form.n / 4;
   STITCH_TRY(vector_list(lists, operand(0), shape, Type::b32, true));
   Ref a;
   if (form.a_in_registers) {
@@ -169,8 +166,7 @@ Status Decoder::wgmma_product() {
   draft.a = a;
   draft.b = b;
   draft.c = scale;
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.matrices.size());
-  code_.matrices.push_back(form);
+  draft.instruction.detail = append(code_.matrices, form);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -35,6 +36,11 @@ struct InstructionDraft {
   std::string_view callee;
   std::uint32_t scope = 0;
   Origin origin;
+};
+
+/// The operands of an instruction of the usual shape: a destination, perhaps a predicate after '|', and sources.
+struct OperandRefs {
+  Ref d, d2, a, b, c, e;
 };
 
 struct VirtualRegister {
@@ -122,6 +128,25 @@ class Decoder {
 
   [[nodiscard]] Error fail(std::string_view message) const;
   [[nodiscard]] Error unsupported(std::string_view what) const;
+  // What rules begin with, once they have taken the modifiers that they know.
+  /// The last type among the modifiers. Error: parse, "… has no type", with who lacks it.
+  Result<Type> last_type(std::string_view who = "the instruction");
+  /// No modifier is left, and there are `least` to `most` operands.
+  Status finish(std::size_t least, std::size_t most) const;
+  Status finish(std::size_t count) const { return finish(count, count); }
+  /// As finish, for a destination of type `d` and one source for each of `sources`; reads them in this order.
+  Result<OperandRefs> operands(Type d, std::span<const Type> sources);
+  Result<OperandRefs> operands(Type d, std::initializer_list<Type> sources) {
+    return operands(d, std::span(sources.begin(), sources.size()));
+  }
+  /// The same for `d|p, …`, where p may be left out.
+  Result<OperandRefs> operands_with_predicate(Type d, std::initializer_list<Type> sources);
+  /// Sources from the operand at `first` on.
+  Status read_sources(std::size_t first, std::span<const Type> types, OperandRefs& refs);
+  Result<Ref> second_destination();
+  /// 2, 4 or 8 for .v2, .v4, .v8; 1 without.
+  std::uint8_t take_elements();
+
   Status expect_operands(std::size_t least, std::size_t most) const;
   Status expect_operands(std::size_t count) const { return expect_operands(count, count); }
   [[nodiscard]] const ptx::Operand& operand(std::size_t i) const { return statement_->operands[i]; }
@@ -145,8 +170,13 @@ class Decoder {
   Result<std::uint64_t> immediate(const ptx::Operand& operand) const;
 
   InstructionDraft& emit(Opcode opcode, InstructionClass kind);
+  /// With these operands; the instruction's width is the destination's.
+  InstructionDraft& emit(Opcode opcode, InstructionClass kind, const OperandRefs& refs);
   /// Appends a lane operation. One draft per statement is counted: the first that is not a mere register resize.
   Status emit_lane(std::string_view name, Ref d, Ref a, Ref b = {}, Ref c = {}, Ref e = {});
+  Status emit_lane(std::string_view name, const OperandRefs& refs) {
+    return emit_lane(name, refs.d, refs.a, refs.b, refs.c, refs.e);
+  }
   Status emit_resize(Ref d, Ref a, bool sign_extend);
 
   struct Address {
@@ -164,6 +194,12 @@ class Decoder {
   Status take_semantics(Semantics& semantics, Scope& scope, Semantics fallback);
   L1Use take_cache_hints();
   static Width register_width(Type type);
+  /// Appends a row to a table of `code_`; its index.
+  template <class T>
+  static std::uint32_t append(std::vector<T>& table, const T& row) {
+    table.push_back(row);
+    return table.size() - 1;
+  }
 
   // decode_arithmetic.cpp
   Status arithmetic();

@@ -107,6 +107,52 @@ Status Decoder::finish_modifiers() const {
   return unsupported(fmt::format("modifier '.{}'", modifiers_.rest().front()));
 }
 
+Status Decoder::finish(std::size_t least, std::size_t most) const {
+  STITCH_TRY(finish_modifiers());
+  return expect_operands(least, most);
+}
+
+Result<Type> Decoder::last_type(std::string_view who) {
+  if (const auto type = modifiers_.take_last_type()) return *type;
+  return fail(fmt::format("{} has no type", who));
+}
+
+std::uint8_t Decoder::take_elements() {
+  const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
+  return vector.empty() ? 1 : vector[1] - '0';
+}
+
+Result<OperandRefs> Decoder::operands(Type d, std::span<const Type> sources) {
+  STITCH_TRY(finish(1 + sources.size()));
+  OperandRefs refs;
+  STITCH_ASSIGN(refs.d, destination(operand(0), register_width(d)));
+  STITCH_TRY(read_sources(1, sources, refs));
+  return refs;
+}
+
+Result<OperandRefs> Decoder::operands_with_predicate(Type d, std::initializer_list<Type> sources) {
+  STITCH_TRY(finish(1 + sources.size()));
+  OperandRefs refs;
+  STITCH_ASSIGN(refs.d, destination(operand(0), register_width(d)));
+  STITCH_ASSIGN(refs.d2, second_destination());
+  STITCH_TRY(read_sources(1, std::span(sources.begin(), sources.size()), refs));
+  return refs;
+}
+
+Status Decoder::read_sources(std::size_t first, std::span<const Type> types, OperandRefs& refs) {
+  Ref* const into[] = {&refs.a, &refs.b, &refs.c, &refs.e};
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const ptx::Operand& from = operand(first + i);
+    STITCH_ASSIGN(*into[i], types[i] == Type::pred ? predicate(from) : source(from, types[i]));
+  }
+  return {};
+}
+
+Result<Ref> Decoder::second_destination() {
+  if (operand(0).second.empty()) return Ref{};
+  return named_destination(operand(0).second, Width::predicate);
+}
+
 Ref Decoder::temporary(Width width) {
   draft_.registers.push_back({width, {}});
   return {Ref::Kind::reg, static_cast<std::uint32_t>(draft_.registers.size() - 1)};
@@ -266,6 +312,18 @@ InstructionDraft& Decoder::emit(Opcode opcode, InstructionClass kind) {
     draft.origin.ptx_line = function_->line;
   }
   if (opcode != Opcode::special && !counted_) draft.instruction.counted = counted_ = true;
+  return draft;
+}
+
+InstructionDraft& Decoder::emit(Opcode opcode, InstructionClass kind, const OperandRefs& refs) {
+  InstructionDraft& draft = emit(opcode, kind);
+  draft.instruction.d_width = width_of(refs.d);
+  draft.d = refs.d;
+  draft.d2 = refs.d2;
+  draft.a = refs.a;
+  draft.b = refs.b;
+  draft.c = refs.c;
+  draft.e = refs.e;
   return draft;
 }
 
