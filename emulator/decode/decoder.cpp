@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 
+#include "emulator/decode/address_space.h"
 #include "emulator/ptx/ptx_parser.h"
 
 namespace stitch::emulator {
@@ -191,7 +192,7 @@ void Decoder::place_parameters(const ptx::Function& function) {
     }
     return;
   }
-  std::vector<Place>& places = function_parameters_[function.name];
+  std::vector<VariablePlace>& places = function_parameters_[function.name];
   for (const auto* list : {&function.returns, &function.parameters}) {
     for (const ptx::Variable& parameter : *list) {
       places.push_back({Space::frame, allocate_frame(parameter.bytes, parameter.alignment)});
@@ -230,7 +231,7 @@ Status Decoder::decode_function(const ptx::Function& function) {
   guard_ = {};
   counted_ = false;
   emit(function.is_entry ? Opcode::exit : Opcode::function_return, InstructionClass::control).a = draft_.return_address;
-  for (Draft& draft : draft_.drafts) {
+  for (InstructionDraft& draft : draft_.drafts) {
     const auto resolve = [&](std::string_view name) -> Result<std::uint32_t> {
       for (std::uint32_t scope = draft.scope;; scope = function.scope_parent[scope]) {
         for (const ptx::Label& label : function.labels) {
@@ -292,13 +293,13 @@ std::optional<std::uint32_t> Decoder::find_register(std::string_view name, std::
 
 Status Decoder::place_variables(const ptx::Function& function) {
   if (function.is_entry) {
-    for (const Parameter& parameter : code_.parameters) {
+    for (const KernelParameter& parameter : code_.parameters) {
       const auto declared =
           std::ranges::find(function.parameters, std::string_view(parameter.name), &ptx::Variable::name);
       places_[{0, declared->name}] = {Space::parameter, parameter.offset};
     }
   } else {
-    const std::vector<Place>& places = function_parameters_[function.name];
+    const std::vector<VariablePlace>& places = function_parameters_[function.name];
     std::size_t next = 0;
     for (const ptx::Variable& result : function.returns) places_[{0, result.name}] = places[next++];
     for (const ptx::Variable& parameter : function.parameters) places_[{0, parameter.name}] = places[next++];
@@ -342,9 +343,10 @@ Status Decoder::alias_call_parameters(const ptx::Function& function) {
         if (variable == function.variables.end()) return fail("arguments of a call must be .param variables");
         const ScopedName key{scope, argument.name};
         // Functions that the environment provides (vprintf) get storage of the caller's.
-        const Place place = places == function_parameters_.end() || next >= places->second.size()
-                                ? Place{Space::frame, allocate_frame(variable->bytes, variable->alignment)}
-                                : places->second[next];
+        const VariablePlace place =
+            places == function_parameters_.end() || next >= places->second.size()
+                ? VariablePlace{Space::frame, allocate_frame(variable->bytes, variable->alignment)}
+                : places->second[next];
         ++next;
         if (const auto [entry, added] = places_.emplace(key, place); !added && entry->second.offset != place.offset) {
           return unsupported("an argument variable shared by several calls");
@@ -373,7 +375,7 @@ std::uint32_t Decoder::module_variable(const ptx::Variable& variable) {
   return index;
 }
 
-const Decoder::Place* Decoder::find_place(std::string_view name) const {
+const Decoder::VariablePlace* Decoder::find_place(std::string_view name) const {
   for (std::uint32_t scope = statement_->scope;; scope = function_->scope_parent[scope]) {
     if (const auto found = places_.find({scope, name}); found != places_.end()) return &found->second;
     if (scope == 0) break;

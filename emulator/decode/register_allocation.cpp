@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t nowhere = 0xFFFFFFFF;
 
 template <class F>
-void for_each_use(const Draft& draft, F&& visit) {
+void for_each_use(const InstructionDraft& draft, F&& visit) {
   for (const Ref& ref : {draft.guard, draft.a, draft.b, draft.c, draft.e}) {
     if (ref.kind == Ref::Kind::reg) visit(ref.index);
   }
@@ -19,7 +19,7 @@ void for_each_use(const Draft& draft, F&& visit) {
 }
 
 template <class F>
-void for_each_definition(const Draft& draft, F&& visit) {
+void for_each_definition(const InstructionDraft& draft, F&& visit) {
   for (const Ref& ref : {draft.d, draft.d2}) {
     if (ref.kind == Ref::Kind::reg) visit(ref.index);
   }
@@ -28,7 +28,7 @@ void for_each_definition(const Draft& draft, F&& visit) {
   }
 }
 
-bool falls_through(const Draft& draft) {
+bool falls_through(const InstructionDraft& draft) {
   switch (draft.instruction.opcode) {
     case Opcode::branch:
     case Opcode::branch_indexed:
@@ -92,7 +92,7 @@ class Liveness {
   [[nodiscard]] const std::vector<BasicBlock>& blocks() const { return blocks_; }
 
  private:
-  void targets_of(const Draft& draft, std::vector<std::uint32_t>& into) const {
+  void targets_of(const InstructionDraft& draft, std::vector<std::uint32_t>& into) const {
     if (draft.instruction.opcode == Opcode::branch) into.push_back(draft.instruction.target);
     if (draft.instruction.opcode == Opcode::branch_indexed) {
       const auto& table = tables_[draft.instruction.target];
@@ -130,7 +130,7 @@ class Liveness {
 
   void summarise(BasicBlock& block) const {
     for (std::uint32_t i = block.first; i < block.last; ++i) {
-      const Draft& draft = function_.drafts[i];
+      const InstructionDraft& draft = function_.drafts[i];
       for_each_use(draft, [&](std::uint32_t r) {
         if (!block.written.test(r)) block.read_first.set(r);
       });
@@ -225,10 +225,10 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
   const Liveness liveness(function, tables);
   constexpr std::array widths = {Width::b128, Width::b64, Width::b32, Width::b16, Width::predicate};
   std::array<Pool, 6> pools;
+  const auto pool_of = [&pools](Width width) -> Pool& { return pools[static_cast<std::size_t>(width)]; };
   std::vector<std::uint32_t> rows(function.registers.size(), nowhere);
   for (const Interval& interval : live_intervals(function, liveness)) {
-    const auto width = static_cast<std::size_t>(function.registers[interval.reg].width);
-    rows[interval.reg] = pools[width].take(interval);
+    rows[interval.reg] = pool_of(function.registers[interval.reg].width).take(interval);
   }
   std::uint32_t offset = base;
   for (const Width width : widths) {
@@ -236,7 +236,7 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
       if (rows[r] == nowhere || function.registers[r].width != width) continue;
       result.slots[r] = offset + rows[r] * row_bytes(width);
     }
-    offset += pools[static_cast<std::size_t>(width)].rows * row_bytes(width);
+    offset += pool_of(width).rows * row_bytes(width);
   }
   result.end = (offset + 63) / 64 * 64;
   liveness.blocks().front().live_in.for_each([&](std::uint32_t r) {

@@ -82,7 +82,7 @@ void record_reader(SectorRecord& record, std::uint32_t mask, std::uint64_t secto
   record.read[place] = mask;
 }
 
-void record_writer(Region& region, SectorRecord& record, std::uint32_t mask, const GlobalAccessor& who) {
+void record_writer(MemoryRegion& region, SectorRecord& record, std::uint32_t mask, const GlobalAccessor& who) {
   if (record.is_split()) {
     for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
       (*record.writers)[__builtin_ctz(rest)] = who.epoch;
@@ -109,7 +109,7 @@ void record_writer(Region& region, SectorRecord& record, std::uint32_t mask, con
 }
 
 template <class F>
-void for_sectors(Region& region, std::uint64_t offset, std::uint32_t bytes, std::uint32_t generation, F&& visit) {
+void for_sectors(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, std::uint32_t generation, F&& visit) {
   const std::uint64_t first = offset / sector_bytes;
   const std::uint64_t last = (offset + bytes - 1) / sector_bytes;
   for (std::uint64_t sector = first; sector <= last; ++sector) {
@@ -126,7 +126,7 @@ void for_sectors(Region& region, std::uint64_t offset, std::uint32_t bytes, std:
 
 }  // namespace
 
-void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
+void check_global_read(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                        GlobalOutcome& outcome) {
   if (region.read_only) {
     // Nothing can be wrong; only what is touched for the first time is of interest.
@@ -156,7 +156,7 @@ void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes
               });
 }
 
-void check_global_write(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
+void check_global_write(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                         GlobalOutcome& outcome) {
   for_sectors(region, offset, bytes, who.generation,
               [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {

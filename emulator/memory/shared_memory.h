@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "emulator/decode/code.h"
 #include "emulator/memory/unit_clock.h"
 
 namespace stitch::emulator {

@@ -180,7 +180,7 @@ void Interpreter::atomic_global(const Instruction& in, const AtomicAccess& acces
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     const std::uint64_t address = addresses.at[lane];
-    Region* region = region_of(address, bytes, lane, Touch::update, "atomic");
+    MemoryRegion* region = region_of(address, bytes, lane, Touch::update, "atomic");
     if (region == nullptr) {
       for (std::uint32_t j = 0; access.returns && j < access.elements; ++j) {
         std::memset(row(code_.lists[in.list + j]) + lane * access.element_bytes, 0xCD, access.element_bytes);

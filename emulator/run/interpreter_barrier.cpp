@@ -14,16 +14,16 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
       });
       lanes = active_;  // the hardware counts the warp
     }
-    if (lanes != warp_->alive && !fragment().forced) {
-      fragment().needed = warp_->alive;
-      suspend(FragmentState::gathering);
+    if (lanes != warp_->alive && !current_split().forced) {
+      current_split().needed = warp_->alive;
+      suspend(SplitState::gathering);
       settle(*warp_);
       return Step::wait;
     }
   } else if (lanes != active_) {
-    split(active_ & ~lanes, pc_ + 1);
+    split_off(active_ & ~lanes, pc_ + 1);
   }
-  Fragment& here = fragment();
+  WarpSplit& here = current_split();
   here.forced = false;
   const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t index = row_of<std::uint32_t>(in.a)[first];
@@ -43,8 +43,8 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
   target.waiting.push_back(warp_->agent);
   here.barrier = index;
   here.pc = pc_;
-  here.state = FragmentState::barrier;
-  // Completion moves the fragment behind the barrier; counting it is the loop's business.
+  here.state = SplitState::barrier;
+  // Completion moves the split behind the barrier; counting it is the loop's business.
   complete_barriers(*unit_, *block_);
   return Step::left;
 }
@@ -96,8 +96,8 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
     for (const UnitClock::Knowledge& knowledge : barrier.released) unit.clock->acquire(agent, knowledge);
   }
   for (Warp& warp : block.warps) {
-    for (Fragment& f : warp.fragments) {
-      if (f.state != FragmentState::barrier || f.barrier != index) continue;
+    for (WarpSplit& f : warp.splits) {
+      if (f.state != SplitState::barrier || f.barrier != index) continue;
       const Instruction& in = code_.instructions[f.pc];
       std::byte* const registers = bases_[0];
       bases_[0] = warp.registers;
@@ -113,7 +113,7 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
         default: break;
       }
       bases_[0] = registers;
-      f.state = FragmentState::ready;
+      f.state = SplitState::ready;
       ++f.pc;
     }
   }
@@ -161,8 +161,8 @@ void Interpreter::complete_cluster_barrier(Unit& unit) {
   for (const auto& block : unit.blocks) {
     block->cluster_passed = 0;
     for (Warp& warp : block->warps) {
-      for (Fragment& f : warp.fragments) {
-        if (f.state == FragmentState::cluster) f.state = FragmentState::ready;
+      for (WarpSplit& f : warp.splits) {
+        if (f.state == SplitState::cluster) f.state = SplitState::ready;
       }
     }
   }
@@ -172,7 +172,7 @@ void Interpreter::complete_cluster_barrier(Unit& unit) {
 Interpreter::Step Interpreter::cluster_wait(const Instruction& in, std::uint32_t lanes) {
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
-    if (warp_->cluster_arrivals[lane] > unit_->cluster_phase) return suspend(FragmentState::cluster);
+    if (warp_->cluster_arrivals[lane] > unit_->cluster_phase) return suspend(SplitState::cluster);
   }
   UnitClock& clock = *unit_->clock;
   if (in.form != 0) {

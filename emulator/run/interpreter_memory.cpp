@@ -255,7 +255,7 @@ Interpreter::Step Interpreter::store(const Instruction& in, std::uint32_t lanes)
   return Step::next;
 }
 
-/// Whether a fragment looks at the same values as the last time it was at this instruction.
+/// Whether a split looks at the same values as the last time it was at this instruction.
 bool Interpreter::is_polling(std::uint64_t fingerprint) {
   fingerprint = mix(fingerprint, active_);
   Warp::Poll& poll = warp_->poll;

@@ -14,10 +14,10 @@ bool Interpreter::meet(const Instruction& in, Slot mask, std::uint32_t lanes, st
   const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t named = row_of<std::uint32_t>(mask)[first];
   const std::uint32_t needed = named & warp_->alive;
-  Fragment& here = fragment();
+  WarpSplit& here = current_split();
   if ((needed & ~lanes) != 0 && !here.forced) {
     here.needed = needed;
-    suspend(FragmentState::gathering);
+    suspend(SplitState::gathering);
     settle(*warp_);
     return false;
   }

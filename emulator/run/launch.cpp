@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "emulator/decode/code.h"
+#include "emulator/lanes/lane_ops.h"
 #include "emulator/run/interpreter.h"
 #include "emulator/run/launch_context.h"
 #include "emulator/run/scheduler.h"
@@ -85,11 +86,9 @@ void append_cluster(const LaunchConfig& config, const Dim3& first, std::vector<s
 }
 
 Dim3 cluster_start(const LaunchConfig& config, std::uint64_t linear) {
-  const std::uint32_t x = linear % config.grid.x;
-  const std::uint32_t y = linear / config.grid.x % config.grid.y;
-  const std::uint32_t z = linear / (std::uint64_t{config.grid.x} * config.grid.y);
-  return {x / config.cluster.x * config.cluster.x, y / config.cluster.y * config.cluster.y,
-          z / config.cluster.z * config.cluster.z};
+  const Dim3 index = config.grid.index_of(linear);
+  const Dim3& cluster = config.cluster;
+  return {index.x / cluster.x * cluster.x, index.y / cluster.y * cluster.y, index.z / cluster.z * cluster.z};
 }
 
 /// The blocks to run, clusters together and their blocks in order of rank.

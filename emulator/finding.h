@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/dim3.h"
+
 namespace stitch::emulator {
 
 /// What is checked while a kernel runs. Each can be switched off on its own (Checks).
@@ -43,17 +45,8 @@ class Checks {
   std::uint32_t bits_;
 };
 
-struct Dim3 {
-  std::uint32_t x = 1;
-  std::uint32_t y = 1;
-  std::uint32_t z = 1;
-
-  [[nodiscard]] constexpr std::uint64_t count() const { return std::uint64_t{x} * y * z; }
-  bool operator==(const Dim3&) const = default;
-};
-
 /// Where in a kernel's execution something was found.
-struct Place {
+struct FindingPlace {
   std::uint32_t ptx_line = 0;  ///< 1-based
   std::string ptx_text;        ///< that line, trimmed
   std::string source_file;     ///< from .loc, empty without line information
@@ -62,7 +55,7 @@ struct Place {
   Dim3 thread;                ///< threadIdx; for whole-warp findings its first active lane
   std::uint64_t ordinal = 0;  ///< linear block index × threads per block + linear thread index
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const FindingPlace&) const = default;
 };
 
 /// One defect. Findings of the same detector at the same instruction are merged: `count` says how often it happened,
@@ -70,7 +63,7 @@ struct Place {
 struct Finding {
   Detector detector = Detector::out_of_bounds;
   std::string message;
-  Place place;
+  FindingPlace place;
   std::uint64_t count = 1;
 
   bool operator==(const Finding&) const = default;

@@ -1,4 +1,4 @@
-#include "emulator/run/finding.h"
+#include "emulator/finding.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ std::string_view to_string(Detector detector) {
 }
 
 std::string to_text(const Finding& finding) {
-  const Place& place = finding.place;
+  const FindingPlace& place = finding.place;
   std::string source;
   if (place.source_line != 0) source = fmt::format(" at {}:{}", place.source_file, place.source_line);
   std::string times;

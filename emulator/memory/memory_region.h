@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "emulator/memory/memory.h"
+#include "base/result.h"
+#include "emulator/memory/buffer.h"
 
 namespace stitch::emulator {
 
 inline constexpr std::uint32_t sector_bytes = 32;
-inline constexpr std::uint32_t sectors_per_page = Memory::page_bytes / sector_bytes;
+inline constexpr std::uint32_t sectors_per_page = buffer_page_bytes / sector_bytes;
 inline constexpr std::uint32_t read_bytes_per_page = sectors_per_page / 8;
 inline constexpr int region_shift = 36;
 
@@ -95,7 +96,7 @@ class SpinLock {
 
 /// A buffer's host side: bytes and shadow, reserved as one mapping and committed page by page as they are touched.
 /// Bytes and records of a page may be touched only under lock_of(page), once several host threads run.
-struct Region {
+struct MemoryRegion {
   Buffer buffer;
   std::string name;
   std::byte* data = nullptr;
@@ -119,11 +120,15 @@ struct Region {
   std::mutex split_mutex;
   std::vector<std::unique_ptr<ByteWriters>> split_records;  ///< of the current launch
 
-  Region() = default;
-  ~Region();
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
+  MemoryRegion() = default;
+  ~MemoryRegion();
+  MemoryRegion(const MemoryRegion&) = delete;
+  MemoryRegion& operator=(const MemoryRegion&) = delete;
 
+  /// Reserves host memory for `buffer.bytes` of data and their shadow, after `buffer`, `name` and `read_only` were set.
+  /// Error: resource_exhausted.
+  Status map();
+  [[nodiscard]] std::uint64_t page_count() const { return (buffer.bytes + buffer_page_bytes - 1) / buffer_page_bytes; }
   [[nodiscard]] SpinLock& lock_of(std::uint64_t page) { return locks[page % lock_count].lock; }
   [[nodiscard]] bool contains(std::uint64_t address, std::uint64_t bytes) const {
     return address >= buffer.address && bytes <= buffer.bytes && address - buffer.address <= buffer.bytes - bytes;

@@ -1,4 +1,4 @@
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 
 #include <fmt/format.h>
 
