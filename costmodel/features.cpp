@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel/program/legality.h"
+#include "kernel/program/residence.h"
 #include "kernel/structure/items.h"
 
 namespace stitch::costmodel {
@@ -21,6 +22,7 @@ using kernel::GroupProgram;
 using kernel::Item;
 using kernel::ItemId;
 using kernel::Level;
+using Place = kernel::LoadPlaces::Place;
 
 bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
 
@@ -32,13 +34,11 @@ class Counter {
         group_(group),
         program_(*group.structure.program),
         schedule_(kernel.schedule),
-        step_(kernel.recurrent.get()),
+        residence_(kernel),
         device_(device),
-        l1_bytes_(static_cast<double>(device.shared_per_sm - kernel.shared_bytes)),
+        places_(residence_, group, static_cast<double>(device.shared_per_sm - kernel.shared_bytes)),
         retained_bytes_(kernel.retained_bytes()),
-        blocks_per_sm_(std::ceil(static_cast<double>(kernel.blocks) / device.sm_count)) {
-    if (step_ != nullptr) find_places();
-  }
+        blocks_per_sm_(std::ceil(static_cast<double>(kernel.blocks) / device.sm_count)) {}
 
   GroupFeatures count() {
     f_.tiles = group_.tiles;
@@ -64,87 +64,6 @@ class Counter {
   }
 
  private:
-  /// Where a load finds its element.
-  enum class Place : std::uint8_t {
-    device,     ///< device memory, or L2
-    l2,         ///< a recurrent kernel's sequences, asked for some turns ahead, and what its L1 does not hold
-    registers,  ///< what a recurrent kernel loads once, before its turns
-    l1,         ///< every turn of a recurrent kernel reads the same, and the block's L1 has room for all of that
-    shared,     ///< what turns and phases of a recurrent kernel hand on
-  };
-
-  void find_places() {
-    places_.resize(program_.items().size(), Place::device);
-    lasting_.resize(places_.size(), false);
-    const std::vector<bool> changes = changing_items();
-    double same = 0;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      const Item& item = program_.items()[i];
-      if (item.kind != Item::Kind::load) continue;
-      if (is_resident(item.buffer)) places_[i] = Place::shared;
-      if (places_[i] == Place::shared) continue;
-      if (changes[i]) {
-        const bool ahead = item.buffer.kind == kernel::Buffer::Kind::input && step_->is_sequence(item.buffer.number);
-        if (ahead) places_[i] = Place::l2;
-        continue;
-      }
-      lasting_[i] = true;
-      if (std::ranges::count(group_.hoisted, static_cast<ItemId>(i)) > 0) {
-        places_[i] = Place::registers;
-        continue;
-      }
-      places_[i] = Place::l1;
-      double own = 1;
-      for (std::size_t a = 0; a < group_.extents.size(); ++a) {
-        if (has(item.axes, a))
-          own *= static_cast<double>(std::min(group_.mapping.axes[a].per_block(), group_.extents[a]));
-      }
-      same += own * graph::byte_size(item.dtype);
-    }
-    // A cluster barrier invalidates L1 (CCTL.IVALL in the code of its acquire).
-    if (same <= l1_bytes_ && schedule_.cluster == 1) return;
-    std::ranges::replace(places_, Place::l1, Place::l2);
-  }
-
-  /// Whether a buffer lies in the block's shared memory for the whole kernel.
-  [[nodiscard]] bool is_resident(const kernel::Buffer& buffer) const {
-    if (step_ == nullptr) return false;
-    const std::size_t number = buffer.number;
-    switch (buffer.kind) {
-      case kernel::Buffer::Kind::scratch: return true;
-      case kernel::Buffer::Kind::output: return step_->targets[number].is_state;
-      case kernel::Buffer::Kind::input: {
-        const auto kind = step_->sources[number].kind;
-        return kind == kernel::RecurrentStep::Source::Kind::state ||
-               kind == kernel::RecurrentStep::Source::Kind::first_row;
-      }
-      case kernel::Buffer::Kind::table: break;
-    }
-    return false;
-  }
-
-  /// Per item, whether it depends on what a turn hands to the next: a counter.
-  [[nodiscard]] std::vector<bool> changing_items() const {
-    std::vector<bool> changes(program_.items().size(), false);
-    const auto any = [&](const std::vector<ItemId>& ids) {
-      return std::any_of(ids.begin(), ids.end(), [&](ItemId id) { return changes[id]; });
-    };
-    for (std::size_t i = 0; i < changes.size(); ++i) {
-      const Item& item = program_.items()[i];
-      changes[i] = any(item.operands) || (item.index >= 0 && any(program_.items_of(item.index)));
-      if (item.kind != Item::Kind::load || item.buffer.kind == kernel::Buffer::Kind::table) continue;
-      const bool given = item.buffer.kind == kernel::Buffer::Kind::input;
-      const std::size_t number = item.buffer.number;
-      changes[i] = changes[i] || !given || step_->sources[number].kind == kernel::RecurrentStep::Source::Kind::state;
-    }
-    return changes;
-  }
-
-  /// Whether every turn of a recurrent kernel reads the same.
-  [[nodiscard]] bool is_lasting(const Item& item) const {
-    return !lasting_.empty() && lasting_[&item - program_.items().data()];
-  }
-
   [[nodiscard]] bool is_held_in_shared(ItemId id) const {
     return std::ranges::any_of(group_.held, [&](const kernel::HeldItem& held) {
       return held.item == id && held.place == kernel::Hold::shared;
@@ -153,9 +72,7 @@ class Counter {
 
   [[nodiscard]] ItemId id_of(const Item& item) const { return static_cast<ItemId>(&item - program_.items().data()); }
 
-  [[nodiscard]] Place place(const Item& item) const {
-    return places_.empty() ? Place::device : places_[&item - program_.items().data()];
-  }
+  [[nodiscard]] Place place(const Item& load) const { return places_.of(id_of(load)); }
 
   [[nodiscard]] double elements(std::uint64_t axes) const {
     double count = 1;
@@ -345,7 +262,8 @@ class Counter {
       double bytes = elements(item.axes) * graph::byte_size(item.dtype);
       bytes *= 1 - group_.found_share(id);
       // Read in the first turn; by all blocks, unless each has rows of its own.
-      if (is_lasting(item)) bytes /= static_cast<double>(step_->turns * (is_dynamic(item.index) ? 1 : step_->blocks));
+      if (places_.is_lasting(id))
+        bytes /= static_cast<double>(residence_.turns() * (is_dynamic(item.index) ? 1 : residence_.parts()));
       double& total = amount_of(reads[sweep], item.buffer);
       total = std::min(total + bytes, buffer_bytes(item.buffer));
     };
@@ -383,9 +301,9 @@ class Counter {
       } else {
         bytes = elements(written) * graph::byte_size(anchor.dtype);
       }
-      if (is_resident(anchor.buffers[0])) {
+      if (residence_.is_resident(anchor.buffers[0])) {
         // Of a cluster every block gets what any of them computes.
-        const int copies = group_.shares_cluster() ? schedule_.cluster : 1;
+        const int copies = residence_.copies(group_);
         f_.shared_bytes += bytes * schedule_.cluster;
         f_.instructions += warps_ * per_thread(written) * 1.5 * copies;
         continue;
@@ -475,7 +393,6 @@ class Counter {
       if (item.kind == Item::Kind::load) {
         request(item, uniform ? 1 : group_.accesses[id].width, times);
         if (uniform) return;
-        const bool ahead = place(item) == Place::l2 && !is_lasting(item);
         near = near || place(item) == Place::l1 || place(item) == Place::shared;
         far = far || place(item) == Place::device;
         if (place(item) != Place::device && place(item) != Place::l2) return;
@@ -484,8 +401,8 @@ class Counter {
         const bool copied = std::ranges::count(sweep.copied, id) > 0;
         const double at_once = copied ? times / outer_iterations() : std::min(times, per_iteration(item.axes));
         each_waits = each_waits || !copied;
-        flight += (ahead ? 1 + kernel::RecurrentStep::turns_ahead : 1) * made_share(item) *
-                  graph::byte_size(item.dtype) * at_once * std::min(1.0, distinct_lanes(item.axes) / lanes);
+        flight += (1 + places_.turns_ahead(id)) * made_share(item) * graph::byte_size(item.dtype) * at_once *
+                  std::min(1.0, distinct_lanes(item.axes) / lanes);
         return;
       }
       if (computes_with_another(item, sweep)) return;
@@ -557,7 +474,8 @@ class Counter {
 
   /// Whether a sum is one of products that nothing else needs, in a turn of a recurrent kernel: a multiply-add each.
   [[nodiscard]] bool is_accumulated_product(const kernel::Anchor& anchor) const {
-    if (step_ == nullptr || anchor.kind != kernel::Anchor::Kind::reduce || anchor.items.size() != 1) return false;
+    if (!residence_.takes_turns() || anchor.kind != kernel::Anchor::Kind::reduce || anchor.items.size() != 1)
+      return false;
     const Item& item = program_.at(anchor.items[0]);
     return item.kind == Item::Kind::compute && item.op == Op::multiply;
   }
@@ -652,7 +570,7 @@ class Counter {
       }
     }
     // Behind each group: what it leaves is for all threads.
-    if (step_ != nullptr) (schedule_.cluster > 1 ? f_.cluster_barriers : f_.barriers) += 1;
+    if (residence_.hands_on_in_block()) (schedule_.cluster > 1 ? f_.cluster_barriers : f_.barriers) += 1;
     add_barrier_cycles(f_, schedule_.threads, device_);
   }
 
@@ -660,13 +578,11 @@ class Counter {
   const GroupProgram& group_;
   const kernel::ScalarProgram& program_;
   const kernel::Schedule& schedule_;
-  const kernel::RecurrentStep* const step_;  ///< null: not a recurrent kernel
+  const kernel::Residence residence_;
   const DeviceSpec& device_;
-  const double l1_bytes_;
+  const kernel::LoadPlaces places_;
   const std::int64_t retained_bytes_;
   const double blocks_per_sm_;  ///< of the launch
-  std::vector<Place> places_;   ///< per item; empty: all in device memory
-  std::vector<bool> lasting_;   ///< per item; empty: none
   GroupFeatures f_;
   double warps_ = 0;
   PerBuffer<Asked> asked_;  ///< of the sweep that is counted
