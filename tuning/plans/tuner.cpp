@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 
+#include "base/processors.h"
 #include "codegen/generator_version.h"
 #include "costmodel/analytical.h"
 #include "costmodel/combined.h"
@@ -80,7 +81,7 @@ Result<std::unique_ptr<Tuner>> Tuner::create(TunerOptions options, profiler::Dev
   state->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) state->judges.push_back(timer->identity());
   state->clock = &clock;
-  state->arena.initialize(options.threads > 0 ? options.threads : tbb::task_arena::automatic);
+  state->arena.initialize(options.threads > 0 ? options.threads : usable_processors());
   state->options = std::move(options);
   return std::unique_ptr<Tuner>(new Tuner(std::move(state)));
 }
