@@ -1,15 +1,21 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/device_spec.h"
 #include "kernel/program/program.h"
 
 namespace stitch::costmodel {
 
-/// What one group does in total, all tiles together, counted statically from its program. Lane-instruction counts are
-/// per thread summed over threads; bytes are device-memory bytes unless said otherwise.
+/// What one group does in total, all tiles together, counted statically from its program: nothing runs, and no constant
+/// of a model is in it. Bytes are device-memory bytes and instructions are warp instructions unless said otherwise.
+/// The one group of y = a + b over 2^20 f32 has
+///
+///     dram_read_bytes 2 * 2^22, dram_write_bytes 2^22, load_requests 2 * 2^20 / (32 lanes * 4 elements), barriers 0
+///
+/// group_features makes it of a scheduled group (load_traffic, store_traffic, sweep_count and exchange_count each count
+/// their part), kernel_quantities gathers those of a kernel, and from there the analytical model turns them into µs and
+/// kernel_features into a row for trained models.
 struct GroupFeatures {
   double dram_read_bytes = 0;  ///< distinct bytes, once per sweep that loads them
   double dram_write_bytes = 0;
@@ -44,17 +50,8 @@ struct GroupFeatures {
   double thread_elements = 1;        ///< that a thread handles in a tile: vector × register × loop of all axes
 };
 
-/// Adds what the barriers of a tile take to its latency_cycles; `block_threads` wait for each other.
-void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device);
-
 /// Of a group of a recurrent kernel: what one block does in one turn, a barrier behind it included.
 GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgram& group,
                              const kernel::KernelProgram& kernel, const DeviceSpec& device);
-
-/// Cycles of issue that one scalar operation takes, as warp instructions (docs/cost-model.md has the sources).
-double operation_cost(const kernel::Item& item);
-/// Of them: what runs on the integer unit, which also compares, selects and converts floats, and has half the lanes of
-/// the f32 one on most devices.
-double integer_cost(const kernel::Item& item);
 
 }  // namespace stitch::costmodel
