@@ -227,7 +227,7 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
   std::array<Pool, 6> pools;
   std::vector<std::uint32_t> rows(function.registers.size(), nowhere);
   for (const Interval& interval : live_intervals(function, liveness)) {
-    const std::size_t width = function.registers[interval.reg].width;
+    const auto width = static_cast<std::size_t>(function.registers[interval.reg].width);
     rows[interval.reg] = pools[width].take(interval);
   }
   std::uint32_t offset = base;

@@ -10,8 +10,6 @@
 namespace stitch::kernel {
 namespace {
 
-bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
-
 /// Inputs that several phases load, and bytes of each.
 std::map<Buffer, std::int64_t> read_again(const KernelProgram& kernel) {
   std::map<Buffer, std::int64_t> loaded;
