@@ -42,7 +42,7 @@ class GroupDeriver {
 
   GroupStructure structure_;
   ItemFlow flow_;
-  std::map<std::tuple<Hold, std::uint64_t, std::vector<ItemId>>, Division> divisions_;  ///< hold, varying, hoisted
+  std::map<std::tuple<Hold, AxisSet, std::vector<ItemId>>, Division> divisions_;  ///< hold, varying, hoisted
   std::map<std::tuple<int, std::int64_t, bool>, Accesses> accesses_;  ///< vector axis and extent, whether shifted
   std::map<std::pair<std::size_t, std::int64_t>, std::optional<Misalignment>> shifts_;  ///< vector axis and extent
 };

@@ -39,8 +39,8 @@ std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold ho
 /// network is never looked at as a whole.
 class HoldingCut {
  public:
-  HoldingCut(const ItemFlow& flow, const ScalarProgram& program, std::uint64_t group_axes, Hold hold,
-             std::uint64_t varying, const std::vector<ItemId>& hoisted)
+  HoldingCut(const ItemFlow& flow, const ScalarProgram& program, std::uint64_t group_axes, Hold hold, AxisSet varying,
+             const std::vector<ItemId>& hoisted)
       : flow_(flow), nodes_(2 * flow.size()), along_need_(flow.need_count(), 0), from_(2 * flow.size()) {
     for (std::size_t i = 0; i < flow.size(); ++i) {
       const Item& item = program.at(static_cast<ItemId>(i));
@@ -181,8 +181,8 @@ class HoldingCut {
 
 }  // namespace
 
-std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold,
-                                  std::uint64_t varying, const std::vector<ItemId>& hoisted) {
+std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold, AxisSet varying,
+                                  const std::vector<ItemId>& hoisted) {
   std::vector<HeldItem> held;
   if (hold == Hold::reload || structure.stages < 2) return held;
   std::uint64_t group_axes = 0;

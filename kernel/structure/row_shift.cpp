@@ -53,7 +53,7 @@ std::optional<Misalignment> misalignment(const ScalarProgram& program, Index add
   return rest;
 }
 
-std::uint64_t axes_of(const ScalarProgram& program, const Misalignment& rest) {
+AxisSet axes_of(const ScalarProgram& program, const Misalignment& rest) {
   std::uint64_t axes = 0;
   for (const IndexPool::Term& term : rest.terms) axes |= program.axes_of(term.atom);
   return axes;

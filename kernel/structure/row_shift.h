@@ -26,7 +26,7 @@ std::optional<Misalignment> misalignment(const ScalarProgram& program, Index add
                                          std::int64_t modulus);
 
 /// Axes that the terms depend on: those of rows.
-std::uint64_t axes_of(const ScalarProgram& program, const Misalignment& rest);
+AxisSet axes_of(const ScalarProgram& program, const Misalignment& rest);
 
 /// Rows of a length that vectors do not divide begin anywhere in a vector: accesses of several elements are aligned in
 /// such a row only if its vectors begin so many elements before its first one. By what the group moves most of along

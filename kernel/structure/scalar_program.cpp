@@ -79,7 +79,7 @@ ItemId ScalarProgram::dynamic_item(Index variable) const {
   return found == dynamic_.end() ? -1 : found->second;
 }
 
-std::uint64_t ScalarProgram::axes_of(Index index) const {
+AxisSet ScalarProgram::axes_of(Index index) const {
   std::uint64_t mask = 0;
   pool_.for_each_variable(index, [&](Index variable) {
     if (const ItemId item = dynamic_item(variable); item >= 0) {

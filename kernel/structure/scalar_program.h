@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/index/axes.h"
+#include "kernel/index/axis_set.h"
 #include "kernel/index/index_expr.h"
 
 namespace stitch::kernel {
@@ -53,7 +54,7 @@ struct Item {
   std::uint64_t bits = 0;  ///< little-endian encoding of one element
   Buffer buffer;
   ItemId guard = -1;
-  std::uint64_t axes = 0;  ///< bit i: depends on axis i of the group
+  AxisSet axes;  ///< bit i: depends on axis i of the group
 };
 
 /// The axes of a group, and the index variable of each.
@@ -63,9 +64,9 @@ struct GroupAxes {
   std::vector<Index> variables;  ///< made by ScalarProgram in its pool
 
   /// Product of the extents of some of them.
-  [[nodiscard]] std::int64_t elements(std::uint64_t mask) const {
+  [[nodiscard]] std::int64_t elements(AxisSet chosen) const {
     std::int64_t count = 1;
-    for (std::size_t a = 0; a < extents.size(); ++a) count *= ((mask >> a) & 1) != 0 ? extents[a] : 1;
+    for (std::size_t a = 0; a < extents.size(); ++a) count *= chosen.contains(a) ? extents[a] : 1;
     return count;
   }
 };
@@ -135,7 +136,7 @@ class ScalarProgram {
   /// The item whose value a dynamic index variable takes (gather, dynamic-slice), or -1.
   [[nodiscard]] ItemId dynamic_item(Index variable) const;
   /// Axes that an index expression depends on, through dynamic variables too.
-  [[nodiscard]] std::uint64_t axes_of(Index index) const;
+  [[nodiscard]] AxisSet axes_of(Index index) const;
   /// Bytes of all elements that a load is made for, each once.
   [[nodiscard]] std::int64_t loaded_bytes(const Item& load) const;
   /// Items that an index expression needs.

@@ -33,8 +33,8 @@ struct Anchor {
   std::vector<Index> addresses;
   graph::DType dtype = graph::DType::f32;  ///< of the elements that are stored (partial: of the first buffer's)
   ItemId guard = -1;                       ///< store only where this holds
-  std::uint64_t axes = 0;                  ///< axes of the group that the anchor ranges over (reduced ones included)
-  std::uint64_t reduced = 0;
+  AxisSet axes;                            ///< axes of the group that the anchor ranges over (reduced ones included)
+  AxisSet reduced;
   int stage = 0;  ///< sweep of the group in which it is computed
 };
 
