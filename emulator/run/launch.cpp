@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/processors.h"
 #include "emulator/decode/code.h"
 #include "emulator/lanes/lane_ops.h"
 #include "emulator/run/interpreter.h"
@@ -197,7 +198,8 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
                             Memory& memory, const LaunchOptions& options) {
   LaunchContext context;
   STITCH_TRY(prepare(context, program, config, parameters, memory, options));
-  int threads = options.host_threads > 0 ? options.host_threads : tbb::this_task_arena::max_concurrency();
+  int threads = options.host_threads;
+  if (threads <= 0) threads = std::min(tbb::this_task_arena::max_concurrency(), usable_processors());
   threads = std::min<std::uint64_t>(threads, context.blocks.size() / context.blocks_per_unit);
   context.single_threaded = threads == 1;
 

@@ -45,8 +45,8 @@ struct ReductionPlan {
 struct RetainedLoad {
   ItemId item = -1;
   bool fills = false;              ///< the first of the phases: it loads from device memory
-  std::uint64_t round_loops = 0;   ///< axes whose loops make rounds, as the loop over tiles does
-  std::uint64_t inner_loops = 0;   ///< axes whose loops are within a round
+  AxisSet round_loops;             ///< axes whose loops make rounds, as the loop over tiles does
+  AxisSet inner_loops;             ///< axes whose loops are within a round
   std::int64_t rounds = 0;         ///< that are retained
   std::int64_t round_bytes = 0;    ///< of a block
   std::int64_t shared_offset = 0;  ///< of the first round, bytes behind resident_offset()
@@ -73,10 +73,10 @@ struct GroupProgram {
   std::vector<std::int64_t> extents;        ///< of the axes; that over partials has its true extent here, slabs have 1
   std::vector<int> thread_order;            ///< axes from the fastest digit of the thread index to the slowest
   int threads = 1;                          ///< that take part: product of lanes and warps
-  std::uint64_t in_thread = 0;              ///< axes on which a thread has more than one element
-  std::uint64_t outer_loops = 0;            ///< axes whose loop wraps all sweeps
-  std::uint64_t varying = 0;                ///< of in_thread: what changes within one iteration of the outer loops
-  std::uint64_t inner_loops = 0;            ///< axes whose loop is inside each sweep
+  AxisSet in_thread;                        ///< axes on which a thread has more than one element
+  AxisSet outer_loops;                      ///< axes whose loop wraps all sweeps
+  AxisSet varying;                          ///< of in_thread: what changes within one iteration of the outer loops
+  AxisSet inner_loops;                      ///< axes whose loop is inside each sweep
   std::optional<Misalignment> shift;        ///< of a shifted mapping: elements that a row's vectors begin before it
   std::vector<Access> accesses;             ///< per item (loads), indexed by ItemId
   std::vector<std::vector<Access>> stores;  ///< per anchor, per buffer
@@ -93,17 +93,18 @@ struct GroupProgram {
   int registers = 0;                ///< estimate per thread
 
   /// Whether vectors along this axis begin before their row.
-  [[nodiscard]] bool is_shifted(std::size_t axis) const {
-    return shift && static_cast<int>(axis) == mapping.vector_axis;
-  }
-  [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+  [[nodiscard]] bool is_shifted(int axis) const { return shift && axis == mapping.vector_axis; }
+  [[nodiscard]] std::int64_t extent(int axis, Level level) const { return mapping.axes[axis].at(level); }
   /// Turns of the loops over these axes.
-  [[nodiscard]] std::int64_t turns(std::uint64_t axes) const {
-    std::int64_t turns = 1;
-    for (std::size_t a = 0; a < extents.size(); ++a) {
-      if (((axes >> a) & 1) != 0) turns *= extent(a, Level::loop);
-    }
-    return turns;
+  [[nodiscard]] std::int64_t turns(AxisSet axes) const;
+  /// Elements along these axes that a thread has in registers at once.
+  [[nodiscard]] std::int64_t register_elements(AxisSet axes) const;
+  /// Elements along these axes that a thread takes in one turn of the outer loops, all turns of the inner ones
+  /// included.
+  [[nodiscard]] std::int64_t elements_per_thread(AxisSet axes) const;
+  /// Elements of a thread's vectors; 1 where no axis has vectors.
+  [[nodiscard]] std::int64_t vector_extent() const {
+    return mapping.vector_axis < 0 ? 1 : extent(mapping.vector_axis, Level::vector);
   }
   /// Elements of all its axes that a block takes in a turn of the loops that wrap all sweeps.
   [[nodiscard]] std::int64_t round_elements() const;

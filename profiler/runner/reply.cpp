@@ -96,7 +96,7 @@ Body launched_from(const Json& document) {
 /// A kind that this side does not know (the other is newer) is a bug between the two: they agreed on a version.
 Error error_from(const Json& document) {
   const auto name = document.at("kind").get<std::string>();
-  const int last = ErrorKind::internal;
+  const int last = static_cast<int>(ErrorKind::internal);
   for (int kind = 0; kind <= last; ++kind) {
     if (to_string(static_cast<ErrorKind>(kind)) != name) continue;
     return {static_cast<ErrorKind>(kind), document.at("message").get<std::string>()};

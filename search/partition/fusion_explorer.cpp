@@ -89,7 +89,7 @@ std::vector<std::vector<VertexSet>> beam_search(const VertexGraph& vertices,
       }
     }
     std::stable_sort(next.begin(), next.end(), [](const BeamState& a, const BeamState& b) { return a.gain > b.gain; });
-    if (next.size() > static_cast<std::size_t>(width)) next.resize(static_cast<std::size_t>(width));
+    if (next.size() > static_cast<std::size_t>(width)) next.resize(width);
     beam = std::move(next);
   }
   std::vector<std::vector<VertexSet>> partitions;
@@ -147,11 +147,18 @@ class PlanBuilder {
       if (!break_cycles(parts)) continue;
       STITCH_TRY(make_feasible(parts));
       const double us = total(parts);
-      if (best.empty() || us < best_us) best_us = us, best = parts;
+      if (best.empty() || us < best_us) {
+        best_us = us;
+        best = parts;
+      }
     }
     if (options_.refine) refine(best, most_before_packing);
     if (options_.packing) pack(best);
-    if (options_.refine) refine(best, most_after_packing), move_boundaries(best), polish(best);
+    if (options_.refine) {
+      refine(best, most_after_packing);
+      move_boundaries(best);
+      polish(best);
+    }
     return finish(best);
   }
 
@@ -291,12 +298,14 @@ class PlanBuilder {
     for (auto& [before, after] : best_boundaries(vertices_, first, second)) {
       if (too_deep(before) || too_deep(after) || holds_infeasible(before) || holds_infeasible(after)) continue;
       const double us = price(first) + price(second);
-      std::swap(first, before), std::swap(second, after);
+      std::swap(first, before);
+      std::swap(second, after);
       if (!Quotient(vertices_, parts).order().empty()) {
         warm({first, second});  // side by side
         if (price(first) + price(second) < us - 1e-6) return true;
       }
-      std::swap(first, before), std::swap(second, after);
+      std::swap(first, before);
+      std::swap(second, after);
     }
     return false;
   }
@@ -324,7 +333,8 @@ class PlanBuilder {
         // An earlier merge of this round may have closed a way around this pair.
         if (!quotient.mergeable(merge.a, merge.b)) continue;
         quotient.join(merge.a, merge.b);
-        parts[a] = std::move(merge.together), parts[b] = nothing();
+        parts[a] = std::move(merge.together);
+        parts[b] = nothing();
       }
       std::erase(parts, nothing());
     }
@@ -360,7 +370,7 @@ class PlanBuilder {
   /// Whether some way through a set has more operators than a kernel may have in a row.
   [[nodiscard]] bool too_deep(const VertexSet& set) const {
     if (set.count() <= most_depth) return false;
-    std::vector<int> depth(static_cast<std::size_t>(vertices_.size()), 0);
+    std::vector<int> depth(vertices_.size(), 0);
     int deepest = 0;
     for (const int v : set.members()) {  // producers come first
       const int own = ++depth[v];

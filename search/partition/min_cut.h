@@ -10,7 +10,7 @@ class MinCut {
  public:
   static constexpr std::int64_t infinite = std::int64_t{1} << 50;
 
-  explicit MinCut(int nodes) : first_(static_cast<std::size_t>(nodes)) {}
+  explicit MinCut(int nodes) : first_(nodes) {}
   void edge(int from, int to, std::int64_t capacity);
   /// Whether each node is on the source's side of a minimum cut (the side nearest the source).
   std::vector<bool> source_side(int source, int sink);

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "kernel/program/program.h"
+#include "search/schedule/schedule_space.h"
 #include "search/schedule/scorer.h"
 
 namespace stitch::search {
@@ -17,20 +17,6 @@ struct StitchOptions {
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.
   int combinations = 1;
-};
-
-struct StitchCandidate {
-  kernel::Schedule schedule;
-  kernel::KernelProgram program;
-  double predicted_us = 0;
-};
-
-/// The legal schedules of one kernel.
-struct ScheduleSpace {
-  std::vector<StitchCandidate> candidates;  ///< distinct, best prediction first; at least one
-  std::vector<StitchCandidate> others;      ///< a uniform sample of the rest (least hashes), best prediction first
-  std::int64_t legal = 0;                   ///< how many were found, those beyond both included
-  bool whole = true;                        ///< every combination of mappings was looked at
 };
 
 /// The stitch explorer. Enumerates the schedules of one kernel: which reductions end inside a tile (tile axes), block
