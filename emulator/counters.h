@@ -53,7 +53,7 @@ struct GlobalTraffic {
   std::uint64_t l2_sectors = 0;  ///< of `sectors`, those that L2 sees: loads that L1Cache does not catch, all stores
 
   [[nodiscard]] double sectors_per_request() const {
-    return requests == 0 ? 0 : static_cast<double>(sectors) / static_cast<double>(requests);
+    return requests == 0 ? 0 : static_cast<double>(sectors) / requests;
   }
   GlobalTraffic& operator+=(const GlobalTraffic& other) {
     requests += other.requests;

@@ -35,11 +35,10 @@ class Assembler {
     register_end_ = allocation_.end;
     tracked_.clear();
     for (const std::uint32_t r : allocation_.tracked) {
-      tracked_.emplace_back(r, static_cast<std::uint32_t>(code_.tracked_registers.size()));
+      tracked_.emplace_back(r, code_.tracked_registers.size());
       std::string name(function.registers[r].name);
       const auto bank_first = std::ranges::find(function.registers, function.registers[r].name, &VirtualRegister::name);
-      const auto index =
-          static_cast<std::size_t>(r) - static_cast<std::size_t>(bank_first - function.registers.begin());
+      const std::ptrdiff_t index = r - (bank_first - function.registers.begin());
       if (name.starts_with('%')) name += std::to_string(index);
       code_.tracked_registers.push_back({register_end_, std::move(name)});
       register_end_ += 64;
@@ -70,8 +69,8 @@ class Assembler {
     instruction.c = slot(draft.c);
     instruction.e = slot(draft.e);
     if (!draft.list.empty()) {
-      instruction.list = static_cast<std::uint32_t>(code_.lists.size());
-      instruction.list_count = static_cast<std::uint16_t>(draft.list.size());
+      instruction.list = code_.lists.size();
+      instruction.list_count = draft.list.size();
       for (const Ref& ref : draft.list) code_.lists.push_back(slot(ref));
     }
     if (draft.instruction.opcode == Opcode::branch) instruction.target += base;
@@ -80,7 +79,7 @@ class Assembler {
     }
     if (draft.instruction.opcode == Opcode::call) {
       const auto callee = std::ranges::find(code_.functions, draft.callee, &DecodedFunction::name);
-      instruction.target = static_cast<std::uint32_t>(callee - code_.functions.begin());
+      instruction.target = callee - code_.functions.begin();
     }
     TrackedUse use = tracked_use(draft);
     instruction.tracked = !use.reads.empty() || !use.writes.empty();

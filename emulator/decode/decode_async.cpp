@@ -36,7 +36,7 @@ Status Decoder::copy_async() {
     InstructionDraft& draft = emit(Opcode::copy_async_arrive, InstructionClass::async_copy);
     draft.a = at;
     draft.instruction.form = no_increment ? 1 : 0;
-    draft.instruction.detail = static_cast<std::uint32_t>(space);
+    draft.instruction.set_detail(space);
     return {};
   }
   const L1Use l1 = take_cache_hints();
@@ -67,7 +67,7 @@ Status Decoder::copy_async() {
   draft.c = source_bytes;
   draft.e = ignore;
   draft.instruction.immediate = size;
-  draft.instruction.detail = static_cast<std::uint32_t>(l1);
+  draft.instruction.set_detail(l1);
   return {};
 }
 

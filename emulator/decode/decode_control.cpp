@@ -145,7 +145,7 @@ Status Decoder::fence() {
   STITCH_TRY(finish_modifiers());
   InstructionDraft& draft = emit(Opcode::fence, InstructionClass::barrier);
   draft.instruction.form = memory;
-  draft.instruction.detail = static_cast<std::uint32_t>(scope);
+  draft.instruction.set_detail(scope);
   draft.instruction.immediate = static_cast<std::uint64_t>(semantics);
   return {};
 }

@@ -54,7 +54,7 @@ Status Decoder::matrix_move() {
   draft.list = std::move(list.list);
   draft.list_defines = list.list_defines;
   draft.instruction.form = transposed ? 1 : 0;
-  draft.instruction.detail = static_cast<std::uint32_t>(space);
+  draft.instruction.set_detail(space);
   return {};
 }
 
@@ -84,7 +84,7 @@ Status Decoder::mma() {
           : form.accumulator == MatrixType::f32 || (form.accumulator == MatrixType::f16 && form.a == MatrixType::f16);
   if (form.m != 16 || form.n != 8 || !k_fits || !accumulates || form.saturate) return unsupported("this form of mma");
   STITCH_TRY(expect_operands(4));
-  const std::size_t k_steps = form.k / static_cast<std::size_t>(4 * per_register);
+  const std::size_t k_steps = form.k / (4 * per_register);
   const std::size_t d_count = form.accumulator == MatrixType::f16 ? 2 : 4;
   const std::size_t counts[] = {d_count, 2 * k_steps, k_steps, d_count};
   InstructionDraft lists;

@@ -66,7 +66,7 @@ std::optional<Type> Modifiers::take_type() {
 std::optional<Type> Modifiers::take_last_type() {
   for (std::size_t i = parts_.size(); i-- > 0;) {
     if (const auto type = type_from_name(parts_[i])) {
-      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
+      parts_.erase(parts_.begin() + i);
       return type;
     }
   }
@@ -112,8 +112,8 @@ Status Decoder::decode(const ptx::Function& entry) {
   STITCH_TRY(place_shared(order));
   for (const ptx::Function* function : order) place_parameters(*function);
   for (const ptx::Function* function : order) STITCH_TRY(decode_function(*function));
-  code_.static_shared_bytes = static_cast<std::uint32_t>(shared_used_);
-  code_.dynamic_shared_offset = static_cast<std::uint32_t>(align_up(shared_used_, shared_alignment_));
+  code_.static_shared_bytes = shared_used_;
+  code_.dynamic_shared_offset = align_up(shared_used_, shared_alignment_);
   return {};
 }
 
@@ -186,9 +186,9 @@ void Decoder::place_parameters(const ptx::Function& function) {
   if (function.is_entry) {
     for (const ptx::Variable& parameter : function.parameters) {
       const std::uint32_t offset = align_up(code_.parameter_bytes, parameter.alignment);
-      code_.parameters.push_back(
-          {std::string(parameter.name), offset, static_cast<std::uint32_t>(parameter.bytes), parameter.alignment});
-      code_.parameter_bytes = offset + static_cast<std::uint32_t>(parameter.bytes);
+      const std::uint32_t bytes = parameter.bytes;
+      code_.parameters.push_back({std::string(parameter.name), offset, bytes, parameter.alignment});
+      code_.parameter_bytes = offset + bytes;
     }
     return;
   }
@@ -202,8 +202,8 @@ void Decoder::place_parameters(const ptx::Function& function) {
 
 std::uint32_t Decoder::allocate_frame(std::uint64_t bytes, std::uint32_t alignment) {
   const std::uint64_t offset = align_up(code_.local_bytes, alignment);
-  code_.local_bytes = static_cast<std::uint32_t>(offset + bytes);
-  return static_cast<std::uint32_t>(offset);
+  code_.local_bytes = offset + bytes;
+  return offset;
 }
 
 Status Decoder::decode_function(const ptx::Function& function) {
@@ -222,10 +222,10 @@ Status Decoder::decode_function(const ptx::Function& function) {
   STITCH_TRY(alias_call_parameters(function));
   std::vector<std::uint32_t> first_draft;
   for (const ptx::Statement& next : function.statements) {
-    first_draft.push_back(static_cast<std::uint32_t>(draft_.drafts.size()));
+    first_draft.push_back(draft_.drafts.size());
     STITCH_TRY(statement(next));
   }
-  first_draft.push_back(static_cast<std::uint32_t>(draft_.drafts.size()));
+  first_draft.push_back(draft_.drafts.size());
   // A function may end without ret; falling off its end returns.
   statement_ = nullptr;
   guard_ = {};
@@ -250,7 +250,7 @@ Status Decoder::decode_function(const ptx::Function& function) {
         STITCH_ASSIGN(const std::uint32_t target, resolve(name));
         targets.push_back(target);
       }
-      draft.instruction.target = static_cast<std::uint32_t>(code_.branch_tables.size());
+      draft.instruction.target = code_.branch_tables.size();
       code_.branch_tables.push_back(std::move(targets));
     }
   }
@@ -360,8 +360,7 @@ Status Decoder::alias_call_parameters(const ptx::Function& function) {
 }
 
 std::uint32_t Decoder::module_variable(const ptx::Variable& variable) {
-  const auto [entry, added] =
-      module_variables_.emplace(variable.name, static_cast<std::uint32_t>(code_.variables.size()));
+  const auto [entry, added] = module_variables_.emplace(variable.name, code_.variables.size());
   if (!added) return entry->second;
   const std::uint32_t index = entry->second;
   code_.variables.push_back({std::string(variable.name), variable.bytes, variable.initial, {}});

@@ -79,7 +79,7 @@ std::uint64_t low_bits(std::uint64_t value, Width width) {
 template <class T>
 void fill_row(std::vector<std::byte>& rows, std::size_t offset, const T& value) {
   for (int lane = 0; lane < warp_lanes; ++lane) {
-    std::memcpy(rows.data() + offset + static_cast<std::size_t>(lane) * sizeof(T), &value, sizeof(T));
+    std::memcpy(rows.data() + offset + lane * sizeof(T), &value, sizeof(T));
   }
 }
 
@@ -154,8 +154,9 @@ Result<Ref> Decoder::second_destination() {
 }
 
 Ref Decoder::temporary(Width width) {
+  const std::uint32_t index = draft_.registers.size();
   draft_.registers.push_back({width, {}});
-  return {Ref::Kind::reg, static_cast<std::uint32_t>(draft_.registers.size() - 1)};
+  return {Ref::Kind::reg, index};
 }
 
 Ref Decoder::constant(Width width, std::uint64_t low, std::uint64_t high) {
@@ -196,7 +197,7 @@ Result<Ref> Decoder::special_source(std::string_view name, Type type) {
     if (special.name != name) continue;
     const Ref value = temporary(special.width);
     InstructionDraft& draft = emit(Opcode::special, InstructionClass::move);
-    draft.instruction.form = static_cast<std::uint8_t>(special.reg);
+    draft.instruction.set_form(special.reg);
     draft.instruction.d_width = special.width;
     draft.d = value;
     const Width wanted = register_width(type);
@@ -217,7 +218,7 @@ Result<Ref> Decoder::symbol_source(const ptx::Operand& operand, Type type) {
     if (width != Width::b64) return fail("the address of a global variable is 64 bits wide");
     return address_constant(place->variable, operand.offset, width);
   }
-  return constant(width, place->offset + static_cast<std::uint64_t>(operand.offset));
+  return constant(width, place->offset + operand.offset);
 }
 
 Result<Ref> Decoder::loose_source(const ptx::Operand& operand, Type type) {
@@ -239,7 +240,7 @@ Result<Ref> Decoder::loose_source(const ptx::Operand& operand, Type type) {
     case Kind::real32:
       if (type == Type::f64) {
         const float value = std::bit_cast<float>(static_cast<std::uint32_t>(operand.bits));
-        return constant(width, std::bit_cast<std::uint64_t>(static_cast<double>(value)));
+        return constant(width, std::bit_cast<std::uint64_t>(double{value}));
       }
       return constant(width, operand.bits);
     case Kind::real64:
@@ -335,7 +336,7 @@ Status Decoder::emit_lane(std::string_view name, Ref d, Ref a, Ref b, Ref c, Ref
   InstructionDraft& draft = emit(Opcode::lane, op.kind);
   // Changing a register's width is no instruction of its own.
   if (name.starts_with("resize.") && !was_counted) draft.instruction.counted = counted_ = false;
-  draft.instruction.lane_op = static_cast<std::uint16_t>(row);
+  draft.instruction.lane_op = row;
   draft.instruction.d_width = op.d;
   draft.d = d;
   draft.a = a;
@@ -379,7 +380,7 @@ Result<Decoder::Address> Decoder::address(const ptx::Operand& operand, Space spa
     if (space == Space::generic) result.space = place->space;
     return result;
   }
-  result.offset += static_cast<std::int64_t>(place->offset);
+  result.offset += place->offset;
   const bool parameter = place->space == Space::parameter || place->space == Space::frame;
   if (space == Space::generic && !parameter) return fail(fmt::format("'{}' has no generic address here", operand.name));
   if (space == Space::parameter && !parameter) return fail(fmt::format("'{}' is not a parameter", operand.name));
@@ -394,7 +395,7 @@ std::uint8_t Decoder::address_bytes(Ref base) const {
 
 Result<Ref> Decoder::address_register(const ptx::Operand& operand, Space space) {
   STITCH_ASSIGN(const Address at, address(operand, space));
-  if (!at.base.exists()) return constant(Width::b64, static_cast<std::uint64_t>(at.offset));
+  if (!at.base.exists()) return constant(Width::b64, at.offset);
   Ref wide = at.base;
   if (width_of(wide) == Width::b32) {
     wide = temporary(Width::b64);
@@ -402,7 +403,7 @@ Result<Ref> Decoder::address_register(const ptx::Operand& operand, Space space) 
   }
   if (at.offset == 0) return wide;
   const Ref sum = temporary(Width::b64);
-  STITCH_TRY(emit_lane("add.u64", sum, wide, constant(Width::b64, static_cast<std::uint64_t>(at.offset))));
+  STITCH_TRY(emit_lane("add.u64", sum, wide, constant(Width::b64, at.offset)));
   if (!counted_) return sum;
   // Address arithmetic of ours is no instruction of the kernel's.
   draft_.drafts.back().instruction.counted = counted_ = false;

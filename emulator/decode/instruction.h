@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "emulator/counters.h"
@@ -60,6 +61,7 @@ enum class Opcode : std::uint8_t {
   wgmma_commit,
   wgmma_wait,
 };
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::wgmma_wait) + 1;
 
 /// Where an operand's row lies: a byte offset into the warp's register file, or, with the lowest bit set, into the
 /// launch's constant rows.
@@ -249,6 +251,18 @@ struct Instruction {
   template <class Mode>
   void set_form(Mode mode) {
     form = static_cast<std::uint8_t>(mode);
+  }
+  template <class Mode>
+  [[nodiscard]] Mode form_as() const {
+    return static_cast<Mode>(form);
+  }
+  template <class Mode>
+  void set_detail(Mode mode) {
+    detail = static_cast<std::uint32_t>(mode);
+  }
+  template <class Mode>
+  [[nodiscard]] Mode detail_as() const {
+    return static_cast<Mode>(detail);
   }
 };
 

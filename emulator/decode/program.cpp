@@ -15,7 +15,7 @@ namespace {
 void summarise(Code& code) {
   const auto narrow = [&code](Space space, unsigned bytes) {
     if (space == Space::shared || space == Space::shared_cluster || space == Space::generic) {
-      code.shared_granule = static_cast<std::uint8_t>(std::min<unsigned>(code.shared_granule, bytes));
+      code.shared_granule = std::min<unsigned>(code.shared_granule, bytes);
     }
   };
   for (const MemoryAccess& access : code.accesses) {

@@ -58,7 +58,7 @@ class BitSet {
   void for_each(F&& visit) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       for (std::uint64_t word = words_[i]; word != 0; word &= word - 1) {
-        visit(static_cast<std::uint32_t>(i * 64 + static_cast<std::size_t>(__builtin_ctzll(word))));
+        visit(i * 64 + __builtin_ctzll(word));
       }
     }
   }
@@ -117,7 +117,7 @@ class Liveness {
         blocks_.emplace_back(function_.registers.size());
         blocks_.back().first = i;
       }
-      block_at[i] = static_cast<std::uint32_t>(blocks_.size() - 1);
+      block_at[i] = blocks_.size() - 1;
       blocks_.back().last = i + 1;
     }
     for (BasicBlock& block : blocks_) {
@@ -183,7 +183,7 @@ std::vector<Interval> live_intervals(const FunctionDraft& function, const Livene
   // The return address is written by callers.
   if (function.return_address.exists()) {
     cover(function.return_address.index, 0);
-    cover(function.return_address.index, 2 * static_cast<std::uint32_t>(function.drafts.size()));
+    cover(function.return_address.index, 2 * function.drafts.size());
   }
   for (std::uint32_t r = 0; r < intervals.size(); ++r) intervals[r].reg = r;
   std::erase_if(intervals, [](const Interval& interval) { return interval.begin == nowhere; });

@@ -20,8 +20,8 @@ template <class F>
 void for_each_sector(const MemoryRegion& region, std::uint64_t offset, std::uint64_t bytes, F&& visit) {
   if (bytes == 0) return;
   for (std::uint64_t sector = offset / sector_bytes; sector <= (offset + bytes - 1) / sector_bytes; ++sector) {
-    const auto begin = static_cast<std::int64_t>(offset) - static_cast<std::int64_t>(sector * sector_bytes);
-    visit(region.sectors[sector], sector_mask(begin, begin + static_cast<std::int64_t>(bytes)));
+    const std::int64_t begin = offset - sector * sector_bytes;
+    visit(region.sectors[sector], sector_mask(begin, begin + bytes));
   }
 }
 
@@ -191,7 +191,7 @@ std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
         const int first = __builtin_ctz(rest);
         const std::uint32_t run = ~(rest >> first);
         const int length = run == 0 ? 32 - first : std::min(__builtin_ctz(run), 32 - first);
-        add(sector * sector_bytes + static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(length));
+        add(sector * sector_bytes + first, length);
         rest &= first + length >= 32 ? 0 : ~0U << (first + length);
       }
     }

@@ -18,7 +18,7 @@ MemoryRegion::~MemoryRegion() {
 void MemoryRegion::fill(std::uint64_t page) {
   if (filler) {
     const std::uint64_t offset = page * buffer_page_bytes;
-    filler(offset, {data + offset, static_cast<std::size_t>(std::min(buffer_page_bytes, buffer.bytes - offset))});
+    filler(offset, {data + offset, std::min(buffer_page_bytes, buffer.bytes - offset)});
   }
   page_ready[page] = 1;
 }

@@ -31,9 +31,9 @@ struct Epoch {
     return {(std::uint64_t{ordinal} + 1) << 38 | std::uint64_t{time} << 7 | warp << 2 | (strong ? 1 : 0)};
   }
   [[nodiscard]] bool exists() const { return bits != 0; }
-  [[nodiscard]] std::uint32_t ordinal() const { return static_cast<std::uint32_t>(bits >> 38) - 1; }
-  [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>(bits >> 7) & latest_time; }
-  [[nodiscard]] std::uint32_t warp() const { return static_cast<std::uint32_t>(bits >> 2) & 31; }
+  [[nodiscard]] std::uint32_t ordinal() const { return (bits >> 38) - 1; }
+  [[nodiscard]] std::uint32_t time() const { return bits >> 7 & latest_time; }
+  [[nodiscard]] std::uint32_t warp() const { return bits >> 2 & 31; }
   [[nodiscard]] bool several_warps() const { return (bits & 2) != 0; }
   [[nodiscard]] bool strong() const { return (bits & 1) != 0; }
   [[nodiscard]] bool same_block(Epoch other) const { return bits >> 38 == other.bits >> 38; }

@@ -15,10 +15,10 @@ Interpreter::Interpreter(LaunchContext& context)
   bases_[1] = context.constants.data();
 }
 
-const std::array<Interpreter::Handler, static_cast<std::size_t>(Opcode::wgmma_wait) + 1>& Interpreter::handlers() {
+const std::array<Interpreter::Handler, opcode_count>& Interpreter::handlers() {
   using I = Interpreter;
   // In the order of Opcode.
-  static constexpr std::array<Handler, static_cast<std::size_t>(Opcode::wgmma_wait) + 1> table = {
+  static constexpr std::array<Handler, opcode_count> table = {
       &I::lane,
       &I::special,
       &I::load,
@@ -160,7 +160,7 @@ std::size_t Interpreter::pick_split() {
   for (std::size_t i = best + 1; i < splits.size();) {
     if (splits[i].state == SplitState::ready && splits[i].pc == splits[best].pc) {
       splits[best].lanes |= splits[i].lanes;
-      splits.erase(splits.begin() + static_cast<std::ptrdiff_t>(i));
+      splits.erase(splits.begin() + i);
     } else {
       ++i;
     }
@@ -198,7 +198,7 @@ void Interpreter::run_split(std::size_t index) {
       InstructionCount& count = counters_.instructions[static_cast<std::size_t>(in.kind)];
       ++count.warps;
       // Spelled out: without a popcount instruction in the baseline this is a call into libgcc.
-      count.lanes += lanes == 0xFFFFFFFF ? 32 : static_cast<std::uint64_t>(std::popcount(lanes));
+      count.lanes += lanes == 0xFFFFFFFF ? 32 : std::popcount(lanes);
     }
     switch (step) {
       case Step::next: ++pc_; break;

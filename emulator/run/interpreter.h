@@ -61,7 +61,7 @@ class Interpreter {
     wait,  ///< the split was suspended before it executed; it will execute the instruction later
   };
   using Handler = Step (Interpreter::*)(const Instruction&, std::uint32_t lanes);
-  static const std::array<Handler, static_cast<std::size_t>(Opcode::wgmma_wait) + 1>& handlers();
+  static const std::array<Handler, opcode_count>& handlers();
 
   struct Addresses {
     std::array<std::uint64_t, 32> at;
@@ -153,9 +153,9 @@ class Interpreter {
   // interpreter_memory.cpp, interpreter_global.cpp, interpreter_shared.cpp
   Step load(const Instruction& in, std::uint32_t lanes);
   Step store(const Instruction& in, std::uint32_t lanes);
-  void gather_addresses(const Instruction& in, std::uint32_t lanes, Addresses& addresses) const;
+  void gather_addresses(const Instruction& in, Addresses& addresses) const;
   void move_to_registers(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
-  void move_to_staging(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
+  void move_to_staging(const Instruction& in, const MemoryAccess& access);
   bool load_parameter(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
   void load_space(Space space, const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes);
   void store_space(Space space, const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes);
@@ -231,7 +231,7 @@ class Interpreter {
   Step active_mask(const Instruction& in, std::uint32_t lanes);
   Step elect(const Instruction& in, std::uint32_t lanes);
   /// Waits until the lanes of the mask operand are here; false when the split was suspended.
-  bool meet(const Instruction& in, Slot mask, std::uint32_t lanes, std::uint32_t& members);
+  bool meet(Slot mask, std::uint32_t lanes, std::uint32_t& members);
 
   // interpreter_async.cpp, interpreter_mbarrier.cpp
   Step copy_async(const Instruction& in, std::uint32_t lanes);

@@ -13,8 +13,8 @@ Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t l
   const std::uint32_t ignored = in.e == no_slot ? 0 : mask_of(in.e);
   MemoryAccess access;
   access.space = Space::global;
-  access.element_bytes = static_cast<std::uint8_t>(size);
-  access.l1 = static_cast<L1Use>(in.detail);
+  access.element_bytes = size;
+  access.l1 = in.detail_as<L1Use>();
   Addresses from;
   std::memcpy(from.at.data(), row(in.b), sizeof(from.at));
   Addresses target;
@@ -95,7 +95,7 @@ bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_
     const std::size_t chunk = 512;
     for (std::size_t at = 0; at < bytes; at += chunk) {
       const std::size_t length = std::min<std::size_t>(chunk, bytes - at);
-      global_run(*region, address + at, static_cast<std::uint32_t>(length), 0, Touch::read, access);
+      global_run(*region, address + at, length, 0, Touch::read, access);
       std::memcpy(data.data() + at, staging_.data(), length);
     }
     const std::uint64_t sectors = (address + bytes - 1) / sector_bytes - address / sector_bytes + 1;
@@ -269,7 +269,7 @@ Interpreter::Step Interpreter::bulk_wait(const Instruction& in, std::uint32_t la
 /// st.async: a = target, e = mbarrier, list = values. Each lane's bytes arrive on the mbarrier.
 Interpreter::Step Interpreter::store_async(const Instruction& in, std::uint32_t lanes) {
   const MemoryAccess& access = code_.accesses[in.detail];
-  move_to_staging(in, access, lanes);
+  move_to_staging(in, access);
   const auto* to = row_of<std::uint64_t>(in.a);
   const auto* signal = row_of<std::uint64_t>(in.e);
   const std::uint32_t bytes = access.bytes();

@@ -9,7 +9,7 @@ namespace stitch::emulator {
 Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lanes) {
   if (in.uniform) {
     if (lanes != active_) {
-      report(Detector::divergent_barrier, static_cast<std::uint32_t>(std::countr_zero(lanes)), [&] {
+      report(Detector::divergent_barrier, std::countr_zero(lanes), [&] {
         return fmt::format("only lanes 0x{:08x} of 0x{:08x} execute the barrier (it is predicated)", lanes, active_);
       });
       lanes = active_;  // the hardware counts the warp
@@ -33,7 +33,7 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
   }
   BlockBarrier& target = block_->barriers[index];
   arrive(target, in, lanes, index);
-  const auto mode = static_cast<BarrierMode>(in.form);
+  const auto mode = in.form_as<BarrierMode>();
   ++unit_->events;
   if (mode == BarrierMode::arrive) {
     target.released.push_back(unit_->clock->release(warp_->agent));
@@ -70,7 +70,7 @@ void Interpreter::arrive(BlockBarrier& barrier, const Instruction& in, std::uint
   const std::uint32_t predicate = mask_of(in.c) & lanes;
   barrier.any_true |= predicate != 0;
   barrier.all_true &= predicate == lanes;
-  barrier.count_true += static_cast<std::uint32_t>(std::popcount(predicate));
+  barrier.count_true += std::popcount(predicate);
 }
 
 /// Opens the barriers of a block that everybody expected has reached.
@@ -101,7 +101,7 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
       const Instruction& in = code_.instructions[f.pc];
       std::byte* const registers = bases_[0];
       bases_[0] = warp.registers;
-      switch (static_cast<BarrierMode>(in.form)) {
+      switch (in.form_as<BarrierMode>()) {
         case BarrierMode::reduce_and: set_mask(in.d, f.lanes, barrier.all_true ? ~0U : 0U); break;
         case BarrierMode::reduce_or: set_mask(in.d, f.lanes, barrier.any_true ? ~0U : 0U); break;
         case BarrierMode::reduce_popc: {
@@ -125,7 +125,7 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
 /// bar.warp.sync a.
 Interpreter::Step Interpreter::warp_barrier(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.a, lanes, members)) return Step::wait;
+  if (!meet(in.a, lanes, members)) return Step::wait;
   ++counters_.warp_barriers;
   return Step::next;
 }
@@ -180,7 +180,7 @@ Interpreter::Step Interpreter::cluster_wait(const Instruction& in, std::uint32_t
     acquired(Scope::cluster);
   }
   // Once every warp has passed, all that the block did before its first arrival is behind it.
-  block_->cluster_passed += static_cast<std::uint32_t>(std::popcount(lanes));
+  block_->cluster_passed += std::popcount(lanes);
   if (in.form != 0 && block_->cluster_passed == block_->alive_threads) {
     clock.raise_block_floor(block_->rank, block_->cluster_first_arrival);
   }
@@ -197,7 +197,7 @@ Interpreter::Step Interpreter::fence(const Instruction& in, std::uint32_t) {
     block_->proxy_fence = unit_->clock->now() + 1;
     unit_->clock->advance();
   } else if (in.form == memory) {
-    const auto scope = static_cast<Scope>(in.detail);
+    const auto scope = in.detail_as<Scope>();
     acquired(scope);
     if (context_.times_matter && (scope == Scope::device || scope == Scope::system)) unit_->clock->fence(warp_->agent);
   }

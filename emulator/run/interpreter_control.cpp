@@ -100,13 +100,12 @@ void Interpreter::retire(std::uint32_t lanes) {
   if (unit_->alive_threads != 0) complete_cluster_barrier(*unit_);
 }
 
-Interpreter::Step Interpreter::exit(const Instruction& in, std::uint32_t lanes) {
-  static_cast<void>(in);
+Interpreter::Step Interpreter::exit(const Instruction& /*in*/, std::uint32_t lanes) {
   // Lanes that stay go on behind a guarded exit.
   current_split().lanes &= ~lanes;
   current_split().pc = pc_ + 1;
   active_ &= ~lanes;
-  if (current_split().lanes == 0) warp_->splits.erase(warp_->splits.begin() + static_cast<std::ptrdiff_t>(split_));
+  if (current_split().lanes == 0) warp_->splits.erase(warp_->splits.begin() + split_);
   retire(lanes);
   return Step::left;
 }
@@ -138,10 +137,8 @@ void Interpreter::check_block_end(Block& block) {
   }
 }
 
-Interpreter::Step Interpreter::trap(const Instruction& in, std::uint32_t lanes) {
-  static_cast<void>(in);
-  report(Detector::trap, static_cast<std::uint32_t>(std::countr_zero(lanes)),
-         [] { return std::string("trap instruction"); });
+Interpreter::Step Interpreter::trap(const Instruction& /*in*/, std::uint32_t lanes) {
+  report(Detector::trap, std::countr_zero(lanes), [] { return std::string("trap instruction"); });
   context_.stop = true;
   current_split().pc = pc_;
   return Step::left;
@@ -151,8 +148,7 @@ Interpreter::Step Interpreter::trap(const Instruction& in, std::uint32_t lanes) 
 Interpreter::Step Interpreter::device_call(const Instruction& in, std::uint32_t lanes) {
   constexpr std::uint8_t print = 0;
   if (in.form != print) {
-    report(Detector::trap, static_cast<std::uint32_t>(std::countr_zero(lanes)),
-           [] { return std::string("device assertion failed"); });
+    report(Detector::trap, std::countr_zero(lanes), [] { return std::string("device assertion failed"); });
     context_.stop = true;
     current_split().pc = pc_;
     return Step::left;

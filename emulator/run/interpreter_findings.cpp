@@ -31,7 +31,7 @@ void Interpreter::check_tracked(const Instruction& in, std::uint32_t lanes) {
     const TrackedRegister& tracked = code_.tracked_registers[index];
     const std::uint32_t missing = lanes & ~mask_of(tracked.written);
     if (missing == 0) continue;
-    report(Detector::uninitialised_read, static_cast<std::uint32_t>(std::countr_zero(missing)),
+    report(Detector::uninitialised_read, std::countr_zero(missing),
            [&] { return fmt::format("register {} was never written", tracked.name); });
   }
   for (const std::uint32_t index : use.writes) set_mask(code_.tracked_registers[index].written, lanes, 0xFFFFFFFF);
@@ -48,7 +48,7 @@ void Interpreter::check_products(const Instruction& in, std::uint32_t lanes) {
   for (const Slot slot : {in.d, in.a, in.b, in.c, in.e}) touched |= in_flight(slot);
   for (std::uint32_t i = 0; i < in.list_count; ++i) touched |= in_flight(code_.lists[in.list + i]);
   if (!touched) return;
-  report(Detector::async_before_wait, static_cast<std::uint32_t>(std::countr_zero(lanes)),
+  report(Detector::async_before_wait, std::countr_zero(lanes),
          [] { return std::string("a register of a wgmma is used before wgmma.wait_group"); });
 }
 
@@ -80,7 +80,7 @@ void Interpreter::report_deadlock(Unit& unit) {
                            : f.state == SplitState::cluster   ? "wait at a cluster barrier that not all blocks reach"
                            : f.state == SplitState::gathering ? "wait for other lanes of their warp"
                                                               : "spin on memory that nobody will change";
-        report(Detector::deadlock, static_cast<std::uint32_t>(std::countr_zero(f.lanes)),
+        report(Detector::deadlock, std::countr_zero(f.lanes),
                [&] { return fmt::format("lanes 0x{:08x} of warp {} {}", f.lanes, warp.index, what); });
       }
     }

@@ -184,7 +184,7 @@ void Interpreter::global_run(MemoryRegion& region, std::uint64_t address, std::u
   traffic.stores.unique_sectors += outcome.new_written_sectors;
   if (outcome.faults != 0) {
     const std::uint64_t at = outcome.offset[std::countr_zero(outcome.faults)];
-    const auto lane = at < offset ? 0 : static_cast<std::uint32_t>((at - offset) / access.bytes());
+    const std::uint32_t lane = at < offset ? 0 : (at - offset) / access.bytes();
     report_global(outcome, region, std::min(first_lane + lane, 31U), touch);
   }
 }
@@ -208,7 +208,7 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
   const std::string_view what = touch == Touch::read ? "read" : "write";
   const std::uint64_t first_address = addresses.at[std::countr_zero(lanes)];
   if (touch == Touch::read && same(addresses.at, lanes)) {
-    sectors = static_cast<std::uint32_t>((first_address + bytes - 1) / sector_bytes - first_address / sector_bytes + 1);
+    sectors = (first_address + bytes - 1) / sector_bytes - first_address / sector_bytes + 1;
   }
   for (std::uint32_t lane = 0; lane < 32;) {
     if (((lanes >> lane) & 1) == 0) {
@@ -241,7 +241,7 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
       global_run(*region, start, run_bytes, lane, touch, access);
       if (run_bytes == bytes) previous = lane;
       if (end - lane == static_cast<std::uint32_t>(std::popcount(lanes))) {
-        sectors = static_cast<std::uint32_t>((start + run_bytes - 1) / sector_bytes - start / sector_bytes + 1);
+        sectors = (start + run_bytes - 1) / sector_bytes - start / sector_bytes + 1;
       }
     }
     lane = end;

@@ -67,7 +67,7 @@ bool Interpreter::force_gathering(Unit& unit) {
           elsewhere += fmt::format("; lanes 0x{:08x} wait at PTX line {}", other.lanes & missing,
                                    code_.origins[other.pc].ptx_line);
         }
-        report(Detector::divergent_barrier, static_cast<std::uint32_t>(std::countr_zero(f.lanes)), [&] {
+        report(Detector::divergent_barrier, std::countr_zero(f.lanes), [&] {
           return fmt::format("lanes 0x{:08x} of warp {} wait for lanes 0x{:08x}, which do not get here{}", f.lanes,
                              warp.index, missing, elsewhere);
         });
