@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "cli/explanation.h"
+#include "cli/explain/explanation.h"
 #include "emulator/counters.h"
 #include "graph/print.h"
 

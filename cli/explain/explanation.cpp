@@ -1,4 +1,4 @@
-#include "cli/explanation.h"
+#include "cli/explain/explanation.h"
 
 #include <algorithm>
 #include <map>

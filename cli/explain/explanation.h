@@ -73,7 +73,5 @@ FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry,
 
 std::string to_text(const FragmentExplanation& fragment);
 nlohmann::ordered_json to_document(const FragmentExplanation& fragment);
-/// One page without anything from elsewhere: the graphs drawn with kernels in colours, and the text.
-std::string to_html(std::string_view title, const std::vector<FragmentExplanation>& fragments);
 
 }  // namespace stitch::cli
