@@ -9,8 +9,7 @@ option(STITCH_PCH "Use precompiled headers" OFF)
 option(STITCH_UNITY "Compile the sources of a layer in batches" OFF)
 set(STITCH_UNITY_BATCH 8)
 # Their sources include little, and name the same things for themselves.
-set(STITCH_SINGLE_SOURCES stitch_base stitch_graph stitch_import stitch_emulator stitch_codegen stitch_kernel stitch_db
-  stitch_profiler stitch_lab)
+set(STITCH_SINGLE_SOURCES stitch_base stitch_graph stitch_import stitch_emulator)
 set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)
