@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "emulator/decode/address_space.h"
-#include "emulator/ptx/ptx_parser.h"
+#include "emulator/ptx/ptx_error.h"
 
 namespace stitch::emulator {
 namespace {
