@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "emulator/decode/code.h"
+#include "emulator/decode/modifiers.h"
 #include "emulator/ptx/ptx_syntax.h"
 
 namespace stitch::emulator {
@@ -57,30 +58,6 @@ struct FunctionDraft {
   Ref return_address;
 };
 
-/// An opcode's dot-separated parts after the first, consumed one by one; what nobody consumed is an error.
-class Modifiers {
- public:
-  explicit Modifiers(std::string_view opcode);
-
-  [[nodiscard]] std::string_view root() const { return root_; }
-  /// Removes `name` when present.
-  bool take(std::string_view name);
-  /// Removes the first of `names` that is present and returns it; empty when none is.
-  std::string_view take_any(std::initializer_list<std::string_view> names);
-  /// Removes and returns the first (last) type among the parts.
-  std::optional<Type> take_type();
-  std::optional<Type> take_last_type();
-  /// Removes and returns the foremost part, or an empty view.
-  std::string_view take_front();
-  /// Removes every part that starts with `prefix`; whether there was one.
-  bool drop_prefix(std::string_view prefix);
-  [[nodiscard]] const std::vector<std::string_view>& rest() const { return parts_; }
-
- private:
-  std::string_view root_;
-  std::vector<std::string_view> parts_;
-};
-
 /// Turns the statements of one kernel and its functions into drafts. The decode_*.cpp files hold its members by
 /// instruction family; decode_table.cpp maps mnemonics to them.
 class Decoder {
@@ -119,6 +96,9 @@ class Decoder {
   Status place_shared(const std::vector<const ptx::Function*>& functions);
   void place_parameters(const ptx::Function& function);
   Status statement(const ptx::Statement& statement);
+  static bool is_call(const ptx::Statement& statement);
+  /// The name operand of a call, the first operand that is a plain name; null without one.
+  static const ptx::Operand* callee_of(const ptx::Statement& statement);
   const ptx::Function* find_function(std::string_view name) const;
   std::uint32_t module_variable(const ptx::Variable& variable);
   const VariablePlace* find_place(std::string_view name) const;
