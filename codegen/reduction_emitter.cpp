@@ -37,7 +37,7 @@ void ReductionEmitter::begin() {
   for (const ReductionPlan& plan : group_.reductions) {
     const Anchor& reduced = scope_.anchor(plan.anchor);
     const bool within = reduced.kind != Anchor::Kind::partial;  // the others come after the loops
-    if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.stage);
+    if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.sweep);
   }
   alternating_ = !group_.outer_loops.empty() && exchanging.size() % 2 == 1;
   if (alternating_) out_.line("int turn = 0;  // which of the two exchange buffers is free");

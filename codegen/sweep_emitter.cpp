@@ -55,7 +55,7 @@ void SweepEmitter::emit(int sweep) {
   std::vector<int> plans;
   for (int i = 0; i < std::ssize(group_.reductions); ++i) {
     const Anchor& it = scope_.anchor(group_.reductions[i].anchor);
-    if (it.kind == Anchor::Kind::reduce && it.stage == sweep) plans.push_back(i);
+    if (it.kind == Anchor::Kind::reduce && it.sweep == sweep) plans.push_back(i);
   }
   reductions_.finish(plans);
 }

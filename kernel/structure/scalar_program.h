@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -66,7 +67,7 @@ struct GroupAxes {
   /// Product of the extents of some of them.
   [[nodiscard]] std::int64_t elements(AxisSet chosen) const {
     std::int64_t count = 1;
-    for (std::size_t a = 0; a < extents.size(); ++a) count *= chosen.contains(a) ? extents[a] : 1;
+    for (const int a : chosen) count *= extents[a];
     return count;
   }
 };
@@ -129,6 +130,9 @@ class ScalarProgram {
 
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
   [[nodiscard]] const Item& at(ItemId id) const { return items_[id]; }
+  [[nodiscard]] ItemId item_count() const { return items_.size(); }
+  /// All items' ids, in topological order.
+  [[nodiscard]] auto item_ids() const { return std::views::iota(ItemId{}, item_count()); }
   [[nodiscard]] IndexPool& pool() { return pool_; }
   [[nodiscard]] const IndexPool& pool() const { return pool_; }
   [[nodiscard]] const GroupAxes& axes() const { return axes_; }
