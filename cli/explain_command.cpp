@@ -2,7 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/explanation.h"
+#include "cli/explain/explanation.h"
+#include "cli/explain/page.h"
 #include "import/import.h"
 
 namespace stitch::cli {
@@ -38,7 +39,12 @@ Result<ExitCode> explain(const ExplainOptions& options) {
                       options.fragment.empty() ? "" : fmt::format(" whose key starts with '{}'", options.fragment));
   }
   if (!options.html.empty()) {
-    STITCH_TRY(session->files.publish(options.html, to_html(options.model.filename().string(), fragments)));
+    const bool is_whole = fragments.size() == model.entries.size();
+    RealProcessLauncher launcher;
+    const Page page =
+        to_page(options.model.filename().string(), is_whole ? &model.outline : nullptr, fragments, launcher);
+    STITCH_TRY(session->files.publish(options.html, page.html));
+    if (page.undrawn) std::fprintf(stderr, "stitch: a page without drawings: %s\n", page.undrawn->message.c_str());
   }
   if (options.common.json) {
     nlohmann::ordered_json json = {{"model", options.model.filename().string()}};

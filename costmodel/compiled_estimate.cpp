@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "costmodel/analytical.h"
+#include "costmodel/exchange_count.h"
 #include "kernel/program/legality.h"
 
 namespace stitch::costmodel {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 
+#include "emulator/decode/address_space.h"
 #include "emulator/ptx/ptx_parser.h"
 
 namespace stitch::emulator {
@@ -65,7 +66,7 @@ std::optional<Type> Modifiers::take_type() {
 std::optional<Type> Modifiers::take_last_type() {
   for (std::size_t i = parts_.size(); i-- > 0;) {
     if (const auto type = type_from_name(parts_[i])) {
-      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
+      parts_.erase(parts_.begin() + i);
       return type;
     }
   }
@@ -111,8 +112,8 @@ Status Decoder::decode(const ptx::Function& entry) {
   STITCH_TRY(place_shared(order));
   for (const ptx::Function* function : order) place_parameters(*function);
   for (const ptx::Function* function : order) STITCH_TRY(decode_function(*function));
-  code_.static_shared_bytes = static_cast<std::uint32_t>(shared_used_);
-  code_.dynamic_shared_offset = static_cast<std::uint32_t>(align_up(shared_used_, shared_alignment_));
+  code_.static_shared_bytes = shared_used_;
+  code_.dynamic_shared_offset = align_up(shared_used_, shared_alignment_);
   return {};
 }
 
@@ -185,13 +186,13 @@ void Decoder::place_parameters(const ptx::Function& function) {
   if (function.is_entry) {
     for (const ptx::Variable& parameter : function.parameters) {
       const std::uint32_t offset = align_up(code_.parameter_bytes, parameter.alignment);
-      code_.parameters.push_back(
-          {std::string(parameter.name), offset, static_cast<std::uint32_t>(parameter.bytes), parameter.alignment});
-      code_.parameter_bytes = offset + static_cast<std::uint32_t>(parameter.bytes);
+      const std::uint32_t bytes = parameter.bytes;
+      code_.parameters.push_back({std::string(parameter.name), offset, bytes, parameter.alignment});
+      code_.parameter_bytes = offset + bytes;
     }
     return;
   }
-  std::vector<Place>& places = function_parameters_[function.name];
+  std::vector<VariablePlace>& places = function_parameters_[function.name];
   for (const auto* list : {&function.returns, &function.parameters}) {
     for (const ptx::Variable& parameter : *list) {
       places.push_back({Space::frame, allocate_frame(parameter.bytes, parameter.alignment)});
@@ -201,8 +202,8 @@ void Decoder::place_parameters(const ptx::Function& function) {
 
 std::uint32_t Decoder::allocate_frame(std::uint64_t bytes, std::uint32_t alignment) {
   const std::uint64_t offset = align_up(code_.local_bytes, alignment);
-  code_.local_bytes = static_cast<std::uint32_t>(offset + bytes);
-  return static_cast<std::uint32_t>(offset);
+  code_.local_bytes = offset + bytes;
+  return offset;
 }
 
 Status Decoder::decode_function(const ptx::Function& function) {
@@ -221,16 +222,16 @@ Status Decoder::decode_function(const ptx::Function& function) {
   STITCH_TRY(alias_call_parameters(function));
   std::vector<std::uint32_t> first_draft;
   for (const ptx::Statement& next : function.statements) {
-    first_draft.push_back(static_cast<std::uint32_t>(draft_.drafts.size()));
+    first_draft.push_back(draft_.drafts.size());
     STITCH_TRY(statement(next));
   }
-  first_draft.push_back(static_cast<std::uint32_t>(draft_.drafts.size()));
+  first_draft.push_back(draft_.drafts.size());
   // A function may end without ret; falling off its end returns.
   statement_ = nullptr;
   guard_ = {};
   counted_ = false;
   emit(function.is_entry ? Opcode::exit : Opcode::function_return, InstructionClass::control).a = draft_.return_address;
-  for (Draft& draft : draft_.drafts) {
+  for (InstructionDraft& draft : draft_.drafts) {
     const auto resolve = [&](std::string_view name) -> Result<std::uint32_t> {
       for (std::uint32_t scope = draft.scope;; scope = function.scope_parent[scope]) {
         for (const ptx::Label& label : function.labels) {
@@ -249,7 +250,7 @@ Status Decoder::decode_function(const ptx::Function& function) {
         STITCH_ASSIGN(const std::uint32_t target, resolve(name));
         targets.push_back(target);
       }
-      draft.instruction.target = static_cast<std::uint32_t>(code_.branch_tables.size());
+      draft.instruction.target = code_.branch_tables.size();
       code_.branch_tables.push_back(std::move(targets));
     }
   }
@@ -292,13 +293,13 @@ std::optional<std::uint32_t> Decoder::find_register(std::string_view name, std::
 
 Status Decoder::place_variables(const ptx::Function& function) {
   if (function.is_entry) {
-    for (const Parameter& parameter : code_.parameters) {
+    for (const KernelParameter& parameter : code_.parameters) {
       const auto declared =
           std::ranges::find(function.parameters, std::string_view(parameter.name), &ptx::Variable::name);
       places_[{0, declared->name}] = {Space::parameter, parameter.offset};
     }
   } else {
-    const std::vector<Place>& places = function_parameters_[function.name];
+    const std::vector<VariablePlace>& places = function_parameters_[function.name];
     std::size_t next = 0;
     for (const ptx::Variable& result : function.returns) places_[{0, result.name}] = places[next++];
     for (const ptx::Variable& parameter : function.parameters) places_[{0, parameter.name}] = places[next++];
@@ -342,9 +343,10 @@ Status Decoder::alias_call_parameters(const ptx::Function& function) {
         if (variable == function.variables.end()) return fail("arguments of a call must be .param variables");
         const ScopedName key{scope, argument.name};
         // Functions that the environment provides (vprintf) get storage of the caller's.
-        const Place place = places == function_parameters_.end() || next >= places->second.size()
-                                ? Place{Space::frame, allocate_frame(variable->bytes, variable->alignment)}
-                                : places->second[next];
+        const VariablePlace place =
+            places == function_parameters_.end() || next >= places->second.size()
+                ? VariablePlace{Space::frame, allocate_frame(variable->bytes, variable->alignment)}
+                : places->second[next];
         ++next;
         if (const auto [entry, added] = places_.emplace(key, place); !added && entry->second.offset != place.offset) {
           return unsupported("an argument variable shared by several calls");
@@ -358,8 +360,7 @@ Status Decoder::alias_call_parameters(const ptx::Function& function) {
 }
 
 std::uint32_t Decoder::module_variable(const ptx::Variable& variable) {
-  const auto [entry, added] =
-      module_variables_.emplace(variable.name, static_cast<std::uint32_t>(code_.variables.size()));
+  const auto [entry, added] = module_variables_.emplace(variable.name, code_.variables.size());
   if (!added) return entry->second;
   const std::uint32_t index = entry->second;
   code_.variables.push_back({std::string(variable.name), variable.bytes, variable.initial, {}});
@@ -373,7 +374,7 @@ std::uint32_t Decoder::module_variable(const ptx::Variable& variable) {
   return index;
 }
 
-const Decoder::Place* Decoder::find_place(std::string_view name) const {
+const Decoder::VariablePlace* Decoder::find_place(std::string_view name) const {
   for (std::uint32_t scope = statement_->scope;; scope = function_->scope_parent[scope]) {
     if (const auto found = places_.find({scope, name}); found != places_.end()) return &found->second;
     if (scope == 0) break;

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "emulator/decode/decoder.h"
+#include "emulator/lanes/lane_ops.h"
 
 namespace stitch::emulator {
 namespace {
@@ -78,7 +79,7 @@ std::uint64_t low_bits(std::uint64_t value, Width width) {
 template <class T>
 void fill_row(std::vector<std::byte>& rows, std::size_t offset, const T& value) {
   for (int lane = 0; lane < warp_lanes; ++lane) {
-    std::memcpy(rows.data() + offset + static_cast<std::size_t>(lane) * sizeof(T), &value, sizeof(T));
+    std::memcpy(rows.data() + offset + lane * sizeof(T), &value, sizeof(T));
   }
 }
 
@@ -106,9 +107,56 @@ Status Decoder::finish_modifiers() const {
   return unsupported(fmt::format("modifier '.{}'", modifiers_.rest().front()));
 }
 
+Status Decoder::finish(std::size_t least, std::size_t most) const {
+  STITCH_TRY(finish_modifiers());
+  return expect_operands(least, most);
+}
+
+Result<Type> Decoder::last_type(std::string_view who) {
+  if (const auto type = modifiers_.take_last_type()) return *type;
+  return fail(fmt::format("{} has no type", who));
+}
+
+std::uint8_t Decoder::take_elements() {
+  const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
+  return vector.empty() ? 1 : vector[1] - '0';
+}
+
+Result<OperandRefs> Decoder::operands(Type d, std::span<const Type> sources) {
+  STITCH_TRY(finish(1 + sources.size()));
+  OperandRefs refs;
+  STITCH_ASSIGN(refs.d, destination(operand(0), register_width(d)));
+  STITCH_TRY(read_sources(1, sources, refs));
+  return refs;
+}
+
+Result<OperandRefs> Decoder::operands_with_predicate(Type d, std::initializer_list<Type> sources) {
+  STITCH_TRY(finish(1 + sources.size()));
+  OperandRefs refs;
+  STITCH_ASSIGN(refs.d, destination(operand(0), register_width(d)));
+  STITCH_ASSIGN(refs.d2, second_destination());
+  STITCH_TRY(read_sources(1, std::span(sources.begin(), sources.size()), refs));
+  return refs;
+}
+
+Status Decoder::read_sources(std::size_t first, std::span<const Type> types, OperandRefs& refs) {
+  Ref* const into[] = {&refs.a, &refs.b, &refs.c, &refs.e};
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const ptx::Operand& from = operand(first + i);
+    STITCH_ASSIGN(*into[i], types[i] == Type::pred ? predicate(from) : source(from, types[i]));
+  }
+  return {};
+}
+
+Result<Ref> Decoder::second_destination() {
+  if (operand(0).second.empty()) return Ref{};
+  return named_destination(operand(0).second, Width::predicate);
+}
+
 Ref Decoder::temporary(Width width) {
+  const std::uint32_t index = draft_.registers.size();
   draft_.registers.push_back({width, {}});
-  return {Ref::Kind::reg, static_cast<std::uint32_t>(draft_.registers.size() - 1)};
+  return {Ref::Kind::reg, index};
 }
 
 Ref Decoder::constant(Width width, std::uint64_t low, std::uint64_t high) {
@@ -148,8 +196,8 @@ Result<Ref> Decoder::special_source(std::string_view name, Type type) {
   for (const SpecialName& special : special_names) {
     if (special.name != name) continue;
     const Ref value = temporary(special.width);
-    Draft& draft = emit(Opcode::special, InstructionClass::move);
-    draft.instruction.form = static_cast<std::uint8_t>(special.reg);
+    InstructionDraft& draft = emit(Opcode::special, InstructionClass::move);
+    draft.instruction.set_form(special.reg);
     draft.instruction.d_width = special.width;
     draft.d = value;
     const Width wanted = register_width(type);
@@ -164,13 +212,13 @@ Result<Ref> Decoder::special_source(std::string_view name, Type type) {
 Result<Ref> Decoder::symbol_source(const ptx::Operand& operand, Type type) {
   const Width width = register_width(type);
   if (operand.name == "WARP_SZ") return constant(width, 32);
-  const Place* place = find_place(operand.name);
+  const VariablePlace* place = find_place(operand.name);
   if (place == nullptr) return special_source(operand.name, type);
   if (place->is_module_variable) {
     if (width != Width::b64) return fail("the address of a global variable is 64 bits wide");
     return address_constant(place->variable, operand.offset, width);
   }
-  return constant(width, place->offset + static_cast<std::uint64_t>(operand.offset));
+  return constant(width, place->offset + operand.offset);
 }
 
 Result<Ref> Decoder::loose_source(const ptx::Operand& operand, Type type) {
@@ -192,7 +240,7 @@ Result<Ref> Decoder::loose_source(const ptx::Operand& operand, Type type) {
     case Kind::real32:
       if (type == Type::f64) {
         const float value = std::bit_cast<float>(static_cast<std::uint32_t>(operand.bits));
-        return constant(width, std::bit_cast<std::uint64_t>(static_cast<double>(value)));
+        return constant(width, std::bit_cast<std::uint64_t>(double{value}));
       }
       return constant(width, operand.bits);
     case Kind::real64:
@@ -251,8 +299,8 @@ Result<std::uint64_t> Decoder::immediate(const ptx::Operand& operand) const {
   return operand.bits;
 }
 
-Draft& Decoder::emit(Opcode opcode, InstructionClass kind) {
-  Draft& draft = draft_.drafts.emplace_back();
+InstructionDraft& Decoder::emit(Opcode opcode, InstructionClass kind) {
+  InstructionDraft& draft = draft_.drafts.emplace_back();
   draft.instruction.opcode = opcode;
   draft.instruction.kind = kind;
   draft.instruction.counted = false;
@@ -268,15 +316,27 @@ Draft& Decoder::emit(Opcode opcode, InstructionClass kind) {
   return draft;
 }
 
+InstructionDraft& Decoder::emit(Opcode opcode, InstructionClass kind, const OperandRefs& refs) {
+  InstructionDraft& draft = emit(opcode, kind);
+  draft.instruction.d_width = width_of(refs.d);
+  draft.d = refs.d;
+  draft.d2 = refs.d2;
+  draft.a = refs.a;
+  draft.b = refs.b;
+  draft.c = refs.c;
+  draft.e = refs.e;
+  return draft;
+}
+
 Status Decoder::emit_lane(std::string_view name, Ref d, Ref a, Ref b, Ref c, Ref e) {
   const int row = find_lane_op(name);
   if (row < 0) return unsupported(fmt::format("'{}' (operation {})", statement_->opcode, name));
   const LaneOp& op = lane_ops(HostIsa::portable)[row];
   const bool was_counted = counted_;
-  Draft& draft = emit(Opcode::lane, op.kind);
+  InstructionDraft& draft = emit(Opcode::lane, op.kind);
   // Changing a register's width is no instruction of its own.
   if (name.starts_with("resize.") && !was_counted) draft.instruction.counted = counted_ = false;
-  draft.instruction.lane_op = static_cast<std::uint16_t>(row);
+  draft.instruction.lane_op = row;
   draft.instruction.d_width = op.d;
   draft.d = d;
   draft.a = a;
@@ -313,14 +373,14 @@ Result<Decoder::Address> Decoder::address(const ptx::Operand& operand, Space spa
     }
     return result;
   }
-  const Place* place = find_place(operand.name);
+  const VariablePlace* place = find_place(operand.name);
   if (place == nullptr) return fail(fmt::format("'{}' is not declared", operand.name));
   if (place->is_module_variable) {
     result.base = address_constant(place->variable, 0, Width::b64);
     if (space == Space::generic) result.space = place->space;
     return result;
   }
-  result.offset += static_cast<std::int64_t>(place->offset);
+  result.offset += place->offset;
   const bool parameter = place->space == Space::parameter || place->space == Space::frame;
   if (space == Space::generic && !parameter) return fail(fmt::format("'{}' has no generic address here", operand.name));
   if (space == Space::parameter && !parameter) return fail(fmt::format("'{}' is not a parameter", operand.name));
@@ -335,7 +395,7 @@ std::uint8_t Decoder::address_bytes(Ref base) const {
 
 Result<Ref> Decoder::address_register(const ptx::Operand& operand, Space space) {
   STITCH_ASSIGN(const Address at, address(operand, space));
-  if (!at.base.exists()) return constant(Width::b64, static_cast<std::uint64_t>(at.offset));
+  if (!at.base.exists()) return constant(Width::b64, at.offset);
   Ref wide = at.base;
   if (width_of(wide) == Width::b32) {
     wide = temporary(Width::b64);
@@ -343,7 +403,7 @@ Result<Ref> Decoder::address_register(const ptx::Operand& operand, Space space) 
   }
   if (at.offset == 0) return wide;
   const Ref sum = temporary(Width::b64);
-  STITCH_TRY(emit_lane("add.u64", sum, wide, constant(Width::b64, static_cast<std::uint64_t>(at.offset))));
+  STITCH_TRY(emit_lane("add.u64", sum, wide, constant(Width::b64, at.offset)));
   if (!counted_) return sum;
   // Address arithmetic of ours is no instruction of the kernel's.
   draft_.drafts.back().instruction.counted = counted_ = false;

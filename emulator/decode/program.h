@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "emulator/run/finding.h"
+#include "emulator/decode/kernel_parameter.h"
+#include "emulator/dim3.h"
 
 namespace stitch::emulator {
 
 struct Code;
-
-/// A kernel parameter as it lies in the parameter block.
-struct Parameter {
-  std::string name;
-  std::uint32_t offset = 0;
-  std::uint32_t bytes = 0;
-  std::uint32_t alignment = 1;
-
-  bool operator==(const Parameter&) const = default;
-};
 
 /// One kernel of a PTX module, decoded and ready to launch. A cheap handle to immutable data: copy it, share it
 /// between threads, launch it as often as wanted.
@@ -38,7 +29,7 @@ class Program {
 
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& target() const;  ///< "sm_90a"
-  [[nodiscard]] const std::vector<Parameter>& parameters() const;
+  [[nodiscard]] const std::vector<KernelParameter>& parameters() const;
   [[nodiscard]] std::uint32_t parameter_bytes() const;
 
   [[nodiscard]] std::uint32_t static_shared_bytes() const;

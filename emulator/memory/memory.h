@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,24 +10,11 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "emulator/memory/buffer.h"
 
 namespace stitch::emulator {
 
-struct Region;
-
-/// Handle of a simulated buffer.
-struct Buffer {
-  std::uint32_t id = 0;
-  std::uint64_t address = 0;  ///< what a kernel sees as the pointer; never a host address
-  std::uint64_t bytes = 0;
-
-  bool operator==(const Buffer&) const = default;
-};
-
-/// Produces `page`, the bytes of a buffer from `offset` on (a multiple of Memory::page_bytes; the last page may be
-/// shorter). Called once per page, when something first touches it, from any host thread, for different pages at the
-/// same time; it must be a pure function of the offset.
-using PageFiller = std::function<void(std::uint64_t offset, std::span<std::byte> page)>;
+struct MemoryRegion;
 
 /// What a buffer holds before anybody writes to it.
 class Contents {
@@ -76,7 +62,7 @@ struct ByteRange {
 /// Host calls must not overlap a launch that uses the memory, nor each other.
 class Memory {
  public:
-  static constexpr std::uint64_t page_bytes = 4096;
+  static constexpr std::uint64_t page_bytes = buffer_page_bytes;
 
   Memory();
   ~Memory();
@@ -110,7 +96,7 @@ class Memory {
 
   // For the launch path.
   /// The live region whose window holds `address`, or null.
-  [[nodiscard]] Region* region_at(std::uint64_t address) const;
+  [[nodiscard]] MemoryRegion* region_at(std::uint64_t address) const;
   /// Starts a new generation: what earlier launches wrote and touched is forgotten (not what is initialised).
   std::uint32_t begin_launch();
   /// The buffer that stands for a module's variable, kept between launches of the module's kernels; null before

@@ -265,7 +265,7 @@ Result<DeclaredType> Parser::declared_type() {
       lexer_.take();
     }
   }
-  const auto natural = static_cast<std::uint32_t>(bytes(declared.type)) * declared.vector;
+  const std::uint32_t natural = bytes(declared.type) * declared.vector;
   if (declared.alignment == 0) declared.alignment = std::max(natural, 1U);
   return declared;
 }
@@ -281,7 +281,7 @@ Result<Variable> Parser::variable(StateSpace space, bool is_extern, std::uint32_
   result.scope = scope;
   result.line = lexer_.peek().line;
   STITCH_ASSIGN(result.name, word("variable name"));
-  result.bytes = static_cast<std::uint64_t>(bytes(declared.type)) * declared.vector;
+  result.bytes = std::uint64_t{declared.vector} * bytes(declared.type);
   bool open_ended = false;
   while (accept('[')) {
     result.is_array = true;
@@ -333,7 +333,7 @@ Status Parser::initial_element(Variable& variable, std::uint64_t& at) {
     std::int64_t addend = 0;
     if (accept('+')) {
       STITCH_ASSIGN(const std::uint64_t amount, integer());
-      addend = static_cast<std::int64_t>(amount);
+      addend = amount;
     }
     if (width != 8) return fail("an address needs a 64-bit element");
     variable.relocations.push_back({at, symbol, addend});
@@ -350,7 +350,7 @@ Status Parser::initial_element(Variable& variable, std::uint64_t& at) {
     }
   }
   variable.initial.resize(at + width);
-  for (std::size_t i = 0; i < width; ++i) variable.initial[at + i] = static_cast<std::uint8_t>(value >> (8 * i));
+  for (std::size_t i = 0; i < width; ++i) variable.initial[at + i] = value >> (8 * i);
   at += width;
   return {};
 }
@@ -433,7 +433,7 @@ Status Parser::body(Function& function) {
     const std::uint32_t scope = open.back();
     if (token.kind == TokenKind::end) return fail(fmt::format("text ends inside function '{}'", function.name));
     if (accept('{')) {
-      open.push_back(static_cast<std::uint32_t>(function.scope_parent.size()));
+      open.push_back(function.scope_parent.size());
       function.scope_parent.push_back(scope);
     } else if (accept('}')) {
       open.pop_back();
@@ -562,12 +562,12 @@ Result<Operand> Parser::address() {
     result.name = lexer_.take().text;
   } else {
     STITCH_ASSIGN(const std::uint64_t base, integer());
-    result.offset = static_cast<std::int64_t>(base);
+    result.offset = base;
   }
   while (lexer_.peek().is('+') || lexer_.peek().is('-')) {
     const bool negative = lexer_.take().is('-');
     STITCH_ASSIGN(const std::uint64_t amount, integer());
-    result.offset += static_cast<std::int64_t>(negative ? 0 - amount : amount);
+    result.offset += negative ? 0 - amount : amount;
   }
   // Tensor coordinates: kept, so that the decoder can say what it does not support.
   while (accept(',')) {
@@ -604,7 +604,7 @@ Result<Operand> Parser::operand() {
       STITCH_ASSIGN(result.second, word("second destination"));
     } else if (accept('+')) {
       STITCH_ASSIGN(const std::uint64_t amount, integer());
-      result.offset = static_cast<std::int64_t>(amount);
+      result.offset = amount;
     }
     return result;
   }

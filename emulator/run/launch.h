@@ -9,23 +9,14 @@
 #include <vector>
 
 #include "base/result.h"
+#include "emulator/counters.h"
 #include "emulator/decode/program.h"
+#include "emulator/finding.h"
+#include "emulator/lanes/host_isa.h"
 #include "emulator/memory/memory.h"
-#include "emulator/run/counters.h"
-#include "emulator/run/finding.h"
+#include "emulator/run/launch_config.h"
 
 namespace stitch::emulator {
-
-struct LaunchConfig {
-  Dim3 grid;
-  Dim3 block;
-  Dim3 cluster;  ///< blocks per cluster; divides the grid
-  std::uint32_t dynamic_shared_bytes = 0;
-  bool cooperative = false;  ///< promises that all blocks are resident; the emulator always keeps them so
-};
-
-/// Which code runs element-wise instructions. Results never depend on it.
-enum class HostIsa : std::uint8_t { best, portable, avx2, avx512 };
 
 struct LaunchOptions {
   /// Linear block indices (x fastest) to run, ascending; empty runs the whole grid. Clusters must be complete.

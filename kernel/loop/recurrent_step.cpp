@@ -45,7 +45,9 @@ class StepBuilder {
         users_(graph::users(body_)),
         split_(split),
         out_(kernel.name) {
-    step_.turns = split_.turns, step_.rows = rows, step_.blocks = split_.rows / rows;
+    step_.turns = split_.turns;
+    step_.rows = rows;
+    step_.blocks = split_.rows / rows;
   }
 
   Result<std::shared_ptr<const RecurrentStep>> build() {
@@ -134,7 +136,8 @@ class StepBuilder {
     const std::size_t d = dimension;
     if (start == 0 && size == dims[d]) return whole;
     Dims starts(dims.size(), 0), limits = dims;
-    starts[d] = start, limits[d] = start + size;
+    starts[d] = start;
+    limits[d] = start + size;
     return out_.slice(whole, std::move(starts), std::move(limits));
   }
 
@@ -380,9 +383,7 @@ class StepBuilder {
            split_.carried[parameter_number(value)].kind == CarriedValue::Kind::state;
   }
 
-  [[nodiscard]] std::size_t parameter_number(Value value) const {
-    return static_cast<std::size_t>(*kernel::parameter_number(body_, value.node));
-  }
+  [[nodiscard]] std::size_t parameter_number(Value value) const { return *kernel::parameter_number(body_, value.node); }
 
   Value products_summed(const std::array<Value, 2>& sides, const graph::DotAttributes& a) {
     if (out_.failed()) return {};
@@ -441,7 +442,7 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alig
 std::set<int> RecurrentStep::lasting_inputs() const {
   std::set<int> lasting;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (sources[i].kind == Source::Kind::input) lasting.insert(static_cast<int>(i));
+    if (sources[i].kind == Source::Kind::input) lasting.insert(i);
   }
   return lasting;
 }

@@ -28,7 +28,7 @@ constexpr std::int64_t max_unrolled_window = 128;
 std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64_t at) {
   const std::size_t size = graph::byte_size(constant.type.dtype);
   std::uint64_t bits = 0;
-  std::memcpy(&bits, &constant.data[static_cast<std::size_t>(at) * size], size);
+  std::memcpy(&bits, &constant.data[at * size], size);
   return bits;
 }
 
@@ -79,17 +79,17 @@ ItemId ScalarProgram::dynamic_item(Index variable) const {
   return found == dynamic_.end() ? -1 : found->second;
 }
 
-std::uint64_t ScalarProgram::axes_of(Index index) const {
-  std::uint64_t mask = 0;
+AxisSet ScalarProgram::axes_of(Index index) const {
+  AxisSet axes;
   pool_.for_each_variable(index, [&](Index variable) {
     if (const ItemId item = dynamic_item(variable); item >= 0) {
-      mask |= at(item).axes;
+      axes |= at(item).axes;
       return;
     }
     const auto found = std::find(axes_.variables.begin(), axes_.variables.end(), variable);
-    if (found != axes_.variables.end()) mask |= std::uint64_t{1} << (found - axes_.variables.begin());
+    if (found != axes_.variables.end()) axes.insert(found - axes_.variables.begin());
   });
-  return mask;
+  return axes;
 }
 
 std::int64_t ScalarProgram::loaded_bytes(const Item& load) const {
@@ -110,19 +110,25 @@ ItemId ScalarProgram::add(Item item) {
   if (item.guard >= 0) item.axes |= at(item.guard).axes;
   if (item.index >= 0) item.axes |= axes_of(item.index);
   items_.push_back(std::move(item));
-  return static_cast<ItemId>(items_.size()) - 1;
+  return item_count() - 1;
 }
 
 ItemId ScalarProgram::compute(Op op, Value origin, DType dtype, std::vector<ItemId> operands) {
   Item item;
-  item.op = op, item.origin = origin, item.dtype = dtype, item.operands = std::move(operands);
+  item.op = op;
+  item.origin = origin;
+  item.dtype = dtype;
+  item.operands = std::move(operands);
   if (op == Op::compare) item.comparison = graph_.node(origin.node).as<graph::CompareAttributes>().direction;
   return add(std::move(item));
 }
 
 ItemId ScalarProgram::literal(Value origin, DType dtype, std::uint64_t bits) {
   Item item;
-  item.kind = Item::Kind::literal, item.origin = origin, item.dtype = dtype, item.bits = bits;
+  item.kind = Item::Kind::literal;
+  item.origin = origin;
+  item.dtype = dtype;
+  item.bits = bits;
   return add(std::move(item));
 }
 
@@ -132,7 +138,11 @@ ItemId ScalarProgram::identity(graph::ReduceKind kind, Value origin, DType dtype
 
 ItemId ScalarProgram::in_range(Index index, std::int64_t low, std::int64_t high) {
   Item item;
-  item.kind = Item::Kind::in_range, item.dtype = DType::pred, item.index = index, item.low = low, item.high = high;
+  item.kind = Item::Kind::in_range;
+  item.dtype = DType::pred;
+  item.index = index;
+  item.low = low;
+  item.high = high;
   return add(std::move(item));
 }
 
@@ -144,7 +154,11 @@ ItemId ScalarProgram::both(ItemId a, ItemId b) {
 
 ItemId ScalarProgram::load(Buffer buffer, DType dtype, Index address, Value origin, ItemId guard) {
   Item item;
-  item.kind = Item::Kind::load, item.origin = origin, item.dtype = dtype, item.index = address, item.buffer = buffer;
+  item.kind = Item::Kind::load;
+  item.origin = origin;
+  item.dtype = dtype;
+  item.index = address;
+  item.buffer = buffer;
   item.guard = guard;
   return add(std::move(item));
 }
@@ -176,7 +190,9 @@ ItemId ScalarProgram::compare_to_integer(graph::Comparison comparison, ItemId it
 
 ItemId ScalarProgram::compare(graph::Comparison comparison, ItemId a, ItemId b) {
   Item comparing;
-  comparing.op = Op::compare, comparing.dtype = DType::pred, comparing.comparison = comparison;
+  comparing.op = Op::compare;
+  comparing.dtype = DType::pred;
+  comparing.comparison = comparison;
   comparing.operands = {a, b};
   return add(std::move(comparing));
 }
@@ -211,7 +227,7 @@ Result<ScalarProgram::Window> ScalarProgram::scatter_window(NodeId scatter, cons
   }
   for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
     const std::size_t d = a.scatter_dims_to_operand_dims[k];
-    if (has_vector) position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
+    if (has_vector) position[a.index_vector_dim] = pool_.constant(k);
     STITCH_ASSIGN(const ItemId from, item(node.operands[1], position));
     const std::int64_t last = extents[d] - window.sizes[d];
     if (!graph::is_unsigned_integer(at(from).dtype))
@@ -294,7 +310,9 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
     case Op::iota: {
       const auto& a = node.as<graph::IotaAttributes>();
       Item item;
-      item.kind = Item::Kind::index, item.origin = value, item.dtype = a.type.dtype;
+      item.kind = Item::Kind::index;
+      item.origin = value;
+      item.dtype = a.type.dtype;
       item.index = indices[a.dimension];
       return add(std::move(item));
     }
@@ -304,7 +322,9 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
       const auto found = reduced_.find(value.node);
       if (found != reduced_.end() && found->second == indices) {
         Item item;
-        item.kind = Item::Kind::reduced, item.origin = value, item.dtype = node.type(value.result).dtype;
+        item.kind = Item::Kind::reduced;
+        item.origin = value;
+        item.dtype = node.type(value.result).dtype;
         for (const Index index : indices) item.axes |= axes_of(index);
         return add(std::move(item));
       }
@@ -444,7 +464,7 @@ Result<ItemId> ScalarProgram::gather(const Node& node, const std::vector<Index>&
   }
   for (std::size_t k = 0; k < a.start_index_map.size(); ++k) {
     const std::size_t d = a.start_index_map[k];
-    if (has_vector) position[a.index_vector_dim] = pool_.constant(static_cast<std::int64_t>(k));
+    if (has_vector) position[a.index_vector_dim] = pool_.constant(k);
     STITCH_ASSIGN(const ItemId start, item(node.operands[1], position, guard));
     inner[d] = pool_.add(inner[d], dynamic_index(start, operand.dims[d] - a.slice_sizes[d]));
   }
@@ -515,7 +535,10 @@ Result<ItemId> ScalarProgram::reduce_window(const Node& node, Value value, const
       continue;
     }
     Item combined;
-    combined.kind = Item::Kind::combine, combined.combiner = a.kind, combined.origin = value, combined.dtype = dtype;
+    combined.kind = Item::Kind::combine;
+    combined.combiner = a.kind;
+    combined.origin = value;
+    combined.dtype = dtype;
     combined.operands = {total, element};
     total = add(std::move(combined));
   }
@@ -616,7 +639,9 @@ Result<ItemId> ScalarProgram::small_reduce(const Node& node, Value value, const 
       continue;
     }
     Item combined;
-    combined.kind = Item::Kind::combine, combined.combiner = a.kind, combined.origin = value,
+    combined.kind = Item::Kind::combine;
+    combined.combiner = a.kind;
+    combined.origin = value;
     combined.dtype = node.type().dtype;
     combined.operands = {total, element};
     total = add(std::move(combined));

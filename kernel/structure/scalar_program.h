@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/index/axes.h"
+#include "kernel/index/axis_set.h"
 #include "kernel/index/index_expr.h"
 
 namespace stitch::kernel {
@@ -53,7 +55,7 @@ struct Item {
   std::uint64_t bits = 0;  ///< little-endian encoding of one element
   Buffer buffer;
   ItemId guard = -1;
-  std::uint64_t axes = 0;  ///< bit i: depends on axis i of the group
+  AxisSet axes;  ///< bit i: depends on axis i of the group
 };
 
 /// The axes of a group, and the index variable of each.
@@ -63,9 +65,9 @@ struct GroupAxes {
   std::vector<Index> variables;  ///< made by ScalarProgram in its pool
 
   /// Product of the extents of some of them.
-  [[nodiscard]] std::int64_t elements(std::uint64_t mask) const {
+  [[nodiscard]] std::int64_t elements(AxisSet chosen) const {
     std::int64_t count = 1;
-    for (std::size_t a = 0; a < extents.size(); ++a) count *= ((mask >> a) & 1) != 0 ? extents[a] : 1;
+    for (const int a : chosen) count *= extents[a];
     return count;
   }
 };
@@ -128,6 +130,9 @@ class ScalarProgram {
 
   [[nodiscard]] const std::vector<Item>& items() const { return items_; }
   [[nodiscard]] const Item& at(ItemId id) const { return items_[id]; }
+  [[nodiscard]] ItemId item_count() const { return items_.size(); }
+  /// All items' ids, in topological order.
+  [[nodiscard]] auto item_ids() const { return std::views::iota(ItemId{}, item_count()); }
   [[nodiscard]] IndexPool& pool() { return pool_; }
   [[nodiscard]] const IndexPool& pool() const { return pool_; }
   [[nodiscard]] const GroupAxes& axes() const { return axes_; }
@@ -135,7 +140,7 @@ class ScalarProgram {
   /// The item whose value a dynamic index variable takes (gather, dynamic-slice), or -1.
   [[nodiscard]] ItemId dynamic_item(Index variable) const;
   /// Axes that an index expression depends on, through dynamic variables too.
-  [[nodiscard]] std::uint64_t axes_of(Index index) const;
+  [[nodiscard]] AxisSet axes_of(Index index) const;
   /// Bytes of all elements that a load is made for, each once.
   [[nodiscard]] std::int64_t loaded_bytes(const Item& load) const;
   /// Items that an index expression needs.

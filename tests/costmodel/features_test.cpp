@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "costmodel/operation_cost.h"
 #include "search/partition/fusion_plan.h"
 #include "tests/costmodel/example_kernels.h"
 #include "tests/profiler/kernel_case.h"

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/explanation.h"
 #include "codegen/nvrtc.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 #include "import/import.h"
 #include "profiler/device/emulated_device.h"
 #include "tuning/models/model_tuning.h"

@@ -47,8 +47,7 @@ struct Propagated {
     std::vector<ItemId> loads;
     for (std::size_t i = 0; i < program->items().size(); ++i) {
       const Item& each = program->items()[i];
-      if (each.kind == Item::Kind::load && each.buffer == Buffer{Buffer::Kind::input, number})
-        loads.push_back(static_cast<ItemId>(i));
+      if (each.kind == Item::Kind::load && each.buffer == Buffer{Buffer::Kind::input, number}) loads.push_back(i);
     }
     return loads;
   }
@@ -214,8 +213,11 @@ class RandomItems : public testing::TestWithParam<int> {};
 
 TEST_P(RandomItems, ComputeWhatTheGraphMeans) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 12, options.most_elements = 200;
-  options.reduce = 1, options.reduce_window = 1;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 12;
+  options.most_elements = 200;
+  options.reduce = 1;
+  options.reduce_window = 1;
   if (GetParam() % 3 == 0) options.dtypes = {DType::f32, DType::s32};
   const Graph graph = graph::testing::random_graph(options);
   const std::vector<graph::Tensor> arguments = graph::testing::random_arguments(graph, options.seed);
@@ -247,8 +249,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomItems, testing::Range(1, 41));
 // ---- sharing ------------------------------------------------------------------------------------------------------
 
 std::size_t count(const ScalarProgram& program, Item::Kind kind) {
-  return static_cast<std::size_t>(std::count_if(program.items().begin(), program.items().end(),
-                                                [&](const Item& item) { return item.kind == kind; }));
+  return std::count_if(program.items().begin(), program.items().end(),
+                       [&](const Item& item) { return item.kind == kind; });
 }
 
 TEST(ScalarProgram, EqualRequestsShareOneItem) {

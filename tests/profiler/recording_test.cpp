@@ -183,6 +183,32 @@ TEST(Recording, ReadingIsBounded) {
   EXPECT_THAT(error_of(decode_recording(bytes, {1 << 20, 100})), HasSubstr("when decompressed, more than 100"));
 }
 
+/// The bytes of a file whose header says another size of its document.
+std::string with_raw_bytes(std::string bytes, std::uint64_t raw_bytes) {
+  constexpr std::size_t place = 40;
+  std::memcpy(bytes.data() + place, &raw_bytes, sizeof raw_bytes);
+  return bytes;
+}
+
+TEST(Recording, AHeaderAsksForNoMoreThanItsPayloadCanBe) {
+  const std::string bytes = *encode_recording(sample());
+  constexpr std::size_t header = 48;
+  std::uint64_t raw = 0;
+  std::memcpy(&raw, bytes.data() + header - sizeof raw, sizeof raw);
+  ASSERT_TRUE(decode_recording(with_raw_bytes(bytes, raw)));
+  EXPECT_EQ(
+      error_of(decode_recording(with_raw_bytes(bytes, std::uint64_t{1} << 30))),
+      fmt::format("corrupt: recording: its header says {} bytes when decompressed, its {} bytes of payload cannot "
+                  "be more than {}",
+                  1 << 30, bytes.size() - header, (bytes.size() - header) / 4 * (128 << 10)));
+  EXPECT_THAT(error_of(decode_recording(with_raw_bytes(bytes, ~std::uint64_t{0}))), HasSubstr("cannot be more than"));
+  EXPECT_EQ(error_of(decode_recording(with_raw_bytes(bytes, raw + 1))),
+            fmt::format("corrupt: recording: its payload is {} bytes, its header says {}", raw, raw + 1));
+  EXPECT_EQ(error_of(decode_recording(with_raw_bytes(bytes, raw - 1))),
+            fmt::format("corrupt: recording: its payload is more than the {} bytes of its header", raw - 1));
+  EXPECT_THAT(error_of(decode_recording(with_raw_bytes(bytes, 0))), HasSubstr("more than the 0 bytes of its header"));
+}
+
 TEST(Recording, FilesAreNamed) {
   const TestFolder folder;
   RealFileSystem files;

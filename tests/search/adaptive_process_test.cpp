@@ -54,7 +54,7 @@ TEST(AdaptiveProcess, FitTellsWhatMatters) {
   std::vector<std::size_t> candidates;
   std::vector<double> values;
   for (std::size_t i = 0; i < 300; ++i) candidates.push_back(i), values.push_back(truth(features, i));
-  const KernelParameters fitted = fit_kernel(features, candidates, values, default_prior(features), {});
+  const CovarianceParameters fitted = fit_covariance(features, candidates, values, default_prior(features), {});
   EXPECT_GT(fitted.log_weight[0], fitted.log_weight[1] + 1);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/processors.h"
 #include "base/version.h"
 #include "codegen/generator_version.h"
 #include "costmodel/analytical.h"
@@ -72,7 +73,7 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   context->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) context->judges.push_back(timer->identity());
   context->clock = &clock;
-  context->arena.initialize(options.threads > 0 ? options.threads : tbb::task_arena::automatic);
+  context->arena.initialize(options.threads > 0 ? options.threads : usable_processors());
   context->options = std::move(options);
   return context;
 }
