@@ -1,4 +1,4 @@
-#include "graph/passes/loop_turns.h"
+#include "graph/passes/loops/loop_turns.h"
 
 #include <algorithm>
 #include <cstdlib>

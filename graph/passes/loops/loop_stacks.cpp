@@ -1,10 +1,10 @@
-#include "graph/passes/loop_stacks.h"
+#include "graph/passes/loops/loop_stacks.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "graph/infer_checks.h"
-#include "graph/passes/loop_invariants.h"
+#include "graph/passes/loops/loop_invariants.h"
 
 namespace stitch::graph {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/passes/loops/turn_lines.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/turn_lines.h"
 
 namespace stitch::graph {
 

@@ -1,11 +1,11 @@
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/turn_lines.h"
 
 #include <algorithm>
 
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
+#include "graph/passes/loops/trip_count.h"
 #include "graph/passes/range_analysis.h"
-#include "graph/passes/trip_count.h"
 
 namespace stitch::graph {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/passes/loop_rebuild.h"
+#include "graph/passes/loops/loop_rebuild.h"
 
 namespace stitch::graph {
 

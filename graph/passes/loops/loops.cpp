@@ -1,14 +1,14 @@
-#include "graph/passes/loops.h"
+#include "graph/passes/loops/loops.h"
 
 #include <algorithm>
 
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
-#include "graph/passes/loop_invariants.h"
+#include "graph/passes/loops/loop_invariants.h"
+#include "graph/passes/loops/trip_count.h"
 #include "graph/passes/range_analysis.h"
 #include "graph/passes/regions.h"
 #include "graph/passes/splat.h"
-#include "graph/passes/trip_count.h"
 
 namespace stitch::graph {
 namespace {

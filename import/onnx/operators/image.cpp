@@ -4,7 +4,7 @@
 
 #include "import/onnx/emit.h"
 #include "import/onnx/families.h"
-#include "import/onnx/interpolation.h"
+#include "import/onnx/operators/interpolation.h"
 
 namespace stitch::import::onnx {
 namespace {

@@ -1,6 +1,6 @@
 // RNN, GRU and LSTM. The products with the inputs are taken for all steps at once; a loop carries the state and does
 // the rest.
-#include "import/onnx/recurrent.h"
+#include "import/onnx/operators/recurrent.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "graph/passes/loop_turns.h"
+#include "graph/passes/loops/loop_turns.h"
 
 namespace stitch::graph {
 

@@ -3,7 +3,7 @@
 
 #include "import/onnx/emit.h"
 #include "import/onnx/families.h"
-#include "import/onnx/window.h"
+#include "import/onnx/operators/window.h"
 
 namespace stitch::import::onnx {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/passes/loop_rebuild.h"
+#include "graph/passes/loops/loop_rebuild.h"
 
 #include <algorithm>
 #include <cassert>

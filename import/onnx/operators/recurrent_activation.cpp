@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "import/onnx/emit.h"
-#include "import/onnx/recurrent.h"
+#include "import/onnx/operators/recurrent.h"
 
 namespace stitch::import::onnx {
 namespace {

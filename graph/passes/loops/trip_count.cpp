@@ -1,4 +1,4 @@
-#include "graph/passes/trip_count.h"
+#include "graph/passes/loops/trip_count.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "graph/passes/loop_invariants.h"
+#include "graph/passes/loops/loop_invariants.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Matrix products.
-#include "import/onnx/matrix.h"
+#include "import/onnx/operators/matrix.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "graph/passes/loop_fission.h"
+#include "graph/passes/loops/loop_fission.h"
 
 #include <algorithm>
 #include <set>
 
 #include "graph/infer_checks.h"
-#include "graph/passes/loop_stacks.h"
+#include "graph/passes/loops/loop_stacks.h"
 
 namespace stitch::graph {
 namespace {

@@ -1,4 +1,4 @@
-#include "import/onnx/interpolation.h"
+#include "import/onnx/operators/interpolation.h"
 
 #include <algorithm>
 #include <cmath>
