@@ -320,6 +320,7 @@ TEST_F(HttpServerTest, WhoHasGoneHoldsNoConnection) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(status, 200);
+  server_.reset();  // nobody waits for what ends here
 }
 
 boost::asio::awaitable<void> stream_with_a_pause(Notifier& silent, http::StreamWriter& writer) {
@@ -344,6 +345,7 @@ TEST_F(HttpServerTest, StreamsAreChunkedWithSignsOfLife) {
   EXPECT_THAT(answer.head, HasSubstr("Transfer-Encoding: chunked"));
   EXPECT_THAT(answer.body, testing::StartsWith("5\r\nfirst\r\n2\r\n:\n\r\n"));
   EXPECT_THAT(answer.body, testing::EndsWith("4\r\nlast\r\n0\r\n\r\n"));
+  server_.reset();  // nobody waits for what ends here
 }
 
 TEST_F(HttpServerTest, StoppingFinishesRequestsAndSendsFollowersAway) {
