@@ -77,7 +77,7 @@ class Splitter {
       if (split_.carried[i].kind != CarriedValue::Kind::state) continue;
       const Dims& dims = body_.type(body_.results()[i]).dims;
       for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d] > 1 && seed(i, static_cast<int>(d))) return std::move(split_);
+        if (dims[d] > 1 && seed(i, d)) return std::move(split_);
       }
     }
     return make_error(ErrorKind::constraint, "no dimension of the loop's values has rows of their own: {}",
@@ -156,7 +156,7 @@ class Splitter {
     const auto axis = lines_->axis(node.type().dims, body_.type(node.operands[1]).dims, node, 2);
     if (!axis) return false;
     carried.update = update.node;
-    carried.turn_dimension = static_cast<int>(axis->dimension);
+    carried.turn_dimension = axis->dimension;
     return true;
   }
 
@@ -216,7 +216,7 @@ class Splitter {
     for (std::size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] != rows_ || static_cast<int>(d) == carried.turn_dimension) continue;
       Rows attempt = rows;
-      if (!assume(attempt, i, static_cast<int>(d))) continue;
+      if (!assume(attempt, i, d)) continue;
       rows = std::move(attempt);
       return true;
     }
@@ -373,7 +373,7 @@ std::optional<int> operand_dimension(const Graph& graph, NodeId id, std::size_t 
       const Dims& reduced = node.as<graph::ReduceAttributes>().dimensions;
       int kept = 0;
       for (std::size_t i = 0; i < from.size(); ++i) {
-        if (contains(reduced, static_cast<std::int64_t>(i))) continue;
+        if (contains(reduced, i)) continue;
         if (kept++ == dimension) return i;
       }
       return std::nullopt;
