@@ -9,14 +9,6 @@ namespace stitch::graph::fields {
 class Reader;
 }
 
-namespace stitch {
-
-void visit_fields(auto& archive, graph::fields::Of<Error> auto& error) {
-  archive("kind", error.kind)("message", error.message);
-}
-
-}  // namespace stitch
-
 namespace stitch::api {
 
 using graph::fields::Between;

@@ -23,7 +23,7 @@ void store_gauges(std::string& text, const db::StoreStatistics& store) {
       {"models", store.workloads},          {"plans", store.plans},
       {"incumbents", store.incumbents},     {"kernels", store.kernels},
       {"artifacts", store.artifacts},       {"candidates", store.candidates},
-      {"measurements", store.measurements}, {"quarantined", store.quarantined},
+      {"measurements", store.measurements},
       {"cost_models", store.models},        {"promotions", store.promotions}};
   head(text, "stitch_store_records", "gauge", "Records in the store.");
   for (const auto& [kind, count] : records) {

@@ -1,5 +1,7 @@
 #include "graph/codec/document_reader.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -138,6 +140,10 @@ const Json* Reader::find(std::string_view name, bool needed) {
   }
   if (needed) fail(reading_.dialect.missing(Place{&place(), name}.path()));
   return nullptr;
+}
+
+void Reader::none_of(std::initializer_list<std::string_view> names) {
+  if (ok()) fail(reading_.dialect.missing(Place{&place(), fmt::format("{}", fmt::join(names, " or "))}.path()));
 }
 
 void Reader::check(const Place& here, const Fault& fault) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -70,6 +72,7 @@ class Found {
   void read(TensorType& into) const;
   void read(Graph& into) const;
   void read_bytes(std::string& into) const;
+  void read(Bytes& into) const { read_bytes(into.data); }
   template <class T>
   void read(std::optional<T>& into) const {
     into.reset();
@@ -84,6 +87,14 @@ class Found {
       const Place here{&place, {}, std::ssize(into)};
       Found(element, here, *reading_).read(into.emplace_back());
       if (!ok()) return;
+    }
+  }
+  template <class T, std::size_t N>
+  void read(std::array<T, N>& into) const {
+    if (!expect(json.is_array() && json.size() >= N, Expected::list)) return;
+    for (std::size_t i = 0; i < N && ok(); ++i) {
+      const Place here{&place, {}, static_cast<std::ptrdiff_t>(i)};
+      Found(json[i], here, *reading_).read(into[i]);
     }
   }
   template <class T>
@@ -155,9 +166,17 @@ class Reader {
     }
     return *this;
   }
-  template <class Variant, class T>
-  Reader& choice(std::string_view name, Variant& into, Type<T>) {
-    if (const Json* value = find(name, false)) read(*value, name, into.template emplace<T>());
+  template <class T, class Written, class... Notes>
+  Reader& as(std::string_view name, T& into, Type<Written>, const Notes&... notes) {
+    Written written;
+    (*this)(name, written, notes...);
+    if (ok()) into = static_cast<T>(std::move(written));
+    return *this;
+  }
+  template <class Variant, class... T, class... Written>
+  Reader& choice(Variant& into, const Alternative<T, Written>&... ones) {
+    const bool found = (read_if_there(into, ones) || ...);
+    if (!found) none_of({ones.name...});
     return *this;
   }
   Reader& nothing_else();
@@ -169,6 +188,16 @@ class Reader {
   [[nodiscard]] const Place& place() const { return object_.place; }
 
  private:
+  template <class Variant, class T, class Written>
+  bool read_if_there(Variant& into, const Alternative<T, Written>& one) {
+    const Json* value = find(one.name, false);
+    if (value == nullptr) return false;
+    Written written;
+    read(*value, one.name, written);
+    if (ok()) into.template emplace<T>(static_cast<T>(std::move(written)));
+    return true;
+  }
+  void none_of(std::initializer_list<std::string_view> names);
   template <class T, class... Notes>
   void read(const Json& value, std::string_view name, T& into, const Notes&... notes) {
     const Place here{&object_.place, name};
@@ -186,19 +215,19 @@ class Reader {
 
 template <class T>
 void Found::read(T& into) const {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (requires { read_value(*this, into); }) {
+    read_value(*this, into);
+  } else if constexpr (std::is_enum_v<T>) {
     std::string word;
     read(word);
     const auto value = ok() ? value_named<T>(word) : std::optional(into);
     value ? void(into = *value) : fail(dialect().unknown_word(place.path(), word));
-  } else if constexpr (Record<T>) {
+  } else {
     Reader fields(*this, written_as_list<T>);
     visit_fields(fields, into);
     if constexpr (requires { finish_reading(fields, into); }) {
       if (ok()) finish_reading(fields, into);
     }
-  } else {
-    read_value(*this, into);
   }
 }
 

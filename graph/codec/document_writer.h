@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -63,10 +65,14 @@ class BasicWriter {
     list(inside);
     return put(name, std::move(inside.json_));
   }
-  template <class Variant, class T>
-  BasicWriter& choice(std::string_view name, const Variant& value, Type<T>) {
-    const T* held = std::get_if<T>(&value);
-    return held ? put(name, document_of(*held, form_)) : *this;
+  template <class T, class Written, class... Notes>
+  BasicWriter& as(std::string_view name, const T& value, Type<Written>, const Notes&...) {
+    return put(name, document_of(Written(value), form_));
+  }
+  template <class Variant, class... T, class... Written>
+  BasicWriter& choice(const Variant& value, const Alternative<T, Written>&... ones) {
+    (put_held(ones, std::get_if<T>(&value)), ...);
+    return *this;
   }
   BasicWriter& nothing_else() { return *this; }
 
@@ -77,6 +83,7 @@ class BasicWriter {
   static Json document_of(const Hash128& value, const DocumentForm& form) {
     return form.binary_hashes ? Json(binary_of(value)) : Json(value.hex());
   }
+  static Json document_of(const Bytes& value, const DocumentForm&) { return binary_of(value.data); }
   static Json document_of(const TensorType& value, const DocumentForm&) { return to_string(value); }
   static Json document_of(const Graph& value, const DocumentForm& form) { return to_document(value, form.encoding); }
   template <class T>
@@ -85,6 +92,12 @@ class BasicWriter {
   }
   template <class T>
   static Json document_of(const std::vector<T>& values, const DocumentForm& form) {
+    Json list = Json::array();
+    for (const T& value : values) list.push_back(document_of(value, form));
+    return list;
+  }
+  template <class T, std::size_t N>
+  static Json document_of(const std::array<T, N>& values, const DocumentForm& form) {
     Json list = Json::array();
     for (const T& value : values) list.push_back(document_of(value, form));
     return list;
@@ -99,18 +112,27 @@ class BasicWriter {
   static Json document_of(const T& value, const DocumentForm& form) {
     if constexpr (std::is_arithmetic_v<T>) {
       return value;
+    } else if constexpr (requires { write_value(value, form); }) {
+      return write_value(value, form);
     } else if constexpr (std::is_enum_v<T>) {
       return std::string(to_string(value));
-    } else if constexpr (Record<T>) {
+    } else {
       BasicWriter inside(form, written_as_list<T> ? Json::array() : Json::object());
       visit_fields(inside, value);
       return std::move(inside).finish();
-    } else {
-      return write_value(value, form);
     }
   }
 
  private:
+  template <class T, class Written>
+  void put_held(const Alternative<T, Written>& one, const T* held) {
+    if (held == nullptr) return;
+    if constexpr (std::same_as<T, Written>) {
+      put(one.name, document_of(*held, form_));
+    } else {
+      put(one.name, document_of(Written(*held), form_));
+    }
+  }
   BasicWriter& put(std::string_view name, Json value) {
     if (json_.is_array()) {
       json_.push_back(std::move(value));

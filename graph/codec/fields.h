@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+
+#include "base/result.h"
 
 // The fields of a record, listed once. A record is a plain struct; beside it stands one function that names its fields:
 //
@@ -25,7 +28,8 @@
 //   a.defaulted("name", x)         Written always; where it is missing, the reader leaves x as it is.
 //   a.stored("name", x)            What a store counts or derives for itself: a column, but in no document.
 //   a.group("name", list)          An object around some of this record's fields, which `list(archive)` visits.
-//   a.choice("name", v, type<T>)   Written under this name when the variant v holds a T.
+//   a.as("name", x, type<T>)       Written as the T that is made of x, and x is made of the T that is read.
+//   a.choice(v, alternative<T>("name")...)   The one of these fields whose type the variant v holds.
 //   a.nothing_else()               Readers refuse fields that were not visited.
 //
 // A field may be a bool, a number, a text, an enumeration (its words by to_string), a Hash128, a tensor type, a graph,
@@ -40,6 +44,24 @@ template <class T>
 struct Type {};
 template <class T>
 inline constexpr Type<T> type{};
+
+/// One type that a variant may hold, and what it is written as.
+template <class T, class Written>
+struct Alternative {
+  std::string_view name;
+};
+template <class T, class Written = T>
+constexpr Alternative<T, Written> alternative(std::string_view name) {
+  return {name};
+}
+
+/// What a text that is bytes is written as: a.as("data", text, type<Bytes>) is a.bytes("data", text).
+struct Bytes {
+  std::string data;
+  Bytes() = default;
+  explicit Bytes(std::string bytes) : data(std::move(bytes)) {}
+  explicit operator std::string() && { return std::move(data); }
+};
 
 /// Set to true for a record that is written as a list of its fields' values, in order and without their names.
 template <class Record>
@@ -115,3 +137,11 @@ concept Record = std::is_class_v<T> && requires(T& record, Type<void>& archive) 
 };
 
 }  // namespace stitch::graph::fields
+
+namespace stitch {
+
+void visit_fields(auto& archive, graph::fields::Of<Error> auto& error) {
+  archive("kind", error.kind)("message", error.message);
+}
+
+}  // namespace stitch

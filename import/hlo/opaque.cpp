@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "import/hlo/attribute.h"
+#include "import/hlo/lowering.h"
 #include "import/hlo/rules.h"
 
 namespace stitch::import::hlo {

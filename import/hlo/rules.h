@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "import/hlo/lowering.h"
+#include "import/hlo/site.h"
 
 namespace stitch::import::hlo {
 

@@ -8,8 +8,8 @@
 
 #include "graph/fill.h"
 #include "graph/literal.h"
-#include "graph/passes/trip_count.h"
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/trip_count.h"
+#include "graph/passes/loops/turn_lines.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {

@@ -12,6 +12,24 @@
 #include "kernel/structure/row_shift.h"
 #include "kernel/structure/structure.h"
 
+// A kernel as it will run: the last form before code. Folder kernel/ tells how a kernel graph becomes one, in this
+// order:
+//
+//   structure/kernel_graph      the operators of a fragment that are to be one kernel, as a graph of their own
+//   index/axes                  the axes of its iteration space, shared by all of its values
+//   structure/structure_builder phases, groups, anchors: what is computed in which order (structure/structure.h),
+//                               each group with its scalar program (structure/scalar_program.h), made by index
+//                               propagation over index/index_expr
+//   program/schedule            the decisions: block, cluster, and for each group which part of which axis is whose
+//   program/group_deriver       what follows for a group under its mapping: accesses, what is held between sweeps
+//                               (program/holding), what is loaded early, how reductions cross threads
+//   program/program_builder     groups joined into a kernel: blocks, shared memory, syncs, what is retained
+//   program/legality            whether a device can run it
+//
+// loop/ makes of a recurrent loop the graph of one turn, which takes the same way; rewrite/ has other ways of computing
+// a kernel that are tried beside it. Nothing here searches: search/schedule makes schedules and has the result scored
+// by costmodel/, codegen/ prints it, profiler/ runs it, and all three read the structs below and nothing else.
+
 namespace stitch::kernel {
 
 /// How a load or a store touches memory under a mapping.
@@ -47,7 +65,7 @@ struct RetainedLoad {
   bool fills = false;              ///< the first of the phases: it loads from device memory
   AxisSet round_loops;             ///< axes whose loops make rounds, as the loop over tiles does
   AxisSet inner_loops;             ///< axes whose loops are within a round
-  std::int64_t rounds = 0;         ///< that are retained
+  std::int64_t rounds = 0;         ///< rounds that are retained
   std::int64_t round_bytes = 0;    ///< of a block
   std::int64_t shared_offset = 0;  ///< of the first round, bytes behind resident_offset()
   double share = 0;                ///< of what all blocks load, in these rounds
@@ -66,13 +84,15 @@ struct Sweep {
   std::vector<ItemId> copied;
 };
 
-/// A group under its mapping: everything that the emitter prints and the cost model counts.
+/// A group under its mapping: everything that the emitter prints and the cost model counts. For one warp a row
+/// (schedule.h's example) a thread has six vectors in registers, `in_thread` and `varying` are {column}, no axis has a
+/// loop, and the row's sum is shuffled over the distances 1, 2, 4, 8 and 16. derive_group makes it.
 struct GroupProgram {
   GroupStructure structure;
   GroupMapping mapping;
   std::vector<std::int64_t> extents;        ///< of the axes; that over partials has its true extent here, slabs have 1
   std::vector<int> thread_order;            ///< axes from the fastest digit of the thread index to the slowest
-  int threads = 1;                          ///< that take part: product of lanes and warps
+  int threads = 1;                          ///< threads that take part: product of lanes and warps
   AxisSet in_thread;                        ///< axes on which a thread has more than one element
   AxisSet outer_loops;                      ///< axes whose loop wraps all sweeps
   AxisSet varying;                          ///< of in_thread: what changes within one iteration of the outer loops
@@ -132,9 +152,10 @@ struct PhaseProgram {
   PassingStores passing;        ///< PhaseStructure::passing
 };
 
-/// One kernel, fully decided. Of a recurrent kernel (kernel/loop/recurrent_step.h) the phases are those of one turn of
-/// its loop in one block: their groups have one tile, their buffers are those of the step's graph, and what they hand
-/// over through scratch stays in the block's shared memory.
+/// One kernel, fully decided; derive_program (program_builder.h) makes it of a structure and a schedule. Of a recurrent
+/// kernel (kernel/loop/recurrent_step.h) the phases are those of one turn of its loop in one block: their groups have
+/// one tile, their buffers are those of the step's graph, and what they hand over through scratch stays in the block's
+/// shared memory.
 struct KernelProgram {
   Schedule schedule;
   std::vector<PhaseProgram> phases;

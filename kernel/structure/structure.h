@@ -15,6 +15,18 @@
 
 namespace stitch::kernel {
 
+// A kernel's structure says what is computed and in which order, before anything is mapped to threads. For
+//
+//     softmax of f32[1024,768], with its rows inside a tile
+//
+// it is one phase with one group over the axes (row, column), which has three anchors: a reduce (the row's maximum, in
+// sweep 0), a reduce (the row's sum, in sweep 1) and a store (in sweep 2). With rows that no tile holds the reductions
+// leave partial results instead, which a group of the next phase finishes.
+//
+// derive_structure (kernel/structure/structure_builder.h) makes structures, of which the stitch explorer tries several
+// for a kernel. With a mapping for each group, derive_program makes a KernelProgram of one (kernel/program/program.h),
+// which carries the structure of its groups along: codegen and the cost model find anchors and items there.
+
 /// Something that a group computes for its own sake: a value it stores, or a reduction (a sub-root).
 struct Anchor {
   enum class Kind : std::uint8_t {

@@ -5,7 +5,11 @@
 
 namespace stitch::search {
 
-/// Minimum s-t cut of a small directed network (Dinic's algorithm).
+/// Minimum s-t cut of a small directed network (Dinic's algorithm); boundary.cpp divides two kernels by it.
+///
+/// kernel/program/holding.cpp has a cut of its own: it cuts one large network, the items of a group, many times, once
+/// between every two sweeps, and finds each cut near the boundary without building or looking at the network as a
+/// whole. Here networks are small and each is cut once.
 class MinCut {
  public:
   static constexpr std::int64_t infinite = std::int64_t{1} << 50;

@@ -66,7 +66,7 @@ class KernelAssembly {
   std::map<graph::NodeId, std::int64_t> partials_;             ///< partial results that each reduction so far leaves
   std::map<Place, std::vector<kernel::GroupProgram>> ranked_;  ///< each group's best programs
   std::optional<std::size_t> leader_;   ///< a phase whose mapping others follow, to retain what it loads
-  std::vector<std::size_t> following_;  ///< these others
+  std::vector<std::size_t> following_;  ///< the phases that follow it
 };
 
 }  // namespace stitch::search

@@ -33,7 +33,7 @@ class Leaderboard {
   const int keep_, sample_;
   std::int64_t legal_ = 0;
   std::multimap<double, StitchCandidate> best_;
-  std::map<Hash128, StitchCandidate> least_hashes_;  ///< those with the least hashes of all, best ones included
+  std::map<Hash128, StitchCandidate> least_hashes_;  ///< of all candidates, best ones included
   std::unordered_set<Hash128> met_;
 };
 

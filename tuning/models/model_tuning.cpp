@@ -106,11 +106,11 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   report.library_calls = result.model.library_calls;
   for (const import::Boundary& boundary : result.model.boundaries) {
     const auto known = std::find_if(report.boundaries.begin(), report.boundaries.end(),
-                                    [&](const auto& entry) { return entry.first == boundary.op; });
+                                    [&](const auto& entry) { return entry.op == boundary.op; });
     if (known == report.boundaries.end()) {
       report.boundaries.emplace_back(boundary.op, boundary.occurrences);
     } else {
-      known->second += boundary.occurrences;
+      known->count += boundary.occurrences;
     }
   }
   const Stopwatch planning;
@@ -311,6 +311,7 @@ Result<ModelFragments> cut_model(import::Imported imported,
       const Op op = site.graph.node(id).op;
       if (op != Op::loop && op != Op::conditional) model.library_calls += site.occurrences;
     }
+    std::vector<std::size_t> entries;
     for (const graph::FragmentSite& fragment : cut.fragments) {
       Result<graph::CanonicalForm> form = graph::canonicalise(fragment.graph);
       const std::string place =
@@ -322,7 +323,9 @@ Result<ModelFragments> cut_model(import::Imported imported,
       const auto [entry, added] = known.emplace(form->key, model.entries.size());
       if (added) model.entries.push_back({form->key, form->family_key, std::move(form->graph), 0, place});
       model.entries[entry->second].occurrences += site.occurrences;
+      entries.push_back(entry->second);
     }
+    add_region(site, cut, entries, model.outline);
   };
   graph::for_each_region(imported.graph, visit, enters);
   if (!status) return status.error();

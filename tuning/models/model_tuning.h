@@ -8,6 +8,7 @@
 
 #include "graph/cut.h"
 #include "import/import.h"
+#include "tuning/models/model_outline.h"
 #include "tuning/models/model_report.h"
 #include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
@@ -26,6 +27,7 @@ struct ModelFragments {
   std::int64_t operators = 0;      ///< before simplification, regions once
   std::int64_t library_calls = 0;  ///< weighted by occurrences
   std::vector<import::Boundary> boundaries;
+  ModelOutline outline;  ///< how fragments and boundaries hang together
 };
 
 /// Simplifies the graph and cuts every region of it; loops for which `whole_loop` (graph::CutOptions) holds stay whole.
