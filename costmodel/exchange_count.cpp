@@ -69,13 +69,13 @@ void count_reductions(const CountedGroup& counted, GroupFeatures& features) {
     const double loops = anchor.kind == Anchor::Kind::partial ? 1 : outer;
     count_reduction(counted, plan, loops, features);
     if (plan.exchange > 1) {
-      if (!exchanged[anchor.stage]) features.barriers += loops;
-      exchanged[anchor.stage] = true;
+      if (!exchanged[anchor.sweep]) features.barriers += loops;
+      exchanged[anchor.sweep] = true;
     }
     if (plan.cluster > 1) {
       features.latency_cycles += loops * counted.device.cluster_latency * crossings_of_cluster_barrier;
-      if (!clustered[anchor.stage]) features.cluster_barriers += loops;
-      clustered[anchor.stage] = true;
+      if (!clustered[anchor.sweep]) features.cluster_barriers += loops;
+      clustered[anchor.sweep] = true;
     }
   }
   // Behind each group: what it leaves is for all threads.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "costmodel/counted_group.h"
-#include "costmodel/features.h"
+#include "costmodel/group_features.h"
 
 namespace stitch::costmodel {
 

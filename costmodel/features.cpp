@@ -43,7 +43,7 @@ GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgr
     count_scatter(counted, features);
     return features;
   }
-  for (int stage = 0; stage < features.sweeps; ++stage) count_sweep(counted, stage, loads, features);
+  for (int sweep = 0; sweep < features.sweeps; ++sweep) count_sweep(counted, sweep, loads, features);
   count_reductions(counted, features);
   return features;
 }

@@ -16,31 +16,13 @@ double operation_cost(const Item& item) {
     case Item::Kind::compute: break;
   }
   const bool wide = graph::byte_size(item.dtype) == 8;
-  switch (item.op) {
-    // Instructions of the f32 code that NVRTC makes of them (counted in PTX/SASS); f64 takes several times as many.
-    case Op::exp: return wide ? 30 : 2;
-    case Op::logistic: return wide ? 45 : 6;
-    case Op::log: return wide ? 40 : 12;
-    case Op::expm1: return wide ? 45 : 16;
-    case Op::log1p: return wide ? 50 : 18;
-    case Op::sqrt: return wide ? 20 : 2;
-    case Op::rsqrt: return wide ? 20 : 1;
-    case Op::divide: return graph::is_integer(item.dtype) ? (wide ? 60 : 25) : (wide ? 20 : 6);
-    case Op::remainder: return graph::is_integer(item.dtype) ? (wide ? 60 : 27) : 40;
-    case Op::tanh: return wide ? 60 : 14;
-    case Op::erf: return wide ? 80 : 22;
-    case Op::erfc: return wide ? 120 : 20;
-    case Op::sin:
-    case Op::cos: return wide ? 80 : 25;
-    case Op::tan: return wide ? 100 : 40;
-    case Op::power: return wide ? 150 : 45;
-    case Op::cbrt: return wide ? 60 : 20;
-    case Op::threefry2x32: return 75;
-    case Op::bitcast_convert: return 0;
-    default: break;
+  const bool integer = graph::is_integer(item.dtype);
+  if (integer && (item.op == Op::divide || item.op == Op::remainder)) {
+    return wide ? 60 : item.op == Op::divide ? 25 : 27;
   }
-  if (graph::info(item.op).cost == graph::OpCost::expensive) return wide ? 100 : 35;
-  return wide && graph::is_integer(item.dtype) ? 2 : 1;
+  const graph::OpInfo& row = graph::info(item.op);
+  if (row.cost == graph::OpCost::light && integer && wide) return 2;
+  return wide ? row.instructions.wide : row.instructions.narrow;
 }
 
 double integer_cost(const Item& item) {

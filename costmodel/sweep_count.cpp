@@ -38,7 +38,7 @@ class SweepCounter {
   SweepCounter(const CountedGroup& counted, const kernel::Sweep& sweep, LoadTraffic& loads, GroupFeatures& features)
       : counted_(counted), group_(counted.group), sweep_(sweep), loads_(loads), features_(features) {}
 
-  void count(int stage) {
+  void count(int sweep) {
     for (const ItemId id : sweep_.uniform) {
       const Item& item = counted_.program.at(id);
       const double times = counted_.per_thread(AxisSet(item.axes) & AxisSet(group_.outer_loops));
@@ -61,7 +61,7 @@ class SweepCounter {
     loads_.pass_to_l2();
     for (const int a : sweep_.anchors) count_sum(group_.structure.anchors[a]);
     for (const kernel::HeldItem& held : group_.held) {
-      if (held.place == kernel::Hold::shared) count_held(held, stage);
+      if (held.place == kernel::Hold::shared) count_held(held, sweep);
     }
     features_.bytes_in_flight = std::max(features_.bytes_in_flight, flight_);
     features_.latency_cycles += chain_cycles();
@@ -139,8 +139,8 @@ class SweepCounter {
   }
 
   /// Held values that live in shared memory pass through it once per use.
-  void count_held(const kernel::HeldItem& held, int stage) {
-    const bool uses = held.from == stage || (held.from < stage && held.until >= stage);
+  void count_held(const kernel::HeldItem& held, int sweep) {
+    const bool uses = held.from == sweep || (held.from < sweep && held.until >= sweep);
     if (!uses) return;
     const Item& item = counted_.program.at(held.item);
     const double times = counted_.per_thread(item.axes);
@@ -188,8 +188,8 @@ class SweepCounter {
 
 }  // namespace
 
-void count_sweep(const CountedGroup& counted, int stage, LoadTraffic& loads, GroupFeatures& features) {
-  SweepCounter(counted, counted.group.sweeps[stage], loads, features).count(stage);
+void count_sweep(const CountedGroup& counted, int sweep, LoadTraffic& loads, GroupFeatures& features) {
+  SweepCounter(counted, counted.group.sweeps[sweep], loads, features).count(sweep);
 }
 
 }  // namespace stitch::costmodel

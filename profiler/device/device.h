@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 
 // Somewhere kernels run: a GPU in a process of its own (profiler/runner), the emulated device
 // (profiler/device/emulated_device.h), or one of these with a layer around it. A Device says who it is and opens
