@@ -83,8 +83,7 @@ std::string tooltip_of(const KernelExplanation& kernel) {
 }
 
 Drawing::Frame frame_of(const KernelExplanation& kernel, int number) {
-  return {{fmt::format("kernel {} · {:.2f} us · {}", number, kernel.score.us,
-                       bytes_text(static_cast<double>(kernel.bytes))),
+  return {{fmt::format("kernel {} · {:.2f} us · {}", number, kernel.score.us, bytes_text(kernel.bytes)),
            shortened(kernel.description, most_characters)},
           tooltip_of(kernel),
           hue_of(number)};
@@ -148,7 +147,7 @@ class FragmentDrawer {
         computed[id] = true;
         if (!is_drawn(graph_, id)) continue;
         part.nodes.push_back(id);
-        home_.emplace(id, static_cast<int>(parts_.size()) - 1);
+        home_.emplace(id, std::ssize(parts_) - 1);
       }
     };
     for (const KernelExplanation& kernel : kernels_) add(kernel.nodes);
@@ -172,7 +171,8 @@ class FragmentDrawer {
     }
     for (const auto& [names, components] : alike) {
       if (components.size() > most_alike) {
-        Clump clump{{}, static_cast<int>(components.size())};
+        Clump clump;
+        clump.equals = components.size();
         for (const auto& component : components) {
           clump.nodes.insert(clump.nodes.end(), component.begin(), component.end());
         }
@@ -230,14 +230,14 @@ class FragmentDrawer {
 
   int add_box(Drawing::Box box) {
     drawing_.boxes.push_back(std::move(box));
-    return static_cast<int>(drawing_.boxes.size()) - 1;
+    return drawing_.boxes.size() - 1;
   }
 
   void draw_boxes(int number) {
     Part& part = parts_[number];
     int frame = -1;
     if (number < std::ssize(kernels_)) {
-      frame = static_cast<int>(drawing_.frames.size());
+      frame = drawing_.frames.size();
       drawing_.frames.push_back(frame_of(kernels_[number], number));
     }
     if (part.nodes.empty()) add_box({{"constants"}, "", Drawing::Look::folded, frame, ""});
@@ -321,7 +321,7 @@ class FragmentDrawer {
     double bytes = 0;
     int named = 0;
     for (const Value value : values) {
-      bytes += static_cast<double>(graph_.type(value).bytes());
+      bytes += graph_.type(value).bytes();
       ++named;
       if (named == most_named) arrow.tooltip += "\n…";
       if (named < most_named) arrow.tooltip += (named > 1 ? "\n" : "") + graph::to_text(graph_, value.node);

@@ -15,7 +15,7 @@ std::string times(std::int64_t count) { return count == 1 ? "" : fmt::format(" Ã
 
 Drawing::Box box_of(const FragmentExplanation& fragment, std::int64_t sites) {
   double bytes = 0;
-  for (const KernelExplanation& kernel : fragment.kernels) bytes += static_cast<double>(kernel.bytes);
+  for (const KernelExplanation& kernel : fragment.kernels) bytes += kernel.bytes;
   const std::size_t kernels = fragment.kernels.size();
   Drawing::Box box;
   box.lines = {fragment.name + times(sites),
@@ -56,10 +56,9 @@ bool leaves_out_flows(const ModelOutline& outline) {
 
 Drawing draw_outline(const ModelOutline& outline, const std::vector<FragmentExplanation>& fragments) {
   Drawing drawing;
-  for (std::size_t r = 1; r < outline.regions.size(); ++r) {
-    drawing.frames.push_back({{"body of " + shortened(outline.regions[r], most_characters)},
-                              outline.regions[r],
-                              hue_of(static_cast<int>(r))});
+  for (int r = 1; r < std::ssize(outline.regions); ++r) {
+    drawing.frames.push_back(
+        {{"body of " + shortened(outline.regions[r], most_characters)}, outline.regions[r], hue_of(r)});
   }
   for (const ModelOutline::Part& part : outline.parts) {
     const bool is_fragment = part.kind == ModelOutline::Part::Kind::fragment;

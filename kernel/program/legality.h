@@ -13,8 +13,8 @@
 //     if (const Status legal = check_legality(program, device); !legal) log(legal.error());
 //     // constraint: shared-memory: 262176 bytes of shared memory, at most 232448
 //
-// The stitch explorer drops what breaks a rule, and a plan that comes from a store is checked again before it is used.
-// Rules about a mapping that contradicts its structure are derive_group's (kernel/program/group_deriver.h).
+// The stitch explorer drops what breaks a rule. That a mapping contradicts its structure is found before, by
+// derive_group (kernel/program/group_deriver.h).
 
 namespace stitch::kernel {
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernel/structure/items.h"
+#include "kernel/structure/scatter_items.h"
 
 namespace stitch::kernel {
 namespace {
@@ -224,8 +225,8 @@ Result<Anchor> GroupBuilder::build_update(const Draft& draft, ScalarProgram& pro
   const bool adds = draft.kind == Draft::Kind::add_updates;
   const Value update = node.operands[adds ? 2 : 1];
   const std::vector<Index> indices = program.canonical_indices(analysis_, update);
-  STITCH_ASSIGN(const ScalarProgram::Target target,
-                adds ? program.scatter_target(draft.node, indices) : program.update_target(draft.node, indices));
+  STITCH_ASSIGN(const UpdateTarget target,
+                adds ? scatter_target(program, draft.node, indices) : update_target(program, draft.node, indices));
   STITCH_ASSIGN(const ItemId item, program.item(update, indices, target.guard));
   anchor.kind = adds ? Anchor::Kind::atomic : Anchor::Kind::store;
   anchor.dtype = accumulator_of(graph_, draft.value);
@@ -250,8 +251,8 @@ Result<Anchor> GroupBuilder::build_special(const Draft& draft, ScalarProgram& pr
     anchor.reduced = positions(program, analysis_.reduced(draft.node));
   } else {
     const std::size_t updates = program.axes().axes.size() - 1;
-    STITCH_ASSIGN(const ScalarProgram::ScatterTerm term,
-                  program.scatter_term(draft.node, indices, program.axes().variables[updates]));
+    STITCH_ASSIGN(const ScatterTerm term,
+                  scatter_term(program, draft.node, indices, program.axes().variables[updates]));
     anchor.items.push_back(term.hits);
     anchor.items.push_back(term.update);
     anchor.reduced = AxisSet::of(updates);

@@ -20,7 +20,7 @@ bool move_boundary(const VertexGraph& vertices, std::vector<VertexSet>& parts, i
     std::swap(second, after);
     if (!Quotient(vertices, parts).order().empty()) {
       prices.warm({first, second});  // side by side
-      if (price(first) + price(second) < us - least_gain_us) return true;
+      if (price(first) + price(second) < us - rounding_us) return true;
     }
     std::swap(first, before);
     std::swap(second, after);

@@ -86,7 +86,7 @@ std::vector<Merge> gainful_merges(const VertexGraph& vertices, const std::vector
     }
     merge.gain_us = *prices.feasible_us(parts[merge.a]) + *prices.feasible_us(parts[merge.b]) - *us;
   }
-  std::erase_if(merges, [](const Merge& merge) { return merge.gain_us <= least_gain_us; });
+  std::erase_if(merges, [](const Merge& merge) { return merge.gain_us <= rounding_us; });
   std::stable_sort(merges.begin(), merges.end(), [](const Merge& x, const Merge& y) { return x.gain_us > y.gain_us; });
   return merges;
 }

@@ -18,8 +18,8 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
 /// takes, and finite, so that of two partitions the one with fewer such sets is the better one.
 inline constexpr double infeasible_us = 1e12;
 
-/// A predicted gain below this is rounding.
-inline constexpr double least_gain_us = 1e-6;
+/// Predictions that differ by less than this are equal but for rounding.
+inline constexpr double rounding_us = 1e-6;
 
 /// What each set of vertices of a fragment takes as one kernel, by the full model, each explored once.
 class PartPrices {

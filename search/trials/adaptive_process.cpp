@@ -33,7 +33,8 @@ CovarianceFit begin_fit(const CandidateFeatures& features, std::span<const std::
   std::vector<std::size_t> points;
   std::vector<double> targets;
   for (const std::size_t i : select(values, most_points)) {
-    points.push_back(candidates[i]), targets.push_back(values[i]);
+    points.push_back(candidates[i]);
+    targets.push_back(values[i]);
   }
   const double mean = std::accumulate(targets.begin(), targets.end(), 0.0) / static_cast<double>(targets.size());
   for (double& target : targets) target -= mean;

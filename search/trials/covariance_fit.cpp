@@ -63,7 +63,9 @@ class CovarianceFit::Objective {
       float* to = squared_.data();
       for (std::size_t k = 0; k < n_ * n_; ++k) to[k] += weight * from[k];
     }
-    correlation_.resize(n_ * n_), slope_.resize(n_ * n_), lower_.resize(n_ * n_);
+    correlation_.resize(n_ * n_);
+    slope_.resize(n_ * n_);
+    lower_.resize(n_ * n_);
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const std::size_t k = i * n_ + j;
@@ -242,10 +244,15 @@ bool CovarianceFit::advance() {
 
 void CovarianceFit::accept(Vector next, Vector gradient, double value) {
   Curvature seen{next, gradient};
-  for (std::size_t i = 0; i < at_.size(); ++i) seen.step[i] -= at_[i], seen.change[i] -= gradient_[i];
+  for (std::size_t i = 0; i < at_.size(); ++i) {
+    seen.step[i] -= at_[i];
+    seen.change[i] -= gradient_[i];
+  }
   if (dot(seen.step, seen.change) > 1e-10) history_.push_back(std::move(seen));
   if (history_.size() > 8) history_.pop_front();
-  at_ = std::move(next), gradient_ = std::move(gradient), value_ = value;
+  at_ = std::move(next);
+  gradient_ = std::move(gradient);
+  value_ = value;
 }
 
 CovarianceParameters CovarianceFit::best() const {
