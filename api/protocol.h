@@ -27,7 +27,8 @@
 // of the documents are listed in api/message_fields.h, once for both directions.
 namespace stitch::api {
 
-inline constexpr int protocol_version = 1;
+/// 2: /v1/models lists the models that users brought, /v1/cost-models what was trained.
+inline constexpr int protocol_version = 2;
 
 /// Where a daemon listens by default: $XDG_RUNTIME_DIR/stitch/stitchd.sock, or /tmp/stitch-UID/stitchd.sock without a
 /// runtime folder.

@@ -4,7 +4,8 @@
 
 namespace stitch {
 
-/// The tool's version, recorded with everything it stores.
-inline constexpr std::string_view tool_version = "0.1.0";
+/// The tool's version, recorded with everything it stores: that of `project()` in CMakeLists.txt, the one place that
+/// names it. The text ends in a null character, as C's strings do.
+extern const std::string_view tool_version;
 
 }  // namespace stitch

@@ -2,7 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/explanation.h"
+#include "cli/explain/explanation.h"
+#include "cli/explain/page.h"
 #include "import/import.h"
 
 namespace stitch::cli {
@@ -27,7 +28,7 @@ Result<ExitCode> explain(const ExplainOptions& options) {
     const tuning::ModelFragments::Entry& entry = model.entries[i];
     if (!entry.key.hex().starts_with(options.fragment)) continue;
     if (progress) {
-      progress({"explain", static_cast<double>(i) / static_cast<double>(model.entries.size()), entry.name});
+      progress({"explain", 1.0 * i / model.entries.size(), entry.name});
     }
     fragments.push_back(explain_fragment(entry, *session->tuner, !options.no_run, options.pairs));
     sound = sound && fragments.back().failure.empty();
@@ -38,7 +39,12 @@ Result<ExitCode> explain(const ExplainOptions& options) {
                       options.fragment.empty() ? "" : fmt::format(" whose key starts with '{}'", options.fragment));
   }
   if (!options.html.empty()) {
-    STITCH_TRY(session->files.publish(options.html, to_html(options.model.filename().string(), fragments)));
+    const bool is_whole = fragments.size() == model.entries.size();
+    RealProcessLauncher launcher;
+    const Page page =
+        to_page(options.model.filename().string(), is_whole ? &model.outline : nullptr, fragments, launcher);
+    STITCH_TRY(session->files.publish(options.html, page.html));
+    if (page.undrawn) std::fprintf(stderr, "stitch: a page without drawings: %s\n", page.undrawn->message.c_str());
   }
   if (options.common.json) {
     nlohmann::ordered_json json = {{"model", options.model.filename().string()}};

@@ -19,10 +19,8 @@ constexpr std::array table = {
     Route{"GET", "/v1/fragments", "List fragments", list_fragments},
     Route{"GET", "/v1/fragments/{key}", "One fragment with its graph", get_fragment},
     Route{"POST", "/v1/models", "Submit a model file to be tuned", submit_model},
-    Route{"GET", "/v1/models", "List trained cost models", list_models},
-    Route{"GET", "/v1/models/report", "How well cost models order candidates", report_models},
-    Route{"GET", "/v1/workloads", "List models that were tuned", list_workloads},
-    Route{"GET", "/v1/workloads/{key}", "One model's report and fragments", get_workload},
+    Route{"GET", "/v1/models", "List models that were tuned", list_models},
+    Route{"GET", "/v1/models/{key}", "One model's report and fragments", get_model},
     Route{"GET", "/v1/jobs", "List jobs", list_jobs},
     Route{"GET", "/v1/jobs/{id}", "State, progress and result of a job", get_job},
     Route{"POST", "/v1/jobs/{id}/cancel", "Cancel a job", cancel_job},
@@ -33,6 +31,8 @@ constexpr std::array table = {
     Route{"GET", "/v1/promotions", "What changed in what is served, with long poll", promotions},
     Route{"GET", "/v1/artifacts/{hash}", "Bytes by content: cubin, PTX, source", get_artifact},
     Route{"GET", "/v1/devices", "List devices", list_devices},
+    Route{"GET", "/v1/cost-models", "List trained cost models", list_cost_models},
+    Route{"GET", "/v1/cost-models/report", "How well cost models order candidates", report_cost_models},
 };
 
 /// Whether the pattern matches, with what its names stand for.
@@ -81,6 +81,15 @@ Routed route(Service& service, const http::Request& request) {
   return {"none", std::move(refused)};
 }
 
+/// Counts a reply that comes later. `wait` and `count` live longer than the coroutine.
+boost::asio::awaitable<std::optional<http::Response>> counted(const http::Pending& wait,
+                                                              const std::function<void(int status)>& count,
+                                                              http::Waiter& waiter) {
+  std::optional<http::Response> response = co_await wait(waiter);
+  if (response) count(response->status);
+  co_return response;
+}
+
 }  // namespace
 
 std::span<const Route> routes() { return table; }
@@ -88,15 +97,12 @@ std::span<const Route> routes() { return table; }
 http::Reply dispatch(Service& service, const Clock& clock, const http::Request& request) {
   const std::int64_t begun = clock.now_us();
   auto [name, reply] = route(service, request);
-  const auto count = [&service, &clock, begun, name = name](int status) {
-    service.metrics().count_request(name, status, static_cast<double>(clock.now_us() - begun) * 1e-6);
+  const std::function<void(int)> count = [&service, &clock, begun, name = name](int status) {
+    service.metrics().count_request(name, status, (clock.now_us() - begun) * 1e-6);
   };
   if (auto* pending = std::get_if<http::Pending>(&reply)) {
-    return http::Pending([count, poll = std::move(*pending)] {
-      std::optional<http::Response> response = poll();
-      if (response) count(response->status);
-      return response;
-    });
+    return http::Pending(
+        [count, wait = std::move(*pending)](http::Waiter& waiter) { return counted(wait, count, waiter); });
   }
   const auto* response = std::get_if<http::Response>(&reply);
   count(response != nullptr ? response->status : 200);

@@ -28,7 +28,9 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
     PhaseProgram& phase = kernel.phases.emplace_back();
     if (kernel.phases.size() <= structure.phases.size()) {  // tests join groups of none
       const PhaseStructure& walked = structure.phases[kernel.phases.size() - 1];
-      phase.backwards = walked.backwards, phase.rereads = walked.rereads, phase.passing = walked.passing;
+      phase.backwards = walked.backwards;
+      phase.rereads = walked.rereads;
+      phase.passing = walked.passing;
     }
     phase.groups = std::move(of_phase);
     for (const GroupProgram& group : phase.groups) {
@@ -65,7 +67,7 @@ void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> 
       most = std::max(most, group.registers - group.hoisted_registers);
     }
   }
-  kernel.registers = static_cast<int>(std::min<std::int64_t>(most + lasting, 1 << 16));
+  kernel.registers = std::min<std::int64_t>(most + lasting, 1 << 16);
 }
 
 Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure& structure, const Schedule& schedule) {

@@ -35,7 +35,7 @@ bool connected(const VertexGraph& vertices, const VertexSet& a, const VertexSet&
 }
 
 std::vector<Move> moves_of(const VertexGraph& vertices, const std::vector<VertexSet>& parts, bool packing) {
-  const VertexSet none(static_cast<std::size_t>(vertices.size()));
+  const VertexSet none(vertices.size());
   std::vector<Move> moves;
   for (std::size_t a = 0; a < parts.size(); ++a) {
     for (std::size_t b = a + 1; b < parts.size(); ++b) {
@@ -52,7 +52,8 @@ std::vector<Move> moves_of(const VertexGraph& vertices, const std::vector<Vertex
       for (std::size_t b = 0; b <= parts.size(); ++b) {
         if (b == a || (b < parts.size() && !packing && !connected(vertices, alone, parts[b]))) continue;
         Move move{{a, b}, {parts[a], b < parts.size() ? parts[b] : none}, 0};
-        move.after[0].erase(v), move.after[1].insert(v);
+        move.after[0].erase(v);
+        move.after[1].insert(v);
         moves.push_back(std::move(move));
       }
     }

@@ -36,7 +36,7 @@ class Stages {
   }
 
  private:
-  static std::size_t at(int vertex) { return static_cast<std::size_t>(vertex); }
+  static std::size_t at(int vertex) { return vertex; }
   [[nodiscard]] std::size_t size() const { return at(vertices_.size()); }
   [[nodiscard]] const Node& node(int vertex) const { return vertices_.fragment().node(vertices_.node(vertex)); }
 
@@ -48,7 +48,7 @@ class Stages {
       case Op::pad: return elements;
       case Op::reduce_window: {
         const auto& a = node(vertex).as<graph::ReduceWindowAttributes>();
-        return elements * static_cast<double>(graph::element_count(a.sizes));
+        return elements * graph::element_count(a.sizes);
       }
       default: return 0;
     }

@@ -50,8 +50,7 @@ int VertexSet::count() const {
 std::vector<int> VertexSet::members() const {
   std::vector<int> list;
   for (std::size_t i = 0; i < words_.size(); ++i) {
-    for (std::uint64_t rest = words_[i]; rest != 0; rest &= rest - 1)
-      list.push_back(static_cast<int>(64 * i) + std::countr_zero(rest));
+    for (std::uint64_t rest = words_[i]; rest != 0; rest &= rest - 1) list.push_back(64 * i + std::countr_zero(rest));
   }
   return list;
 }
@@ -64,22 +63,25 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
     if (!needed[id] || kernel::is_empty(fragment.node(id))) continue;
     for (const Value operand : fragment.node(id).operands) needed[operand.node] = true;
   }
-  vertex_of_.assign(static_cast<std::size_t>(fragment.size()), -1);
+  vertex_of_.assign(fragment.size(), -1);
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const std::size_t at = id;
     if (kernel::is_empty(fragment.node(id)) || !needed[at]) continue;
     if (results[at]) attached_[at] = false;  // somebody must store it
     // A parameter that is a result must be copied: a vertex that nobody depends on.
     if (attached_[at] || (fragment.node(id).op == Op::parameter && !results[at])) continue;
-    vertex_of_[at] = static_cast<int>(nodes_.size());
+    vertex_of_[at] = nodes_.size();
     nodes_.push_back(id);
     is_result_.push_back(results[at]);
   }
   const std::size_t n = nodes_.size();
-  consumers_.resize(n), producers_.resize(n), reads_.resize(n);
-  descendants_.assign(n, VertexSet(n)), ancestors_.assign(n, VertexSet(n));
+  consumers_.resize(n);
+  producers_.resize(n);
+  reads_.resize(n);
+  descendants_.assign(n, VertexSet(n));
+  ancestors_.assign(n, VertexSet(n));
   // What is read through attached operators.
-  std::vector<std::set<Value>> behind(static_cast<std::size_t>(fragment.size()));
+  std::vector<std::set<Value>> behind(fragment.size());
   for (NodeId id = 0; id < fragment.size(); ++id) {
     std::set<Value> sources;
     for (const Value operand : fragment.node(id).operands) {

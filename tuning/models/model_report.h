@@ -7,13 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tuning/plans/progress.h"
 
 namespace stitch::tuning {
-
-/// Wall time of the stages, seconds.
-struct StageSeconds {
-  double import = 0, plan = 0, codegen = 0, verify = 0, measure = 0, search = 0;
-};
 
 /// The table that `stitch plan` and `stitch tune` end in. Launches and bytes by the rules of bench/models/README.md.
 struct ModelReport {
