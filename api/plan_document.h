@@ -8,7 +8,6 @@
 namespace stitch::api {
 
 nlohmann::json to_document(const PlanTarget& target);
-Status read_document(const nlohmann::json& document, PlanTarget& message);
 
 /// Fills what plan_document wrote and checks that arguments, copies and zeroed ranges refer to what the plan has.
 /// Error: parse, naming the field.

@@ -15,11 +15,20 @@
 #include "graph/graph.h"
 #include "graph/tensor_type.h"
 
-// What travels between stitchd and its clients, as plain values with their JSON form (docs/api.md, docs/openapi.yaml).
-// The CBOR form is the same document. This is the one header of daemon/ that client/ includes.
+// What travels between stitchd and its clients, as plain values (docs/api.md, docs/openapi.yaml). A client that has a
+// fragment to run says
+//
+//   LookupRequest request{fragment, "layer 3", 250, true};
+//   body = encode_document(to_document(request, Encoding::cbor), Encoding::cbor);   // POST /v1/lookup
+//   Result<LookupAnswer> answer = decode_message<LookupAnswer>(reply, Encoding::cbor);
+//
+// and runs what answer->plan says. JSON and CBOR are two encodings of one document. Requests are made by client/ and
+// `stitch`, answers by daemon/ and tuning/ (record_summary, plan_record); each reads what the other makes. The fields
+// of the documents are listed in api/message_fields.h, once for both directions.
 namespace stitch::api {
 
-inline constexpr int protocol_version = 1;
+/// 2: /v1/models lists the models that users brought, /v1/cost-models what was trained.
+inline constexpr int protocol_version = 2;
 
 /// Where a daemon listens by default: $XDG_RUNTIME_DIR/stitch/stitchd.sock, or /tmp/stitch-UID/stitchd.sock without a
 /// runtime folder.
@@ -195,8 +204,9 @@ struct ServerVersion {
   std::string device;  ///< key of the device where plans are verified
 };
 
-// Each message as a document, and back: read_document fills the message or returns a parse error that names the field
-// ("plan.launches[0].arguments[1].kind: …"). Requests with unknown fields are refused, in answers they are ignored.
+// Each message as a document, and back: read_document and decode_message return the message or a parse error that names
+// the field ("plan.launches[0].arguments[1].kind: …"). Requests with unknown fields are refused, in answers they are
+// ignored.
 nlohmann::json to_document(const Plan& message);
 nlohmann::json to_document(const LookupRequest& message, graph::Encoding encoding);
 nlohmann::json to_document(const LookupAnswer& message);
@@ -209,13 +219,6 @@ nlohmann::json to_document(const ServerVersion& message);
 nlohmann::json to_document(const Error& message);
 
 Status read_document(const nlohmann::json& document, Plan& message);
-Status read_document(const nlohmann::json& document, LookupRequest& message);
-Status read_document(const nlohmann::json& document, LookupAnswer& message);
-Status read_document(const nlohmann::json& document, Submitted& message);
-Status read_document(const nlohmann::json& document, JobStatus& message);
-Status read_document(const nlohmann::json& document, JobEvent& message);
-Status read_document(const nlohmann::json& document, PromotionFeed& message);
-Status read_document(const nlohmann::json& document, ServerVersion& message);
 Status read_document(const nlohmann::json& document, Error& message);
 
 /// A document as bytes. Text that is not UTF-8 is mended in JSON.

@@ -4,7 +4,7 @@
 #include "client/connection.h"
 #include "db/sqlite_store.h"
 #include "graph/codec/codec.h"
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/plans/record_summary.h"
 
@@ -28,8 +28,7 @@ Result<json> every_page(const Fetch& fetch) {
 }
 
 Error unknown_listing(std::string_view what) {
-  return make_error(ErrorKind::invalid_argument, "'{}': plans, fragments, devices, workloads or jobs can be listed",
-                    what);
+  return make_error(ErrorKind::invalid_argument, "'{}': plans, fragments, devices, models or jobs can be listed", what);
 }
 
 class DatabaseCatalogue final : public Catalogue {
@@ -39,10 +38,10 @@ class DatabaseCatalogue final : public Catalogue {
   Result<json> list(std::string_view what) override {
     if (what == "plans") return every_page([&](const db::Page& page) { return store_->list_plans({}, page); });
     if (what == "fragments") return every_page([&](const db::Page& page) { return store_->list_fragments(page); });
-    if (what == "workloads") return every_page([&](const db::Page& page) { return store_->list_workloads(page); });
+    if (what == "models") return every_page([&](const db::Page& page) { return store_->list_workloads(page); });
     if (what == "jobs") return every_page([&](const db::Page& page) { return store_->list_jobs({}, page); });
     json items = json::array();
-    if (what == "models") {
+    if (what == "cost-models") {
       STITCH_ASSIGN(const auto models, store_->list_models());
       for (const db::TrainedModel& model : models) items.push_back(tuning::summarise(model));
       return items;
@@ -53,7 +52,7 @@ class DatabaseCatalogue final : public Catalogue {
     return items;
   }
 
-  Result<json> model_report() override { return tuning::cost_model_report(*store_); }
+  Result<json> cost_model_report() override { return tuning::cost_model_report(*store_); }
 
   Result<api::Plan> plan(const Hash128& id) override {
     STITCH_ASSIGN(const db::Plan record, store_->get_plan(id));
@@ -81,11 +80,11 @@ class ServerCatalogue final : public Catalogue {
   explicit ServerCatalogue(std::unique_ptr<client::Connection> connection) : connection_(std::move(connection)) {}
 
   Result<json> list(std::string_view what) override {
-    if (what != "plans" && what != "fragments" && what != "devices" && what != "workloads" && what != "jobs" &&
-        what != "models") {
+    if (what != "plans" && what != "fragments" && what != "devices" && what != "models" && what != "jobs" &&
+        what != "cost-models") {
       return unknown_listing(what);
     }
-    const std::string paging = what == "devices" || what == "models" ? "" : "?limit=1000&after=";
+    const std::string paging = what == "devices" || what == "cost-models" ? "" : "?limit=1000&after=";
     json items = json::array();
     std::int64_t after = 0;
     do {
@@ -97,7 +96,7 @@ class ServerCatalogue final : public Catalogue {
     return items;
   }
 
-  Result<json> model_report() override { return get("/v1/models/report"); }
+  Result<json> cost_model_report() override { return get("/v1/cost-models/report"); }
 
   Result<api::Plan> plan(const Hash128& id) override {
     STITCH_ASSIGN(const json document, get("/v1/plans/" + id.hex()));

@@ -20,10 +20,11 @@ class Catalogue {
  public:
   virtual ~Catalogue() = default;
 
-  /// All entries of a listing: "plans", "fragments", "devices", "workloads", "jobs", "models" (cost models).
+  /// All entries of a listing: "plans", "fragments", "devices", "models" (what users brought), "jobs",
+  /// "cost-models" (what was trained).
   virtual Result<nlohmann::json> list(std::string_view what) = 0;
-  /// daemon::cost_model_report.
-  virtual Result<nlohmann::json> model_report() = 0;
+  /// The cost models with their accuracies, as tuning::cost_model_report gives them.
+  virtual Result<nlohmann::json> cost_model_report() = 0;
   virtual Result<api::Plan> plan(const Hash128& id) = 0;
   virtual Result<graph::Graph> fragment(const Hash128& key) = 0;
   /// Source of a plan's launch. Error: unsupported (a server hands out machine code, not source).

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/processors.h"
 #include "cli/commands.h"
 #include "client/emulated_executor.h"
 #include "import/onnx/backend_case.h"
@@ -108,9 +109,9 @@ std::vector<lab::CaseRow> run_all(const std::vector<std::filesystem::path>& case
       if (ready == cases.size()) std::fprintf(stderr, "\r\033[K");
     }
   };
-  const unsigned wanted = options.jobs > 0 ? static_cast<unsigned>(options.jobs) : std::thread::hardware_concurrency();
+  const int wanted = options.jobs > 0 ? options.jobs : usable_processors();
   std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < std::max(1U, wanted); ++i) threads.emplace_back(work);
+  for (int i = 0; i < wanted; ++i) threads.emplace_back(work);
   threads.clear();
   return rows;
 }

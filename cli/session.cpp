@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "db/sqlite_store.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/devices/calibrated_device.h"
-#include "tuning/models/cost_model_training.h"
 
 namespace stitch::cli {
 
@@ -52,7 +52,7 @@ Result<std::unique_ptr<Session>> Session::open(const CommonOptions& options, tun
   for (const std::string& note : planned.notes) std::fprintf(stderr, "stitch: %s\n", note.c_str());
   tuning.device = planned.spec;
   if (session->store != nullptr) {
-    STITCH_ASSIGN(tuning.model, tuning::choose_model(*session->store, planned.spec.name, kept.scorer));
+    STITCH_ASSIGN(tuning.cost_model, tuning::choose_cost_model(*session->store, planned.spec.name, kept.scorer));
   }
   tuning.architecture = options.architecture;
   tuning.artifact_folder = cache / "kernels";

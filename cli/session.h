@@ -39,7 +39,7 @@ struct CommonOptions {
 /// What a session takes from a database, and puts there: plans, calibrated constants, cost models.
 struct SessionStore {
   std::filesystem::path database;  ///< empty: none
-  std::string scorer = "auto";     ///< what predicts (tuning/models/cost_model_training.h)
+  std::string scorer = "auto";     ///< what predicts (tuning/cost_models/cost_model_training.h)
 };
 
 /// What offline commands work with: files, clock, devices and tuner, in the right order of destruction.

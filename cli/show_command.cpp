@@ -30,7 +30,7 @@ std::vector<std::string> columns_of(std::string_view what) {
   if (what == "plans") return {"id", "fragment", "status", "label", "predicted_us", "verified_share", "bytes"};
   if (what == "fragments") return {"key", "operators", "bytes", "name"};
   if (what == "devices") return {"key", "kind", "name", "architecture"};
-  if (what == "workloads") return {"key", "format", "name"};
+  if (what == "models") return {"key", "format", "name"};
   return {"id", "kind", "state", "progress", "message"};
 }
 
@@ -127,8 +127,8 @@ Result<ExitCode> show(const ShowOptions& options) {
 void add_show_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* command = app.add_subcommand("show", "Look into a database or a server");
-  command->add_option("what", options->what, "plans, fragments, devices, workloads, jobs; or one plan, one fragment")
-      ->check(CLI::IsMember({"plans", "fragments", "devices", "workloads", "jobs", "plan", "fragment"}))
+  command->add_option("what", options->what, "plans, fragments, devices, models, jobs; or one plan, one fragment")
+      ->check(CLI::IsMember({"plans", "fragments", "devices", "models", "jobs", "plan", "fragment"}))
       ->capture_default_str();
   command->add_option("id", options->id, "of the plan, or key of the fragment");
   CLI::Option_group* place = command->add_option_group("where", "what is looked into");

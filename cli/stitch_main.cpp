@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   add_calibrate_command(app, code);
   add_explain_command(app, code);
   add_conformance_command(app, code);
-  add_model_command(app, code);
+  add_cost_model_command(app, code);
   add_search_command(app, code);
   add_serve_command(app, code);
   add_show_command(app, code);

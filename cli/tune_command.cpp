@@ -66,9 +66,9 @@ Result<ExitCode> tune(const TuneOptions& options) {
   if (options.trials > 0 && !session->tuner->measures())
     return make_error(ErrorKind::invalid_argument, "--trials: --device {} measures nothing", options.common.device);
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  std::unique_ptr<tuning::TuningStore> store;
+  std::unique_ptr<tuning::RememberingTuner> store;
   if (session->store != nullptr) {
-    STITCH_ASSIGN(store, tuning::TuningStore::open(*session->store, *session->tuner, session->clock));
+    STITCH_ASSIGN(store, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
   }
   const auto tuning =
       tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "client/cuda_driver.h"
+#include "cuda/driver_api.h"
 
 namespace stitch::client {
 
@@ -12,7 +12,7 @@ using api::LaunchArgument;
 
 /// A device's primary context, held for as long as somebody uses it.
 struct CudaContext {
-  std::shared_ptr<const CudaDriver> driver;
+  std::shared_ptr<const cuda::DriverApi> driver;
   CUdevice device = 0;
   CUcontext context = nullptr;
   int capability = 0;  ///< 90
@@ -49,7 +49,7 @@ class Current {
 /// Device memory for one run.
 class Allocation {
  public:
-  explicit Allocation(const CudaDriver& driver) : driver_(driver) {}
+  explicit Allocation(const cuda::DriverApi& driver) : driver_(driver) {}
   Allocation(Allocation&& other) noexcept : driver_(other.driver_), address(std::exchange(other.address, 0)) {}
   Allocation& operator=(Allocation&&) = delete;
   ~Allocation() {
@@ -61,7 +61,7 @@ class Allocation {
   }
 
  private:
-  const CudaDriver& driver_;
+  const cuda::DriverApi& driver_;
 
  public:
   CUdeviceptr address = 0;
@@ -88,7 +88,7 @@ class CudaPlan final : public LoadedPlan {
 
   api::Plan plan_;
   std::shared_ptr<const CudaContext> context_;
-  const CudaDriver& driver_;
+  const cuda::DriverApi& driver_;
   std::map<Hash128, CUmodule> modules_;
   std::vector<CUfunction> functions_;  ///< per launch
   Allocation workspace_;
@@ -97,7 +97,7 @@ class CudaPlan final : public LoadedPlan {
 CudaPlan::~CudaPlan() {
   const Current current(*context_);
   if (!current.status()) return;
-  driver_.synchronize();  // nothing that was enqueued may lose its code or its workspace
+  driver_.synchronize_context();  // nothing that was enqueued may lose its code or its workspace
   for (const auto& [hash, module] : modules_) driver_.unload_module(module);
   if (workspace_.address != 0) driver_.free(std::exchange(workspace_.address, 0));
 }
@@ -141,7 +141,7 @@ Status CudaPlan::load(const ArtifactSource& artifacts) {
     STITCH_TRY(driver_.check(driver_.fill(from, 0, static_cast<std::size_t>(range.bytes)), "cuMemsetD8"));
   }
   // The fill is on the default stream; a run may come on one that does not wait for it.
-  return driver_.check(driver_.synchronize(), "cuCtxSynchronize");
+  return driver_.check(driver_.synchronize_context(), "cuCtxSynchronize");
 }
 
 Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Addresses results, CUstream stream) {
@@ -161,7 +161,10 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
   std::array<CUlaunchAttribute, 2> attributes{};
   CUlaunchConfig config{};
   config.gridDimX = static_cast<unsigned>(launch.blocks);
-  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.gridDimY = 1;
+  config.gridDimZ = 1;
+  config.blockDimY = 1;
+  config.blockDimZ = 1;
   config.blockDimX = static_cast<unsigned>(launch.threads);
   config.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
   config.hStream = stream;
@@ -170,7 +173,8 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
     CUlaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
     cluster.value.clusterDim.x = static_cast<unsigned>(launch.cluster);
-    cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+    cluster.value.clusterDim.y = 1;
+    cluster.value.clusterDim.z = 1;
   }
   if (launch.cooperative) {
     CUlaunchAttribute& cooperative = attributes[config.numAttrs++];
@@ -226,7 +230,7 @@ Status CudaPlan::run(Inputs parameters, Outputs results) {
     outputs.push_back(held.back().address);
   }
   STITCH_TRY(enqueue(inputs, outputs, nullptr));
-  STITCH_TRY(driver_.check(driver_.synchronize(), "cuCtxSynchronize"));
+  STITCH_TRY(driver_.check(driver_.synchronize_context(), "cuCtxSynchronize"));
   for (std::size_t i = 0; i < results.size(); ++i) {
     STITCH_TRY(driver_.check(driver_.copy_to_host(results[i].data(), outputs[i], results[i].size()), "cuMemcpyDtoH"));
   }
@@ -237,8 +241,8 @@ Status CudaPlan::run(Inputs parameters, Outputs results) {
 
 Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(int device, const std::string& library) {
   auto context = std::make_shared<CudaContext>();
-  STITCH_ASSIGN(context->driver, CudaDriver::load(library));
-  const CudaDriver& driver = *context->driver;
+  STITCH_ASSIGN(context->driver, cuda::DriverApi::load(cuda::DriverUse::run_plans, library));
+  const cuda::DriverApi& driver = *context->driver;
   STITCH_TRY(driver.check(driver.device_get(&context->device, device), "cuDeviceGet", ErrorKind::unavailable));
   int major = 0, minor = 0;
   STITCH_TRY(

@@ -7,7 +7,6 @@
 
 namespace stitch::client {
 
-struct CudaDriver;
 struct CudaContext;
 
 /// Runs plans on a GPU, in the device's primary context (the one that the CUDA runtime uses, so that a program's own

@@ -2,8 +2,12 @@
 # main.cpp or *_main.cpp are programs and are left to the folder's own CMakeLists.txt, which is read when it exists.
 option(STITCH_BENCHMARKS "Build bench/" ON)
 option(STITCH_WERROR "Treat warnings as errors" ON)
-# Precompiled headers speed up a single clean build; without them ccache shares objects between build folders.
-option(STITCH_PCH "Use precompiled headers" OFF)
+# Most of a first build is the same headers' templates, compiled again for every source: with several sources to a batch
+# it takes a third. While working on a few files, single sources are quicker (the preset `dev`).
+option(STITCH_UNITY "Compile the sources of a layer in batches" OFF)
+set(STITCH_UNITY_BATCH 8)
+# Their sources include little, and name the same things for themselves.
+set(STITCH_SINGLE_SOURCES stitch_base stitch_graph stitch_import stitch_emulator graph_test emulator_test)
 set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -28,8 +32,10 @@ endif()
 # One interface target carries what every translation unit is compiled with.
 add_library(stitch_options INTERFACE)
 target_include_directories(stitch_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(stitch_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+target_compile_options(stitch_options INTERFACE -Wall -Wextra -Wpedantic -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual
+  # In a batch a name of one source may hide that of another; single sources say what is hidden.
+  $<$<NOT:$<BOOL:${STITCH_UNITY}>>:-Wshadow>
   # GCC 12 reports overlapping copies inside its own std::string (PR 105651).
   -Wno-restrict $<$<BOOL:${STITCH_WERROR}>:-Werror>)
 if(STITCH_SANITIZE)
@@ -40,6 +46,13 @@ if(STITCH_SANITIZE)
   # atomics beside them that it does.
   target_compile_options(stitch_options INTERFACE -Wno-maybe-uninitialized -Wno-tsan)
 endif()
+
+# Batches of one target's sources, where the build has any. Sources with flags of their own are left alone by CMake.
+function(stitch_batches target)
+  if(STITCH_UNITY AND NOT target IN_LIST STITCH_SINGLE_SOURCES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${STITCH_UNITY_BATCH})
+  endif()
+endfunction()
 
 function(stitch_layer name)
   cmake_parse_arguments(LAYER "" "" "LINKS" ${ARGN})
@@ -54,9 +67,7 @@ function(stitch_layer name)
   add_library(stitch::${name} ALIAS stitch_${name})
   target_link_libraries(stitch_${name} PUBLIC ${LAYER_LINKS} PRIVATE stitch_options)
   target_include_directories(stitch_${name} PUBLIC ${CMAKE_SOURCE_DIR})
-  if(STITCH_PCH)
-    target_precompile_headers(stitch_${name} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/precompiled.h)
-  endif()
+  stitch_batches(stitch_${name})
   if(EXISTS ${CMAKE_SOURCE_DIR}/${name}/CMakeLists.txt)
     add_subdirectory(${CMAKE_SOURCE_DIR}/${name})
   endif()

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/processors.h"
 #include "codegen/compile_log.h"
 #include "codegen/device_headers.h"
 
@@ -191,10 +192,9 @@ std::vector<Result<CompiledKernel>> compile_all(Compiler& compiler, std::span<co
       }
     }
   };
-  const std::size_t wanted = threads > 0 ? static_cast<std::size_t>(threads) : std::thread::hardware_concurrency();
+  const std::size_t wanted = threads > 0 ? threads : usable_processors();
   std::vector<std::jthread> workers;
-  for (std::size_t i = 1; i < std::min(std::max<std::size_t>(wanted, 1), groups.size()); ++i)
-    workers.emplace_back(work);
+  for (std::size_t i = 1; i < std::min(wanted, groups.size()); ++i) workers.emplace_back(work);
   work();
   workers.clear();  // joins
   return results;

@@ -117,7 +117,7 @@ std::string GroupEmitter::emit() {
   for (const kernel::ReductionPlan& plan : group_.reductions) {
     const kernel::Anchor& reduced = anchor(plan.anchor);
     const bool within = reduced.kind != kernel::Anchor::Kind::partial;  // the others come after the loops
-    if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.stage);
+    if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.sweep);
   }
   alternating_ = group_.outer_loops != 0 && exchanging.size() % 2 == 1;
 

@@ -54,50 +54,25 @@ std::string_view comparison(graph::Comparison direction) {
   return "==";
 }
 
-/// CUDA's f32 functions end in f; the f64 ones do not.
-std::string function(DType dtype, std::string_view name, const std::string& x) {
-  return fmt::format("{}{}({})", name, dtype == DType::f64 ? "" : "f", x);
+/// The row's text in the operator table, its names replaced.
+std::string spelled(std::string_view text, DType from, const std::vector<std::string>& x) {
+  const auto operand = [&](std::size_t i) { return i < x.size() ? std::string_view(x[i]) : std::string_view(); };
+  return fmt::format(fmt::runtime(text), fmt::arg("x", operand(0)), fmt::arg("y", operand(1)),
+                     fmt::arg("z", operand(2)), fmt::arg("f", from == DType::f64 ? "" : "f"),
+                     fmt::arg("type", storage_type(from)));
 }
 
+/// Operators of one operand that are spelled by element type.
 std::string unary(Op op, DType from, DType to, const std::string& x) {
   const bool floating = graph::is_floating(from);
   switch (op) {
     case Op::negate: return floating ? fmt::format("-{}", x) : integer_arithmetic(from, "-", "0", x);
     case Op::abs:
-      if (floating) return function(from, "fabs", x);
+      if (floating) return fmt::format("fabs{}({})", from == DType::f64 ? "" : "f", x);
       return graph::is_unsigned_integer(from)
                  ? x
                  : fmt::format("{0} < 0 ? {1} : {0}", x, integer_arithmetic(from, "-", "0", x));
     case Op::sign: return fmt::format("{}({})", floating ? "sign_float" : "sign_integer", x);
-    case Op::floor: return function(from, "floor", x);
-    case Op::ceil: return function(from, "ceil", x);
-    case Op::round_even: return function(from, "rint", x);
-    case Op::round_away: return fmt::format("round_away({})", x);
-    case Op::exp: return fmt::format("exponential({})", x);
-    case Op::expm1: return function(from, "expm1", x);
-    case Op::log: return function(from, "log", x);
-    case Op::log1p: return function(from, "log1p", x);
-    case Op::sqrt: return function(from, "sqrt", x);
-    case Op::rsqrt: return function(from, "rsqrt", x);
-    case Op::cbrt: return function(from, "cbrt", x);
-    case Op::logistic: return fmt::format("logistic({})", x);
-    case Op::erf: return function(from, "erf", x);
-    case Op::erfc: return fmt::format("complementary_error({})", x);
-    case Op::sin: return function(from, "sin", x);
-    case Op::cos: return function(from, "cos", x);
-    case Op::tan: return function(from, "tan", x);
-    case Op::asin: return function(from, "asin", x);
-    case Op::acos: return function(from, "acos", x);
-    case Op::atan: return function(from, "atan", x);
-    case Op::sinh: return function(from, "sinh", x);
-    case Op::cosh: return function(from, "cosh", x);
-    case Op::tanh: return function(from, "tanh", x);
-    case Op::asinh: return function(from, "asinh", x);
-    case Op::acosh: return function(from, "acosh", x);
-    case Op::atanh: return function(from, "atanh", x);
-    case Op::is_finite: return fmt::format("isfinite({})", x);
-    case Op::is_nan: return fmt::format("{0} != {0}", x);
-    case Op::is_inf: return fmt::format("isinf({})", x);
     case Op::bit_not: return from == DType::pred ? fmt::format("!{}", x) : wrapped(from, fmt::format("~{}", x));
     case Op::popcount:
       return cast(from, fmt::format("__popcll(static_cast<u64>({}) & {:#x}ull)", x,
@@ -169,6 +144,7 @@ std::string expression(const kernel::Item& item, DType from, const std::vector<s
   if (item.kind == kernel::Item::Kind::combine) {
     return fmt::format("{}::combine({}, {})", combiner(item.combiner), x[0], x[1]);
   }
+  if (const std::string_view text = graph::info(item.op).spelling; !text.empty()) return spelled(text, from, x);
   const bool floating = graph::is_floating(from);
   switch (item.op) {
     case Op::add: return arithmetic(from, "+", x[0], x[1]);
@@ -179,12 +155,10 @@ std::string expression(const kernel::Item& item, DType from, const std::vector<s
     case Op::remainder:
       return floating ? fmt::format("fmod{}({}, {})", from == DType::f64 ? "" : "f", x[0], x[1])
                       : fmt::format("remainder_integer({}, {})", x[0], x[1]);
-    case Op::power: return fmt::format("power({}, {})", x[0], x[1]);
     case Op::maximum:
       return from == DType::pred ? fmt::format("{} || {}", x[0], x[1]) : fmt::format("maximum({}, {})", x[0], x[1]);
     case Op::minimum:
       return from == DType::pred ? fmt::format("{} && {}", x[0], x[1]) : fmt::format("minimum({}, {})", x[0], x[1]);
-    case Op::atan2: return fmt::format("atan2{}({}, {})", from == DType::f64 ? "" : "f", x[0], x[1]);
     case Op::bit_and:
       return from == DType::pred ? fmt::format("{} && {}", x[0], x[1])
                                  : wrapped(from, fmt::format("({} & {})", x[0], x[1]));
@@ -194,12 +168,7 @@ std::string expression(const kernel::Item& item, DType from, const std::vector<s
     case Op::bit_xor:
       return from == DType::pred ? fmt::format("{} != {}", x[0], x[1])
                                  : wrapped(from, fmt::format("({} ^ {})", x[0], x[1]));
-    case Op::shift_left: return fmt::format("shift_left({}, {})", x[0], x[1]);
-    case Op::shift_right_logical: return fmt::format("shift_right_logical({}, {})", x[0], x[1]);
-    case Op::shift_right_arithmetic: return fmt::format("shift_right_arithmetic({}, {})", x[0], x[1]);
     case Op::compare: return fmt::format("{} {} {}", x[0], comparison(item.comparison), x[1]);
-    case Op::select: return fmt::format("{} ? {} : {}", x[0], x[1], x[2]);
-    case Op::clamp: return fmt::format("minimum(maximum({}, {}), {})", x[1], x[0], x[2]);
     case Op::threefry2x32:
       return fmt::format("threefry2x32({}, {}, {}, {}).{}", x[0], x[1], x[2], x[3],
                          item.origin.result == 0 ? "first" : "second");

@@ -242,7 +242,7 @@ void GroupEmitter::emit_sweep(const Sweep& sweep, int stage) {
   std::vector<int> plans;
   for (std::size_t i = 0; i < group_.reductions.size(); ++i) {
     const Anchor& it = anchor(group_.reductions[i].anchor);
-    if (it.kind == Anchor::Kind::reduce && it.stage == stage) plans.push_back(static_cast<int>(i));
+    if (it.kind == Anchor::Kind::reduce && it.sweep == stage) plans.push_back(static_cast<int>(i));
   }
   if (!plans.empty()) finish_reductions(plans);
 }

@@ -111,9 +111,14 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
          {&time.dram, &time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
       *throughput *= 1 + constants.cluster_idle;
   }
-  time.dram *= constants.dram, time.l2 *= constants.l2, time.shared *= constants.shared;
-  time.issue *= constants.issue, time.integer *= constants.integer, time.f64 *= constants.f64,
-      time.special *= constants.special, time.latency *= constants.latency;
+  time.dram *= constants.dram;
+  time.l2 *= constants.l2;
+  time.shared *= constants.shared;
+  time.issue *= constants.issue;
+  time.integer *= constants.integer;
+  time.f64 *= constants.f64;
+  time.special *= constants.special;
+  time.latency *= constants.latency;
   return time;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "costmodel/analytical.h"
+#include "costmodel/exchange_count.h"
 #include "kernel/program/legality.h"
 
 namespace stitch::costmodel {
@@ -44,7 +45,10 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
   double all = 0;
   int groups = 0;
   for (const PhaseQuantities& phase : kernel.phases) {
-    for (const GroupFeatures& group : phase.groups) all += of_warp(group), ++groups;
+    for (const GroupFeatures& group : phase.groups) {
+      all += of_warp(group);
+      ++groups;
+    }
   }
   for (PhaseQuantities& phase : kernel.phases) {
     for (GroupFeatures& group : phase.groups) {
@@ -136,7 +140,10 @@ double compiled_us(const KernelQuantities& kernel, const CompiledFacts& compiled
   for (int room = 1; room <= std::max(resident, kernel.resident); ++room) {
     const double here = us_with(kernel, room, compiled, device, constants);
     least = std::min(least, here);
-    if (room == kernel.resident) us = here, least_planned = least;
+    if (room == kernel.resident) {
+      us = here;
+      least_planned = least;
+    }
     if (room == resident) least_compiled = least;
   }
   return us * (least_compiled / least_planned);

@@ -79,12 +79,15 @@ class Fit {
       }
       if (!(next_cost < cost)) break;
       const bool settled = cost - next_cost < 1e-9 * cost;
-      at = std::move(next), cost = next_cost, damping = std::max(1e-9, damping / 3);
+      at = std::move(next);
+      cost = next_cost;
+      damping = std::max(1e-9, damping / 3);
       if (settled) break;
     }
     fit.constants = constants_at(at);
     fit.error_after = error_of(at);
-    fit.samples = static_cast<std::int64_t>(samples_.size()), fit.kernels = kernels_;
+    fit.samples = static_cast<std::int64_t>(samples_.size());
+    fit.kernels = kernels_;
     const AnalyticalConstants before;
     const auto table = constant_table();
     for (std::size_t i = 0; i < table.size(); ++i) {

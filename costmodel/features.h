@@ -1,60 +1,13 @@
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "base/device_spec.h"
+#include "costmodel/group_features.h"
 #include "kernel/program/program.h"
 
 namespace stitch::costmodel {
 
-/// What one group does in total, all tiles together, counted statically from its program. Lane-instruction counts are
-/// per thread summed over threads; bytes are device-memory bytes unless said otherwise.
-struct GroupFeatures {
-  double dram_read_bytes = 0;  ///< distinct bytes, once per sweep that loads them
-  double dram_write_bytes = 0;
-  double sector_bytes = 0;          ///< of the sectors of all warps' requests: what L1 is asked for
-  double l2_bytes = 0;              ///< of them: what L1 passes on, by an estimate of what it catches
-  double shared_bytes = 0;          ///< moved to and from shared memory
-  double instructions = 0;          ///< warp instructions, all pipes
-  double special_instructions = 0;  ///< warp instructions of the special-function unit
-  double integer_instructions = 0;  ///< of instructions: on the integer unit
-  double f64_instructions = 0;      ///< of instructions: on the unit for f64
-  double bytes_in_flight = 0;       ///< requested by one thread before its first use of them
-  double flight_share = 1;          ///< share of a tile's time in which loads are outstanding
-  double latency_cycles = 0;        ///< dependent chain of one tile: loads, exchanges, barriers
-  double barriers = 0;              ///< block barriers per tile
-  double cluster_barriers = 0;      ///< per tile
-  std::int64_t tiles = 0;
-  int threads = 0;
-  int sweeps = 1;
-  double lane_efficiency = 1;  ///< useful share of the mapped elements (tails, idle threads)
-
-  // Not of the analytical model: what the learned one reads besides (costmodel/kernel_features.h).
-  double requested_bytes = 0;        ///< of sector_bytes: what lanes ask for; the rest is wasted
-  double load_requests = 0;          ///< warp instructions that load from device memory
-  double load_lane_bytes = 0;        ///< Σ over those of the bytes that one lane asks for
-  double store_requests = 0;         ///< warp instructions that store to it
-  double store_lane_bytes = 0;       ///< Σ over those of the bytes that one lane writes
-  double dynamic_requests = 0;       ///< of load_requests: whose address was itself loaded
-  double wide_instructions = 0;      ///< of instructions: on 64-bit values
-  double index_instructions = 0;     ///< of instructions: index arithmetic that became values, range tests
-  double exchange_instructions = 0;  ///< of instructions: shuffles, and passes through shared memory
-  double iterations = 1;             ///< of the loops of one thread in a tile
-  double thread_elements = 1;        ///< that a thread handles in a tile: vector × register × loop of all axes
-};
-
-/// Adds what the barriers of a tile take to its latency_cycles; `block_threads` wait for each other.
-void add_barrier_cycles(GroupFeatures& features, int block_threads, const DeviceSpec& device);
-
-/// Of a group of a recurrent kernel: what one block does in one turn, a barrier behind it included.
+/// Counts what one group does, of a recurrent kernel: what one block does in one turn, a barrier behind it included.
 GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgram& group,
                              const kernel::KernelProgram& kernel, const DeviceSpec& device);
-
-/// Cycles of issue that one scalar operation takes, as warp instructions (docs/cost-model.md has the sources).
-double operation_cost(const kernel::Item& item);
-/// Of them: what runs on the integer unit, which also compares, selects and converts floats, and has half the lanes of
-/// the f32 one on most devices.
-double integer_cost(const kernel::Item& item);
 
 }  // namespace stitch::costmodel

@@ -33,35 +33,51 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
   double special = 0, integer = 0, wide = 0, index = 0, exchange = 0, flight = 0, threads_flight = 0, weight = 0;
   for (const PhaseQuantities& phase : kernel.phases) {
     for (const GroupFeatures& group : phase.groups) {
-      f.dram_read_bytes += group.dram_read_bytes, f.dram_write_bytes += group.dram_write_bytes;
-      f.sector_bytes += group.sector_bytes, f.l2_bytes += group.l2_bytes, f.shared_bytes += group.shared_bytes;
+      f.dram_read_bytes += group.dram_read_bytes;
+      f.dram_write_bytes += group.dram_write_bytes;
+      f.sector_bytes += group.sector_bytes;
+      f.l2_bytes += group.l2_bytes;
+      f.shared_bytes += group.shared_bytes;
       f.instructions += group.instructions;
       requested += group.requested_bytes;
-      load_requests += group.load_requests, load_bytes += group.load_lane_bytes;
-      store_requests += group.store_requests, store_bytes += group.store_lane_bytes;
+      load_requests += group.load_requests;
+      load_bytes += group.load_lane_bytes;
+      store_requests += group.store_requests;
+      store_bytes += group.store_lane_bytes;
       dynamic += group.dynamic_requests;
-      special += group.special_instructions, integer += group.integer_instructions, wide += group.wide_instructions;
-      index += group.index_instructions, exchange += group.exchange_instructions;
-      f.block_barriers += group.barriers, f.cluster_barriers += group.cluster_barriers;
+      special += group.special_instructions;
+      integer += group.integer_instructions;
+      wide += group.wide_instructions;
+      index += group.index_instructions;
+      exchange += group.exchange_instructions;
+      f.block_barriers += group.barriers;
+      f.cluster_barriers += group.cluster_barriers;
       f.sweeps = std::max(f.sweeps, static_cast<double>(group.sweeps));
       ++f.groups;
       const double bytes = group.dram_read_bytes + group.dram_write_bytes + 1;
-      flight += group.bytes_in_flight * bytes, threads_flight += group.bytes_in_flight * group.threads * bytes;
-      f.iterations += group.iterations * bytes, f.thread_elements += group.thread_elements * bytes;
+      flight += group.bytes_in_flight * bytes;
+      threads_flight += group.bytes_in_flight * group.threads * bytes;
+      f.iterations += group.iterations * bytes;
+      f.thread_elements += group.thread_elements * bytes;
       f.lane_efficiency += group.lane_efficiency * bytes;
       weight += bytes;
     }
   }
-  f.iterations /= weight, f.thread_elements /= weight, f.lane_efficiency /= weight;
+  f.iterations /= weight;
+  f.thread_elements /= weight;
+  f.lane_efficiency /= weight;
   f.sector_efficiency = ratio(requested, f.sector_bytes);
-  f.load_width = ratio(load_bytes, load_requests), f.store_width = ratio(store_bytes, store_requests);
+  f.load_width = ratio(load_bytes, load_requests);
+  f.store_width = ratio(store_bytes, store_requests);
   f.dynamic_share = ratio(dynamic, load_requests);
   f.bytes_in_flight_thread = flight / weight;
   f.bytes_in_flight_sm = threads_flight / weight * kernel.resident;
   f.memory_share = ratio(2 * load_requests + 1.5 * store_requests, f.instructions);
-  f.special_share = ratio(special, f.instructions), f.integer_share = ratio(integer, f.instructions);
+  f.special_share = ratio(special, f.instructions);
+  f.integer_share = ratio(integer, f.instructions);
   f.wide_share = ratio(wide, f.instructions);
-  f.index_share = ratio(index, f.instructions), f.exchange_share = ratio(exchange, f.instructions);
+  f.index_share = ratio(index, f.instructions);
+  f.exchange_share = ratio(exchange, f.instructions);
   f.slabs = kernel.slabs;
   for (double* amount : {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes,
                          &f.instructions, &f.block_barriers, &f.cluster_barriers})
@@ -70,7 +86,9 @@ void count_groups(const KernelQuantities& kernel, KernelFeatures& f) {
 
 void count_grid(const KernelQuantities& kernel, const kernel::KernelProgram& program, const DeviceSpec& device,
                 KernelFeatures& f) {
-  f.threads = program.schedule.threads, f.blocks = static_cast<double>(program.blocks), f.cluster = kernel.cluster;
+  f.threads = program.schedule.threads;
+  f.blocks = static_cast<double>(program.blocks);
+  f.cluster = kernel.cluster;
   const double slots = static_cast<double>(device.sm_count) * kernel.resident;
   const double concurrent = std::max(1.0, std::min(f.blocks, slots));
   f.busy_share = std::min<double>(device.sm_count, f.blocks) / device.sm_count;
@@ -84,14 +102,17 @@ void count_grid(const KernelQuantities& kernel, const kernel::KernelProgram& pro
     double latency = 0;
     for (const GroupFeatures& group : phase.groups)
       latency += group.latency_cycles * static_cast<double>(group.tiles) / std::max(1.0, tiles / kernel.cluster);
-    f.latency_cycles += latency, f.wave_latency += latency * waves;
+    f.latency_cycles += latency;
+    f.wave_latency += latency * waves;
   }
   for (double* amount : {&f.grid_barriers, &f.last_blocks, &f.latency_cycles, &f.wave_latency}) *amount *= kernel.slabs;
   f.waves = f.tiles / concurrent;
   // How full the last wave is: 1 when the tiles come out even.
   f.last_wave = f.waves / std::max(1.0, std::ceil(f.waves));
-  f.registers_estimate = program.registers, f.block_shared_bytes = static_cast<double>(program.shared_bytes);
-  f.resident_blocks = kernel.resident, f.resident_warps = kernel.resident * std::ceil(f.threads / 32);
+  f.registers_estimate = program.registers;
+  f.block_shared_bytes = static_cast<double>(program.shared_bytes);
+  f.resident_blocks = kernel.resident;
+  f.resident_warps = kernel.resident * std::ceil(f.threads / 32);
   // Blocks that each resource alone leaves room for, over those that are resident: 1 for the one that limits.
   const double resident = kernel.resident;
   f.register_room =
@@ -133,7 +154,8 @@ void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
       if (elements <= most) continue;
       most = elements;
       f.axes = static_cast<double>(group.extents.size());
-      f.reduced_extent = reduced, f.lane_extent = lanes;
+      f.reduced_extent = reduced;
+      f.lane_extent = lanes;
       const int inner =
           group.mapping.vector_axis >= 0 ? group.mapping.vector_axis : static_cast<int>(group.extents.size()) - 1;
       if (inner < 0) continue;
@@ -147,10 +169,12 @@ void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
         if (item.kind != kernel::Item::Kind::load) continue;
         const auto run = items.pool().run(item.index, items.axes().variables[axis], 1);
         const double size = graph::byte_size(item.dtype);
-        loads += 1, bytes += size;
+        loads += 1;
+        bytes += size;
         stride += run.regular ? std::min(32.0, std::fabs(static_cast<double>(run.step)) * size) : 32;
       }
-      f.inner_stride = ratio(stride, loads), f.element_bytes = ratio(bytes, loads);
+      f.inner_stride = ratio(stride, loads);
+      f.element_bytes = ratio(bytes, loads);
     }
   }
 }
@@ -166,14 +190,16 @@ void count_compiled(const CompiledFacts& compiled, const kernel::KernelProgram& 
   if (compiled.machine_code == nullptr) return;
   const MachineCodeFeatures& code = *compiled.machine_code;
   const auto share = [&](int part) { return ratio(part, code.instructions); };
-  f.sass_instructions = code.instructions, f.sass_loop_instructions = code.loop.instructions;
+  f.sass_instructions = code.instructions;
+  f.sass_loop_instructions = code.loop.instructions;
   f.sass_loop_cycles = warp_cycles(code);
   f.sass_memory_share = share(code.by_pipe[Pipe::memory] + code.by_pipe[Pipe::shared]);
   f.sass_float_share = share(code.by_pipe[Pipe::floating] + code.by_pipe[Pipe::half]);
   f.sass_integer_share = share(code.by_pipe[Pipe::integer]);
   f.sass_special_share = share(code.by_pipe[Pipe::special]);
   f.sass_load_width = ratio(code.load_bytes, code.loads);
-  f.sass_loads_before_wait = code.loads_before_wait, f.sass_bytes_before_wait = code.bytes_before_wait;
+  f.sass_loads_before_wait = code.loads_before_wait;
+  f.sass_bytes_before_wait = code.bytes_before_wait;
   f.sass_stall_share = ratio(code.loop.stall_cycles - code.loop.instructions, code.loop.stall_cycles);
 }
 
@@ -190,7 +216,8 @@ KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::
   f.parameter_bytes = static_cast<double>(graph::interface_bytes(graph));
   const double dram = f.dram_read_bytes + f.dram_write_bytes;
   f.gathers = f.dynamic_share > 0 ? 1 : 0;
-  f.dram_reuse = ratio(dram, f.parameter_bytes), f.l2_reuse = ratio(f.l2_bytes, dram);
+  f.dram_reuse = ratio(dram, f.parameter_bytes);
+  f.l2_reuse = ratio(f.l2_bytes, dram);
   f.shared_share = ratio(f.shared_bytes, f.l2_bytes);
   f.instructions_per_byte = ratio(f.instructions * 32, dram);
   f.dram_us = dram / device.reachable_bandwidth() * 1e6;

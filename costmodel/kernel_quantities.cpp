@@ -11,14 +11,15 @@ namespace {
 
 /// Makes what one block does in one turn what all blocks do in all turns.
 void repeat(GroupFeatures& f, const kernel::RecurrentStep& step) {
-  const auto turns = static_cast<double>(step.turns), times = turns * static_cast<double>(step.blocks);
+  const double turns = step.turns;
+  const double times = turns * static_cast<double>(step.blocks);
   for (double* amount :
        {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes, &f.instructions,
         &f.special_instructions, &f.integer_instructions, &f.f64_instructions, &f.requested_bytes, &f.load_requests,
         &f.load_lane_bytes, &f.store_requests, &f.store_lane_bytes, &f.dynamic_requests, &f.wide_instructions,
         &f.index_instructions, &f.exchange_instructions})
     *amount *= times;
-  f.latency_cycles *= turns, f.barriers *= turns, f.cluster_barriers *= turns, f.iterations *= turns;
+  for (double* amount : {&f.latency_cycles, &f.barriers, &f.cluster_barriers, &f.iterations}) *amount *= turns;
   f.tiles = step.blocks;
 }
 
@@ -149,10 +150,11 @@ KernelQuantities kernel_quantities(const graph::Graph& graph, const kernel::Kern
   kernel.cluster = program.schedule.cluster;
   kernel.threads = program.schedule.threads;
   kernel.resident = std::max(1, kernel::resident_blocks(program, device));
-  if (const kernel::Slabs& slabs = program.schedule.slabs; slabs.count > 1)
-    kernel.slabs = static_cast<double>(slabs.count),
-    kernel.run_bytes = static_cast<double>(kernel::slab_run_bytes(graph, slabs));
-  if (program.recurrent != nullptr) kernel.turns = static_cast<double>(program.recurrent->turns);
+  if (const kernel::Slabs& slabs = program.schedule.slabs; slabs.count > 1) {
+    kernel.slabs = slabs.count;
+    kernel.run_bytes = kernel::slab_run_bytes(graph, slabs);
+  }
+  if (program.recurrent != nullptr) kernel.turns = program.recurrent->turns;
   kernel.phases.reserve(program.phases.size());
   for (std::size_t p = 0; p < program.phases.size(); ++p) {
     PhaseQuantities& phase = kernel.phases.emplace_back();

@@ -269,14 +269,19 @@ void count(const Instruction& one, MachineCodeFeatures& features) {
   features.stall_cycles += std::max(1, one.stall);
   features.barriers += one.name() == "BAR" ? 1 : 0;
   const int width = one.width();
-  if (one.is_local()) ++features.local_accesses, features.local_bytes += width;
+  if (one.is_local()) {
+    ++features.local_accesses;
+    features.local_bytes += width;
+  }
   if (one.is_load()) {
-    ++features.loads, features.load_bytes += width;
+    ++features.loads;
+    features.load_bytes += width;
     std::size_t place = 0;
     while ((1 << place) < width) ++place;
     ++features.load_widths[place];
   } else if (one.is_store()) {
-    ++features.stores, features.store_bytes += width;
+    ++features.stores;
+    features.store_bytes += width;
   }
 }
 
@@ -287,7 +292,10 @@ void measure_hot(const std::vector<Instruction>& code, const Range& range, bool 
   for (int i = range.first; i <= range.last; ++i) {
     const Instruction& one = code[i];
     ++features.loop.by_pipe[one.pipe];
-    if (one.is_load()) ++features.loop.loads, features.loop.load_bytes += one.width();
+    if (one.is_load()) {
+      ++features.loop.loads;
+      features.loop.load_bytes += one.width();
+    }
     if (one.is_local()) features.loop.local_bytes += one.width();
     features.loop.stall_cycles += std::max(1, one.stall);
   }
@@ -299,7 +307,8 @@ void measure_hot(const std::vector<Instruction>& code, const Range& range, bool 
     issue.run(code, range);
     features.loop.cycles = issue.now() - features.loop.cycles;
   }
-  features.loads_before_wait = issue.most_loads(), features.bytes_before_wait = issue.most_bytes();
+  features.loads_before_wait = issue.most_loads();
+  features.bytes_before_wait = issue.most_bytes();
 }
 
 }  // namespace

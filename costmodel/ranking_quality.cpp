@@ -68,12 +68,14 @@ void add(const RankedGroup& group, RankingQuality& total) {
   for (const Ranked& each : group) {
     all.push_back(each.predicted);
     if (each.failed) continue;
-    predicted.push_back(each.predicted), measured.push_back(each.measured);
+    predicted.push_back(each.predicted);
+    measured.push_back(each.measured);
   }
   ++total.groups;
   total.candidates += static_cast<std::int64_t>(group.size());
   total.failed += static_cast<std::int64_t>(group.size() - measured.size());
-  total.spearman += spearman(predicted, measured), total.kendall += kendall(predicted, measured);
+  total.spearman += spearman(predicted, measured);
+  total.kendall += kendall(predicted, measured);
 
   const auto [least, worst] = std::minmax_element(measured.begin(), measured.end());
   const double best = *least;
@@ -104,7 +106,8 @@ void add(const RankedGroup& group, RankingQuality& total) {
     ++trials;
     if (!group[i].failed && group[i].measured <= 1.01 * best) break;
   }
-  total.trials_to_99 += trials, total.trials_to_99_share += trials / static_cast<double>(group.size());
+  total.trials_to_99 += trials;
+  total.trials_to_99_share += trials / static_cast<double>(group.size());
 }
 
 }  // namespace
@@ -115,7 +118,8 @@ double spearman(std::span<const double> a, std::span<const double> b) {
   double both = 0, first = 0, second = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     both += (x[i] - middle) * (y[i] - middle);
-    first += (x[i] - middle) * (x[i] - middle), second += (y[i] - middle) * (y[i] - middle);
+    first += (x[i] - middle) * (x[i] - middle);
+    second += (y[i] - middle) * (y[i] - middle);
   }
   return first > 0 && second > 0 ? both / std::sqrt(first * second) : 0;
 }
@@ -161,7 +165,8 @@ nlohmann::json to_document(const RankingQuality& quality) {
   nlohmann::json recall, regret;
   for (std::size_t d = 0; d < RankingQuality::depths.size(); ++d) {
     const std::string depth = std::to_string(RankingQuality::depths[d]);
-    recall[depth] = quality.recall[d], regret[depth] = quality.regret[d];
+    recall[depth] = quality.recall[d];
+    regret[depth] = quality.regret[d];
   }
   return {{"groups", quality.groups},
           {"candidates", quality.candidates},

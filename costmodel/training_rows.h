@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "costmodel/boosted_trees.h"
-#include "costmodel/training.h"
+#include "costmodel/training_sample.h"
 
 // From samples, sorted by kernel and device, to what trees are trained on. A sample with what its compiler said enters
 // twice, the second time without: candidates are ranked before any is compiled.

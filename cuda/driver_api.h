@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,8 +10,22 @@
 
 namespace stitch::cuda {
 
-/// The entry points of the CUDA driver that stitch-runner uses, found when it runs. libstitch has a smaller table of
-/// its own (client/cuda_driver.h): layers do not let the two share one.
+/// What a program is going to do with the driver: which entries must be there.
+enum class DriverUse : std::uint8_t {
+  run_plans,  ///< libstitch: loads kernels and launches them on its caller's memory and streams
+  measure,    ///< stitch-runner: describes a GPU, owns a stream of it, captures graphs and times them
+};
+
+/// The entry points of the CUDA driver, found in its library when a program runs: nothing that is built here links the
+/// driver, so everything starts on a machine that has none, and says so only when a GPU is asked for.
+///
+///   STITCH_ASSIGN(const auto driver, DriverApi::load(DriverUse::run_plans));
+///   CUdevice device = 0;
+///   STITCH_TRY(driver->check(driver->device_get(&device, 0), "cuDeviceGet", ErrorKind::unavailable));
+///
+/// client/cuda_executor runs plans through it and profiler/gpu measures through it. Each finds the entries of its own
+/// DriverUse; of the other ones it finds those that the library has, and null for the rest. An entry is of the version
+/// that cuda.h gives its name (`allocate` is cuMemAlloc_v2).
 struct DriverApi {
   decltype(&cuInit) init = nullptr;
   decltype(&cuDriverGetVersion) version = nullptr;
@@ -26,8 +41,12 @@ struct DriverApi {
   decltype(&cuDevicePrimaryCtxRetain) retain_primary = nullptr;
   decltype(&cuDevicePrimaryCtxRelease) release_primary = nullptr;
   decltype(&cuCtxSetCurrent) set_current = nullptr;
+  decltype(&cuCtxPushCurrent) push_context = nullptr;
+  decltype(&cuCtxPopCurrent) pop_context = nullptr;
+  decltype(&cuCtxSynchronize) synchronize_context = nullptr;
 
-  decltype(&cuModuleLoadDataEx) load_module = nullptr;
+  decltype(&cuModuleLoadData) load_module = nullptr;
+  decltype(&cuModuleLoadDataEx) load_module_with = nullptr;  ///< options of its compiler of PTX
   decltype(&cuModuleUnload) unload_module = nullptr;
   decltype(&cuModuleGetFunction) get_function = nullptr;
   decltype(&cuFuncSetAttribute) set_attribute = nullptr;
@@ -43,7 +62,7 @@ struct DriverApi {
 
   decltype(&cuStreamCreate) create_stream = nullptr;
   decltype(&cuStreamDestroy) destroy_stream = nullptr;
-  decltype(&cuStreamSynchronize) synchronize = nullptr;
+  decltype(&cuStreamSynchronize) synchronize_stream = nullptr;
   decltype(&cuStreamBeginCapture) begin_capture = nullptr;
   decltype(&cuStreamEndCapture) end_capture = nullptr;
   decltype(&cuGraphInstantiate) instantiate = nullptr;
@@ -52,9 +71,10 @@ struct DriverApi {
   decltype(&cuGraphDestroy) destroy_graph = nullptr;
   decltype(&cuGraphExecDestroy) destroy_executable = nullptr;
 
-  /// Loads the library and initialises the driver; it stays loaded for good. Error: unavailable (no library, an old
-  /// driver without one of the entries, no GPU), in the words of loader or driver.
-  static Result<std::shared_ptr<const DriverApi>> load(const std::string& library = "libcuda.so.1");
+  /// Loads the library and initialises the driver; it stays loaded for good, as a driver must not be unloaded. Error:
+  /// unavailable (no library, an old driver without an entry that `use` needs, no GPU), in the words of loader or
+  /// driver.
+  static Result<std::shared_ptr<const DriverApi>> load(DriverUse use, const std::string& library = "libcuda.so.1");
 
   /// Success, or "cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE (device kernel image is invalid)". Running out of
   /// memory is resource_exhausted whatever `kind` says.

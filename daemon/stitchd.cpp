@@ -18,7 +18,7 @@
 #include "db/sqlite_store.h"
 #include "tuning/devices/calibrated_device.h"
 #include "tuning/devices/device_set.h"
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/tuner.h"
 
 namespace stitch::daemon {
@@ -77,7 +77,7 @@ Result<tuning::TunerOptions> Daemon::planning(const StitchdOptions& options) {
   for (const std::string& note : planned.notes) spdlog::warn("calibration: {}", note);
   tuning::TunerOptions tuning;
   tuning.device = planned.spec;
-  STITCH_ASSIGN(tuning.model, tuning::choose_model(*store, planned.spec.name, options.scorer));
+  STITCH_ASSIGN(tuning.cost_model, tuning::choose_cost_model(*store, planned.spec.name, options.scorer));
   return tuning;
 }
 

@@ -19,7 +19,7 @@ struct StitchdOptions {
   int keep_days = 30;               ///< of ServiceOptions::keep_us
   std::int64_t trials = 0;          ///< of ServiceOptions::fragment_trials
   int workers = 1;                  ///< jobs at once
-  std::string scorer = "auto";      ///< what predicts (tuning/models/cost_model_training.h)
+  std::string scorer = "auto";      ///< what predicts (tuning/cost_models/cost_model_training.h)
   std::filesystem::path cache;      ///< compiled kernels; empty: beside the database
   std::string log_level = "info";   ///< trace, debug, info, warning, error, off
   HttpLimits limits;

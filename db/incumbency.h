@@ -24,7 +24,4 @@ Status withdraw(sqlite::Connection& connection, const Hash128& id, std::string_v
 
 Result<Listing<Promotion>> select_promotions(sqlite::Connection& connection, const Page& page);
 
-/// Finds the incumbent of a key or, failing that, what comes closest and why it does not serve.
-Result<Lookup> find_plan(sqlite::Connection& connection, const PlanKey& key, const std::optional<Hash128>& family);
-
 }  // namespace stitch::db::tables

@@ -4,69 +4,28 @@
 #include <cmath>
 
 #include "db/listing.h"
+#include "db/record_columns.h"
 
 namespace stitch::db::tables {
 namespace {
 
 using sqlite::Blob;
 using sqlite::Connection;
-using sqlite::Row;
 using sqlite::Statement;
 
-/// Columns that read_job expects. Listings leave payload and result out.
+/// Columns of a job. Listings leave payload and result out.
 std::string job_columns(bool with_bytes) {
-  return fmt::format(
-      "id, kind, dedupe_key, priority, {}, state, progress, message, {}, error_kind, error_message, attempts, stalled, "
-      "max_stalled, owner, fence, lease_until_us, cancel_requested, created_us, started_us, finished_us, "
-      "tool, toolkit, judged_on, wall_us, judged",
-      with_bytes ? "payload" : "x''", with_bytes ? "result" : "x''");
+  Columns columns = Columns::of<Job>(Columns::Purpose::select);
+  if (!with_bytes) columns.instead_of("payload", "x''").instead_of("result", "x''");
+  return columns.list();
 }
 
-std::optional<ErrorKind> error_kind_of(std::string_view text) {
-  for (int i = 0; i <= static_cast<int>(ErrorKind::internal); ++i) {
-    if (to_string(static_cast<ErrorKind>(i)) == text) return static_cast<ErrorKind>(i);
-  }
-  return std::nullopt;
-}
-
-Result<Job> read_job(const Statement& rows) {
-  Row row(rows, "job");
-  Job job;
-  job.id = row.integer();
-  job.kind = row.text();
-  job.dedupe_key = row.text();
-  job.priority = row.small();
-  job.payload = row.text();
-  job.state = row.word(job_state_of);
-  job.progress = row.real();
-  job.message = row.text();
-  job.result = row.text();
-  if (row.next_is_null()) {
-    row.skip();
-    row.skip();
-  } else {
-    const ErrorKind kind = row.word(error_kind_of);
-    job.error = Error{kind, row.text()};
-  }
-  job.attempts = row.small();
-  job.stalled = row.small();
-  job.max_stalled = row.small();
-  job.owner = row.text();
-  job.fence = row.integer();
-  job.lease_until_us = row.integer();
-  job.cancel_requested = row.flag();
-  job.created_us = row.integer();
-  job.started_us = row.integer();
-  job.finished_us = row.integer();
-  job.provenance = row.provenance();
-  STITCH_TRY(row.status());
-  return job;
-}
+Result<Job> read_job(const Statement& rows) { return read_record<Job>(rows, "job"); }
 
 Status add_event(Connection& connection, std::int64_t job, std::string_view kind, double progress,
                  std::string_view detail, std::int64_t now_us) {
-  STITCH_TRY(connection.execute("INSERT INTO job_event (job, wall_us, kind, progress, detail) VALUES (?, ?, ?, ?, ?)",
-                                job, now_us, kind, progress, detail));
+  const JobEvent event{0, job, now_us, std::string(kind), progress, std::string(detail)};
+  STITCH_TRY(insert(connection, {.table = "job_event"}, event));
   return {};
 }
 
@@ -127,12 +86,15 @@ Result<EnqueuedJob> enqueue_job(Connection& connection, const Job& job, std::int
   STITCH_ASSIGN(const std::int64_t queued, connection.integer("SELECT count(*) FROM job WHERE state = 'queued'"));
   if (queued >= max_queued)
     return make_error(ErrorKind::resource_exhausted, "the queue is full: {} jobs are waiting", queued);
-  STITCH_TRY(connection.execute(
-      "INSERT INTO job (kind, dedupe_key, priority, payload, state, progress, message, result, attempts, stalled, "
-      "max_stalled, owner, fence, lease_until_us, cancel_requested, created_us, started_us, finished_us, "
-      "tool, toolkit, judged_on, wall_us, judged) "
-      "VALUES (?, ?, ?, ?, 'queued', 0, '', x'', 0, 0, ?, '', 0, 0, 0, ?, 0, 0, ?, ?, ?, ?, ?)",
-      job.kind, job.dedupe_key, job.priority, Blob{job.payload}, job.max_stalled, now_us, job.provenance));
+  Job fresh;
+  fresh.kind = job.kind;
+  fresh.dedupe_key = job.dedupe_key;
+  fresh.priority = job.priority;
+  fresh.payload = job.payload;
+  fresh.max_stalled = job.max_stalled;
+  fresh.created_us = now_us;
+  fresh.provenance = job.provenance;
+  STITCH_TRY(insert(connection, {.table = "job"}, fresh));
   const std::int64_t id = connection.last_row();
   STITCH_TRY(add_event(connection, id, "queued", 0, "", now_us));
   STITCH_ASSIGN(Job stored, select_job(connection, id));
@@ -207,12 +169,7 @@ Result<std::vector<std::int64_t>> requeue_orphans(Connection& connection, const 
         "ORDER BY id",
         job_columns(false));
     STITCH_ASSIGN(Statement rows, connection.query(sql, now_us, rule.everyone, rule.owner));
-    while (true) {
-      STITCH_ASSIGN(const bool more, rows.step());
-      if (!more) break;
-      STITCH_ASSIGN(Job job, read_job(rows));
-      orphans.push_back(std::move(job));
-    }
+    STITCH_ASSIGN(orphans, read_records<Job>(rows, "job"));
   }
   std::vector<std::int64_t> touched;
   for (const Job& job : orphans) {
@@ -251,15 +208,11 @@ Result<Listing<Job>> select_jobs(Connection& connection, const JobFilter& filter
 }
 
 Result<Listing<JobEvent>> select_job_events(Connection& connection, std::int64_t job, const Page& page) {
-  const auto read = [](const Statement& rows) -> Result<JobEvent> {
-    Row row(rows, "job_event");
-    JobEvent event{row.integer(), row.integer(), row.integer(), row.text(), row.real(), row.text()};
-    STITCH_TRY(row.status());
-    return event;
-  };
-  const std::string sql = fmt::format("SELECT sequence, job, wall_us, kind, progress, detail FROM job_event WHERE {}",
-                                      job == 0 ? "?1 = 0" : "job = ?1");
-  return list_page<JobEvent>(connection, sql, "sequence", page, read, job);
+  const std::string sql =
+      fmt::format("SELECT {} FROM job_event WHERE {}", columns_of<JobEvent>(), job == 0 ? "?1 = 0" : "job = ?1");
+  return list_page<JobEvent>(
+      connection, sql, "sequence", page, [](const Statement& rows) { return read_record<JobEvent>(rows, "job_event"); },
+      job);
 }
 
 }  // namespace stitch::db::tables

@@ -266,9 +266,13 @@ CREATE TABLE model (
 ) STRICT;
 )";
 
+// Nothing ever wrote to it: what is refused stands in quarantine.json, which commands without a database have too.
+constexpr const char* version_3 = "DROP TABLE quarantine;";
+
 constexpr Migration steps_so_far[] = {
     {1, "devices, fragments, workloads, artifacts, kernels, plans, candidates, measurements, jobs", version_1},
     {2, "near plans name their neighbour; sizes of artifacts; stalled jobs; quarantine; trained models", version_2},
+    {3, "no quarantine", version_3},
 };
 
 Result<std::map<std::string, std::string>> objects(sqlite::Connection& connection) {

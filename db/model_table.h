@@ -8,7 +8,7 @@
 #include "db/sqlite.h"
 #include "db/trial_records.h"
 
-// Rows of tables `model` and `quarantine`. Callers hold the transaction.
+// Rows of table `model`. Callers hold the transaction.
 namespace stitch::db::tables {
 
 /// Stores the next version of a model and returns its number.
@@ -18,13 +18,5 @@ Result<TrainedModel> select_model(sqlite::Connection& connection, std::string_vi
                                   std::optional<int> version);
 /// All versions of all models without their bytes, by name, device and version.
 Result<std::vector<TrainedModel>> select_models(sqlite::Connection& connection);
-
-/// Adds a strike.
-Status strike(sqlite::Connection& connection, const Quarantine& entry);
-Result<std::optional<Quarantine>> select_strikes(sqlite::Connection& connection, const Hash128& subject,
-                                                 std::string_view device);
-Result<std::vector<Quarantine>> select_quarantine(sqlite::Connection& connection);
-/// not_found when there is no such entry.
-Status release(sqlite::Connection& connection, const Hash128& subject, std::string_view device);
 
 }  // namespace stitch::db::tables

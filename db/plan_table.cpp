@@ -6,6 +6,7 @@
 #include "db/incumbency.h"
 #include "db/listing.h"
 #include "db/measurement_table.h"
+#include "db/record_columns.h"
 
 namespace stitch::db::tables {
 namespace {
@@ -14,65 +15,33 @@ using sqlite::Connection;
 using sqlite::Row;
 using sqlite::Statement;
 
-/// Columns that read_plan expects; `document` may be left out for listings.
-std::string plan_columns(std::string_view document) {
-  return fmt::format(
-      "p.row, p.id, p.fragment, t.device, t.architecture, t.toolkit, t.version, {}, p.bytes, p.label, p.status, "
-      "p.predicted_us, p.measured_us, p.verified_share, p.neighbour, p.sequence, "
-      "p.tool, p.toolkit, p.judged_on, p.wall_us, p.judged FROM plan p JOIN target t ON t.row = p.target",
-      document);
+/// A SELECT whose columns are row and those of a plan; listings leave its document out.
+std::string select_from_plans(bool with_document) {
+  Columns columns = Columns::of<Plan>(Columns::Purpose::select, "p.");
+  if (!with_document) columns.instead_of("p.document", "'{}'");
+  return fmt::format("SELECT p.row, {} FROM plan p JOIN target t ON t.row = p.target", columns.list());
 }
 
-Result<Plan> read_plan(const Statement& rows) {
-  Row row(rows, "plan");
-  row.skip();
-  Plan plan;
-  plan.id = row.hash();
-  plan.key.fragment = row.hash();
-  plan.key.target.device = row.text();
-  plan.key.target.architecture = row.text();
-  plan.key.target.toolkit = row.text();
-  plan.key.target.version = row.text();
-  plan.document = row.text();
-  plan.bytes = row.integer();
-  plan.label = row.word(label_of);
-  plan.status = row.word(plan_status_of);
-  plan.predicted_us = row.real();
-  plan.measured_us = row.optional_real();
-  plan.verified_share = row.real();
-  plan.neighbour = row.optional_hash();
-  plan.sequence = row.integer();
-  plan.provenance = row.provenance();
-  STITCH_TRY(row.status());
-  return plan;
-}
+Result<Plan> read_plan(const Statement& rows) { return read_record<Plan>(rows, "plan", 1); }
 
 /// The plan of the current row with its steps, checked against its id.
 Result<Plan> read_whole_plan(Connection& connection, const Statement& rows) {
+  static const std::string sql =
+      fmt::format("SELECT {} FROM plan_step WHERE plan = ? ORDER BY position", columns_of<PlanStep>());
   STITCH_ASSIGN(Plan plan, read_plan(rows));
-  STITCH_ASSIGN(Statement steps, connection.query("SELECT kernel, arguments FROM plan_step "
-                                                  "WHERE plan = ? ORDER BY position",
-                                                  rows.integer(0)));
-  while (true) {
-    STITCH_ASSIGN(const bool more, steps.step());
-    if (!more) break;
-    Row step(steps, "plan_step");
-    plan.steps.push_back({step.hash(), step.text()});
-    STITCH_TRY(step.status());
-  }
+  STITCH_ASSIGN(Statement steps, connection.query(sql, rows.integer(0)));
+  STITCH_ASSIGN(plan.steps, read_records<PlanStep>(steps, "plan_step"));
   if (const Hash128 id = plan_id(plan); id != plan.id)
     return make_error(ErrorKind::corrupt, "plan {}: the stored rows have id {}", plan.id.hex(), id.hex());
   return plan;
 }
 
 Status require_references(Connection& connection, const Plan& plan) {
-  STITCH_ASSIGN(Statement fragment, connection.query("SELECT 1 FROM fragment WHERE key = ?", plan.key.fragment));
-  STITCH_ASSIGN(const bool known, fragment.step());
+  STITCH_ASSIGN(const bool known, connection.exists("SELECT 1 FROM fragment WHERE key = ?", plan.key.fragment));
   if (!known)
     return make_error(ErrorKind::invalid_argument, "plan: fragment {} is not stored", plan.key.fragment.hex());
   for (const PlanStep& step : plan.steps) {
-    STITCH_ASSIGN(Statement kernel, connection.query("SELECT 1 FROM kernel WHERE hash = ?", step.kernel));
-    STITCH_ASSIGN(const bool there, kernel.step());
+    STITCH_ASSIGN(const bool there, connection.exists("SELECT 1 FROM kernel WHERE hash = ?", step.kernel));
     if (!there) return make_error(ErrorKind::invalid_argument, "plan: kernel {} is not stored", step.kernel.hex());
   }
   return {};
@@ -93,7 +62,7 @@ Status insert_measurements(Connection& connection, const PlanBundle& bundle, con
 template <class... Arguments>
 Result<Listing<Plan>> page_of_plans(Connection& connection, const std::string& condition, const Page& page,
                                     const Arguments&... arguments) {
-  return list_page<Plan>(connection, fmt::format("SELECT {} WHERE {}", plan_columns("'{}'"), condition), "p.row", page,
+  return list_page<Plan>(connection, fmt::format("{} WHERE {}", select_from_plans(false), condition), "p.row", page,
                          read_plan, arguments...);
 }
 
@@ -107,32 +76,28 @@ Result<std::int64_t> target_row(Connection& connection, const Target& target) {
   };
   if (Result<std::int64_t> row = find(); row || row.error().kind != ErrorKind::not_found) return row;
   STITCH_TRY(validate(target));
-  STITCH_TRY(connection.execute("INSERT INTO target (device, architecture, toolkit, version) VALUES (?, ?, ?, ?)",
-                                target.device, target.architecture, target.toolkit, target.version));
+  STITCH_TRY(insert(connection, {.table = "target"}, target));
   return connection.last_row();
 }
 
 Result<bool> insert_plan_rows(Connection& connection, const Plan& plan) {
   STITCH_TRY(validate(plan));
-  const Hash128 id = plan_id(plan);
-  STITCH_ASSIGN(Statement known, connection.query("SELECT 1 FROM plan WHERE id = ?", id));
-  STITCH_ASSIGN(const bool found, known.step());
-  if (found) return false;
+  Plan stored = plan;
+  stored.id = plan_id(plan);
+  STITCH_ASSIGN(const bool known, connection.exists("SELECT 1 FROM plan WHERE id = ?", stored.id));
+  if (known) return false;
   STITCH_TRY(require_references(connection, plan));
   STITCH_ASSIGN(const std::int64_t target, target_row(connection, plan.key.target));
-  // Recording the measurement is what makes a plan measured.
-  const Label label = plan.label == Label::measured ? Label::predicted : plan.label;
-  STITCH_TRY(connection.execute(
-      "INSERT INTO plan (id, fragment, target, document, bytes, label, status, predicted_us, verified_share, sequence, "
-      "neighbour, tool, toolkit, judged_on, wall_us, judged) "
-      "VALUES (?, ?, ?, ?, ?, ?, 'challenger', ?, ?, 0, ?, ?, ?, ?, ?, ?)",
-      id, plan.key.fragment, target, plan.document, plan.bytes, to_string(label), plan.predicted_us,
-      plan.verified_share, plan.neighbour, plan.provenance));
+  // Recording the measurement is what makes a plan measured, promoting it what makes it the incumbent.
+  if (plan.label == Label::measured) stored.label = Label::predicted;
+  stored.measured_us.reset();
+  stored.status = PlanStatus::challenger;
+  stored.sequence = 0;
+  STITCH_TRY(insert(connection, {.table = "plan", .target = target}, stored));
   const std::int64_t row = connection.last_row();
   int position = 0;
   for (const PlanStep& step : plan.steps) {
-    STITCH_TRY(connection.execute("INSERT INTO plan_step (plan, position, kernel, arguments) VALUES (?, ?, ?, ?)", row,
-                                  position++, step.kernel, step.arguments));
+    STITCH_TRY(insert(connection, {.table = "plan_step", .more_columns = {"plan", "position"}}, step, row, position++));
   }
   return true;
 }
@@ -149,8 +114,8 @@ Result<PutPlan> insert_plan(Connection& connection, const PlanBundle& bundle, Ad
 }
 
 Result<Plan> select_plan(Connection& connection, const Hash128& id) {
-  STITCH_ASSIGN(Statement rows,
-                connection.query(fmt::format("SELECT {} WHERE p.id = ?", plan_columns("p.document")), id));
+  static const std::string sql = select_from_plans(true) + " WHERE p.id = ?";
+  STITCH_ASSIGN(Statement rows, connection.query(sql, id));
   STITCH_ASSIGN(const bool found, rows.step());
   if (!found) return make_error(ErrorKind::not_found, "no plan {}", id.hex());
   return read_whole_plan(connection, rows);
@@ -158,9 +123,9 @@ Result<Plan> select_plan(Connection& connection, const Hash128& id) {
 
 Result<std::optional<Plan>> select_incumbent(Connection& connection, const PlanKey& key) {
   static const std::string sql = fmt::format(
-      "SELECT {} WHERE p.fragment = ? AND p.status = 'incumbent' "
+      "{} WHERE p.fragment = ? AND p.status = 'incumbent' "
       "AND t.device = ? AND t.architecture = ? AND t.toolkit = ? AND t.version = ?",
-      plan_columns("p.document"));
+      select_from_plans(true));
   const Target& target = key.target;
   STITCH_ASSIGN(Statement rows, connection.query(sql, key.fragment, target.device, target.architecture, target.toolkit,
                                                  target.version));
@@ -235,11 +200,13 @@ Status judge_plan(Connection& connection, const Hash128& id, const PlanJudgement
                                   plan.predicted_us, plan.verified_share, id));
     return {};
   }
-  STITCH_TRY(connection.execute(
-      "UPDATE plan SET label = ?, neighbour = ?, predicted_us = ?, verified_share = ?, "
-      "tool = ?, toolkit = ?, judged_on = ?, wall_us = ?, judged = ? WHERE id = ?",
-      to_string(plan.label), plan.neighbour, plan.predicted_us, plan.verified_share, plan.provenance, id));
-  return {};
+  static const std::string sql =
+      fmt::format("UPDATE plan SET {} WHERE id = ?", Columns::of<PlanJudgement>(Columns::Purpose::insert).settings());
+  STITCH_ASSIGN(Statement update, connection.prepare(sql));
+  Binder binder(update, 0);
+  visit_fields(binder, judgement);
+  update.bind(id);
+  return update.run();
 }
 
 }  // namespace stitch::db::tables

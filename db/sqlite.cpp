@@ -119,14 +119,6 @@ void Statement::bind(const Hash128& hash) {
   bind(Blob{{bytes, sizeof bytes}});
 }
 
-void Statement::bind(const Provenance& provenance) {
-  bind(provenance.tool);
-  bind(provenance.toolkit);
-  bind(provenance.device);
-  bind(provenance.wall_us);
-  bind(provenance.judged);
-}
-
 Result<bool> Statement::step() {
   if (bind_code_ != SQLITE_OK) return connection_->error(bind_code_, sqlite3_sql(handle_));
   const int code = sqlite3_step(handle_);
@@ -293,16 +285,6 @@ std::optional<double> Row::optional_real() {
   if (!next_is_null()) return real();
   skip();
   return std::nullopt;
-}
-
-Provenance Row::provenance() {
-  Provenance provenance;
-  provenance.tool = text();
-  provenance.toolkit = text();
-  provenance.device = text();
-  provenance.wall_us = integer();
-  provenance.judged = text();
-  return provenance;
 }
 
 void Row::fail(std::string_view what) {

@@ -11,7 +11,6 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "db/records.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -63,8 +62,7 @@ class Statement {
   void bind(const std::string& text) { bind(std::string_view(text)); }
   void bind(const char* text) { bind(std::string_view(text)); }
   void bind(Blob blob);
-  void bind(const Hash128& hash);           ///< 16 bytes, most significant first
-  void bind(const Provenance& provenance);  ///< five parameters: tool, toolkit, device, wall_us, judged
+  void bind(const Hash128& hash);  ///< 16 bytes, most significant first
   void bind(std::nullopt_t);
   template <class T>
   void bind(const std::optional<T>& value) {
@@ -125,6 +123,12 @@ class Connection {
     STITCH_TRY(statement.run());
     return changes();
   }
+  /// Whether the query has a row.
+  template <class... Arguments>
+  Result<bool> exists(std::string_view sql, const Arguments&... arguments) {
+    STITCH_ASSIGN(Statement statement, query(sql, arguments...));
+    return statement.step();
+  }
   /// The first column of the first row, as an integer; not_found when there is no row.
   template <class... Arguments>
   Result<std::int64_t> integer(std::string_view sql, const Arguments&... arguments) {
@@ -177,7 +181,9 @@ class Transaction {
 /// asked for once at the end; until then the readers return zeros.
 class Row {
  public:
-  Row(const Statement& statement, std::string_view record) : statement_(&statement), record_(record) {}
+  /// `record` is what errors call it, `first` the column to begin with.
+  Row(const Statement& statement, std::string_view record, int first = 0)
+      : statement_(&statement), record_(record), column_(first) {}
 
   std::int64_t integer() { return statement_->integer(column_++); }
   int small() { return static_cast<int>(integer()); }
@@ -188,7 +194,6 @@ class Row {
   Hash128 hash();
   std::optional<Hash128> optional_hash();
   std::optional<double> optional_real();
-  Provenance provenance();
   /// An enumeration by its text.
   template <class Enum>
   Enum word(std::optional<Enum> (*parse)(std::string_view)) {
@@ -207,7 +212,7 @@ class Row {
  private:
   const Statement* statement_;
   std::string_view record_;
-  int column_ = 0;
+  int column_;
   std::optional<Error> error_;
 };
 

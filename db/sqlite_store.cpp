@@ -16,6 +16,7 @@
 #include "db/measurement_table.h"
 #include "db/migrations.h"
 #include "db/model_table.h"
+#include "db/plan_lookup.h"
 #include "db/plan_table.h"
 #include "db/sqlite.h"
 #include "db/upkeep.h"
@@ -141,17 +142,6 @@ class SqliteStore final : public Store {
   }
   Result<std::vector<Measurement>> list_measurements(const Hash128& subject) const override {
     return read([&](Connection& c) { return tables::select_measurements(c, subject); });
-  }
-
-  Status quarantine(const Quarantine& entry) override {
-    return write([&](Connection& c) { return tables::strike(c, entry); });
-  }
-  Result<std::optional<Quarantine>> find_quarantine(const Hash128& subject, std::string_view device) const override {
-    return read([&](Connection& c) { return tables::select_strikes(c, subject, device); });
-  }
-  Result<std::vector<Quarantine>> list_quarantine() const override { return read(tables::select_quarantine); }
-  Status release(const Hash128& subject, std::string_view device) override {
-    return write([&](Connection& c) { return tables::release(c, subject, device); });
   }
 
   Result<int> put_model(const TrainedModel& model) override {

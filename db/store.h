@@ -72,13 +72,6 @@ class Store {
   virtual Result<Hash128> record_measurement(const Measurement& measurement) = 0;
   [[nodiscard]] virtual Result<std::vector<Measurement>> list_measurements(const Hash128& subject) const = 0;
 
-  // Quarantine. Recording a known subject adds a strike.
-  virtual Status quarantine(const Quarantine& entry) = 0;
-  [[nodiscard]] virtual Result<std::optional<Quarantine>> find_quarantine(const Hash128& subject,
-                                                                          std::string_view device) const = 0;
-  [[nodiscard]] virtual Result<std::vector<Quarantine>> list_quarantine() const = 0;
-  virtual Status release(const Hash128& subject, std::string_view device) = 0;
-
   // Cost models. put_model returns the version; get_model without one: the newest.
   virtual Result<int> put_model(const TrainedModel& model) = 0;
   [[nodiscard]] virtual Result<TrainedModel> get_model(std::string_view name, std::string_view device,

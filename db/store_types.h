@@ -118,7 +118,7 @@ struct OrphanRule {
 
 struct StoreStatistics {
   std::int64_t devices = 0, fragments = 0, workloads = 0, plans = 0, incumbents = 0, kernels = 0, artifacts = 0;
-  std::int64_t candidates = 0, measurements = 0, quarantined = 0, models = 0, promotions = 0;
+  std::int64_t candidates = 0, measurements = 0, models = 0, promotions = 0;
   std::int64_t jobs[5] = {};                 ///< by JobState
   std::int64_t incumbents_by_label[4] = {};  ///< by Label
   std::int64_t artifact_raw_bytes = 0, artifact_stored_bytes = 0;

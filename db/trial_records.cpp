@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
-#include "db/validation.h"
 #include "db/words.h"
 
 namespace stitch::db {
@@ -78,47 +78,6 @@ Hash128 measurement_id(const Measurement& measurement) {
   hasher.text(provenance.tool).text(provenance.toolkit).text(provenance.device);
   hasher.integer(static_cast<std::uint64_t>(provenance.wall_us)).text(provenance.judged);
   return hasher.finish();
-}
-
-Status validate(const Candidate& candidate) {
-  Validation check("candidate");
-  check.nested(validate(candidate.key.target))
-      .json(candidate.schedule, "schedule")
-      .require(candidate.schedule_hash == hash_bytes(candidate.schedule), "schedule_hash is not that of its schedule")
-      .share(candidate.verified_share, "verified_share")
-      .nested(validate(candidate.provenance));
-  if (candidate.predicted_us) check.time(*candidate.predicted_us, "predicted_us");
-  return check.done();
-}
-
-Status validate(const Measurement& measurement) {
-  Validation check("measurement");
-  check.require(!measurement.device.empty(), "device is empty")
-      .require(!measurement.samples.empty(), "there are no samples")
-      .require(measurement.dropped >= 0, "dropped is negative")
-      .json(measurement.conditions, "conditions")
-      .nested(validate(measurement.provenance));
-  for (const double sample : measurement.samples) check.time(sample, "a sample");
-  for (const auto& reading : {measurement.sm_clock_mhz, measurement.memory_clock_mhz, measurement.temperature_c})
-    check.require(!reading || std::isfinite(*reading), "a clock or the temperature is not finite");
-  return check.done();
-}
-
-Status validate(const Quarantine& quarantine) {
-  return Validation("quarantine")
-      .require(!quarantine.device.empty(), "device is empty")
-      .require(!quarantine.reason.empty(), "reason is empty")
-      .nested(validate(quarantine.provenance))
-      .done();
-}
-
-Status validate(const TrainedModel& model) {
-  return Validation("model")
-      .require(!model.name.empty(), "name is empty")
-      .require(!model.bytes.empty(), "bytes is empty")
-      .json(model.accuracy, "accuracy")
-      .nested(validate(model.provenance))
-      .done();
 }
 
 }  // namespace stitch::db

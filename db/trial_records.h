@@ -9,8 +9,8 @@
 
 #include "db/records.h"
 
-// What the store keeps about trials: candidates with their outcomes, measurements with every sample, what hangs a
-// device, and the cost models trained from it all.
+// What the store keeps about trials: candidates with their outcomes, measurements with every sample, and the
+// cost models trained from it all.
 namespace stitch::db {
 
 /// What became of a candidate. The five failures stay apart all the way from the device to here.
@@ -82,18 +82,6 @@ struct PlanBundle {
   bool operator==(const PlanBundle&) const = default;
 };
 
-/// Something that hung or faulted a device and is not to be run on it again.
-struct Quarantine {
-  Hash128 subject;     ///< kernel or schedule hash
-  std::string device;  ///< Device::key, or whatever name of a class of devices the caller uses
-  std::string reason;  ///< of the last strike
-  int strikes = 1;     ///< how often it was recorded; the store counts
-  std::int64_t first_us = 0;
-  Provenance provenance;  ///< of the last strike
-
-  bool operator==(const Quarantine&) const = default;
-};
-
 /// A trained cost model. Identity: name, device, version; versions count up from 1, given by the store.
 struct TrainedModel {
   std::string name;    ///< "xgboost-residual"
@@ -125,7 +113,6 @@ Hash128 measurement_id(const Measurement& measurement);
 /// What the store checks before it writes a record; invalid_argument names record and field.
 Status validate(const Candidate& candidate);
 Status validate(const Measurement& measurement);
-Status validate(const Quarantine& quarantine);
 Status validate(const TrainedModel& model);
 
 }  // namespace stitch::db

@@ -84,7 +84,6 @@ Result<StoreStatistics> count_records(Connection& connection) {
       {"SELECT count(*) FROM artifact", &statistics.artifacts},
       {"SELECT count(*) FROM candidate", &statistics.candidates},
       {"SELECT count(*) FROM measurement", &statistics.measurements},
-      {"SELECT count(*) FROM quarantine", &statistics.quarantined},
       {"SELECT count(*) FROM model", &statistics.models},
       {"SELECT count(*) FROM promotion", &statistics.promotions},
       {"SELECT coalesce(sum(raw_bytes), 0) FROM artifact", &statistics.artifact_raw_bytes},

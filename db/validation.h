@@ -1,46 +1,66 @@
 #pragma once
 
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/result.h"
-#include "db/records.h"
+#include "db/record_fields.h"
 
 namespace stitch::db {
 
-/// Collects the first thing that is wrong with a record; for the validate functions.
+/// The archive that looks at the rules beside a record's fields (db/record_fields.h) and keeps the first thing that is
+/// wrong: "plan: target: device is empty", of kind invalid_argument. What must hold between fields is said by
+/// `require` in the validate functions (db/validation.cpp), which records.h, trial_records.h and job_records.h declare.
 class Validation {
  public:
-  explicit Validation(std::string_view record) : record_(record) {}
+  template <class Record>
+  Validation(std::string_view name, const Record& record) : Validation(name) {
+    visit_fields(*this, record);
+  }
 
-  Validation& require(bool holds, std::string_view what) {
-    if (!holds && status_) status_ = make_error(ErrorKind::invalid_argument, "{}: {}", record_, what);
-    return *this;
-  }
-  Validation& json(std::string_view text, std::string_view field) {
-    if (status_ && !nlohmann::json::accept(text))
-      status_ = make_error(ErrorKind::invalid_argument, "{}: {} is not JSON", record_, field);
-    return *this;
-  }
-  Validation& time(double value, std::string_view field) {
-    if (status_ && !(std::isfinite(value) && value >= 0))
-      status_ = make_error(ErrorKind::invalid_argument, "{}: {} is {}, not a time", record_, field, value);
-    return *this;
-  }
-  Validation& share(double value, std::string_view field) {
-    if (status_ && !(value >= 0 && value <= 1))
-      status_ = make_error(ErrorKind::invalid_argument, "{}: {} is {}, not between 0 and 1", record_, field, value);
-    return *this;
-  }
-  Validation& nested(const Status& inner) {
-    if (status_ && !inner) status_ = inner.error().within(record_);
-    return *this;
-  }
+  Validation& require(bool holds, std::string_view what);
   [[nodiscard]] Status done() const { return status_; }
 
+  template <class T, class... Notes>
+  Validation& operator()(std::string_view name, const T& value, const Notes&... notes) {
+    (check(name, value, notes), ...);
+    if (status_) look_into(name, value);
+    return *this;
+  }
+  template <class... Notes>
+  Validation& bytes(std::string_view name, const std::string& value, const Notes&... notes) {
+    return (*this)(name, value, notes...);
+  }
+  template <class T, class... Notes>
+  Validation& stored(std::string_view name, const T& value, const Notes&... notes) {
+    return (*this)(name, value, notes...);
+  }
+
  private:
-  std::string_view record_;
+  explicit Validation(std::string_view name) : name_(name) {}
+
+  template <class T, class Note>
+  void check(std::string_view name, const T& value, const Note& note) {
+    if constexpr (std::derived_from<Note, Rule>) {
+      const Fault fault = status_ ? graph::fields::fault_of(value, note) : Fault();
+      if (fault) refuse(name, note, *fault);
+    }
+  }
+
+  void refuse(std::string_view name, const Rule& rule, std::string_view what);
+
+  template <class T>
+  void look_into(std::string_view name, const T& value) {
+    if constexpr (graph::fields::Record<T>) {
+      const Status inner = Validation(name, value).done();
+      if (!inner) status_ = inner.error().within(name_);
+    }
+  }
+  template <graph::fields::Record T>
+  void look_into(std::string_view, const std::vector<T>& parts) {
+    for (const T& part : parts) visit_fields(*this, part);
+  }
+
+  std::string_view name_;
   Status status_;
 };
 

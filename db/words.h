@@ -13,7 +13,7 @@ struct Words {
   std::array<std::string_view, N> texts;
 
   [[nodiscard]] std::string_view of(Enum value) const {
-    const std::size_t index = value;
+    const auto index = static_cast<std::size_t>(value);
     return index < N ? texts[index] : "invalid";
   }
   [[nodiscard]] std::optional<Enum> find(std::string_view text) const {

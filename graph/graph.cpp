@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "graph/infer.h"
-
 namespace stitch::graph {
 
 Result<Value> Graph::add(Op op, std::vector<Value> operands, Attributes attributes, std::string node_name,
@@ -25,7 +23,7 @@ Result<Value> Graph::add(Op op, std::vector<Value> operands, Attributes attribut
     }
     operand_types.push_back(type(operand));
   }
-  Result<std::vector<TensorType>> inferred = infer(op, operand_types, attributes, regions);
+  Result<std::vector<TensorType>> inferred = infer(op, operand_types, attributes, region_types(regions));
   if (!inferred) return located(inferred.error());
   return add_unchecked({op, std::move(operands), std::move(attributes), std::move(*inferred), std::move(regions),
                         std::move(node_name), line});
@@ -51,6 +49,32 @@ void Graph::adopt_nodes(std::vector<Node> nodes) {
   for (NodeId id = 0; id < size(); ++id) {
     if (node(id).op == Op::parameter) parameters_.push_back(id);
   }
+}
+
+namespace {
+
+RegionTypes types_of(const Graph& region) {
+  RegionTypes types;
+  for (const NodeId parameter : region.parameters()) types.parameters.push_back(region.node(parameter).type());
+  for (const Value& value : region.results()) {
+    const bool exists = value.node >= 0 && value.node < region.size() && value.result >= 0 &&
+                        value.result < std::ssize(region.node(value.node).results);
+    if (!exists) {
+      types.fault = fmt::format("result {}.{} does not exist", value.node, value.result);
+      break;
+    }
+    types.results.push_back(region.type(value));
+  }
+  return types;
+}
+
+}  // namespace
+
+std::vector<RegionTypes> region_types(std::span<const std::shared_ptr<const Graph>> regions) {
+  std::vector<RegionTypes> types;
+  for (const auto& region : regions)
+    types.push_back(region == nullptr ? RegionTypes{true, {}, {}, {}} : types_of(*region));
+  return types;
 }
 
 std::vector<std::vector<NodeId>> users(const Graph& graph) {

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "graph/attributes.h"
+#include "graph/infer.h"
 #include "graph/op.h"
 #include "graph/tensor_type.h"
 
@@ -87,6 +88,9 @@ class Graph {
   std::vector<NodeId> parameters_;
   std::vector<Value> results_;
 };
+
+/// What inference has to know of regions; a null pointer is a region that is missing.
+std::vector<RegionTypes> region_types(std::span<const std::shared_ptr<const Graph>> regions);
 
 /// For every node, the nodes that use one of its results, ascending, without repeats.
 std::vector<std::vector<NodeId>> users(const Graph& graph);

@@ -1,23 +1,11 @@
 #include "graph/infer.h"
 
-#include "graph/graph.h"
 #include "graph/infer_checks.h"
 
 namespace stitch::graph {
 namespace {
 
 using Operands = OperandTypes;
-
-bool in_domain(OpDomain domain, DType dtype) {
-  switch (domain) {
-    case OpDomain::any: return true;
-    case OpDomain::number: return dtype != DType::pred;
-    case OpDomain::floating: return is_floating(dtype);
-    case OpDomain::integer: return is_integer(dtype);
-    case OpDomain::bits: return is_integer(dtype) || dtype == DType::pred;
-  }
-  return false;
-}
 
 Result<Types> infer_elementwise(Op op, Operands operands, const Attributes& attributes) {
   const OpInfo& row = info(op);
@@ -30,7 +18,7 @@ Result<Types> infer_elementwise(Op op, Operands operands, const Attributes& attr
       return bad("operand {} is {}, operand {} is {}", i, to_string(operands[i].dtype), first_data,
                  to_string(operands[first_data].dtype));
     }
-    if (i >= first_data && !in_domain(row.domain, operands[i].dtype)) {
+    if (i >= first_data && !takes(row.domain, operands[i].dtype)) {
       return bad("operand {} is {}, which {} does not take", i, to_string(operands[i].dtype), row.name);
     }
   }
@@ -152,43 +140,34 @@ Result<Types> infer_pad(Operands operands, const PadAttributes& a) {
 }
 
 /// Parameters of a region must be `operands`; its result types are returned.
-Result<Types> region_types(const std::shared_ptr<const Graph>& given, std::string_view what, Operands operands) {
-  if (given == nullptr) return bad("{} is missing", what);
-  const Graph& region = *given;
-  if (region.parameters().size() != operands.size()) {
-    return bad("{} takes {} parameters, {} are given", what, region.parameters().size(), operands.size());
+Result<Types> region_results(const RegionTypes& region, std::string_view what, Operands operands) {
+  if (region.missing) return bad("{} is missing", what);
+  if (region.parameters.size() != operands.size()) {
+    return bad("{} takes {} parameters, {} are given", what, region.parameters.size(), operands.size());
   }
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    const TensorType& type = region.node(region.parameters()[i]).type();
+    const TensorType& type = region.parameters[i];
     if (type != operands[i]) {
       return bad("{}: parameter {} is {}, {} is given", what, i, to_string(type), to_string(operands[i]));
     }
   }
-  Types types;
-  for (const Value& value : region.results()) {
-    if (value.node < 0 || value.node >= region.size() || value.result < 0 ||
-        value.result >= static_cast<std::int32_t>(region.node(value.node).results.size())) {
-      return bad("{}: result {}.{} does not exist", what, value.node, value.result);
-    }
-    types.push_back(region.type(value));
-  }
-  return types;
+  if (!region.fault.empty()) return bad("{}: {}", what, region.fault);
+  return region.results;
 }
 
-Result<Types> infer_loop(Operands operands, const LoopAttributes& a,
-                         std::span<const std::shared_ptr<const Graph>> regions) {
+Result<Types> infer_loop(Operands operands, const LoopAttributes& a, std::span<const RegionTypes> regions) {
   if (a.trip_count < -1) return bad("attribute 'trip_count': {}", a.trip_count);
   if (regions.size() != 2) return bad("has {} regions instead of body and condition", regions.size());
-  STITCH_ASSIGN(Types carried, region_types(regions[0], "body", operands));
+  STITCH_ASSIGN(Types carried, region_results(regions[0], "body", operands));
   if (!std::equal(carried.begin(), carried.end(), operands.begin(), operands.end())) {
     return bad("the body's results are not the types it carries");
   }
-  STITCH_ASSIGN(const Types decision, region_types(regions[1], "condition", operands));
+  STITCH_ASSIGN(const Types decision, region_results(regions[1], "condition", operands));
   if (decision != Types{{DType::pred, {}}}) return bad("the condition does not return one pred[]");
   return carried;
 }
 
-Result<Types> infer_conditional(Operands operands, std::span<const std::shared_ptr<const Graph>> regions) {
+Result<Types> infer_conditional(Operands operands, std::span<const RegionTypes> regions) {
   if (regions.empty()) return bad("has no branches");
   if (operands[0].dtype == DType::pred && regions.size() != 2) {
     return bad("has {} branches for a pred selector, which needs 2", regions.size());
@@ -196,9 +175,9 @@ Result<Types> infer_conditional(Operands operands, std::span<const std::shared_p
   if (operands[0].rank() != 0 || !(operands[0].dtype == DType::pred || is_integer(operands[0].dtype))) {
     return bad("operand 0 is {}, not a scalar selector", to_string(operands[0]));
   }
-  STITCH_ASSIGN(Types first, region_types(regions[0], "branch 0", operands.subspan(1)));
+  STITCH_ASSIGN(Types first, region_results(regions[0], "branch 0", operands.subspan(1)));
   for (std::size_t i = 1; i < regions.size(); ++i) {
-    STITCH_ASSIGN(const Types other, region_types(regions[i], fmt::format("branch {}", i), operands.subspan(1)));
+    STITCH_ASSIGN(const Types other, region_results(regions[i], fmt::format("branch {}", i), operands.subspan(1)));
     if (other != first) return bad("branches 0 and {} return different types", i);
   }
   return first;
@@ -221,7 +200,7 @@ Result<Types> infer_iota(const IotaAttributes& a) {
 
 /// The operator's rule, once operand count and kind of attributes are known to be right.
 Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attributes,
-                            std::span<const std::shared_ptr<const Graph>> regions) {
+                            std::span<const RegionTypes> regions) {
   if (info(op).category == OpCategory::elementwise) return infer_elementwise(op, operands, attributes);
   switch (op) {
     case Op::parameter: return Types{std::get<ParameterAttributes>(attributes).type};
@@ -258,8 +237,7 @@ Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attribut
 
 }  // namespace
 
-Result<Types> infer(Op op, Operands operands, const Attributes& attributes,
-                    std::span<const std::shared_ptr<const Graph>> regions) {
+Result<Types> infer(Op op, Operands operands, const Attributes& attributes, std::span<const RegionTypes> regions) {
   const OpInfo& row = info(op);
   const int given = operands.size();
   if (given < row.min_operands || (row.max_operands >= 0 && given > row.max_operands)) {

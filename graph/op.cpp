@@ -1,105 +1,96 @@
 #include "graph/op.h"
 
 #include <array>
+#include <limits>
 #include <unordered_map>
 
 namespace stitch::graph {
 namespace {
 
-using enum Op;
-using C = OpCategory;
-using K = OpCost;
-using D = OpDomain;
+constexpr auto Free = OpCost::free, Light = OpCost::light, Expensive = OpCost::expensive;
+constexpr auto Any = OpDomain::any, Number = OpDomain::number, Floating = OpDomain::floating,
+               Integer = OpDomain::integer, Bits = OpDomain::bits;
+constexpr int any_number = -1;
+constexpr double infinity = std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::max();
 
-// op, name, category, cost, operands (min, max), commutative, domain
-constexpr OpInfo rows[] = {
-    {parameter, "parameter", C::source, K::free, 0, 0, false, D::any},
-    {constant, "constant", C::source, K::free, 0, 0, false, D::any},
-    {iota, "iota", C::source, K::light, 0, 0, false, D::number},
+/// A row as graph/op_table.inl writes it: a kind, and what differs from the kind's defaults.
+class Row {
+ public:
+  constexpr Row(OpCategory category, OpCost cost, int min_operands, int max_operands, OpDomain domain)
+      : info_{Op{}, {}, category, cost, min_operands, max_operands, false, domain} {
+    if (cost == OpCost::expensive) info_.instructions = {35, 100};
+  }
 
-    {negate, "negate", C::elementwise, K::light, 1, 1, false, D::number},
-    {abs, "abs", C::elementwise, K::light, 1, 1, false, D::number},
-    {sign, "sign", C::elementwise, K::light, 1, 1, false, D::number},
-    {floor, "floor", C::elementwise, K::light, 1, 1, false, D::floating},
-    {ceil, "ceil", C::elementwise, K::light, 1, 1, false, D::floating},
-    {round_even, "round-even", C::elementwise, K::light, 1, 1, false, D::floating},
-    {round_away, "round-away", C::elementwise, K::light, 1, 1, false, D::floating},
-    {exp, "exp", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {expm1, "expm1", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {log, "log", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {log1p, "log1p", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {sqrt, "sqrt", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {rsqrt, "rsqrt", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {cbrt, "cbrt", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {logistic, "logistic", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {erf, "erf", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {erfc, "erfc", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {sin, "sin", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {cos, "cos", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {tan, "tan", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {asin, "asin", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {acos, "acos", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {atan, "atan", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {sinh, "sinh", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {cosh, "cosh", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {tanh, "tanh", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {asinh, "asinh", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {acosh, "acosh", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {atanh, "atanh", C::elementwise, K::expensive, 1, 1, false, D::floating},
-    {is_finite, "is-finite", C::elementwise, K::light, 1, 1, false, D::floating},
-    {is_nan, "is-nan", C::elementwise, K::light, 1, 1, false, D::floating},
-    {is_inf, "is-inf", C::elementwise, K::light, 1, 1, false, D::floating},
-    {bit_not, "not", C::elementwise, K::light, 1, 1, false, D::bits},
-    {popcount, "popcount", C::elementwise, K::light, 1, 1, false, D::integer},
-    {convert, "convert", C::elementwise, K::light, 1, 1, false, D::any},
-    {bitcast_convert, "bitcast-convert", C::elementwise, K::free, 1, 1, false, D::any},
+  constexpr Row takes(OpDomain domain) const {
+    return changed([&](OpInfo& row) { row.domain = domain; });
+  }
+  constexpr Row costs(OpCost cost) const {
+    return changed([&](OpInfo& row) { row.cost = cost; });
+  }
+  constexpr Row commutes() const {
+    return changed([](OpInfo& row) { row.commutative = true; });
+  }
+  constexpr Row instructions(double narrow, double wide) const {
+    return changed([&](OpInfo& row) { row.instructions = {narrow, wide}; });
+  }
+  /// Generous against CUDA's documented maximum errors (CUDA C++ Programming Guide, "Mathematical Functions"), so that
+  /// approximate division and exponentials by ex2 are correct kernels, while the cancelling forms of tanh, expm1 or a
+  /// norm's variance are not.
+  constexpr Row error(double ulps, double per_argument = 0) const {
+    return changed([&](OpInfo& row) { row.error = {ulps, per_argument}; });
+  }
+  constexpr Row spelling(std::string_view text) const {
+    return changed([&](OpInfo& row) { row.spelling = text; });
+  }
+  constexpr Row defined(double low, double high) const {
+    return changed([&](OpInfo& row) { row.defined = {low, high}; });
+  }
+  constexpr Row range(double low, double high) const {
+    return changed([&](OpInfo& row) { row.range = RealInterval{low, high}; });
+  }
+  constexpr Row keeps_sign() const {
+    return changed([](OpInfo& row) { row.sign = ResultSign::of_operand; });
+  }
+  constexpr Row never_negative() const {
+    return changed([](OpInfo& row) { row.sign = ResultSign::nonnegative; });
+  }
+  constexpr OpInfo named(Op op, std::string_view name) const {
+    return changed([&](OpInfo& row) {
+             row.op = op;
+             row.name = name;
+           })
+        .info_;
+  }
 
-    {add, "add", C::elementwise, K::light, 2, 2, true, D::number},
-    {subtract, "subtract", C::elementwise, K::light, 2, 2, false, D::number},
-    {multiply, "multiply", C::elementwise, K::light, 2, 2, true, D::number},
-    {divide, "divide", C::elementwise, K::expensive, 2, 2, false, D::number},
-    {remainder, "remainder", C::elementwise, K::expensive, 2, 2, false, D::number},
-    {power, "power", C::elementwise, K::expensive, 2, 2, false, D::number},
-    {maximum, "maximum", C::elementwise, K::light, 2, 2, true, D::any},
-    {minimum, "minimum", C::elementwise, K::light, 2, 2, true, D::any},
-    {atan2, "atan2", C::elementwise, K::expensive, 2, 2, false, D::floating},
-    {bit_and, "and", C::elementwise, K::light, 2, 2, true, D::bits},
-    {bit_or, "or", C::elementwise, K::light, 2, 2, true, D::bits},
-    {bit_xor, "xor", C::elementwise, K::light, 2, 2, true, D::bits},
-    {shift_left, "shift-left", C::elementwise, K::light, 2, 2, false, D::integer},
-    {shift_right_logical, "shift-right-logical", C::elementwise, K::light, 2, 2, false, D::integer},
-    {shift_right_arithmetic, "shift-right-arithmetic", C::elementwise, K::light, 2, 2, false, D::integer},
-    {compare, "compare", C::elementwise, K::light, 2, 2, false, D::any},
+ private:
+  template <class Change>
+  constexpr Row changed(Change change) const {
+    Row copy = *this;
+    change(copy.info_);
+    return copy;
+  }
 
-    {select, "select", C::elementwise, K::light, 3, 3, false, D::any},
-    {clamp, "clamp", C::elementwise, K::light, 3, 3, false, D::number},
-    {threefry2x32, "threefry2x32", C::elementwise, K::expensive, 4, 4, false, D::integer},
-
-    {broadcast, "broadcast", C::layout, K::free, 1, 1, false, D::any},
-    {reshape, "reshape", C::layout, K::free, 1, 1, false, D::any},
-    {transpose, "transpose", C::layout, K::free, 1, 1, false, D::any},
-    {slice, "slice", C::layout, K::free, 1, 1, false, D::any},
-    {dynamic_slice, "dynamic-slice", C::layout, K::light, 1, -1, false, D::any},
-    {dynamic_update_slice, "dynamic-update-slice", C::layout, K::light, 2, -1, false, D::any},
-    {concatenate, "concatenate", C::layout, K::light, 1, -1, false, D::any},
-    {pad, "pad", C::layout, K::light, 2, 2, false, D::any},
-    {reverse, "reverse", C::layout, K::free, 1, 1, false, D::any},
-    {gather, "gather", C::layout, K::light, 2, 2, false, D::any},
-    {scatter, "scatter", C::layout, K::expensive, 3, 3, false, D::any},
-
-    {reduce, "reduce", C::reduction, K::light, 1, 1, false, D::any},
-    {arg_reduce, "arg-reduce", C::reduction, K::light, 1, 1, false, D::number},
-    {reduce_window, "reduce-window", C::reduction, K::expensive, 1, 1, false, D::any},
-    {select_and_scatter, "select-and-scatter", C::reduction, K::expensive, 2, 2, false, D::number},
-    {scan, "scan", C::reduction, K::expensive, 1, 1, false, D::any},
-
-    {dot, "dot", C::contraction, K::expensive, 2, 2, false, D::number},
-    {convolution, "convolution", C::contraction, K::expensive, 2, 2, false, D::number},
-    {opaque, "opaque", C::boundary, K::expensive, 0, -1, false, D::any},
-    {loop, "loop", C::control, K::expensive, 0, -1, false, D::any},
-    {conditional, "conditional", C::control, K::expensive, 1, -1, false, D::any},
+  OpInfo info_;
 };
-static_assert(std::size(rows) == static_cast<std::size_t>(conditional) + 1, "one row per operator, in enum order");
+
+constexpr Row source(OpCost cost) { return {OpCategory::source, cost, 0, 0, Any}; }
+/// Element-wise, an instruction or two.
+constexpr Row light(int operands, OpDomain domain) {
+  return {OpCategory::elementwise, Light, operands, operands, domain};
+}
+/// Element-wise, of floats, some ten instructions or more.
+constexpr Row function(int operands) { return {OpCategory::elementwise, Expensive, operands, operands, Floating}; }
+constexpr Row layout(OpCost cost, int least, int greatest) { return {OpCategory::layout, cost, least, greatest, Any}; }
+constexpr Row reduction(OpCost cost, int operands) { return {OpCategory::reduction, cost, operands, operands, Any}; }
+constexpr Row other(OpCategory category, int least, int greatest) {
+  return {category, Expensive, least, greatest, Any};
+}
+
+constexpr OpInfo rows[] = {
+#define STITCH_OP(op, name, row) (row).named(Op::op, name),
+#include "graph/op_table.inl"
+#undef STITCH_OP
+};
 
 constexpr std::array<std::string_view, 8> reduce_names = {"sum", "product", "max", "min",
                                                           "and", "or",      "xor", "replace"};
@@ -116,7 +107,7 @@ std::optional<Enum> find_name(const std::array<std::string_view, n>& names, std:
 }  // namespace
 
 std::span<const OpInfo> op_table() { return rows; }
-const OpInfo& info(Op op) { return rows[static_cast<std::size_t>(op)]; }
+const OpInfo& info(Op op) { return rows[static_cast<std::uint8_t>(op)]; }
 
 std::optional<Op> op_from_name(std::string_view name) {
   static const auto by_name = [] {
@@ -126,6 +117,17 @@ std::optional<Op> op_from_name(std::string_view name) {
   }();
   const auto found = by_name.find(name);
   return found == by_name.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool takes(OpDomain domain, DType dtype) {
+  switch (domain) {
+    case OpDomain::any: return true;
+    case OpDomain::number: return dtype != DType::pred;
+    case OpDomain::floating: return is_floating(dtype);
+    case OpDomain::integer: return is_integer(dtype);
+    case OpDomain::bits: return is_integer(dtype) || dtype == DType::pred;
+  }
+  return false;
 }
 
 std::string_view to_string(ReduceKind kind) { return reduce_names[static_cast<std::size_t>(kind)]; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -9,95 +10,12 @@
 
 namespace stitch::graph {
 
-/// The primitive operators (docs/ir.md describes each). Formats use the names of the table, never these numbers.
+/// The primitive operators (docs/ir.md describes each), as graph/op_table.inl lists them. Formats use the names of the
+/// table, never these numbers.
 enum class Op : std::uint8_t {
-  // sources
-  parameter,
-  constant,
-  iota,
-  // element-wise, one operand
-  negate,
-  abs,
-  sign,
-  floor,
-  ceil,
-  round_even,
-  round_away,
-  exp,
-  expm1,
-  log,
-  log1p,
-  sqrt,
-  rsqrt,
-  cbrt,
-  logistic,
-  erf,
-  erfc,
-  sin,
-  cos,
-  tan,
-  asin,
-  acos,
-  atan,
-  sinh,
-  cosh,
-  tanh,
-  asinh,
-  acosh,
-  atanh,
-  is_finite,
-  is_nan,
-  is_inf,
-  bit_not,
-  popcount,
-  convert,
-  bitcast_convert,
-  // element-wise, two operands
-  add,
-  subtract,
-  multiply,
-  divide,
-  remainder,
-  power,
-  maximum,
-  minimum,
-  atan2,
-  bit_and,
-  bit_or,
-  bit_xor,
-  shift_left,
-  shift_right_logical,
-  shift_right_arithmetic,
-  compare,
-  // element-wise, more operands
-  select,
-  clamp,
-  threefry2x32,
-  // layout: where elements go
-  broadcast,
-  reshape,
-  transpose,
-  slice,
-  dynamic_slice,
-  dynamic_update_slice,
-  concatenate,
-  pad,
-  reverse,
-  gather,
-  scatter,
-  // reductions
-  reduce,
-  arg_reduce,
-  reduce_window,
-  select_and_scatter,
-  scan,
-  // contractions and boundaries
-  dot,
-  convolution,
-  opaque,
-  // control flow; the bodies are regions of the node
-  loop,
-  conditional,
+#define STITCH_OP(op, ...) op,
+#include "graph/op_table.inl"
+#undef STITCH_OP
 };
 
 /// What an operator does to the index space; decides how it may be stitched.
@@ -117,7 +35,31 @@ enum class OpCost : std::uint8_t { free, light, expensive };
 /// Which element types an element-wise operator takes.
 enum class OpDomain : std::uint8_t { any, number, floating, integer, bits };
 
-/// One row of the operator table.
+/// How far a kernel's result may be from the float64 reference when the operands are exact, in ulps of the accumulator
+/// dtype (1 ulp ≤ 2^-23 relative in f32): ulps + per_argument × amplification. Amplifications are those of
+/// graph/reference/evaluate_error.cpp (for exp: |x|, because a kernel may compute exp2(x × log2 e)).
+struct ElementError {
+  double ulps = 0;
+  double per_argument = 0;
+};
+
+/// Instructions per element of the code that NVRTC makes of a computation, for element types of up to 4 bytes and of 8.
+struct InstructionCount {
+  double narrow = 1, wide = 1;
+};
+
+struct RealInterval {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
+/// When a floating result of an element-wise operator is known not to be negative, whatever errors its operands have.
+enum class ResultSign : std::uint8_t {
+  any,         ///< never, or a rule of its own in graph/reference/evaluate_convert.cpp
+  of_operand,  ///< where operand 0 is not negative
+  nonnegative,
+};
+
+/// One row of the operator table: everything about an operator that is data.
 struct OpInfo {
   Op op;
   std::string_view name;
@@ -125,14 +67,29 @@ struct OpInfo {
   OpCost cost;
   int min_operands;
   int max_operands;  ///< -1: any number
-  bool commutative;
-  OpDomain domain;
+  bool commutative = false;
+  OpDomain domain = OpDomain::any;
+  InstructionCount instructions = {};
+  ElementError error = {};
+  /// The CUDA expression, where one text does for all element types: {x}, {y}, {z} stand for the operands, {f} for "f"
+  /// or nothing as CUDA names functions of f32 and of f64, {type} for the element type in memory. Empty: a rule of
+  /// codegen/spelling.cpp.
+  std::string_view spelling = {};
+  /// Of one floating operand: outside of it the result is NaN.
+  RealInterval defined = {};
+  /// Of one floating operand: where results lie that are not NaN; nothing: not known, or a rule of
+  /// graph/passes/range_analysis.cpp.
+  std::optional<RealInterval> range = {};
+  ResultSign sign = ResultSign::any;
 };
 
 std::span<const OpInfo> op_table();
 const OpInfo& info(Op op);
 inline std::string_view to_string(Op op) { return info(op).name; }
 std::optional<Op> op_from_name(std::string_view name);
+
+/// Whether an element-wise operator with this domain takes operands of this type.
+bool takes(OpDomain domain, DType dtype);
 
 inline bool is_elementwise(Op op) { return info(op).category == OpCategory::elementwise; }
 

@@ -26,7 +26,8 @@ Status verify_node(const Graph& graph, NodeId id) {
       return status.error().within(fmt::format("region {}", i));
     }
   }
-  STITCH_ASSIGN(const std::vector<TensorType> types, infer(node.op, operands, node.attributes, node.regions));
+  STITCH_ASSIGN(const std::vector<TensorType> types,
+                infer(node.op, operands, node.attributes, region_types(node.regions)));
   if (types != node.results)
     return make_error(ErrorKind::invalid_argument, "its recorded types are not what inference gives");
   return {};

@@ -253,7 +253,7 @@ FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry,
   }
   explain_boundaries(*plan, tuner, most_pairs, text);
   if (!run) return text;
-  Result<tuning::TunedFragment> tuned = tuner.tune(entry.graph, entry.name, {}, {}, &*plan);
+  Result<tuning::TunedFragment> tuned = tuner.tune({.fragment = entry.graph, .name = entry.name, .plan = &*plan});
   if (!tuned) {
     text.failure = tuned.error().message;
     return text;

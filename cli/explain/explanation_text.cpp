@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/explain/explanation.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 #include "graph/print.h"
 
 namespace stitch::cli {

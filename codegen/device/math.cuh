@@ -73,6 +73,32 @@ __device__ __forceinline__ f32 complementary_error(f32 x) {
 }
 __device__ __forceinline__ f64 complementary_error(f64 x) { return erfc(x); }
 
+// The neighbour of x in T on y's side: a step of T's bits, which grow with the magnitude. Of the small types, whose
+// values are held in f32, in the type itself.
+template <class T>
+__device__ __forceinline__ f32 next_after(f32 x, f32 y) {
+  const T from = narrow<T>(x);
+  const f32 start = widen(from), end = widen(narrow<T>(y));
+  if (start != start || end != end) return x + y;
+  if (start == end) return end;
+  const u32 sign = 1u << (8 * sizeof(T) - 1);
+  u32 bits = from.bits;
+  if ((bits & ~sign) == 0) {
+    bits = end < 0.f ? sign | 1 : 1;
+  } else {
+    bits += (start < end) == (start > 0.f) ? 1u : ~0u;
+  }
+  return widen(T{static_cast<decltype(from.bits)>(bits)});
+}
+template <>
+__device__ __forceinline__ f32 next_after<f32>(f32 x, f32 y) {
+  return nextafterf(x, y);
+}
+template <class T>
+__device__ __forceinline__ f64 next_after(f64 x, f64 y) {
+  return nextafter(x, y);
+}
+
 template <class T>
 __device__ __forceinline__ T sign_float(T x) {
   return x != x ? x : x > T(0) ? T(1) : x < T(0) ? T(-1) : x;

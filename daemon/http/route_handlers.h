@@ -19,14 +19,14 @@ http::Reply promotions(const Call& call);
 
 http::Reply list_fragments(const Call& call);
 http::Reply get_fragment(const Call& call);
-http::Reply list_workloads(const Call& call);
-http::Reply get_workload(const Call& call);
+http::Reply list_models(const Call& call);
+http::Reply get_model(const Call& call);
 http::Reply list_jobs(const Call& call);
 http::Reply list_plans(const Call& call);
 http::Reply get_plan(const Call& call);
 http::Reply get_artifact(const Call& call);
 http::Reply list_devices(const Call& call);
-http::Reply list_models(const Call& call);
-http::Reply report_models(const Call& call);
+http::Reply list_cost_models(const Call& call);
+http::Reply report_cost_models(const Call& call);
 
 }  // namespace stitch::daemon::handlers

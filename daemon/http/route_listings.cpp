@@ -2,7 +2,7 @@
 
 #include "daemon/http/call_fields.h"
 #include "daemon/http/route_handlers.h"
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/plans/record_summary.h"
 
@@ -60,13 +60,13 @@ http::Reply get_fragment(const Call& call) {
   return answer(call, document);
 }
 
-http::Reply list_workloads(const Call& call) {
+http::Reply list_models(const Call& call) {
   const auto page = plain_page(call);
   if (!page) return refusal(call, page.error());
   return page_answer(call, call.service.store().list_workloads(*page));
 }
 
-http::Reply get_workload(const Call& call) {
+http::Reply get_model(const Call& call) {
   const auto key = hash_in_path(call, "key");
   if (!key) return refusal(call, key.error());
   const auto workload = call.service.store().get_workload(*key);
@@ -125,7 +125,7 @@ http::Reply list_devices(const Call& call) {
   return answer(call, {{"items", std::move(items)}, {"next", 0}});
 }
 
-http::Reply list_models(const Call& call) {
+http::Reply list_cost_models(const Call& call) {
   if (const Status known = only(call, {}); !known) return refusal(call, known.error());
   const auto models = call.service.store().list_models();
   if (!models) return refusal(call, models.error());
@@ -134,7 +134,7 @@ http::Reply list_models(const Call& call) {
   return answer(call, {{"items", std::move(items)}, {"next", 0}});
 }
 
-http::Reply report_models(const Call& call) {
+http::Reply report_cost_models(const Call& call) {
   if (const Status known = only(call, {}); !known) return refusal(call, known.error());
   const auto report = tuning::cost_model_report(call.service.store());
   return report ? answer(call, *report) : refusal(call, report.error());

@@ -19,10 +19,8 @@ constexpr std::array table = {
     Route{"GET", "/v1/fragments", "List fragments", list_fragments},
     Route{"GET", "/v1/fragments/{key}", "One fragment with its graph", get_fragment},
     Route{"POST", "/v1/models", "Submit a model file to be tuned", submit_model},
-    Route{"GET", "/v1/models", "List trained cost models", list_models},
-    Route{"GET", "/v1/models/report", "How well cost models order candidates", report_models},
-    Route{"GET", "/v1/workloads", "List models that were tuned", list_workloads},
-    Route{"GET", "/v1/workloads/{key}", "One model's report and fragments", get_workload},
+    Route{"GET", "/v1/models", "List models that were tuned", list_models},
+    Route{"GET", "/v1/models/{key}", "One model's report and fragments", get_model},
     Route{"GET", "/v1/jobs", "List jobs", list_jobs},
     Route{"GET", "/v1/jobs/{id}", "State, progress and result of a job", get_job},
     Route{"POST", "/v1/jobs/{id}/cancel", "Cancel a job", cancel_job},
@@ -33,6 +31,8 @@ constexpr std::array table = {
     Route{"GET", "/v1/promotions", "What changed in what is served, with long poll", promotions},
     Route{"GET", "/v1/artifacts/{hash}", "Bytes by content: cubin, PTX, source", get_artifact},
     Route{"GET", "/v1/devices", "List devices", list_devices},
+    Route{"GET", "/v1/cost-models", "List trained cost models", list_cost_models},
+    Route{"GET", "/v1/cost-models/report", "How well cost models order candidates", report_cost_models},
 };
 
 /// Whether the pattern matches, with what its names stand for.

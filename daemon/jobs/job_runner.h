@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "db/store.h"
-#include "tuning/plans/tuner.h"
+#include "tuning/plans/progress.h"
 
 namespace stitch::daemon {
 

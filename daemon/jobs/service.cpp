@@ -55,11 +55,11 @@ Status can_try(std::int64_t trials, const tuning::Tuner& tuner) {
 }  // namespace
 
 Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
-                 std::unique_ptr<tuning::TuningStore> tuned, ServiceOptions options)
+                 std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options)
     : store_(store),
       tuner_(tuner),
       clock_(clock),
-      tuned_(std::move(tuned)),
+      remembering_(std::move(remembering)),
       started_us_(clock.now_us()),
       remember_failure_us_(options.remember_failure_us),
       fragment_trials_(options.fragment_trials),
@@ -77,9 +77,9 @@ Service::~Service() = default;
 Result<std::unique_ptr<Service>> Service::create(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
                                                  ServiceOptions options) {
   STITCH_TRY(can_try(options.fragment_trials, tuner));
-  STITCH_ASSIGN(auto tuned, tuning::TuningStore::open(store, tuner, clock));
+  STITCH_ASSIGN(auto remembering, tuning::RememberingTuner::open(store, tuner, clock));
   const bool alone = options.alone;
-  std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(tuned), std::move(options)));
+  std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(remembering), std::move(options)));
   STITCH_ASSIGN(const auto touched, store.requeue_orphans({.everyone = alone, .owner = ""}));
   return service;
 }
@@ -133,7 +133,7 @@ Result<Service::Lookup> Service::begin_lookup(const api::LookupRequest& request)
   answer.result_order = form.result_order;
   STITCH_ASSIGN(std::optional<api::LookupAnswer> hit, find(form, answer));
   if (hit) {
-    if (request.improve && !tuned_->is_settled(*hit->plan)) improve_served(form.graph, request.name, *hit);
+    if (request.improve && !remembering_->is_settled(*hit->plan)) improve_served(form.graph, request.name, *hit);
     metrics_.count_lookup(hit->source);
     return Lookup([hit = *std::move(hit)] { return std::optional<Result<api::LookupAnswer>>(hit); });
   }
@@ -186,8 +186,8 @@ Result<api::LookupAnswer> Service::lookup(const api::LookupRequest& request) {
 }
 
 Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
-  STITCH_ASSIGN(const tuning::TunedFragment predicted, tuned_->predict(canonical, name));
-  const Status stored = tuned_->keep(predicted);
+  STITCH_ASSIGN(const tuning::TunedFragment predicted, remembering_->predict({.fragment = canonical, .name = name}));
+  const Status stored = remembering_->keep(predicted);
   jobs_.wake();  // tuning waits for this, so that it does not slow down what a client waits for
   return stored;
 }
@@ -235,7 +235,7 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical,
                                target.toolkit, target.version);
   ask_for(trials, {{"fragment", key.hex()}, {"name", name}}, job);
   job.max_stalled = most_stalled;
-  job.provenance = tuned_->provenance("asked for by a client");
+  job.provenance = remembering_->provenance("asked for by a client");
   return store_.enqueue_job(job);
 }
 
@@ -255,7 +255,7 @@ Status Service::enqueue_pruning() {
   if (keep_us_ == 0 || clock_.wall_us() - pruned_us_ < every_us) return {};
   db::Job job;
   job.kind = job.dedupe_key = pruning_job;
-  job.provenance = tuned_->provenance("a day has passed");
+  job.provenance = remembering_->provenance("a day has passed");
   return enqueue_chore(std::move(job));
 }
 
@@ -266,7 +266,7 @@ Status Service::enqueue_training() {
   db::Job job;
   job.kind = training_job;
   job.dedupe_key = fmt::format("{} {}", training_job, tuner_.target().device);
-  job.provenance = tuned_->provenance("measurements have grown");
+  job.provenance = remembering_->provenance("measurements have grown");
   return enqueue_chore(std::move(job));
 }
 
@@ -285,7 +285,7 @@ Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view
   STITCH_TRY(can_try(trials, tuner_));
   const db::Target& target = tuner_.target();
   db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes),
-                     tuned_->provenance("from a client")};
+                     remembering_->provenance("from a client")};
   db::Job job;
   job.kind = model_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,

@@ -19,9 +19,9 @@
 #include "daemon/jobs/single_flight.h"
 #include "db/store.h"
 #include "graph/canonical.h"
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
+#include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
-#include "tuning/plans/tuning_store.h"
 
 namespace stitch::daemon {
 
@@ -90,8 +90,8 @@ class Service {
  private:
   struct Waiting;
 
-  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock, std::unique_ptr<tuning::TuningStore> tuned,
-          ServiceOptions options);
+  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
+          std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options);
 
   [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
@@ -104,12 +104,12 @@ class Service {
   [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
   void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
-  Status tune_and_keep(const graph::Graph& canonical, const Hash128& key, const std::string& name,
-                       const search::FusionPlan& plan, const tuning::ProgressSink& progress,
-                       const std::stop_token& stop);
+  Status tune_fragment(const JobContext& context, const Hash128& key, const std::string& name, std::int64_t trials);
+  Status tune_and_keep(const Hash128& key, const tuning::PlanRequest& request);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
+  Status enqueue_chores();
   Status enqueue_training();
   Status enqueue_pruning();
   Status enqueue_chore(db::Job job);
@@ -117,14 +117,14 @@ class Service {
   db::Store& store_;
   const tuning::Tuner& tuner_;
   const Clock& clock_;
-  std::unique_ptr<tuning::TuningStore> tuned_;
+  std::unique_ptr<tuning::RememberingTuner> remembering_;
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
   const std::int64_t fragment_trials_, keep_us_;
   std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last done, in wall time
   std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
-  tuning::ModelTrainer trainer_;
+  tuning::CostModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
   std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again

@@ -1,39 +1,8 @@
 #include "emulator/decode/decoder.h"
+#include "emulator/decode/operation_name.h"
+#include "emulator/lanes/lane_ops.h"
 
 namespace stitch::emulator {
-namespace {
-
-/// add.s32 and add.b32 differ in nothing; bit types take the unsigned row.
-std::string_view integer_name(Type type) {
-  switch (type) {
-    case Type::b16: return "u16";
-    case Type::b32: return "u32";
-    case Type::b64: return "u64";
-    default: return to_string(type);
-  }
-}
-
-std::string_view bit_name(Type type) {
-  switch (bits(type)) {
-    case 16: return "b16";
-    case 32: return "b32";
-    case 64: return "b64";
-    default: return "b128";
-  }
-}
-
-std::string join(std::initializer_list<std::string_view> parts) {
-  std::string name;
-  for (const std::string_view part : parts) {
-    if (part.empty()) continue;
-    if (!name.empty()) name += '.';
-    name += part;
-  }
-  return name;
-}
-
-}  // namespace
-
 /// The last step of a floating-point instruction: .sat or .relu applied to `result`, into `d`.
 Status Decoder::post(std::string_view operation, Type type, Ref d, Ref result) {
   return emit_lane(join({operation, to_string(type)}), d, result);
@@ -41,28 +10,20 @@ Status Decoder::post(std::string_view operation, Type type, Ref d, Ref result) {
 
 /// add, sub, mul, mad, fma, min, max, abs, neg, sad.
 Status Decoder::arithmetic() {
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("the instruction has no type");
-  if (is_floating(*type)) return floating_arithmetic(*type);
-  std::string_view root = modifiers_.root();
+  STITCH_ASSIGN(const Type type, last_type());
+  if (is_floating(type)) return floating_arithmetic(type);
+  const std::string_view root = modifiers_.root();
   if (root == "addc" || root == "subc" || root == "madc" || modifiers_.take("cc")) {
-    return arithmetic_with_carry(root, *type);
+    return arithmetic_with_carry(root, type);
   }
   const std::string_view part = modifiers_.take_any({"lo", "hi", "wide"});
   const std::string_view variant = modifiers_.take_any({"sat", "relu"});
-  STITCH_TRY(finish_modifiers());
   const bool three = root == "mad" || root == "sad" || root == "mad24";
   const bool one = root == "abs" || root == "neg";
-  STITCH_TRY(expect_operands(one ? 2 : three ? 4 : 3));
-  const std::string name = join({root, part, variant, integer_name(*type)});
-  const Type result = part == "wide" ? (bits(*type) == 16 ? Type::b32 : Type::b64) : *type;
-  STITCH_ASSIGN(const Ref d, destination(operand(0), register_width(result)));
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-  if (one) return emit_lane(name, d, a);
-  STITCH_ASSIGN(const Ref b, source(operand(2), *type));
-  if (!three) return emit_lane(name, d, a, b);
-  STITCH_ASSIGN(const Ref c, source(operand(3), result));
-  return emit_lane(name, d, a, b, c);
+  const Type result = part == "wide" ? (bits(type) == 16 ? Type::b32 : Type::b64) : type;
+  const Type sources[] = {type, type, result};
+  STITCH_ASSIGN(const OperandRefs refs, operands(result, std::span(sources).first(one ? 1 : three ? 3 : 2)));
+  return emit_lane(join({root, part, variant, integer_name(type)}), refs);
 }
 
 /// add.cc, addc, sub.cc, subc, mad.cc, madc: the carry lives in a predicate register of the function.
@@ -72,8 +33,7 @@ Status Decoder::arithmetic_with_carry(std::string_view root, Type type) {
   const bool subtracts = root.starts_with("sub");
   const std::string_view part = modifiers_.take_any({"lo", "hi"});
   const bool carry_out = !carry_in || modifiers_.take("cc");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(multiplies ? 4 : 3));
+  STITCH_TRY(finish(multiplies ? 4 : 3));
   if (!carry_.exists()) carry_ = temporary(Width::predicate);
   const Width width = register_width(type);
   STITCH_ASSIGN(const Ref d, destination(operand(0), width));
@@ -103,12 +63,11 @@ Status Decoder::floating_arithmetic(Type type) {
   const bool nan = modifiers_.take("NaN");
   const bool xorsign = modifiers_.take("xorsign");
   if (xorsign) modifiers_.take("abs");
-  STITCH_TRY(finish_modifiers());
   if (root == "mad") root = "fma";
   const bool one = root == "abs" || root == "neg";
   const bool extreme = root == "min" || root == "max";
   const std::size_t count = one ? 2 : root == "fma" ? 4 : 3;
-  STITCH_TRY(expect_operands(count, extreme ? 4 : count));
+  STITCH_TRY(finish(count, extreme ? 4 : count));
   // Signs of halves are bits: flushing them happens where they are used.
   const std::string_view flush = ftz ? "ftz" : "";
   const std::string name =
@@ -139,25 +98,19 @@ Status Decoder::floating_arithmetic(Type type) {
 /// div, rem, rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh.
 Status Decoder::division() {
   const std::string_view root = modifiers_.root();
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("the instruction has no type");
+  STITCH_ASSIGN(const Type type, last_type());
   std::string_view rounding = modifiers_.take_any({"rn", "rz", "rm", "rp"});
+  if (rounding == "rn") rounding = {};
   const bool approximate = modifiers_.take("approx");
   modifiers_.take("full");
   const bool ftz = modifiers_.take("ftz");
-  STITCH_TRY(finish_modifiers());
-  if (rounding == "rn") rounding = {};
   // Where the correctly rounded result is within the approximation's bound, it is the result.
-  const bool own_row = root != "sqrt" && (root != "rcp" || *type == Type::f64) && root != "rem";
-  const std::string name =
-      join({root, rounding, approximate && own_row ? "approx" : "", ftz ? "ftz" : "", to_string(*type)});
+  const bool own_row = root != "sqrt" && (root != "rcp" || type == Type::f64) && root != "rem";
   const bool two = root == "div" || root == "rem";
-  STITCH_TRY(expect_operands(two ? 3 : 2));
-  STITCH_ASSIGN(const Ref d, destination(operand(0), register_width(*type)));
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-  if (!two) return emit_lane(name, d, a);
-  STITCH_ASSIGN(const Ref b, source(operand(2), *type));
-  return emit_lane(name, d, a, b);
+  const Type sources[] = {type, type};
+  STITCH_ASSIGN(const OperandRefs refs, operands(type, std::span(sources).first(two ? 2 : 1)));
+  return emit_lane(join({root, rounding, approximate && own_row ? "approx" : "", ftz ? "ftz" : "", to_string(type)}),
+                   refs);
 }
 
 /// Instructions whose row has the opcode as it stands: shf, bfe, popc, dp4a, …; the row says how wide operands are.
@@ -185,26 +138,13 @@ Status Decoder::plain_lanes() {
 /// and, or, xor, not, cnot, shl, shr.
 Status Decoder::logic() {
   const std::string_view root = modifiers_.root();
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("the instruction has no type");
-  STITCH_TRY(finish_modifiers());
+  STITCH_ASSIGN(const Type type, last_type());
   const bool one = root == "not" || root == "cnot";
-  STITCH_TRY(expect_operands(one ? 2 : 3));
   const bool shift = root == "shl" || root == "shr";
-  const std::string_view type_name = *type == Type::pred ? "pred"
-                                     : root == "shr"     ? integer_name(*type)
-                                                         : bit_name(*type);
-  STITCH_ASSIGN(const Ref d, destination(operand(0), register_width(*type)));
-  if (*type == Type::pred) {
-    STITCH_ASSIGN(const Ref a, predicate(operand(1)));
-    if (one) return emit_lane("not.pred", d, a);
-    STITCH_ASSIGN(const Ref b, predicate(operand(2)));
-    return emit_lane(join({root, "pred"}), d, a, b);
-  }
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-  if (one) return emit_lane(join({root, type_name}), d, a);
-  STITCH_ASSIGN(const Ref b, source(operand(2), shift ? Type::u32 : *type));
-  return emit_lane(join({root, type_name}), d, a, b);
+  const std::string_view type_name = type == Type::pred ? "pred" : root == "shr" ? integer_name(type) : bit_name(type);
+  const Type sources[] = {type, shift && type != Type::pred ? Type::u32 : type};
+  STITCH_ASSIGN(const OperandRefs refs, operands(type, std::span(sources).first(one ? 1 : 2)));
+  return emit_lane(one && type == Type::pred ? "not.pred" : join({root, type_name}), refs);
 }
 
 /// A temporary predicate with the outcome of `a relation b`.
@@ -229,21 +169,16 @@ Status Decoder::set_predicate() {
   const std::string_view relation = modifiers_.take_front();
   const std::string_view combine = modifiers_.take_any({"and", "or", "xor"});
   const bool ftz = modifiers_.take("ftz");
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("the instruction has no type");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(combine.empty() ? 3 : 4));
+  STITCH_ASSIGN(const Type type, last_type());
+  STITCH_TRY(finish(combine.empty() ? 3 : 4));
   STITCH_ASSIGN(const Ref p, destination(operand(0), Width::predicate));
-  Ref q;
-  if (!operand(0).second.empty()) {
-    STITCH_ASSIGN(q, named_destination(operand(0).second, Width::predicate));
-  }
+  STITCH_ASSIGN(const Ref q, second_destination());
   Ref first;
   Ref second;
-  if (*type == Type::f16x2 || *type == Type::bf16x2) {
+  if (type == Type::f16x2 || type == Type::bf16x2) {
     if (!q.exists()) return fail("packed halves need two destination predicates");
-    STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-    STITCH_ASSIGN(const Ref b, source(operand(2), *type));
+    STITCH_ASSIGN(const Ref a, source(operand(1), type));
+    STITCH_ASSIGN(const Ref b, source(operand(2), type));
     Ref outcome[2];
     for (int half = 0; half < 2; ++half) {
       const Ref x = temporary(Width::b16);
@@ -252,13 +187,13 @@ Status Decoder::set_predicate() {
       const std::string extract = fmt::format("extract.{}.b16.b32", half);
       STITCH_TRY(emit_lane(extract, x, a));
       STITCH_TRY(emit_lane(extract, y, b));
-      const std::string_view half_type = *type == Type::f16x2 ? "f16" : "bf16";
+      const std::string_view half_type = type == Type::f16x2 ? "f16" : "bf16";
       STITCH_TRY(emit_lane(join({"setp", relation, ftz ? "ftz" : "", half_type}), outcome[half], x, y));
     }
     first = outcome[0];
     second = outcome[1];
   } else {
-    STITCH_ASSIGN(first, compare(relation, ftz, *type, operand(1), operand(2)));
+    STITCH_ASSIGN(first, compare(relation, ftz, type, operand(1), operand(2)));
     if (q.exists()) {
       second = temporary(Width::predicate);
       STITCH_TRY(emit_lane("not.pred", second, first));
@@ -290,8 +225,7 @@ Status Decoder::set_value() {
   const auto to = modifiers_.take_type();
   const auto from = modifiers_.take_type();
   if (!to || !from) return fail("the instruction needs two types");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(combine.empty() ? 3 : 4));
+  STITCH_TRY(finish(combine.empty() ? 3 : 4));
   const Width width = register_width(*to);
   STITCH_ASSIGN(const Ref d, destination(operand(0), width));
   if (*from == Type::f16x2 || *from == Type::bf16x2) return unsupported("set on packed halves");
@@ -310,15 +244,9 @@ Status Decoder::set_value() {
 }
 
 Status Decoder::select() {
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("the instruction has no type");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(4));
-  STITCH_ASSIGN(const Ref d, destination(operand(0), register_width(*type)));
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-  STITCH_ASSIGN(const Ref b, source(operand(2), *type));
-  STITCH_ASSIGN(const Ref c, predicate(operand(3)));
-  return emit_lane(join({"selp", bit_name(*type)}), d, a, b, c);
+  STITCH_ASSIGN(const Type type, last_type());
+  STITCH_ASSIGN(const OperandRefs refs, operands(type, {type, type, Type::pred}));
+  return emit_lane(join({"selp", bit_name(type)}), refs);
 }
 
 Status Decoder::select_by_sign() {
@@ -326,21 +254,15 @@ Status Decoder::select_by_sign() {
   const auto type = modifiers_.take_type();
   const auto condition = modifiers_.take_type();
   if (!type || !condition) return fail("the instruction needs two types");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(4));
-  STITCH_ASSIGN(const Ref d, destination(operand(0), register_width(*type)));
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-  STITCH_ASSIGN(const Ref b, source(operand(2), *type));
-  STITCH_ASSIGN(const Ref c, source(operand(3), *condition));
-  return emit_lane(join({"slct", ftz ? "ftz" : "", bit_name(*type), to_string(*condition)}), d, a, b, c);
+  STITCH_ASSIGN(const OperandRefs refs, operands(*type, {*type, *type, *condition}));
+  return emit_lane(join({"slct", ftz ? "ftz" : "", bit_name(*type), to_string(*condition)}), refs);
 }
 
 /// lop3.b32 d, a, b, c, table; lop3.Bool.b32 d|p, a, b, c, table, q: p = (d != 0) Bool q.
 Status Decoder::lop3() {
   const std::string_view combine = modifiers_.take_any({"and", "or"});
   modifiers_.take("b32");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(combine.empty() ? 5 : 6));
+  STITCH_TRY(finish(combine.empty() ? 5 : 6));
   STITCH_ASSIGN(const Ref d, destination(operand(0), Width::b32));
   STITCH_ASSIGN(const Ref a, source(operand(1), Type::b32));
   STITCH_ASSIGN(const Ref b, source(operand(2), Type::b32));

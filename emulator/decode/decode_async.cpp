@@ -16,13 +16,12 @@ Status Decoder::copy_async() {
   }
   const bool all = modifiers_.take("wait_all");
   if (all || modifiers_.take("wait_group")) {
-    STITCH_TRY(finish_modifiers());
-    STITCH_TRY(expect_operands(all ? 0 : 1));
+    STITCH_TRY(finish(all ? 0 : 1));
     std::uint64_t pending = 0;
     if (!all) {
       STITCH_ASSIGN(pending, immediate(operand(0)));
     }
-    Draft& draft = emit(Opcode::copy_async_wait, InstructionClass::async_copy);
+    InstructionDraft& draft = emit(Opcode::copy_async_wait, InstructionClass::async_copy);
     draft.instruction.immediate = pending;
     draft.instruction.form = all ? 1 : 0;
     return {};
@@ -32,21 +31,19 @@ Status Decoder::copy_async() {
     const bool no_increment = modifiers_.take("noinc");
     STITCH_ASSIGN(const Space space, take_space(Space::generic));
     modifiers_.take("b64");
-    STITCH_TRY(finish_modifiers());
-    STITCH_TRY(expect_operands(1));
+    STITCH_TRY(finish(1));
     STITCH_ASSIGN(const Ref at, address_register(operand(0), space));
-    Draft& draft = emit(Opcode::copy_async_arrive, InstructionClass::async_copy);
+    InstructionDraft& draft = emit(Opcode::copy_async_arrive, InstructionClass::async_copy);
     draft.a = at;
     draft.instruction.form = no_increment ? 1 : 0;
-    draft.instruction.detail = static_cast<std::uint32_t>(space);
+    draft.instruction.set_detail(space);
     return {};
   }
   const L1Use l1 = take_cache_hints();
   modifiers_.take("shared");
   modifiers_.take("shared::cta");
   modifiers_.take("global");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(3, 5));
+  STITCH_TRY(finish(3, 5));
   STITCH_ASSIGN(const Ref to, address_register(operand(0), Space::shared));
   STITCH_ASSIGN(const Ref from, address_register(operand(1), Space::global));
   STITCH_ASSIGN(const std::uint64_t size, immediate(operand(2)));
@@ -64,13 +61,13 @@ Status Decoder::copy_async() {
       source_bytes = extra;
     }
   }
-  Draft& draft = emit(Opcode::copy_async, InstructionClass::async_copy);
+  InstructionDraft& draft = emit(Opcode::copy_async, InstructionClass::async_copy);
   draft.a = to;
   draft.b = from;
   draft.c = source_bytes;
   draft.e = ignore;
   draft.instruction.immediate = size;
-  draft.instruction.detail = static_cast<std::uint32_t>(l1);
+  draft.instruction.set_detail(l1);
   return {};
 }
 
@@ -83,10 +80,9 @@ Status Decoder::bulk_copy(bool reduces) {
   }
   if (modifiers_.take("wait_group")) {
     const bool reads_only = modifiers_.take("read");
-    STITCH_TRY(finish_modifiers());
-    STITCH_TRY(expect_operands(1));
+    STITCH_TRY(finish(1));
     STITCH_ASSIGN(const std::uint64_t pending, immediate(operand(0)));
-    Draft& draft = emit(Opcode::bulk_wait, InstructionClass::async_copy);
+    InstructionDraft& draft = emit(Opcode::bulk_wait, InstructionClass::async_copy);
     draft.instruction.immediate = pending;
     draft.instruction.form = reads_only ? 1 : 0;
     return {};
@@ -158,14 +154,13 @@ Status Decoder::bulk_copy(bool reduces) {
       STITCH_ASSIGN(mask, source(operand(4), Type::u16));
     }
   }
-  Draft& draft = emit(Opcode::bulk_copy, InstructionClass::async_copy);
+  InstructionDraft& draft = emit(Opcode::bulk_copy, InstructionClass::async_copy);
   draft.a = target;
   draft.b = origin;
   draft.c = size;
   draft.e = barrier_address;
   draft.list = {mask.exists() ? mask : constant(Width::b16, 0)};
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.bulks.size());
-  code_.bulks.push_back(access);
+  draft.instruction.detail = append(code_.bulks, access);
   return {};
 }
 
@@ -186,13 +181,8 @@ Status Decoder::mbarrier() {
   modifiers_.take("b64");
   STITCH_TRY(finish_modifiers());
   if (action == "pending_count") {
-    STITCH_TRY(expect_operands(2));
-    STITCH_ASSIGN(const Ref d, destination(operand(0), Width::b32));
-    STITCH_ASSIGN(const Ref state, source(operand(1), Type::b64));
-    Draft& draft = emit(Opcode::mbarrier_count, InstructionClass::barrier);
-    draft.instruction.d_width = Width::b32;
-    draft.d = d;
-    draft.a = state;
+    STITCH_ASSIGN(const OperandRefs refs, operands(Type::b32, {Type::b64}));
+    emit(Opcode::mbarrier_count, InstructionClass::barrier, refs);
     return {};
   }
   Opcode opcode = Opcode::mbarrier_arrive;
@@ -230,13 +220,12 @@ Status Decoder::mbarrier() {
     const bool state = waits && !access.parity;
     STITCH_ASSIGN(value, source(operand(at + 1), state ? Type::b64 : Type::u32));
   }
-  Draft& draft = emit(opcode, InstructionClass::barrier);
+  InstructionDraft& draft = emit(opcode, InstructionClass::barrier);
   draft.d = d;
   draft.instruction.d_width = width_of(d);
   draft.a = address_value;
   draft.b = value;
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.mbarriers.size());
-  code_.mbarriers.push_back(access);
+  draft.instruction.detail = append(code_.mbarriers, access);
   return {};
 }
 
@@ -248,24 +237,21 @@ Status Decoder::store_async() {
   MemoryAccess access;
   access.space = Space::shared_cluster;
   const std::string_view vector = modifiers_.take_any({"v2", "v4"});
-  access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("st.async has no type");
-  STITCH_TRY(check_moved(*type, access.elements));
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(3));
-  access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
+  access.elements = vector.empty() ? 1 : vector[1] - '0';
+  STITCH_ASSIGN(const Type type, last_type("st.async"));
+  STITCH_TRY(check_moved(type, access.elements));
+  STITCH_TRY(finish(3));
+  access.element_bytes = bytes(type);
   STITCH_ASSIGN(const Ref to, address_register(operand(0), Space::shared_cluster));
   STITCH_ASSIGN(const Ref barrier_address, address_register(operand(2), Space::shared_cluster));
-  Draft values;
-  STITCH_ASSIGN(const Ref width, vector_list(values, operand(1), access, *type, false));
+  InstructionDraft values;
+  STITCH_ASSIGN(const Ref width, vector_list(values, operand(1), access, type, false));
   access.register_width = static_cast<Width>(width.index);
-  Draft& draft = emit(Opcode::store_async, InstructionClass::async_copy);
+  InstructionDraft& draft = emit(Opcode::store_async, InstructionClass::async_copy);
   draft.a = to;
   draft.e = barrier_address;
   draft.list = std::move(values.list);
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.accesses.size());
-  code_.accesses.push_back(access);
+  draft.instruction.detail = append(code_.accesses, access);
   return {};
 }
 

@@ -7,9 +7,8 @@ namespace stitch::emulator {
 Status Decoder::branch() {
   if (modifiers_.root() == "brx") return branch_indexed();
   const bool uniform = modifiers_.take("uni");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(1));
-  Draft& draft = emit(Opcode::branch, InstructionClass::control);
+  STITCH_TRY(finish(1));
+  InstructionDraft& draft = emit(Opcode::branch, InstructionClass::control);
   draft.label = operand(0).name;
   draft.instruction.uniform = uniform;
   return {};
@@ -18,14 +17,13 @@ Status Decoder::branch() {
 Status Decoder::branch_indexed() {
   modifiers_.take("idx");
   modifiers_.take("uni");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
+  STITCH_TRY(finish(2));
   STITCH_ASSIGN(const Ref index, source(operand(0), Type::u32));
   const auto& labels = function_->labels;
   const auto table = std::ranges::find_if(
       labels, [&](const ptx::Label& label) { return label.name == operand(1).name && !label.targets.empty(); });
   if (table == labels.end()) return fail(fmt::format("'{}' is not a list of branch targets", operand(1).name));
-  Draft& draft = emit(Opcode::branch_indexed, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::branch_indexed, InstructionClass::control);
   draft.a = index;
   draft.table = table->targets;
   return {};
@@ -37,7 +35,7 @@ Status Decoder::call() {
   const auto name = std::ranges::find(statement_->operands, ptx::Operand::Kind::name, &ptx::Operand::kind);
   const ptx::Function* callee = find_function(name->name);
   if (!callee->has_body) return device_call(callee->name);
-  Draft& draft = emit(Opcode::call, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::call, InstructionClass::control);
   draft.callee = callee->name;
   return {};
 }
@@ -46,7 +44,7 @@ Status Decoder::call() {
 Status Decoder::device_call(std::string_view name) {
   enum : std::uint8_t { print = 0, assertion = 1 };
   if (name != "vprintf" && name != "__assertfail") return unsupported(fmt::format("the device function '{}'", name));
-  Draft& draft = emit(Opcode::device_call, InstructionClass::control);
+  InstructionDraft& draft = emit(Opcode::device_call, InstructionClass::control);
   draft.instruction.form = name == "vprintf" ? print : assertion;
   // vprintf's result must read as initialised.
   for (const ptx::Operand& list : statement_->operands) {
@@ -62,8 +60,7 @@ Status Decoder::simple() {
   const std::string_view root = modifiers_.root();
   modifiers_.take("uni");
   modifiers_.take("u32");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(root == "nanosleep" ? 1 : 0));
+  STITCH_TRY(finish(root == "nanosleep" ? 1 : 0));
   if (root == "ret" && !draft_.is_entry) {
     emit(Opcode::function_return, InstructionClass::control).a = draft_.return_address;
     return {};
@@ -86,15 +83,14 @@ Status Decoder::barrier() {
     STITCH_TRY(take_semantics(semantics, scope, arrive ? Semantics::release : Semantics::acquire));
     const bool aligned = modifiers_.take("aligned");
     STITCH_TRY(finish_modifiers());
-    Draft& draft = emit(arrive ? Opcode::cluster_arrive : Opcode::cluster_wait, InstructionClass::barrier);
+    InstructionDraft& draft = emit(arrive ? Opcode::cluster_arrive : Opcode::cluster_wait, InstructionClass::barrier);
     draft.instruction.form = semantics == Semantics::relaxed ? 0 : 1;
     draft.instruction.uniform = aligned;
     return {};
   }
   if (modifiers_.take("warp")) {
     modifiers_.take("sync");
-    STITCH_TRY(finish_modifiers());
-    STITCH_TRY(expect_operands(1));
+    STITCH_TRY(finish(1));
     STITCH_ASSIGN(const Ref mask, source(operand(0), Type::b32));
     emit(Opcode::warp_barrier, InstructionClass::barrier).a = mask;
     return {};
@@ -112,28 +108,21 @@ Status Decoder::barrier() {
   const std::size_t first = reduces ? 1 : 0;
   STITCH_TRY(expect_operands(first + (reduces ? 2 : 1), first + (reduces ? 3 : 2)));
   BarrierMode mode = action == "sync" ? BarrierMode::sync : BarrierMode::arrive;
-  Ref d;
-  Ref value;
+  OperandRefs refs;
   if (reduces) {
     mode = reduction == "and"  ? BarrierMode::reduce_and
            : reduction == "or" ? BarrierMode::reduce_or
                                : BarrierMode::reduce_popc;
-    STITCH_ASSIGN(d, destination(operand(0), reduction == "popc" ? Width::b32 : Width::predicate));
-    STITCH_ASSIGN(value, predicate(statement_->operands.back()));
+    STITCH_ASSIGN(refs.d, destination(operand(0), reduction == "popc" ? Width::b32 : Width::predicate));
+    STITCH_ASSIGN(refs.c, predicate(statement_->operands.back()));
   }
-  STITCH_ASSIGN(const Ref index, source(operand(first), Type::u32));
-  Ref count;
+  STITCH_ASSIGN(refs.a, source(operand(first), Type::u32));
   if (operand_count() - first - (reduces ? 1 : 0) == 2) {
-    STITCH_ASSIGN(count, source(operand(first + 1), Type::u32));
+    STITCH_ASSIGN(refs.b, source(operand(first + 1), Type::u32));
   }
-  Draft& draft = emit(Opcode::barrier, InstructionClass::barrier);
-  draft.instruction.form = static_cast<std::uint8_t>(mode);
+  InstructionDraft& draft = emit(Opcode::barrier, InstructionClass::barrier, refs);
+  draft.instruction.set_form(mode);
   draft.instruction.uniform = aligned;
-  draft.instruction.d_width = width_of(d);
-  draft.d = d;
-  draft.a = index;
-  draft.b = count;
-  draft.c = value;
   return {};
 }
 
@@ -154,9 +143,9 @@ Status Decoder::fence() {
   STITCH_TRY(take_semantics(semantics, named, Semantics::acquire_release));
   if (scope == Scope::none) scope = named;
   STITCH_TRY(finish_modifiers());
-  Draft& draft = emit(Opcode::fence, InstructionClass::barrier);
+  InstructionDraft& draft = emit(Opcode::fence, InstructionClass::barrier);
   draft.instruction.form = memory;
-  draft.instruction.detail = static_cast<std::uint32_t>(scope);
+  draft.instruction.set_detail(scope);
   draft.instruction.immediate = static_cast<std::uint64_t>(semantics);
   return {};
 }

@@ -1,21 +1,12 @@
 #include <algorithm>
 
 #include "emulator/decode/decoder.h"
+#include "emulator/decode/operation_name.h"
 
 namespace stitch::emulator {
 namespace {
 
 bool is_integer(Type type) { return !is_floating(type) && type != Type::pred && info(type).kind != TypeKind::bits; }
-
-std::string joined(std::initializer_list<std::string_view> parts) {
-  std::string name;
-  for (const std::string_view part : parts) {
-    if (part.empty()) continue;
-    if (!name.empty()) name += '.';
-    name += part;
-  }
-  return name;
-}
 
 }  // namespace
 
@@ -48,17 +39,17 @@ Status Decoder::convert() {
   const bool from_f32 = *from == Type::f32;
   std::string name;
   if (is_integer(*to) && is_integer(*from)) {
-    name = joined({saturate ? "cvt.sat" : "cvt", to_string(*to), to_string(*from)});
+    name = join({saturate ? "cvt.sat" : "cvt", to_string(*to), to_string(*from)});
   } else if (*to == *from && is_floating(*to) && !whole) {
     // cvt.f32.f32 moves; .ftz and .sat do the rest.
     name = ftz && *to == Type::f32 ? "cvt.ftz.f32.f32"
-                                   : joined({"mov", bits(*to) == 16   ? "b16"
-                                                    : bits(*to) == 32 ? "b32"
-                                                                      : "b64"});
+                                   : join({"mov", bits(*to) == 16   ? "b16"
+                                                  : bits(*to) == 32 ? "b32"
+                                                                    : "b64"});
   } else {
     const bool flushes =
         ftz && (from_f32 || (*to == Type::f32 && *from == Type::f64)) && register_width(*to) != Width::b16;
-    name = joined({"cvt", rounding, flushes ? "ftz" : "", to_string(*to), to_string(*from)});
+    name = join({"cvt", rounding, flushes ? "ftz" : "", to_string(*to), to_string(*from)});
   }
   const Width width = register_width(*to);
   const bool direct = width_of(d) == width && !(saturate && is_floating(*to)) && !relu;
@@ -73,7 +64,7 @@ Status Decoder::convert() {
 /// Two values into one register: the first source is the upper half.
 Status Decoder::convert_packed(Type to, Type from, std::string_view rounding, bool relu, bool satfinite) {
   const std::string name =
-      joined({"cvt", satfinite ? "satfinite" : rounding, relu ? "relu" : "", to_string(to), to_string(from)});
+      join({"cvt", satfinite ? "satfinite" : rounding, relu ? "relu" : "", to_string(to), to_string(from)});
   const Width width = register_width(to);
   STITCH_ASSIGN(const Ref d, destination(operand(0), width));
   STITCH_TRY(expect_operands(from == Type::f32 ? 3 : 2));
@@ -84,15 +75,13 @@ Status Decoder::convert_packed(Type to, Type from, std::string_view rounding, bo
 }
 
 Status Decoder::move() {
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("mov has no type");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
-  if (operand(1).kind == ptx::Operand::Kind::vector) return pack(operand(1), *type);
-  if (operand(0).kind == ptx::Operand::Kind::vector) return unpack(operand(0), *type);
-  const Width width = register_width(*type);
+  STITCH_ASSIGN(const Type type, last_type("mov"));
+  STITCH_TRY(finish(2));
+  if (operand(1).kind == ptx::Operand::Kind::vector) return pack(operand(1), type);
+  if (operand(0).kind == ptx::Operand::Kind::vector) return unpack(operand(0), type);
+  const Width width = register_width(type);
   STITCH_ASSIGN(const Ref d, destination(operand(0), width));
-  STITCH_ASSIGN(const Ref a, *type == Type::pred ? predicate(operand(1)) : source(operand(1), *type));
+  STITCH_ASSIGN(const Ref a, type == Type::pred ? predicate(operand(1)) : source(operand(1), type));
   // A special register is read straight into the destination.
   if (!draft_.drafts.empty() && a.kind == Ref::Kind::reg && a.index + 1 == draft_.registers.size() &&
       draft_.registers[a.index].name.empty() && draft_.drafts.back().instruction.opcode == Opcode::special) {

@@ -41,21 +41,20 @@ Status Decoder::matrix_move() {
   const bool transposed = modifiers_.take("trans");
   STITCH_ASSIGN(const Space space, take_space(Space::generic));
   if (!modifiers_.take("b16") || count.empty()) return unsupported("this matrix element type");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
+  STITCH_TRY(finish(2));
   const ptx::Operand& registers = operand(loads ? 0 : 1);
   STITCH_ASSIGN(const Ref at, address_register(operand(loads ? 1 : 0), space));
-  Draft list;
+  InstructionDraft list;
   MemoryAccess shape;
-  shape.elements = static_cast<std::uint8_t>(count[1] - '0');
+  shape.elements = count[1] - '0';
   STITCH_TRY(vector_list(list, registers, shape, Type::b32, loads));
-  Draft& draft = emit(loads ? Opcode::load_matrix : Opcode::store_matrix,
-                      loads ? InstructionClass::shared_load : InstructionClass::shared_store);
+  InstructionDraft& draft = emit(loads ? Opcode::load_matrix : Opcode::store_matrix,
+                                 loads ? InstructionClass::shared_load : InstructionClass::shared_store);
   draft.a = at;
   draft.list = std::move(list.list);
   draft.list_defines = list.list_defines;
   draft.instruction.form = transposed ? 1 : 0;
-  draft.instruction.detail = static_cast<std::uint32_t>(space);
+  draft.instruction.set_detail(space);
   return {};
 }
 
@@ -85,20 +84,19 @@ Status Decoder::mma() {
           : form.accumulator == MatrixType::f32 || (form.accumulator == MatrixType::f16 && form.a == MatrixType::f16);
   if (form.m != 16 || form.n != 8 || !k_fits || !accumulates || form.saturate) return unsupported("this form of mma");
   STITCH_TRY(expect_operands(4));
-  const std::size_t k_steps = form.k / static_cast<std::size_t>(4 * per_register);
+  const std::size_t k_steps = form.k / (4 * per_register);
   const std::size_t d_count = form.accumulator == MatrixType::f16 ? 2 : 4;
   const std::size_t counts[] = {d_count, 2 * k_steps, k_steps, d_count};
-  Draft lists;
+  InstructionDraft lists;
   for (std::size_t i = 0; i < 4; ++i) {
     MemoryAccess shape;
-    shape.elements = static_cast<std::uint8_t>(counts[i]);
+    shape.elements = counts[i];
     STITCH_TRY(vector_list(lists, operand(i), shape, Type::b32, i == 0));
   }
-  Draft& draft = emit(Opcode::mma, InstructionClass::tensor);
+  InstructionDraft& draft = emit(Opcode::mma, InstructionClass::tensor);
   draft.list = std::move(lists.list);
   draft.list_defines = d_count;
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.matrices.size());
-  code_.matrices.push_back(form);
+  draft.instruction.detail = append(code_.matrices, form);
   return {};
 }
 
@@ -116,8 +114,7 @@ Status Decoder::wgmma() {
     return finish_modifiers();
   }
   if (!modifiers_.take("wait_group")) return unsupported(fmt::format("instruction '{}'", statement_->opcode));
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(1));
+  STITCH_TRY(finish(1));
   STITCH_ASSIGN(const std::uint64_t pending, immediate(operand(0)));
   emit(Opcode::wgmma_wait, InstructionClass::barrier).instruction.immediate = pending;
   return {};
@@ -142,9 +139,9 @@ Status Decoder::wgmma_product() {
     return unsupported("this form of wgmma");
   STITCH_TRY(expect_operands(4, 8));
   form.a_in_registers = operand(1).kind == ptx::Operand::Kind::vector;
-  Draft lists;
+  InstructionDraft lists;
   MemoryAccess shape;
-  shape.elements = static_cast<std::uint8_t>(form.accumulator == MatrixType::f32 ? form.n / 2 : form.n / 4);
+  shape.elements = form.accumulator == MatrixType::f32 ? form.n / 2 : form.n / 4;
   STITCH_TRY(vector_list(lists, operand(0), shape, Type::b32, true));
   Ref a;
   if (form.a_in_registers) {
@@ -162,15 +159,14 @@ Status Decoder::wgmma_product() {
   form.negate_b = flag(5) == ~std::uint64_t{0};
   form.transpose_a = !form.a_in_registers && flag(6) != 0;
   form.transpose_b = flag(form.a_in_registers ? 6 : 7) != 0;
-  Draft& draft = emit(Opcode::wgmma, InstructionClass::tensor);
+  InstructionDraft& draft = emit(Opcode::wgmma, InstructionClass::tensor);
   draft.list_defines = form.accumulator == MatrixType::f32 ? form.n / 2U : form.n / 4U;
   draft.list = std::move(lists.list);
   draft.list_reads_definitions = true;
   draft.a = a;
   draft.b = b;
   draft.c = scale;
-  draft.instruction.detail = static_cast<std::uint32_t>(code_.matrices.size());
-  code_.matrices.push_back(form);
+  draft.instruction.detail = append(code_.matrices, form);
   return {};
 }
 

@@ -72,8 +72,8 @@ Status Decoder::check_moved(Type type, int elements) const {
 }
 
 /// The registers of a (vector) access; all have one width.
-Result<Ref> Decoder::vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
-                                 bool defines) {
+Result<Ref> Decoder::vector_list(InstructionDraft& draft, const ptx::Operand& operand, const MemoryAccess& access,
+                                 Type type, bool defines) {
   const std::span<const ptx::Operand> elements =
       operand.kind == ptx::Operand::Kind::vector ? std::span(operand.elements) : std::span(&operand, 1);
   if (elements.size() != access.elements) {
@@ -107,28 +107,24 @@ Status Decoder::load() {
   STITCH_TRY(take_semantics(access.semantics, access.scope, Semantics::weak));
   access.l1 = take_cache_hints();
   modifiers_.take("unified");
-  const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
-  access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("ld has no type");
-  STITCH_TRY(check_moved(*type, access.elements));
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2, 3));
-  access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
-  access.sign_extend = is_signed(*type);
+  access.elements = take_elements();
+  STITCH_ASSIGN(const Type type, last_type("ld"));
+  STITCH_TRY(check_moved(type, access.elements));
+  STITCH_TRY(finish(2, 3));
+  access.element_bytes = bytes(type);
+  access.sign_extend = is_signed(type);
   STITCH_ASSIGN(const Address from, address(operand(1), access.space));
   access.space = from.space;
-  Draft draft;
-  STITCH_ASSIGN(const Ref width, vector_list(draft, operand(0), access, *type, true));
+  InstructionDraft draft;
+  STITCH_ASSIGN(const Ref width, vector_list(draft, operand(0), access, type, true));
   access.register_width = static_cast<Width>(width.index);
-  Draft& emitted = emit(Opcode::load, load_class(access.space));
+  InstructionDraft& emitted = emit(Opcode::load, load_class(access.space));
   emitted.list = std::move(draft.list);
   emitted.list_defines = draft.list_defines;
   emitted.a = from.base;
   emitted.instruction.form = address_bytes(from.base);
-  emitted.instruction.immediate = static_cast<std::uint64_t>(from.offset);
-  emitted.instruction.detail = static_cast<std::uint32_t>(code_.accesses.size());
-  code_.accesses.push_back(access);
+  emitted.instruction.immediate = from.offset;
+  emitted.instruction.detail = append(code_.accesses, access);
   return {};
 }
 
@@ -138,27 +134,23 @@ Status Decoder::store() {
   STITCH_ASSIGN(access.space, take_space(Space::generic));
   STITCH_TRY(take_semantics(access.semantics, access.scope, Semantics::weak));
   take_cache_hints();
-  const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
-  access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("st has no type");
-  STITCH_TRY(check_moved(*type, access.elements));
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2, 3));
-  access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
+  access.elements = take_elements();
+  STITCH_ASSIGN(const Type type, last_type("st"));
+  STITCH_TRY(check_moved(type, access.elements));
+  STITCH_TRY(finish(2, 3));
+  access.element_bytes = bytes(type);
   STITCH_ASSIGN(const Address to, address(operand(0), access.space));
   access.space = to.space;
   if (access.space == Space::parameter || access.space == Space::constant) return fail("this space is read-only");
-  Draft draft;
-  STITCH_ASSIGN(const Ref width, vector_list(draft, operand(1), access, *type, false));
+  InstructionDraft draft;
+  STITCH_ASSIGN(const Ref width, vector_list(draft, operand(1), access, type, false));
   access.register_width = static_cast<Width>(width.index);
-  Draft& emitted = emit(Opcode::store, store_class(access.space));
+  InstructionDraft& emitted = emit(Opcode::store, store_class(access.space));
   emitted.list = std::move(draft.list);
   emitted.a = to.base;
   emitted.instruction.form = address_bytes(to.base);
-  emitted.instruction.immediate = static_cast<std::uint64_t>(to.offset);
-  emitted.instruction.detail = static_cast<std::uint32_t>(code_.accesses.size());
-  code_.accesses.push_back(access);
+  emitted.instruction.immediate = to.offset;
+  emitted.instruction.detail = append(code_.accesses, access);
   return {};
 }
 
@@ -171,8 +163,7 @@ Status Decoder::atomic() {
   STITCH_TRY(take_semantics(access.semantics, access.scope, Semantics::relaxed));
   modifiers_.take("noftz");
   take_cache_hints();
-  const std::string_view vector = modifiers_.take_any({"v2", "v4", "v8"});
-  access.elements = vector.empty() ? 1 : static_cast<std::uint8_t>(vector[1] - '0');
+  access.elements = take_elements();
   const auto type = modifiers_.take_last_type();
   const auto operation = take_operation(modifiers_);
   if (!type || !operation) return fail("the atomic needs an operation and a type");
@@ -182,7 +173,7 @@ Status Decoder::atomic() {
   if (!element) return unsupported(fmt::format("an atomic of type {}", to_string(*type)));
   access.operation = *operation;
   access.type = *element;
-  access.element_bytes = static_cast<std::uint8_t>(bytes(*type));
+  access.element_bytes = bytes(*type);
   const std::size_t first = access.returns ? 1 : 0;
   const bool swaps = *operation == AtomicOperation::compare_swap;
   STITCH_TRY(expect_operands(first + (swaps ? 3 : 2), first + (swaps ? 4 : 3)));
@@ -190,24 +181,23 @@ Status Decoder::atomic() {
   access.space = at.space;
   MemoryAccess shape;
   shape.elements = access.elements;
-  Draft results;
+  InstructionDraft results;
   if (access.returns) STITCH_TRY(vector_list(results, operand(0), shape, *type, true));
-  Draft values;
+  InstructionDraft values;
   STITCH_TRY(vector_list(values, operand(first + 1), shape, *type, false));
   Ref replacement;
   if (swaps) {
     STITCH_ASSIGN(replacement, source(operand(first + 2), *type));
   }
-  Draft& emitted = emit(Opcode::atomic, InstructionClass::atomic);
+  InstructionDraft& emitted = emit(Opcode::atomic, InstructionClass::atomic);
   emitted.a = at.base;
   emitted.instruction.form = address_bytes(at.base);
   emitted.b = replacement;
-  emitted.instruction.immediate = static_cast<std::uint64_t>(at.offset);
+  emitted.instruction.immediate = at.offset;
   emitted.list = std::move(results.list);
   emitted.list_defines = emitted.list.size();
   emitted.list.insert(emitted.list.end(), values.list.begin(), values.list.end());
-  emitted.instruction.detail = static_cast<std::uint32_t>(code_.atomics.size());
-  code_.atomics.push_back(access);
+  emitted.instruction.detail = append(code_.atomics, access);
   return {};
 }
 
@@ -217,34 +207,21 @@ Status Decoder::convert_address() {
   STITCH_ASSIGN(const Space space, take_space(Space::generic));
   const auto type = modifiers_.take_last_type();
   if (!type || space == Space::generic) return fail("cvta needs a space and a size");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
+  STITCH_ASSIGN(const OperandRefs refs, operands(*type, {*type}));
   const Width width = register_width(*type);
-  STITCH_ASSIGN(const Ref d, destination(operand(0), width));
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
   // Global and constant addresses are generic ones.
   if (space == Space::global || space == Space::constant)
-    return emit_lane(width == Width::b64 ? "mov.b64" : "mov.b32", d, a);
+    return emit_lane(width == Width::b64 ? "mov.b64" : "mov.b32", refs);
   if (width != Width::b64) return unsupported("cvta of 32-bit addresses");
-  Draft& draft = emit(to_space ? Opcode::from_generic : Opcode::to_generic, InstructionClass::move);
-  draft.instruction.form = static_cast<std::uint8_t>(space);
-  draft.instruction.d_width = Width::b64;
-  draft.d = d;
-  draft.a = a;
+  const Opcode opcode = to_space ? Opcode::from_generic : Opcode::to_generic;
+  emit(opcode, InstructionClass::move, refs).instruction.set_form(space);
   return {};
 }
 
 Status Decoder::is_space() {
   STITCH_ASSIGN(const Space space, take_space(Space::generic));
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(2));
-  STITCH_ASSIGN(const Ref d, destination(operand(0), Width::predicate));
-  STITCH_ASSIGN(const Ref a, source(operand(1), Type::u64));
-  Draft& draft = emit(Opcode::is_space, InstructionClass::integer);
-  draft.instruction.form = static_cast<std::uint8_t>(space);
-  draft.instruction.d_width = Width::predicate;
-  draft.d = d;
-  draft.a = a;
+  STITCH_ASSIGN(const OperandRefs refs, operands(Type::pred, {Type::u64}));
+  emit(Opcode::is_space, InstructionClass::integer, refs).instruction.set_form(space);
   return {};
 }
 
@@ -252,24 +229,12 @@ Status Decoder::is_space() {
 Status Decoder::map_shared() {
   const bool rank = modifiers_.root() == "getctarank";
   const bool shared = modifiers_.take("shared::cluster");
-  const auto type = modifiers_.take_last_type();
-  if (!type) return fail("the instruction has no type");
-  STITCH_TRY(finish_modifiers());
-  STITCH_TRY(expect_operands(rank ? 2 : 3));
-  const Width width = rank ? Width::b32 : register_width(*type);
-  STITCH_ASSIGN(const Ref d, destination(operand(0), width));
-  STITCH_ASSIGN(const Ref a, source(operand(1), *type));
-  Ref b;
-  if (!rank) {
-    STITCH_ASSIGN(b, source(operand(2), Type::u32));
-  }
-  Draft& draft = emit(rank ? Opcode::block_rank : Opcode::map_shared, InstructionClass::integer);
+  STITCH_ASSIGN(const Type type, last_type());
+  const Type sources[] = {type, Type::u32};
+  STITCH_ASSIGN(const OperandRefs refs, operands(rank ? Type::b32 : type, std::span(sources).first(rank ? 1 : 2)));
+  InstructionDraft& draft = emit(rank ? Opcode::block_rank : Opcode::map_shared, InstructionClass::integer, refs);
   draft.instruction.form = shared ? 1 : 0;
-  draft.instruction.immediate = register_width(*type) == Width::b64 ? 8 : 4;
-  draft.instruction.d_width = width;
-  draft.d = d;
-  draft.a = a;
-  draft.b = b;
+  draft.instruction.immediate = register_width(type) == Width::b64 ? 8 : 4;
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -11,6 +12,7 @@
 
 #include "base/result.h"
 #include "emulator/decode/code.h"
+#include "emulator/decode/modifiers.h"
 #include "emulator/ptx/ptx_syntax.h"
 
 namespace stitch::emulator {
@@ -24,7 +26,7 @@ struct Ref {
 };
 
 /// An instruction whose operands are not yet placed.
-struct Draft {
+struct InstructionDraft {
   Instruction instruction;
   Ref guard, d, d2, a, b, c, e;
   std::vector<Ref> list;
@@ -37,6 +39,11 @@ struct Draft {
   Origin origin;
 };
 
+/// The operands of an instruction of the usual shape: a destination, perhaps a predicate after '|', and sources.
+struct OperandRefs {
+  Ref d, d2, a, b, c, e;
+};
+
 struct VirtualRegister {
   Width width = Width::none;
   std::string_view name;  ///< empty for temporaries
@@ -47,32 +54,8 @@ struct FunctionDraft {
   std::string_view name;
   bool is_entry = false;
   std::vector<VirtualRegister> registers;
-  std::vector<Draft> drafts;
+  std::vector<InstructionDraft> drafts;
   Ref return_address;
-};
-
-/// An opcode's dot-separated parts after the first, consumed one by one; what nobody consumed is an error.
-class Modifiers {
- public:
-  explicit Modifiers(std::string_view opcode);
-
-  [[nodiscard]] std::string_view root() const { return root_; }
-  /// Removes `name` when present.
-  bool take(std::string_view name);
-  /// Removes the first of `names` that is present and returns it; empty when none is.
-  std::string_view take_any(std::initializer_list<std::string_view> names);
-  /// Removes and returns the first (last) type among the parts.
-  std::optional<Type> take_type();
-  std::optional<Type> take_last_type();
-  /// Removes and returns the foremost part, or an empty view.
-  std::string_view take_front();
-  /// Removes every part that starts with `prefix`; whether there was one.
-  bool drop_prefix(std::string_view prefix);
-  [[nodiscard]] const std::vector<std::string_view>& rest() const { return parts_; }
-
- private:
-  std::string_view root_;
-  std::vector<std::string_view> parts_;
 };
 
 /// Turns the statements of one kernel and its functions into drafts. The decode_*.cpp files hold its members by
@@ -92,7 +75,7 @@ class Decoder {
   static Rule rule_of(std::string_view mnemonic);
 
  private:
-  struct Place {
+  struct VariablePlace {
     Space space = Space::global;
     std::uint64_t offset = 0;    ///< in its space
     std::uint32_t variable = 0;  ///< module variable, for global and constant ones
@@ -113,15 +96,37 @@ class Decoder {
   Status place_shared(const std::vector<const ptx::Function*>& functions);
   void place_parameters(const ptx::Function& function);
   Status statement(const ptx::Statement& statement);
+  static bool is_call(const ptx::Statement& statement);
+  /// The name operand of a call, the first operand that is a plain name; null without one.
+  static const ptx::Operand* callee_of(const ptx::Statement& statement);
   const ptx::Function* find_function(std::string_view name) const;
   std::uint32_t module_variable(const ptx::Variable& variable);
-  const Place* find_place(std::string_view name) const;
+  const VariablePlace* find_place(std::string_view name) const;
   std::optional<std::uint32_t> find_register(std::string_view name, std::uint32_t scope) const;
   std::uint32_t allocate_frame(std::uint64_t bytes, std::uint32_t alignment);
   std::uint32_t allocate_shared(std::uint64_t bytes, std::uint32_t alignment);
 
   [[nodiscard]] Error fail(std::string_view message) const;
   [[nodiscard]] Error unsupported(std::string_view what) const;
+  // What rules begin with, once they have taken the modifiers that they know.
+  /// The last type among the modifiers. Error: parse, "… has no type", with who lacks it.
+  Result<Type> last_type(std::string_view who = "the instruction");
+  /// No modifier is left, and there are `least` to `most` operands.
+  Status finish(std::size_t least, std::size_t most) const;
+  Status finish(std::size_t count) const { return finish(count, count); }
+  /// As finish, for a destination of type `d` and one source for each of `sources`; reads them in this order.
+  Result<OperandRefs> operands(Type d, std::span<const Type> sources);
+  Result<OperandRefs> operands(Type d, std::initializer_list<Type> sources) {
+    return operands(d, std::span(sources.begin(), sources.size()));
+  }
+  /// The same for `d|p, …`, where p may be left out.
+  Result<OperandRefs> operands_with_predicate(Type d, std::initializer_list<Type> sources);
+  /// Sources from the operand at `first` on.
+  Status read_sources(std::size_t first, std::span<const Type> types, OperandRefs& refs);
+  Result<Ref> second_destination();
+  /// 2, 4 or 8 for .v2, .v4, .v8; 1 without.
+  std::uint8_t take_elements();
+
   Status expect_operands(std::size_t least, std::size_t most) const;
   Status expect_operands(std::size_t count) const { return expect_operands(count, count); }
   [[nodiscard]] const ptx::Operand& operand(std::size_t i) const { return statement_->operands[i]; }
@@ -144,9 +149,14 @@ class Decoder {
   Result<Ref> special_source(std::string_view name, Type type);
   Result<std::uint64_t> immediate(const ptx::Operand& operand) const;
 
-  Draft& emit(Opcode opcode, InstructionClass kind);
+  InstructionDraft& emit(Opcode opcode, InstructionClass kind);
+  /// With these operands; the instruction's width is the destination's.
+  InstructionDraft& emit(Opcode opcode, InstructionClass kind, const OperandRefs& refs);
   /// Appends a lane operation. One draft per statement is counted: the first that is not a mere register resize.
   Status emit_lane(std::string_view name, Ref d, Ref a, Ref b = {}, Ref c = {}, Ref e = {});
+  Status emit_lane(std::string_view name, const OperandRefs& refs) {
+    return emit_lane(name, refs.d, refs.a, refs.b, refs.c, refs.e);
+  }
   Status emit_resize(Ref d, Ref a, bool sign_extend);
 
   struct Address {
@@ -164,6 +174,12 @@ class Decoder {
   Status take_semantics(Semantics& semantics, Scope& scope, Semantics fallback);
   L1Use take_cache_hints();
   static Width register_width(Type type);
+  /// Appends a row to a table of `code_`; its index.
+  template <class T>
+  static std::uint32_t append(std::vector<T>& table, const T& row) {
+    table.push_back(row);
+    return table.size() - 1;
+  }
 
   // decode_arithmetic.cpp
   Status arithmetic();
@@ -194,7 +210,7 @@ class Decoder {
   Status map_shared();
   Status hint();
   [[nodiscard]] Status check_moved(Type type, int elements) const;
-  Result<Ref> vector_list(Draft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
+  Result<Ref> vector_list(InstructionDraft& draft, const ptx::Operand& operand, const MemoryAccess& access, Type type,
                           bool defines);
   // decode_control.cpp
   Status branch();
@@ -228,13 +244,13 @@ class Decoder {
   Code& code_;
   std::vector<FunctionDraft> done_;
   std::vector<std::string_view> active_;  ///< functions being decoded: recursion is refused
-  std::map<std::string_view, std::vector<Place>>
+  std::map<std::string_view, std::vector<VariablePlace>>
       function_parameters_;  ///< of device functions: results, then arguments
   std::map<std::string_view, std::uint32_t> module_variables_;
   std::map<std::tuple<Width, std::uint64_t, std::uint64_t>, std::uint32_t> constants_;
   std::uint64_t shared_used_ = 0;
   std::uint32_t shared_alignment_ = 16;
-  std::map<std::string_view, Place> module_places_;
+  std::map<std::string_view, VariablePlace> module_places_;
 
   // Of the function being decoded.
   const ptx::Function* function_ = nullptr;
@@ -245,7 +261,7 @@ class Decoder {
     std::uint32_t count = 0;
   };
   std::map<ScopedName, Bank> register_banks_;
-  std::map<ScopedName, Place> places_;
+  std::map<ScopedName, VariablePlace> places_;
   Ref carry_;
   // Of the statement being decoded.
   const ptx::Statement* statement_ = nullptr;

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "emulator/lanes/lane_ops.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
+#include "emulator/lanes/lane_op.h"
 
 namespace stitch::emulator {
 
@@ -60,6 +61,7 @@ enum class Opcode : std::uint8_t {
   wgmma_commit,
   wgmma_wait,
 };
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::wgmma_wait) + 1;
 
 /// Where an operand's row lies: a byte offset into the warp's register file, or, with the lowest bit set, into the
 /// launch's constant rows.
@@ -137,10 +139,10 @@ enum class Semantics : std::uint8_t { weak, relaxed, acquire, release, acquire_r
 constexpr bool acquires(Semantics s) { return s == Semantics::acquire || s == Semantics::acquire_release; }
 constexpr bool releases(Semantics s) { return s == Semantics::release || s == Semantics::acquire_release; }
 
-/// How ld, st and st.async touch memory.
 /// What a load does with the SM's L1 cache.
 enum class L1Use : std::uint8_t { allocates, looks, passes };
 
+/// How ld, st and st.async touch memory.
 struct MemoryAccess {
   Space space = Space::generic;
   Semantics semantics = Semantics::weak;
@@ -245,6 +247,23 @@ struct Instruction {
   std::uint32_t target = 0;  ///< branch: instruction index; call: function; branch_indexed: table
   std::uint32_t detail = 0;  ///< index into the table of accesses or forms of the opcode
   std::uint64_t immediate = 0;
+
+  template <class Mode>
+  void set_form(Mode mode) {
+    form = static_cast<std::uint8_t>(mode);
+  }
+  template <class Mode>
+  [[nodiscard]] Mode form_as() const {
+    return static_cast<Mode>(form);
+  }
+  template <class Mode>
+  void set_detail(Mode mode) {
+    detail = static_cast<std::uint32_t>(mode);
+  }
+  template <class Mode>
+  [[nodiscard]] Mode detail_as() const {
+    return static_cast<Mode>(detail);
+  }
 };
 
 }  // namespace stitch::emulator

@@ -9,24 +9,22 @@
 #include <vector>
 
 #include "base/result.h"
-#include "emulator/run/finding.h"
+#include "emulator/decode/kernel_parameter.h"
+#include "emulator/dim3.h"
 
 namespace stitch::emulator {
 
 struct Code;
 
-/// A kernel parameter as it lies in the parameter block.
-struct Parameter {
-  std::string name;
-  std::uint32_t offset = 0;
-  std::uint32_t bytes = 0;
-  std::uint32_t alignment = 1;
-
-  bool operator==(const Parameter&) const = default;
-};
-
 /// One kernel of a PTX module, decoded and ready to launch. A cheap handle to immutable data: copy it, share it
 /// between threads, launch it as often as wanted.
+///
+///   Result<Program> program = Program::load(ptx_text, "kernel_0");
+///   if (!program) return program.error();      // "PTX line 210: instruction 'tcgen05.mma' is not supported: `…`"
+///   program->parameters();                     // where each argument lies in the parameter block
+///
+/// A kernel that loads can be executed: whatever the emulator does not know is an error here. Whoever launches makes it
+/// (the profiler's emulated device, tests); launch() reads it, by way of Code (decode/code.h).
 class Program {
  public:
   /// Parses a PTX module (as NVRTC or nvcc print it: PTX ISA 7.0 – 9.0) and decodes the kernel named `entry` with the
@@ -38,7 +36,7 @@ class Program {
 
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& target() const;  ///< "sm_90a"
-  [[nodiscard]] const std::vector<Parameter>& parameters() const;
+  [[nodiscard]] const std::vector<KernelParameter>& parameters() const;
   [[nodiscard]] std::uint32_t parameter_bytes() const;
 
   [[nodiscard]] std::uint32_t static_shared_bytes() const;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t nowhere = 0xFFFFFFFF;
 
 template <class F>
-void for_each_use(const Draft& draft, F&& visit) {
+void for_each_use(const InstructionDraft& draft, F&& visit) {
   for (const Ref& ref : {draft.guard, draft.a, draft.b, draft.c, draft.e}) {
     if (ref.kind == Ref::Kind::reg) visit(ref.index);
   }
@@ -19,7 +19,7 @@ void for_each_use(const Draft& draft, F&& visit) {
 }
 
 template <class F>
-void for_each_definition(const Draft& draft, F&& visit) {
+void for_each_definition(const InstructionDraft& draft, F&& visit) {
   for (const Ref& ref : {draft.d, draft.d2}) {
     if (ref.kind == Ref::Kind::reg) visit(ref.index);
   }
@@ -28,7 +28,7 @@ void for_each_definition(const Draft& draft, F&& visit) {
   }
 }
 
-bool falls_through(const Draft& draft) {
+bool falls_through(const InstructionDraft& draft) {
   switch (draft.instruction.opcode) {
     case Opcode::branch:
     case Opcode::branch_indexed:
@@ -58,7 +58,7 @@ class BitSet {
   void for_each(F&& visit) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       for (std::uint64_t word = words_[i]; word != 0; word &= word - 1) {
-        visit(static_cast<std::uint32_t>(i * 64 + static_cast<std::size_t>(__builtin_ctzll(word))));
+        visit(i * 64 + __builtin_ctzll(word));
       }
     }
   }
@@ -92,7 +92,7 @@ class Liveness {
   [[nodiscard]] const std::vector<BasicBlock>& blocks() const { return blocks_; }
 
  private:
-  void targets_of(const Draft& draft, std::vector<std::uint32_t>& into) const {
+  void targets_of(const InstructionDraft& draft, std::vector<std::uint32_t>& into) const {
     if (draft.instruction.opcode == Opcode::branch) into.push_back(draft.instruction.target);
     if (draft.instruction.opcode == Opcode::branch_indexed) {
       const auto& table = tables_[draft.instruction.target];
@@ -117,7 +117,7 @@ class Liveness {
         blocks_.emplace_back(function_.registers.size());
         blocks_.back().first = i;
       }
-      block_at[i] = static_cast<std::uint32_t>(blocks_.size() - 1);
+      block_at[i] = blocks_.size() - 1;
       blocks_.back().last = i + 1;
     }
     for (BasicBlock& block : blocks_) {
@@ -130,7 +130,7 @@ class Liveness {
 
   void summarise(BasicBlock& block) const {
     for (std::uint32_t i = block.first; i < block.last; ++i) {
-      const Draft& draft = function_.drafts[i];
+      const InstructionDraft& draft = function_.drafts[i];
       for_each_use(draft, [&](std::uint32_t r) {
         if (!block.written.test(r)) block.read_first.set(r);
       });
@@ -183,7 +183,7 @@ std::vector<Interval> live_intervals(const FunctionDraft& function, const Livene
   // The return address is written by callers.
   if (function.return_address.exists()) {
     cover(function.return_address.index, 0);
-    cover(function.return_address.index, 2 * static_cast<std::uint32_t>(function.drafts.size()));
+    cover(function.return_address.index, 2 * function.drafts.size());
   }
   for (std::uint32_t r = 0; r < intervals.size(); ++r) intervals[r].reg = r;
   std::erase_if(intervals, [](const Interval& interval) { return interval.begin == nowhere; });
@@ -225,10 +225,10 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
   const Liveness liveness(function, tables);
   constexpr std::array widths = {Width::b128, Width::b64, Width::b32, Width::b16, Width::predicate};
   std::array<Pool, 6> pools;
+  const auto pool_of = [&pools](Width width) -> Pool& { return pools[static_cast<std::size_t>(width)]; };
   std::vector<std::uint32_t> rows(function.registers.size(), nowhere);
   for (const Interval& interval : live_intervals(function, liveness)) {
-    const auto width = static_cast<std::size_t>(function.registers[interval.reg].width);
-    rows[interval.reg] = pools[width].take(interval);
+    rows[interval.reg] = pool_of(function.registers[interval.reg].width).take(interval);
   }
   std::uint32_t offset = base;
   for (const Width width : widths) {
@@ -236,7 +236,7 @@ RegisterAllocation allocate_registers(const FunctionDraft& function,
       if (rows[r] == nowhere || function.registers[r].width != width) continue;
       result.slots[r] = offset + rows[r] * row_bytes(width);
     }
-    offset += pools[static_cast<std::size_t>(width)].rows * row_bytes(width);
+    offset += pool_of(width).rows * row_bytes(width);
   }
   result.end = (offset + 63) / 64 * 64;
   liveness.blocks().front().live_in.for_each([&](std::uint32_t r) {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "emulator/lanes/lane_ops.h"
+#include "emulator/lanes/lane_op.h"
 
 namespace stitch::emulator {
 

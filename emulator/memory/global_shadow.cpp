@@ -41,8 +41,7 @@ void check_writers(const SectorRecord& record, std::uint32_t mask, std::uint64_t
   if (overlap == 0) return;
   if (!record.is_split()) {
     if (concurrent(record.writer, who)) {
-      note_race(record.writer, true, sector * sector_bytes + static_cast<std::uint64_t>(__builtin_ctz(overlap)),
-                outcome);
+      note_race(record.writer, true, sector * sector_bytes + __builtin_ctz(overlap), outcome);
     }
     return;
   }
@@ -82,7 +81,7 @@ void record_reader(SectorRecord& record, std::uint32_t mask, std::uint64_t secto
   record.read[place] = mask;
 }
 
-void record_writer(Region& region, SectorRecord& record, std::uint32_t mask, const GlobalAccessor& who) {
+void record_writer(MemoryRegion& region, SectorRecord& record, std::uint32_t mask, const GlobalAccessor& who) {
   if (record.is_split()) {
     for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1) {
       (*record.writers)[__builtin_ctz(rest)] = who.epoch;
@@ -109,13 +108,13 @@ void record_writer(Region& region, SectorRecord& record, std::uint32_t mask, con
 }
 
 template <class F>
-void for_sectors(Region& region, std::uint64_t offset, std::uint32_t bytes, std::uint32_t generation, F&& visit) {
+void for_sectors(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, std::uint32_t generation, F&& visit) {
   const std::uint64_t first = offset / sector_bytes;
   const std::uint64_t last = (offset + bytes - 1) / sector_bytes;
   for (std::uint64_t sector = first; sector <= last; ++sector) {
     std::uint32_t mask = ~0U;
     if (sector == first || sector == last) {
-      const auto begin = static_cast<std::int64_t>(offset) - static_cast<std::int64_t>(sector * sector_bytes);
+      const std::int64_t begin = offset - sector * sector_bytes;
       mask = sector_mask(begin, begin + bytes);
     }
     SectorRecord& record = region.sectors[sector];
@@ -126,12 +125,12 @@ void for_sectors(Region& region, std::uint64_t offset, std::uint32_t bytes, std:
 
 }  // namespace
 
-void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
+void check_global_read(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                        GlobalOutcome& outcome) {
   if (region.read_only) {
     // Nothing can be wrong; only what is touched for the first time is of interest.
     for (std::uint64_t sector = offset / sector_bytes; sector <= (offset + bytes - 1) / sector_bytes; ++sector) {
-      const auto bit = static_cast<std::uint8_t>(1U << sector % 8);
+      const std::uint8_t bit = 1U << sector % 8;
       outcome.new_read_sectors += (region.sectors_read[sector / 8] & bit) == 0 ? 1 : 0;
       region.sectors_read[sector / 8] |= bit;
     }
@@ -141,8 +140,7 @@ void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes
               [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {
                 const std::uint32_t missing = mask & ~region.initialised(record);
                 if (missing != 0) {
-                  outcome.add(GlobalFault::uninitialised,
-                              sector * sector_bytes + static_cast<std::uint64_t>(__builtin_ctz(missing)));
+                  outcome.add(GlobalFault::uninitialised, sector * sector_bytes + __builtin_ctz(missing));
                 }
                 if ((record.written & mask) != 0) {
                   if (who.read_only) outcome.add(GlobalFault::read_only_violation, sector * sector_bytes);
@@ -156,7 +154,7 @@ void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes
               });
 }
 
-void check_global_write(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
+void check_global_write(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                         GlobalOutcome& outcome) {
   for_sectors(region, offset, bytes, who.generation,
               [&](SectorRecord& record, std::uint32_t mask, std::uint64_t sector) {
@@ -164,8 +162,7 @@ void check_global_write(Region& region, std::uint64_t offset, std::uint32_t byte
                 for (std::size_t i = 0; i < record.readers.size(); ++i) {
                   const std::uint32_t overlap = record.read[i] & mask;
                   if (overlap == 0 || !concurrent(record.readers[i], who)) continue;
-                  note_race(record.readers[i], false,
-                            sector * sector_bytes + static_cast<std::uint64_t>(__builtin_ctz(overlap)), outcome);
+                  note_race(record.readers[i], false, sector * sector_bytes + __builtin_ctz(overlap), outcome);
                 }
                 if (record.written == 0) ++outcome.new_written_sectors;
                 region.initialise(record, mask);

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "emulator/memory/region.h"
+#include "emulator/memory/memory_region.h"
 #include "emulator/memory/unit_clock.h"
 
 namespace stitch::emulator {
@@ -39,9 +39,9 @@ struct GlobalOutcome {
 
 /// Checks and records an access to [offset, offset + bytes) of a region, which lies inside it and in prepared pages
 /// whose locks the caller holds. A read-modify-write is a read followed by a write.
-void check_global_read(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
+void check_global_read(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                        GlobalOutcome& outcome);
-void check_global_write(Region& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
+void check_global_write(MemoryRegion& region, std::uint64_t offset, std::uint32_t bytes, const GlobalAccessor& who,
                         GlobalOutcome& outcome);
 
 }  // namespace stitch::emulator

@@ -1,13 +1,11 @@
 #include "emulator/memory/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
 
-#include "emulator/decode/code.h"
-#include "emulator/memory/region.h"
+#include "emulator/decode/address_space.h"
+#include "emulator/memory/memory_region.h"
 
 namespace stitch::emulator {
 namespace {
@@ -17,19 +15,13 @@ constexpr std::uint64_t largest_buffer = region_bytes / 2;
 /// Where a buffer begins inside its window: far from both neighbours.
 constexpr std::uint64_t region_margin = region_bytes / 4;
 
-std::size_t page_align(std::uint64_t bytes) {
-  return static_cast<std::size_t>((bytes + Memory::page_bytes - 1) / Memory::page_bytes * Memory::page_bytes);
-}
-
-std::uint64_t page_count(std::uint64_t bytes) { return (bytes + Memory::page_bytes - 1) / Memory::page_bytes; }
-
 /// Calls visit(record, mask) for every sector of the range.
 template <class F>
-void for_each_sector(const Region& region, std::uint64_t offset, std::uint64_t bytes, F&& visit) {
+void for_each_sector(const MemoryRegion& region, std::uint64_t offset, std::uint64_t bytes, F&& visit) {
   if (bytes == 0) return;
   for (std::uint64_t sector = offset / sector_bytes; sector <= (offset + bytes - 1) / sector_bytes; ++sector) {
-    const auto begin = static_cast<std::int64_t>(offset) - static_cast<std::int64_t>(sector * sector_bytes);
-    visit(region.sectors[sector], sector_mask(begin, begin + static_cast<std::int64_t>(bytes)));
+    const std::int64_t begin = offset - sector * sector_bytes;
+    visit(region.sectors[sector], sector_mask(begin, begin + bytes));
   }
 }
 
@@ -58,57 +50,12 @@ Contents Contents::lazy(PageFiller filler) {
   return contents;
 }
 
-Region::~Region() {
-  if (mapping != nullptr) munmap(mapping, mapped_bytes);
-}
-
-void Region::fill(std::uint64_t page) {
-  if (filler) {
-    const std::uint64_t offset = page * Memory::page_bytes;
-    filler(offset, {data + offset, static_cast<std::size_t>(std::min(Memory::page_bytes, buffer.bytes - offset))});
-  }
-  page_ready[page] = 1;
-}
-
-ByteWriters* Region::new_split() {
-  const std::lock_guard guard(split_mutex);
-  return split_records.emplace_back(std::make_unique<ByteWriters>()).get();
-}
-
 struct Memory::State {
-  std::vector<std::unique_ptr<Region>> regions;  ///< by window; null once freed
+  std::vector<std::unique_ptr<MemoryRegion>> regions;  ///< by window; null once freed
   std::uint32_t generation = 0;
   std::map<std::pair<Hash128, std::string>, Buffer, std::less<>> variables;
 
-  /// Puts a new region's mapping in place.
-  static Status map(Region& region) {
-    const std::uint64_t pages = std::max<std::uint64_t>(page_count(region.buffer.bytes), 1);
-    const std::size_t data_bytes = static_cast<std::size_t>(pages) * page_bytes;
-    const std::size_t record_bytes =
-        region.read_only ? page_align(pages * read_bytes_per_page) : data_bytes / sector_bytes * sizeof(SectorRecord);
-    const std::size_t stamp_bytes = page_align(pages * sizeof(std::uint32_t));
-    region.mapped_bytes = data_bytes + record_bytes + stamp_bytes + page_align(pages);
-    void* mapping =
-        mmap(nullptr, region.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED) {
-      return make_error(ErrorKind::resource_exhausted, "cannot reserve {} bytes for buffer \"{}\"", region.mapped_bytes,
-                        region.name);
-    }
-    region.mapping = mapping;
-    region.data = static_cast<std::byte*>(mapping);
-    if (region.read_only) {
-      region.sectors_read = reinterpret_cast<std::uint8_t*>(region.data + data_bytes);
-    } else {
-      region.sectors = reinterpret_cast<SectorRecord*>(region.data + data_bytes);
-    }
-    region.page_stamp = reinterpret_cast<std::uint32_t*>(region.data + data_bytes + record_bytes);
-    region.group_stamp = std::make_unique<std::atomic<std::uint32_t>[]>(
-        static_cast<std::size_t>((pages + Region::pages_per_group - 1) / Region::pages_per_group));
-    region.page_ready = reinterpret_cast<std::uint8_t*>(region.data + data_bytes + record_bytes + stamp_bytes);
-    return {};
-  }
-
-  [[nodiscard]] Region* find(const Buffer& buffer) const {
+  [[nodiscard]] MemoryRegion* find(const Buffer& buffer) const {
     return buffer.id < regions.size() && regions[buffer.id] != nullptr && regions[buffer.id]->buffer == buffer
                ? regions[buffer.id].get()
                : nullptr;
@@ -134,12 +81,12 @@ Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents 
       (contents.kind_ != Contents::Kind::bytes || contents.bytes_.size() < bytes)) {
     return make_error(ErrorKind::invalid_argument, "buffer \"{}\" is read only and not initialised", name);
   }
-  auto region = std::make_unique<Region>();
+  auto region = std::make_unique<MemoryRegion>();
   region->read_only = access == Access::read_only;
   const std::uint32_t id = state_->regions.size();
   region->name = std::move(name);
   region->buffer = {id, global_base + (std::uint64_t{id} << region_shift) + region_margin, bytes};
-  STITCH_TRY(State::map(*region));
+  STITCH_TRY(region->map());
   if (initialised) region->default_initialised = ~0U;
   if (contents.kind_ == Contents::Kind::lazy) region->filler = std::move(contents.filler_);
   if (contents.kind_ == Contents::Kind::poison) {
@@ -168,17 +115,17 @@ std::vector<Buffer> Memory::buffers() const {
 }
 
 std::string_view Memory::name(const Buffer& buffer) const {
-  const Region* region = state_->find(buffer);
+  const MemoryRegion* region = state_->find(buffer);
   return region == nullptr ? std::string_view() : std::string_view(region->name);
 }
 
-Region* Memory::region_at(std::uint64_t address) const {
+MemoryRegion* Memory::region_at(std::uint64_t address) const {
   const std::uint64_t index = (address - global_base) >> region_shift;
   return address >= global_base && index < state_->regions.size() ? state_->regions[index].get() : nullptr;
 }
 
 Status Memory::read(std::uint64_t address, std::span<std::byte> into) const {
-  Region* region = region_at(address);
+  MemoryRegion* region = region_at(address);
   if (region == nullptr || !region->contains(address, into.size())) {
     return make_error(ErrorKind::invalid_argument, "host read of {} bytes at {}", into.size(), describe(address));
   }
@@ -191,7 +138,7 @@ Status Memory::read(std::uint64_t address, std::span<std::byte> into) const {
 }
 
 Status Memory::write(std::uint64_t address, std::span<const std::byte> from) {
-  Region* region = region_at(address);
+  MemoryRegion* region = region_at(address);
   if (region == nullptr || !region->contains(address, from.size())) {
     return make_error(ErrorKind::invalid_argument, "host write of {} bytes at {}", from.size(), describe(address));
   }
@@ -207,7 +154,7 @@ Status Memory::write(std::uint64_t address, std::span<const std::byte> from) {
 }
 
 bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
-  const Region* region = state_->find(buffer);
+  const MemoryRegion* region = state_->find(buffer);
   if (region == nullptr || !region->contains(buffer.address + range.offset, range.bytes)) return false;
   if (region->read_only) return true;
   bool all = true;
@@ -219,7 +166,7 @@ bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
 
 std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
   std::vector<ByteRange> ranges;
-  const Region* region = state_->find(buffer);
+  const MemoryRegion* region = state_->find(buffer);
   if (region == nullptr || region->read_only) return ranges;
   const auto add = [&ranges](std::uint64_t offset, std::uint64_t bytes) {
     if (!ranges.empty() && ranges.back().offset + ranges.back().bytes == offset) {
@@ -228,11 +175,11 @@ std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
       ranges.push_back({offset, bytes});
     }
   };
-  const std::uint64_t pages = page_count(buffer.bytes);
+  const std::uint64_t pages = region->page_count();
   for (std::uint64_t page = 0; page < pages; ++page) {
-    const std::uint64_t group = page / Region::pages_per_group;
+    const std::uint64_t group = page / MemoryRegion::pages_per_group;
     if (region->group_stamp[group].load(std::memory_order_relaxed) != state_->generation) {
-      page = (group + 1) * Region::pages_per_group - 1;
+      page = (group + 1) * MemoryRegion::pages_per_group - 1;
       continue;
     }
     if (region->page_stamp[page] != state_->generation) continue;
@@ -244,7 +191,7 @@ std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
         const int first = __builtin_ctz(rest);
         const std::uint32_t run = ~(rest >> first);
         const int length = run == 0 ? 32 - first : std::min(__builtin_ctz(run), 32 - first);
-        add(sector * sector_bytes + static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(length));
+        add(sector * sector_bytes + first, length);
         rest &= first + length >= 32 ? 0 : ~0U << (first + length);
       }
     }
@@ -253,7 +200,7 @@ std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
 }
 
 std::string Memory::describe(std::uint64_t address) const {
-  const Region* nearest = nullptr;
+  const MemoryRegion* nearest = nullptr;
   std::uint64_t distance = ~std::uint64_t{0};
   for (const auto& region : state_->regions) {
     if (region == nullptr) continue;
@@ -284,9 +231,9 @@ std::uint32_t Memory::begin_launch() {
     region->split_records.clear();
     // Old stamps would seem current once the counter has come round.
     if (state_->generation + 1 >= generations) {
-      const std::uint64_t pages = page_count(region->buffer.bytes);
+      const std::uint64_t pages = region->page_count();
       std::fill_n(region->page_stamp, pages, 0);
-      for (std::uint64_t i = 0; i * Region::pages_per_group < pages; ++i) region->group_stamp[i] = 0;
+      for (std::uint64_t i = 0; i * MemoryRegion::pages_per_group < pages; ++i) region->group_stamp[i] = 0;
       for (std::uint64_t i = 0; !region->read_only && i < pages * sectors_per_page; ++i) region->sectors[i].stamp = 0;
     }
   }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,24 +10,11 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "emulator/memory/buffer.h"
 
 namespace stitch::emulator {
 
-struct Region;
-
-/// Handle of a simulated buffer.
-struct Buffer {
-  std::uint32_t id = 0;
-  std::uint64_t address = 0;  ///< what a kernel sees as the pointer; never a host address
-  std::uint64_t bytes = 0;
-
-  bool operator==(const Buffer&) const = default;
-};
-
-/// Produces `page`, the bytes of a buffer from `offset` on (a multiple of Memory::page_bytes; the last page may be
-/// shorter). Called once per page, when something first touches it, from any host thread, for different pages at the
-/// same time; it must be a pure function of the offset.
-using PageFiller = std::function<void(std::uint64_t offset, std::span<std::byte> page)>;
+struct MemoryRegion;
 
 /// What a buffer holds before anybody writes to it.
 class Contents {
@@ -66,8 +52,18 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// The simulated device memory: named buffers, 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address
-/// space, so that everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
+/// The simulated device memory, which outlives the launches that use it:
+///
+///   Memory memory;
+///   Result<Buffer> input = memory.allocate("input", bytes, Contents::lazy(fill_page), Access::read_only);
+///   Result<Buffer> output = memory.allocate("output", bytes);     // reads are findings until something is written
+///   launch(program, config, ParameterBlock().add(*input).add(*output).bytes(), memory);
+///   memory.read(output->address, into);
+///   memory.written_ranges(*output);                               // by the latest launch
+///
+/// Hosts allocate, fill and read; the interpreter finds regions by address and checks accesses (global_shadow.h).
+/// Buffers have names and are 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address space, so that
+/// everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
 ///
 /// Only touched pages take host memory. A page costs two and a half times its size, since every 32-byte sector carries
 /// a record of which bytes are initialised, which the current launch wrote, and who touched it last; a page that is
@@ -76,7 +72,7 @@ struct ByteRange {
 /// Host calls must not overlap a launch that uses the memory, nor each other.
 class Memory {
  public:
-  static constexpr std::uint64_t page_bytes = 4096;
+  static constexpr std::uint64_t page_bytes = buffer_page_bytes;
 
   Memory();
   ~Memory();
@@ -110,7 +106,7 @@ class Memory {
 
   // For the launch path.
   /// The live region whose window holds `address`, or null.
-  [[nodiscard]] Region* region_at(std::uint64_t address) const;
+  [[nodiscard]] MemoryRegion* region_at(std::uint64_t address) const;
   /// Starts a new generation: what earlier launches wrote and touched is forgotten (not what is initialised).
   std::uint32_t begin_launch();
   /// The buffer that stands for a module's variable, kept between launches of the module's kernels; null before

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "emulator/decode/code.h"
 #include "emulator/memory/unit_clock.h"
 
 namespace stitch::emulator {
@@ -33,9 +32,9 @@ struct SharedStamp {
   static constexpr std::uint64_t before(std::uint32_t time) { return std::uint64_t{time} << 31; }
   [[nodiscard]] bool exists() const { return bits != 0; }
   [[nodiscard]] bool has(std::uint64_t flag) const { return (bits & flag) != 0; }
-  [[nodiscard]] std::uint32_t time() const { return static_cast<std::uint32_t>((bits & ~special) >> 31); }
-  [[nodiscard]] std::uint32_t agent() const { return static_cast<std::uint32_t>(bits >> 19) & 0xFFF; }
-  [[nodiscard]] std::uint32_t lane() const { return static_cast<std::uint32_t>(bits >> 14) & 31; }
+  [[nodiscard]] std::uint32_t time() const { return (bits & ~special) >> 31; }
+  [[nodiscard]] std::uint32_t agent() const { return bits >> 19 & 0xFFF; }
+  [[nodiscard]] std::uint32_t lane() const { return bits >> 14 & 31; }
 };
 
 enum class SharedFault : std::uint8_t {

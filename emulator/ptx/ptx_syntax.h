@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "emulator/dim3.h"
 #include "emulator/ptx/scalar_type.h"
-#include "emulator/run/finding.h"
 
 /// What the PTX parser makes of a module: its declarations and statements as written, names not yet resolved. All
 /// string views point into the text that was parsed.

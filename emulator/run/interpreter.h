@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/decode/address_space.h"
 #include "emulator/memory/global_shadow.h"
 #include "emulator/run/launch_context.h"
 #include "emulator/run/reporter.h"
@@ -20,11 +21,18 @@ namespace stitch::emulator {
 /// Combines one element of an atomic or a bulk reduction into `memory`; `flush`: subnormals of f32 become zero.
 void combine_element(AtomicType type, AtomicOperation operation, bool flush, std::byte* memory, const std::byte* value);
 
-/// Runs units, one at a time, for one host thread. Instructions are implemented by the members below, in one
-/// interpreter_*.cpp per family; each gets the lanes it executes for.
+/// Runs units (blocks, or clusters of them), one at a time, for one host thread. The scheduler makes and calls it:
 ///
-/// A warp is a list of fragments. The one with the smallest instruction index runs first, so that lanes which branched
-/// apart meet again at the join; code of functions precedes the code that calls them, for the same reason. A fragment
+///   std::unique_ptr<Unit> unit = interpreter.make_unit(first_ordinal);
+///   switch (interpreter.run(*unit)) …       // done: recycle it; parked: run it again once others got on
+///
+/// and launch() adds up what each interpreter counted and found. Instructions are implemented by the members below, in
+/// one interpreter_*.cpp per family, named in `handlers` by Opcode. Each gets the lanes that it executes for (those of
+/// the running split whose guard holds), reads and writes register rows by slot, and says in its Step how to go on.
+/// Whatever touches memory asks the shadows and reports what they find; nothing that a kernel does is an error here.
+///
+/// A warp is a list of splits. The one with the smallest instruction index runs first, so that lanes which branched
+/// apart meet again at the join; code of functions precedes the code that calls them, for the same reason. A split
 /// that only sees what it saw before (polling) lets others run first: nobody starves.
 class Interpreter {
  public:
@@ -55,34 +63,35 @@ class Interpreter {
   enum class Step : std::uint8_t {
     next,  ///< on to the following instruction
     jump,  ///< pc_ was set
-    left,  ///< the fragment was changed or suspended; it has been stored
+    left,  ///< the split was changed or suspended; it has been stored
     poll,  ///< as next, and let others run
-    wait,  ///< the fragment was suspended before it executed; it will execute the instruction later
+    wait,  ///< the split was suspended before it executed; it will execute the instruction later
   };
   using Handler = Step (Interpreter::*)(const Instruction&, std::uint32_t lanes);
-  static const std::array<Handler, static_cast<std::size_t>(Opcode::wgmma_wait) + 1>& handlers();
+  static const std::array<Handler, opcode_count>& handlers();
 
   struct Addresses {
     std::array<std::uint64_t, 32> at;
   };
 
-  // interpreter.cpp: fragments and the instruction loop
+  // interpreter.cpp: the instruction loop
   bool run_warp(Warp& warp);
-  void run_fragment(std::size_t index);
-  std::size_t pick_fragment();
-  bool settle(Warp& warp);
-  bool force_gathering(Unit& unit);
-  void split(std::uint32_t lanes, std::uint32_t pc);
-  /// Suspends the running fragment at its instruction.
-  Step suspend(FragmentState state);
-  Fragment& fragment() { return warp_->fragments[fragment_]; }
-  void retire(std::uint32_t lanes);
-  void check_tracked(const Instruction& in, std::uint32_t lanes);
-  void check_products(const Instruction& in, std::uint32_t lanes);
-  void start_block(Unit& unit, Block& block, std::uint32_t ordinal);
+  void run_split(std::size_t index);
+  std::size_t pick_split();
   void use(Block& block, Warp& warp);
   bool tell_budget();
-  void check_block_end(Block& block);
+  WarpSplit& current_split() { return warp_->splits[split_]; }
+
+  // interpreter_units.cpp
+  void start_block(Unit& unit, Block& block, std::uint32_t ordinal);
+  void start_warp(const Unit& unit, Block& block, std::uint32_t index);
+
+  // interpreter_splits.cpp: lanes of a warp that part and meet
+  void split_off(std::uint32_t lanes, std::uint32_t pc);
+  /// Suspends the running split at its instruction.
+  Step suspend(SplitState state);
+  bool settle(Warp& warp);
+  bool force_gathering(Unit& unit);
 
   // rows
   [[nodiscard]] std::byte* row(Slot slot) const { return bases_[slot & 1] + (slot & ~constant_bit); }
@@ -113,7 +122,9 @@ class Interpreter {
   /// Lanes whose rows may be overwritten when `lanes` execute: those that no longer or never existed count as well.
   [[nodiscard]] bool full(std::uint32_t lanes) const { return (lanes | ~warp_->alive) == 0xFFFFFFFF; }
 
-  // findings
+  // interpreter_findings.cpp
+  void check_tracked(const Instruction& in, std::uint32_t lanes);
+  void check_products(const Instruction& in, std::uint32_t lanes);
   [[nodiscard]] ThreadPlace place(std::uint32_t lane) const;
   template <class F>
   void report(Detector detector, std::uint32_t lane, F&& describe) {
@@ -142,14 +153,16 @@ class Interpreter {
   Step device_call(const Instruction& in, std::uint32_t lanes);
   Step pause(const Instruction& in, std::uint32_t lanes);
   Step nothing(const Instruction& in, std::uint32_t lanes);
+  void retire(std::uint32_t lanes);
+  void check_block_end(Block& block);
   Step go_to(std::span<const std::uint32_t, 32> targets, std::uint32_t lanes);
 
-  // interpreter_memory.cpp, interpreter_spaces.cpp
+  // interpreter_memory.cpp, interpreter_global.cpp, interpreter_shared.cpp
   Step load(const Instruction& in, std::uint32_t lanes);
   Step store(const Instruction& in, std::uint32_t lanes);
-  void gather_addresses(const Instruction& in, std::uint32_t lanes, Addresses& addresses) const;
+  void gather_addresses(const Instruction& in, Addresses& addresses) const;
   void move_to_registers(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
-  void move_to_staging(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
+  void move_to_staging(const Instruction& in, const MemoryAccess& access);
   bool load_parameter(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes);
   void load_space(Space space, const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes);
   void store_space(Space space, const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes);
@@ -165,9 +178,9 @@ class Interpreter {
   enum class Touch : std::uint8_t { read, write, update };
   void access_global(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,
                      bool counted);
-  void global_run(Region& region, std::uint64_t address, std::uint32_t bytes, std::uint32_t first_lane, Touch touch,
-                  const MemoryAccess& access);
-  void report_global(const GlobalOutcome& outcome, const Region& region, std::uint32_t lane, Touch touch);
+  void global_run(MemoryRegion& region, std::uint64_t address, std::uint32_t bytes, std::uint32_t first_lane,
+                  Touch touch, const MemoryAccess& access);
+  void report_global(const GlobalOutcome& outcome, const MemoryRegion& region, std::uint32_t lane, Touch touch);
   [[nodiscard]] GlobalAccessor global_accessor(bool strong, bool read_only) const;
   /// Indices of 32-byte sectors; a warp's lanes of 16 bytes touch at most two each.
   using Sectors = std::array<std::uint64_t, 64>;
@@ -179,8 +192,9 @@ class Interpreter {
     if (scope == Scope::cluster || scope == Scope::device || scope == Scope::system) block_->l1.invalidate();
   }
   std::uint32_t load_through_l1(const Sectors& sectors, std::uint32_t count, bool allocates);
-  Region* region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch, std::string_view what);
-  BufferTraffic& traffic_of(const Region& region);
+  MemoryRegion* region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch,
+                          std::string_view what);
+  BufferTraffic& traffic_of(const MemoryRegion& region);
   void access_shared(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,
                      bool cluster);
   bool shared_target(std::uint64_t address, std::uint32_t bytes, bool cluster, std::uint32_t lane,
@@ -223,8 +237,8 @@ class Interpreter {
   Step reduce_lanes(const Instruction& in, std::uint32_t lanes);
   Step active_mask(const Instruction& in, std::uint32_t lanes);
   Step elect(const Instruction& in, std::uint32_t lanes);
-  /// Waits until the lanes of the mask operand are here; false when the fragment was suspended.
-  bool meet(const Instruction& in, Slot mask, std::uint32_t lanes, std::uint32_t& members);
+  /// Waits until the lanes of the mask operand are here; false when the split was suspended.
+  bool meet(Slot mask, std::uint32_t lanes, std::uint32_t& members);
 
   // interpreter_async.cpp, interpreter_mbarrier.cpp
   Step copy_async(const Instruction& in, std::uint32_t lanes);
@@ -237,7 +251,7 @@ class Interpreter {
   Step bulk_wait(const Instruction& in, std::uint32_t lanes);
   void issue_bulk(const Instruction& in, const BulkAccess& access, std::uint32_t lane);
   void land_bulk_store(PendingBulk& copy);
-  void reduce_into_global(Region& region, const PendingBulk& copy, std::uint32_t at, std::uint32_t length);
+  void reduce_into_global(MemoryRegion& region, const PendingBulk& copy, std::uint32_t at, std::uint32_t length);
   void land_bulk_arrival(PendingBulk& copy);
   bool read_for_bulk(Space space, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                      std::vector<std::byte>& data);
@@ -271,14 +285,14 @@ class Interpreter {
   Counters counters_;
   std::map<std::uint32_t, BufferTraffic> traffic_;
 
-  // The unit, block, warp and fragment that run.
+  // The unit, block, warp and split that run.
   Unit* unit_ = nullptr;
   Block* block_ = nullptr;
   Warp* warp_ = nullptr;
-  std::size_t fragment_ = 0;
+  std::size_t split_ = 0;
   std::uint32_t pc_ = 0;
   std::uint32_t active_ = 0;
-  std::uint32_t limit_ = 0;       ///< smallest index at which another ready fragment waits
+  std::uint32_t limit_ = 0;       ///< smallest index at which another ready split waits
   std::int64_t quantum_ = 0;      ///< backward jumps left in this turn
   std::uint64_t turn_start_ = 0;  ///< executed_ when the warp's turn began
   std::uint64_t executed_ = 0;    ///< warp instructions since the shared total was last told

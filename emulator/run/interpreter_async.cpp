@@ -13,8 +13,8 @@ Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t l
   const std::uint32_t ignored = in.e == no_slot ? 0 : mask_of(in.e);
   MemoryAccess access;
   access.space = Space::global;
-  access.element_bytes = static_cast<std::uint8_t>(size);
-  access.l1 = static_cast<L1Use>(in.detail);
+  access.element_bytes = size;
+  access.l1 = in.detail_as<L1Use>();
   Addresses from;
   std::memcpy(from.at.data(), row(in.b), sizeof(from.at));
   Addresses target;
@@ -31,7 +31,7 @@ Interpreter::Step Interpreter::copy_async(const Instruction& in, std::uint32_t l
     if (bytes == size) {
       whole |= 1U << lane;
     } else if (bytes != 0) {
-      Region* region = region_of(from.at[lane], bytes, lane, Touch::read, "read");
+      MemoryRegion* region = region_of(from.at[lane], bytes, lane, Touch::read, "read");
       // A short run is staged where the lane's whole one would be.
       if (region != nullptr) global_run(*region, from.at[lane], bytes, lane, Touch::read, access);
     }
@@ -87,7 +87,7 @@ Interpreter::Step Interpreter::copy_async_wait(const Instruction& in, std::uint3
 bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                                 std::vector<std::byte>& data) {
   if (space == Space::global) {
-    Region* region = region_of(address, bytes, lane, Touch::read, "bulk read");
+    MemoryRegion* region = region_of(address, bytes, lane, Touch::read, "bulk read");
     if (region == nullptr) return false;
     data.resize(bytes);
     MemoryAccess access;
@@ -95,7 +95,7 @@ bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_
     const std::size_t chunk = 512;
     for (std::size_t at = 0; at < bytes; at += chunk) {
       const std::size_t length = std::min<std::size_t>(chunk, bytes - at);
-      global_run(*region, address + at, static_cast<std::uint32_t>(length), 0, Touch::read, access);
+      global_run(*region, address + at, length, 0, Touch::read, access);
       std::memcpy(data.data() + at, staging_.data(), length);
     }
     const std::uint64_t sectors = (address + bytes - 1) / sector_bytes - address / sector_bytes + 1;
@@ -197,7 +197,7 @@ Interpreter::Step Interpreter::bulk_commit(const Instruction&, std::uint32_t lan
 void Interpreter::land_bulk_store(PendingBulk& copy) {
   const std::uint32_t bytes = copy.data.size();
   block_->shared.end_async_read(copy.source_offset, bytes);
-  Region* region = region_of(copy.target, bytes, copy.lane, Touch::write, "bulk write");
+  MemoryRegion* region = region_of(copy.target, bytes, copy.lane, Touch::write, "bulk write");
   if (region == nullptr) return;
   MemoryAccess access;
   access.element_bytes = 16;
@@ -222,7 +222,8 @@ void Interpreter::land_bulk_store(PendingBulk& copy) {
 }
 
 /// cp.reduce.async.bulk into global memory: every element is an atomic of device scope, unordered.
-void Interpreter::reduce_into_global(Region& region, const PendingBulk& copy, std::uint32_t at, std::uint32_t length) {
+void Interpreter::reduce_into_global(MemoryRegion& region, const PendingBulk& copy, std::uint32_t at,
+                                     std::uint32_t length) {
   const BulkAccess& access = code_.bulks[copy.detail];
   constexpr std::uint32_t sizes[] = {4, 4, 8, 8, 4, 8, 2, 2, 4, 4, 2, 4, 8, 16};
   const std::uint32_t size = sizes[static_cast<int>(access.type)];
@@ -268,7 +269,7 @@ Interpreter::Step Interpreter::bulk_wait(const Instruction& in, std::uint32_t la
 /// st.async: a = target, e = mbarrier, list = values. Each lane's bytes arrive on the mbarrier.
 Interpreter::Step Interpreter::store_async(const Instruction& in, std::uint32_t lanes) {
   const MemoryAccess& access = code_.accesses[in.detail];
-  move_to_staging(in, access, lanes);
+  move_to_staging(in, access);
   const auto* to = row_of<std::uint64_t>(in.a);
   const auto* signal = row_of<std::uint64_t>(in.e);
   const std::uint32_t bytes = access.bytes();

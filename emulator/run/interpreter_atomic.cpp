@@ -134,7 +134,7 @@ bool Interpreter::update_memory(std::byte* memory, const Instruction& in, const 
 Interpreter::Step Interpreter::atomic(const Instruction& in, std::uint32_t lanes) {
   const AtomicAccess& access = code_.atomics[in.detail];
   Addresses addresses;
-  gather_addresses(in, lanes, addresses);
+  gather_addresses(in, addresses);
   const std::uint32_t bytes = std::uint32_t{access.element_bytes} * access.elements;
   const std::uint32_t usable = drop_misaligned(addresses, lanes, bytes);
   const std::uint64_t events = unit_->events;
@@ -144,7 +144,7 @@ Interpreter::Step Interpreter::atomic(const Instruction& in, std::uint32_t lanes
       case Space::shared: atomic_shared(in, access, within, together, false); break;
       case Space::shared_cluster: atomic_shared(in, access, within, together, true); break;
       default:
-        report(Detector::out_of_bounds, static_cast<std::uint32_t>(std::countr_zero(together)),
+        report(Detector::out_of_bounds, std::countr_zero(together),
                [] { return std::string("atomic on local or parameter memory"); });
     }
   };
@@ -175,12 +175,12 @@ void Interpreter::atomic_global(const Instruction& in, const AtomicAccess& acces
                       access.type != AtomicType::f16 && access.type != AtomicType::bf16 &&
                       access.type != AtomicType::f16x2 && access.type != AtomicType::bf16x2;
   if (acquires(access.semantics)) acquired(access.scope);
-  counters_.global_atomics += static_cast<std::uint64_t>(std::popcount(lanes));
+  counters_.global_atomics += std::popcount(lanes);
   counters_.global_atomic_sectors += count_sectors(addresses, lanes, bytes);
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     const std::uint64_t address = addresses.at[lane];
-    Region* region = region_of(address, bytes, lane, Touch::update, "atomic");
+    MemoryRegion* region = region_of(address, bytes, lane, Touch::update, "atomic");
     if (region == nullptr) {
       for (std::uint32_t j = 0; access.returns && j < access.elements; ++j) {
         std::memset(row(code_.lists[in.list + j]) + lane * access.element_bytes, 0xCD, access.element_bytes);
@@ -230,7 +230,7 @@ void Interpreter::order_global(std::uint64_t address, Semantics semantics, Scope
 void Interpreter::atomic_shared(const Instruction& in, const AtomicAccess& access, const Addresses& addresses,
                                 std::uint32_t lanes, bool cluster) {
   const std::uint32_t bytes = std::uint32_t{access.element_bytes} * access.elements;
-  counters_.shared_atomics += static_cast<std::uint64_t>(std::popcount(lanes));
+  counters_.shared_atomics += std::popcount(lanes);
   Block* remote = nullptr;
   SharedTarget target;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {

@@ -9,21 +9,21 @@ namespace stitch::emulator {
 Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lanes) {
   if (in.uniform) {
     if (lanes != active_) {
-      report(Detector::divergent_barrier, static_cast<std::uint32_t>(std::countr_zero(lanes)), [&] {
+      report(Detector::divergent_barrier, std::countr_zero(lanes), [&] {
         return fmt::format("only lanes 0x{:08x} of 0x{:08x} execute the barrier (it is predicated)", lanes, active_);
       });
       lanes = active_;  // the hardware counts the warp
     }
-    if (lanes != warp_->alive && !fragment().forced) {
-      fragment().needed = warp_->alive;
-      suspend(FragmentState::gathering);
+    if (lanes != warp_->alive && !current_split().forced) {
+      current_split().needed = warp_->alive;
+      suspend(SplitState::gathering);
       settle(*warp_);
       return Step::wait;
     }
   } else if (lanes != active_) {
-    split(active_ & ~lanes, pc_ + 1);
+    split_off(active_ & ~lanes, pc_ + 1);
   }
-  Fragment& here = fragment();
+  WarpSplit& here = current_split();
   here.forced = false;
   const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t index = row_of<std::uint32_t>(in.a)[first];
@@ -33,7 +33,7 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
   }
   BlockBarrier& target = block_->barriers[index];
   arrive(target, in, lanes, index);
-  const auto mode = static_cast<BarrierMode>(in.form);
+  const auto mode = in.form_as<BarrierMode>();
   ++unit_->events;
   if (mode == BarrierMode::arrive) {
     target.released.push_back(unit_->clock->release(warp_->agent));
@@ -43,8 +43,8 @@ Interpreter::Step Interpreter::barrier(const Instruction& in, std::uint32_t lane
   target.waiting.push_back(warp_->agent);
   here.barrier = index;
   here.pc = pc_;
-  here.state = FragmentState::barrier;
-  // Completion moves the fragment behind the barrier; counting it is the loop's business.
+  here.state = SplitState::barrier;
+  // Completion moves the split behind the barrier; counting it is the loop's business.
   complete_barriers(*unit_, *block_);
   return Step::left;
 }
@@ -70,7 +70,7 @@ void Interpreter::arrive(BlockBarrier& barrier, const Instruction& in, std::uint
   const std::uint32_t predicate = mask_of(in.c) & lanes;
   barrier.any_true |= predicate != 0;
   barrier.all_true &= predicate == lanes;
-  barrier.count_true += static_cast<std::uint32_t>(std::popcount(predicate));
+  barrier.count_true += std::popcount(predicate);
 }
 
 /// Opens the barriers of a block that everybody expected has reached.
@@ -96,12 +96,12 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
     for (const UnitClock::Knowledge& knowledge : barrier.released) unit.clock->acquire(agent, knowledge);
   }
   for (Warp& warp : block.warps) {
-    for (Fragment& f : warp.fragments) {
-      if (f.state != FragmentState::barrier || f.barrier != index) continue;
+    for (WarpSplit& f : warp.splits) {
+      if (f.state != SplitState::barrier || f.barrier != index) continue;
       const Instruction& in = code_.instructions[f.pc];
       std::byte* const registers = bases_[0];
       bases_[0] = warp.registers;
-      switch (static_cast<BarrierMode>(in.form)) {
+      switch (in.form_as<BarrierMode>()) {
         case BarrierMode::reduce_and: set_mask(in.d, f.lanes, barrier.all_true ? ~0U : 0U); break;
         case BarrierMode::reduce_or: set_mask(in.d, f.lanes, barrier.any_true ? ~0U : 0U); break;
         case BarrierMode::reduce_popc: {
@@ -113,7 +113,7 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
         default: break;
       }
       bases_[0] = registers;
-      f.state = FragmentState::ready;
+      f.state = SplitState::ready;
       ++f.pc;
     }
   }
@@ -125,7 +125,7 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
 /// bar.warp.sync a.
 Interpreter::Step Interpreter::warp_barrier(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.a, lanes, members)) return Step::wait;
+  if (!meet(in.a, lanes, members)) return Step::wait;
   ++counters_.warp_barriers;
   return Step::next;
 }
@@ -161,8 +161,8 @@ void Interpreter::complete_cluster_barrier(Unit& unit) {
   for (const auto& block : unit.blocks) {
     block->cluster_passed = 0;
     for (Warp& warp : block->warps) {
-      for (Fragment& f : warp.fragments) {
-        if (f.state == FragmentState::cluster) f.state = FragmentState::ready;
+      for (WarpSplit& f : warp.splits) {
+        if (f.state == SplitState::cluster) f.state = SplitState::ready;
       }
     }
   }
@@ -172,7 +172,7 @@ void Interpreter::complete_cluster_barrier(Unit& unit) {
 Interpreter::Step Interpreter::cluster_wait(const Instruction& in, std::uint32_t lanes) {
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
-    if (warp_->cluster_arrivals[lane] > unit_->cluster_phase) return suspend(FragmentState::cluster);
+    if (warp_->cluster_arrivals[lane] > unit_->cluster_phase) return suspend(SplitState::cluster);
   }
   UnitClock& clock = *unit_->clock;
   if (in.form != 0) {
@@ -180,7 +180,7 @@ Interpreter::Step Interpreter::cluster_wait(const Instruction& in, std::uint32_t
     acquired(Scope::cluster);
   }
   // Once every warp has passed, all that the block did before its first arrival is behind it.
-  block_->cluster_passed += static_cast<std::uint32_t>(std::popcount(lanes));
+  block_->cluster_passed += std::popcount(lanes);
   if (in.form != 0 && block_->cluster_passed == block_->alive_threads) {
     clock.raise_block_floor(block_->rank, block_->cluster_first_arrival);
   }
@@ -197,7 +197,7 @@ Interpreter::Step Interpreter::fence(const Instruction& in, std::uint32_t) {
     block_->proxy_fence = unit_->clock->now() + 1;
     unit_->clock->advance();
   } else if (in.form == memory) {
-    const auto scope = static_cast<Scope>(in.detail);
+    const auto scope = in.detail_as<Scope>();
     acquired(scope);
     if (context_.times_matter && (scope == Scope::device || scope == Scope::system)) unit_->clock->fence(warp_->agent);
   }

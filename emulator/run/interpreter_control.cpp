@@ -10,22 +10,22 @@ Interpreter::Step Interpreter::branch(const Instruction& in, std::uint32_t lanes
     pc_ = in.target;
     return Step::jump;
   }
-  fragment().pc = pc_ + 1;
-  split(lanes, in.target);
+  current_split().pc = pc_ + 1;
+  split_off(lanes, in.target);
   // A lane that stays in a tight loop must not keep the others from their turn either.
   if (in.target <= pc_ && --quantum_ <= 0) {
     ++unit_->events;
-    warp_->fragments.back().state = FragmentState::polling;
+    warp_->splits.back().state = SplitState::polling;
   }
   return Step::left;
 }
 
-/// Lanes go to different instructions: one fragment per target.
+/// Lanes go to different instructions: one split per target.
 Interpreter::Step Interpreter::go_to(std::span<const std::uint32_t, 32> targets, std::uint32_t lanes) {
   const std::uint32_t stays = active_ & ~lanes;
   std::uint32_t rest = lanes;
   bool first = stays == 0;
-  fragment().pc = pc_ + 1;
+  current_split().pc = pc_ + 1;
   while (rest != 0) {
     const std::uint32_t target = targets[std::countr_zero(rest)];
     std::uint32_t together = 0;
@@ -39,12 +39,12 @@ Interpreter::Step Interpreter::go_to(std::span<const std::uint32_t, 32> targets,
       return Step::jump;
     }
     if (first) {
-      // The first group keeps this fragment; the others leave it.
-      fragment().pc = target;
+      // The first group keeps this split; the others leave it.
+      current_split().pc = target;
       first = false;
       continue;
     }
-    split(together, target);
+    split_off(together, target);
   }
   return Step::left;
 }
@@ -100,13 +100,12 @@ void Interpreter::retire(std::uint32_t lanes) {
   if (unit_->alive_threads != 0) complete_cluster_barrier(*unit_);
 }
 
-Interpreter::Step Interpreter::exit(const Instruction& in, std::uint32_t lanes) {
-  static_cast<void>(in);
+Interpreter::Step Interpreter::exit(const Instruction& /*in*/, std::uint32_t lanes) {
   // Lanes that stay go on behind a guarded exit.
-  fragment().lanes &= ~lanes;
-  fragment().pc = pc_ + 1;
+  current_split().lanes &= ~lanes;
+  current_split().pc = pc_ + 1;
   active_ &= ~lanes;
-  if (fragment().lanes == 0) warp_->fragments.erase(warp_->fragments.begin() + static_cast<std::ptrdiff_t>(fragment_));
+  if (current_split().lanes == 0) warp_->splits.erase(warp_->splits.begin() + split_);
   retire(lanes);
   return Step::left;
 }
@@ -138,12 +137,10 @@ void Interpreter::check_block_end(Block& block) {
   }
 }
 
-Interpreter::Step Interpreter::trap(const Instruction& in, std::uint32_t lanes) {
-  static_cast<void>(in);
-  report(Detector::trap, static_cast<std::uint32_t>(std::countr_zero(lanes)),
-         [] { return std::string("trap instruction"); });
+Interpreter::Step Interpreter::trap(const Instruction& /*in*/, std::uint32_t lanes) {
+  report(Detector::trap, std::countr_zero(lanes), [] { return std::string("trap instruction"); });
   context_.stop = true;
-  fragment().pc = pc_;
+  current_split().pc = pc_;
   return Step::left;
 }
 
@@ -151,10 +148,9 @@ Interpreter::Step Interpreter::trap(const Instruction& in, std::uint32_t lanes) 
 Interpreter::Step Interpreter::device_call(const Instruction& in, std::uint32_t lanes) {
   constexpr std::uint8_t print = 0;
   if (in.form != print) {
-    report(Detector::trap, static_cast<std::uint32_t>(std::countr_zero(lanes)),
-           [] { return std::string("device assertion failed"); });
+    report(Detector::trap, std::countr_zero(lanes), [] { return std::string("device assertion failed"); });
     context_.stop = true;
-    fragment().pc = pc_;
+    current_split().pc = pc_;
     return Step::left;
   }
   if (in.list_count == 0) return Step::next;

@@ -9,7 +9,7 @@ namespace {
 /// Holds the locks of the (at most two) pages of a run.
 class PageGuard {
  public:
-  PageGuard(Region& region, std::uint64_t first, std::uint64_t last, bool needed) {
+  PageGuard(MemoryRegion& region, std::uint64_t first, std::uint64_t last, bool needed) {
     if (!needed) return;
     // Two pages may share a lock, and every thread takes them in the same order.
     first_ = &region.lock_of(first);
@@ -60,9 +60,9 @@ GlobalAccessor Interpreter::global_accessor(bool strong, bool read_only) const {
 }
 
 /// The region that holds the whole access and allows it, or null after a finding.
-Region* Interpreter::region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch,
-                               std::string_view what) {
-  Region* region = context_.memory->region_at(address);
+MemoryRegion* Interpreter::region_of(std::uint64_t address, std::uint64_t bytes, std::uint32_t lane, Touch touch,
+                                     std::string_view what) {
+  MemoryRegion* region = context_.memory->region_at(address);
   const bool inside = region != nullptr && region->contains(address, bytes);
   if (inside && (touch == Touch::read || !region->read_only)) return region;
   report(inside ? Detector::read_only_violation : Detector::out_of_bounds, lane, [&] {
@@ -72,7 +72,7 @@ Region* Interpreter::region_of(std::uint64_t address, std::uint64_t bytes, std::
   return nullptr;
 }
 
-BufferTraffic& Interpreter::traffic_of(const Region& region) {
+BufferTraffic& Interpreter::traffic_of(const MemoryRegion& region) {
   if (region.buffer.id == last_region_) return *last_traffic_;
   BufferTraffic& traffic = traffic_[region.buffer.id];
   if (traffic.name.empty()) {
@@ -124,7 +124,8 @@ std::uint32_t Interpreter::load_through_l1(const Sectors& sectors, std::uint32_t
   return missed;
 }
 
-void Interpreter::report_global(const GlobalOutcome& outcome, const Region& region, std::uint32_t lane, Touch touch) {
+void Interpreter::report_global(const GlobalOutcome& outcome, const MemoryRegion& region, std::uint32_t lane,
+                                Touch touch) {
   const auto where = [&](GlobalFault fault) {
     return fmt::format("offset {} of buffer \"{}\" ({} bytes)", outcome.offset[static_cast<int>(fault)], region.name,
                        region.buffer.bytes);
@@ -157,7 +158,7 @@ void Interpreter::report_global(const GlobalOutcome& outcome, const Region& regi
 }
 
 /// One contiguous run of lanes. For reads, bytes go to the staging area from `first_lane` on; for writes, from there.
-void Interpreter::global_run(Region& region, std::uint64_t address, std::uint32_t bytes, std::uint32_t first_lane,
+void Interpreter::global_run(MemoryRegion& region, std::uint64_t address, std::uint32_t bytes, std::uint32_t first_lane,
                              Touch touch, const MemoryAccess& access) {
   const std::uint64_t offset = address - region.buffer.address;
   const std::uint64_t first_page = offset / Memory::page_bytes;
@@ -183,7 +184,7 @@ void Interpreter::global_run(Region& region, std::uint64_t address, std::uint32_
   traffic.stores.unique_sectors += outcome.new_written_sectors;
   if (outcome.faults != 0) {
     const std::uint64_t at = outcome.offset[std::countr_zero(outcome.faults)];
-    const auto lane = at < offset ? 0 : static_cast<std::uint32_t>((at - offset) / access.bytes());
+    const std::uint32_t lane = at < offset ? 0 : (at - offset) / access.bytes();
     report_global(outcome, region, std::min(first_lane + lane, 31U), touch);
   }
 }
@@ -201,13 +202,13 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
       }
     }
   }
-  Region* counted_region = nullptr;
+  MemoryRegion* counted_region = nullptr;
   std::uint32_t sectors = 0;
   std::uint32_t previous = 32;  ///< lane that was read just before
   const std::string_view what = touch == Touch::read ? "read" : "write";
   const std::uint64_t first_address = addresses.at[std::countr_zero(lanes)];
   if (touch == Touch::read && same(addresses.at, lanes)) {
-    sectors = static_cast<std::uint32_t>((first_address + bytes - 1) / sector_bytes - first_address / sector_bytes + 1);
+    sectors = (first_address + bytes - 1) / sector_bytes - first_address / sector_bytes + 1;
   }
   for (std::uint32_t lane = 0; lane < 32;) {
     if (((lanes >> lane) & 1) == 0) {
@@ -226,7 +227,7 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
     while (end < 32 && ((lanes >> end) & 1) != 0 && addresses.at[end] == start + std::uint64_t{end - lane} * bytes)
       ++end;
     std::uint32_t run_bytes = (end - lane) * bytes;
-    Region* region = context_.memory->region_at(start);
+    MemoryRegion* region = context_.memory->region_at(start);
     if (region == nullptr || !region->contains(start, run_bytes) || (region->read_only && touch != Touch::read)) {
       // Part of the run may be inside: look at its first lane alone.
       end = lane + 1;
@@ -240,7 +241,7 @@ void Interpreter::access_global(const MemoryAccess& access, const Addresses& add
       global_run(*region, start, run_bytes, lane, touch, access);
       if (run_bytes == bytes) previous = lane;
       if (end - lane == static_cast<std::uint32_t>(std::popcount(lanes))) {
-        sectors = static_cast<std::uint32_t>((start + run_bytes - 1) / sector_bytes - start / sector_bytes + 1);
+        sectors = (start + run_bytes - 1) / sector_bytes - start / sector_bytes + 1;
       }
     }
     lane = end;

@@ -127,7 +127,7 @@ void Interpreter::thread_index(SpecialRegister reg, std::uint32_t* values) const
 }
 
 Interpreter::Step Interpreter::special(const Instruction& in, std::uint32_t lanes) {
-  const auto reg = static_cast<SpecialRegister>(in.form);
+  const auto reg = in.form_as<SpecialRegister>();
   using R = SpecialRegister;
   if (in.d_width == Width::b32) {
     const bool of_thread = reg == R::tid_x || reg == R::tid_y || reg == R::tid_z;
@@ -137,7 +137,7 @@ Interpreter::Step Interpreter::special(const Instruction& in, std::uint32_t lane
       if (of_thread) {
         thread_index(reg, values.data());
       } else {
-        values.fill(static_cast<std::uint32_t>(special_value(reg, 0)));
+        values.fill(special_value(reg, 0));
       }
       set_row(in.d, lanes, values.data());
       return Step::next;
@@ -148,7 +148,7 @@ Interpreter::Step Interpreter::special(const Instruction& in, std::uint32_t lane
   std::uint32_t mask = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     wide[lane] = special_value(reg, lane);
-    narrow[lane] = static_cast<std::uint32_t>(wide[lane]);
+    narrow[lane] = wide[lane];
     mask |= (narrow[lane] & 1) << lane;
   }
   if (in.d_width == Width::b64) {
@@ -177,7 +177,7 @@ std::uint64_t window_of(Space space) {
 }  // namespace
 
 Interpreter::Step Interpreter::to_generic(const Instruction& in, std::uint32_t lanes) {
-  const std::uint64_t window = window_of(static_cast<Space>(in.form));
+  const std::uint64_t window = window_of(in.form_as<Space>());
   std::array<std::uint64_t, 32> values{};
   const auto* a = row_of<std::uint64_t>(in.a);
   for (std::size_t lane = 0; lane < 32; ++lane) values[lane] = a[lane] + window;
@@ -186,7 +186,7 @@ Interpreter::Step Interpreter::to_generic(const Instruction& in, std::uint32_t l
 }
 
 Interpreter::Step Interpreter::from_generic(const Instruction& in, std::uint32_t lanes) {
-  const std::uint64_t window = window_of(static_cast<Space>(in.form));
+  const std::uint64_t window = window_of(in.form_as<Space>());
   std::array<std::uint64_t, 32> values{};
   const auto* a = row_of<std::uint64_t>(in.a);
   for (std::size_t lane = 0; lane < 32; ++lane) values[lane] = a[lane] - window;
@@ -195,7 +195,7 @@ Interpreter::Step Interpreter::from_generic(const Instruction& in, std::uint32_t
 }
 
 Interpreter::Step Interpreter::is_space(const Instruction& in, std::uint32_t lanes) {
-  const auto space = static_cast<Space>(in.form);
+  const auto space = in.form_as<Space>();
   const auto* a = row_of<std::uint64_t>(in.a);
   std::uint32_t result = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
@@ -226,7 +226,7 @@ Interpreter::Step Interpreter::map_shared(const Instruction& in, std::uint32_t l
     if (in.immediate == 8) {
       row_of<std::uint64_t>(in.d)[lane] = mapped;
     } else {
-      row_of<std::uint32_t>(in.d)[lane] = static_cast<std::uint32_t>(mapped);
+      row_of<std::uint32_t>(in.d)[lane] = mapped;
     }
   }
   return Step::next;
@@ -237,7 +237,7 @@ Interpreter::Step Interpreter::block_rank(const Instruction& in, std::uint32_t l
     if (((lanes >> lane) & 1) == 0) continue;
     const std::uint64_t a = in.immediate == 8 ? row_of<std::uint64_t>(in.a)[lane] : row_of<std::uint32_t>(in.a)[lane];
     const std::uint64_t tag = (in.form == 1 ? a : a - shared_window) >> shared_rank_shift;
-    row_of<std::uint32_t>(in.d)[lane] = tag == 0 ? block_->rank : static_cast<std::uint32_t>(tag - 1);
+    row_of<std::uint32_t>(in.d)[lane] = tag == 0 ? block_->rank : tag - 1;
   }
   return Step::next;
 }

@@ -6,12 +6,12 @@ namespace {
 
 float element_of(std::uint32_t bits, std::uint32_t index, MatrixType type) {
   switch (type) {
-    case MatrixType::f16: return half_to_float(static_cast<std::uint16_t>(bits >> (16 * index)));
-    case MatrixType::bf16: return bfloat_to_float(static_cast<std::uint16_t>(bits >> (16 * index)));
+    case MatrixType::f16: return half_to_float(bits >> (16 * index));
+    case MatrixType::bf16: return bfloat_to_float(bits >> (16 * index));
     // The tensor core reads f32 registers and ignores the lower mantissa bits.
     case MatrixType::tf32: return std::bit_cast<float>(bits & 0xFFFFE000U);
-    case MatrixType::s8: return static_cast<float>(static_cast<std::int8_t>(bits >> (8 * index)));
-    case MatrixType::u8: return static_cast<float>(static_cast<std::uint8_t>(bits >> (8 * index)));
+    case MatrixType::s8: return static_cast<std::int8_t>(bits >> (8 * index));
+    case MatrixType::u8: return static_cast<std::uint8_t>(bits >> (8 * index));
     default: return std::bit_cast<float>(bits);
   }
 }
@@ -32,7 +32,7 @@ std::uint32_t elements_per_register(MatrixType type) {
 /// form 1: transposed. a = addresses, list = one row of registers per matrix, detail = space.
 Interpreter::Step Interpreter::load_matrix(const Instruction& in, std::uint32_t lanes) {
   if (lanes != warp_->alive) {
-    report(Detector::invalid_use, static_cast<std::uint32_t>(std::countr_zero(lanes)),
+    report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("ldmatrix by lanes 0x{:08x} only", lanes); });
   }
   MemoryAccess access;
@@ -41,7 +41,7 @@ Interpreter::Step Interpreter::load_matrix(const Instruction& in, std::uint32_t 
   std::memcpy(addresses.at.data(), row(in.a), sizeof(addresses.at));
   const std::uint32_t used = lanes & (in.list_count == 4 ? 0xFFFFFFFFU : in.list_count == 2 ? 0xFFFFU : 0xFFU);
   const std::uint32_t usable = drop_misaligned(addresses, used, 16);
-  const auto space = static_cast<Space>(in.detail);
+  const auto space = in.detail_as<Space>();
   if (space == Space::generic) {
     for_each_space(addresses, usable, [&](Space actual, const Addresses& within, std::uint32_t together) {
       load_space(actual, access, within, together);
@@ -71,7 +71,7 @@ Interpreter::Step Interpreter::load_matrix(const Instruction& in, std::uint32_t 
 /// stmatrix: the reverse of ldmatrix.
 Interpreter::Step Interpreter::store_matrix(const Instruction& in, std::uint32_t lanes) {
   if (lanes != warp_->alive) {
-    report(Detector::invalid_use, static_cast<std::uint32_t>(std::countr_zero(lanes)),
+    report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("stmatrix by lanes 0x{:08x} only", lanes); });
   }
   for (std::uint32_t matrix = 0; matrix < in.list_count; ++matrix) {
@@ -80,7 +80,7 @@ Interpreter::Step Interpreter::store_matrix(const Instruction& in, std::uint32_t
       for (std::uint32_t i = 0; i < 2; ++i) {
         const std::uint32_t r = in.form == 1 ? lane % 4 * 2 + i : lane / 4;
         const std::uint32_t c = in.form == 1 ? lane / 4 : lane % 4 * 2 + i;
-        const auto value = static_cast<std::uint16_t>(values[lane] >> (16 * i));
+        const std::uint16_t value = values[lane] >> (16 * i);
         std::memcpy(staging_.data() + (matrix * 8 + r) * 16 + c * 2, &value, sizeof(value));
       }
     }
@@ -91,7 +91,7 @@ Interpreter::Step Interpreter::store_matrix(const Instruction& in, std::uint32_t
   std::memcpy(addresses.at.data(), row(in.a), sizeof(addresses.at));
   const std::uint32_t used = lanes & (in.list_count == 4 ? 0xFFFFFFFFU : in.list_count == 2 ? 0xFFFFU : 0xFFU);
   const std::uint32_t usable = drop_misaligned(addresses, used, 16);
-  if (static_cast<Space>(in.detail) == Space::generic) {
+  if (in.detail_as<Space>() == Space::generic) {
     for_each_space(addresses, usable, [&](Space actual, const Addresses& within, std::uint32_t together) {
       store_space(actual, access, within, together);
     });
@@ -107,7 +107,7 @@ Interpreter::Step Interpreter::store_matrix(const Instruction& in, std::uint32_t
 /// rounded once.
 Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
   if (lanes != warp_->alive || warp_->alive != 0xFFFFFFFF) {
-    report(Detector::invalid_use, static_cast<std::uint32_t>(std::countr_zero(lanes)),
+    report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("mma.sync by lanes 0x{:08x} only", lanes); });
   }
   const MatrixForm& form = code_.matrices[in.detail];
@@ -127,12 +127,11 @@ Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
     for (std::uint32_t i = 0; i < 2 * steps; ++i) {
       const std::uint32_t bits = row_of<std::uint32_t>(a_slots[i])[lane];
       for (std::uint32_t j = 0; j < e; ++j)
-        a[g + 8 * (i % 2)][4 * e * (i / 2) + e * t + j] = static_cast<double>(element_of(bits, j, form.a));
+        a[g + 8 * (i % 2)][4 * e * (i / 2) + e * t + j] = element_of(bits, j, form.a);
     }
     for (std::uint32_t i = 0; i < steps; ++i) {
       const std::uint32_t bits = row_of<std::uint32_t>(b_slots[i])[lane];
-      for (std::uint32_t j = 0; j < e; ++j)
-        b[4 * e * i + e * t + j][g] = static_cast<double>(element_of(bits, j, form.b));
+      for (std::uint32_t j = 0; j < e; ++j) b[4 * e * i + e * t + j][g] = element_of(bits, j, form.b);
     }
   }
   std::array<std::array<std::uint32_t, 32>, 4> results{};
@@ -143,13 +142,13 @@ Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
       const std::uint32_t slot = half ? i / 2 : i;
       const std::uint32_t old = row_of<std::uint32_t>(c_slots[slot])[lane];
       double sum = form.accumulator == MatrixType::s32 ? static_cast<double>(static_cast<std::int32_t>(old))
-                   : half ? static_cast<double>(half_to_float(static_cast<std::uint16_t>(old >> (16 * (i % 2)))))
-                          : static_cast<double>(std::bit_cast<float>(old));
+                   : half                              ? half_to_float(old >> (16 * (i % 2)))
+                                                       : std::bit_cast<float>(old);
       for (std::uint32_t k = 0; k < form.k; ++k) sum += a[r][k] * b[k][c];
       if (half) {
         results[slot][lane] |= std::uint32_t{double_to_half(sum)} << (16 * (i % 2));
       } else if (form.accumulator == MatrixType::s32) {
-        results[slot][lane] = static_cast<std::uint32_t>(static_cast<std::int64_t>(sum));
+        results[slot][lane] = static_cast<std::int64_t>(sum);
       } else {
         results[slot][lane] = std::bit_cast<std::uint32_t>(canonical(static_cast<float>(sum)));
       }

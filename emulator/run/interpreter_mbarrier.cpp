@@ -139,7 +139,7 @@ void Interpreter::land_arrivals(Mbarrier& barrier) {
   std::vector<PendingBulk> landing = std::move(barrier.arriving);
   barrier.arriving.clear();
   for (PendingBulk& copy : landing) {
-    barrier.pending_bytes -= static_cast<std::int64_t>(copy.data.size());
+    barrier.pending_bytes -= copy.data.size();
     land_bulk_arrival(copy);
     barrier.knowledge.merge(unit_->clock->release(unit_->clock->async_agent(copy.block)));
   }
@@ -180,8 +180,7 @@ Interpreter::Step Interpreter::mbarrier_test(const Instruction& in, std::uint32_
 
 Interpreter::Step Interpreter::mbarrier_count(const Instruction& in, std::uint32_t lanes) {
   std::array<std::uint32_t, 32> counts{};
-  for (std::size_t lane = 0; lane < 32; ++lane)
-    counts[lane] = static_cast<std::uint32_t>(row_of<std::uint64_t>(in.a)[lane] >> 32);
+  for (std::size_t lane = 0; lane < 32; ++lane) counts[lane] = row_of<std::uint64_t>(in.a)[lane] >> 32;
   set_row(in.d, lanes, counts.data());
   return Step::next;
 }
@@ -192,7 +191,7 @@ Interpreter::Step Interpreter::copy_async_arrive(const Instruction& in, std::uin
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     SharedTarget target;
-    Mbarrier* barrier = find_mbarrier(row_of<std::uint64_t>(in.a)[lane], static_cast<Space>(in.detail), lane, target);
+    Mbarrier* barrier = find_mbarrier(row_of<std::uint64_t>(in.a)[lane], in.detail_as<Space>(), lane, target);
     if (barrier == nullptr) continue;
     land_copies(lane, warp_->copy_groups[lane] + 1);
     if (in.form == 0) ++barrier->pending;

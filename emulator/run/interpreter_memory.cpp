@@ -11,11 +11,11 @@ void spread(const std::byte* staging, Register* to, std::uint32_t j, std::uint32
             bool full) {
   const auto* from = reinterpret_cast<const Element*>(staging) + j;
   if (full) {
-    for (std::uint32_t lane = 0; lane < 32; ++lane) to[lane] = static_cast<Register>(from[lane * stride]);
+    for (std::uint32_t lane = 0; lane < 32; ++lane) to[lane] = from[lane * stride];
     return;
   }
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    if (((lanes >> lane) & 1) != 0) to[lane] = static_cast<Register>(from[lane * stride]);
+    if (((lanes >> lane) & 1) != 0) to[lane] = from[lane * stride];
   }
 }
 
@@ -33,7 +33,7 @@ void spread_to(Width width, const std::byte* staging, std::byte* row, std::uint3
 template <class Element, class Register>
 void collect(std::byte* staging, const Register* from, std::uint32_t j, std::uint32_t stride) {
   auto* to = reinterpret_cast<Element*>(staging) + j;
-  for (std::uint32_t lane = 0; lane < 32; ++lane) to[lane * stride] = static_cast<Element>(from[lane]);
+  for (std::uint32_t lane = 0; lane < 32; ++lane) to[lane * stride] = from[lane];
 }
 
 template <class Element>
@@ -90,8 +90,7 @@ void Interpreter::move_to_registers(const Instruction& in, const MemoryAccess& a
   }
 }
 
-void Interpreter::move_to_staging(const Instruction& in, const MemoryAccess& access, std::uint32_t lanes) {
-  static_cast<void>(lanes);
+void Interpreter::move_to_staging(const Instruction& in, const MemoryAccess& access) {
   const std::uint32_t n = access.elements;
   for (std::uint32_t j = 0; j < n; ++j) {
     const std::byte* from = row(code_.lists[in.list + j]);
@@ -109,8 +108,7 @@ void Interpreter::move_to_staging(const Instruction& in, const MemoryAccess& acc
 }
 
 /// [base + immediate]; form says how wide the base is: 0 (none), 4 or 8 bytes.
-void Interpreter::gather_addresses(const Instruction& in, std::uint32_t lanes, Addresses& addresses) const {
-  static_cast<void>(lanes);
+void Interpreter::gather_addresses(const Instruction& in, Addresses& addresses) const {
   if (in.form == 8) {
     const auto* base = row_of<std::uint64_t>(in.a);
     for (std::size_t lane = 0; lane < 32; ++lane) addresses.at[lane] = base[lane] + in.immediate;
@@ -169,7 +167,7 @@ void Interpreter::store_space(Space space, const MemoryAccess& access, const Add
     case Space::frame: access_local(access, addresses, lanes, Touch::write, false); break;
     case Space::constant:
     case Space::parameter:
-      report(Detector::out_of_bounds, static_cast<std::uint32_t>(std::countr_zero(lanes)),
+      report(Detector::out_of_bounds, std::countr_zero(lanes),
              [] { return std::string("store to a read-only space"); });
       break;
     case Space::generic: break;
@@ -207,7 +205,7 @@ Interpreter::Step Interpreter::load(const Instruction& in, std::uint32_t lanes) 
   const MemoryAccess& access = code_.accesses[in.detail];
   if (access.space == Space::parameter && in.form == 0 && load_parameter(in, access, lanes)) return Step::next;
   Addresses addresses;
-  gather_addresses(in, lanes, addresses);
+  gather_addresses(in, addresses);
   const std::uint32_t usable = drop_misaligned(addresses, lanes, access.bytes());
   if (access.space == Space::generic) {
     for_each_space(addresses, usable, [&](Space space, const Addresses& within, std::uint32_t together) {
@@ -242,9 +240,9 @@ Interpreter::Step Interpreter::load(const Instruction& in, std::uint32_t lanes) 
 Interpreter::Step Interpreter::store(const Instruction& in, std::uint32_t lanes) {
   const MemoryAccess& access = code_.accesses[in.detail];
   Addresses addresses;
-  gather_addresses(in, lanes, addresses);
+  gather_addresses(in, addresses);
   const std::uint32_t usable = drop_misaligned(addresses, lanes, access.bytes());
-  move_to_staging(in, access, lanes);
+  move_to_staging(in, access);
   if (access.space == Space::generic) {
     for_each_space(addresses, usable, [&](Space space, const Addresses& within, std::uint32_t together) {
       store_space(space, access, within, together);
@@ -255,7 +253,7 @@ Interpreter::Step Interpreter::store(const Instruction& in, std::uint32_t lanes)
   return Step::next;
 }
 
-/// Whether a fragment looks at the same values as the last time it was at this instruction.
+/// Whether a split looks at the same values as the last time it was at this instruction.
 bool Interpreter::is_polling(std::uint64_t fingerprint) {
   fingerprint = mix(fingerprint, active_);
   Warp::Poll& poll = warp_->poll;

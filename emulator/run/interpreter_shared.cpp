@@ -65,7 +65,7 @@ bool Interpreter::shared_target(std::uint64_t address, std::uint32_t bytes, bool
     });
     return false;
   }
-  target.offset = static_cast<std::uint32_t>(within - shared_base);
+  target.offset = within - shared_base;
   return true;
 }
 

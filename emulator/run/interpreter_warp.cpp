@@ -9,22 +9,21 @@ namespace stitch::emulator {
 
 /// Instructions with .sync: all live lanes of the mask have to be here. On true, `members` are the lanes that take
 /// part and their earlier memory accesses are ordered.
-bool Interpreter::meet(const Instruction& in, Slot mask, std::uint32_t lanes, std::uint32_t& members) {
-  static_cast<void>(in);
+bool Interpreter::meet(Slot mask, std::uint32_t lanes, std::uint32_t& members) {
   const std::uint32_t first = std::countr_zero(lanes);
   const std::uint32_t named = row_of<std::uint32_t>(mask)[first];
   const std::uint32_t needed = named & warp_->alive;
-  Fragment& here = fragment();
+  WarpSplit& here = current_split();
   if ((needed & ~lanes) != 0 && !here.forced) {
     here.needed = needed;
-    suspend(FragmentState::gathering);
+    suspend(SplitState::gathering);
     settle(*warp_);
     return false;
   }
   const bool at_several_places = here.forced && code_.instructions[pc_].opcode == Opcode::warp_barrier;
   here.forced = false;
   if ((lanes & ~named) != 0) {
-    report(Detector::invalid_use, static_cast<std::uint32_t>(std::countr_zero(lanes & ~named)), [&] {
+    report(Detector::invalid_use, std::countr_zero(lanes & ~named), [&] {
       return fmt::format("lanes 0x{:08x} execute a .sync instruction whose mask 0x{:08x} leaves them out",
                          lanes & ~named, named);
     });
@@ -38,21 +37,21 @@ bool Interpreter::meet(const Instruction& in, Slot mask, std::uint32_t lanes, st
 /// d = a of another lane; d2 = whether that lane was in range. b: offset or index, c: clamp and segment mask, e: mask.
 Interpreter::Step Interpreter::shuffle(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.e, lanes, members)) return Step::wait;
+  if (!meet(in.e, lanes, members)) return Step::wait;
   std::array<std::uint32_t, 32> a{};
   std::array<std::uint32_t, 32> b{};
   std::array<std::uint32_t, 32> c{};
   std::memcpy(a.data(), row(in.a), sizeof(a));
   std::memcpy(b.data(), row(in.b), sizeof(b));
   std::memcpy(c.data(), row(in.c), sizeof(c));
-  const auto mode = static_cast<ShuffleMode>(in.form);
+  const auto mode = in.form_as<ShuffleMode>();
   std::array<std::uint32_t, 32> result{};
   std::uint32_t in_range = 0;
   std::uint32_t off = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     const std::int32_t offset = b[lane] & 31;
-    const std::int32_t clamp = static_cast<std::int32_t>(c[lane] & 31);
-    const std::int32_t segment = static_cast<std::int32_t>((c[lane] >> 8) & 31);
+    const std::int32_t clamp = c[lane] & 31;
+    const std::int32_t segment = (c[lane] >> 8) & 31;
     const std::int32_t self = lane;
     const std::int32_t highest = (self & segment) | (clamp & ~segment);
     const std::int32_t lowest = self & segment;
@@ -98,9 +97,9 @@ Interpreter::Step Interpreter::shuffle(const Instruction& in, std::uint32_t lane
 
 Interpreter::Step Interpreter::vote(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.e, lanes, members)) return Step::wait;
+  if (!meet(in.e, lanes, members)) return Step::wait;
   const std::uint32_t ballot = mask_of(in.a) & members;
-  switch (static_cast<VoteMode>(in.form)) {
+  switch (in.form_as<VoteMode>()) {
     case VoteMode::all: set_mask(in.d, lanes, ballot == members ? ~0U : 0U); break;
     case VoteMode::any: set_mask(in.d, lanes, ballot != 0 ? ~0U : 0U); break;
     case VoteMode::uniform: set_mask(in.d, lanes, ballot == members || ballot == 0 ? ~0U : 0U); break;
@@ -116,7 +115,7 @@ Interpreter::Step Interpreter::vote(const Instruction& in, std::uint32_t lanes) 
 
 Interpreter::Step Interpreter::match(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.e, lanes, members)) return Step::wait;
+  if (!meet(in.e, lanes, members)) return Step::wait;
   std::array<std::uint64_t, 32> a{};
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     a[lane] = in.immediate == 8 ? row_of<std::uint64_t>(in.a)[lane] : row_of<std::uint32_t>(in.a)[lane];
@@ -145,7 +144,7 @@ T reduce_integers(LaneReduction operation, const T* values, std::uint32_t member
   bool first = true;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((members >> lane) & 1) == 0) continue;
-    const U value = static_cast<U>(values[lane]);
+    const U value = values[lane];
     if (first) {
       result = value;
       first = false;
@@ -153,15 +152,15 @@ T reduce_integers(LaneReduction operation, const T* values, std::uint32_t member
     }
     switch (operation) {
       case LaneReduction::add: result += value; break;
-      case LaneReduction::min: result = static_cast<U>(std::min(static_cast<T>(result), static_cast<T>(value))); break;
-      case LaneReduction::max: result = static_cast<U>(std::max(static_cast<T>(result), static_cast<T>(value))); break;
+      case LaneReduction::min: result = std::min<T>(result, value); break;
+      case LaneReduction::max: result = std::max<T>(result, value); break;
       case LaneReduction::bit_and: result &= value; break;
       case LaneReduction::bit_or: result |= value; break;
       case LaneReduction::bit_xor: result ^= value; break;
       default: break;
     }
   }
-  return static_cast<T>(result);
+  return result;
 }
 
 float reduce_floats(LaneReduction operation, const float* values, std::uint32_t members) {
@@ -182,13 +181,13 @@ float reduce_floats(LaneReduction operation, const float* values, std::uint32_t 
 /// redux.sync; immediate: 0 unsigned, 1 signed, 2 f32.
 Interpreter::Step Interpreter::reduce_lanes(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.e, lanes, members)) return Step::wait;
-  const auto operation = static_cast<LaneReduction>(in.form);
+  if (!meet(in.e, lanes, members)) return Step::wait;
+  const auto operation = in.form_as<LaneReduction>();
   std::uint32_t value = 0;
   if (in.immediate == 2) {
     value = std::bit_cast<std::uint32_t>(reduce_floats(operation, row_of<float>(in.a), members));
   } else if (in.immediate == 1) {
-    value = static_cast<std::uint32_t>(reduce_integers(operation, row_of<std::int32_t>(in.a), members));
+    value = reduce_integers(operation, row_of<std::int32_t>(in.a), members);
   } else {
     value = reduce_integers(operation, row_of<std::uint32_t>(in.a), members);
   }
@@ -208,7 +207,7 @@ Interpreter::Step Interpreter::active_mask(const Instruction& in, std::uint32_t 
 /// The lowest member is the leader.
 Interpreter::Step Interpreter::elect(const Instruction& in, std::uint32_t lanes) {
   std::uint32_t members = 0;
-  if (!meet(in, in.e, lanes, members)) return Step::wait;
+  if (!meet(in.e, lanes, members)) return Step::wait;
   const std::uint32_t leader = std::countr_zero(members);
   std::array<std::uint32_t, 32> values;
   values.fill(leader);

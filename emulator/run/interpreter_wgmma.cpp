@@ -14,9 +14,7 @@ struct TileDescriptor {
   std::uint32_t swizzle_bytes = 0;  ///< 0 (none), 32, 64 or 128
 
   explicit TileDescriptor(std::uint64_t bits)
-      : start(static_cast<std::uint32_t>(bits & 0x3FFF) << 4),
-        leading(static_cast<std::uint32_t>(bits >> 16 & 0x3FFF) << 4),
-        stride(static_cast<std::uint32_t>(bits >> 32 & 0x3FFF) << 4) {
+      : start((bits & 0x3FFF) << 4), leading((bits >> 16 & 0x3FFF) << 4), stride((bits >> 32 & 0x3FFF) << 4) {
     constexpr std::uint32_t modes[] = {0, 128, 64, 32};
     swizzle_bytes = modes[bits >> 62];
   }
@@ -94,7 +92,7 @@ float Interpreter::tile_element(std::uint64_t descriptor, bool transposed, std::
 /// there. The result is in the registers at once, and guarded until the wait.
 Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes) {
   if (lanes != 0xFFFFFFFF) {
-    report(Detector::invalid_use, static_cast<std::uint32_t>(std::countr_zero(lanes)),
+    report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("wgmma by lanes 0x{:08x} only", lanes); });
     return Step::next;
   }
@@ -111,9 +109,9 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
       for (std::uint32_t i = 0; i < 4; ++i) {
         const std::uint32_t bits = row_of<std::uint32_t>(d_slots[d_count + i])[lane];
         for (std::uint32_t j = 0; j < 2; ++j) {
-          const auto piece = static_cast<std::uint16_t>(bits >> (16 * j));
+          const std::uint16_t piece = bits >> (16 * j);
           a[lane / 4 + 8 * (i % 2)][8 * (i / 2) + lane % 4 * 2 + j] =
-              static_cast<double>(form.a == MatrixType::f16 ? half_to_float(piece) : bfloat_to_float(piece));
+              form.a == MatrixType::f16 ? half_to_float(piece) : bfloat_to_float(piece);
         }
       }
     }
@@ -122,14 +120,13 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
     if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64, 16);
     for (std::uint32_t r = 0; r < 16; ++r) {
       for (std::uint32_t k = 0; k < 16; ++k) {
-        a[r][k] = static_cast<double>(tile_element(a_descriptor, form.transpose_a, row_base + r, k, form.a));
+        a[r][k] = tile_element(a_descriptor, form.transpose_a, row_base + r, k, form.a);
       }
     }
   }
   if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n, 16);
   for (std::uint32_t n = 0; n < form.n; ++n) {
-    for (std::uint32_t k = 0; k < 16; ++k)
-      b[n][k] = static_cast<double>(tile_element(b_descriptor, form.transpose_b, n, k, form.b));
+    for (std::uint32_t k = 0; k < 16; ++k) b[n][k] = tile_element(b_descriptor, form.transpose_b, n, k, form.b);
   }
   const double sign = form.negate_a != form.negate_b ? -1.0 : 1.0;
   const std::uint32_t accumulate = mask_of(in.c);
@@ -145,10 +142,10 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
       const bool adds = ((accumulate >> lane) & 1) != 0;
       if (half) {
         const std::uint32_t shift = 16 * (i % 2);
-        if (adds) sum += static_cast<double>(half_to_float(static_cast<std::uint16_t>(slot[lane] >> shift)));
+        if (adds) sum += half_to_float(slot[lane] >> shift);
         slot[lane] = (slot[lane] & ~(0xFFFFU << shift)) | std::uint32_t{double_to_half(sum)} << shift;
       } else {
-        if (adds) sum += static_cast<double>(std::bit_cast<float>(slot[lane]));
+        if (adds) sum += std::bit_cast<float>(slot[lane]);
         slot[lane] = std::bit_cast<std::uint32_t>(canonical(static_cast<float>(sum)));
       }
     }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "base/processors.h"
 #include "emulator/decode/code.h"
+#include "emulator/lanes/lane_ops.h"
 #include "emulator/run/interpreter.h"
 #include "emulator/run/launch_context.h"
 #include "emulator/run/scheduler.h"
@@ -85,11 +87,9 @@ void append_cluster(const LaunchConfig& config, const Dim3& first, std::vector<s
 }
 
 Dim3 cluster_start(const LaunchConfig& config, std::uint64_t linear) {
-  const std::uint32_t x = linear % config.grid.x;
-  const std::uint32_t y = linear / config.grid.x % config.grid.y;
-  const std::uint32_t z = linear / (std::uint64_t{config.grid.x} * config.grid.y);
-  return {x / config.cluster.x * config.cluster.x, y / config.cluster.y * config.cluster.y,
-          z / config.cluster.z * config.cluster.z};
+  const Dim3 index = config.grid.index_of(linear);
+  const Dim3& cluster = config.cluster;
+  return {index.x / cluster.x * cluster.x, index.y / cluster.y * cluster.y, index.z / cluster.z * cluster.z};
 }
 
 /// The blocks to run, clusters together and their blocks in order of rank.
@@ -145,12 +145,12 @@ Status bind_variables(const Code& code, Memory& memory, std::byte* constants) {
     if (!fresh[i]) continue;
     STITCH_TRY(memory.write(buffers[i].address, std::as_bytes(std::span(variable.initial))));
     for (const ModuleVariable::Relocation& relocation : variable.relocations) {
-      const std::uint64_t value = buffers[relocation.variable].address + static_cast<std::uint64_t>(relocation.addend);
+      const std::uint64_t value = buffers[relocation.variable].address + relocation.addend;
       STITCH_TRY(memory.write(buffers[i].address + relocation.at, std::as_bytes(std::span(&value, 1))));
     }
   }
   for (const AddressConstant& constant : code.address_constants) {
-    const std::uint64_t value = buffers[constant.variable].address + static_cast<std::uint64_t>(constant.addend);
+    const std::uint64_t value = buffers[constant.variable].address + constant.addend;
     for (std::size_t lane = 0; lane < 32; ++lane) std::memcpy(constants + constant.offset + lane * 8, &value, 8);
   }
   return {};
@@ -177,8 +177,8 @@ Status prepare(LaunchContext& context, const Program& program, const LaunchConfi
   std::ranges::copy(code.constants, context.constants.data());
   STITCH_TRY(bind_variables(code, memory, context.constants.data()));
   context.generation = memory.begin_launch();
-  context.blocks_per_unit = static_cast<std::uint32_t>(config.cluster.count());
-  context.threads_per_block = static_cast<std::uint32_t>(config.block.count());
+  context.blocks_per_unit = config.cluster.count();
+  context.threads_per_block = config.block.count();
   context.warps_per_block = (context.threads_per_block + 31) / 32;
   context.shared_bytes = shared_bytes;
   context.times_matter = code.synchronises_blocks;
@@ -198,9 +198,9 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
                             Memory& memory, const LaunchOptions& options) {
   LaunchContext context;
   STITCH_TRY(prepare(context, program, config, parameters, memory, options));
-  int threads = options.host_threads > 0 ? options.host_threads : tbb::this_task_arena::max_concurrency();
-  threads = static_cast<int>(
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), context.blocks.size() / context.blocks_per_unit));
+  int threads = options.host_threads;
+  if (threads <= 0) threads = std::min(tbb::this_task_arena::max_concurrency(), usable_processors());
+  threads = std::min<std::uint64_t>(threads, context.blocks.size() / context.blocks_per_unit);
   context.single_threaded = threads == 1;
 
   Scheduler scheduler(context);

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "emulator/decode/code.h"
-#include "emulator/lanes/lane_ops.h"
+#include "emulator/finding.h"
+#include "emulator/lanes/lane_op.h"
+#include "emulator/memory/memory.h"
 #include "emulator/memory/unit_clock.h"
-#include "emulator/run/launch.h"
+#include "emulator/run/launch_config.h"
 #include "emulator/run/unit.h"
 
 namespace stitch::emulator {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "emulator/decode/code.h"
-#include "emulator/run/finding.h"
+#include "emulator/finding.h"
 
 namespace stitch::emulator {
 

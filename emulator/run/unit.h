@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/finding.h"
 #include "emulator/memory/l1_cache.h"
 #include "emulator/memory/shared_memory.h"
 #include "emulator/memory/unit_clock.h"
-#include "emulator/run/finding.h"
 
 /// The state of blocks in flight: plain data, so that any number of blocks can be resident and suspended anywhere.
 namespace stitch::emulator {
@@ -35,7 +35,7 @@ class RowStorage {
   std::size_t bytes_ = 0;
 };
 
-enum class FragmentState : std::uint8_t {
+enum class SplitState : std::uint8_t {
   ready,
   polling,    ///< ready, but saw nothing new: others first
   gathering,  ///< at an instruction that needs more lanes of the warp than are here
@@ -43,11 +43,11 @@ enum class FragmentState : std::uint8_t {
   cluster,    ///< waits for the cluster barrier
 };
 
-/// Lanes of a warp that are at the same place. A converged warp is one fragment.
-struct Fragment {
+/// Lanes of a warp that are at the same instruction. A converged warp is one split, a diverged one several.
+struct WarpSplit {
   std::uint32_t pc = 0;
   std::uint32_t lanes = 0;
-  FragmentState state = FragmentState::ready;
+  SplitState state = SplitState::ready;
   bool forced = false;        ///< executes although lanes are missing (after a finding)
   std::uint32_t needed = 0;   ///< gathering: the lanes that must come together
   std::uint32_t barrier = 0;  ///< which of the block's barriers
@@ -85,7 +85,7 @@ struct Warp {
   std::byte* local = nullptr;             ///< lane-major, Code::local_bytes each
   std::uint8_t* local_written = nullptr;  ///< the same shape: 1 where initialised
   std::uint64_t executed = 0;
-  std::vector<Fragment> fragments;
+  std::vector<WarpSplit> splits;
 
   std::vector<PendingCopy> copies;
   std::array<std::uint32_t, 32> copy_groups{};  ///< committed, per lane
@@ -109,7 +109,7 @@ struct Warp {
 
   std::array<std::uint32_t, 32> cluster_arrivals{};  ///< per lane: how many phases it has arrived in
 
-  /// The last thing a fragment read from a synchronisation variable: reading it again unchanged is polling.
+  /// The last thing a split read from a synchronisation variable: reading it again unchanged is polling.
   struct Poll {
     std::uint32_t pc = 0xFFFFFFFF;
     std::uint64_t fingerprint = 0;

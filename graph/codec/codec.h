@@ -6,13 +6,10 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "graph/codec/encoding.h"
 #include "graph/graph.h"
 
 namespace stitch::graph {
-
-/// The two encodings of one document structure (docs/fragment-format.md). Keys are sorted, so equal graphs give equal
-/// bytes.
-enum class Encoding : std::uint8_t { json, cbor };
 
 inline constexpr std::string_view graph_format_name = "stitch-graph";
 inline constexpr std::int64_t graph_format_version = 1;

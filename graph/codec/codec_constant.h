@@ -1,12 +1,13 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "graph/attributes.h"
-#include "graph/codec/codec.h"
+#include "graph/codec/encoding.h"
 
 namespace stitch::graph {
 

@@ -64,15 +64,12 @@ ValueRange float_of_bits(const ValueRange& bits) {
 }
 
 ValueRange of_function(Op op, const ValueRange& x) {
+  const OpInfo& row = info(op);
+  if (row.range) {
+    const bool leaves = x.low < row.defined.low || x.high > row.defined.high;
+    return {row.range->low, row.range->high, x.may_be_nan || leaves};
+  }
   switch (op) {
-    case Op::exp: return {0, infinity, x.may_be_nan};
-    case Op::logistic: return {0, 1, x.may_be_nan};
-    case Op::erfc: return {0, 2, x.may_be_nan};
-    case Op::tanh:
-    case Op::erf: return {-1, 1, x.may_be_nan};
-    case Op::sin:
-    case Op::cos: return {-1, 1, x.may_be_nan || !bounded(x)};
-    case Op::sqrt: return {0, infinity, x.may_be_nan || x.low < 0};
     case Op::sign: return {x.low >= 0 ? 0.0 : -1.0, x.high <= 0 ? 0.0 : 1.0, x.may_be_nan};
     case Op::floor: return {std::floor(x.low), std::floor(x.high), x.may_be_nan};
     case Op::ceil: return {std::ceil(x.low), std::ceil(x.high), x.may_be_nan};

@@ -66,7 +66,7 @@ Value Rewriter::add(Op op, std::vector<Value> operands, Attributes attributes,
   std::vector<TensorType> types;
   types.reserve(operands.size());
   for (const Value& operand : operands) types.push_back(type(operand));
-  Result<std::vector<TensorType>> results = infer(op, types, attributes, regions);
+  Result<std::vector<TensorType>> results = infer(op, types, attributes, region_types(regions));
   if (!results) {
     if (!error_) error_ = results.error().within(fmt::format("{} made for '{}'", to_string(op), name_));
     results = std::vector<TensorType>{TensorType{}};

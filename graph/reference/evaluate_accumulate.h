@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "graph/reference/evaluate.h"
 #include "graph/reference/evaluate_chunk.h"
 #include "graph/reference/evaluate_functions.h"
+#include "graph/reference/evaluate_options.h"
 #include "graph/reference/evaluate_storage.h"
 
 namespace stitch::graph::reference {

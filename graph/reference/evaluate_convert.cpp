@@ -252,15 +252,6 @@ bool is_exact_on_exact(const Node& node, DType operand_dtype) {
 
 bool is_nonnegative(const Node& node, DType operand_dtype, const ChunkOperand* operands) {
   switch (node.op) {
-    case Op::abs:
-    case Op::exp:
-    case Op::sqrt:
-    case Op::rsqrt:
-    case Op::logistic:
-    case Op::erfc:
-    case Op::cosh:
-    case Op::acos:
-    case Op::acosh: return is_floating(node.type().dtype);
     case Op::multiply:
       if (node.operands[0] == node.operands[1]) return is_floating(node.type().dtype);
       [[fallthrough]];
@@ -270,20 +261,16 @@ bool is_nonnegative(const Node& node, DType operand_dtype, const ChunkOperand* o
     case Op::maximum: return operands[0].nonnegative || operands[1].nonnegative;
     case Op::convert:
       return operands[0].nonnegative || is_unsigned_integer(operand_dtype) || operand_dtype == DType::pred;
-    case Op::power:
-    case Op::floor:
-    case Op::ceil:
-    case Op::round_even:
-    case Op::round_away:
-    case Op::log1p:
-    case Op::expm1:
-    case Op::tanh:
-    case Op::erf:
-    case Op::remainder: return operands[0].nonnegative;
     case Op::select: return operands[1].nonnegative && operands[2].nonnegative;
     case Op::clamp: return operands[0].nonnegative && operands[2].nonnegative;
-    default: return false;
+    default: break;
   }
+  switch (info(node.op).sign) {
+    case ResultSign::any: return false;
+    case ResultSign::of_operand: return operands[0].nonnegative;
+    case ResultSign::nonnegative: return is_floating(node.type().dtype);
+  }
+  return false;
 }
 
 void doubt_infinities(const double* values, double* bounds, std::size_t count) {

@@ -10,10 +10,11 @@ namespace stitch::graph {
 // The error model: how far a correct kernel may be from the float64 reference.
 //
 // A correct kernel computes every operator in the accumulator dtype of its type (f32 for types of at most 32 bits, f64
-// for f64), each with the error of the table below; adds in any order whose longest chain of dependent additions is
-// `sum_depth`; may contract a*b+c; and may or may not round 16-bit and 8-bit values to their dtype after any operator.
-// Every floating element carries an absolute bound on |kernel - reference|: errors of the operands times a bound on
-// the operator's slope over [x - e, x + e], plus the operator's own error, plus half an ulp of a narrow dtype.
+// for f64), each with the error of its row in graph/op_table.inl; adds in any order whose longest chain of dependent
+// additions is `sum_depth`; may contract a*b+c; and may or may not round 16-bit and 8-bit values to their dtype after
+// any operator. Every floating element carries an absolute bound on |kernel - reference|: errors of the operands times
+// a bound on the operator's slope over [x - e, x + e], plus the operator's own error, plus half an ulp of a narrow
+// dtype.
 //
 //  - A bound of 0 is exact: the kernel's value is the reference's, infinities and NaN included. Additions and
 //    multiplications of exact operands whose result is representable are exact, and so are sums of exact integers.
@@ -37,14 +38,6 @@ namespace stitch::graph {
 struct ErrorModel {
   std::int64_t serial_additions = 32;
   bool flush_denormals = false;  ///< results below the smallest normal number may be flushed to zero
-};
-
-/// Error of one operator on exact operands, in ulps of the accumulator dtype (1 ulp ≤ 2^-23 relative in f32):
-/// ulps + per_argument × amplification, where the amplification is documented in the table of evaluate_error.cpp
-/// (for exp: |x|, because a kernel may compute exp2(x × log2 e)).
-struct ElementError {
-  double ulps = 0;
-  double per_argument = 0;
 };
 
 /// 0 for operators that move or select values and for integer operators; for sum-like operators the error of one

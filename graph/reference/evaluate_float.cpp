@@ -1,7 +1,10 @@
+#include <array>
 #include <type_traits>
 
 #include "graph/reference/evaluate_chunk.h"
+#include "graph/reference/evaluate_exponential.h"
 #include "graph/reference/evaluate_functions.h"
+#include "graph/reference/evaluate_trigonometric.h"
 
 // Element-wise operators from floats to floats, with their bounds.
 
@@ -46,6 +49,29 @@ Settled settle(const Rounding& rounding, double value, double formula, const dou
 
 namespace {
 
+/// F::value of operands of this type.
+template <class F, class... X>
+requires requires(DType dtype, X... x) { F::value(dtype, x...); } || requires(X... x) {
+  F::value(x...);
+}
+double of_type(DType dtype, X... x) {
+  if constexpr (requires { F::value(dtype, x...); }) {
+    return F::value(dtype, x...);
+  } else {
+    return F::value(x...);
+  }
+}
+
+/// F::spread likewise.
+template <class F, class... X>
+double spread_of_type(DType dtype, X... x) {
+  if constexpr (requires { F::spread(dtype, x...); }) {
+    return F::spread(dtype, x...);
+  } else {
+    return F::spread(x...);
+  }
+}
+
 /// Whether the formula's bound holds: the element is finite together with it, and its operands say something (what is
 /// not checked may be NaN, of which bounded functions make NaN).
 template <std::size_t operands>
@@ -67,10 +93,11 @@ void settle_unary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
     if (settled<1>(c, i)) continue;
     const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
-    const double corners[] = {c.floats[i], F::value(x - e), F::value(x + e)};
+    const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - e), of_type<F>(c.dtype, x + e)};
     const Settled s =
         e == unchecked ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 3);
-    c.floats[i] = s.value, c.bounds[i] = s.bound;
+    c.floats[i] = s.value;
+    c.bounds[i] = s.bound;
   }
 }
 
@@ -79,27 +106,28 @@ void settle_binary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
     if (settled<2>(c, i)) continue;
     const double x = c.in[0].floats[i], ex = c.in[0].bounds[i], y = c.in[1].floats[i], ey = c.in[1].bounds[i];
-    const double corners[] = {c.floats[i], F::value(x - ex, y - ey), F::value(x - ex, y + ey), F::value(x + ex, y - ey),
-                              F::value(x + ex, y + ey)};
+    const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - ex, y - ey), of_type<F>(c.dtype, x - ex, y + ey),
+                              of_type<F>(c.dtype, x + ex, y - ey), of_type<F>(c.dtype, x + ex, y + ey)};
     // A contracted a·b - c has no infinite product, and so no NaN where an overflow leads to one.
     const bool from_infinity = std::isnan(c.floats[i]) && (std::isinf(x) || std::isinf(y)) && x == x && y == y;
     const bool uncertain = ex == unchecked || ey == unchecked || from_infinity;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
-    c.floats[i] = s.value, c.bounds[i] = s.bound;
+    c.floats[i] = s.value;
+    c.bounds[i] = s.bound;
   }
 }
 
 template <class F>
 void unary(const Chunk& c) {
   const double* x = c.in[0].floats;
-  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = F::value(x[i]);
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = of_type<F>(c.dtype, x[i]);
   if (c.bounds == nullptr) return;
   const double* e = c.in[0].bounds;
   const Rounding& r = *c.rounding;
   const ElementError error = element_error(F::op);
   for (std::size_t i = 0; i < c.count; ++i) {
-    const double y = c.floats[i], spread = F::spread(x[i], e[i], y), magnitude = std::fabs(y) + spread;
+    const double y = c.floats[i], spread = spread_of_type<F>(c.dtype, x[i], e[i], y), magnitude = std::fabs(y) + spread;
     if constexpr (std::is_base_of_v<IntegerValued, F>) {
       c.bounds[i] = spread + (e[i] > 0 && magnitude > r.exact_integers ? r.narrow * magnitude : 0);
     } else if constexpr (std::is_base_of_v<Exact, F>) {
@@ -145,7 +173,7 @@ void bound_double(const Chunk& c) {
 template <class F>
 void binary(const Chunk& c) {
   const double *x = c.in[0].floats, *y = c.in[1].floats;
-  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = F::value(x[i], y[i]);
+  for (std::size_t i = 0; i < c.count; ++i) c.floats[i] = of_type<F>(c.dtype, x[i], y[i]);
   if (c.bounds == nullptr) return;
   if constexpr (correctly_rounded<F>) {
     c.rounding->split == 0 ? bound_double<F>(c) : bound_correctly_rounded<F>(c);
@@ -154,7 +182,7 @@ void binary(const Chunk& c) {
     const Rounding& r = *c.rounding;
     const ElementError error = element_error(F::op);
     for (std::size_t i = 0; i < c.count; ++i) {
-      const double z = c.floats[i], spread = F::spread(x[i], ex[i], y[i], ey[i], z);
+      const double z = c.floats[i], spread = spread_of_type<F>(c.dtype, x[i], ex[i], y[i], ey[i], z);
       c.bounds[i] = spread;
       if constexpr (!std::is_base_of_v<Exact, F>) {
         c.bounds[i] +=
@@ -183,58 +211,46 @@ void clamp(const Chunk& c) {
                                 value(low[i] + el[i], x[i] + ex[i], high[i] + eh[i])};
       const double spread = std::max(corners[2] - y, y - corners[1]);
       const Settled s = settle(*c.rounding, y, spread, corners, 3);
-      c.floats[i] = s.value, c.bounds[i] = s.bound;
+      c.floats[i] = s.value;
+      c.bounds[i] = s.bound;
     }
   }
 }
 
 void sqrt_by_sign(const Chunk& c) { c.in[0].nonnegative ? unary<SqrtOfNonnegative>(c) : unary<Sqrt>(c); }
 
+using KernelTable = std::array<Kernel, std::numeric_limits<std::underlying_type_t<Op>>::max() + 1>;
+
+template <class F>
+constexpr bool is_unary = requires(double x, DType dtype) {
+  of_type<F>(dtype, x);
+};
+
+template <class... F>
+constexpr void add_kernels(KernelTable& table, Functions<F...>) {
+  const auto add = [&]<class G>(std::type_identity<G>) {
+    Kernel& kernel = table[static_cast<std::size_t>(G::op)];
+    if constexpr (is_unary<G>) {
+      kernel = unary<G>;
+    } else {
+      kernel = binary<G>;
+    }
+  };
+  (add(std::type_identity<F>()), ...);
+}
+
+constexpr KernelTable kernels = [] {
+  KernelTable table{};
+  add_kernels(table, ArithmeticFunctions());
+  add_kernels(table, ExponentialFunctions());
+  add_kernels(table, TrigonometricFunctions());
+  table[static_cast<std::size_t>(Op::sqrt)] = sqrt_by_sign;
+  table[static_cast<std::size_t>(Op::clamp)] = clamp;
+  return table;
+}();
+
 }  // namespace
 
-Kernel float_kernel(Op op) {
-  switch (op) {
-    case Op::negate: return unary<Negate>;
-    case Op::abs: return unary<Abs>;
-    case Op::sign: return unary<Sign>;
-    case Op::floor: return unary<Floor>;
-    case Op::ceil: return unary<Ceil>;
-    case Op::round_even: return unary<RoundEven>;
-    case Op::round_away: return unary<RoundAway>;
-    case Op::exp: return unary<Exp>;
-    case Op::expm1: return unary<Expm1>;
-    case Op::log: return unary<Log>;
-    case Op::log1p: return unary<Log1p>;
-    case Op::sqrt: return sqrt_by_sign;
-    case Op::rsqrt: return unary<Rsqrt>;
-    case Op::cbrt: return unary<Cbrt>;
-    case Op::logistic: return unary<Logistic>;
-    case Op::erf: return unary<Erf>;
-    case Op::erfc: return unary<Erfc>;
-    case Op::sin: return unary<Sin>;
-    case Op::cos: return unary<Cos>;
-    case Op::tan: return unary<Tan>;
-    case Op::asin: return unary<Asin>;
-    case Op::acos: return unary<Acos>;
-    case Op::atan: return unary<Atan>;
-    case Op::sinh: return unary<Sinh>;
-    case Op::cosh: return unary<Cosh>;
-    case Op::tanh: return unary<Tanh>;
-    case Op::asinh: return unary<Asinh>;
-    case Op::acosh: return unary<Acosh>;
-    case Op::atanh: return unary<Atanh>;
-    case Op::add: return binary<Add>;
-    case Op::subtract: return binary<Subtract>;
-    case Op::multiply: return binary<Multiply>;
-    case Op::divide: return binary<Divide>;
-    case Op::remainder: return binary<Remainder>;
-    case Op::power: return binary<Power>;
-    case Op::maximum: return binary<Maximum>;
-    case Op::minimum: return binary<Minimum>;
-    case Op::atan2: return binary<Atan2>;
-    case Op::clamp: return clamp;
-    default: return nullptr;
-  }
-}
+Kernel float_kernel(Op op) { return kernels[static_cast<std::size_t>(op)]; }
 
 }  // namespace stitch::graph::reference

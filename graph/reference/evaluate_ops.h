@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/reference/evaluate.h"
+#include "graph/reference/evaluate_options.h"
 #include "graph/reference/evaluate_storage.h"
 
 namespace stitch::graph::reference {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/reference/evaluate_ops.h"
+#include "graph/reference/tensor.h"
 
 namespace stitch::graph::reference {
 

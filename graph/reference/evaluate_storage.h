@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/reference/evaluate.h"
+#include "base/result.h"
+#include "graph/reference/evaluate_box.h"
 
 namespace stitch::graph::reference {
 

@@ -1,4 +1,5 @@
 #include "import/hlo/attribute.h"
+#include "import/hlo/lowering.h"
 #include "import/hlo/rules.h"
 
 namespace stitch::import::hlo {

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "import/hlo/attribute.h"
+#include "import/hlo/lowering.h"
 #include "import/hlo/rules.h"
 
 namespace stitch::import::hlo {
@@ -46,9 +47,31 @@ Result<std::vector<const Computation*>> branches_of(const Site& site) {
   return std::vector<const Computation*>{no, yes};
 }
 
+/// What a composite is called ("chlo.erf_inv"), where the call is one: XLA keeps the name beside a computation that
+/// writes the operator out.
+std::string_view composite_name(const Instruction& instruction) {
+  constexpr std::string_view key = "composite.name=\"";
+  const std::string_view attributes = text_attribute(instruction, "frontend_attributes");
+  const std::size_t at = attributes.find(key);
+  if (text_attribute(instruction, "is_composite") != "true" || at == std::string_view::npos) return {};
+  const std::string_view rest = attributes.substr(at + key.size());
+  return rest.substr(0, rest.find('"'));
+}
+
+/// A composite that is one of our operators.
+std::optional<graph::Op> composite_function(const Site& site) {
+  const std::optional<graph::Op> op = function_named(composite_name(site.instruction));
+  if (!op || site.types.size() != 1 || std::ssize(site.operands) != graph::info(*op).max_operands) return std::nullopt;
+  const auto is_floating_array = [&](const Values* operand) {
+    return operand->size() == 1 && graph::is_floating(site.builder.dtype(operand->front()));
+  };
+  return std::ranges::all_of(site.operands, is_floating_array) ? op : std::nullopt;
+}
+
 }  // namespace
 
 Result<Values> lower_call(const Site& site) {
+  if (const auto op = composite_function(site)) return lower_function(site, *op);
   const std::string_view key = find_attribute(site.instruction, "to_apply") != nullptr ? "to_apply" : "calls";
   STITCH_ASSIGN(const Computation* computation, site.lowering.called(site, key));
   if (!site.lowering.is_threefry(*computation)) {

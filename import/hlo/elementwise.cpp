@@ -2,6 +2,7 @@
 
 #include "graph/literal.h"
 #include "import/hlo/attribute.h"
+#include "import/hlo/lowering.h"
 #include "import/hlo/rules.h"
 
 namespace stitch::import::hlo {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "import/hlo/attribute.h"
+#include "import/hlo/lowering.h"
 #include "import/hlo/rules.h"
 
 namespace stitch::import::hlo {
@@ -21,34 +23,37 @@ constexpr std::array<std::string_view, 10> annotations = {"Sharding",
                                                           "xla.sdy.PropagationBarrier",
                                                           "InspectSharding"};
 
-/// Custom calls by which other versions spell element-wise operators (behind "mhlo." or "chlo.").
-struct Spelling {
-  std::string_view name;
-  Op op;
-  std::size_t operands;
-};
-constexpr std::array<Spelling, 14> spellings = {{{"acos", Op::acos, 1},
-                                                 {"acosh", Op::acosh, 1},
-                                                 {"asin", Op::asin, 1},
-                                                 {"asinh", Op::asinh, 1},
-                                                 {"atan", Op::atan, 1},
-                                                 {"atanh", Op::atanh, 1},
-                                                 {"cosh", Op::cosh, 1},
-                                                 {"erf", Op::erf, 1},
-                                                 {"erfc", Op::erfc, 1},
-                                                 {"sinh", Op::sinh, 1},
-                                                 {"tan", Op::tan, 1},
-                                                 {"is_inf", Op::is_inf, 1},
-                                                 {"is_nan", Op::is_nan, 1},
-                                                 {"atan2", Op::atan2, 2}}};
+/// Whether two names are the same but for what separates their words: MHLO's next_after, the table's nextafter.
+bool same_words(std::string_view a, std::string_view b) {
+  const auto letters = [](std::string_view name) {
+    std::string kept;
+    std::ranges::copy_if(name, std::back_inserter(kept), [](char c) { return c != '_' && c != '-'; });
+    return kept;
+  };
+  return letters(a) == letters(b);
+}
 
-std::optional<Spelling> spelling_of(std::string_view target) {
+}  // namespace
+
+std::optional<Op> function_named(std::string_view target) {
   if (!target.starts_with("mhlo.") && !target.starts_with("chlo.")) return std::nullopt;
-  for (const Spelling& row : spellings) {
-    if (row.name == target.substr(5)) return row;
+  for (const graph::OpInfo& row : graph::op_table()) {
+    const bool function = graph::is_elementwise(row.op) && row.domain == graph::OpDomain::floating;
+    if (function && same_words(row.name, target.substr(5))) return row.op;
   }
   return std::nullopt;
 }
+
+Result<Values> lower_function(const Site& site, Op op) {
+  std::vector<graph::Value> operands;
+  for (std::size_t i = 0; i < site.operands.size(); ++i) {
+    if (site.operands[i]->size() != 1) return site.error("an operand is no array");
+    operands.push_back(site.operand(i));
+  }
+  return Values{site.builder.add(op, std::move(operands))};
+}
+
+namespace {
 
 bool keeps_types(const Site& site) {
   if (site.operands.size() != 1) return false;
@@ -69,13 +74,9 @@ Result<Values> lower_custom_call(const Site& site) {
   const bool one_array = site.types.size() == 1 && !site.operands.empty() && site.operands[0]->size() == 1;
   const bool annotation = std::find(annotations.begin(), annotations.end(), target) != annotations.end();
   if (annotation && keeps_types(site)) return *site.operands[0];
-  if (const auto row = spelling_of(target); row && one_array && site.operands.size() == row->operands) {
-    std::vector<graph::Value> operands;
-    for (std::size_t i = 0; i < site.operands.size(); ++i) {
-      if (site.operands[i]->size() != 1) return site.error("an operand is no array");
-      operands.push_back(site.operand(i));
-    }
-    return Values{site.builder.add(row->op, std::move(operands))};
+  const std::optional<Op> function = function_named(target);
+  if (function && one_array && std::ssize(site.operands) == graph::info(*function).max_operands) {
+    return lower_function(site, *function);
   }
   return site.lowering.opaque(site, fmt::format("custom-call {}", target), site.reason);
 }

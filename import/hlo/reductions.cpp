@@ -8,6 +8,7 @@
 #include "import/hlo/attribute.h"
 #include "import/hlo/combiner.h"
 #include "import/hlo/element_program.h"
+#include "import/hlo/lowering.h"
 #include "import/hlo/rules.h"
 
 namespace stitch::import::hlo {

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
-#include "import/hlo/lowering.h"
+#include "import/hlo/site.h"
 
 namespace stitch::import::hlo {
 
@@ -80,5 +81,10 @@ Result<Values> lower_conditional(const Site& site);
 // opaque.cpp
 Result<Values> lower_opaque(const Site& site);
 Result<Values> lower_custom_call(const Site& site);
+/// The function of floats that "mhlo.NAME" or "chlo.NAME" means, by which other versions spell element-wise operators:
+/// the row of the operator table with this name, but for what separates its words.
+std::optional<graph::Op> function_named(std::string_view target);
+/// Such an operator applied to the instruction's operands.
+Result<Values> lower_function(const Site& site, graph::Op op);
 
 }  // namespace stitch::import::hlo

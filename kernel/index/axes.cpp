@@ -44,7 +44,8 @@ class Symbols {
       while (i > 0 && j > 0 && !split_made) {
         const int left = x[i - 1], right = y[j - 1];
         if (left == right) {
-          --i, --j;
+          --i;
+          --j;
         } else if (extent(left) == extent(right)) {
           symbols_[right].alias = left;
           split_made = true;  // aliasing changes leaves everywhere: start over
@@ -91,7 +92,8 @@ class Symbols {
     for (const int s : b) y.push_back(extent(s));
     while (!x.empty() && !y.empty()) {
       const std::int64_t left = x.back(), right = y.back();
-      x.pop_back(), y.pop_back();
+      x.pop_back();
+      y.pop_back();
       if (left == right) continue;
       if (left > right) {
         if (left % right != 0) return false;
@@ -343,7 +345,7 @@ int detach_rank(const Graph& graph, NodeId id, const std::vector<bool>& varies) 
 /// Equations under which no value has one axis twice: the cheapest operators that cause it are detached, their operands
 /// reached by index propagation.
 Equations consistent_equations(const Graph& graph, const std::vector<std::size_t>& first_value) {
-  std::vector<bool> varies(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> varies(graph.size(), false);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     varies[id] = node.op == Op::parameter || std::any_of(node.operands.begin(), node.operands.end(),

@@ -25,7 +25,18 @@ struct Slabs {
   bool operator==(const Slabs&) const = default;
 };
 
-/// The axes of a kernel graph, and which of them make up every dimension of every value.
+/// The axes of a kernel graph, and which of them make up every dimension of every value: the loops of an iteration
+/// space that all of the kernel's operators agree on, found before anything is said about who runs them.
+///
+///     x: f32[8,128,768] → reshape → [1024,768] → reduce over the columns → [1024]
+///
+///     const AxisAnalysis analysis(graph);   // axes 0 of extent 1024 and 1 of extent 768
+///     analysis.of(x);                       // {0, 1}: 8 and 128 are never told apart, so they are one axis
+///     analysis.reduced(sum);                // {1}
+///
+/// It is the first thing that is worked out for a kernel: structures are derived from it (kernel/structure), the delta
+/// evaluator asks it which rows a reduction walks, and positions in a group's list of these axes are what AxisSet
+/// holds.
 ///
 /// Dimensions are refined until reshape, transpose, broadcast and reduce do nothing but regroup, reorder, repeat and
 /// drop axes ([8,128,768] and [1024,768] share three axes). Where an operator moves elements in any other way (slice,

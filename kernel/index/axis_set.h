@@ -98,6 +98,27 @@ class AxisSet {
     return a -= b;
   }
   constexpr auto operator<=>(const AxisSet&) const = default;
+  // MIGRATION: the same of a set and a mask; goes with the conversions above.
+  template <std::integral Mask>
+  [[nodiscard]] friend constexpr AxisSet operator|(AxisSet a, Mask b) {
+    return AxisSet(a.bits_ | static_cast<std::uint64_t>(b));
+  }
+  template <std::integral Mask>
+  [[nodiscard]] friend constexpr AxisSet operator|(Mask a, AxisSet b) {
+    return AxisSet(static_cast<std::uint64_t>(a) | b.bits_);
+  }
+  template <std::integral Mask>
+  [[nodiscard]] friend constexpr AxisSet operator&(AxisSet a, Mask b) {
+    return AxisSet(a.bits_ & static_cast<std::uint64_t>(b));
+  }
+  template <std::integral Mask>
+  [[nodiscard]] friend constexpr AxisSet operator&(Mask a, AxisSet b) {
+    return AxisSet(static_cast<std::uint64_t>(a) & b.bits_);
+  }
+  template <std::integral Mask>
+  [[nodiscard]] friend constexpr bool operator==(AxisSet a, Mask b) {
+    return a.bits_ == static_cast<std::uint64_t>(b);
+  }
 
   [[nodiscard]] constexpr Iterator begin() const { return Iterator(bits_); }
   [[nodiscard]] constexpr Iterator end() const { return Iterator(); }

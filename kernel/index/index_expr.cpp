@@ -32,7 +32,7 @@ Index IndexPool::intern(Node node) {
       return it->second;
     }
   }
-  const Index index = static_cast<Index>(nodes_.size());
+  const Index index = nodes_.size();
   if (node.kind == Kind::quotient || node.kind == Kind::remainder) node.terms = {{1, index}};
   nodes_.push_back(std::move(node));
   interned_.emplace(hash, index);
@@ -42,7 +42,7 @@ Index IndexPool::intern(Node node) {
 Index IndexPool::constant(std::int64_t value) { return intern({Kind::constant, value, {}, -1, 1, value, value}); }
 
 Index IndexPool::variable(std::int64_t low, std::int64_t high) {
-  const Index index = static_cast<Index>(nodes_.size());
+  const Index index = nodes_.size();
   nodes_.push_back({Kind::variable, 0, {{1, index}}, -1, 1, low, high});
   return index;
 }

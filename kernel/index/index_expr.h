@@ -14,6 +14,15 @@ using Index = std::int32_t;
 /// Integer expressions for indices and addresses: constants, variables with a known range, sums with constant
 /// coefficients, floor division and remainder by a constant.
 ///
+///     IndexPool pool;
+///     const Index row = pool.variable(0, 1023), column = pool.variable(0, 767);
+///     const Index flat = pool.add(pool.scale(row, 768), column);
+///     pool.divide(flat, 768) == row;        // what a reshape there and back leaves
+///     pool.run(flat, column, 4);            // regular, step 1, aligned: a vector of four may be loaded at once
+///
+/// Each group has a pool of its own, in its scalar program, whose index propagation makes the expressions. Accesses,
+/// guards and slabs are decided by what `run`, `low`, `high` and `terms` prove, and the emitter prints what is left.
+///
 /// Normal form: a sum is a constant plus coefficient·term, terms being variables, divisions or remainders in order of
 /// their ids. Division and remainder are split as far as the ranges of the variables prove (with 0 ≤ b < c:
 /// (c·a + b)/c = a and (c·a + b) mod c = b) and rejoined (c·(x/c) + x mod c = x), so that reshapes which only regroup

@@ -8,8 +8,8 @@
 
 #include "graph/fill.h"
 #include "graph/literal.h"
-#include "graph/passes/trip_count.h"
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/trip_count.h"
+#include "graph/passes/loops/turn_lines.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
@@ -36,7 +36,7 @@ std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dime
   std::int64_t before = 1, product = 1;
   for (std::size_t i = 0; i < d; ++i) before *= to[i];
   for (std::size_t i = 0; i < from.size(); ++i) {
-    if (product == before && from[i] == to[d]) return static_cast<int>(i);
+    if (product == before && from[i] == to[d]) return i;
     product *= from[i];
   }
   return std::nullopt;
@@ -45,14 +45,14 @@ std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dime
 std::optional<int> dot_dimension(const graph::DotAttributes& a, const Dims& lhs, const Dims& rhs, bool left,
                                  int dimension) {
   std::size_t at = dimension;
-  if (at < a.lhs_batch.size()) return static_cast<int>(left ? a.lhs_batch[at] : a.rhs_batch[at]);
+  if (at < a.lhs_batch.size()) return left ? a.lhs_batch[at] : a.rhs_batch[at];
   at -= a.lhs_batch.size();
   const auto nth_free = [](const Dims& dims, const Dims& batch, const Dims& contracting,
                            std::size_t& n) -> std::optional<int> {
     for (std::size_t d = 0; d < dims.size(); ++d) {
       const std::int64_t number = d;
       if (contains(batch, number) || contains(contracting, number)) continue;
-      if (n == 0) return static_cast<int>(d);
+      if (n == 0) return d;
       --n;
     }
     return std::nullopt;
@@ -155,7 +155,8 @@ class Splitter {
     if (node.op != Op::dynamic_update_slice || !is_only_updated(body_.parameters()[i], update.node)) return false;
     const auto axis = lines_->axis(node.type().dims, body_.type(node.operands[1]).dims, node, 2);
     if (!axis) return false;
-    carried.update = update.node, carried.turn_dimension = static_cast<int>(axis->dimension);
+    carried.update = update.node;
+    carried.turn_dimension = static_cast<int>(axis->dimension);
     return true;
   }
 
@@ -253,7 +254,10 @@ class Splitter {
       const CarriedValue& carried = split_.carried[number];
       if (carried.kind == CarriedValue::Kind::invariant) return true;
       if (carried.kind == CarriedValue::Kind::stacked) return refuse(value, "is read while it is written");
-      if (!rows[number]) rows[number] = dimension, open_.push_back(number);
+      if (!rows[number]) {
+        rows[number] = dimension;
+        open_.push_back(number);
+      }
       return *rows[number] == dimension || refuse(value, "is needed row by row and as a whole");
     }
     if (node.op == Op::constant || node.op == Op::iota) return true;
@@ -339,10 +343,10 @@ std::optional<int> operand_dimension(const Graph& graph, NodeId id, std::size_t 
       if (found == mapping.end()) return -1;
       const std::size_t at = found - mapping.begin();
       if (from[at] != node.type().dims[d]) return -1;  // one element, repeated
-      return static_cast<int>(at);
+      return at;
     }
     case Op::reshape: return reshaped_dimension(from, node.type().dims, dimension);
-    case Op::transpose: return static_cast<int>(node.as<graph::TransposeAttributes>().permutation[d]);
+    case Op::transpose: return node.as<graph::TransposeAttributes>().permutation[d];
     case Op::slice: {
       const auto& a = node.as<graph::SliceAttributes>();
       if (a.starts[d] == 0 && a.limits[d] == from[d] && a.strides[d] == 1) return dimension;
@@ -370,7 +374,7 @@ std::optional<int> operand_dimension(const Graph& graph, NodeId id, std::size_t 
       int kept = 0;
       for (std::size_t i = 0; i < from.size(); ++i) {
         if (contains(reduced, static_cast<std::int64_t>(i))) continue;
-        if (kept++ == dimension) return static_cast<int>(i);
+        if (kept++ == dimension) return i;
       }
       return std::nullopt;
     }

@@ -5,7 +5,9 @@
 #include <tuple>
 #include <vector>
 
+#include "kernel/program/access.h"
 #include "kernel/program/program.h"
+#include "kernel/program/sweep_division.h"
 #include "kernel/structure/item_flow.h"
 
 namespace stitch::kernel {
@@ -29,22 +31,11 @@ class GroupDeriver {
  private:
   friend class GroupDerivation;
 
-  /// What is held between sweeps and what each sweep computes: `early` and places are still to be decided.
-  struct Division {
-    std::vector<HeldItem> held;
-    std::vector<Sweep> sweeps;
-    std::vector<bool> is_held;  ///< per item: in some interval
-  };
-  struct Accesses {
-    std::vector<Access> loads;
-    std::vector<std::vector<Access>> stores;
-  };
-
   GroupStructure structure_;
   ItemFlow flow_;
-  std::map<std::tuple<Hold, std::uint64_t, std::vector<ItemId>>, Division> divisions_;  ///< hold, varying, hoisted
-  std::map<std::tuple<int, std::int64_t, bool>, Accesses> accesses_;  ///< vector axis and extent, whether shifted
-  std::map<std::pair<std::size_t, std::int64_t>, std::optional<Misalignment>> shifts_;  ///< vector axis and extent
+  std::map<std::tuple<Hold, AxisSet, std::vector<ItemId>>, SweepDivision> divisions_;  ///< by hold, varying, hoisted
+  std::map<std::tuple<int, std::int64_t, bool>, GroupAccesses> accesses_;       ///< by vector axis, its extent, shifted
+  std::map<std::pair<int, std::int64_t>, std::optional<Misalignment>> shifts_;  ///< by vector axis and its extent
 };
 
 }  // namespace stitch::kernel

@@ -14,7 +14,7 @@ constexpr std::int64_t price_of_byte = 3;
 constexpr std::int64_t price_of_scarce_byte = 24;
 constexpr std::int64_t price_light = 2, price_expensive = 40, price_reload = 4000, price_small_reload = 20;
 
-std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold hold) {
+std::int64_t recompute_price(const Item& item, AxisSet group_axes, Hold hold) {
   switch (item.kind) {
     case Item::Kind::literal:
     case Item::Kind::index:
@@ -27,7 +27,7 @@ std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold ho
     case Item::Kind::load: break;
   }
   // An operand that is broadcast along some axis comes from a cache the second time.
-  return (item.axes & group_axes) == group_axes ? price_reload : price_small_reload;
+  return item.axes.contains_all(group_axes) ? price_reload : price_small_reload;
 }
 
 /// Minimum cuts between the sweeps of a group, one boundary after the other.
@@ -39,14 +39,14 @@ std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold ho
 /// network is never looked at as a whole.
 class HoldingCut {
  public:
-  HoldingCut(const ItemFlow& flow, const ScalarProgram& program, std::uint64_t group_axes, Hold hold,
-             std::uint64_t varying, const std::vector<ItemId>& hoisted)
+  HoldingCut(const ItemFlow& flow, const ScalarProgram& program, AxisSet group_axes, Hold hold, AxisSet varying,
+             const std::vector<ItemId>& hoisted)
       : flow_(flow), nodes_(2 * flow.size()), along_need_(flow.need_count(), 0), from_(2 * flow.size()) {
     for (std::size_t i = 0; i < flow.size(); ++i) {
       const Item& item = program.at(static_cast<ItemId>(i));
       nodes_[i] = {(hold == Hold::shared_least ? price_of_scarce_byte : price_of_byte) * held_bytes(item), 0};
       nodes_[flow.size() + i] = {recompute_price(item, group_axes, hold), 0};
-      at_hand_.push_back(item.kind == Item::Kind::reduced || (item.axes & varying) == 0);
+      at_hand_.push_back(item.kind == Item::Kind::reduced || !item.axes.meets(varying));
     }
     for (const ItemId item : hoisted) at_hand_[item] = true;
   }
@@ -60,7 +60,7 @@ class HoldingCut {
     explore(frontier);  // finds no way to the sink: what it reaches is the side of the source
     std::vector<ItemId> held;
     for (const int node : order_) {
-      if (is_wanted(node) && from_[other(node)] == unseen) held.push_back(static_cast<ItemId>(node));
+      if (is_wanted(node) && from_[other(node)] == unseen) held.push_back(node);
     }
     forget();
     std::sort(held.begin(), held.end());
@@ -74,12 +74,10 @@ class HoldingCut {
   };
   static constexpr int unseen = 0, source = -1;
 
-  [[nodiscard]] int count() const { return static_cast<int>(flow_.size()); }
+  [[nodiscard]] int count() const { return flow_.size(); }
   [[nodiscard]] bool at_hand(ItemId item) const { return at_hand_[item]; }
   [[nodiscard]] bool is_wanted(int node) const { return node < count(); }
-  [[nodiscard]] std::size_t other(int node) const {
-    return static_cast<std::size_t>(is_wanted(node) ? node + count() : node - count());
-  }
+  [[nodiscard]] std::size_t other(int node) const { return is_wanted(node) ? node + count() : node - count(); }
   Node& at(int node) { return nodes_[node]; }
 
   /// How a node was reached: 0 not at all, else one more than the node before it, or -1 from the source.
@@ -127,7 +125,8 @@ class HoldingCut {
     return static_cast<std::size_t>(to) == other(from) ? at(to).flow : std::int64_t{1} << 50;
   }
   void send(int from, int to, std::int64_t amount) {
-    touched_.push_back(from), touched_.push_back(to);
+    touched_.push_back(from);
+    touched_.push_back(to);
     if (is_wanted(from) && static_cast<std::size_t>(to) == other(from)) {
       at(from).flow += amount;
     } else if (is_wanted(from)) {
@@ -181,15 +180,15 @@ class HoldingCut {
 
 }  // namespace
 
-std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold,
-                                  std::uint64_t varying, const std::vector<ItemId>& hoisted) {
+std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold, AxisSet varying,
+                                  const std::vector<ItemId>& hoisted) {
   std::vector<HeldItem> held;
-  if (hold == Hold::reload || structure.stages < 2) return held;
-  std::uint64_t group_axes = 0;
+  if (hold == Hold::reload || structure.sweep_count < 2) return held;
+  AxisSet group_axes;
   for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
-  if (structure.partial_axis >= 0) group_axes &= ~(std::uint64_t{1} << structure.partial_axis);
+  if (structure.partial_axis >= 0) group_axes.erase(structure.partial_axis);
 
-  std::vector<std::vector<ItemId>> begins(static_cast<std::size_t>(structure.stages));
+  std::vector<std::vector<ItemId>> begins(structure.sweep_count);
   for (std::size_t i = 0; i < flow.size(); ++i) {
     const ItemId item = i;
     if (flow.computed(item) < flow.last_use(item)) begins[flow.computed(item)].push_back(item);
@@ -198,7 +197,7 @@ std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& st
   HoldingCut cut(flow, *structure.program, group_axes, hold, varying, hoisted);
   std::vector<ItemId> frontier;
   std::map<ItemId, HeldItem> open;  // held across the boundary before
-  for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
+  for (int boundary = 0; boundary + 1 < structure.sweep_count; ++boundary) {
     std::erase_if(frontier, [&](ItemId item) { return flow.last_use(item) <= boundary; });
     const std::vector<ItemId>& more = begins[boundary];
     frontier.insert(frontier.end(), more.begin(), more.end());

@@ -18,7 +18,7 @@ namespace stitch::kernel {
 ///
 /// The cut of a boundary is found from the items that are at hand there and read later, looking only as far down as
 /// recomputing them could pay: the time does not grow with the length of the group.
-std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold,
-                                  std::uint64_t varying, const std::vector<ItemId>& hoisted);
+std::vector<HeldItem> choose_held(const ItemFlow& flow, const GroupStructure& structure, Hold hold, AxisSet varying,
+                                  const std::vector<ItemId>& hoisted);
 
 }  // namespace stitch::kernel

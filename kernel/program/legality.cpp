@@ -107,8 +107,7 @@ int resident_blocks(int block_threads, int block_registers, std::int64_t shared_
   const std::int64_t shared = (shared_bytes + 127) / 128 * 128 + device.shared_reserved_per_block;
   const std::int64_t by_shared = shared == 0 ? device.blocks_per_sm : device.shared_per_sm / shared;
   const std::int64_t by_threads = device.threads_per_sm / (warps * 32);
-  return static_cast<int>(
-      std::min({by_registers, by_shared, by_threads, static_cast<std::int64_t>(device.blocks_per_sm)}));
+  return std::min({by_registers, by_shared, by_threads, static_cast<std::int64_t>(device.blocks_per_sm)});
 }
 
 int resident_blocks(const KernelProgram& program, const DeviceSpec& device) {

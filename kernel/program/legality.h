@@ -7,6 +7,15 @@
 #include "base/result.h"
 #include "kernel/program/program.h"
 
+// What must hold of a kernel so that a device can run it: threads, shared memory, registers, residency of blocks that
+// wait for one another. It is a table with a row per rule, so that adding a device or a mechanism is adding a row:
+//
+//     if (const Status legal = check_legality(program, device); !legal) log(legal.error());
+//     // constraint: shared-memory: 262176 bytes of shared memory, at most 232448
+//
+// The stitch explorer drops what breaks a rule. That a mapping contradicts its structure is found before, by
+// derive_group (kernel/program/group_deriver.h).
+
 namespace stitch::kernel {
 
 /// One row of the legality table: what must hold for a kernel to run on a device.

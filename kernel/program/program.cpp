@@ -18,9 +18,23 @@ std::int64_t most_of(const KernelProgram& kernel, std::int64_t GroupProgram::*by
 }  // namespace
 
 std::int64_t GroupProgram::round_elements() const {
-  std::int64_t elements = threads * turns(inner_loops);
-  for (std::size_t a = 0; a < extents.size(); ++a) elements *= extent(a, Level::vector) * extent(a, Level::reg);
-  return elements;
+  return threads * turns(inner_loops) * register_elements(AxisSet::first(extents.size()));
+}
+
+std::int64_t GroupProgram::turns(AxisSet axes) const {
+  std::int64_t turns = 1;
+  for (const int a : axes) turns *= extent(a, Level::loop);
+  return turns;
+}
+
+std::int64_t GroupProgram::register_elements(AxisSet axes) const {
+  std::int64_t count = 1;
+  for (const int a : axes) count *= extent(a, Level::vector) * extent(a, Level::reg);
+  return count;
+}
+
+std::int64_t GroupProgram::elements_per_thread(AxisSet axes) const {
+  return register_elements(axes) * turns(axes & inner_loops);
 }
 
 const RetainedLoad* GroupProgram::retention(ItemId load) const {

@@ -12,6 +12,24 @@
 #include "kernel/structure/row_shift.h"
 #include "kernel/structure/structure.h"
 
+// A kernel as it will run: the last form before code. Folder kernel/ tells how a kernel graph becomes one, in this
+// order:
+//
+//   structure/kernel_graph      the operators of a fragment that are to be one kernel, as a graph of their own
+//   index/axes                  the axes of its iteration space, shared by all of its values
+//   structure/structure_builder phases, groups, anchors: what is computed in which order (structure/structure.h),
+//                               each group with its scalar program (structure/scalar_program.h), made by index
+//                               propagation over index/index_expr
+//   program/schedule            the decisions: block, cluster, and for each group which part of which axis is whose
+//   program/group_deriver       what follows for a group under its mapping: accesses, what is held between sweeps
+//                               (program/holding), what is loaded early, how reductions cross threads
+//   program/program_builder     groups joined into a kernel: blocks, shared memory, syncs, what is retained
+//   program/legality            whether a device can run it
+//
+// loop/ makes of a recurrent loop the graph of one turn, which takes the same way; rewrite/ has other ways of computing
+// a kernel that are tried beside it. Nothing here searches: search/schedule makes schedules and has the result scored
+// by costmodel/, codegen/ prints it, profiler/ runs it, and all three read the structs below and nothing else.
+
 namespace stitch::kernel {
 
 /// How a load or a store touches memory under a mapping.
@@ -45,9 +63,9 @@ struct ReductionPlan {
 struct RetainedLoad {
   ItemId item = -1;
   bool fills = false;              ///< the first of the phases: it loads from device memory
-  std::uint64_t round_loops = 0;   ///< axes whose loops make rounds, as the loop over tiles does
-  std::uint64_t inner_loops = 0;   ///< axes whose loops are within a round
-  std::int64_t rounds = 0;         ///< that are retained
+  AxisSet round_loops;             ///< axes whose loops make rounds, as the loop over tiles does
+  AxisSet inner_loops;             ///< axes whose loops are within a round
+  std::int64_t rounds = 0;         ///< rounds that are retained
   std::int64_t round_bytes = 0;    ///< of a block
   std::int64_t shared_offset = 0;  ///< of the first round, bytes behind resident_offset()
   double share = 0;                ///< of what all blocks load, in these rounds
@@ -66,17 +84,19 @@ struct Sweep {
   std::vector<ItemId> copied;
 };
 
-/// A group under its mapping: everything that the emitter prints and the cost model counts.
+/// A group under its mapping: everything that the emitter prints and the cost model counts. For one warp a row
+/// (schedule.h's example) a thread has six vectors in registers, `in_thread` and `varying` are {column}, no axis has a
+/// loop, and the row's sum is shuffled over the distances 1, 2, 4, 8 and 16. derive_group makes it.
 struct GroupProgram {
   GroupStructure structure;
   GroupMapping mapping;
   std::vector<std::int64_t> extents;        ///< of the axes; that over partials has its true extent here, slabs have 1
   std::vector<int> thread_order;            ///< axes from the fastest digit of the thread index to the slowest
-  int threads = 1;                          ///< that take part: product of lanes and warps
-  std::uint64_t in_thread = 0;              ///< axes on which a thread has more than one element
-  std::uint64_t outer_loops = 0;            ///< axes whose loop wraps all sweeps
-  std::uint64_t varying = 0;                ///< of in_thread: what changes within one iteration of the outer loops
-  std::uint64_t inner_loops = 0;            ///< axes whose loop is inside each sweep
+  int threads = 1;                          ///< threads that take part: product of lanes and warps
+  AxisSet in_thread;                        ///< axes on which a thread has more than one element
+  AxisSet outer_loops;                      ///< axes whose loop wraps all sweeps
+  AxisSet varying;                          ///< of in_thread: what changes within one iteration of the outer loops
+  AxisSet inner_loops;                      ///< axes whose loop is inside each sweep
   std::optional<Misalignment> shift;        ///< of a shifted mapping: elements that a row's vectors begin before it
   std::vector<Access> accesses;             ///< per item (loads), indexed by ItemId
   std::vector<std::vector<Access>> stores;  ///< per anchor, per buffer
@@ -93,17 +113,18 @@ struct GroupProgram {
   int registers = 0;                ///< estimate per thread
 
   /// Whether vectors along this axis begin before their row.
-  [[nodiscard]] bool is_shifted(std::size_t axis) const {
-    return shift && static_cast<int>(axis) == mapping.vector_axis;
-  }
-  [[nodiscard]] std::int64_t extent(std::size_t axis, Level level) const { return mapping.axes[axis].at(level); }
+  [[nodiscard]] bool is_shifted(int axis) const { return shift && axis == mapping.vector_axis; }
+  [[nodiscard]] std::int64_t extent(int axis, Level level) const { return mapping.axes[axis].at(level); }
   /// Turns of the loops over these axes.
-  [[nodiscard]] std::int64_t turns(std::uint64_t axes) const {
-    std::int64_t turns = 1;
-    for (std::size_t a = 0; a < extents.size(); ++a) {
-      if (((axes >> a) & 1) != 0) turns *= extent(a, Level::loop);
-    }
-    return turns;
+  [[nodiscard]] std::int64_t turns(AxisSet axes) const;
+  /// Elements along these axes that a thread has in registers at once.
+  [[nodiscard]] std::int64_t register_elements(AxisSet axes) const;
+  /// Elements along these axes that a thread takes in one turn of the outer loops, all turns of the inner ones
+  /// included.
+  [[nodiscard]] std::int64_t elements_per_thread(AxisSet axes) const;
+  /// Elements of a thread's vectors; 1 where no axis has vectors.
+  [[nodiscard]] std::int64_t vector_extent() const {
+    return mapping.vector_axis < 0 ? 1 : extent(mapping.vector_axis, Level::vector);
   }
   /// Elements of all its axes that a block takes in a turn of the loops that wrap all sweeps.
   [[nodiscard]] std::int64_t round_elements() const;
@@ -131,9 +152,10 @@ struct PhaseProgram {
   PassingStores passing;        ///< PhaseStructure::passing
 };
 
-/// One kernel, fully decided. Of a recurrent kernel (kernel/loop/recurrent_step.h) the phases are those of one turn of
-/// its loop in one block: their groups have one tile, their buffers are those of the step's graph, and what they hand
-/// over through scratch stays in the block's shared memory.
+/// One kernel, fully decided; derive_program (program_builder.h) makes it of a structure and a schedule. Of a recurrent
+/// kernel (kernel/loop/recurrent_step.h) the phases are those of one turn of its loop in one block: their groups have
+/// one tile, their buffers are those of the step's graph, and what they hand over through scratch stays in the block's
+/// shared memory.
 struct KernelProgram {
   Schedule schedule;
   std::vector<PhaseProgram> phases;

@@ -28,7 +28,9 @@ KernelProgram join_groups(const KernelStructure& structure, const Schedule& sche
     PhaseProgram& phase = kernel.phases.emplace_back();
     if (kernel.phases.size() <= structure.phases.size()) {  // tests join groups of none
       const PhaseStructure& walked = structure.phases[kernel.phases.size() - 1];
-      phase.backwards = walked.backwards, phase.rereads = walked.rereads, phase.passing = walked.passing;
+      phase.backwards = walked.backwards;
+      phase.rereads = walked.rereads;
+      phase.passing = walked.passing;
     }
     phase.groups = std::move(of_phase);
     for (const GroupProgram& group : phase.groups) {

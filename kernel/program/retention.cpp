@@ -60,26 +60,26 @@ bool is_plain(const Item& item) {
 }
 
 /// The axes along which a mapping has more than one element.
-std::uint64_t spread(const GroupProgram& group) {
-  std::uint64_t axes = 0;
-  for (std::size_t a = 0; a < group.mapping.axes.size(); ++a) {
-    if (group.mapping.axes[a].covered() > 1) axes |= std::uint64_t{1} << a;
+AxisSet spread(const GroupProgram& group) {
+  AxisSet axes;
+  for (int a = 0; a < std::ssize(group.mapping.axes); ++a) {
+    if (group.mapping.axes[a].covered() > 1) axes.insert(a);
   }
   return axes;
 }
 
 /// Of the axes of an item, those along which it differs within a slab.
-std::uint64_t in_slab(const GroupProgram& group, const Item& item) {
+AxisSet in_slab(const GroupProgram& group, const Item& item) {
   const int axis = group.structure.slab_axis;
-  return axis < 0 ? item.axes : item.axes & ~(std::uint64_t{1} << axis);
+  return axis < 0 ? item.axes : item.axes - AxisSet::of(axis);
 }
 
 /// Whether a group loads an item once in each round, into registers or shared memory.
 bool is_loaded_once(const GroupProgram& group, ItemId id) {
   int sweeps = 0, early = 0;
   for (const Sweep& sweep : group.sweeps) {
-    sweeps += static_cast<int>(std::ranges::count(sweep.body, id) + std::ranges::count(sweep.uniform, id));
-    early += static_cast<int>(std::ranges::count(sweep.early, id));
+    sweeps += std::ranges::count(sweep.body, id) + std::ranges::count(sweep.uniform, id);
+    early += std::ranges::count(sweep.early, id);
   }
   return sweeps == 1 && early == 1 && std::ranges::count(group.hoisted, id) == 0;
 }
@@ -92,7 +92,7 @@ bool is_held_in_shared(const GroupProgram& group, ItemId id) {
 /// Whether a thread of `later` finds its elements where it left them in `first`, round for round.
 bool finds_its_own(const GroupProgram& first, const GroupProgram& later, ItemId item) {
   if (first.mapping.axes != later.mapping.axes || first.mapping.vector_axis != later.mapping.vector_axis) return false;
-  if (first.shift || later.shift || (first.outer_loops & ~later.outer_loops) != 0) return false;
+  if (first.shift || later.shift || !later.outer_loops.contains_all(first.outer_loops)) return false;
   return first.inner_loops == later.inner_loops || !is_held_in_shared(later, item);
 }
 
@@ -140,8 +140,8 @@ class Retainer {
       GroupProgram& group = kernel_.phases[p].groups[0];
       if (!takes_any_mapping(group.structure)) continue;
       const ScalarProgram& program = *group.structure.program;
-      for (std::size_t i = 0; i < program.items().size(); ++i) {
-        const Use use{p, &group, static_cast<ItemId>(i)};
+      for (const ItemId id : program.item_ids()) {
+        const Use use{p, &group, id};
         const Item& item = program.at(use.item);
         if (!is_plain(item) || program.loaded_bytes(item) < least_reread || in_slab(group, item) != spread(group) ||
             !is_loaded_once(group, use.item))
@@ -166,8 +166,8 @@ class Retainer {
   [[nodiscard]] double share_of(std::int64_t tiles, std::int64_t turns, std::int64_t rounds) const {
     const std::int64_t takers = kernel_.clusters(), whole = std::min(tiles, rounds / turns * takers);
     const std::int64_t begun = std::min(tiles - whole, takers);
-    const double rest = static_cast<double>(rounds % turns) / static_cast<double>(turns);
-    return (static_cast<double>(whole) + static_cast<double>(begun) * rest) / static_cast<double>(tiles);
+    const double rest = static_cast<double>(rounds % turns) / turns;
+    return (whole + begun * rest) / tiles;
   }
 
   [[nodiscard]] static std::int64_t round_bytes(const GroupProgram& group, ItemId id) {

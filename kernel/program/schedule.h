@@ -11,6 +11,16 @@
 
 namespace stitch::kernel {
 
+// A schedule is all that is decided about how a kernel runs: everything else follows from it and the graph. It is a
+// plain value that is compared, hashed (schedule_hash.h), printed and stored with measurements. Of a row-wise reduction
+// of f32[1024,768] by one warp a row, four rows a block:
+//
+//     threads 128; one phase, one group with the axes
+//       row:    warp 4, grid 256             four rows a block, one for each warp
+//       column: vector 4, lane 32, reg 6     4 · 32 · 6 = 768: a thread has six vectors of its row in registers
+//
+// The stitch explorer makes schedules (search/schedule), trials and the store keep them, and derive_program reads one.
+
 /// Where a part of an axis is laid out, innermost first.
 enum class Level : std::uint8_t { vector, lane, warp, reg, loop, cluster, grid };
 inline constexpr std::size_t level_count = 7;

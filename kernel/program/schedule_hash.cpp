@@ -14,17 +14,32 @@ Hash128 schedule_hash(const Schedule& schedule) {
   add_count(hasher, schedule.tile_axes.size());
   for (const int axis : schedule.tile_axes) add(hasher, axis);
   add_count(hasher, schedule.materialised.size());
-  for (const graph::Value value : schedule.materialised) add(hasher, value.node), add(hasher, value.result);
+  for (const graph::Value value : schedule.materialised) {
+    add(hasher, value.node);
+    add(hasher, value.result);
+  }
   add(hasher, schedule.threads);
   add(hasher, schedule.cluster);
   add(hasher, schedule.blocks);
-  if (schedule.gathered > 0) hasher.text("gathered"), add(hasher, schedule.gathered);
-  if (schedule.slabs.count > 1) {
-    hasher.text("slabs"), add(hasher, schedule.slabs.value.node), add(hasher, schedule.slabs.value.result);
-    add(hasher, schedule.slabs.dimension), add(hasher, schedule.slabs.count);
+  if (schedule.gathered > 0) {
+    hasher.text("gathered");
+    add(hasher, schedule.gathered);
   }
-  if (schedule.retained > 0) hasher.text("retained"), add(hasher, schedule.retained);
-  if (schedule.rows > 0) hasher.text("rows"), add(hasher, schedule.rows);
+  if (schedule.slabs.count > 1) {
+    hasher.text("slabs");
+    add(hasher, schedule.slabs.value.node);
+    add(hasher, schedule.slabs.value.result);
+    add(hasher, schedule.slabs.dimension);
+    add(hasher, schedule.slabs.count);
+  }
+  if (schedule.retained > 0) {
+    hasher.text("retained");
+    add(hasher, schedule.retained);
+  }
+  if (schedule.rows > 0) {
+    hasher.text("rows");
+    add(hasher, schedule.rows);
+  }
   // By name: the numbers of levels and kinds may change, what they are called is part of formats.
   add_count(hasher, schedule.syncs.size());
   for (const Sync sync : schedule.syncs) hasher.text(to_string(sync));

@@ -115,7 +115,7 @@ std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& 
   const std::map<Buffer, std::int64_t> again = read_again(kernel);
   if (again.empty() || retains_all(kernel, again)) return {};
   // Beside it lie what groups hold and exchange.
-  const double room = 0.95 * static_cast<double>(device.shared_per_block) * device.sm_count;
+  const double room = 0.95 * device.shared_per_block * device.sm_count;
   const AxisAnalysis analysis(graph);
   std::vector<Slabs> options;
   for (const int axis : kept) {
@@ -126,14 +126,16 @@ std::vector<Slabs> slab_options(const graph::Graph& graph, const KernelProgram& 
       const std::optional<Slabs> own = dimension_along(graph, analysis, buffer, axis);
       if (!own) continue;
       all += bytes;
-      if (bytes > largest) largest = bytes, along = own;
+      if (bytes > largest) {
+        largest = bytes;
+        along = own;
+      }
     }
     if (!along) continue;
     const std::vector<std::int64_t> counts = possible_counts(graph, *along, analysis.axes()[axis].extent);
     for (const std::int64_t bytes : {largest, all}) {
-      if (static_cast<double>(bytes) <= room) continue;
-      const auto fits = std::ranges::find_if(
-          counts, [&](std::int64_t count) { return static_cast<double>(bytes) <= room * static_cast<double>(count); });
+      if (bytes <= room) continue;
+      const auto fits = std::ranges::find_if(counts, [&](std::int64_t count) { return bytes <= room * count; });
       const auto first = fits - counts.begin(), last = std::min<std::ptrdiff_t>(first + 1, std::ssize(counts) - 1);
       for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(first - 1, 0); i <= last; ++i) {
         Slabs slabs = *along;

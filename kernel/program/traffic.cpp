@@ -60,9 +60,7 @@ std::map<Buffer, std::int64_t> sweep_bytes(const GroupProgram& group, std::size_
       const Item& item = group.structure.program->at(id);
       if (item.kind != Item::Kind::load) continue;
       std::int64_t elements = 1;
-      for (std::size_t a = 0; a < group.extents.size(); ++a) {
-        if (((item.axes >> a) & 1) != 0) elements *= group.extents[a];
-      }
+      for (const int a : item.axes) elements *= group.extents[a];
       const double all = elements * graph::byte_size(item.dtype);
       bytes[item.buffer] += std::llround(all * (1 - group.found_share(id)));
     }

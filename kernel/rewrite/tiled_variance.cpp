@@ -123,7 +123,7 @@ class VarianceTiling {
   /// Whether `value` is computed from `from`.
   [[nodiscard]] bool depends(Value value, NodeId from) const {
     std::vector<NodeId> open = {value.node};
-    std::vector<bool> seen(static_cast<std::size_t>(kernel_.size()));
+    std::vector<bool> seen(kernel_.size());
     while (!open.empty()) {
       const NodeId id = open.back();
       open.pop_back();

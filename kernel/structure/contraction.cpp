@@ -46,11 +46,9 @@ Value products_summed(Builder& builder, const std::array<Value, 2>& sides, const
     if (builder.failed()) return {};
     turned = builder.convert(turned, products);
     Dims mapping;
-    for (std::size_t d = 0; d < batches; ++d) mapping.push_back(static_cast<std::int64_t>(d));
-    for (std::size_t d = 0; d < free[i].size(); ++d)
-      mapping.push_back(static_cast<std::int64_t>(batches + (i == 0 ? 0 : left) + d));
-    for (std::size_t d = 0; d < contracting[i]->size(); ++d)
-      mapping.push_back(static_cast<std::int64_t>(batches + left + right + d));
+    for (std::size_t d = 0; d < batches; ++d) mapping.push_back(d);
+    for (std::size_t d = 0; d < free[i].size(); ++d) mapping.push_back(batches + (i == 0 ? 0 : left) + d);
+    for (std::size_t d = 0; d < contracting[i]->size(); ++d) mapping.push_back(batches + left + right + d);
     wide[i] = builder.broadcast(turned, dims, std::move(mapping));
   }
   Dims reduced(a.lhs_contracting.size());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernel/structure/items.h"
+#include "kernel/structure/scatter_items.h"
 
 namespace stitch::kernel {
 namespace {
@@ -18,18 +19,6 @@ using graph::Value;
 /// Extent given to the axis over partial results; the mapping of the phase before decides how many there are.
 constexpr std::int64_t partial_extent = 1 << 20;
 
-/// Updates that the elements of a scatter's result may look for themselves, in tests: fewer are not worth a phase.
-constexpr std::int64_t max_scatter_tests = std::int64_t{1} << 20;
-
-std::int64_t update_count(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  const graph::Dims& dims = graph.type(node.operands[2]).dims;
-  std::int64_t count = graph::element_count(dims);
-  for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-    count /= std::max<std::int64_t>(dims[d], 1);
-  return count;
-}
-
 graph::DType partial_dtype(const Node& node, std::size_t result) {
   const graph::DType dtype = node.results[result].dtype;
   return result == 0 ? graph::info(dtype).accumulator : dtype;
@@ -37,77 +26,55 @@ graph::DType partial_dtype(const Node& node, std::size_t result) {
 
 /// Puts the axes of `more` into `axes`, keeping both orders where they agree.
 void merge_axes(std::vector<int>& axes, const std::vector<int>& more) {
-  std::size_t at = 0;
+  std::ptrdiff_t at = 0;
   for (const int axis : more) {
     const auto found = std::find(axes.begin(), axes.end(), axis);
     if (found != axes.end()) {
-      at = static_cast<std::size_t>(found - axes.begin()) + 1;
+      at = found - axes.begin() + 1;
     } else {
-      axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(at), axis);
+      axes.insert(axes.begin() + at, axis);
       ++at;
     }
   }
 }
 
-std::uint64_t mask_of(const ScalarProgram& program, const std::vector<int>& axes) {
-  std::uint64_t mask = 0;
-  for (const int axis : axes) mask |= std::uint64_t{1} << program.position(axis);
-  return mask;
+/// The positions of axes in a group.
+AxisSet positions(const ScalarProgram& program, const std::vector<int>& axes) {
+  AxisSet found;
+  for (const int axis : axes) found.insert(program.position(axis));
+  return found;
 }
 
-void assign_stages(GroupStructure& group) {
+void assign_sweeps(GroupStructure& group) {
   const ScalarProgram& program = *group.program;
-  std::map<NodeId, int> reduction_stage;
-  group.item_stage.assign(program.items().size(), 0);
-  std::size_t done = 0;
-  const auto stage_items = [&](ItemId last) {
-    for (; done <= static_cast<std::size_t>(last); ++done) {
-      const Item& item = program.items()[done];
-      int stage = 0;
-      if (item.kind == Item::Kind::reduced) stage = reduction_stage.at(item.origin.node) + 1;
-      for (const ItemId operand : item.operands) stage = std::max(stage, group.item_stage[operand]);
-      if (item.guard >= 0) stage = std::max(stage, group.item_stage[item.guard]);
+  std::map<NodeId, int> reduction_sweep;
+  group.item_sweep.assign(program.items().size(), 0);
+  ItemId done = 0;
+  const auto assign_until = [&](ItemId last) {
+    for (; done <= last; ++done) {
+      const Item& item = program.at(done);
+      int sweep = 0;
+      if (item.kind == Item::Kind::reduced) sweep = reduction_sweep.at(item.origin.node) + 1;
+      for (const ItemId operand : item.operands) sweep = std::max(sweep, group.item_sweep[operand]);
+      if (item.guard >= 0) sweep = std::max(sweep, group.item_sweep[item.guard]);
       if (item.index >= 0) {
-        for (const ItemId needed : program.items_of(item.index)) stage = std::max(stage, group.item_stage[needed]);
+        for (const ItemId needed : program.items_of(item.index)) sweep = std::max(sweep, group.item_sweep[needed]);
       }
-      group.item_stage[done] = stage;
+      group.item_sweep[done] = sweep;
     }
   };
   for (Anchor& anchor : group.anchors) {
     for (const ItemId item : roots_of(program, anchor)) {
-      stage_items(item);
-      anchor.stage = std::max(anchor.stage, group.item_stage[item]);
+      assign_until(item);
+      anchor.sweep = std::max(anchor.sweep, group.item_sweep[item]);
     }
-    if (anchor.kind == Anchor::Kind::reduce) reduction_stage[anchor.node] = anchor.stage;
-    group.stages = std::max(group.stages, anchor.stage + 1);
+    if (anchor.kind == Anchor::Kind::reduce) reduction_sweep[anchor.node] = anchor.sweep;
+    group.sweep_count = std::max(group.sweep_count, anchor.sweep + 1);
   }
-  if (!program.items().empty()) stage_items(static_cast<ItemId>(program.items().size()) - 1);
+  assign_until(program.item_count() - 1);
 }
 
 }  // namespace
-
-bool is_stored_only(Op op) { return op == Op::scan || op == Op::scatter; }
-
-bool adds_atomically(const Graph& graph, NodeId id) {
-  const Node& node = graph.node(id);
-  if (node.op != Op::scatter) return false;
-  const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
-  const graph::DType dtype = node.type().dtype;
-  const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
-  const bool sum = kind == graph::ReduceKind::sum && (integer || graph::is_floating(dtype));
-  const bool extreme = (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && integer;
-  if (!sum && !extreme) return false;
-  std::int64_t rows = node.type().elements();
-  const graph::Dims& update = graph.type(node.operands[2]).dims;
-  for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
-    rows /= std::max<std::int64_t>(update[d], 1);
-  return rows * update_count(graph, id) > max_scatter_tests;
-}
-
-graph::DType accumulator_of(const Graph& graph, Value value) {
-  const graph::DType dtype = graph.type(value).dtype;
-  return adds_atomically(graph, value.node) ? graph::info(dtype).accumulator : dtype;
-}
 
 Result<GroupStructure> GroupBuilder::build(const std::vector<Draft*>& members) {
   blocked_.reset();
@@ -119,15 +86,16 @@ Result<GroupStructure> GroupBuilder::build(const std::vector<Draft*>& members) {
   const auto finish =
       std::find_if(members.begin(), members.end(), [](const Draft* d) { return d->kind == Draft::Kind::finish; });
   if (finish != members.end()) {
-    group.partial_axis = 0, group.partial_of = (*finish)->node;
-    axes.insert(axes.begin(), static_cast<int>(analysis_.axes().size()));
+    group.partial_axis = 0;
+    group.partial_of = (*finish)->node;
+    axes.insert(axes.begin(), analysis_.axes().size());
     extents.insert(extents.begin(), partial_extent);
   }
   const auto scatter =
       std::find_if(members.begin(), members.end(), [](const Draft* d) { return d->kind == Draft::Kind::scatter; });
   if (scatter != members.end()) {
     // The updates are one more axis, which every element of the result loops over.
-    axes.push_back(static_cast<int>(analysis_.axes().size()));
+    axes.push_back(analysis_.axes().size());
     extents.push_back(update_count(graph_, (*scatter)->node));
   }
   if (axes.size() > 60) return make_error(ErrorKind::constraint, "a group with {} axes", axes.size());
@@ -149,7 +117,7 @@ Result<GroupStructure> GroupBuilder::build(const std::vector<Draft*>& members) {
     }
     group.anchors.push_back(std::move(*anchor));
   }
-  assign_stages(group);
+  assign_sweeps(group);
   count_buffers(group);
   return group;
 }
@@ -165,7 +133,9 @@ void GroupBuilder::count_buffers(const GroupStructure& group) {
 Result<Anchor> GroupBuilder::build_anchor(const Draft& draft, GroupStructure& group) {
   ScalarProgram& program = *group.program;
   Anchor anchor;
-  anchor.node = draft.node, anchor.value = draft.value, anchor.axes = mask_of(program, draft.axes);
+  anchor.node = draft.node;
+  anchor.value = draft.value;
+  anchor.axes = positions(program, draft.axes);
   anchor.dtype = graph_.type(draft.value).dtype;
   switch (draft.kind) {
     case Draft::Kind::reduce: return build_reduce(draft, program, std::move(anchor));
@@ -194,8 +164,9 @@ Result<Anchor> GroupBuilder::build_reduce(const Draft& draft, ScalarProgram& pro
   const Value operand = graph_.node(draft.node).operands[0];
   const std::vector<Index> indices = program.canonical_indices(analysis_, operand);
   STITCH_ASSIGN(const ItemId item, program.item(operand, indices));
-  anchor.items = {item}, anchor.value = {draft.node, 0};
-  anchor.reduced = mask_of(program, analysis_.reduced(draft.node));
+  anchor.items = {item};
+  anchor.value = {draft.node, 0};
+  anchor.reduced = positions(program, analysis_.reduced(draft.node));
   const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
   if (graph_.node(draft.node).op == Op::arg_reduce) {
     // The position along the reduced dimension takes part in the reduction.
@@ -230,8 +201,8 @@ Result<Anchor> GroupBuilder::build_finish(const Draft& draft, GroupStructure& gr
     anchor.items.push_back(program.load(buffer, partial_dtype(node, r), address, origin));
   }
   anchor.kind = Anchor::Kind::reduce;
-  anchor.axes |= std::uint64_t{1} << group.partial_axis;
-  anchor.reduced = std::uint64_t{1} << group.partial_axis;
+  anchor.axes.insert(group.partial_axis);
+  anchor.reduced = AxisSet::of(group.partial_axis);
   program.set_reduced(draft.node, kept);
   return anchor;
 }
@@ -254,8 +225,8 @@ Result<Anchor> GroupBuilder::build_update(const Draft& draft, ScalarProgram& pro
   const bool adds = draft.kind == Draft::Kind::add_updates;
   const Value update = node.operands[adds ? 2 : 1];
   const std::vector<Index> indices = program.canonical_indices(analysis_, update);
-  STITCH_ASSIGN(const ScalarProgram::Target target,
-                adds ? program.scatter_target(draft.node, indices) : program.update_target(draft.node, indices));
+  STITCH_ASSIGN(const UpdateTarget target,
+                adds ? scatter_target(program, draft.node, indices) : update_target(program, draft.node, indices));
   STITCH_ASSIGN(const ItemId item, program.item(update, indices, target.guard));
   anchor.kind = adds ? Anchor::Kind::atomic : Anchor::Kind::store;
   anchor.dtype = accumulator_of(graph_, draft.value);
@@ -277,14 +248,14 @@ Result<Anchor> GroupBuilder::build_special(const Draft& draft, ScalarProgram& pr
   anchor.kind = draft.kind == Draft::Kind::scan ? Anchor::Kind::scan : Anchor::Kind::scatter;
   anchor.items = {item};
   if (draft.kind == Draft::Kind::scan) {
-    anchor.reduced = mask_of(program, analysis_.reduced(draft.node));
+    anchor.reduced = positions(program, analysis_.reduced(draft.node));
   } else {
     const std::size_t updates = program.axes().axes.size() - 1;
-    STITCH_ASSIGN(const ScalarProgram::ScatterTerm term,
-                  program.scatter_term(draft.node, indices, program.axes().variables[updates]));
+    STITCH_ASSIGN(const ScatterTerm term,
+                  scatter_term(program, draft.node, indices, program.axes().variables[updates]));
     anchor.items.push_back(term.hits);
     anchor.items.push_back(term.update);
-    anchor.reduced = std::uint64_t{1} << updates;
+    anchor.reduced = AxisSet::of(updates);
     anchor.axes |= anchor.reduced;
   }
   anchor.buffers = {buffer_of(draft)};

@@ -7,34 +7,10 @@
 #include <set>
 #include <vector>
 
+#include "kernel/structure/draft.h"
 #include "kernel/structure/structure.h"
 
 namespace stitch::kernel {
-
-/// An anchor before its items exist.
-struct Draft {
-  enum class Kind { output, piece, update, reduce, finish, keep, scan, scatter, fill, add_updates };
-  Kind kind = Kind::output;
-  graph::NodeId node = -1;
-  graph::Value value;                ///< the value whose elements the anchor ranges over
-  int output = -1;                   ///< result index, for output and piece
-  std::vector<std::int64_t> offset;  ///< piece: where it starts in the output
-  int phase = 0;
-  std::vector<int> axes;                               ///< outermost first
-  std::set<graph::NodeId> local_reductions, finished;  ///< reductions of this phase that it needs
-  std::set<graph::NodeId> loads;  ///< nodes whose large values it reads from memory, or computes at length
-  bool global = false;            ///< reduce: leaves partials
-};
-
-/// Results are only ever read from memory.
-bool is_stored_only(graph::Op op);
-
-/// Whether a scatter fills its result in one phase and adds the updates with atomics in the next. Where the order of
-/// the updates matters, and for few updates, every element collects its own.
-bool adds_atomically(const graph::Graph& graph, graph::NodeId id);
-
-/// The type in which a value lies in scratch memory.
-graph::DType accumulator_of(const graph::Graph& graph, graph::Value value);
 
 /// Builds the groups of one structure, phase after phase, from what each is to compute: items by index propagation
 /// (kernel/structure/scalar_program), anchors, sweeps.

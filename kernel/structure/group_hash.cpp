@@ -15,11 +15,13 @@ class GroupHasher {
   Hash128 hash() {
     const GroupAxes& axes = program_.axes();
     numbers(axes.extents);
-    number(group_.partial_axis), number(group_.slab_axis), number(group_.partial_of >= 0 ? 1 : 0),
-        number(group_.stages);
+    number(group_.partial_axis);
+    number(group_.slab_axis);
+    number(group_.partial_of >= 0 ? 1 : 0);
+    number(group_.sweep_count);
     number(program_.items().size());
     for (const Item& item : program_.items()) add(item);
-    numbers(group_.item_stage);
+    numbers(group_.item_sweep);
     number(group_.anchors.size());
     for (const Anchor& anchor : group_.anchors) add(anchor);
     return hash_bytes(std::as_bytes(std::span(words_)));
@@ -37,17 +39,29 @@ class GroupHasher {
   }
 
   void add(const Item& item) {
-    number(item.kind), number(item.op), number(item.combiner), number(item.comparison), number(item.dtype);
+    number(item.kind);
+    number(item.op);
+    number(item.combiner);
+    number(item.comparison);
+    number(item.dtype);
     number(item.origin.node < 0 ? 1 : 0);  // named or inline
     numbers(item.operands);
     expression(item.index);
-    number(item.low), number(item.high), number(item.bits), number(item.guard), number(item.axes);
+    number(item.low);
+    number(item.high);
+    number(item.bits);
+    number(item.guard);
+    number(item.axes.bits());
     if (item.kind == Item::Kind::load) add(item.buffer);
   }
 
   void add(const Anchor& anchor) {
-    number(anchor.kind), number(anchor.dtype), number(anchor.guard), number(anchor.axes), number(anchor.reduced);
-    number(anchor.stage);
+    number(anchor.kind);
+    number(anchor.dtype);
+    number(anchor.guard);
+    number(anchor.axes.bits());
+    number(anchor.reduced.bits());
+    number(anchor.sweep);
     numbers(anchor.items);
     number(anchor.buffers.size());
     for (const Buffer& buffer : anchor.buffers) add(buffer);
@@ -74,7 +88,9 @@ class GroupHasher {
     number(found->second);
     if (!fresh) return;
     const IndexPool& pool = program_.pool();
-    number(pool.kind(index)), number(pool.low(index)), number(pool.high(index));
+    number(pool.kind(index));
+    number(pool.low(index));
+    number(pool.high(index));
     switch (pool.kind(index)) {
       case IndexPool::Kind::constant: return;
       case IndexPool::Kind::variable: {
@@ -83,8 +99,12 @@ class GroupHasher {
         return number(program_.dynamic_item(index));
       }
       case IndexPool::Kind::sum:
-        number(pool.constant_part(index)), number(pool.terms(index).size());
-        for (const IndexPool::Term& term : pool.terms(index)) number(term.coefficient), expression(term.atom);
+        number(pool.constant_part(index));
+        number(pool.terms(index).size());
+        for (const IndexPool::Term& term : pool.terms(index)) {
+          number(term.coefficient);
+          expression(term.atom);
+        }
         return;
       case IndexPool::Kind::quotient:
       case IndexPool::Kind::remainder: number(pool.divisor(index)), expression(pool.dividend(index));

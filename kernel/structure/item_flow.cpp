@@ -45,13 +45,13 @@ void ItemFlow::find_sweeps(const GroupStructure& structure) {
   for (std::size_t a = 0; a < structure.anchors.size(); ++a) {
     for (const ItemId root : roots(static_cast<int>(a))) {
       const std::size_t i = root;
-      computed_[i] = std::min(computed_[i], structure.anchors[a].stage);
-      last_use_[i] = std::max(last_use_[i], structure.anchors[a].stage);
+      computed_[i] = std::min(computed_[i], structure.anchors[a].sweep);
+      last_use_[i] = std::max(last_use_[i], structure.anchors[a].sweep);
     }
   }
   for (std::size_t i = count; i-- > 0;) {  // users come after what they need
     if (computed_[i] == never) continue;
-    computed_[i] = std::max(computed_[i], structure.item_stage[i]);
+    computed_[i] = std::max(computed_[i], structure.item_sweep[i]);
     for (std::size_t n = need_start_[i]; n < need_start_[i + 1]; ++n) {
       const std::size_t needed = needs_[n];
       computed_[needed] = std::min(computed_[needed], computed_[i]);

@@ -45,7 +45,7 @@ bool is_empty(const Node& node) {
 }
 
 std::vector<bool> attached_operators(const Graph& fragment) {
-  std::vector<bool> attached(static_cast<std::size_t>(fragment.size()), false);
+  std::vector<bool> attached(fragment.size(), false);
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const Node& node = fragment.node(id);
     if (node.op != Op::parameter && is_empty(node)) {
@@ -74,7 +74,7 @@ std::vector<bool> attached_operators(const Graph& fragment) {
 }
 
 FragmentUses::FragmentUses(const Graph& fragment)
-    : uses_(static_cast<std::size_t>(fragment.size())), results_(fragment.results().begin(), fragment.results().end()) {
+    : uses_(fragment.size()), results_(fragment.results().begin(), fragment.results().end()) {
   for (NodeId id = 0; id < fragment.size(); ++id) {
     for (const Value operand : fragment.node(id).operands) {
       uses_[operand.node].push_back({operand.result, id});

@@ -5,15 +5,13 @@
 namespace stitch::kernel {
 namespace {
 
-bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
-
 /// Whether columns stay in their row.
-bool rows_are_apart(const Anchor& anchor, std::size_t axis) {
+bool rows_are_apart(const Anchor& anchor, int axis) {
   switch (anchor.kind) {
     case Anchor::Kind::store:
     case Anchor::Kind::atomic: return true;
     case Anchor::Kind::reduce:
-    case Anchor::Kind::partial: return !has(anchor.axes, axis) || has(anchor.reduced, axis);
+    case Anchor::Kind::partial: return !anchor.axes.contains(axis) || anchor.reduced.contains(axis);
     case Anchor::Kind::scan:
     case Anchor::Kind::scatter: break;
   }
@@ -30,8 +28,7 @@ Misalignment modulo(const Misalignment& rest, std::int64_t modulus) {
   return smaller;
 }
 
-std::optional<Misalignment> misalignment(const ScalarProgram& program, Index address, std::size_t axis,
-                                         std::int64_t modulus) {
+std::optional<Misalignment> misalignment(const ScalarProgram& program, Index address, int axis, std::int64_t modulus) {
   const IndexPool& pool = program.pool();
   if (pool.is_constant(address)) return std::nullopt;
   const Index along = program.axes().variables[axis];
@@ -43,7 +40,7 @@ std::optional<Misalignment> misalignment(const ScalarProgram& program, Index add
     if (term.atom == along) {
       if (term.coefficient != 1) return std::nullopt;
       walks = true;
-    } else if (has(program.axes_of(term.atom), axis)) {
+    } else if (program.axes_of(term.atom).contains(axis)) {
       return std::nullopt;
     } else if (const std::int64_t coefficient = within(term.coefficient); coefficient != 0) {
       rest.terms.push_back({coefficient, term.atom});
@@ -53,24 +50,22 @@ std::optional<Misalignment> misalignment(const ScalarProgram& program, Index add
   return rest;
 }
 
-std::uint64_t axes_of(const ScalarProgram& program, const Misalignment& rest) {
-  std::uint64_t axes = 0;
+AxisSet axes_of(const ScalarProgram& program, const Misalignment& rest) {
+  AxisSet axes;
   for (const IndexPool::Term& term : rest.terms) axes |= program.axes_of(term.atom);
   return axes;
 }
 
-std::optional<Misalignment> row_shift(const GroupStructure& group, std::size_t axis, std::int64_t vector) {
+std::optional<Misalignment> row_shift(const GroupStructure& group, int axis, std::int64_t vector) {
   const ScalarProgram& program = *group.program;
   if (program.axes().extents[axis] >= (std::int64_t{1} << 31) - vector) return std::nullopt;
   if (!std::ranges::all_of(group.anchors, [&](const Anchor& anchor) { return rows_are_apart(anchor, axis); }))
     return std::nullopt;
   double most = 0;
   std::optional<Misalignment> shift;
-  const auto consider = [&](Index address, graph::DType dtype, std::uint64_t mask) {
+  const auto consider = [&](Index address, graph::DType dtype, AxisSet axes) {
     double bytes = graph::byte_size(dtype);
-    for (std::size_t a = 0; a < program.axes().extents.size(); ++a) {
-      if (has(mask, a)) bytes *= static_cast<double>(program.axes().extents[a]);
-    }
+    for (const int a : axes) bytes *= program.axes().extents[a];
     if (bytes <= most) return;
     const std::optional<Misalignment> rest = misalignment(program, address, axis, vector);
     if (!rest) return;
@@ -78,7 +73,8 @@ std::optional<Misalignment> row_shift(const GroupStructure& group, std::size_t a
     for (const IndexPool::Term& term : rest->terms) {
       if (!program.items_of(term.atom).empty()) return;
     }
-    most = bytes, shift = rest;
+    most = bytes;
+    shift = rest;
   };
   for (const Item& item : program.items()) {
     if (item.kind == Item::Kind::load && item.guard < 0) consider(item.index, item.dtype, item.axes);

@@ -22,16 +22,15 @@ struct Misalignment {
 Misalignment modulo(const Misalignment& rest, std::int64_t modulus);
 
 /// Nothing where the address is not the axis plus what does not depend on it. `modulus` is a power of two.
-std::optional<Misalignment> misalignment(const ScalarProgram& program, Index address, std::size_t axis,
-                                         std::int64_t modulus);
+std::optional<Misalignment> misalignment(const ScalarProgram& program, Index address, int axis, std::int64_t modulus);
 
 /// Axes that the terms depend on: those of rows.
-std::uint64_t axes_of(const ScalarProgram& program, const Misalignment& rest);
+AxisSet axes_of(const ScalarProgram& program, const Misalignment& rest);
 
 /// Rows of a length that vectors do not divide begin anywhere in a vector: accesses of several elements are aligned in
 /// such a row only if its vectors begin so many elements before its first one. By what the group moves most of along
 /// `axis`; nothing where rows are aligned as they are, or where a thread would hand on what it has of a column to
 /// another row (scans, scatters, reductions over rows). `vector`: elements, a power of two.
-std::optional<Misalignment> row_shift(const GroupStructure& group, std::size_t axis, std::int64_t vector);
+std::optional<Misalignment> row_shift(const GroupStructure& group, int axis, std::int64_t vector);
 
 }  // namespace stitch::kernel

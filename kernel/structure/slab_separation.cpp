@@ -6,8 +6,6 @@
 namespace stitch::kernel {
 namespace {
 
-bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
-
 /// Position of an axis in a group; -1: it is not along it.
 int position_of(const GroupStructure& group, int axis) {
   const std::vector<int>& axes = group.program->axes().axes;
@@ -23,15 +21,13 @@ bool keeps_axis(const GroupStructure& group, int axis) {
   return std::ranges::all_of(group.anchors, [&](const Anchor& anchor) {
     const bool plain = anchor.kind == Anchor::Kind::store || anchor.kind == Anchor::Kind::reduce ||
                        anchor.kind == Anchor::Kind::partial;
-    const std::size_t a = position;
-    return plain && has(anchor.axes, a) && !has(anchor.reduced, a);
+    return plain && anchor.axes.contains(position) && !anchor.reduced.contains(position);
   });
 }
 
 std::optional<std::int64_t> slab_step(const ScalarProgram& program, Index address, int position) {
   const IndexPool& pool = program.pool();
-  const std::size_t axis = position;
-  const Index slab = program.axes().variables[axis];
+  const Index slab = program.axes().variables[position];
   std::int64_t step = 0;
   for (const IndexPool::Term& term : pool.terms(address)) {
     if (term.atom == slab) {
@@ -41,11 +37,12 @@ std::optional<std::int64_t> slab_step(const ScalarProgram& program, Index addres
     }
   }
   if (step < 1) return std::nullopt;
-  const std::int64_t all = step * program.axes().extents[axis];
+  const std::int64_t all = step * program.axes().extents[position];
   std::int64_t low = 0, high = 0;
   const auto add = [&](std::int64_t coefficient, std::int64_t least, std::int64_t most) {
     if (coefficient % all == 0) return;
-    low += std::min(coefficient * least, coefficient * most), high += std::max(coefficient * least, coefficient * most);
+    low += std::min(coefficient * least, coefficient * most);
+    high += std::max(coefficient * least, coefficient * most);
   };
   if (pool.kind(address) == IndexPool::Kind::sum) add(pool.constant_part(address), 1, 1);
   for (const IndexPool::Term& term : pool.terms(address)) {

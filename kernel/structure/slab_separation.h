@@ -5,7 +5,6 @@
 
 #include "base/result.h"
 #include "kernel/index/index_expr.h"
-#include "kernel/program/slab_choice.h"
 #include "kernel/structure/scalar_program.h"
 #include "kernel/structure/structure.h"
 

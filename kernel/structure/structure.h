@@ -15,6 +15,18 @@
 
 namespace stitch::kernel {
 
+// A kernel's structure says what is computed and in which order, before anything is mapped to threads. For
+//
+//     softmax of f32[1024,768], with its rows inside a tile
+//
+// it is one phase with one group over the axes (row, column), which has three anchors: a reduce (the row's maximum, in
+// sweep 0), a reduce (the row's sum, in sweep 1) and a store (in sweep 2). With rows that no tile holds the reductions
+// leave partial results instead, which a group of the next phase finishes.
+//
+// derive_structure (kernel/structure/structure_builder.h) makes structures, of which the stitch explorer tries several
+// for a kernel. With a mapping for each group, derive_program makes a KernelProgram of one (kernel/program/program.h),
+// which carries the structure of its groups along: codegen and the cost model find anchors and items there.
+
 /// Something that a group computes for its own sake: a value it stores, or a reduction (a sub-root).
 struct Anchor {
   enum class Kind : std::uint8_t {
@@ -33,17 +45,17 @@ struct Anchor {
   std::vector<Index> addresses;
   graph::DType dtype = graph::DType::f32;  ///< of the elements that are stored (partial: of the first buffer's)
   ItemId guard = -1;                       ///< store only where this holds
-  std::uint64_t axes = 0;                  ///< axes of the group that the anchor ranges over (reduced ones included)
-  std::uint64_t reduced = 0;
-  int stage = 0;  ///< sweep of the group in which it is computed
+  AxisSet axes;                            ///< axes of the group that the anchor ranges over (reduced ones included)
+  AxisSet reduced;
+  int sweep = 0;  ///< sweep of the group in which it is computed
 };
 
 /// A set of anchors that share one iteration space and one mapping: the design's group.
 struct GroupStructure {
   std::shared_ptr<ScalarProgram> program;
-  std::vector<Anchor> anchors;  ///< in order of computation
-  std::vector<int> item_stage;  ///< per item: the earliest sweep in which it can be computed
-  int stages = 1;
+  std::vector<Anchor> anchors;    ///< in order of computation
+  std::vector<int> item_sweep;    ///< per item: the earliest sweep in which it can be computed
+  int sweep_count = 1;            ///< how many sweeps there are: passes, with what reductions of one give the next
   int partial_axis = -1;          ///< position of the axis over partial results of an earlier phase, or -1
   graph::NodeId partial_of = -1;  ///< a reduction whose partials that axis runs over
   int slab_axis = -1;             ///< position of the axis of the kernel's slabs, or -1; a tile is of one of them
@@ -85,7 +97,7 @@ struct Scratch {
 };
 
 /// What a kernel computes and in which order, before anything is mapped to threads: phases separated by a grid-wide
-/// dependence, each with its groups, each with its sweeps (stages) separated by reductions.
+/// dependence, each with its groups, each with its sweeps separated by reductions.
 struct KernelStructure {
   std::vector<PhaseStructure> phases;
   std::vector<Scratch> scratch;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/processors.h"
 #include "base/version.h"
 #include "codegen/disassembler.h"
 #include "costmodel/kernel_features.h"
@@ -233,7 +234,7 @@ Status Recorder::record_kernel(const Task& task, Recording& recording, KernelRec
 Status Recorder::record_batch(const search::SharedKernel& kernel, std::span<const int> batch, Recording& recording,
                               std::size_t at, KernelRecord& done, const std::function<bool()>& late) {
   std::vector<tuning::Trial> trials(batch.size());
-  tbb::task_arena arena(options_.threads > 0 ? options_.threads : tbb::task_arena::automatic);
+  tbb::task_arena arena(options_.threads > 0 ? options_.threads : usable_processors());
   arena.execute([&] {
     tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
       trials[i] = workshop_.build_candidate({kernel, batch[i]});

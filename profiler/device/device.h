@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 
 namespace stitch::profiler {
 

@@ -21,7 +21,7 @@ std::string uuid_text(const CUuuid& uuid) {
 Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) {
   std::shared_ptr<GpuContext> gpu(new GpuContext);
   gpu->ordinal = options.ordinal;
-  STITCH_ASSIGN(gpu->driver, cuda::DriverApi::load(options.driver));
+  STITCH_ASSIGN(gpu->driver, cuda::DriverApi::load(cuda::DriverUse::measure, options.driver));
   STITCH_TRY(gpu->find_device());
   if (auto cupti = CuptiApi::load(options.cupti)) {
     gpu->cupti = std::move(*cupti);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cuda.h>
-
 #include <memory>
 #include <string>
 
@@ -33,7 +31,7 @@ class GpuContext {
   /// The driver's check; remembers when the error is one that loses the context.
   Status check(CUresult result, const char* call, ErrorKind kind = ErrorKind::runtime);
   /// Waits for everything on the stream.
-  Status synchronize() { return check(driver->synchronize(stream), "cuStreamSynchronize"); }
+  Status synchronize() { return check(driver->synchronize_stream(stream), "cuStreamSynchronize"); }
   /// Overwrites twice the L2's size, on the stream, so that nothing of before is left in it. Error: resource_exhausted.
   Status flush_l2();
   [[nodiscard]] DeviceState state() const { return monitor ? monitor->state() : DeviceState{}; }

@@ -34,7 +34,7 @@ Result<CUmodule> GpuSession::load_ptx(const KernelImage& image) {
   std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
   CUmodule module = nullptr;
   const CUresult result =
-      gpu_->driver->load_module(&module, image.ptx.c_str(), options.size(), options.data(), values.data());
+      gpu_->driver->load_module_with(&module, image.ptx.c_str(), options.size(), options.data(), values.data());
   const ErrorKind kind = result == CUDA_ERROR_INVALID_PTX ? ErrorKind::parse : ErrorKind::unsupported;
   if (Status loaded = gpu_->check(result, "cuModuleLoadDataEx", kind); !loaded) {
     return make_error(loaded.error().kind, "{}\n{}", loaded.error().message, first_lines(log));
@@ -45,7 +45,7 @@ Result<CUmodule> GpuSession::load_ptx(const KernelImage& image) {
 Result<CUmodule> GpuSession::load_module(const KernelImage& image) {
   if (image.cubin.empty()) return load_ptx(image);
   CUmodule module = nullptr;
-  const CUresult result = gpu_->driver->load_module(&module, image.cubin.data(), 0, nullptr, nullptr);
+  const CUresult result = gpu_->driver->load_module_with(&module, image.cubin.data(), 0, nullptr, nullptr);
   if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && !image.ptx.empty()) return load_ptx(image);
   if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) {
     return make_error(ErrorKind::unsupported, "compiled for {}, this GPU is {}", image.architecture,

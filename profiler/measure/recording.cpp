@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -212,6 +213,14 @@ Error corrupt(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorKind::corrupt, "recording: {}", fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// What so many compressed bytes can become at most: a block is at most 128 KiB and takes at least 4 bytes (RFC 8878,
+/// 3.1.1.2). A header that asks for more is wrong, whatever its payload is.
+std::uint64_t most_raw_bytes(std::uint64_t compressed) {
+  constexpr std::uint64_t most_of_block = std::uint64_t{128} << 10;
+  constexpr std::uint64_t least_block = 4;
+  return compressed / least_block * most_of_block;
+}
+
 Result<Header> checked_header(std::string_view bytes, const RecordingLimits& limits) {
   Header header;
   if (bytes.size() > limits.file_bytes) {
@@ -231,11 +240,35 @@ Result<Header> checked_header(std::string_view bytes, const RecordingLimits& lim
     return corrupt("{} bytes of payload, not {}", payload.size(), header.compressed_bytes);
   }
   if (header.checksum != hash_bytes(payload)) return corrupt("its checksum differs");
+  if (const std::uint64_t most = most_raw_bytes(payload.size()); header.raw_bytes > most) {
+    return corrupt("its header says {} bytes when decompressed, its {} bytes of payload cannot be more than {}",
+                   header.raw_bytes, payload.size(), most);
+  }
   if (header.raw_bytes > limits.raw_bytes) {
     return make_error(ErrorKind::resource_exhausted, "recording: {} bytes when decompressed, more than {}",
                       header.raw_bytes, limits.raw_bytes);
   }
   return header;
+}
+
+/// Grows with what comes out of the payload, not with what the header says of it.
+Result<std::string> decompress(std::string_view payload, std::uint64_t raw_bytes) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) return make_error(ErrorKind::resource_exhausted, "recording: no memory for zstd");
+  std::string raw;
+  std::string piece(ZSTD_DStreamOutSize(), '\0');
+  ZSTD_inBuffer in = {payload.data(), payload.size(), 0};
+  for (;;) {
+    ZSTD_outBuffer out = {piece.data(), piece.size(), 0};
+    const std::size_t wanted = ZSTD_decompressStream(context.get(), &out, &in);
+    if (ZSTD_isError(wanted) != 0) return corrupt("its payload cannot be decompressed ({})", ZSTD_getErrorName(wanted));
+    raw.append(piece, 0, out.pos);
+    if (raw.size() > raw_bytes) return corrupt("its payload is more than the {} bytes of its header", raw_bytes);
+    if (wanted == 0 && in.pos == in.size) break;
+    if (out.pos == 0 && in.pos == in.size) return corrupt("its payload ends within a frame");
+  }
+  if (raw.size() != raw_bytes) return corrupt("its payload is {} bytes, its header says {}", raw.size(), raw_bytes);
+  return raw;
 }
 
 }  // namespace
@@ -307,9 +340,7 @@ Result<std::string> encode_recording(const Recording& recording) {
 Result<Recording> decode_recording(std::string_view bytes, const RecordingLimits& limits) {
   STITCH_ASSIGN(const Header header, checked_header(bytes, limits));
   const std::string_view payload = bytes.substr(sizeof header);
-  std::string raw(header.raw_bytes, '\0');
-  const std::size_t size = ZSTD_decompress(raw.data(), raw.size(), payload.data(), payload.size());
-  if (ZSTD_isError(size) != 0 || size != raw.size()) return corrupt("its payload cannot be decompressed");
+  STITCH_ASSIGN(const std::string raw, decompress(payload, header.raw_bytes));
   auto document = graph::parse_document(raw, graph::Encoding::cbor, static_cast<std::int64_t>(limits.raw_bytes));
   if (!document) return document.error().within("recording");
   std::string place = "head";

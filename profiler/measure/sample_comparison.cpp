@@ -34,7 +34,10 @@ MedianInterval interval_of(std::span<const double> samples, double tail) {
   std::sort(sorted.begin(), sorted.end());
   const std::size_t n = sorted.size(), rank = safe_rank(n, tail);
   interval.median = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-  if (rank > 0) interval.low = sorted[rank - 1], interval.high = sorted[n - rank];
+  if (rank > 0) {
+    interval.low = sorted[rank - 1];
+    interval.high = sorted[n - rank];
+  }
   return interval;
 }
 

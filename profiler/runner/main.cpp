@@ -1,5 +1,6 @@
 // stitch-runner: owns a device, and serves it to a parent over standard input and output (docs/measurement.md).
 #include <poll.h>
+#include <tbb/global_control.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/processors.h"
 #include "base/version.h"
 #include "profiler/device/device_document.h"
 #include "profiler/gpu/session.h"
@@ -87,6 +89,8 @@ int run(const RunnerMainOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What fills buffers and checks kernels side by side is in TBB's default arena, which knows no quota.
+  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, stitch::usable_processors());
   RunnerMainOptions options;
   CLI::App app(
       "stitch-runner: owns a GPU and serves it to its parent over standard input and output.\n"

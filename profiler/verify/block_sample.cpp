@@ -137,7 +137,9 @@ class Sampler {
       const std::int64_t extent = placed.group->extent(a, Level::grid);
       // Tiles of shifted rows are of other elements in every row.
       if (((common >> a) & 1) != 0 && extent > placed.digits && !placed.group->is_shifted(a)) {
-        placed.axis = static_cast<int>(a), placed.digits = extent, placed.stride = after;
+        placed.axis = static_cast<int>(a);
+        placed.digits = extent;
+        placed.stride = after;
       }
       after *= extent;
     }

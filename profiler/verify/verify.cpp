@@ -309,9 +309,10 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
   STITCH_ASSIGN(const auto handle, session->load(image));
   const std::int64_t most = session->samples_blocks() ? most_compared_of_blocks : options.most_compared;
   Subject subject{*session, handle, graph, kernel, {}, most};
-  if (program.schedule.slabs.count > 1)
-    subject.slabs = program.schedule.slabs.count,
+  if (program.schedule.slabs.count > 1) {
+    subject.slabs = program.schedule.slabs.count;
     subject.slab_steps = kernel::slab_steps(program, graph.results().size());
+  }
   subject.evaluate.bounds = true;
   subject.evaluate.error_model.serial_additions = serial_additions(program);
   subject.evaluate.error_model.flush_denormals = true;

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "codegen/kernel.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 #include "graph/reference/evaluate.h"
 #include "kernel/program/program.h"
 #include "profiler/device/device.h"

@@ -53,7 +53,7 @@ class BoundaryCut {
     std::int64_t bytes;
   };
 
-  [[nodiscard]] std::size_t at(int vertex) const { return static_cast<std::size_t>(node_of_.at(vertex)); }
+  [[nodiscard]] std::size_t at(int vertex) const { return node_of_.at(vertex); }
   [[nodiscard]] bool is_member(int vertex) const { return first_.contains(vertex) || second_.contains(vertex); }
 
   /// `x` in the first kernel forces `y` into the first.

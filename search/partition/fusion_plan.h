@@ -10,6 +10,16 @@
 
 namespace stitch::search {
 
+// A fusion plan says which operators of a fragment make which kernels, and which schedule each of these has:
+//
+//     y = softmax(x) + b, column sums of y   →   kernel 0: x, b → y          (rows in a tile)
+//                                                kernel 1: y → column sums   (partial results of many tiles)
+//
+// unless the model predicts that one kernel with two phases, which stores y on its way, takes less.
+//
+// The fusion explorer makes plans (search/partition/fusion_explorer.h). The tuner compiles, verifies and measures each
+// of a plan's kernels and stores the plan; `stitch explain` prints it.
+
 /// One kernel of a plan.
 struct PlannedKernel {
   std::shared_ptr<const ExploredKernel> kernel;

@@ -6,9 +6,9 @@
 namespace stitch::search {
 
 void MinCut::edge(int from, int to, std::int64_t capacity) {
-  first_[from].push_back(static_cast<int>(edges_.size()));
+  first_[from].push_back(edges_.size());
   edges_.push_back({to, capacity});
-  first_[to].push_back(static_cast<int>(edges_.size()));
+  first_[to].push_back(edges_.size());
   edges_.push_back({from, 0});
 }
 
@@ -69,7 +69,10 @@ std::vector<bool> MinCut::far_source_side(int sink) const {
     for (const int e : first_[node]) {
       const Edge& back = edges_[e ^ 1];  // from the other end to here
       const std::size_t other = edges_[e].to;
-      if (back.left > 0 && side[other]) side[other] = false, open.push_back(static_cast<int>(other));
+      if (back.left > 0 && side[other]) {
+        side[other] = false;
+        open.push_back(other);
+      }
     }
   }
   return side;

@@ -5,12 +5,16 @@
 
 namespace stitch::search {
 
-/// Minimum s-t cut of a small directed network (Dinic's algorithm).
+/// Minimum s-t cut of a small directed network (Dinic's algorithm); boundary.cpp divides two kernels by it.
+///
+/// kernel/program/holding.cpp has a cut of its own: it cuts one large network, the items of a group, many times, once
+/// between every two sweeps, and finds each cut near the boundary without building or looking at the network as a
+/// whole. Here networks are small and each is cut once.
 class MinCut {
  public:
   static constexpr std::int64_t infinite = std::int64_t{1} << 50;
 
-  explicit MinCut(int nodes) : first_(static_cast<std::size_t>(nodes)) {}
+  explicit MinCut(int nodes) : first_(nodes) {}
   void edge(int from, int to, std::int64_t capacity);
   /// Whether each node is on the source's side of a minimum cut (the side nearest the source).
   std::vector<bool> source_side(int source, int sink);

@@ -52,7 +52,8 @@ std::vector<Move> moves_of(const VertexGraph& vertices, const std::vector<Vertex
       for (std::size_t b = 0; b <= parts.size(); ++b) {
         if (b == a || (b < parts.size() && !packing && !connected(vertices, alone, parts[b]))) continue;
         Move move{{a, b}, {parts[a], b < parts.size() ? parts[b] : none}, 0};
-        move.after[0].erase(v), move.after[1].insert(v);
+        move.after[0].erase(v);
+        move.after[1].insert(v);
         moves.push_back(std::move(move));
       }
     }

@@ -57,8 +57,7 @@ class Reducer {
     list.erase(std::unique(list.begin(), list.end(),
                            [](const Pattern& a, const Pattern& b) { return a.vertices == b.vertices; }),
                list.end());
-    if (list.size() > static_cast<std::size_t>(options_.per_vertex))
-      list.resize(static_cast<std::size_t>(options_.per_vertex));
+    if (list.size() > static_cast<std::size_t>(options_.per_vertex)) list.resize(options_.per_vertex);
   }
 
   const VertexGraph& vertices_;
@@ -86,9 +85,9 @@ Pattern united(const Pattern& a, const Pattern& b) {
 std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices, const DeltaEvaluator& evaluator,
                                                     const PatternOptions& options) {
   const int n = vertices.size();
-  std::vector<std::vector<Pattern>> patterns(static_cast<std::size_t>(n));
+  std::vector<std::vector<Pattern>> patterns(n);
   // Height: longest way to a vertex without consumers. All consumers of a vertex are lower than it.
-  std::vector<int> height(static_cast<std::size_t>(n), 0);
+  std::vector<int> height(n, 0);
   int highest = 0;
   for (int v = n; v-- > 0;) {
     for (const int consumer : vertices.consumers(v)) height[v] = std::max(height[v], height[consumer] + 1);

@@ -5,7 +5,7 @@
 namespace stitch::search {
 
 Quotient::Quotient(const VertexGraph& vertices, const std::vector<VertexSet>& parts) : next_(parts.size()) {
-  std::vector<int> part_of(static_cast<std::size_t>(vertices.size()), -1);
+  std::vector<int> part_of(vertices.size(), -1);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     for (const int v : parts[p].members()) part_of[v] = static_cast<int>(p);
   }
@@ -52,7 +52,7 @@ std::vector<int> Quotient::order() const {
   }
   std::set<int> ready;
   for (std::size_t p = 0; p < next_.size(); ++p) {
-    if (waiting[p] == 0) ready.insert(static_cast<int>(p));
+    if (waiting[p] == 0) ready.insert(p);
   }
   std::vector<int> out;
   while (!ready.empty()) {

@@ -36,7 +36,7 @@ class Stages {
   }
 
  private:
-  static std::size_t at(int vertex) { return static_cast<std::size_t>(vertex); }
+  static std::size_t at(int vertex) { return vertex; }
   [[nodiscard]] std::size_t size() const { return at(vertices_.size()); }
   [[nodiscard]] const Node& node(int vertex) const { return vertices_.fragment().node(vertices_.node(vertex)); }
 

@@ -64,7 +64,7 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
     if (!needed[id] || kernel::is_empty(fragment.node(id))) continue;
     for (const Value operand : fragment.node(id).operands) needed[operand.node] = true;
   }
-  vertex_of_.assign(static_cast<std::size_t>(fragment.size()), -1);
+  vertex_of_.assign(fragment.size(), -1);
   for (NodeId id = 0; id < fragment.size(); ++id) {
     const std::size_t at = id;
     if (kernel::is_empty(fragment.node(id)) || !needed[at]) continue;
@@ -76,10 +76,13 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
     is_result_.push_back(results[at]);
   }
   const std::size_t n = nodes_.size();
-  consumers_.resize(n), producers_.resize(n), reads_.resize(n);
-  descendants_.assign(n, VertexSet(n)), ancestors_.assign(n, VertexSet(n));
+  consumers_.resize(n);
+  producers_.resize(n);
+  reads_.resize(n);
+  descendants_.assign(n, VertexSet(n));
+  ancestors_.assign(n, VertexSet(n));
   // What is read through attached operators.
-  std::vector<std::set<Value>> behind(static_cast<std::size_t>(fragment.size()));
+  std::vector<std::set<Value>> behind(fragment.size());
   for (NodeId id = 0; id < fragment.size(); ++id) {
     std::set<Value> sources;
     for (const Value operand : fragment.node(id).operands) {

@@ -40,7 +40,7 @@ class VertexGraph {
  public:
   explicit VertexGraph(const graph::Graph& fragment);
 
-  [[nodiscard]] int size() const { return static_cast<int>(nodes_.size()); }
+  [[nodiscard]] int size() const { return nodes_.size(); }
   [[nodiscard]] graph::NodeId node(int vertex) const { return nodes_[vertex]; }
   [[nodiscard]] const std::vector<int>& consumers(int vertex) const { return consumers_[vertex]; }
   [[nodiscard]] const std::vector<int>& producers(int vertex) const { return producers_[vertex]; }

@@ -17,7 +17,7 @@ struct ExploredKernel {
   Hash128 key;                              ///< of the canonical graph
   graph::Graph graph;                       ///< canonical
   std::vector<StitchCandidate> candidates;  ///< best first; empty when nothing is legal
-  Error why;                                ///< then: why not
+  Error why;                                ///< of an infeasible kernel: why nothing is legal
 
   [[nodiscard]] bool feasible() const { return !candidates.empty(); }
   [[nodiscard]] double predicted_us() const { return candidates.front().predicted_us; }

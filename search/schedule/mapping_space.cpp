@@ -1,28 +1,21 @@
 #include "search/schedule/mapping_space.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdlib>
-#include <limits>
-#include <map>
 #include <utility>
+
+#include "search/schedule/access_pattern.h"
+#include "search/schedule/partial_loops.h"
+#include "search/schedule/thread_layout.h"
+#include "search/schedule/vector_choice.h"
 
 namespace stitch::search {
 namespace {
 
-bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
-
-std::int64_t power_above(std::int64_t n) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1))));
-}
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// A group's axes by role.
 struct Roles {
   std::vector<std::int64_t> extents;
-  std::uint64_t local = 0;    ///< reduced inside the tile
-  std::uint64_t partial = 0;  ///< reduced across tiles
+  kernel::AxisSet local;    ///< reduced inside the tile
+  kernel::AxisSet partial;  ///< reduced across tiles
   bool has_partials = false;
 };
 
@@ -33,33 +26,14 @@ Roles roles_of(const kernel::GroupStructure& group, std::int64_t partials) {
   if (group.slab_axis >= 0) roles.extents[group.slab_axis] = 1;
   for (const kernel::Anchor& anchor : group.anchors) {
     if (anchor.kind == kernel::Anchor::Kind::reduce) roles.local |= anchor.reduced;
-    if (anchor.kind == kernel::Anchor::Kind::partial) roles.partial |= anchor.reduced, roles.has_partials = true;
+    if (anchor.kind == kernel::Anchor::Kind::partial) {
+      roles.partial |= anchor.reduced;
+      roles.has_partials = true;
+    }
   }
-  roles.partial &= ~roles.local;
+  roles.partial -= roles.local;
   return roles;
 }
-
-/// Hands out a block's threads to axes: lanes until a warp is full, then warps.
-class ThreadLayout {
- public:
-  explicit ThreadLayout(std::size_t axes) : mapping_(axes) {}
-
-  /// Gives `threads` (a power of two) to an axis.
-  void give(std::size_t axis, std::int64_t threads) {
-    const std::int64_t lane = std::min(threads, 32 / lanes_);
-    mapping_[axis].at(kernel::Level::lane) *= lane;
-    mapping_[axis].at(kernel::Level::warp) *= threads / lane;
-    lanes_ *= lane;
-    total_ *= threads;
-  }
-  [[nodiscard]] std::int64_t total() const { return total_; }
-  [[nodiscard]] std::vector<kernel::AxisMapping>& mapping() { return mapping_; }
-  [[nodiscard]] const std::vector<kernel::AxisMapping>& mapping() const { return mapping_; }
-
- private:
-  std::vector<kernel::AxisMapping> mapping_;
-  std::int64_t lanes_ = 1, total_ = 1;
-};
 
 /// Sets the grid extents so that every axis is covered.
 void cover(std::vector<kernel::AxisMapping>& mapping, const std::vector<std::int64_t>& extents) {
@@ -81,8 +55,11 @@ class Enumerator {
     // An axis without elements is walked once, behind a guard that lets nothing through.
     for (std::int64_t& extent : roles_.extents) extent = std::max<std::int64_t>(extent, 1);
     if (options.one_tile && options.cluster > 1) share_axis();
-    find_repeated();
-    interleaves_ = roles_.has_partials && !options.one_tile && !crosses() && !overlaps();
+    if (roles_.extents.empty()) return;
+    repeats_ = find_repeats(group_, roles_.extents, roles_.local | kernel::AxisSet::of(vector_axis()));
+    crosses_ = crosses(group_, roles_.extents, vector_axis());
+    interleaves_ =
+        roles_.has_partials && !options.one_tile && !crosses_ && !overlaps(group_, roles_.extents, roles_.partial);
   }
 
   std::vector<kernel::GroupMapping> enumerate() {
@@ -116,10 +93,10 @@ class Enumerator {
       return anchor.kind != kernel::Anchor::Kind::store && anchor.kind != kernel::Anchor::Kind::reduce;
     });
     if (by_each) return;
-    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
+    for (int a = 0; a < axis_count(); ++a) {
       const std::int64_t extent = roles_.extents[a];
-      if (has(roles_.local, a) || extent % options_.cluster != 0 || extent < least * options_.cluster) continue;
-      if (shared_axis_ < 0 || extent > roles_.extents[shared_axis_]) shared_axis_ = static_cast<int>(a);
+      if (roles_.local.contains(a) || extent % options_.cluster != 0 || extent < least * options_.cluster) continue;
+      if (shared_axis_ < 0 || extent > roles_.extents[shared_axis_]) shared_axis_ = a;
     }
     if (shared_axis_ >= 0) roles_.extents[shared_axis_] /= options_.cluster;
   }
@@ -127,7 +104,7 @@ class Enumerator {
   void enumerate_widths() {
     for (const std::int64_t width : vector_widths()) {
       width_ = width;
-      if (roles_.local != 0) {
+      if (!roles_.local.empty()) {
         enumerate_rows();
       } else {
         enumerate_flat();
@@ -138,9 +115,10 @@ class Enumerator {
   /// Rows are covered as if they were longer by what their vectors may begin before them.
   void enumerate_shifted() {
     if (vector_.shifted_width == 1 || options_.one_tile) return;
-    width_ = vector_.shifted_width, shifted_ = true;
+    width_ = vector_.shifted_width;
+    shifted_ = true;
     roles_.extents[vector_axis()] += width_ - 1;
-    roles_.local != 0 ? enumerate_rows() : enumerate_flat();
+    roles_.local.empty() ? enumerate_flat() : enumerate_rows();
     roles_.extents[vector_axis()] -= width_ - 1;
     shifted_ = false;
   }
@@ -153,11 +131,13 @@ class Enumerator {
     return widths;
   }
 
-  [[nodiscard]] std::size_t vector_axis() const {
-    if (vector_.axis >= 0) return static_cast<std::size_t>(vector_.axis);
+  [[nodiscard]] int axis_count() const { return roles_.extents.size(); }
+
+  [[nodiscard]] int vector_axis() const {
+    if (vector_.axis >= 0) return vector_.axis;
     // The innermost, but of slabs a tile has one.
-    const std::size_t last = roles_.extents.size() - 1;
-    return last > 0 && group_.slab_axis == static_cast<int>(last) ? last - 1 : last;
+    const int last = axis_count() - 1;
+    return last > 0 && group_.slab_axis == last ? last - 1 : last;
   }
 
   [[nodiscard]] ThreadLayout fresh() const {
@@ -167,24 +147,23 @@ class Enumerator {
   }
 
   /// Elements of an axis still to be covered by threads and registers.
-  [[nodiscard]] std::int64_t runs(std::size_t axis) const {
+  [[nodiscard]] std::int64_t runs(int axis) const {
     return divide_up(roles_.extents[axis], axis == vector_axis() ? width_ : 1);
   }
 
   /// Axes in the order in which they are given what is left: innermost first.
-  [[nodiscard]] std::vector<std::size_t> inner_first(std::uint64_t mask) const {
-    std::vector<std::size_t> order;
-    for (std::size_t a = roles_.extents.size(); a-- > 0;) {
-      if (has(mask, a) && a != vector_axis()) order.push_back(a);
-    }
+  [[nodiscard]] std::vector<int> inner_first(kernel::AxisSet axes) const {
+    axes.erase(vector_axis());
+    std::vector<int> order(axes.begin(), axes.end());
+    std::ranges::reverse(order);
     return order;
   }
 
-  [[nodiscard]] std::uint64_t all_axes() const { return (std::uint64_t{1} << roles_.extents.size()) - 1; }
+  [[nodiscard]] kernel::AxisSet all_axes() const { return kernel::AxisSet::first(axis_count()); }
 
   /// Gives the rest of the block's threads to `order`, as far as their extents go.
-  void spread(ThreadLayout& layout, const std::vector<std::size_t>& order) const {
-    for (const std::size_t a : order) {
+  void spread(ThreadLayout& layout, const std::vector<int>& order) const {
+    for (const int a : order) {
       const std::int64_t left = options_.threads / layout.total();
       if (left <= 1) return;
       layout.give(a, std::min(left, power_above(runs(a))));
@@ -194,7 +173,7 @@ class Enumerator {
   void add(ThreadLayout& layout, kernel::Hold hold) {
     kernel::GroupMapping mapping;
     mapping.axes = layout.mapping();
-    mapping.vector_axis = static_cast<int>(vector_axis());
+    mapping.vector_axis = vector_axis();
     mapping.hold = hold;
     mapping.shifted = shifted_;
     cover(mapping.axes, roles_.extents);
@@ -203,26 +182,9 @@ class Enumerator {
       if (options_.one_tile) axis.at(kernel::Level::loop) *= std::exchange(axis.at(kernel::Level::grid), 1);
     }
     if (interleaves_) {
-      for (std::size_t a = 0; a < mapping.axes.size(); ++a)
-        mapping.axes[a].interleaved = has(roles_.partial, a) && mapping.axes[a].at(kernel::Level::loop) > 1;
+      for (const int a : roles_.partial) mapping.axes[a].interleaved = mapping.axes[a].at(kernel::Level::loop) > 1;
     }
     if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
-  }
-
-  /// Axes along which a tensor that is read along the vector axis repeats: a gain or a bias along its rows.
-  void find_repeated() {
-    if (roles_.extents.empty()) return;
-    repeats_along_.assign(roles_.extents.size(), 0);
-    const std::uint64_t walked = roles_.local | std::uint64_t{1} << vector_axis();
-    for (const kernel::Item& item : group_.program->items()) {
-      if (item.kind != kernel::Item::Kind::load || !has(item.axes, vector_axis()) || (item.axes & walked) != walked)
-        continue;
-      repeated_ |= all_axes() & ~item.axes;
-      for (std::size_t a = 0; a < roles_.extents.size(); ++a) repeats_along_[a] += has(item.axes, a) ? 0 : 1;
-    }
-    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
-      if (roles_.extents[a] == 1) repeated_ &= ~(std::uint64_t{1} << a);
-    }
   }
 
   // ---- scan and scatter --------------------------------------------------------------------------------------
@@ -230,8 +192,8 @@ class Enumerator {
   /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped.
   void enumerate_whole_tensor(const kernel::Anchor& anchor) {
     ThreadLayout layout = fresh();  // width_ is 1
-    const std::size_t v = vector_axis();
-    const bool walks = has(anchor.reduced, v);
+    const int v = vector_axis();
+    const bool walks = anchor.reduced.contains(v);
     if (anchor.kind == kernel::Anchor::Kind::scatter || walks || runs(v) >= 32) {
       layout.give(v, 32);
     } else {
@@ -241,11 +203,10 @@ class Enumerator {
       const std::int64_t each = divide_up(roles_.extents[v], 32);
       layout.mapping()[v].at(kernel::Level::reg) = std::min<std::int64_t>(each, 32);
     }
-    spread(layout, inner_first(all_axes() & ~anchor.reduced));
-    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
-      if (has(anchor.reduced, a))
-        layout.mapping()[a].at(kernel::Level::loop) =
-            divide_up(roles_.extents[a], layout.mapping()[a].step(kernel::Level::loop));
+    spread(layout, inner_first(all_axes() - anchor.reduced));
+    for (const int a : anchor.reduced) {
+      layout.mapping()[a].at(kernel::Level::loop) =
+          divide_up(roles_.extents[a], layout.mapping()[a].step(kernel::Level::loop));
     }
     add(layout, kernel::Hold::registers);
   }
@@ -253,7 +214,7 @@ class Enumerator {
   // ---- no reduction ends in the tile ------------------------------------------------------------------------
 
   void enumerate_flat() {
-    const std::size_t v = vector_axis();
+    const int v = vector_axis();
     std::vector<std::int64_t> shares = {std::min<std::int64_t>(options_.threads, power_above(runs(v)))};
     if (roles_.has_partials || options_.wide) {
       for (const std::int64_t share : {8, 16, 32, 64, 128}) {
@@ -261,17 +222,17 @@ class Enumerator {
       }
     }
     // With few lanes along the vectors, those along the axis that is contiguous elsewhere fill a sector there.
-    if (crosses()) {
+    if (crosses_) {
       for (const std::int64_t share : {4, 2}) {
         if (share < shares[0]) shares.push_back(share);
       }
     }
     std::vector<std::int64_t> unrolls = {1, 2, 4};
-    if (!options_.wide && (roles_.has_partials || repeated_ == 0))
+    if (!options_.wide && (roles_.has_partials || repeats_.axes.empty()))
       unrolls = roles_.has_partials ? std::vector<std::int64_t>{4} : std::vector<std::int64_t>{1, 2};
     // A window's dozens of loads, for 32 elements each, are code that takes minutes to compile and spills.
     constexpr std::int64_t most_statements = 8192;
-    const auto statements = static_cast<std::int64_t>(group_.program->items().size()) * width_;
+    const std::int64_t statements = group_.program->item_count() * width_;
     std::erase_if(unrolls, [&](std::int64_t unroll) { return unroll > 1 && statements * unroll > most_statements; });
     if (unrolls.empty()) unrolls = {1};
     for (const std::int64_t share : shares) {
@@ -279,57 +240,13 @@ class Enumerator {
         ThreadLayout layout = fresh();
         layout.give(v, share);
         spread(layout, inner_first(roles_.partial));
-        spread(layout, inner_first(all_axes() & ~roles_.partial));
+        spread(layout, inner_first(all_axes() - roles_.partial));
         if (!unroll_flat(layout, unroll)) continue;
-        if (roles_.has_partials) loop_partials(layout);
+        if (roles_.has_partials)
+          loop_partials(layout.mapping(), roles_.extents, roles_.partial, options_.partial_tiles, interleaves_);
         add(layout, kernel::Hold::registers);
       }
     }
-  }
-
-  /// Whether something large lies across: contiguous along an axis other than that of the vectors (a transpose).
-  [[nodiscard]] bool crosses() const {
-    const kernel::ScalarProgram& program = *group_.program;
-    const auto across = [&](kernel::Index address, std::uint64_t mask) {
-      if (!has(mask, vector_axis())) return false;
-      for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
-        if (a == vector_axis() || !has(mask, a) || roles_.extents[a] == 1) continue;
-        const kernel::IndexPool::Run run = program.pool().run(address, program.axes().variables[a], 1);
-        if (run.regular && std::abs(run.step) == 1) return true;
-      }
-      return false;
-    };
-    return std::any_of(program.items().begin(), program.items().end(),
-                       [&](const kernel::Item& item) {
-                         return item.kind == kernel::Item::Kind::load && across(item.index, item.axes);
-                       }) ||
-           std::any_of(group_.anchors.begin(), group_.anchors.end(), [&](const kernel::Anchor& anchor) {
-             return anchor.kind == kernel::Anchor::Kind::store && across(anchor.addresses[0], anchor.axes);
-           });
-  }
-
-  /// Whether loads of one buffer together want clearly more of it than there is: the windows of a convolution.
-  [[nodiscard]] bool overlaps() const {
-    const kernel::ScalarProgram& program = *group_.program;
-    struct Loads {
-      double elements = 0;
-      std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = 0;
-    };
-    std::map<kernel::Buffer, Loads> loads;
-    for (const kernel::Item& item : program.items()) {
-      if (item.kind != kernel::Item::Kind::load || (item.axes & roles_.partial) == 0) continue;
-      double elements = 1;
-      for (std::size_t a = 0; a < roles_.extents.size(); ++a)
-        elements *= has(item.axes, a) ? static_cast<double>(roles_.extents[a]) : 1.0;
-      Loads& all = loads[item.buffer];
-      all.elements += elements;
-      all.low = std::min(all.low, program.pool().low(item.index));
-      all.high = std::max(all.high, program.pool().high(item.index));
-    }
-    return std::ranges::any_of(loads, [](const auto& each) {
-      const Loads& all = each.second;
-      return all.elements > 2 * static_cast<double>(all.high - all.low + 1);
-    });
   }
 
   /// Several elements a thread, so that their loads are in flight together: along the partial axis if there is one,
@@ -337,17 +254,17 @@ class Enumerator {
   /// innermost other.
   bool unroll_flat(ThreadLayout& layout, std::int64_t unroll) const {
     if (unroll == 1) return true;
-    std::vector<std::size_t> order = inner_first(roles_.partial);
-    if (has(roles_.partial, vector_axis())) order.push_back(vector_axis());
+    std::vector<int> order = inner_first(roles_.partial);
+    if (roles_.partial.contains(vector_axis())) order.push_back(vector_axis());
     if (!roles_.has_partials) {
       // Of shifted rows a thread takes one at a time.
-      const std::uint64_t others = shifted_ ? 0 : all_axes();
-      order = inner_first(others & repeated_);
+      const kernel::AxisSet others = shifted_ ? kernel::AxisSet() : all_axes();
+      order = inner_first(others & repeats_.axes);
       order.push_back(vector_axis());
-      const auto rest = inner_first(others & ~repeated_);
+      const auto rest = inner_first(others - repeats_.axes);
       order.insert(order.end(), rest.begin(), rest.end());
     }
-    for (const std::size_t a : order) {
+    for (const int a : order) {
       kernel::AxisMapping& m = layout.mapping()[a];
       if (m.step(kernel::Level::reg) * unroll <= power_above(roles_.extents[a])) {
         m.at(kernel::Level::reg) = unroll;
@@ -357,56 +274,12 @@ class Enumerator {
     return false;
   }
 
-  /// The rest of the partial axes is looped over in the tile, leaving about the wanted number of tiles.
-  void loop_partials(ThreadLayout& layout) const {
-    std::vector<kernel::AxisMapping>& mapping = layout.mapping();
-    std::int64_t other = 1;
-    for (std::size_t a = 0; a < mapping.size(); ++a) {
-      if (!has(roles_.partial, a)) other *= divide_up(roles_.extents[a], mapping[a].step(kernel::Level::grid));
-    }
-    std::int64_t wanted = std::max<std::int64_t>(1, options_.partial_tiles / other), left = 1;
-    // Outer partial axes take the tiles, and inner ones are looped over whole; or the other way round, so that tiles
-    // that walk together lie side by side.
-    std::vector<std::size_t> order;
-    for (std::size_t a = 0; a < mapping.size(); ++a) {
-      if (!has(roles_.partial, a)) continue;
-      order.push_back(a);
-      left *= iterations(mapping, a);
-    }
-    if (interleaves_) std::ranges::reverse(order);
-    for (const std::size_t a : order) {
-      const std::int64_t turns = iterations(mapping, a);
-      left /= turns;
-      const std::int64_t tiles = tiles_along(turns, left, wanted);
-      mapping[a].at(kernel::Level::loop) = divide_up(turns, tiles);
-      wanted = std::max<std::int64_t>(1, wanted / tiles);
-    }
-  }
-
-  [[nodiscard]] std::int64_t iterations(const std::vector<kernel::AxisMapping>& mapping, std::size_t axis) const {
-    return divide_up(roles_.extents[axis], mapping[axis].step(kernel::Level::loop));
-  }
-
-  /// How many of the wanted tiles an axis of so many iterations takes, where `left` could be along the axes that
-  /// follow: as many as it can, unless what is left for those then is much less than wanted in all.
-  static std::int64_t tiles_along(std::int64_t iterations, std::int64_t left, std::int64_t wanted) {
-    const std::int64_t least = divide_up(iterations, wanted);  // iterations a tile
-    std::int64_t chosen = 0, best = 0;
-    for (std::int64_t each = least; each < least + 8 && each <= iterations; ++each) {
-      const std::int64_t tiles = divide_up(iterations, each), all = tiles * std::min(left, wanted / tiles);
-      if (10 * all > 11 * best) chosen = tiles, best = all;
-    }
-    return chosen;
-  }
-
   // ---- reductions that end in the tile ----------------------------------------------------------------------
 
   void enumerate_rows() {
     std::int64_t row = 1;
-    for (std::size_t a = 0; a < roles_.extents.size(); ++a) {
-      if (has(roles_.local, a)) row *= runs(a);
-    }
-    const bool walks_row = has(roles_.local, vector_axis());
+    for (const int a : roles_.local) row *= runs(a);
+    const bool walks_row = roles_.local.contains(vector_axis());
     for (std::int64_t per_row = 1; per_row <= options_.threads; per_row *= 2) {
       const std::int64_t share = divide_up(row, per_row * cluster_);  // vectors (or elements) a thread
       if (per_row > 1 && per_row >= 2 * power_above(row)) break;
@@ -425,24 +298,24 @@ class Enumerator {
   /// `per_row` threads reduce a row together; `beside` threads stand along the vector axis when rows do not.
   void enumerate_row(std::int64_t per_row, std::int64_t beside) {
     ThreadLayout layout = fresh();
-    const std::size_t v = vector_axis();
-    if (!has(roles_.local, v)) layout.give(v, beside);
+    const int v = vector_axis();
+    if (!roles_.local.contains(v)) layout.give(v, beside);
     std::int64_t left = per_row;
-    std::vector<std::size_t> order = inner_first(roles_.local);
-    if (has(roles_.local, v)) order.insert(order.begin(), v);
-    for (const std::size_t a : order) {
+    std::vector<int> order = inner_first(roles_.local);
+    if (roles_.local.contains(v)) order.insert(order.begin(), v);
+    for (const int a : order) {
       const std::int64_t threads = std::min(left, power_above(runs(a)));
       layout.give(a, threads);
       left /= threads;
     }
     if (left > 1) return;
-    spread(layout, inner_first(all_axes() & ~roles_.local));
-    if (!has(roles_.local, v)) spread(layout, {v});
+    spread(layout, inner_first(all_axes() - roles_.local));
+    if (!roles_.local.contains(v)) spread(layout, {v});
     if (!sparse_ && layout.total() < options_.threads / 2 && layout.total() < 32) return;
     if (cluster_ > 1) {
       // The longest row axis is split over the cluster.
-      std::size_t longest = order[0];
-      for (const std::size_t a : order) {
+      int longest = order[0];
+      for (const int a : order) {
         if (runs(a) / layout.mapping()[a].threads() > runs(longest) / layout.mapping()[longest].threads()) longest = a;
       }
       layout.mapping()[longest].at(kernel::Level::cluster) = cluster_;
@@ -454,9 +327,9 @@ class Enumerator {
     if (roles_.has_partials) place_row(layout, order, kernel::Hold::shared, true);
   }
 
-  void place_row(ThreadLayout layout, const std::vector<std::size_t>& order, kernel::Hold hold, bool unrolled) {
+  void place_row(ThreadLayout layout, const std::vector<int>& order, kernel::Hold hold, bool unrolled) {
     std::int64_t each = 1;
-    for (const std::size_t a : order) {
+    for (const int a : order) {
       kernel::AxisMapping& m = layout.mapping()[a];
       const std::int64_t cluster = m.at(kernel::Level::cluster);
       m.at(kernel::Level::cluster) = 1;
@@ -476,10 +349,11 @@ class Enumerator {
     }
     if (unrolled && each * width_ > 96) return;
     if (!unrolled && each * width_ < 32) return;  // it would fit registers
-    if (group_.stages < 2 && hold == kernel::Hold::shared) return;
-    if (group_.stages < 3 && hold == kernel::Hold::shared_least)
+    if (group_.sweep_count < 2 && hold == kernel::Hold::shared) return;
+    if (group_.sweep_count < 3 && hold == kernel::Hold::shared_least)
       return;  // at most one value of a row is held in any case
-    if (roles_.has_partials) loop_partials(layout);
+    if (roles_.has_partials)
+      loop_partials(layout.mapping(), roles_.extents, roles_.partial, options_.partial_tiles, interleaves_);
     add(layout, hold);
     if (unrolled && !roles_.has_partials) several_rows(layout, hold, each * width_);
   }
@@ -487,13 +361,12 @@ class Enumerator {
   /// Several rows a thread, for which what repeats along them is loaded once: side by side in registers where they are
   /// short, one after the other where enough blocks are left for an SM to load one's row while others compute.
   void several_rows(const ThreadLayout& layout, kernel::Hold hold, std::int64_t each) {
-    const std::vector<std::size_t> order = inner_first(repeated_ & ~roles_.local);
+    const std::vector<int> order = inner_first(repeats_.axes - roles_.local);
     if (order.empty()) return;
     // Along the axis on which most repeats: positions do along a batch, gains along both.
-    const std::size_t along = *std::ranges::max_element(order, {}, [&](std::size_t a) { return repeats_along_[a]; });
+    const int along = *std::ranges::max_element(order, {}, [&](int a) { return repeats_.tensors[a]; });
     std::int64_t tiles = 1;
-    for (std::size_t a = 0; a < roles_.extents.size(); ++a)
-      tiles *= divide_up(roles_.extents[a], layout.mapping()[a].step(kernel::Level::grid));
+    for (const int a : all_axes()) tiles *= divide_up(roles_.extents[a], layout.mapping()[a].step(kernel::Level::grid));
     const auto with = [&](kernel::Level level, std::int64_t rows) {
       ThreadLayout several = layout;
       kernel::AxisMapping& mapping = several.mapping()[along];
@@ -521,8 +394,8 @@ class Enumerator {
   const int cluster_;  ///< among whose blocks the reduced axes are split
   Roles roles_;
   VectorChoice vector_;
-  std::uint64_t repeated_ = 0;      ///< find_repeated()
-  std::vector<int> repeats_along_;  ///< by axis: tensors that repeat along it
+  Repeats repeats_;       ///< of tensors that are read along the vectors, and along what is reduced in the tile
+  bool crosses_ = false;  ///< something large is contiguous along another axis
   /// Blocks that loop over partial axes walk along them together, so that a later phase finds in L2 what all of them
   /// have read last. Not where a block finds in L1 what it asked for a turn before: the rest of a sector, or of a
   /// window.
@@ -535,64 +408,6 @@ class Enumerator {
 };
 
 }  // namespace
-
-VectorChoice choose_vector(const kernel::GroupStructure& group) {
-  const kernel::ScalarProgram& program = *group.program;
-  const auto& axes = program.axes();
-  std::vector<double> weight(axes.axes.size(), 0);
-  struct Contiguous {
-    std::size_t axis;
-    int bytes;
-    double elements;
-  };
-  std::vector<Contiguous> accesses;
-  const auto consider = [&](kernel::Index address, int bytes, std::uint64_t mask) {
-    double elements = 1;
-    for (std::size_t a = 0; a < axes.axes.size(); ++a) {
-      if (has(mask, a)) elements *= static_cast<double>(std::min<std::int64_t>(axes.extents[a], 1 << 20));
-    }
-    for (std::size_t a = 0; a < axes.axes.size(); ++a) {
-      if (!has(mask, a) || static_cast<int>(a) == group.slab_axis) continue;
-      const kernel::IndexPool::Run run = program.pool().run(address, axes.variables[a], 1);
-      if (!run.regular || run.step != 1) continue;
-      weight[a] += elements * bytes;
-      accesses.push_back({a, bytes, elements});
-    }
-  };
-  for (const kernel::Item& item : program.items()) {
-    if (item.kind == kernel::Item::Kind::load) consider(item.index, graph::byte_size(item.dtype), item.axes);
-  }
-  for (const kernel::Anchor& anchor : group.anchors) {
-    if (anchor.kind == kernel::Anchor::Kind::store)
-      consider(anchor.addresses[0], graph::byte_size(anchor.dtype), anchor.axes);
-    if (anchor.kind == kernel::Anchor::Kind::partial)
-      consider(anchor.addresses.back(), 4, anchor.axes & ~anchor.reduced);
-  }
-  VectorChoice choice;
-  double best = 0;
-  for (std::size_t a = 0; a < weight.size(); ++a) {
-    if (weight[a] > best) best = weight[a], choice.axis = static_cast<int>(a);
-  }
-  if (choice.axis < 0) return choice;
-  const std::size_t at = choice.axis;
-  // A lane's 16 bytes of the widest elements: of more it would take every second half of 32 bytes at a time, and touch
-  // every sector twice. What has few elements (a gain, a bias) does not decide.
-  double most = 0;
-  for (const Contiguous& access : accesses) most = std::max(most, access.axis == at ? access.elements : 0.0);
-  int widest = 1;
-  for (const Contiguous& access : accesses) {
-    if (access.axis == at && 4 * access.elements >= most) widest = std::max(widest, access.bytes);
-  }
-  choice.width = std::clamp(16 / widest, 1, 8);
-  const bool alone = axes.axes.size() == 1;
-  constexpr std::int64_t few = 4;  // vectors of a row: what they save is lost at its ends
-  if (!alone && choice.width > 1 && axes.extents[at] >= few * choice.width &&
-      kernel::row_shift(group, at, choice.width))
-    choice.shifted_width = choice.width;
-  while (choice.width > 1 && !alone && axes.extents[at] % choice.width != 0) choice.width /= 2;
-  while (choice.width > 1 && axes.extents[at] < choice.width) choice.width /= 2;
-  return choice;
-}
 
 std::vector<kernel::GroupMapping> enumerate_mappings(const kernel::GroupStructure& group,
                                                      const MappingSpaceOptions& options, const DeviceSpec& device) {

@@ -21,8 +21,14 @@ struct Score {
   std::string binding;           ///< the term that decides
 };
 
-/// Predicts how long a kernel takes on a device. Implementations (analytical, learned, combined) live in costmodel/
-/// and must be callable from several threads at once.
+/// Predicts how long a kernel takes on a device. It is what the explorers ask instead of a stopwatch, some thousand
+/// times a kernel: predictions only have to put candidates in order, the best of which are measured.
+///
+///     const double us = scorer.predict_us(graph, program);
+///     const Score why = scorer.explain(graph, program);   // the same number with its terms: launch, memory, …
+///
+/// The interface belongs to search/, which must not know of cost models. Implementations (analytical, learned,
+/// combined) live in costmodel/ and must be callable from several threads at once.
 class Scorer {
  public:
   virtual ~Scorer() = default;

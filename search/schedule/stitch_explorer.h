@@ -5,39 +5,34 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "kernel/program/program.h"
+#include "search/schedule/schedule_space.h"
 #include "search/schedule/scorer.h"
 
 namespace stitch::search {
 
+/// How much is looked at, and how much of it is returned.
 struct StitchOptions {
   int keep = 1;       ///< candidates returned, best prediction first
   bool wide = false;  ///< enumerate broadly (tuning), or only the usual choices (planning)
-  int sample = 0;     ///< and as many of the others
+  int sample = 0;     ///< how many of the others are returned too
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.
   int combinations = 1;
 };
 
-struct StitchCandidate {
-  kernel::Schedule schedule;
-  kernel::KernelProgram program;
-  double predicted_us = 0;
-};
-
-/// The legal schedules of one kernel.
-struct ScheduleSpace {
-  std::vector<StitchCandidate> candidates;  ///< distinct, best prediction first; at least one
-  std::vector<StitchCandidate> others;      ///< a uniform sample of the rest (least hashes), best prediction first
-  std::int64_t legal = 0;                   ///< how many were found, those beyond both included
-  bool whole = true;                        ///< every combination of mappings was looked at
-};
-
-/// The stitch explorer. Enumerates the schedules of one kernel: which reductions end inside a tile (tile axes), block
-/// size, cluster size, the number of partial results, and per group the mappings that are legal alone, best prediction
-/// first. Of several groups as many mappings each are combined as make no more than `combinations`. Every candidate
-/// passes the legality table. The result depends on nothing but the arguments. The candidates' programs refer to
-/// `graph`, which must outlive them. Fails with kind constraint when nothing is legal.
+/// The stitch explorer: from one kernel graph to its best schedules. What is chosen, from the outside in, and where:
+///
+///   structure_choice   which reductions end inside a tile (tile axes), and so what the phases are
+///   here               block size, cluster size, the number of partial results
+///   group_ranking      per group the mappings (mapping_space) that are legal alone, best prediction first
+///   kernel_assembly    of several groups as many mappings each as make no more than `combinations`, together
+///   phase_syncs        how blocks cross from phase to phase
+///   leaderboard        what is kept of all that
+///
+/// KernelCache asks it for every kernel that the fusion explorer thinks of (with the usual choices), and tuning for the
+/// space of a kernel that is worth measuring (`wide`). Every candidate passes the legality table. The result depends on
+/// nothing but the arguments. The candidates' programs refer to `graph`, which must outlive them. Fails with kind
+/// constraint when nothing is legal.
 Result<ScheduleSpace> explore_space(const graph::Graph& graph, const Scorer& scorer, const StitchOptions& options);
 
 /// The best candidates of that space alone.

@@ -7,11 +7,11 @@
 namespace stitch::search {
 namespace {
 
-// Bounds of the work that one update spends on newer kernel parameters; with them a proposal among 20,000 candidates
-// after 450 trials stays below 50 ms on one core.
+// Bounds of the work that one update spends on newer parameters of the covariance; with them a proposal among 20,000
+// candidates after 450 trials stays below 50 ms on one core.
 constexpr double most_fit_work = 1e7;       ///< evaluations times n³
 constexpr double most_factor_work = 1.6e7;  ///< multiply-adds
-constexpr double kernel_work = 15;          ///< multiply-adds that one evaluation of the kernel takes as long as
+constexpr double covariance_work = 15;      ///< multiply-adds that one evaluation of the covariance takes as long as
 
 /// Which observations a fit is made to.
 std::vector<std::size_t> select(std::span<const double> values, std::size_t most) {
@@ -27,13 +27,14 @@ std::vector<std::size_t> select(std::span<const double> values, std::size_t most
   return order;
 }
 
-KernelFit begin_fit(const CandidateFeatures& features, std::span<const std::size_t> candidates,
-                    std::span<const double> values, const KernelParameters& start, const KernelPrior& prior,
-                    std::size_t most_points) {
+CovarianceFit begin_fit(const CandidateFeatures& features, std::span<const std::size_t> candidates,
+                        std::span<const double> values, const CovarianceParameters& start, const CovariancePrior& prior,
+                        std::size_t most_points) {
   std::vector<std::size_t> points;
   std::vector<double> targets;
   for (const std::size_t i : select(values, most_points)) {
-    points.push_back(candidates[i]), targets.push_back(values[i]);
+    points.push_back(candidates[i]);
+    targets.push_back(values[i]);
   }
   const double mean = std::accumulate(targets.begin(), targets.end(), 0.0) / static_cast<double>(targets.size());
   for (double& target : targets) target -= mean;
@@ -42,21 +43,22 @@ KernelFit begin_fit(const CandidateFeatures& features, std::span<const std::size
 
 }  // namespace
 
-KernelParameters fit_kernel(const CandidateFeatures& features, std::span<const std::size_t> candidates,
-                            std::span<const double> values, const KernelPrior& prior, const AdaptiveOptions& options) {
-  KernelFit fit = begin_fit(features, candidates, values, prior.mean, prior, options.fit_points);
+CovarianceParameters fit_covariance(const CandidateFeatures& features, std::span<const std::size_t> candidates,
+                                    std::span<const double> values, const CovariancePrior& prior,
+                                    const AdaptiveOptions& options) {
+  CovarianceFit fit = begin_fit(features, candidates, values, prior.mean, prior, options.fit_points);
   while (fit.evaluations() < options.fit_evaluations && fit.advance()) {
   }
   return fit.best();
 }
 
-AdaptiveProcess::AdaptiveProcess(const CandidateFeatures& features, KernelPrior prior, AdaptiveOptions options)
+AdaptiveProcess::AdaptiveProcess(const CandidateFeatures& features, CovariancePrior prior, AdaptiveOptions options)
     : features_(&features), prior_(std::move(prior)), options_(options), parameters_(prior_.mean) {}
 
 bool AdaptiveProcess::catch_up(GaussianProcess& process, double most_work) const {
   const double size = features_->size;
   while (process.observations() < observed_.size() && most_work > 0) {
-    most_work -= (kernel_work + static_cast<double>(process.observations())) * size;
+    most_work -= (covariance_work + static_cast<double>(process.observations())) * size;
     process.add(observed_[process.observations()]);
   }
   return process.observations() == observed_.size();

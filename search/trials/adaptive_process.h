@@ -10,22 +10,24 @@
 namespace stitch::search {
 
 struct AdaptiveOptions {
-  std::size_t fit_points = 128;  ///< kernel parameters are fitted to at most so many observations
+  std::size_t fit_points = 128;  ///< parameters of the covariance are fitted to at most so many observations
   int fit_evaluations = 40;      ///< of the likelihood, per fit
 };
 
-/// Kernel parameters fitted to the values of some candidates: to all of them, or to the low half of the points that a
-/// fit may have (low is what a search is after) and an even selection of the rest. Runs to its end.
-KernelParameters fit_kernel(const CandidateFeatures& features, std::span<const std::size_t> candidates,
-                            std::span<const double> values, const KernelPrior& prior, const AdaptiveOptions& options);
+/// Parameters of the covariance fitted to the values of some candidates: to all of them, or to the low half of the
+/// points that a fit may have (low is what a search is after) and an even selection of the rest. Runs to its end.
+CovarianceParameters fit_covariance(const CandidateFeatures& features, std::span<const std::size_t> candidates,
+                                    std::span<const double> values, const CovariancePrior& prior,
+                                    const AdaptiveOptions& options);
 
-/// A Gaussian process over all candidates of a space whose kernel follows what is observed: its parameters are fitted
-/// anew when the observations have grown by a seventh. Fit and refactoring are spread over the updates, a bounded
-/// amount of arithmetic each, so that none waits for them; the order of work depends on counts only, never on a clock.
+/// A Gaussian process over all candidates of a space whose covariance follows what is observed: its parameters are
+/// fitted anew when the observations have grown by a seventh. Fit and refactoring are spread over the updates, a
+/// bounded amount of arithmetic each, so that none waits for them; the order of work depends on counts only, never on a
+/// clock.
 class AdaptiveProcess {
  public:
   /// The features outlive the process.
-  AdaptiveProcess(const CandidateFeatures& features, KernelPrior prior, AdaptiveOptions options);
+  AdaptiveProcess(const CandidateFeatures& features, CovariancePrior prior, AdaptiveOptions options);
 
   /// One observed candidate more, taken in by the next update.
   void observe(std::size_t candidate) { observed_.push_back(candidate); }
@@ -45,12 +47,12 @@ class AdaptiveProcess {
   bool catch_up(GaussianProcess& process, double most_work) const;
 
   const CandidateFeatures* features_;
-  KernelPrior prior_;
+  CovariancePrior prior_;
   AdaptiveOptions options_;
   std::vector<std::size_t> observed_;
-  KernelParameters parameters_;
-  std::optional<KernelFit> fit_;
-  std::optional<GaussianProcess> next_;  ///< with newer kernel parameters, not caught up yet
+  CovarianceParameters parameters_;
+  std::optional<CovarianceFit> fit_;
+  std::optional<GaussianProcess> next_;  ///< with newer parameters of the covariance, not caught up yet
   std::optional<GaussianProcess> current_;
   bool usable_ = false;       ///< `current_` has caught up once
   std::size_t assumed_ = 0;   ///< the last observations of `current_`

@@ -14,7 +14,7 @@ constexpr double least_log = -8, most_log = 5;  ///< of every parameter; beyond,
 
 double dot(const Vector& a, const Vector& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
-Vector flatten(const KernelParameters& parameters) {
+Vector flatten(const CovarianceParameters& parameters) {
   Vector flat = parameters.log_weight;
   flat.push_back(parameters.log_variance);
   flat.push_back(parameters.log_noise);
@@ -24,10 +24,10 @@ Vector flatten(const KernelParameters& parameters) {
 }  // namespace
 
 /// Negative log posterior density over (log_weight…, log_variance, log_noise), and its gradient.
-class KernelFit::Objective {
+class CovarianceFit::Objective {
  public:
   Objective(const CandidateFeatures& features, std::span<const std::size_t> observed, std::vector<double> targets,
-            const KernelPrior& prior)
+            const CovariancePrior& prior)
       : n_(observed.size()),
         groups_(features.list.size()),
         targets_(std::move(targets)),
@@ -63,7 +63,9 @@ class KernelFit::Objective {
       float* to = squared_.data();
       for (std::size_t k = 0; k < n_ * n_; ++k) to[k] += weight * from[k];
     }
-    correlation_.resize(n_ * n_), slope_.resize(n_ * n_), lower_.resize(n_ * n_);
+    correlation_.resize(n_ * n_);
+    slope_.resize(n_ * n_);
+    lower_.resize(n_ * n_);
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const std::size_t k = i * n_ + j;
@@ -175,24 +177,25 @@ class KernelFit::Objective {
   Vector correlation_, slope_, lower_, transposed_, inverse_, alpha_;
 };
 
-KernelFit::KernelFit(const CandidateFeatures& features, std::span<const std::size_t> observed,
-                     std::vector<double> targets, const KernelParameters& start, const KernelPrior& prior)
+CovarianceFit::CovarianceFit(const CandidateFeatures& features, std::span<const std::size_t> observed,
+                             std::vector<double> targets, const CovarianceParameters& start,
+                             const CovariancePrior& prior)
     : objective_(std::make_unique<Objective>(features, observed, std::move(targets), prior)), at_(flatten(start)) {
   gradient_.resize(at_.size());
   value_ = evaluate(at_, gradient_);
 }
 
-KernelFit::~KernelFit() = default;
-KernelFit::KernelFit(KernelFit&&) noexcept = default;
-KernelFit& KernelFit::operator=(KernelFit&&) noexcept = default;
+CovarianceFit::~CovarianceFit() = default;
+CovarianceFit::CovarianceFit(CovarianceFit&&) noexcept = default;
+CovarianceFit& CovarianceFit::operator=(CovarianceFit&&) noexcept = default;
 
-double KernelFit::evaluate(const Vector& at, Vector& gradient) {
+double CovarianceFit::evaluate(const Vector& at, Vector& gradient) {
   ++evaluations_;
   return (*objective_)(at, gradient);
 }
 
 /// The two-loop recursion.
-Vector KernelFit::direction() const {
+Vector CovarianceFit::direction() const {
   Vector downhill = gradient_;
   Vector factor(history_.size());
   for (std::size_t h = history_.size(); h-- > 0;) {
@@ -212,7 +215,7 @@ Vector KernelFit::direction() const {
   return downhill;
 }
 
-bool KernelFit::advance() {
+bool CovarianceFit::advance() {
   Vector towards = direction();
   double slope = dot(towards, gradient_);
   if (!(slope < 0)) {
@@ -239,24 +242,29 @@ bool KernelFit::advance() {
   return false;
 }
 
-void KernelFit::accept(Vector next, Vector gradient, double value) {
+void CovarianceFit::accept(Vector next, Vector gradient, double value) {
   Curvature seen{next, gradient};
-  for (std::size_t i = 0; i < at_.size(); ++i) seen.step[i] -= at_[i], seen.change[i] -= gradient_[i];
+  for (std::size_t i = 0; i < at_.size(); ++i) {
+    seen.step[i] -= at_[i];
+    seen.change[i] -= gradient_[i];
+  }
   if (dot(seen.step, seen.change) > 1e-10) history_.push_back(std::move(seen));
   if (history_.size() > 8) history_.pop_front();
-  at_ = std::move(next), gradient_ = std::move(gradient), value_ = value;
+  at_ = std::move(next);
+  gradient_ = std::move(gradient);
+  value_ = value;
 }
 
-KernelParameters KernelFit::best() const {
-  KernelParameters fitted;
+CovarianceParameters CovarianceFit::best() const {
+  CovarianceParameters fitted;
   fitted.log_weight.assign(at_.begin(), at_.end() - 2);
   fitted.log_variance = at_[at_.size() - 2];
   fitted.log_noise = at_.back();
   return fitted;
 }
 
-KernelPrior default_prior(const CandidateFeatures& features) {
-  KernelPrior prior;
+CovariancePrior default_prior(const CandidateFeatures& features) {
+  CovariancePrior prior;
   for (const Feature& feature : features.list) prior.mean.log_weight.push_back(feature.minor ? -1.5 : 0.0);
   return prior;
 }

@@ -8,27 +8,27 @@
 
 namespace stitch::search {
 
-/// Prior belief about kernel parameters: independent normal distributions of their logarithms.
-struct KernelPrior {
-  KernelParameters mean;
+/// Prior belief about parameters of the covariance: independent normal distributions of their logarithms.
+struct CovariancePrior {
+  CovarianceParameters mean;
   double weight_sd = 1;  ///< of the weights; 1 for the variance, 1.5 for the noise
 };
 
 /// What is believed of a space of which nothing is known: a feature's range is one length scale; what only tells a
 /// parameter's values apart matters little until the data says otherwise.
-KernelPrior default_prior(const CandidateFeatures& features);
+CovariancePrior default_prior(const CandidateFeatures& features);
 
-/// Kernel parameters of largest posterior density for the targets of some candidates (mean zero, about unit variance):
-/// marginal likelihood (Rasmussen and Williams, section 5.4.1) times the prior, by L-BFGS (Nocedal and Wright,
-/// Numerical Optimization, algorithm 7.4), in steps so that a caller can spread them over time. One evaluation of n
-/// candidates costs O(n³ + n²·groups). Deterministic.
-class KernelFit {
+/// Parameters of the covariance of largest posterior density for the targets of some candidates (mean zero, about unit
+/// variance): marginal likelihood (Rasmussen and Williams, section 5.4.1) times the prior, by L-BFGS (Nocedal and
+/// Wright, Numerical Optimization, algorithm 7.4), in steps so that a caller can spread them over time. One evaluation
+/// of n candidates costs O(n³ + n²·groups). Deterministic.
+class CovarianceFit {
  public:
-  KernelFit(const CandidateFeatures& features, std::span<const std::size_t> observed, std::vector<double> targets,
-            const KernelParameters& start, const KernelPrior& prior);
-  ~KernelFit();
-  KernelFit(KernelFit&&) noexcept;
-  KernelFit& operator=(KernelFit&&) noexcept;
+  CovarianceFit(const CandidateFeatures& features, std::span<const std::size_t> observed, std::vector<double> targets,
+                const CovarianceParameters& start, const CovariancePrior& prior);
+  ~CovarianceFit();
+  CovarianceFit(CovarianceFit&&) noexcept;
+  CovarianceFit& operator=(CovarianceFit&&) noexcept;
 
   /// One step: a direction and a search along it, at most four evaluations. False when no step is left to take.
   bool advance();
@@ -36,7 +36,7 @@ class KernelFit {
   [[nodiscard]] int evaluations() const { return evaluations_; }
   /// Negative log posterior density of the best parameters so far, up to a constant.
   [[nodiscard]] double loss() const { return value_; }
-  [[nodiscard]] KernelParameters best() const;
+  [[nodiscard]] CovarianceParameters best() const;
 
  private:
   class Objective;

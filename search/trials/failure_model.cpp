@@ -9,15 +9,17 @@ namespace {
 // Beyond so many trials, one that ran as expected teaches nothing that is worth its share of every later update.
 constexpr std::size_t taken_in_anyway = 64;
 constexpr float expected_to_run = 0.95F;
+/// How far the weights may be from those that fit the neighbour's failures (guess).
+constexpr double neighbour_weight_sd = 0.7;
 
-/// Kernel parameters that fit the neighbour's failures, where it has any.
-KernelPrior failure_prior(const CandidateFeatures& features, const TransferPrior* prior,
-                          const AdaptiveOptions& options) {
-  KernelPrior kernel = default_prior(features);
-  if (prior == nullptr) return kernel;
+/// Parameters of the covariance that fit the neighbour's failures, where it has any.
+CovariancePrior failure_prior(const CandidateFeatures& features, const TransferPrior* prior,
+                              const AdaptiveOptions& options) {
+  CovariancePrior covariance = default_prior(features);
+  if (prior == nullptr) return covariance;
   const double failed = std::ranges::count(prior->failed, char{1});
   const double share = failed / static_cast<double>(features.size);
-  if (failed == 0) return kernel;
+  if (failed == 0) return covariance;
   const double spread = std::sqrt(share * (1 - share));
   std::vector<std::size_t> all;
   std::vector<double> values;  // low for what failed: a fit prefers low values, and failures are the rarer outcome
@@ -25,9 +27,9 @@ KernelPrior failure_prior(const CandidateFeatures& features, const TransferPrior
     all.push_back(i);
     values.push_back((share - (prior->failed[i] != 0 ? 1 : 0)) / spread);
   }
-  kernel.mean.log_weight = fit_kernel(features, all, values, kernel, options).log_weight;
-  kernel.weight_sd = 0.7;
-  return kernel;
+  covariance.mean.log_weight = fit_covariance(features, all, values, covariance, options).log_weight;
+  covariance.weight_sd = neighbour_weight_sd;
+  return covariance;
 }
 
 }  // namespace

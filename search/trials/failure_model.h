@@ -13,9 +13,9 @@ namespace stitch::search {
 /// Learns which candidates of a space run: a Gaussian process over the outcomes (least squares on labels; Rasmussen and
 /// Williams, section 6.5) around the share that failed so far. What makes candidates fail, such as a product of block
 /// sizes, is seldom what makes them slow, so that this process has length scales of its own. Candidates that failed on
-/// a neighbour have a share of their own, and kernel parameters fitted to the neighbour's failures are the prior's
-/// means. Costs nothing until a trial fails, and little after: of many trials, only failures and those that were not
-/// expected to run are taken in.
+/// a neighbour have a share of their own, and parameters of the covariance fitted to the neighbour's failures are the
+/// prior's means. Costs nothing until a trial fails, and little after: of many trials, only failures and those that
+/// were not expected to run are taken in.
 class FailureModel {
  public:
   /// The features and the prior, if there is one, outlive the model.

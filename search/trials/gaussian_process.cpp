@@ -10,7 +10,7 @@ float matern(float squared) {
   return (1.0F + r + r * r / 3.0F) * std::exp(-r);
 }
 
-GaussianProcess::GaussianProcess(const CandidateFeatures& features, KernelParameters parameters)
+GaussianProcess::GaussianProcess(const CandidateFeatures& features, CovarianceParameters parameters)
     : features_(&features), parameters_(std::move(parameters)) {
   for (std::size_t f = 0; f < features.list.size(); ++f) {
     scaled_.push_back(features.list[f].values);

@@ -8,9 +8,9 @@
 
 namespace stitch::search {
 
-/// Matérn-5/2 kernel with a length scale per feature: k = variance · m(r), r² = Σ_f w_f² |x_f − x'_f|²,
+/// Matérn-5/2 covariance with a length scale per feature: k = variance · m(r), r² = Σ_f w_f² |x_f − x'_f|²,
 /// m(r) = (1 + √5 r + 5r²/3) exp(−√5 r); Rasmussen and Williams, Gaussian Processes for Machine Learning, section 4.2.
-struct KernelParameters {
+struct CovarianceParameters {
   std::vector<double> log_weight;  ///< per feature log w_f: inverse length scales, in units of the feature's range
   double log_variance = 0;
   double log_noise = -4.6;  ///< variance of a measurement, beyond `noise_floor`
@@ -24,7 +24,7 @@ inline constexpr double noise_floor = 1e-4;
 /// and so does the posterior mean for new targets. Targets have mean zero a priori.
 class GaussianProcess {
  public:
-  GaussianProcess(const CandidateFeatures& features, KernelParameters parameters);
+  GaussianProcess(const CandidateFeatures& features, CovarianceParameters parameters);
 
   /// One observed candidate more.
   void add(std::size_t candidate);
@@ -40,7 +40,7 @@ class GaussianProcess {
 
  private:
   const CandidateFeatures* features_;
-  KernelParameters parameters_;
+  CovarianceParameters parameters_;
   std::vector<std::vector<float>> scaled_;  ///< the features' values times their weights; labels as they are
   std::vector<std::size_t> observed_;
   std::vector<std::vector<double>> factor_;   ///< rows of L

@@ -43,11 +43,11 @@ Feature expected_times(const TransferPrior& prior, double tail) {
 
 Surrogate::Surrogate(const CandidateSpace& space, const TransferPrior* prior, SurrogateOptions options)
     : options_(options), features_(space.features()), failures_(space.features(), prior, options.process) {
-  KernelPrior kernel = prior == nullptr ? default_prior(features_) : learn_from_neighbour(*prior);
-  times_.emplace(features_, std::move(kernel), options_.process);
+  CovariancePrior covariance = prior == nullptr ? default_prior(features_) : learn_from_neighbour(*prior);
+  times_.emplace(features_, std::move(covariance), options_.process);
 }
 
-KernelPrior Surrogate::learn_from_neighbour(const TransferPrior& prior) {
+CovariancePrior Surrogate::learn_from_neighbour(const TransferPrior& prior) {
   std::vector<std::size_t> ran;
   std::vector<double> log_times;
   for (std::size_t i = 0; i < features_.size; ++i) {
@@ -57,12 +57,12 @@ KernelPrior Surrogate::learn_from_neighbour(const TransferPrior& prior) {
   }
   std::vector<double> values = compress(log_times, options_.tail);
   standardise(values);
-  KernelPrior kernel = default_prior(features_);
-  kernel.mean.log_weight = fit_kernel(features_, ran, values, kernel, options_.process).log_weight;
-  kernel.mean.log_weight.push_back(0.0);
-  kernel.weight_sd = neighbour_weight_sd;
+  CovariancePrior covariance = default_prior(features_);
+  covariance.mean.log_weight = fit_covariance(features_, ran, values, covariance, options_.process).log_weight;
+  covariance.mean.log_weight.push_back(0.0);
+  covariance.weight_sd = neighbour_weight_sd;
   features_.list.push_back(expected_times(prior, options_.tail));
-  return kernel;
+  return covariance;
 }
 
 void Surrogate::observe(std::size_t candidate, double log_time) {

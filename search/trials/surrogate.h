@@ -25,8 +25,8 @@ struct Prediction {
 
 /// Learns times and failures of a space's candidates from trials: a Gaussian process over compressed log times, and a
 /// model of what fails (search/trials/failure_model.h). A neighbour's trials enter twice: its times are one more
-/// feature, and kernel parameters fitted to them are the prior's means here (which parameters matter carries over even
-/// where what is fast does not).
+/// feature, and parameters of the covariance fitted to them are the prior's means here (which parameters matter carries
+/// over even where what is fast does not).
 class Surrogate {
  public:
   Surrogate(const CandidateSpace& space, const TransferPrior* prior, SurrogateOptions options);
@@ -51,7 +51,7 @@ class Surrogate {
     double fastest = 0;  ///< log time
     double mean = 0, spread = 1;
   };
-  [[nodiscard]] KernelPrior learn_from_neighbour(const TransferPrior& prior);
+  [[nodiscard]] CovariancePrior learn_from_neighbour(const TransferPrior& prior);
   /// The trials' values on a fresh scale.
   std::vector<double> rescale();
 

@@ -70,7 +70,8 @@ Status TrialSearch::observe(std::size_t candidate, const TrialOutcome& outcome) 
   }
   if (states_[candidate] == State::open) --open_;
   states_[candidate] = State::done;
-  ++trials_, ++idle_;
+  ++trials_;
+  ++idle_;
   if (outcome.failure) {
     ++failures_;
     surrogate_.observe_failure(candidate);

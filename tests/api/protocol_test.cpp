@@ -159,6 +159,33 @@ TEST(MessagesTest, LookupRequestsRoundTrip) {
   }
 }
 
+/// What is sent is what clients and servers of this version of the protocol know.
+TEST(MessagesTest, BytesAreThoseOfTheProtocolsVersion) {
+  LookupAnswer answer;
+  answer.source = LookupAnswer::Source::store;
+  answer.target = {"h100", "sm_90a", "13.0.88", "codegen 1"};
+  answer.parameter_order = {1, 0};
+  answer.result_order = {2, 0, 1};
+  answer.plan = tuning::samples::plan();
+  answer.job = 12;
+  const PromotionFeed feed{{{5, hash_bytes("f"), answer.target, hash_bytes("p"), {}, "vacant"}}, 5};
+  const JobStatus job{7, "tune-model", "failed", 0.5, "3 of 12", "{}", Error{ErrorKind::compile, "no"},
+                      3, true,         1,        2,   3};
+  for (const auto& [encoding, hash] : {std::pair(Encoding::json, "b2e51c300d49fa9038aca9371cedf017"),
+                                       std::pair(Encoding::cbor, "56101d492e4e36dc45d8fd213c28b062")}) {
+    std::string all = plan_document(tuning::samples::plan());
+    for (const Json& document :
+         {to_document(LookupRequest{small_graph(), "layer 3", 250, false}, encoding), to_document(answer),
+          to_document(LookupAnswer{}), to_document(feed), to_document(job), to_document(JobStatus{}),
+          to_document(JobEvent{9, 7, 1'700'000'000'000'000, "progress", 0.25, "verify: line\n2"}),
+          to_document(Submitted{3, true, hash_bytes("model")}), to_document(Error{ErrorKind::io, "because"}),
+          to_document(ServerVersion{"0.1.0", 1, answer.target, "emulated"})}) {
+      all += encode_document(document, encoding);
+    }
+    EXPECT_EQ(hash_bytes(all).hex(), hash);
+  }
+}
+
 TEST(MessagesTest, LookupRequestsAreReadStrictly) {
   const auto error_of = [](const std::string& field, const Json& value) {
     Json document = to_document(LookupRequest{small_graph(), "", 0, true}, Encoding::json);

@@ -39,7 +39,7 @@ TEST_F(OfflineEmulated, TunedPlansAreStoredShownMovedAndVerified) {
   EXPECT_EQ(plan["launches"].size(), report["launches"].get<std::size_t>());
   EXPECT_THAT(plan["launches"][0]["source"].get<std::string>(), HasSubstr("__global__"));
   EXPECT_THAT(stitch({"show", "plan", id, "--db", database}).out, HasSubstr("launch 0"));
-  EXPECT_THAT(stitch({"show", "workloads", "--db", database}).out, HasSubstr("softmax.hlo.txt"));
+  EXPECT_THAT(stitch({"show", "models", "--db", database}).out, HasSubstr("softmax.hlo.txt"));
   EXPECT_THAT(stitch({"show", "devices", "--db", database}).out, HasSubstr("emulated"));
   EXPECT_EQ(stitch({"show", "plan", std::string(32, '0'), "--db", database}).code, 3);
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/codegen/kernel_run.h"
+#include "tests/graph/op_lists.h"
 
 namespace stitch::codegen::test {
 namespace {
@@ -16,6 +17,7 @@ using graph::DType;
 using graph::Graph;
 using graph::Op;
 using graph::Value;
+using graph::testing::elementwise_operators;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -72,37 +74,6 @@ std::vector<Bytes> pairs_of_edges(DType dtype) {
   return {bytes_of_bits(dtype, x), bytes_of_bits(dtype, y)};
 }
 
-std::vector<Op> unary_operators(DType dtype) {
-  if (dtype == DType::pred) return {Op::bit_not};
-  std::vector<Op> list = {Op::negate, Op::abs, Op::sign};
-  if (graph::is_integer(dtype)) {
-    list.insert(list.end(), {Op::bit_not, Op::popcount});
-  } else {
-    list.insert(list.end(),
-                {Op::floor, Op::ceil,     Op::round_even, Op::round_away, Op::exp,   Op::expm1, Op::log,   Op::log1p,
-                 Op::sqrt,  Op::rsqrt,    Op::cbrt,       Op::erf,        Op::erfc,  Op::sin,   Op::cos,   Op::tan,
-                 Op::asin,  Op::acos,     Op::atan,       Op::sinh,       Op::cosh,  Op::tanh,  Op::asinh, Op::acosh,
-                 Op::atanh, Op::logistic, Op::is_finite,  Op::is_nan,     Op::is_inf});
-  }
-  return list;
-}
-
-std::vector<Op> binary_operators(DType dtype) {
-  std::vector<Op> list = {Op::maximum, Op::minimum};
-  if (dtype != DType::pred) {
-    list.insert(list.end(), {Op::add, Op::subtract, Op::multiply, Op::divide, Op::remainder, Op::power});
-  }
-  if (graph::is_floating(dtype)) {
-    list.push_back(Op::atan2);
-  } else {
-    list.insert(list.end(), {Op::bit_and, Op::bit_or, Op::bit_xor});
-  }
-  if (graph::is_integer(dtype)) {
-    list.insert(list.end(), {Op::shift_left, Op::shift_right_logical, Op::shift_right_arithmetic});
-  }
-  return list;
-}
-
 constexpr DType all_dtypes[] = {DType::pred,   DType::s8,  DType::u8,   DType::s16, DType::u16,
                                 DType::s32,    DType::u32, DType::s64,  DType::u64, DType::f8e4m3,
                                 DType::f8e5m2, DType::f16, DType::bf16, DType::f32, DType::f64};
@@ -127,24 +98,50 @@ TEST_P(ArithmeticEmulated, OneOperandOnEveryEdge) {
   Builder b;
   const Value x = b.parameter(dtype, {static_cast<std::int64_t>(edges.size())});
   std::vector<Value> results;
-  for (const Op op : unary_operators(dtype)) results.push_back(b.unary(op, x));
+  for (const Op op : elementwise_operators(1, dtype)) results.push_back(b.unary(op, x));
   expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, edges)});
 }
 
-// Where the edges are far apart: functions that device/math.cuh computes itself.
-TEST_P(FunctionsEmulated, OfOurOwnDensely) {
-  const DType dtype = GetParam();
-  constexpr std::int64_t count = 4096;
+/// So many numbers of this type from low to high.
+Bytes numbers_between(DType dtype, std::int64_t count, double low, double high) {
   std::vector<std::uint64_t> bits(count, 0);
   for (std::int64_t i = 0; i < count; ++i) {
-    const double value = -11 + 22.0 * static_cast<double>(i) / static_cast<double>(count - 1);
+    const double value = low + (high - low) * static_cast<double>(i) / static_cast<double>(count - 1);
     graph::store_element(dtype, value, reinterpret_cast<std::byte*>(&bits[i]));
   }
+  return bytes_of_bits(dtype, bits);
+}
+
+/// Runs operators of one operand on the same numbers.
+void expect_right_between(DType dtype, const std::vector<Op>& operators, double low, double high) {
+  constexpr std::int64_t count = 4096;
   Builder b;
   const Value x = b.parameter(dtype, {count});
   std::vector<Value> results;
-  for (const Op op : {Op::exp, Op::logistic, Op::erfc, Op::round_away}) results.push_back(b.unary(op, x));
-  expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, bits)});
+  for (const Op op : operators) results.push_back(b.unary(op, x));
+  expect_right(make_case(b.finish(results)), {numbers_between(dtype, count, low, high)});
+}
+
+// Where the edges are far apart: functions that device/math.cuh computes itself, and those of a short interval.
+TEST_P(FunctionsEmulated, OfOurOwnDensely) {
+  std::vector<Op> own;
+  for (const Op op : elementwise_operators(1, GetParam())) {
+    const graph::OpInfo& row = graph::info(op);
+    const bool spelled = !row.spelling.empty() && row.spelling.find("{f}") == std::string_view::npos;
+    if (spelled && row.cost == graph::OpCost::expensive) own.push_back(op);
+  }
+  own.push_back(Op::round_away);
+  expect_right_between(GetParam(), own, -11, 11);
+}
+
+TEST_P(FunctionsEmulated, OfAnIntervalDenselyInside) {
+  std::vector<Op> inside;
+  for (const Op op : elementwise_operators(1, GetParam())) {
+    const graph::RealInterval defined = graph::info(op).defined;
+    if (defined.low == -1 && defined.high == 1) inside.push_back(op);
+  }
+  ASSERT_FALSE(inside.empty());
+  expect_right_between(GetParam(), inside, -1, 1);
 }
 
 TEST_P(ArithmeticEmulated, TwoOperandsOnEveryPairOfEdges) {
@@ -153,7 +150,7 @@ TEST_P(ArithmeticEmulated, TwoOperandsOnEveryPairOfEdges) {
   Builder b;
   const Value x = b.parameter(dtype, {count * count}), y = b.parameter(dtype, {count * count});
   std::vector<Value> results;
-  for (const Op op : binary_operators(dtype)) results.push_back(b.binary(op, x, y));
+  for (const Op op : elementwise_operators(2, dtype)) results.push_back(b.binary(op, x, y));
   for (const Comparison direction :
        {Comparison::eq, Comparison::ne, Comparison::lt, Comparison::le, Comparison::gt, Comparison::ge}) {
     results.push_back(b.compare(direction, x, y));

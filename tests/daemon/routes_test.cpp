@@ -74,7 +74,7 @@ TEST_F(RoutesTest, FromALookupToEverythingThatIsKnownOfItsPlan) {
   EXPECT_EQ(hash_bytes(cubin.body), answer->plan->launches[0].cubin);
   EXPECT_THAT(cubin.head, HasSubstr("X-Stitch-Kind: cubin"));
   EXPECT_THAT(ask("GET", "/metrics").body, HasSubstr("stitch_lookups_total{source=\"predicted\"} 1"));
-  EXPECT_THAT(ask("GET", "/v1/version").body, HasSubstr("\"protocol\":1"));
+  EXPECT_THAT(ask("GET", "/v1/version").body, HasSubstr("\"protocol\":2"));
 }
 
 TEST_F(RoutesTest, SpeaksCborWhenAsked) {
@@ -99,8 +99,8 @@ TEST_F(RoutesTest, ModelsAreSubmittedAndTold) {
   const Json document = Json::parse(submitted.body);
   EXPECT_EQ(running_.wait_for(document["job"]).state, "done");
   const std::string key = document["subject"];
-  EXPECT_EQ(get("/v1/workloads/" + key)["report"]["distinct_fragments"], 1);
-  EXPECT_EQ(get("/v1/workloads")["items"][0]["name"], "a model.json");
+  EXPECT_EQ(get("/v1/models/" + key)["report"]["distinct_fragments"], 1);
+  EXPECT_EQ(get("/v1/models")["items"][0]["name"], "a model.json");
 }
 
 TEST_F(RoutesTest, PromotionsWaitForTheFirstChange) {

@@ -143,7 +143,6 @@ void exercise(Store& store) {
   (void)store.list_plans({}, {});
   (void)store.list_promotions({});
   (void)store.list_candidates({}, {});
-  (void)store.list_quarantine();
   (void)store.list_models();
   (void)store.get_model("residual", "", {});
   (void)store.list_jobs({}, {});
@@ -169,7 +168,6 @@ void make_full_database(const fs::path& path, const Clock& clock) {
     EXPECT_OK(store->enqueue_job(samples::job(std::to_string(i))));
   }
   EXPECT_OK(store->claim_job("a daemon", 1000, {}));
-  EXPECT_OK(store->quarantine({samples::hash(1), "GPU-0000", "hung", 1, 0, samples::provenance()}));
   TrainedModel model;
   model.name = "residual";
   model.bytes = "trees";

@@ -52,19 +52,20 @@ TEST(MigrationsTest, AStepThatBreaksReferencesIsRefused) {
 }
 
 /// Makes a database file of the text of one.
-void restore(const std::filesystem::path& path, std::string_view fixture) {
-  const std::filesystem::path text = std::filesystem::path(STITCH_SOURCE_DIR) / "tests" / "data" / "db" / fixture;
+void restore(const std::filesystem::path& path, int version) {
+  const std::filesystem::path text =
+      std::filesystem::path(STITCH_SOURCE_DIR) / "tests" / "data" / "db" / fmt::format("version{}.sql", version);
   auto connection = sqlite::Connection::open({path, sqlite::OpenOptions::Mode::create, 0, 0, ""});
   ASSERT_OK(connection);
   ASSERT_OK((*connection)->run_script(samples::read_file(text)));
-  ASSERT_EQ(*(*connection)->integer("PRAGMA user_version"), 1);
+  ASSERT_EQ(*(*connection)->integer("PRAGMA user_version"), version);
 }
 
 TEST(MigrationsTest, AReadOnlyStoreAsksForTheMigration) {
   const TestFolder folder;
   SqliteOptions options;
   options.path = folder / "old.db";
-  restore(options.path, "version1.sql");
+  restore(options.path, 1);
   const std::string before = samples::read_file(options.path);
   options.read_only = true;
   expect_error(open_sqlite_store(options, ManualClock()), ErrorKind::version_mismatch, "open it for writing once");
@@ -74,7 +75,7 @@ TEST(MigrationsTest, AReadOnlyStoreAsksForTheMigration) {
 TEST(MigrationsTest, VersionOneKeepsAllItHad) {
   const TestFolder folder;
   const std::filesystem::path path = folder / "old.db";
-  restore(path, "version1.sql");
+  restore(path, 1);
   ManualClock clock;
   const auto store = samples::opened(path, clock);
   ASSERT_TRUE(store);
@@ -108,7 +109,28 @@ TEST(MigrationsTest, VersionOneKeepsAllItHad) {
   EXPECT_EQ(resumed.fence, 2);
   EXPECT_EQ(resumed.progress, 0.5);
   EXPECT_EQ(resumed.max_stalled, 10);
-  EXPECT_OK(store->quarantine({samples::hash(1), "GPU-0000", "hung", 1, 0, samples::provenance()}));
+}
+
+TEST(MigrationsTest, VersionTwoLosesItsQuarantineAlone) {
+  const TestFolder folder;
+  const std::filesystem::path path = folder / "old.db";
+  restore(path, 2);
+  const ManualClock clock;
+  const auto store = samples::opened(path, clock);
+  ASSERT_TRUE(store);
+  EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
+  const Fragment fragment = samples::fragment(1);
+  EXPECT_EQ(*store->get_fragment(fragment.key), fragment);
+  const Plan near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
+  EXPECT_EQ(near.label, Label::near);
+  EXPECT_EQ(near.neighbour, samples::bundle(fragment, 1).plan.id);
+  const TrainedModel model = *store->get_model("residual", "h100", 1);
+  EXPECT_EQ(model.bytes, "trees");
+  EXPECT_EQ(model.seed, ~std::uint64_t{0});
+  EXPECT_EQ(model.training_set, samples::hash(5));
+  EXPECT_EQ(store->list_jobs({}, {})->items.size(), 2U);
+  const auto connection = sqlite::Connection::open({path, sqlite::OpenOptions::Mode::read_only, 0, 0, ""});
+  EXPECT_EQ(*(*connection)->integer("SELECT count(*) FROM sqlite_schema WHERE name = 'quarantine'"), 0);
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ TEST_F(PortableTest, BundlesRoundTripThroughTheirBytes) {
   const Result<FragmentBundle> read = decode_bundle(bytes);
   ASSERT_OK(read);
   EXPECT_EQ(encode_bundle(*read), bytes);
+  EXPECT_EQ(hash_bytes(bytes).hex(), "f25e46ff2772a9938b0de42fb4fb8105")
+      << "the format of portable files is not what it was";
 }
 
 TEST_F(PortableTest, WhatDoesNotValidateIsNamed) {

@@ -162,9 +162,6 @@ TEST(RecordsTest, WhatValidationRefusesOfTrials) {
                                {[](Measurement& m) { m.dropped = -1; }, "dropped is negative"},
                                {[](Measurement& m) { m.temperature_c = nan; }, "is not finite"},
                                {[](Measurement& m) { m.conditions = ""; }, "conditions is not JSON"}});
-  Quarantine entry{samples::hash(1), "GPU-0000", "hung", 1, 0, samples::provenance()};
-  expect_refused<Quarantine>(entry, {{[](Quarantine& q) { q.device = ""; }, "quarantine: device is empty"},
-                                     {[](Quarantine& q) { q.reason = ""; }, "reason is empty"}});
   TrainedModel model;
   model.name = "residual";
   model.bytes = "x";

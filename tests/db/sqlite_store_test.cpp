@@ -327,23 +327,6 @@ TEST_F(SqliteStoreTest, ATestedCandidateDoesNotBecomeUntested) {
   EXPECT_EQ(record(Outcome::correct), Outcome::correct);
 }
 
-TEST_F(SqliteStoreTest, QuarantineCountsStrikes) {
-  Quarantine entry{samples::hash(1), "GPU-0000", "hung for 10 s", 1, 0, samples::provenance("killed by the runner")};
-  EXPECT_EQ(*store->find_quarantine(entry.subject, entry.device), std::nullopt);
-  ASSERT_OK(store->quarantine(entry));
-  const std::int64_t first = entry.provenance.wall_us;
-  entry.provenance.wall_us += 5;
-  entry.reason = "faulted";
-  ASSERT_OK(store->quarantine(entry));
-  entry.strikes = 2;
-  entry.first_us = first;
-  EXPECT_EQ(*store->find_quarantine(entry.subject, entry.device), entry);
-  EXPECT_EQ(*store->find_quarantine(entry.subject, "GPU-0001"), std::nullopt);
-  EXPECT_THAT(*store->list_quarantine(), ElementsAre(entry));
-  ASSERT_OK(store->release(entry.subject, entry.device));
-  expect_error(store->release(entry.subject, entry.device), ErrorKind::not_found, "is not in quarantine");
-}
-
 TEST_F(SqliteStoreTest, ModelsCountTheirVersions) {
   TrainedModel model;
   model.name = "residual";

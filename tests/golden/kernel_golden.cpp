@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/explanation.h"
 #include "codegen/nvrtc.h"
-#include "emulator/run/counters.h"
+#include "emulator/counters.h"
 #include "import/import.h"
 #include "profiler/device/emulated_device.h"
 #include "tuning/models/model_tuning.h"
@@ -74,7 +74,7 @@ struct Listing {
 };
 
 Status check_candidates(const tuning::TunedFragment& tuned) {
-  for (const db::Candidate& candidate : tuned.candidates) {
+  for (const db::Candidate& candidate : tuned.trials.candidates) {
     if (candidate.outcome == db::Outcome::correct) continue;
     return make_error(ErrorKind::correctness, "{} is not right: {}", candidate.schedule, candidate.detail);
   }
@@ -112,7 +112,7 @@ Result<Golden> make_golden(const std::filesystem::path& graph, int threads) {
     const cli::FragmentExplanation explanation = cli::explain_fragment(entry, *tuner, false);
     if (!explanation.failure.empty()) return make_error(ErrorKind::constraint, "{}", explanation.failure);
     listing.explanation += (listing.explanation.empty() ? "" : "\n") + cli::to_text(explanation);
-    STITCH_ASSIGN(const tuning::TunedFragment tuned, tuner->tune(entry.graph, entry.name, {}, {}));
+    STITCH_ASSIGN(const tuning::TunedFragment tuned, tuner->tune({.fragment = entry.graph, .name = entry.name}));
     STITCH_TRY(check_candidates(tuned));
     listing.add(f, tuned);
   }

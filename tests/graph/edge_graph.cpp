@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "graph/builder.h"
 #include "graph/literal.h"
+#include "tests/graph/op_lists.h"
 
 namespace stitch::graph::testing {
 namespace {
@@ -137,22 +138,14 @@ class Generator {
   }
 
   void binary() {
-    using enum Op;
     const Value x = any(), y = partner(x);
-    std::vector<Op> ops = {maximum, minimum, bit_and, bit_or, bit_xor};
-    if (!is_pred(x)) {
-      for (const Op op : {add, subtract, multiply, divide, remainder, shift_left, shift_right_logical,
-                          shift_right_arithmetic, power}) {
-        ops.push_back(op);
-      }
-    }
+    const Op op = draw_.of(elementwise_operators(2, type(x).dtype));
     const bool exchanged = draw_.one_in(2);
-    note(b_.binary(draw_.of(ops), exchanged ? y : x, exchanged ? x : y));
+    note(b_.binary(op, exchanged ? y : x, exchanged ? x : y));
   }
   void unary() {
     const Value x = any();
-    const std::vector<Op> ops = {Op::negate, Op::abs, Op::sign, Op::bit_not, Op::popcount};
-    note(b_.unary(is_pred(x) ? Op::bit_not : draw_.of(ops), x));
+    note(b_.unary(draw_.of(elementwise_operators(1, type(x).dtype)), x));
   }
   Value compared(Value x) {
     const auto direction = static_cast<Comparison>(draw_.below(6));

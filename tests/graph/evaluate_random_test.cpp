@@ -25,6 +25,7 @@ RandomGraphOptions everything(std::uint64_t seed) {
   options.seed = seed;
   options.operators = 24;
   options.arg_reduce = options.scan = options.reduce_window = options.scatter = options.dot = 2;
+  options.function = 3;
   switch (seed % 4) {
     case 0: break;
     case 1: options.dtypes = {DType::f32, DType::bf16, DType::s32}; break;

@@ -48,6 +48,24 @@ TEST_P(Infer, Rule) {
   }
 }
 
+/// Whatever the operator, also of one that is yet to come: its row says which types it takes.
+TEST(InferElementwise, TakesWhatTheDomainOfTheRowSays) {
+  for (const DTypeInfo& type : dtype_table()) {
+    const DType dtype = type.dtype;
+    for (const OpInfo& row : op_table()) {
+      if (!is_elementwise(row.op) || row.op == Op::select || row.op == Op::threefry2x32) continue;
+      const std::vector<TensorType> operands(row.min_operands, TensorType{dtype, {3}});
+      const Result<std::vector<TensorType>> result = infer(row.op, operands, default_attributes(row.op));
+      if (row.op != Op::bitcast_convert) {
+        EXPECT_EQ(result.ok(), takes(row.domain, dtype)) << row.name << " of " << to_string(dtype);
+      }
+      if (result.ok()) {
+        EXPECT_EQ(result->front().dims, Dims{3}) << row.name;
+      }
+    }
+  }
+}
+
 const NoAttributes none;
 using R = ReduceKind;
 
@@ -367,7 +385,7 @@ std::shared_ptr<const Graph> region(std::string_view parameters, std::string_vie
 
 std::string infer_text(Op op, std::string_view operands, const Attributes& attributes,
                        std::vector<std::shared_ptr<const Graph>> regions) {
-  const Result<std::vector<TensorType>> result = infer(op, types(operands), attributes, regions);
+  const Result<std::vector<TensorType>> result = infer(op, types(operands), attributes, region_types(regions));
   if (!result) return result.error().message;
   std::string text;
   for (const TensorType& t : *result) text += to_string(t) + " ";

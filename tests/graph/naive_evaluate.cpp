@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "graph/builder.h"
 #include "graph/literal.h"
 
 namespace stitch::graph::testing {
@@ -517,7 +518,27 @@ class Interpreter {
       case Op::minimum: return combine(ReduceKind::min, dtype, x, y);
       default: break;
     }
-    return is_floating(dtype) ? Element{floating(node.op, x.f, y.f), 0} : Element{0, integer(node.op, dtype, x.i, y.i)};
+    return is_floating(dtype) ? Element{floating(node.op, dtype, x.f, y.f), 0}
+                              : Element{0, integer(node.op, dtype, x.i, y.i)};
+  }
+
+  /// A function that has no second implementation here: the evaluator's, of one element.
+  static double by_reference(Op op, DType dtype, double x, double y) {
+    Builder b;
+    std::vector<Value> operands;
+    std::vector<Tensor> arguments;
+    for (const double value : {x, y}) {
+      if (std::ssize(operands) == info(op).max_operands) break;
+      operands.push_back(b.parameter(dtype, {}));
+      arguments.push_back(Tensor::zeros({dtype, {}}));
+      arguments.back().floats[0] = value;
+    }
+    const Value result = b.add(op, std::move(operands));
+    const Result<Graph> graph = b.finish({result});
+    if (!graph) throw std::logic_error(fmt::format("naive_evaluate: {}", graph.error().message));
+    const Result<std::vector<Tensor>> results = evaluate(*graph, arguments);
+    if (!results) throw std::logic_error(fmt::format("naive_evaluate: {}", results.error().message));
+    return results->front().floats[0];
   }
 
   static std::int64_t compare(Comparison direction, DType dtype, Element x, Element y) {
@@ -551,7 +572,7 @@ class Interpreter {
     return {value, to == DType::pred ? x.i != 0 : x.i};
   }
 
-  static double floating(Op op, double x, double y) {
+  static double floating(Op op, DType dtype, double x, double y) {
     switch (op) {
       case Op::negate: return -x;
       case Op::abs: return std::fabs(x);
@@ -589,7 +610,7 @@ class Interpreter {
       case Op::remainder: return std::fmod(x, y);
       case Op::power: return std::pow(x, y);
       case Op::atan2: return std::atan2(x, y);
-      default: throw std::logic_error(fmt::format("naive_evaluate: no {} of floats", to_string(op)));
+      default: return by_reference(op, dtype, x, y);
     }
   }
 

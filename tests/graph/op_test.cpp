@@ -4,7 +4,9 @@
 
 #include <set>
 
+#include "base/file.h"
 #include "graph/attributes.h"
+#include "graph/reference/evaluate_chunk.h"
 
 namespace stitch::graph {
 namespace {
@@ -30,6 +32,44 @@ TEST(OpTable, OperandCountsAreConsistent) {
     EXPECT_EQ(row.category == OpCategory::source, row.max_operands == 0) << row.name;
     EXPECT_TRUE(!row.commutative || (row.min_operands == 2 && row.max_operands == 2)) << row.name;
     EXPECT_EQ(is_elementwise(row.op), row.category == OpCategory::elementwise);
+  }
+}
+
+/// Whatever stands in the operator table must be in the tables of the other files as well; those of codegen/ and
+/// costmodel/ follow from the row (tests/codegen/operators_test.cpp runs every row).
+TEST(OpTable, EveryElementwiseOperatorHasAReferenceFunction) {
+  for (const OpInfo& row : op_table()) {
+    if (!is_elementwise(row.op) || row.op == Op::threefry2x32) continue;  // has two results: evaluate_run.cpp
+    for (const DTypeInfo& type : dtype_table()) {
+      const DType dtype = type.dtype;
+      if (!takes(row.domain, dtype)) continue;
+      const Node node{row.op, {}, default_attributes(row.op), {{dtype, {}}}, {}, "", 0};
+      EXPECT_NE(reference::find_kernel(node, dtype), nullptr) << row.name << " of " << to_string(dtype);
+    }
+  }
+}
+
+TEST(OpTable, EveryOperatorIsDocumented) {
+  const Result<std::string> page = RealFileSystem().read(STITCH_SOURCE_DIR "/docs/ir.md");
+  ASSERT_TRUE(page.ok()) << page.error().message;
+  for (const OpInfo& row : op_table()) {
+    const bool found = page->find(fmt::format("`{}`", row.name)) != std::string::npos;
+    EXPECT_TRUE(found) << row.name << " is missing in docs/ir.md";
+  }
+}
+
+TEST(OpTable, RangesAndDomainsAreOfFunctions) {
+  for (const OpInfo& row : op_table()) {
+    const bool narrowed = row.defined.low > RealInterval().low || row.defined.high < RealInterval().high;
+    if (row.range || narrowed) {
+      EXPECT_TRUE(is_elementwise(row.op) && row.max_operands == 1 && row.domain == OpDomain::floating) << row.name;
+    }
+    EXPECT_LT(row.defined.low, row.defined.high) << row.name;
+    if (row.range) {
+      EXPECT_LT(row.range->low, row.range->high) << row.name;
+      EXPECT_EQ(row.range->low >= 0, row.sign == ResultSign::nonnegative) << row.name;
+    }
+    EXPECT_GE(row.instructions.wide, row.instructions.narrow) << row.name;
   }
 }
 

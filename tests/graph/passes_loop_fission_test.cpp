@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/literal.h"
-#include "graph/passes/loop_fission.h"
+#include "graph/passes/loops/loop_fission.h"
 #include "graph/simplify.h"
 #include "tests/graph/pass_case.h"
 

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "graph/builder.h"
 #include "graph/literal.h"
+#include "tests/graph/op_lists.h"
 
 namespace stitch::graph::testing {
 namespace {
@@ -44,6 +45,7 @@ class Generator {
         {options_.reduce_window, [&] { reduce_window(); }},
         {options_.scatter, [&] { scatter(); }},
         {options_.dot, [&] { dot(); }},
+        {options_.function, [&] { function(); }},
     };
     int total = 0;
     for (const auto& [weight, step] : steps) total += weight;
@@ -420,6 +422,25 @@ class Generator {
     DotAttributes a;
     a.lhs_contracting = {rank(x) - 1}, a.rhs_contracting = {0}, a.result = b_.dtype(x.value);
     note(b_.dot(x.value, y.value, a), x.magnitude * y.magnitude * static_cast<double>(k));
+  }
+
+  /// x where a function is defined, away from the ends.
+  Value inside(const RealInterval& defined, const Entry& x) {
+    constexpr double huge = 1e30;
+    if (defined.low < -huge) return x.value;
+    if (defined.high < huge) return b_.binary(Op::multiply, b_.unary(Op::tanh, x.value), constant_like(x.value, 0.9));
+    return b_.binary(Op::add, b_.unary(Op::abs, x.value), constant_like(x.value, defined.low + 0.5));
+  }
+
+  void function() {
+    static const std::vector<Op> functions = floating_functions();
+    Entry x;
+    if (!find([&](const Entry& e) { return floating(e); }, x)) return;
+    const OpInfo& row = info(pick(functions));
+    std::vector<Value> operands = {inside(row.defined, x)};
+    if (row.max_operands == 2) operands.push_back(partner(x).value);
+    const Value y = b_.add(row.op, std::move(operands));
+    note(b_.add(Op::clamp, {constant_like(y, -10), y, constant_like(y, 10)}), 10);
   }
 
   Graph finish() {

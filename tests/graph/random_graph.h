@@ -40,6 +40,7 @@ struct RandomGraphOptions {
   int reduce_window = 0;
   int scatter = 0;
   int dot = 0;
+  int function = 0;  ///< any function of floats in the operator table
 };
 
 /// A valid graph, the same for the same options. Floating values stay within about ±1000 for the arguments that

@@ -180,6 +180,46 @@ TEST(HloBoundary, OtherSpellingsOfElementwiseOperators) {
   EXPECT_EQ(imported.graph.node(imported.graph.results()[0].node).op, graph::Op::erf);
 }
 
+TEST(HloBoundary, CustomCallsNameFunctionsAsTheOperatorTableDoes) {
+  struct Row {
+    std::string_view call;
+    graph::Op op;
+  };
+  const Row rows[] = {
+      {"custom-call(x), custom_call_target=\"chlo.erf_inv\"", graph::Op::erf_inv},
+      {"custom-call(x, x), custom_call_target=\"chlo.next_after\"", graph::Op::nextafter},
+      {"custom-call(x, x), custom_call_target=\"mhlo.atan2\"", graph::Op::atan2},
+      {"atan2(x, x)", graph::Op::atan2},
+      {"custom-call(x), custom_call_target=\"chlo.next_after\"", graph::Op::opaque},  // of two operands
+      {"custom-call(x), custom_call_target=\"erf_inv\"", graph::Op::opaque},          // anybody's
+      {"custom-call(x), custom_call_target=\"chlo.digamma\"", graph::Op::opaque},
+  };
+  for (const Row& row : rows) {
+    const Imported imported = import_good(entry_text(fmt::format("f32[4,8] {}", row.call)));
+    EXPECT_EQ(imported.graph.node(imported.graph.results()[0].node).op, row.op) << row.call;
+  }
+}
+
+TEST(HloBoundary, CompositesThatAreOperatorsAreNotWrittenOut) {
+  const auto imported = [](std::string_view attributes, std::string_view type = "f32") {
+    const std::string computation = fmt::format(
+        "chlo.next_after.impl {{\n  a = {0}[4] parameter(0)\n  b = {0}[4] parameter(1)\n"
+        "  ROOT r = {0}[4] add(a, b)\n}}\n",
+        type);
+    const std::string entry = fmt::format(
+        "  x = {0}[4] parameter(0)\n  ROOT r = {0}[4] call(x, x), to_apply=chlo.next_after.impl{1}", type, attributes);
+    const Imported made = import_good(module_text(entry, computation));
+    return made.graph.node(made.graph.results()[0].node).op;
+  };
+  constexpr std::string_view named =
+      ", is_composite=true, frontend_attributes={composite.attributes={},composite.name=\"chlo.next_after\","
+      "composite.version=\"1\"}";
+  EXPECT_EQ(imported(named), graph::Op::nextafter);
+  EXPECT_EQ(imported(named, "s32"), graph::Op::add);  // not of integers
+  EXPECT_EQ(imported(""), graph::Op::add);
+  EXPECT_EQ(imported(", is_composite=true, frontend_attributes={composite.name=\"mine.next_after\"}"), graph::Op::add);
+}
+
 TEST(HloBoundary, TypesThatTheIrLacksAreUnsupported) {
   struct Row {
     std::string_view instruction, message;

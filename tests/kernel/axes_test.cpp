@@ -300,7 +300,8 @@ class RandomAxes : public testing::TestWithParam<int> {};
 
 TEST_P(RandomAxes, CoverEveryValueOnce) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 40;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 40;
   options.scan = options.arg_reduce = options.reduce_window = options.scatter = 1;
   options.most_extent = GetParam() % 2 == 0 ? 3 : 9;  // equal extents make squares
   expect_consistent(graph::testing::random_graph(options));

@@ -107,15 +107,21 @@ inline Graph scanned(std::int64_t rows, std::int64_t columns) {
 
 inline graph::GatherAttributes row_gather(std::int64_t columns) {
   graph::GatherAttributes gather;
-  gather.offset_dims = {1}, gather.collapsed_slice_dims = {0}, gather.start_index_map = {0};
-  gather.index_vector_dim = 1, gather.slice_sizes = {1, columns};
+  gather.offset_dims = {1};
+  gather.collapsed_slice_dims = {0};
+  gather.start_index_map = {0};
+  gather.index_vector_dim = 1;
+  gather.slice_sizes = {1, columns};
   return gather;
 }
 
 inline graph::ScatterAttributes row_scatter(ReduceKind combiner = ReduceKind::sum) {
   graph::ScatterAttributes scatter;
-  scatter.update_window_dims = {1}, scatter.inserted_window_dims = {0}, scatter.scatter_dims_to_operand_dims = {0};
-  scatter.index_vector_dim = 1, scatter.combiner = combiner;
+  scatter.update_window_dims = {1};
+  scatter.inserted_window_dims = {0};
+  scatter.scatter_dims_to_operand_dims = {0};
+  scatter.index_vector_dim = 1;
+  scatter.combiner = combiner;
   return scatter;
 }
 

@@ -68,7 +68,8 @@ TEST_P(GroupContexts, ShareWithoutTellingMappingsApart) {
     ASSERT_TRUE(structure) << structure.error().message;
     for (const GroupStructure& group : structure->phases.at(0).groups) {
       search::MappingSpaceOptions space;
-      space.threads = 256, space.partial_tiles = 132;
+      space.threads = 256;
+      space.partial_tiles = 132;
       Schedule schedule;
       schedule.threads = 256;
       const std::vector<GroupMapping> mappings = search::enumerate_mappings(group, space, *find_device("h100"));
@@ -76,7 +77,8 @@ TEST_P(GroupContexts, ShareWithoutTellingMappingsApart) {
       for (std::size_t i = 0; i < mappings.size(); i += 1 + mappings.size() / 40) {
         Result<GroupProgram> shared = context.derive(mappings[i], schedule, 1);
         EXPECT_EQ(described(shared), described(derive_group(group, mappings[i], schedule, 1)));
-        ++compared, legal += shared ? 1 : 0;
+        ++compared;
+        legal += shared ? 1 : 0;
         if (shared) context.give_back(std::move(*shared));
       }
     }
@@ -113,9 +115,11 @@ TEST(LastingLoads, OfARecurrentKernelAreMadeOnceWhereRegistersHoldThem) {
   const auto step = recurrent_step(gru({.turns = 100, .rows = 8, .width = 36}), 2);
   ASSERT_TRUE(step) << step.error().message;
   search::MappingSpaceOptions space;
-  space.threads = 128, space.one_tile = true;
+  space.threads = 128;
+  space.one_tile = true;
   Schedule schedule;
-  schedule.threads = 128, schedule.rows = 2;
+  schedule.threads = 128;
+  schedule.rows = 2;
   StructureOptions options;
   options.stored_first = (*step)->stored_first;
   for_each_group((*step)->graph, options, space, schedule,
@@ -145,14 +149,14 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
   Schedule schedule;
   int copied = 0;
   const auto look = [&](const GroupProgram& group) {
-    for (std::size_t stage = 0; stage < group.sweeps.size(); ++stage) {
-      for (const ItemId id : group.sweeps[stage].copied) {
+    for (std::size_t sweep = 0; sweep < group.sweeps.size(); ++sweep) {
+      for (const ItemId id : group.sweeps[sweep].copied) {
         ++copied;
-        EXPECT_EQ(std::ranges::count(group.sweeps[stage].early, id), 1);
+        EXPECT_EQ(std::ranges::count(group.sweeps[sweep].early, id), 1);
         const auto held = std::ranges::find(group.held, id, &HeldItem::item);
         ASSERT_NE(held, group.held.end());
         EXPECT_EQ(held->place, Hold::shared);
-        EXPECT_EQ(held->from, static_cast<int>(stage));
+        EXPECT_EQ(held->from, static_cast<int>(sweep));
         const int bytes = group.accesses[id].width * graph::byte_size(group.structure.program->at(id).dtype);
         EXPECT_TRUE(bytes == 4 || bytes == 8 || bytes == 16);
       }
@@ -171,7 +175,8 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
   });
   EXPECT_LE(copied, of_whole_words);
   // The blocks of a recurrent kernel read their states in shared memory.
-  copied = 0, schedule.rows = 1;
+  copied = 0;
+  schedule.rows = 1;
   for_each_group(softmax(64, 16384), {}, space, schedule, look);
   EXPECT_EQ(copied, 0);
 }

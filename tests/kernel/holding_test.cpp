@@ -117,7 +117,8 @@ TEST_P(HeldBy, Group) {
   const Graph graph = GetParam().graph();
   const GroupStructure group = group_of(graph);
   GroupMapping mapping;
-  mapping.axes.resize(2), mapping.hold = GetParam().hold;
+  mapping.axes.resize(2);
+  mapping.hold = GetParam().hold;
   const std::vector<HeldItem> held = choose_held(ItemFlow(group), group, mapping.hold, GetParam().varying, {});
   EXPECT_EQ(to_text(*group.program, held), GetParam().held);
   const Hold place = GetParam().hold == Hold::shared_least ? Hold::shared : GetParam().hold;
@@ -177,7 +178,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
                                          const std::vector<ItemId>& hoisted) {
   const ScalarProgram& program = *structure.program;
   std::vector<HeldItem> held;
-  if (hold == Hold::reload || structure.stages < 2) return held;
+  if (hold == Hold::reload || structure.sweep_count < 2) return held;
   const auto count = program.items().size();
   std::uint64_t group_axes = 0;
   for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
@@ -185,10 +186,10 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
 
   const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
   std::map<ItemId, HeldItem> open;  // held across the boundary before
-  for (int boundary = 0; boundary + 1 < structure.stages; ++boundary) {
+  for (int boundary = 0; boundary + 1 < structure.sweep_count; ++boundary) {
     std::vector<ItemId> early_roots, late_roots;
     for (const Anchor& anchor : structure.anchors) {
-      auto& roots = anchor.stage <= boundary ? early_roots : late_roots;
+      auto& roots = anchor.sweep <= boundary ? early_roots : late_roots;
       const std::vector<ItemId> more = roots_of(program, anchor);
       roots.insert(roots.end(), more.begin(), more.end());
     }
@@ -200,7 +201,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
       const Item& item = program.at(i);
       if (!late[i]) continue;
       const bool stays = item.kind == Item::Kind::reduced || (item.axes & varying) == 0;
-      const bool available = structure.item_stage[i] <= boundary && early[i];
+      const bool available = structure.item_sweep[i] <= boundary && early[i];
       const bool in_registers = std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end();
       if ((stays && available) || in_registers) {
         cut.edge(i, sink, search::MinCut::infinite);  // at hand for nothing
@@ -241,7 +242,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
 /// Rows that are computed, summed and computed again, at random.
 Graph random_rows(unsigned seed) {
   std::mt19937 random(seed);
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto below = [&](std::size_t n) { return random() % n; };
   Builder b;
   const Dims dims = {64, 256};
   std::vector<Value> values = {b.parameter(DType::f32, dims), b.convert(b.parameter(DType::f16, dims), DType::f32),
@@ -261,32 +262,34 @@ Graph random_rows(unsigned seed) {
 }
 
 TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
-  int most_stages = 0;
+  int most_sweeps = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Graph graph = random_rows(seed);
     const GroupStructure group = group_of(graph);
-    most_stages = std::max(most_stages, group.stages);
+    most_sweeps = std::max(most_sweeps, group.sweep_count);
     std::vector<ItemId> loads;
     for (std::size_t i = 0; i < group.program->items().size(); ++i) {
-      if (group.program->items()[i].kind == Item::Kind::load) loads.push_back(static_cast<ItemId>(i));
+      if (group.program->items()[i].kind == Item::Kind::load) loads.push_back(i);
     }
     for (const Hold hold : {Hold::registers, Hold::shared, Hold::shared_least}) {
       for (const std::vector<ItemId>& hoisted : {std::vector<ItemId>{}, std::vector<ItemId>{loads.front()}}) {
         GroupMapping mapping;
-        mapping.axes.resize(2), mapping.hold = hold;
+        mapping.axes.resize(2);
+        mapping.hold = hold;
         EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, 0b10, hoisted)),
                   to_text(*group.program, held_by_whole_cuts(group, hold, 0b10, hoisted)));
       }
     }
   }
-  EXPECT_GE(most_stages, 4);
+  EXPECT_GE(most_sweeps, 4);
 }
 
 TEST(Holding, BytesAreThoseOfWhatIsKept) {
   const auto bytes = [](Item::Kind kind, DType dtype) {
     Item item;
-    item.kind = kind, item.dtype = dtype;
+    item.kind = kind;
+    item.dtype = dtype;
     return held_bytes(item);
   };
   EXPECT_EQ(bytes(Item::Kind::load, DType::bf16), 2);  // packed

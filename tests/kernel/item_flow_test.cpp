@@ -42,7 +42,8 @@ TEST(ItemFlow, UsesAreNeedsTheOtherWayRound) {
             << item << " needs " << needed;
         ++number;
       }
-      needs += flow.needs(item).size(), uses += flow.uses(item).size();
+      needs += flow.needs(item).size();
+      uses += flow.uses(item).size();
     }
     EXPECT_EQ(needs, flow.need_count());
     EXPECT_EQ(uses, needs);
@@ -53,7 +54,7 @@ TEST(ItemFlow, ItemsAreComputedBeforeTheyAreUsed) {
   const Graph graph = softmax(64, 300);
   const GroupStructure group = group_of(graph);
   const ItemFlow flow(group);
-  ASSERT_EQ(group.stages, 3);
+  ASSERT_EQ(group.sweep_count, 3);
   int crossing = 0;
   for (std::size_t i = 0; i < flow.size(); ++i) {
     const ItemId item = i;

@@ -84,7 +84,7 @@ class ItemInterpreter {
   }
 
   static double decoded(graph::DType dtype, std::uint64_t bits) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(graph::byte_size(dtype)));
+    std::vector<std::byte> bytes(graph::byte_size(dtype));
     std::memcpy(bytes.data(), &bits, bytes.size());
     return graph::tensor_from_bytes({dtype, {}}, graph::Tensor::zeros({dtype, {}}).box, bytes).at(0);
   }
@@ -106,7 +106,8 @@ class ItemInterpreter {
     graph::Attributes attributes = own ? graph_.node(item.origin.node).attributes : graph::default_attributes(item.op);
     graph::Op op = item.op;
     if (item.kind == Item::Kind::combine) {
-      op = combining(item.combiner), attributes = graph::default_attributes(op);
+      op = combining(item.combiner);
+      attributes = graph::default_attributes(op);
     } else if (item.op == graph::Op::compare) {
       attributes = graph::CompareAttributes{item.comparison};
     }

@@ -271,7 +271,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(DeriveProgram, CountsPartialsAndBlocks) {
   const Grouped each(row_and_column_sums(64, 256), {1});
   Schedule schedule;
-  schedule.tile_axes = {1}, schedule.threads = 64, schedule.syncs = {Sync::barrier};
+  schedule.tile_axes = {1};
+  schedule.threads = 64;
+  schedule.syncs = {Sync::barrier};
   GroupMapping first = row_a_block();
   first.axes[0] = axis({{Level::loop, 4}, {Level::grid, 16}});
   const GroupMapping finish{
@@ -292,7 +294,8 @@ TEST(DeriveProgram, CountsPartialsAndBlocks) {
 TEST(DeriveProgram, RefusesSchedulesOfOtherKernels) {
   const Grouped each(row_and_column_sums(64, 256), {1});
   Schedule schedule;
-  schedule.threads = 64, schedule.syncs = {Sync::barrier};
+  schedule.threads = 64;
+  schedule.syncs = {Sync::barrier};
   schedule.phases = {{row_a_block()}};
   const auto short_one = derive_program(each.graph, each.structure, schedule);
   ASSERT_FALSE(short_one);
@@ -309,7 +312,8 @@ TEST(DeriveProgram, RefusesSchedulesOfOtherKernels) {
 TEST(DeriveProgram, AGateIsOpenedBehindWhatOneBlockDoes) {
   const Grouped each(row_and_column_sums(64, 256), {1});
   Schedule schedule;
-  schedule.tile_axes = {1}, schedule.threads = 64;
+  schedule.tile_axes = {1};
+  schedule.threads = 64;
   schedule.phases = {{row_a_block()}, {row_a_block()}, {row_a_block()}, {row_a_block()}};
   const auto message = [&](const std::vector<Sync>& syncs) {
     schedule.syncs = syncs;
@@ -341,10 +345,12 @@ TEST(KernelProgram, OneBlockRunsWhatIsBehindAGate) {
 TEST(JoinGroups, SharedMemoryHasRoomForTheMostOfEither) {
   // One layout for all groups of the kernel: held values, then the two exchange buffers.
   GroupProgram holds, exchanges;
-  holds.held_bytes = 1000, holds.exchange_bytes = 8;
+  holds.held_bytes = 1000;
+  holds.exchange_bytes = 8;
   exchanges.exchange_bytes = 128;
   Schedule schedule;
-  schedule.syncs = {Sync::last_block}, schedule.blocks = 1;
+  schedule.syncs = {Sync::last_block};
+  schedule.blocks = 1;
   const KernelProgram kernel = join_groups({}, schedule, {{holds}, {exchanges}});
   EXPECT_EQ(kernel.held_bytes(), 1000);
   EXPECT_EQ(kernel.exchange_bytes(), 128);

@@ -46,10 +46,12 @@ class LoopBuilder {
   /// This turn's part of a sequence [turns, …] that the kernel is given.
   Value slice_of(const Dims& dims) {
     Dims whole = dims, sizes = dims;
-    whole.insert(whole.begin(), shape_.turns), sizes.insert(sizes.begin(), 1);
+    whole.insert(whole.begin(), shape_.turns);
+    sizes.insert(sizes.begin(), 1);
     const Value sequence = given(whole);
     std::vector<Value> operands(dims.size() + 2, scalar(0));
-    operands[0] = sequence, operands[1] = index_;
+    operands[0] = sequence;
+    operands[1] = index_;
     return inside.reshape(inside.add(Op::dynamic_slice, operands, graph::DynamicSliceAttributes{sizes}), dims);
   }
   /// What the next turn gets of a carried value, by its parameter.
@@ -61,10 +63,13 @@ class LoopBuilder {
   /// A result [turns, …] of which the turn writes its slice.
   void stack(Value part) {
     Dims dims = inside.dims(part), one = dims;
-    dims.insert(dims.begin(), shape_.turns), one.insert(one.begin(), 1);
+    dims.insert(dims.begin(), shape_.turns);
+    one.insert(one.begin(), 1);
     const Value whole = carry(outside.filled(inside.dtype(part), dims, 0));
     std::vector<Value> operands(dims.size() + 2, scalar(0));
-    operands[0] = whole, operands[1] = inside.reshape(part, one), operands[2] = index_;
+    operands[0] = whole;
+    operands[1] = inside.reshape(part, one);
+    operands[2] = index_;
     hand_on(whole, inside.add(Op::dynamic_update_slice, operands, graph::UpdateAttributes{}));
     wanted_.push_back(whole);
   }
@@ -188,9 +193,13 @@ inline Graph cell_backward(const RecurrentShape& s) {
 /// A loop over a random graph: what has a parameter's type may take its place in the next turn.
 inline Graph random_loop(std::uint64_t seed) {
   graph::testing::RandomGraphOptions options;
-  options.seed = seed, options.operators = 8, options.parameters = 3, options.dtypes = {DType::f32};
+  options.seed = seed;
+  options.operators = 8;
+  options.parameters = 3;
+  options.dtypes = {DType::f32};
   options.dot = static_cast<int>(seed % 2) * 3;
-  options.scan = seed % 3 == 0 ? 2 : 0, options.scatter = seed % 5 == 0 ? 2 : 0;
+  options.scan = seed % 3 == 0 ? 2 : 0;
+  options.scatter = seed % 5 == 0 ? 2 : 0;
   Graph body = graph::testing::random_graph(options);
   Random random(seed);
   std::vector<Value> results;

@@ -29,13 +29,13 @@ void PrintTo(const Cell& cell, std::ostream* out) { *out << cell.name; }
 
 /// Index in the whole tensor of element i of a block's part.
 std::size_t whole_index(const RecurrentStep::State& state, std::int64_t first_row, std::int64_t i) {
-  if (state.row_dimension < 0) return static_cast<std::size_t>(i);
+  if (state.row_dimension < 0) return i;
   const std::size_t d = state.row_dimension;
   std::int64_t inner = 1;
   for (std::size_t k = d + 1; k < state.type.dims.size(); ++k) inner *= state.type.dims[k];
   const std::int64_t rows = state.type.dims[d];
   const std::int64_t row = i / inner % rows + first_row;
-  return static_cast<std::size_t>((i / (inner * rows) * state.all_rows + row) * inner + i % inner);
+  return (i / (inner * rows) * state.all_rows + row) * inner + i % inner;
 }
 
 /// A sequence with nothing in it but what a block has asked for by the time of a turn; others as they are.

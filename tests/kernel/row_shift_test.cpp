@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "search/schedule/mapping_space.h"
+#include "search/schedule/vector_choice.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::kernel::test {
@@ -102,9 +103,12 @@ TEST(RowShift, AThreadTakesOneRowAtATime) {
   const GroupStructure group = group_of(softmax(4096, 301), {1});
   GroupMapping mapping;
   mapping.axes.resize(2);
-  mapping.vector_axis = 1, mapping.shifted = true;
+  mapping.vector_axis = 1;
+  mapping.shifted = true;
   mapping.axes[0].at(Level::grid) = 2048;
-  mapping.axes[1].at(Level::vector) = 4, mapping.axes[1].at(Level::lane) = 32, mapping.axes[1].at(Level::reg) = 3;
+  mapping.axes[1].at(Level::vector) = 4;
+  mapping.axes[1].at(Level::lane) = 32;
+  mapping.axes[1].at(Level::reg) = 3;
   mapping.axes[0].at(Level::loop) = 2;
   const auto in_turn = derive_group(group, mapping, {}, 1);
   ASSERT_TRUE(in_turn) << in_turn.error().message;
@@ -120,9 +124,12 @@ TEST(RowShift, WhatARowBeginsBeforeItsFirstElementIsCovered) {
   const GroupStructure group = group_of(softmax(64, 254), {1});
   GroupMapping mapping;
   mapping.axes.resize(2);
-  mapping.vector_axis = 1, mapping.shifted = true;
+  mapping.vector_axis = 1;
+  mapping.shifted = true;
   mapping.axes[0].at(Level::grid) = 64;
-  mapping.axes[1].at(Level::vector) = 4, mapping.axes[1].at(Level::lane) = 32, mapping.axes[1].at(Level::reg) = 2;
+  mapping.axes[1].at(Level::vector) = 4;
+  mapping.axes[1].at(Level::lane) = 32;
+  mapping.axes[1].at(Level::reg) = 2;
   const auto short_of = derive_group(group, mapping, {}, 1);
   ASSERT_FALSE(short_of);
   EXPECT_NE(short_of.error().message.find("extent 257 is covered to 256"), std::string::npos)

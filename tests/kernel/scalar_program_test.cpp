@@ -1,4 +1,5 @@
 #include "kernel/structure/scalar_program.h"
+#include "kernel/structure/scatter_items.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,8 +48,7 @@ struct Propagated {
     std::vector<ItemId> loads;
     for (std::size_t i = 0; i < program->items().size(); ++i) {
       const Item& each = program->items()[i];
-      if (each.kind == Item::Kind::load && each.buffer == Buffer{Buffer::Kind::input, number})
-        loads.push_back(static_cast<ItemId>(i));
+      if (each.kind == Item::Kind::load && each.buffer == Buffer{Buffer::Kind::input, number}) loads.push_back(i);
     }
     return loads;
   }
@@ -214,8 +214,11 @@ class RandomItems : public testing::TestWithParam<int> {};
 
 TEST_P(RandomItems, ComputeWhatTheGraphMeans) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 12, options.most_elements = 200;
-  options.reduce = 1, options.reduce_window = 1;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 12;
+  options.most_elements = 200;
+  options.reduce = 1;
+  options.reduce_window = 1;
   if (GetParam() % 3 == 0) options.dtypes = {DType::f32, DType::s32};
   const Graph graph = graph::testing::random_graph(options);
   const std::vector<graph::Tensor> arguments = graph::testing::random_arguments(graph, options.seed);
@@ -247,8 +250,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomItems, testing::Range(1, 41));
 // ---- sharing ------------------------------------------------------------------------------------------------------
 
 std::size_t count(const ScalarProgram& program, Item::Kind kind) {
-  return static_cast<std::size_t>(std::count_if(program.items().begin(), program.items().end(),
-                                                [&](const Item& item) { return item.kind == kind; }));
+  return std::count_if(program.items().begin(), program.items().end(),
+                       [&](const Item& item) { return item.kind == kind; });
 }
 
 TEST(ScalarProgram, EqualRequestsShareOneItem) {
@@ -382,7 +385,7 @@ TEST(ScalarProgram, UpdatesGoWhereTheStartPointsClamped) {
   const std::vector<int> axes = analysis.of(update.operands[1]);
   ScalarProgram program(graph, axes, {2, 4});
   const auto target =
-      program.update_target(graph.results()[0].node, program.canonical_indices(analysis, update.operands[1]));
+      update_target(program, graph.results()[0].node, program.canonical_indices(analysis, update.operands[1]));
   ASSERT_TRUE(target);
   EXPECT_EQ(target->guard, -1);
   for (const auto& [start, row] :
@@ -403,7 +406,7 @@ TEST(ScalarProgram, ScattersDropWindowsThatDoNotFit) {
   const NodeId scatter = graph.results()[0].node;
   const Value updates = graph.node(scatter).operands[2];
   ScalarProgram program(graph, analysis.of(updates), {5 * 4});
-  const auto target = program.scatter_target(scatter, program.canonical_indices(analysis, updates));
+  const auto target = scatter_target(program, scatter, program.canonical_indices(analysis, updates));
   ASSERT_TRUE(target);
   ASSERT_GE(target->guard, 0);
   const std::vector<std::int64_t> rows = {3, 9, 10, -1, 0};
@@ -427,7 +430,7 @@ TEST(ScalarProgram, EveryElementKnowsTheUpdatesThatHitIt) {
   const NodeId scatter = graph.results()[0].node;
   ScalarProgram program(graph, {analysis.of(Value{scatter, 0}).at(0), 99}, {10 * 4, 5});
   const auto term =
-      program.scatter_term(scatter, program.canonical_indices(analysis, {scatter, 0}), program.axes().variables[1]);
+      scatter_term(program, scatter, program.canonical_indices(analysis, {scatter, 0}), program.axes().variables[1]);
   ASSERT_TRUE(term);
   const std::vector<std::int64_t> rows = {3, 9, 10, -1, 3};
   graph::Tensor updates = graph::Tensor::zeros({DType::f32, {5, 4}});

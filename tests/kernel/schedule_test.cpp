@@ -7,8 +7,13 @@ namespace {
 
 TEST(AxisMapping, LevelsStepOverThoseInsideThem) {
   AxisMapping m;
-  m.at(Level::vector) = 4, m.at(Level::lane) = 32, m.at(Level::warp) = 2, m.at(Level::reg) = 3, m.at(Level::loop) = 5,
-  m.at(Level::cluster) = 7, m.at(Level::grid) = 11;
+  m.at(Level::vector) = 4;
+  m.at(Level::lane) = 32;
+  m.at(Level::warp) = 2;
+  m.at(Level::reg) = 3;
+  m.at(Level::loop) = 5;
+  m.at(Level::cluster) = 7;
+  m.at(Level::grid) = 11;
   const std::vector<std::int64_t> steps = {1, 4, 128, 256, 768, 3840, 26880};
   for (std::size_t i = 0; i < level_count; ++i) EXPECT_EQ(m.step(static_cast<Level>(i)), steps[i]) << i;
   EXPECT_EQ(m.per_thread(), 4 * 3 * 5);
@@ -18,8 +23,13 @@ TEST(AxisMapping, LevelsStepOverThoseInsideThem) {
 
 TEST(AxisMapping, AnInterleavedLoopStepsOverTheGrid) {
   AxisMapping m;
-  m.at(Level::vector) = 4, m.at(Level::lane) = 32, m.at(Level::warp) = 2, m.at(Level::reg) = 3, m.at(Level::loop) = 5,
-  m.at(Level::cluster) = 7, m.at(Level::grid) = 11;
+  m.at(Level::vector) = 4;
+  m.at(Level::lane) = 32;
+  m.at(Level::warp) = 2;
+  m.at(Level::reg) = 3;
+  m.at(Level::loop) = 5;
+  m.at(Level::cluster) = 7;
+  m.at(Level::grid) = 11;
   const std::int64_t covered = m.covered();
   m.interleaved = true;
   const std::vector<std::int64_t> steps = {1, 4, 128, 256, 768 * 7 * 11, 768, 768 * 7};

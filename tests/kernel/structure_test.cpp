@@ -31,7 +31,7 @@ std::string to_text(const Anchor& anchor) {
   }
   for (const Buffer& buffer : anchor.buffers)
     text += fmt::format(":{}{}", buffer.kind == Buffer::Kind::scratch ? "s" : "", buffer.number);
-  return text + fmt::format("@{}", anchor.stage);
+  return text + fmt::format("@{}", anchor.sweep);
 }
 
 /// Phases separated by " | ", groups by " ; ": the extents of a group's axes (P: partial results), then its anchors as
@@ -388,24 +388,25 @@ TEST(Structure, ItemsStandInTheEarliestSweepTheyCan) {
   const Graph graph = softmax(64, 300);
   const KernelStructure structure = structure_of(graph, {{1}, {}});
   const GroupStructure& group = structure.phases[0].groups[0];
-  EXPECT_EQ(group.stages, 3);
-  std::map<Op, int> stage;
+  EXPECT_EQ(group.sweep_count, 3);
+  std::map<Op, int> sweep;
   for (std::size_t i = 0; i < group.program->items().size(); ++i) {
     const Item& item = group.program->items()[i];
     if (item.kind == Item::Kind::load) {
-      EXPECT_EQ(group.item_stage[i], 0);
+      EXPECT_EQ(group.item_sweep[i], 0);
     } else if (item.kind == Item::Kind::compute) {
-      stage[item.op] = group.item_stage[i];
+      sweep[item.op] = group.item_sweep[i];
     }
   }
-  EXPECT_EQ(stage, (std::map<Op, int>{{Op::subtract, 1}, {Op::exp, 1}, {Op::divide, 2}}));
+  EXPECT_EQ(sweep, (std::map<Op, int>{{Op::subtract, 1}, {Op::exp, 1}, {Op::divide, 2}}));
 }
 
 TEST(Structure, RefusesWhatNoKernelComputes) {
   const Graph graph = one([](Builder& b) {
     const Value x = b.parameter(DType::f32, {64, 64});
     graph::DotAttributes dot;
-    dot.lhs_contracting = {1}, dot.rhs_contracting = {0};
+    dot.lhs_contracting = {1};
+    dot.rhs_contracting = {0};
     return std::vector{b.dot(x, x, dot)};
   });
   const auto structure = derive_structure(graph, AxisAnalysis(graph), {});

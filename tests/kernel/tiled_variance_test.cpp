@@ -20,7 +20,8 @@ Graph standardised(const Dims& dims, const Dims& reduced, DType dtype = DType::f
     if (std::ranges::find(reduced, d) != reduced.end()) {
       row *= extent;
     } else {
-      kept.push_back(extent), mapping.push_back(d);
+      kept.push_back(extent);
+      mapping.push_back(d);
     }
   }
   const double share = 1.0 / static_cast<double>(divisor > 0 ? divisor : row);

@@ -22,7 +22,7 @@ const std::vector<OutsideRule>& outside_rules() {
   static const std::vector<OutsideRule> rules = {
       {"nvrtc.h", {"codegen"}},
       {"cupti", {"profiler"}},
-      {"cuda.h", {"cuda", "profiler", "client"}},
+      {"cuda.h", {"cuda"}},
       {"cuda_runtime", {}},
       {"sqlite3.h", {"db"}},
       {"xgboost/", {"costmodel"}},

@@ -108,6 +108,16 @@ TEST(RunnerProtocol, RepliesRoundTrip) {
   EXPECT_EQ(std::get<Error>(error->body).kind, ErrorKind::runtime);
 }
 
+/// A change of these bytes is a new protocol_version.
+TEST(RunnerProtocol, BytesAreThoseOfItsVersion) {
+  std::string all;
+  for (const Request& request : requests()) all += encode(request);
+  EXPECT_EQ(hash_bytes(all).hex(), "a9148dceb936118e1eb210643e4da486") << "requests of version " << protocol_version;
+  all.clear();
+  for (const Reply& reply : replies()) all += encode(reply);
+  EXPECT_EQ(hash_bytes(all).hex(), "c75bdabf7e0c18bbfe876d68c50bb771") << "replies of version " << protocol_version;
+}
+
 TEST(RunnerProtocol, ValuesAreMadeAlikeOnBothSides) {
   const auto sent = decode_request(encode(requests()[5]));
   const auto& source = std::get<InputSource>(std::get<AllocateRequest>(sent->body).fill);

@@ -22,7 +22,7 @@ VertexSet set_of(Mask mask, int vertices) {
 
 /// Per mask: whether it holds the producers of all its vertices.
 std::vector<char> closed_sets(const VertexGraph& vertices) {
-  std::vector<Mask> producers(static_cast<std::size_t>(vertices.size()), 0);
+  std::vector<Mask> producers(vertices.size(), 0);
   for (int v = 0; v < vertices.size(); ++v) {
     for (const int p : vertices.producers(v)) producers[v] |= Mask{1} << p;
   }
@@ -69,7 +69,10 @@ Result<BestPartition> best_partition(const VertexGraph& vertices, KernelCache& c
   reached[0] = 0;
   for_each_step(closed, [&](Mask before, Mask kernel) {
     const double us = reached[before] + cost[kernel];
-    if (us < reached[before | kernel]) reached[before | kernel] = us, last[before | kernel] = kernel;
+    if (us < reached[before | kernel]) {
+      reached[before | kernel] = us;
+      last[before | kernel] = kernel;
+    }
   });
   BestPartition best{{}, reached.back(), kernels.size()};
   if (best.predicted_us == never) return make_error(ErrorKind::constraint, "no partition whose kernels all fit");

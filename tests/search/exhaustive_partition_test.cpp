@@ -39,8 +39,13 @@ Graph diamond() {
 
 Graph small_fragment(std::uint64_t seed) {
   graph::testing::RandomGraphOptions options;
-  options.seed = seed, options.operators = 7, options.parameters = 2 + static_cast<int>(seed % 2);
-  if (seed % 2 == 0) options.most_extent = 1024, options.most_elements = 1 << 22;  // bytes count, not launches alone
+  options.seed = seed;
+  options.operators = 7;
+  options.parameters = 2 + static_cast<int>(seed % 2);
+  if (seed % 2 == 0) {  // bytes count, not launches alone
+    options.most_extent = 1024;
+    options.most_elements = 1 << 22;
+  }
   return graph::testing::random_graph(options);
 }
 
@@ -75,7 +80,7 @@ TEST(ExhaustivePartition, IsTheBestOfAllPartitions) {
         std::vector<VertexSet> parts(static_cast<std::size_t>(*std::max_element(block.begin(), block.end())) + 1,
                                      VertexSet(block.size()));
         for (std::size_t v = 0; v < block.size(); ++v) {
-          parts[block[v]].insert(static_cast<int>(v));
+          parts[block[v]].insert(v);
         }
         const auto plan = plan_of_partition(vertices, parts, cache);
         if (plan) best = std::min(best, plan->predicted_us);
@@ -131,7 +136,8 @@ double mean_ratio(const Scorer& scorer) {
     if (!best || !plan) continue;
     const double ratio = best->predicted_us / plan->predicted_us;
     EXPECT_LE(ratio, 1 + 1e-9) << "seed " << seed << ": no plan can be better than the best";
-    ratios += ratio, ++graphs;
+    ratios += ratio;
+    ++graphs;
   }
   EXPECT_GE(graphs, 20);
   return ratios / graphs;

@@ -23,9 +23,12 @@ namespace {
 
 Graph random_fragment(std::uint64_t seed) {
   graph::testing::RandomGraphOptions options;
-  options.seed = seed, options.operators = 10 + static_cast<int>(seed % 3) * 6;
+  options.seed = seed;
+  options.operators = 10 + static_cast<int>(seed % 3) * 6;
   options.parameters = 2 + static_cast<int>(seed % 4);
-  options.scan = static_cast<int>(seed % 2), options.arg_reduce = 1, options.reduce_window = static_cast<int>(seed % 2);
+  options.scan = static_cast<int>(seed % 2);
+  options.arg_reduce = 1;
+  options.reduce_window = static_cast<int>(seed % 2);
   if (seed % 5 == 0) options.dtypes = {DType::f32, DType::bf16, DType::s32};
   return graph::testing::random_graph(options);
 }
@@ -139,12 +142,20 @@ void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; 
 
 std::vector<Setting> settings() {
   std::vector<Setting> list(6);
-  list[0].name = "narrow", list[0].options.beam_width = 1, list[0].options.patterns.per_vertex = 1;
-  list[1].name = "wide", list[1].options.beam_width = 8, list[1].options.patterns.per_vertex = 6;
-  list[2].name = "no_packing", list[2].options.packing = false;
-  list[3].name = "no_refinement", list[3].options.refine = false;
-  list[4].name = "small_patterns", list[4].options.patterns.max_vertices = 2;
-  list[5].name = "free_launches", list[5].options.delta = DeltaModel{1e-6, 0, 0, 0, 1e6};
+  list[0].name = "narrow";
+  list[0].options.beam_width = 1;
+  list[0].options.patterns.per_vertex = 1;
+  list[1].name = "wide";
+  list[1].options.beam_width = 8;
+  list[1].options.patterns.per_vertex = 6;
+  list[2].name = "no_packing";
+  list[2].options.packing = false;
+  list[3].name = "no_refinement";
+  list[3].options.refine = false;
+  list[4].name = "small_patterns";
+  list[4].options.patterns.max_vertices = 2;
+  list[5].name = "free_launches";
+  list[5].options.delta = DeltaModel{1e-6, 0, 0, 0, 1e6};
   return list;
 }
 
@@ -170,7 +181,9 @@ class PlanDeterminism : public testing::TestWithParam<int> {};
 
 TEST_P(PlanDeterminism, ThreadsAndRepetitionChangeNothing) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 30, options.parameters = 5;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 30;
+  options.parameters = 5;
   const Graph fragment = graph::testing::random_graph(options);
   const RoughScorer scorer;
   std::string first;
@@ -276,7 +289,8 @@ TEST(FusionExplorer, RefinementMergesWhatThePatternsLeft) {
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   FusionOptions options;
-  options.patterns.max_vertices = 2, options.refine = false;  // too small for the whole to be tried at once
+  options.patterns.max_vertices = 2;  // too small for the whole to be tried at once
+  options.refine = false;
   const auto pairs = explore_fusion(fragment, cache, options);
   ASSERT_TRUE(pairs);
   EXPECT_EQ(pairs->kernels.size(), 10U);
@@ -301,7 +315,8 @@ TEST(FusionExplorer, TheFullModelChoosesAmongPlans) {
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   FusionOptions options;
-  options.patterns.max_vertices = 2, options.refine = false;  // pairs against everything at once
+  options.patterns.max_vertices = 2;  // pairs against everything at once
+  options.refine = false;
   const auto plan = explore_fusion(diamond(), cache, options);
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->kernels.size(), 1U);
@@ -336,7 +351,8 @@ TEST(FusionExplorer, NamesTheOperatorThatFitsNoKernel) {
   Builder b;
   const Value x = b.parameter(DType::f32, {64, 64});
   graph::DotAttributes dot;
-  dot.lhs_contracting = {1}, dot.rhs_contracting = {0};
+  dot.lhs_contracting = {1};
+  dot.rhs_contracting = {0};
   b.at("product");
   const Value product = b.dot(b.unary(Op::tanh, x), x, dot);
   b.at("after");
@@ -382,7 +398,10 @@ TEST(FusionExplorer, CirclesAreRefused) {
   const Graph fragment = diamond();
   const VertexGraph vertices(fragment);
   VertexSet ends(4), middle(4);
-  ends.insert(0), ends.insert(3), middle.insert(1), middle.insert(2);
+  ends.insert(0);
+  ends.insert(3);
+  middle.insert(1);
+  middle.insert(2);
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   const auto plan = plan_of_partition(vertices, {ends, middle}, cache);

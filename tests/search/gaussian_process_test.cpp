@@ -26,17 +26,17 @@ CandidateFeatures random_features(std::size_t size, std::uint64_t seed) {
   return features;
 }
 
-const KernelParameters kernel{{0.3, -0.4, 1.0, -0.5}, 0.2, std::log(0.01)};
+const CovarianceParameters parameters{{0.3, -0.4, 1.0, -0.5}, 0.2, std::log(0.01)};
 
 double covariance(const CandidateFeatures& features, std::size_t a, std::size_t b) {
   double squared = 0;
   for (std::size_t f = 0; f < features.list.size(); ++f) {
     const double difference = static_cast<double>(features.list[f].values[a]) - features.list[f].values[b];
     const double apart = features.list[f].label ? (difference == 0 ? 0.0 : 1.0) : difference * difference;
-    squared += std::exp(2 * kernel.log_weight[f]) * apart;
+    squared += std::exp(2 * parameters.log_weight[f]) * apart;
   }
   const double r = std::sqrt(5 * squared);
-  return std::exp(kernel.log_variance) * (1 + r + r * r / 3) * std::exp(-r);
+  return std::exp(parameters.log_variance) * (1 + r + r * r / 3) * std::exp(-r);
 }
 
 /// Solves A x = b by Gaussian elimination: the slow, plain way.
@@ -62,7 +62,7 @@ struct Posterior {
 
 Posterior by_elimination(const CandidateFeatures& features, const std::vector<std::size_t>& observed,
                          const std::vector<double>& targets) {
-  const double noise = std::exp(kernel.log_noise) + noise_floor;
+  const double noise = std::exp(parameters.log_noise) + noise_floor;
   std::vector<std::vector<double>> gram;
   for (std::size_t i = 0; i < observed.size(); ++i) {
     gram.emplace_back();
@@ -77,7 +77,10 @@ Posterior by_elimination(const CandidateFeatures& features, const std::vector<st
     for (const std::size_t o : observed) across.push_back(covariance(features, o, c));
     const std::vector<double> weights = solve(gram, across);
     double mean = 0, explained = 0;
-    for (std::size_t i = 0; i < observed.size(); ++i) mean += across[i] * alpha[i], explained += across[i] * weights[i];
+    for (std::size_t i = 0; i < observed.size(); ++i) {
+      mean += across[i] * alpha[i];
+      explained += across[i] * weights[i];
+    }
     posterior.mean.push_back(mean);
     posterior.variance.push_back(covariance(features, c, c) - explained);
   }
@@ -86,7 +89,7 @@ Posterior by_elimination(const CandidateFeatures& features, const std::vector<st
 
 TEST(GaussianProcess, AgreesWithElimination) {
   const CandidateFeatures features = random_features(60, 7);
-  GaussianProcess process(features, kernel);
+  GaussianProcess process(features, parameters);
   std::vector<std::size_t> observed;
   std::vector<double> targets;
   for (std::size_t i = 0; i < 23; ++i) {  // four rows at a time, and a rest
@@ -104,7 +107,7 @@ TEST(GaussianProcess, AgreesWithElimination) {
 
 TEST(GaussianProcess, TakesAnObservationBack) {
   const CandidateFeatures features = random_features(40, 8);
-  GaussianProcess process(features, kernel);
+  GaussianProcess process(features, parameters);
   const std::vector<double> targets = {1, -1, 0.5};
   for (const std::size_t c : {3U, 9U, 20U}) process.add(c);
   const std::vector<float> mean = process.mean(targets);
@@ -126,12 +129,12 @@ std::vector<double> targets_of(const CandidateFeatures& features, const std::vec
   return targets;
 }
 
-TEST(KernelFit, FindsTheFeaturesThatMatter) {
+TEST(CovarianceFit, FindsTheFeaturesThatMatter) {
   const CandidateFeatures features = random_features(80, 9);
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < 60; ++i) candidates.push_back(i);
-  const KernelPrior prior = default_prior(features);
-  KernelFit fit(features, candidates, targets_of(features, candidates), prior.mean, prior);
+  const CovariancePrior prior = default_prior(features);
+  CovarianceFit fit(features, candidates, targets_of(features, candidates), prior.mean, prior);
   const double before = fit.loss();
   double last = before;
   while (fit.evaluations() < 60 && fit.advance()) {
@@ -139,29 +142,29 @@ TEST(KernelFit, FindsTheFeaturesThatMatter) {
     last = fit.loss();
   }
   EXPECT_LT(fit.loss(), before - 20);
-  const KernelParameters found = fit.best();
+  const CovarianceParameters found = fit.best();
   EXPECT_GT(found.log_weight[0], found.log_weight[1] + 1);
   EXPECT_GT(found.log_weight[0], found.log_weight[2] + 1);
   EXPECT_GT(found.log_weight[3], found.log_weight[1] + 0.5);
 }
 
-TEST(KernelFit, GivesTheSameEveryTime) {
+TEST(CovarianceFit, GivesTheSameEveryTime) {
   const CandidateFeatures features = random_features(50, 10);
   std::vector<std::size_t> candidates;
   for (std::size_t i = 0; i < 30; ++i) candidates.push_back(i);
-  const KernelPrior prior = default_prior(features);
-  KernelFit one(features, candidates, targets_of(features, candidates), prior.mean, prior);
-  KernelFit other(features, candidates, targets_of(features, candidates), prior.mean, prior);
+  const CovariancePrior prior = default_prior(features);
+  CovarianceFit one(features, candidates, targets_of(features, candidates), prior.mean, prior);
+  CovarianceFit other(features, candidates, targets_of(features, candidates), prior.mean, prior);
   for (int step = 0; step < 6; ++step) one.advance();
   for (int step = 0; step < 6; ++step) other.advance();
   EXPECT_EQ(one.best().log_weight, other.best().log_weight);
   EXPECT_EQ(one.loss(), other.loss());
 }
 
-TEST(KernelFit, ExpectsLittleOfWhatOnlyTellsValuesApart) {
+TEST(CovarianceFit, ExpectsLittleOfWhatOnlyTellsValuesApart) {
   CandidateFeatures features = random_features(10, 11);
   features.list[3].minor = true;
-  const KernelPrior prior = default_prior(features);
+  const CovariancePrior prior = default_prior(features);
   EXPECT_EQ(prior.mean.log_weight[0], 0);
   EXPECT_LT(prior.mean.log_weight[3], -1);
 }

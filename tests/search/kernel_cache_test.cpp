@@ -97,7 +97,8 @@ TEST(KernelCache, RemembersWhatFitsNoKernel) {
   Builder b;
   const Value x = b.parameter(DType::f32, {64, 64});
   graph::DotAttributes dot;
-  dot.lhs_contracting = {1}, dot.rhs_contracting = {0};
+  dot.lhs_contracting = {1};
+  dot.rhs_contracting = {0};
   const Graph graph = finished(b, {b.dot(x, x, dot)});
   const RoughScorer scorer;
   KernelCache cache(scorer, {});

@@ -1,4 +1,5 @@
 #include "search/schedule/mapping_space.h"
+#include "search/schedule/vector_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -97,13 +98,16 @@ int check_mappings(const kernel::GroupStructure& group, const MappingSpaceOption
       if (axis.at(kernel::Level::vector) > 1) {
         EXPECT_EQ(static_cast<int>(a), mapping.vector_axis);
       }
-      threads *= axis.threads(), lanes *= axis.at(kernel::Level::lane), clusters *= axis.at(kernel::Level::cluster);
+      threads *= axis.threads();
+      lanes *= axis.at(kernel::Level::lane);
+      clusters *= axis.at(kernel::Level::cluster);
     }
     EXPECT_LE(threads, options.threads);
     EXPECT_LE(lanes, 32);
     EXPECT_TRUE(clusters == 1 || clusters == options.cluster);
     kernel::Schedule schedule;
-    schedule.threads = options.threads, schedule.cluster = options.cluster;
+    schedule.threads = options.threads;
+    schedule.cluster = options.cluster;
     const auto program = kernel::derive_group(group, mapping, schedule, options.partials);
     if (program) {
       ++usable;
@@ -125,7 +129,9 @@ TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {
       for (const int threads : {64, 256, 1024}) {
         for (const bool wide : {false, true}) {
           MappingSpaceOptions options;
-          options.threads = threads, options.wide = wide, options.partial_tiles = 132;
+          options.threads = threads;
+          options.wide = wide;
+          options.partial_tiles = 132;
           options.partials = group.partial_axis >= 0 ? 66 : 1;
           usable += check_mappings(group, options);
         }
@@ -146,7 +152,9 @@ TEST(MappingSpace, OneTileIsCoveredByItsBlockOrSharedByACluster) {
   const kernel::KernelStructure structure = structure_of(graph, {0});
   for (const int cluster : {1, 4, 16, 32}) {
     MappingSpaceOptions options;
-    options.one_tile = true, options.threads = 64, options.cluster = cluster;
+    options.one_tile = true;
+    options.threads = 64;
+    options.cluster = cluster;
     const auto mappings = enumerate_mappings(structure.phases[0].groups[0], options, *find_device("h100"));
     ASSERT_FALSE(mappings.empty());
     for (const kernel::GroupMapping& mapping : mappings) {
@@ -289,13 +297,15 @@ class RandomMappings : public testing::TestWithParam<int> {};
 
 TEST_P(RandomMappings, CoverEveryAxisAndFitTheBlock) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 10;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 10;
   const Graph graph = graph::testing::random_graph(options);
   const kernel::KernelStructure structure = structure_of(graph, {});
   for (const kernel::PhaseStructure& phase : structure.phases) {
     for (const kernel::GroupStructure& group : phase.groups) {
       MappingSpaceOptions space;
-      space.partials = group.partial_axis >= 0 ? 3 : 1, space.partial_tiles = 3;
+      space.partials = group.partial_axis >= 0 ? 3 : 1;
+      space.partial_tiles = 3;
       EXPECT_GT(check_mappings(group, space), 0);
     }
   }

@@ -69,7 +69,7 @@ TEST(MinCut, IsTheCheapestOfAllCutsAndNearestToEitherEnd) {
     std::vector<Edge> edges;
     const auto count = random.below(20);
     for (std::uint64_t e = 0; e < count; ++e) {
-      const auto any = [&] { return static_cast<int>(random.below(static_cast<std::uint64_t>(nodes))); };
+      const auto any = [&] { return random.below(static_cast<std::uint64_t>(nodes)); };
       const Edge edge{any(), any(), static_cast<std::int64_t>(random.below(12))};
       if (edge.from != edge.to) edges.push_back(edge);
     }
@@ -88,7 +88,10 @@ TEST(MinCut, IsTheCheapestOfAllCutsAndNearestToEitherEnd) {
       std::vector<bool> other;
       for (int i = 0; i < nodes; ++i) other.push_back(((mask >> i) & 1) != 0);
       const std::int64_t cost = capacity(other, edges);
-      if (cost < least) least = cost, cheapest.clear();
+      if (cost < least) {
+        least = cost;
+        cheapest.clear();
+      }
       if (cost == least) cheapest.push_back(other);
     }
     ASSERT_EQ(capacity(side, edges), least) << "round " << round;

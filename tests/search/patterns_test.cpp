@@ -27,7 +27,9 @@ struct Explored {
 
 Graph random_fragment(std::uint64_t seed, int operators) {
   graph::testing::RandomGraphOptions options;
-  options.seed = seed, options.operators = operators, options.scan = 1;
+  options.seed = seed;
+  options.operators = operators;
+  options.scan = 1;
   return graph::testing::random_graph(options);
 }
 

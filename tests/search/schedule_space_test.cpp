@@ -21,7 +21,9 @@ bool contains(const std::vector<StitchCandidate>& candidates, const kernel::Sche
 
 StitchOptions all_of(int combinations) {
   StitchOptions options;
-  options.keep = 1 << 20, options.wide = true, options.combinations = combinations;
+  options.keep = 1 << 20;
+  options.wide = true;
+  options.combinations = combinations;
   return options;
 }
 
@@ -64,7 +66,8 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
   const int total = all->candidates.size();
   ASSERT_GT(total, 100);
   StitchOptions options = all_of(64);
-  options.keep = total / 4, options.sample = total / 4;
+  options.keep = total / 4;
+  options.sample = total / 4;
   const auto some = explore_space(graph, scorer, options);
   ASSERT_TRUE(some);
   EXPECT_EQ(some->legal, all->legal);

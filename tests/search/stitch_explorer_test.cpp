@@ -83,8 +83,11 @@ class RandomKernel : public testing::TestWithParam<int> {};
 
 TEST_P(RandomKernel, HasASchedule) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 8;
-  options.arg_reduce = 1, options.scan = 1, options.reduce_window = 1;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 8;
+  options.arg_reduce = 1;
+  options.scan = 1;
+  options.reduce_window = 1;
   const Graph graph = graph::testing::random_graph(options);
   const RoughScorer scorer;
   const auto found = explore_stitches(graph, scorer, {});
@@ -115,15 +118,20 @@ Graph contraction() {
   Builder b;
   const Value x = b.parameter(DType::f32, {64, 64});
   graph::DotAttributes dot;
-  dot.lhs_contracting = {1}, dot.rhs_contracting = {0};
+  dot.lhs_contracting = {1};
+  dot.rhs_contracting = {0};
   return finished(b, {b.dot(x, x, dot)});
 }
 
 Graph large_window() {
   Builder b;
   graph::ReduceWindowAttributes window;
-  window.sizes = {129}, window.strides = {1}, window.low = {0}, window.high = {0};
-  window.base_dilation = {1}, window.window_dilation = {1};
+  window.sizes = {129};
+  window.strides = {1};
+  window.low = {0};
+  window.high = {0};
+  window.base_dilation = {1};
+  window.window_dilation = {1};
   return finished(b, {b.add(Op::reduce_window, {b.parameter(DType::f32, {1000})}, window)});
 }
 

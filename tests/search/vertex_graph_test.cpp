@@ -82,7 +82,8 @@ class RandomVertices : public testing::TestWithParam<int> {};
 
 TEST_P(RandomVertices, ReachWhatTheirEdgesReach) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 80;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 80;
   const Graph graph = graph::testing::random_graph(options);
   const VertexGraph vertices(graph);
   for (int v = 0; v < vertices.size(); ++v) {

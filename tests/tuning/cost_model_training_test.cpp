@@ -1,4 +1,4 @@
-#include "tuning/models/cost_model_training.h"
+#include "tuning/cost_models/cost_model_training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,10 @@ using costmodel::TrainingSample;
 using testing::HasSubstr;
 using testing::SizeIs;
 using Kind = TrainedCostModel::Kind;
+using daemon::RunningService;
 using nlohmann::json;
+
+namespace raw = daemon::raw;
 
 CandidateFacts facts_of(const TrainingSample& sample) {
   return {"h100", sample.kernel, sample.family, costmodel::feature_set_hash(), {sample.analytical_us, sample.features}};
@@ -134,7 +137,7 @@ TEST_F(ModelTrainingTest, FactsThatMakeNoSenseAreNamed) {
 // ---- models -------------------------------------------------------------------------------------------------------
 
 TEST_F(ModelTrainingTest, ATrainedModelIsStoredWithItsAccuracyAndFoundAgain) {
-  EXPECT_EQ(*newest_fit_model(*store_, "h100", nullptr), nullptr);
+  EXPECT_EQ(*newest_fit_cost_model(*store_, "h100", nullptr), nullptr);
   const TrainedAndStored first = train(costmodel::test::all_synthetic());
   EXPECT_EQ(first.version, 1);
   EXPECT_EQ(train(costmodel::test::all_synthetic()).version, 2);
@@ -149,22 +152,22 @@ TEST_F(ModelTrainingTest, ATrainedModelIsStoredWithItsAccuracyAndFoundAgain) {
   EXPECT_EQ(accuracy["families"].size(), 5U);
   EXPECT_GT(accuracy["model"]["spearman"], accuracy["analytical"]["spearman"]);
   std::string why;
-  const auto found = newest_fit_model(*store_, "h100", &why);
+  const auto found = newest_fit_cost_model(*store_, "h100", &why);
   ASSERT_TRUE(found.ok());
   ASSERT_NE(*found, nullptr) << why;
   EXPECT_EQ(encode(**found), stored->bytes);
-  EXPECT_EQ(*newest_fit_model(*store_, "a100", &why), nullptr);
+  EXPECT_EQ(*newest_fit_cost_model(*store_, "a100", &why), nullptr);
   EXPECT_EQ(why, "no cost model was trained for a100");
 }
 
 TEST_F(ModelTrainingTest, ModelsThatAreNotFitArePassedOver) {
   const auto nothing_fit = [&](const std::string& because) {
     std::string why;
-    const auto found = newest_fit_model(*store_, "h100", &why);
+    const auto found = newest_fit_cost_model(*store_, "h100", &why);
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_EQ(*found, nullptr);
     EXPECT_THAT(why, HasSubstr(because));
-    const auto chosen = choose_model(*store_, "h100", "combined");
+    const auto chosen = choose_cost_model(*store_, "h100", "combined");
     ASSERT_FALSE(chosen);
     EXPECT_EQ(chosen.error().kind, ErrorKind::not_found);
   };
@@ -192,10 +195,10 @@ TEST_F(ModelTrainingTest, ModelsThatAreNotFitArePassedOver) {
   train(costmodel::test::all_synthetic());
   ASSERT_OK(store_->put_model(record));
   std::string why;
-  EXPECT_NE(*newest_fit_model(*store_, "h100", &why), nullptr) << why;
-  EXPECT_NE(*choose_model(*store_, "h100", "auto"), nullptr);
-  EXPECT_EQ(*choose_model(*store_, "h100", "analytical"), nullptr);
-  EXPECT_EQ(choose_model(*store_, "h100", "oracle").error().kind, ErrorKind::invalid_argument);
+  EXPECT_NE(*newest_fit_cost_model(*store_, "h100", &why), nullptr) << why;
+  EXPECT_NE(*choose_cost_model(*store_, "h100", "auto"), nullptr);
+  EXPECT_EQ(*choose_cost_model(*store_, "h100", "analytical"), nullptr);
+  EXPECT_EQ(choose_cost_model(*store_, "h100", "oracle").error().kind, ErrorKind::invalid_argument);
 }
 
 TEST_F(ModelTrainingTest, TheReportHasModelsAndTheAnalyticalModelByFamily) {
@@ -203,8 +206,8 @@ TEST_F(ModelTrainingTest, TheReportHasModelsAndTheAnalyticalModelByFamily) {
   ASSERT_TRUE(train(*samples_of_store(*store_, "h100"), Kind::learned).version == 1);
   const auto report = cost_model_report(*store_);
   ASSERT_TRUE(report.ok()) << report.error().message;
-  ASSERT_THAT((*report)["models"], SizeIs(1));
-  EXPECT_EQ((*report)["models"][0]["name"], "learned");
+  ASSERT_THAT((*report)["cost_models"], SizeIs(1));
+  EXPECT_EQ((*report)["cost_models"][0]["name"], "learned");
   ASSERT_THAT((*report)["analytical"], SizeIs(1));
   const json& analytical = (*report)["analytical"][0];
   EXPECT_EQ(analytical["device"], "h100");
@@ -219,7 +222,7 @@ TEST_F(ModelTrainingTest, TheReportHasModelsAndTheAnalyticalModelByFamily) {
 TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
   IncrementalOptions options;
   options.least_samples = 40, options.growth = 0.5, options.training = quick();
-  ModelTrainer trainer(*store_, "h100", clock_, options);
+  CostModelTrainer trainer(*store_, "h100", clock_, options);
   put_samples(0, 39);
   EXPECT_FALSE(*trainer.is_due());
   EXPECT_EQ(*trainer.train_if_due({}), 0);
@@ -227,7 +230,7 @@ TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
   EXPECT_TRUE(*trainer.is_due());
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(ModelTrainer(*store_, "h100", clock_, options).train_if_due(stop.get_token()).error().kind,
+  EXPECT_EQ(CostModelTrainer(*store_, "h100", clock_, options).train_if_due(stop.get_token()).error().kind,
             ErrorKind::cancelled);
   ASSERT_EQ(*trainer.train_if_due({}), 2) << "a learned and a combined model";
   EXPECT_FALSE(*trainer.is_due());
@@ -235,7 +238,7 @@ TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
   put_samples(80, 39);
   EXPECT_FALSE(*trainer.is_due()) << "119 are not half as many again as 80";
   // Another process: what counts is in the store.
-  ModelTrainer next(*store_, "h100", clock_, options);
+  CostModelTrainer next(*store_, "h100", clock_, options);
   EXPECT_FALSE(*next.is_due());
   put_samples(119, 1);
   EXPECT_TRUE(*next.is_due());
@@ -246,7 +249,7 @@ TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
 TEST_F(ModelTrainingTest, WhatCannotBeTrainedOnIsNotLookedAtAgainAtOnce) {
   IncrementalOptions options;
   options.least_samples = 4, options.training = quick();
-  ModelTrainer trainer(*store_, "a100", clock_, options);
+  CostModelTrainer trainer(*store_, "a100", clock_, options);
   put_samples(0, 8);  // of another target
   EXPECT_TRUE(*trainer.is_due());
   EXPECT_EQ(*trainer.train_if_due({}), 0);
@@ -260,18 +263,18 @@ TEST_F(ModelTrainingTest, ATunerPredictsByTheModelThatItIsGiven) {
   RealFileSystem files;
   TunerOptions options;
   options.compiles = false;
-  options.model = *choose_model(*store_, "h100", "auto");
+  options.cost_model = *choose_cost_model(*store_, "h100", "auto");
   const auto tuner = Tuner::create(options, shared_device(), nullptr, files, clock_);
   ASSERT_TRUE(tuner.ok()) << tuner.error().message;
   EXPECT_EQ((*tuner)->scorer_name(), "combined, trained on " + trained.training.model.training_set.hex().substr(0, 8));
   const costmodel::test::Kernel kernel = costmodel::test::best_of(profiler::test::softmax(2048, 1024));
-  const auto scorer = costmodel::CombinedScorer::create(options.model, *find_device("h100"));
+  const auto scorer = costmodel::CombinedScorer::create(options.cost_model, *find_device("h100"));
   EXPECT_EQ((*tuner)->scorer().predict_us(*kernel.graph, kernel.program),
             (*scorer)->predict_us(*kernel.graph, kernel.program));
   EXPECT_NE((*tuner)->scorer().predict_us(*kernel.graph, kernel.program), kernel.predicted_us);
   options.target = "a100";
   EXPECT_EQ(Tuner::create(options, shared_device(), nullptr, files, clock_).error().kind, ErrorKind::invalid_argument);
-  options.model = nullptr;
+  options.cost_model = nullptr;
   EXPECT_EQ((*Tuner::create(options, shared_device(), nullptr, files, clock_))->scorer_name(), "analytical v8");
 }
 
@@ -284,22 +287,22 @@ TEST_F(ModelTrainingTest, AServiceTrainsAfterTuningAndShowsItsModels) {
   const auto submitted = running.service->submit_fragment(samples::softmax(8, 64), "softmax");
   ASSERT_TRUE(submitted.ok()) << submitted.error().message;
   ASSERT_EQ(running.wait_for(submitted->job).state, "done");
-  const auto jobs = running.store->list_jobs({{}, std::string(training_job)}, {});
+  const auto jobs = running.store->list_jobs({{}, std::string(daemon::training_job)}, {});
   ASSERT_TRUE(jobs.ok());
   ASSERT_THAT(jobs->items, SizeIs(1));
   ASSERT_EQ(running.wait_for(jobs->items[0].id).state, "done");
-  const json models = json::parse(raw::request(running.socket, "GET", "/v1/models").body);
+  const json models = json::parse(raw::request(running.socket, "GET", "/v1/cost-models").body);
   ASSERT_THAT(models["items"], SizeIs(2));
   EXPECT_EQ(models["items"][0]["name"], "combined");
   EXPECT_EQ(models["items"][0]["accuracy"]["samples"], 120);
-  const json report = json::parse(raw::request(running.socket, "GET", "/v1/models/report").body);
-  EXPECT_EQ(report["models"], models["items"]);
+  const json report = json::parse(raw::request(running.socket, "GET", "/v1/cost-models/report").body);
+  EXPECT_EQ(report["cost_models"], models["items"]);
   EXPECT_EQ(report["analytical"][0]["samples"], 120);
-  EXPECT_EQ(raw::request(running.socket, "GET", "/v1/models?limit=3").status, 400);
+  EXPECT_EQ(raw::request(running.socket, "GET", "/v1/cost-models?limit=3").status, 400);
   // Nothing has grown since: tuning another fragment asks for no training.
   const auto again = running.service->submit_fragment(samples::softmax(8, 72), "softmax");
   ASSERT_EQ(running.wait_for(again->job).state, "done");
-  EXPECT_THAT(running.store->list_jobs({{}, std::string(training_job)}, {})->items, SizeIs(1));
+  EXPECT_THAT(running.store->list_jobs({{}, std::string(daemon::training_job)}, {})->items, SizeIs(1));
 }
 
 // ---- recordings ---------------------------------------------------------------------------------------------------

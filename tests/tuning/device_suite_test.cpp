@@ -85,12 +85,12 @@ void tune_random_graphs(const Tuner& tuner, int first, int last) {
     if (seed % 4 == 2) options.dtypes = {graph::DType::f16, graph::DType::s32};
     const auto form = graph::canonicalise(graph::testing::random_graph(options));
     ASSERT_TRUE(form.ok()) << form.error().message;
-    const auto tuned = tuner.tune(form->graph, fmt::format("random {}", seed), {}, {});
+    const auto tuned = tuner.tune({.fragment = form->graph, .name = fmt::format("random {}", seed)});
     if (!tuned) {
       ADD_FAILURE() << "seed " << seed << ": " << tuned.error().message << "\n" << graph::to_text(form->graph);
       continue;
     }
-    for (const db::Candidate& candidate : tuned->candidates) {
+    for (const db::Candidate& candidate : tuned->trials.candidates) {
       EXPECT_NE(candidate.outcome, db::Outcome::correctness) << "seed " << seed << ": " << candidate.detail;
       EXPECT_NE(candidate.outcome, db::Outcome::runtime) << "seed " << seed << ": " << candidate.detail;
     }

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 
+#include "db/sqlite_store.h"
 #include "graph/canonical.h"
 #include "tests/base/test_folder.h"
 #include "tests/tuning/law_timer.h"
 #include "tests/tuning/sample_fragments.h"
 #include "tests/tuning/shared_tuner.h"
-#include "tuning/plans/tuning_store.h"
+#include "tuning/plans/remembering_tuner.h"
 
 // What was measured of one fragment, and what it does for others like it: another shape, another GPU.
 namespace stitch::tuning {
@@ -27,13 +28,14 @@ class KernelHistoryEmulated : public testing::Test {
     TunerOptions options;
     options.target = target;
     options.verify.distributions.resize(1);
-    options.measured_candidates = 2, options.compiled_candidates = 2;
+    options.measured_candidates = 2;
+    options.compiled_candidates = 2;
     options.search.space = {.candidates = 150, .combinations = 16};
     auto made = Tuner::create(options, shared_device(), timer, files_, clock_);
     ASSERT_TRUE(made.ok()) << made.error().message;
     tuned_.reset();
     tuner_ = *std::move(made);
-    tuned_ = *TuningStore::open(*store_, *tuner_, clock_);
+    tuned_ = *RememberingTuner::open(*store_, *tuner_, clock_);
   }
 
   /// Tunes and searches a fragment for an H100 on which 512 threads are best; the plan that is served then.
@@ -43,10 +45,10 @@ class KernelHistoryEmulated : public testing::Test {
     const auto plan = tuner_->explore(form->graph);
     const auto described = tuner_->describe(form->graph, "measured");
     for (const search::PlannedKernel& kernel : plan->kernels) {
-      const auto found = tuner_->search(kernel.kernel, form->key, 16, {}, {}, {});
-      EXPECT_TRUE(found.ok() && tuned_->keep(*described, *found).ok());
+      const auto found = tuner_->search({.kernel = kernel.kernel, .fragment = form->key, .trials = 16});
+      EXPECT_TRUE(found.ok() && tuned_->keep(*described, found->records).ok());
     }
-    keep(tuned_->tune(form->graph, form->key, "measured", {}, {}, nullptr));
+    keep(tuned_->tune({.fragment = form->graph, .name = "measured"}));
     return *store_->find_plan({form->key, tuner_->target()}, {})->plan;
   }
   TunedFragment keep(const Result<TunedFragment>& tuned) {
@@ -57,7 +59,7 @@ class KernelHistoryEmulated : public testing::Test {
     return *tuned;
   }
   TunedFragment predict(const graph::Graph& fragment) {
-    return keep(tuned_->predict(graph::canonicalise(fragment)->graph, "looked up"));
+    return keep(tuned_->predict({.fragment = graph::canonicalise(fragment)->graph, .name = "looked up"}));
   }
 
   TestFolder folder_;
@@ -66,14 +68,14 @@ class KernelHistoryEmulated : public testing::Test {
   LawTimer timer_;
   std::unique_ptr<db::Store> store_;
   std::unique_ptr<Tuner> tuner_;
-  std::unique_ptr<TuningStore> tuned_;
+  std::unique_ptr<RememberingTuner> tuned_;
 };
 
 TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
   plan_for("h100", nullptr);
   const graph::Graph other = samples::softmax(128, 256);
   const auto form = graph::canonicalise(other);
-  const auto blind = tuner_->predict(form->graph, "nothing is known");
+  const auto blind = tuner_->predict({.fragment = form->graph, .name = "nothing is known"});
   ASSERT_TRUE(blind.ok());
   EXPECT_EQ(blind->plan.label, "predicted");
   ASSERT_NE(blind->plan.launches.at(0).threads, 512) << "else nothing can be learned";
@@ -91,14 +93,14 @@ TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
   EXPECT_EQ(served.plan->verified_share, 0);
 
   // Verified it is as near as before; measured, it is no longer.
-  const TunedFragment verified = keep(tuned_->tune(form->graph, form->key, "verified", {}, {}, nullptr));
+  const TunedFragment verified = keep(tuned_->tune({.fragment = form->graph, .name = "verified"}));
   EXPECT_EQ(verified.plan.label, "near");
   EXPECT_EQ(verified.plan.id, near.plan.id);
   EXPECT_EQ(store_->find_plan({form->key, tuner_->target()}, {})->plan->verified_share, 1);
   EXPECT_TRUE(tuned_->is_settled(form->key));
   plan_for("h100", &timer_);
   EXPECT_FALSE(tuned_->is_settled(form->key));
-  const TunedFragment measured = keep(tuned_->tune(form->graph, form->key, "measured", {}, {}, nullptr));
+  const TunedFragment measured = keep(tuned_->tune({.fragment = form->graph, .name = "measured"}));
   EXPECT_EQ(measured.plan.label, "measured");
 }
 

@@ -142,10 +142,12 @@ class KernelSearchEmulated : public KernelSearchOf {
     WorkshopOptions making;
     making.architecture = "sm_90a";
     making.verify.distributions.resize(1);
-    making.measured_candidates = 2, making.compiled_candidates = 2, making.machine_code = false;
+    making.measured_candidates = 2;
+    making.compiled_candidates = 2;
+    making.machine_code = false;
     workshop_ = std::make_unique<KernelWorkshop>(**compiler, shared_device(), &timer_, device_, making);
   }
-  SearchedKernel search(int trials, std::stop_token stop = {}) {
+  SearchOutcome search(int trials, std::stop_token stop = {}) {
     const auto searching = make();
     auto found = search_kernel(*workshop_, kernel_, *searching, trials, stop, {});
     EXPECT_TRUE(found.ok()) << (found ? "" : found.error().message);
@@ -159,13 +161,13 @@ class KernelSearchEmulated : public KernelSearchOf {
 TEST_F(KernelSearchEmulated, FindsWhatPredictionsMiss) {
   double fastest = 1e9;
   for (const search::StitchCandidate& candidate : space()) fastest = std::min(fastest, by_threads(candidate));
-  const SearchedKernel found = search(24);
+  const SearchOutcome found = search(24);
   EXPECT_EQ(found.trials.size(), 24U);
   EXPECT_TRUE(found.changed);
   EXPECT_TRUE(found.in_us);
   EXPECT_GT(found.before, 1.3 * fastest) << "else there is nothing to find";
   EXPECT_LT(found.after, 1.05 * fastest);
-  const std::vector<Trial> known = workshop_->measure(kernel_);
+  const std::vector<Trial> known = workshop_->measure(kernel_).all();
   EXPECT_LT(known.size(), 10U) << "the first two, and each that was the fastest for a while";
   EXPECT_EQ(known.back().built->measurement->median, found.after);
   EXPECT_FALSE(known.back().built->compiled.cubin.empty());
@@ -177,7 +179,7 @@ TEST_F(KernelSearchEmulated, FindsWhatPredictionsMiss) {
     EXPECT_TRUE(trial.built->compiled.cubin.empty()) << "nobody launches it again";
     EXPECT_LT(found.after, trial.built->measurement->median * 1.02);
   }
-  EXPECT_EQ(workshop_->build(kernel_).back().candidate.scheduled, known.back().candidate.scheduled);
+  EXPECT_EQ(workshop_->build(kernel_).best->candidate.scheduled, known.back().candidate.scheduled);
 }
 
 TEST_F(KernelSearchEmulated, FailuresAreTrials) {
@@ -185,12 +187,12 @@ TEST_F(KernelSearchEmulated, FailuresAreTrials) {
     if (candidate.schedule.threads < 256) return make_error(ErrorKind::timeout, "no end after 20 s");
     return by_threads(candidate);
   };
-  const SearchedKernel found = search(12);
+  const SearchOutcome found = search(12);
   EXPECT_EQ(found.trials.size(), 12U);
   EXPECT_EQ(found.failed,
             std::ranges::count_if(found.trials, [](const Trial& trial) { return trial.failure.has_value(); }));
   EXPECT_GT(found.failed, 0);
-  EXPECT_GE(workshop_->measure(kernel_).back().candidate.scheduled->schedule.threads, 256);
+  EXPECT_GE(workshop_->measure(kernel_).best->candidate.scheduled->schedule.threads, 256);
 }
 
 TEST_F(KernelSearchEmulated, AStopKeepsWhatWasTried) {
@@ -208,7 +210,7 @@ TEST_F(KernelSearchEmulated, ADeviceThatIsGoneEndsTheSearch) {
   timer_.law = [](const search::StitchCandidate&) -> Result<double> {
     return make_error(ErrorKind::unavailable, "no device");
   };
-  const SearchedKernel found = search(100);
+  const SearchOutcome found = search(100);
   EXPECT_EQ(found.trials.size(), 4U) << "a batch";
   EXPECT_EQ(found.failed, 0);
   EXPECT_FALSE(found.changed);

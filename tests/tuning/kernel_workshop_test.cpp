@@ -73,7 +73,10 @@ class AlteredCompiler final : public codegen::Compiler {
 /// Every candidate takes 10 µs, or what a test says.
 class EvenTimer final : public KernelTimer {
  public:
-  EvenTimer() { identity_.key = "GPU-even", identity_.kind = "gpu"; }
+  EvenTimer() {
+    identity_.key = "GPU-even";
+    identity_.kind = "gpu";
+  }
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
   Result<profiler::Measurement> measure_kernel(const BuiltKernel&) override {
     profiler::Measurement measurement;
@@ -94,6 +97,8 @@ std::vector<int> candidates_of(const std::vector<Trial>& trials) {
   for (const Trial& trial : trials) candidates.push_back(trial.candidate.place);
   return candidates;
 }
+
+std::vector<int> candidates_of(const Attempts& attempts) { return candidates_of(attempts.all()); }
 
 class KernelWorkshopEmulated : public testing::Test {
  protected:
@@ -131,8 +136,10 @@ class KernelWorkshopEmulated : public testing::Test {
     std::set<std::string> fat;
     for (const int c : candidates) fat.insert(without_bounds(source_of(c)));
     compiler_.alter = [fat](const std::string& source, codegen::ResourceUsage& used) -> Status {
-      if (fat.contains(without_bounds(source)))
-        used.registers = 128, used.spill_store_bytes = used.spill_load_bytes = 4096;
+      if (fat.contains(without_bounds(source))) {
+        used.registers = 128;
+        used.spill_store_bytes = used.spill_load_bytes = 4096;
+      }
       return {};
     };
   }
@@ -184,14 +191,14 @@ TEST_F(KernelWorkshopEmulated, CandidatesAreTriedInTheOrderOfTheirEstimates) {
   EXPECT_GE(ahead.front().built->overtaken, 2);
 
   // Verified and measured in this order: of equal times the first is taken.
-  const std::vector<Trial> verified = shop->verify(kernel_);
+  const Attempts verified = shop->verify(kernel_);
   EXPECT_THAT(candidates_of(verified), ElementsAre(ahead[0].candidate.place));
-  EXPECT_TRUE(verified.back().built->verification->correct);
-  const std::vector<Trial> measured = shop->measure(kernel_);
+  EXPECT_TRUE(verified.best->built->verification->correct);
+  const Attempts measured = shop->measure(kernel_);
   EXPECT_THAT(candidates_of(measured),
               ElementsAre(ahead[1].candidate.place, ahead[2].candidate.place, ahead[0].candidate.place));
-  EXPECT_TRUE(measured.back().built->measurement);
-  EXPECT_EQ(measured.back().built->estimated_us, ahead[0].built->estimated_us);
+  EXPECT_TRUE(measured.best->built->measurement);
+  EXPECT_EQ(measured.best->built->estimated_us, ahead[0].built->estimated_us);
 }
 
 TEST_F(KernelWorkshopEmulated, ABoundOnRegistersIsDroppedWhereItSpills) {
@@ -236,11 +243,12 @@ TEST_F(KernelWorkshopEmulated, FailedBuildsAreTrials) {
   ASSERT_EQ(ahead.size(), 6U);
   EXPECT_EQ(ahead[0].candidate.place, 1);
   EXPECT_EQ(ahead[1].candidate.place, 3);
-  const std::vector<Trial> measured = shop->measure(kernel_);
-  ASSERT_EQ(measured.size(), 5U) << "two failures, three measurements";
-  EXPECT_FALSE(measured.back().failure);
+  const Attempts measured = shop->measure(kernel_);
+  ASSERT_EQ(measured.size(), 5) << "two failures, three measurements";
+  ASSERT_TRUE(measured.best);
+  EXPECT_FALSE(measured.best->failure);
   std::vector<int> failed;
-  for (const Trial& trial : measured) {
+  for (const Trial& trial : measured.all()) {
     if (!trial.failure) continue;
     failed.push_back(trial.candidate.place);
     EXPECT_EQ(trial.failure->kind, ErrorKind::compile);
@@ -254,14 +262,16 @@ TEST_F(KernelWorkshopEmulated, WhereAllThatWereBuiltAheadFailTheOthersFollow) {
   options_.compiled_candidates = 2;
   const auto shop = workshop(false);
   EXPECT_THAT(candidates_of(shop->build_ahead(kernel_)), ElementsAre(0, 1));
-  const std::vector<Trial> verified = shop->verify(kernel_);
+  const Attempts verified = shop->verify(kernel_);
   EXPECT_THAT(candidates_of(verified), ElementsAre(0, 1, 2));
-  EXPECT_FALSE(verified.back().failure);
+  ASSERT_TRUE(verified.best);
+  EXPECT_FALSE(verified.best->failure);
   EXPECT_THAT(candidates_of(shop->build(kernel_)), ElementsAre(0, 1, 2));
   refuse({0, 1, 2, 3, 4, 5, 6, 7});
   const auto hopeless = workshop();
-  EXPECT_EQ(hopeless->measure(kernel_).size(), 8U);
-  EXPECT_TRUE(hopeless->measure(kernel_).back().failure);
+  EXPECT_EQ(hopeless->measure(kernel_).size(), 8);
+  EXPECT_FALSE(hopeless->measure(kernel_).best);
+  EXPECT_TRUE(hopeless->measure(kernel_).all().back().failure);
 }
 
 TEST_F(KernelWorkshopEmulated, NothingIsBuiltTwice) {
@@ -274,14 +284,14 @@ TEST_F(KernelWorkshopEmulated, NothingIsBuiltTwice) {
   (void)shop->verify(kernel_);
   (void)shop->measure(kernel_);
   (void)shop->build_ahead(kernel_);
-  EXPECT_EQ(shop->build(kernel_).back().candidate.place, shop->verify(kernel_).back().candidate.place);
+  EXPECT_EQ(shop->build(kernel_).best->candidate.place, shop->verify(kernel_).best->candidate.place);
   EXPECT_THAT(compiler_.counts(), ElementsAre(1, 1, 1, 1, 1, 1));
 }
 
 TEST_F(KernelWorkshopEmulated, WithoutATimerThreeAreBuilt) {
   const auto shop = workshop(false);
   EXPECT_EQ(shop->build_ahead(kernel_).size(), 3U);
-  EXPECT_EQ(shop->measure(kernel_).size(), 1U);
+  EXPECT_EQ(shop->measure(kernel_).size(), 1);
 }
 
 TEST_F(KernelWorkshopEmulated, TheOrderDoesNotDependOnTheThreads) {

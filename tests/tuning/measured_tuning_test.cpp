@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "db/sqlite_store.h"
 #include "graph/canonical.h"
 #include "tests/base/test_folder.h"
 #include "tests/tuning/law_timer.h"
@@ -10,6 +11,7 @@
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/devices/device_set.h"
 #include "tuning/kernels/kernel_workshop.h"
+#include "tuning/plans/remembering_tuner.h"
 
 // What measured times do to plans. Kernels are really generated, compiled and verified and the store is a real one; the
 // times come from a script, as no machine without a GPU has any.
@@ -21,8 +23,11 @@ using profiler::Measurement;
 class ScriptedTimer final : public KernelTimer {
  public:
   ScriptedTimer() {
-    identity_.key = "GPU-script", identity_.kind = "gpu", identity_.name = "script";
-    identity_.architecture = "sm_90a", identity_.sm_count = 132;
+    identity_.key = "GPU-script";
+    identity_.kind = "gpu";
+    identity_.name = "script";
+    identity_.architecture = "sm_90a";
+    identity_.sm_count = 132;
   }
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
 
@@ -65,17 +70,17 @@ class MeasuredTuningEmulated : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.error().message;
     tuned_.reset();
     tuner_ = *std::move(made);
-    tuned_ = *TuningStore::open(*store_, *tuner_, clock_);
+    tuned_ = *RememberingTuner::open(*store_, *tuner_, clock_);
   }
   TunedFragment tune() {
     make_tuner();
-    auto tuned = tuned_->tune(graph_, key_, "softmax", {}, {}, nullptr);
+    auto tuned = tuned_->tune({.fragment = graph_, .name = "softmax"});
     EXPECT_TRUE(tuned.ok()) << (tuned ? "" : tuned.error().message);
     return tuned.value_or({});
   }
   static std::vector<db::Outcome> outcomes(const TunedFragment& tuned) {
     std::vector<db::Outcome> all;
-    for (const db::Candidate& candidate : tuned.candidates) all.push_back(candidate.outcome);
+    for (const db::Candidate& candidate : tuned.trials.candidates) all.push_back(candidate.outcome);
     return all;
   }
 
@@ -85,7 +90,7 @@ class MeasuredTuningEmulated : public testing::Test {
   ScriptedTimer timer_;
   std::unique_ptr<db::Store> store_;
   std::unique_ptr<Tuner> tuner_;
-  std::unique_ptr<TuningStore> tuned_;
+  std::unique_ptr<RememberingTuner> tuned_;
   graph::Graph graph_;
   Hash128 key_;
 };
@@ -97,14 +102,14 @@ TEST_F(MeasuredTuningEmulated, TheFastestCandidateIsTaken) {
   ASSERT_EQ(tuned.kernels.size(), 1U);
   ASSERT_TRUE(tuned.kernels[0].measurement);
   EXPECT_NEAR(tuned.kernels[0].measurement->median, 7, 0.1);
-  EXPECT_EQ(tuned.candidates.size(), 4U);
-  for (const db::Candidate& candidate : tuned.candidates) {
+  EXPECT_EQ(tuned.trials.candidates.size(), 4U);
+  for (const db::Candidate& candidate : tuned.trials.candidates) {
     EXPECT_EQ(candidate.outcome, db::Outcome::correct);
     EXPECT_TRUE(candidate.detail.starts_with(R"({"compiled_us":)")) << candidate.detail;
   }
   EXPECT_EQ(tuned.kernels[0].candidates, 8) << "twice as many are built as are measured";
   EXPECT_GT(tuned.kernels[0].estimated_us, 0);
-  EXPECT_EQ(tuned.measurements.size(), 4U);
+  EXPECT_EQ(tuned.trials.measurements.size(), 4U);
   EXPECT_EQ(tuned.plan.label, "measured");
   EXPECT_NEAR(*tuned.plan.measured_us, 7.5, 0.1);
   ASSERT_TRUE(tuned_->keep(tuned).ok());
@@ -178,7 +183,7 @@ TEST_F(MeasuredTuningEmulated, EventCountsAreNoTimes) {
   options.measured_candidates = 2;
   auto tuner = Tuner::create(options, (*devices)->verifier(), (*devices)->timer(), files_, clock_);
   ASSERT_TRUE(tuner.ok()) << tuner.error().message;
-  const auto tuned = (*tuner)->tune(graph_, "softmax", {}, {});
+  const auto tuned = (*tuner)->tune({.fragment = graph_, .name = "softmax"});
   ASSERT_TRUE(tuned.ok()) << tuned.error().message;
   EXPECT_EQ(tuned->plan.label, "predicted");
   EXPECT_FALSE(tuned->plan.measured_us);

@@ -20,8 +20,11 @@
 namespace stitch::tuning {
 namespace {
 
+using daemon::RunningService;
 using testing::AllOf;
 using testing::HasSubstr;
+
+namespace raw = daemon::raw;
 
 class ModelSearchEmulated : public testing::Test {
  protected:
@@ -35,7 +38,8 @@ class ModelSearchEmulated : public testing::Test {
   std::unique_ptr<Tuner> another_tuner() {
     TunerOptions options;
     options.verify.distributions.resize(1);
-    options.measured_candidates = 2, options.compiled_candidates = 2;
+    options.measured_candidates = 2;
+    options.compiled_candidates = 2;
     options.search.space = {.candidates = 150, .combinations = 16};
     options.search.batch = 4;
     auto made = Tuner::create(options, shared_device(), &timer_, files_, clock_);
@@ -44,7 +48,7 @@ class ModelSearchEmulated : public testing::Test {
   }
   ModelTuning tune(std::int64_t trials, bool keeps = true) {
     tuner_ = another_tuner();
-    tuned_ = *TuningStore::open(*store_, *tuner_, clock_);
+    tuned_ = *RememberingTuner::open(*store_, *tuner_, clock_);
     auto tuning =
         tune_model(model_, "layers.json", *tuner_, {}, stop_.get_token(), keeps ? tuned_.get() : nullptr, trials);
     EXPECT_TRUE(tuning.ok()) << (tuning ? "" : tuning.error().message);
@@ -69,7 +73,7 @@ class ModelSearchEmulated : public testing::Test {
   LawTimer timer_;
   std::unique_ptr<db::Store> store_;
   std::unique_ptr<Tuner> tuner_;
-  std::unique_ptr<TuningStore> tuned_;
+  std::unique_ptr<RememberingTuner> tuned_;
   std::stop_source stop_;
   std::string model_ = graph::encode(samples::layered_model(2), graph::Encoding::json);
 };
@@ -160,7 +164,7 @@ class FragmentSearchEmulated : public ModelSearchEmulated {
     store_.reset();  // the service has its own
     tuner_ = another_tuner();
     return std::make_unique<RunningService>(
-        folder_ / "stitch.db", RunningOptions{.serve = true, .tuner = tuner_.get(), .fragment_trials = trials});
+        folder_ / "stitch.db", daemon::RunningOptions{.serve = true, .tuner = tuner_.get(), .fragment_trials = trials});
   }
   /// Of the only kernel of the plan that is served.
   int served_threads(const RunningService& running, const Hash128& fragment) {

@@ -117,7 +117,7 @@ class RecordedTimerEmulated : public RecordedTimerOf {
     options.verify.distributions.resize(1);
     auto tuner = Tuner::create(options, devices_->verifier(), devices_->timer(), files_, clock_);
     EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
-    const auto tuned = (*tuner)->tune(canonical_, "softmax", {}, {});
+    const auto tuned = (*tuner)->tune({.fragment = canonical_, .name = "softmax"});
     EXPECT_TRUE(tuned.ok()) << (tuned ? "" : tuned.error().message);
     return tuned.value_or({});
   }
@@ -133,8 +133,8 @@ TEST_F(RecordedTimerEmulated, TuningTakesWhatWasFastestThere) {
   EXPECT_EQ(tuned.kernels[0].measurement->median, 6);
   EXPECT_TRUE(tuned.kernels[0].verification->correct);
   EXPECT_EQ(tuned.plan.label, "predicted") << "no plan was measured";
-  ASSERT_FALSE(tuned.measurements.empty());
-  EXPECT_EQ(tuned.measurements[0].device, devices_->timer()->identity().key);
+  ASSERT_FALSE(tuned.trials.measurements.empty());
+  EXPECT_EQ(tuned.trials.measurements[0].device, devices_->timer()->identity().key);
 }
 
 TEST_F(RecordedTimerEmulated, WhatFailedThereFailsHere) {
@@ -143,7 +143,7 @@ TEST_F(RecordedTimerEmulated, WhatFailedThereFailsHere) {
   const TunedFragment tuned = tune();
   ASSERT_EQ(tuned.kernels.size(), 1U);
   const auto count = [&](db::Outcome outcome) {
-    return std::count_if(tuned.candidates.begin(), tuned.candidates.end(),
+    return std::count_if(tuned.trials.candidates.begin(), tuned.trials.candidates.end(),
                          [&](const db::Candidate& each) { return each.outcome == outcome; });
   };
   EXPECT_EQ(count(db::Outcome::correctness), 1);

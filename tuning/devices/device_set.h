@@ -12,7 +12,7 @@
 #include "profiler/device/device.h"
 #include "profiler/device/quarantine.h"
 #include "profiler/measure/timed_device.h"
-#include "tuning/kernels/kernel_timer.h"
+#include "tuning/kernels/device_timer.h"
 
 namespace stitch::tuning {
 

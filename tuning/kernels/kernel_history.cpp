@@ -58,7 +58,8 @@ Result<std::optional<db::Measurement>> newest(const db::Store& store, const Hash
 
 Result<std::vector<db::Candidate>> candidates_of(const db::Store& store, const db::PlanKey& key) {
   db::CandidateFilter filter;
-  filter.fragment = key.fragment, filter.target = key.target;
+  filter.fragment = key.fragment;
+  filter.target = key.target;
   STITCH_ASSIGN(auto listing, store.list_candidates(filter, {.limit = most_candidates, .newest_first = true}));
   std::erase_if(listing.items, [](const db::Candidate& c) { return c.scope != db::Candidate::Scope::kernel; });
   return std::move(listing.items);
@@ -89,7 +90,8 @@ Result<FragmentHistory> FragmentHistory::read(const db::Store& store, const db::
 
   db::PlanFilter measured_plans;
   measured_plans.family = family;
-  measured_plans.label = db::Label::measured, measured_plans.status = db::PlanStatus::incumbent;
+  measured_plans.label = db::Label::measured;
+  measured_plans.status = db::PlanStatus::incumbent;
   STITCH_ASSIGN(const auto plans, store.list_plans(measured_plans, {.limit = most_neighbours, .newest_first = true}));
   for (const db::Plan& plan : plans.items) {
     if (plan.key == key) continue;

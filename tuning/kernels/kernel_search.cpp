@@ -77,7 +77,8 @@ void drop_code(Trial& trial) {
   if (!trial.built) return;
   BuiltKernel known = *trial.built;
   known.generated.source.clear();
-  known.compiled.ptx.clear(), known.compiled.cubin.clear();
+  known.compiled.ptx.clear();
+  known.compiled.cubin.clear();
   trial.built = std::make_shared<const BuiltKernel>(std::move(known));
 }
 
@@ -160,7 +161,7 @@ KernelCandidate KernelSearch::candidate(std::size_t place) const {
   candidate.kernel = kernel_;
   // A copy: what is tried must not keep the whole space alive.
   candidate.scheduled = std::make_shared<const search::StitchCandidate>(wide_[place]);
-  candidate.place = static_cast<int>(place);
+  candidate.place = place;
   return candidate;
 }
 
@@ -214,28 +215,26 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     candidates[i].kernel = kernel;
     candidates[i].scheduled = std::make_shared<const search::StitchCandidate>(std::move(usual[i]));
-    candidates[i].place = static_cast<int>(i);
+    candidates[i].place = i;
   }
   std::ranges::stable_sort(candidates, {},
                            [&](const KernelCandidate& candidate) { return prior.log_time[candidate.place]; });
   return candidates;
 }
 
-Result<SearchedKernel> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,
-                                     int trials, const std::stop_token& stop,
-                                     const std::function<void(int)>& progress) {
+Result<SearchOutcome> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,
+                                    int trials, const std::stop_token& stop, const std::function<void(int)>& progress) {
   if (!workshop.measures()) return make_error(ErrorKind::unavailable, "nothing measures here");
-  const std::vector<Trial> first = workshop.measure(kernel);
-  if (first.empty()) return make_error(ErrorKind::internal, "it has no candidates");
-  if (first.back().failure) return *first.back().failure;
-  SearchedKernel done;
-  if (const auto* measured = measurement_of(first.back())) {
+  const Attempts first = workshop.measure(kernel);
+  if (!first.best) return first.why_none();
+  SearchOutcome done;
+  if (const auto* measured = measurement_of(*first.best)) {
     done.before = measured->median;
     done.in_us = measured->kind == profiler::Measurement::Kind::device_time;
   }
-  for (const Trial& trial : first) search.observe(trial);
+  for (const Trial& trial : first.all()) search.observe(trial);
   while (std::ssize(done.trials) < trials && !stop.stop_requested()) {
-    const auto batch = search.propose(static_cast<std::size_t>(trials) - done.trials.size());
+    const auto batch = search.propose(trials - done.trials.size());
     if (batch.empty() || search.settled()) {
       done.settled = true;
       break;
@@ -251,11 +250,11 @@ Result<SearchedKernel> search_kernel(KernelWorkshop& workshop, const search::Sha
       drop_code(trial);
       done.trials.push_back(std::move(trial));
     }
-    if (progress) progress(static_cast<int>(done.trials.size()));
+    if (progress) progress(std::ssize(done.trials));
     if (!answers) break;  // the device is gone, or throttles all the time
   }
-  const std::vector<Trial> now = workshop.measure(kernel);
-  if (const auto* measured = measurement_of(now.back())) done.after = measured->median;
+  const Attempts now = workshop.measure(kernel);
+  if (const auto* measured = now.best ? measurement_of(*now.best) : nullptr) done.after = measured->median;
   return done;
 }
 

@@ -82,9 +82,9 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
                                                      const std::vector<KnownTrial>& near);
 
 /// What a search brought.
-struct SearchedKernel {
+struct SearchOutcome {
   std::vector<Trial> trials;     ///< in the order in which they were tried; what is known of them, no code
-  int failed = 0;                ///< of them
+  std::int64_t failed = 0;       ///< trials that failed
   bool settled = false;          ///< nothing that is worth a trial is left
   bool changed = false;          ///< another candidate is the kernel's fastest now
   double before = 0, after = 0;  ///< medians of the fastest, in the timer's unit; 0: it could not be timed
@@ -95,7 +95,7 @@ struct SearchedKernel {
 /// then on. The first few (KernelWorkshop::measure) come before, and are not counted. `progress` is told how many were
 /// tried. Ends early, without error, at a stop and when a whole batch could not be timed. Errors: why none of the first
 /// few is right; unavailable (no timer).
-Result<SearchedKernel> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,
-                                     int trials, const std::stop_token& stop, const std::function<void(int)>& progress);
+Result<SearchOutcome> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,
+                                    int trials, const std::stop_token& stop, const std::function<void(int)>& progress);
 
 }  // namespace stitch::tuning

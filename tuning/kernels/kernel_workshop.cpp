@@ -26,17 +26,6 @@ bool is_faster(const Trial& challenger, const Trial& best) {
 
 }  // namespace
 
-bool is_outcome(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::constraint:
-    case ErrorKind::compile:
-    case ErrorKind::timeout:
-    case ErrorKind::runtime:
-    case ErrorKind::correctness: return true;
-    default: return false;
-  }
-}
-
 KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   const std::lock_guard lock(mutex_);
   auto& entry = entries_[key];
@@ -74,8 +63,10 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
     options.blocks_per_sm = 0;
     Result<codegen::GeneratedKernel> unbounded = codegen::generate(kernel.graph, program, options);
     Result<codegen::CompiledKernel> roomier = unbounded ? compile(unbounded->source) : unbounded.error();
-    if (roomier && roomier->resources.spill_store_bytes < compiled->resources.spill_store_bytes)
-      generated = std::move(unbounded), compiled = std::move(roomier);
+    if (roomier && roomier->resources.spill_store_bytes < compiled->resources.spill_store_bytes) {
+      generated = std::move(unbounded);
+      compiled = std::move(roomier);
+    }
   }
   if (!compiled) {
     trial.failure = compiled.error();
@@ -94,7 +85,8 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   } else {
     BuiltKernel built;
     built.candidate = trial.candidate;
-    built.generated = std::move(*generated), built.compiled = std::move(*compiled);
+    built.generated = std::move(*generated);
+    built.compiled = std::move(*compiled);
     built.estimated_us = estimate(built);
     trial.built = std::make_shared<const BuiltKernel>(std::move(built));
   }
@@ -126,44 +118,45 @@ double KernelWorkshop::estimate(const BuiltKernel& built) const {
                                 facts, device_);
 }
 
-std::vector<Trial> KernelWorkshop::build(const search::SharedKernel& kernel) {
+Attempts KernelWorkshop::build(const search::SharedKernel& kernel) {
   Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
   for (const auto* known : {&entry.measured, &entry.verified}) {
-    if (!known->empty() && !known->back().failure) return *known;
+    if (*known && (*known)->best) return **known;
   }
-  while (entry.built.size() < kernel->candidates.size() && (entry.built.empty() || entry.built.back().failure))
-    entry.built.push_back(build_candidate({kernel, static_cast<int>(entry.built.size())}));
+  while (!entry.built.best && entry.built.size() < std::ssize(kernel->candidates))
+    entry.built.add(build_candidate({kernel, entry.built.size()}));
   return entry.built;
 }
 
-std::vector<Trial> KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, bool verifies) {
-  std::vector<Trial> trials;
-  if (candidates.empty()) return trials;
+Attempts KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, bool verifies) {
+  if (candidates.empty()) return {};
   Entry& entry = entry_of(candidates.front().kernel->key);
   {
     const std::lock_guard lock(entry.mutex);
-    if (!entry.measured.empty() && !entry.measured.back().failure) return entry.measured;
+    if (entry.measured && entry.measured->best) return *entry.measured;
   }
+  Attempts attempts;
   for (const KernelCandidate& candidate : candidates) {
-    trials.push_back(build_candidate(candidate));
-    if (verifies && !trials.back().failure) trials.back() = verify_candidate(std::move(trials.back()));
-    if (!trials.back().failure) break;
+    Trial trial = build_candidate(candidate);
+    if (verifies && !trial.failure) trial = verify_candidate(std::move(trial));
+    attempts.add(std::move(trial));
+    if (attempts.best) break;
   }
-  return trials;
+  return attempts;
 }
 
 std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kernel) {
   Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
   build_ahead_of(kernel, entry);
-  return entry.verified.empty() ? entry.ahead : entry.verified;
+  return entry.verified ? entry.verified->all() : entry.ahead;
 }
 
 void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& entry) {
-  if (!entry.ahead.empty() || !entry.verified.empty()) return;
+  if (!entry.ahead.empty() || entry.verified) return;
   const std::size_t wanted = options_.built_ahead(timer_ != nullptr);
-  std::vector<Trial> trials = entry.built;
+  std::vector<Trial> trials = entry.built.all();
   const std::size_t known = trials.size();
   trials.resize(std::max(known, std::min(wanted, kernel->candidates.size())));
   // This thread holds the kernel's lock while it waits for the others: it must not pick up another kernel meanwhile.
@@ -173,8 +166,7 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     });
     if (timer_ != nullptr && options_.machine_code) read_machine_code(trials);
   });
-  for (std::size_t c = known; c < trials.size() && (entry.built.empty() || entry.built.back().failure); ++c)
-    entry.built.push_back(trials[c]);
+  for (std::size_t c = known; c < trials.size() && !entry.built.best; ++c) entry.built.add(trials[c]);
   std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
     if (!a.built || !b.built) return !a.built && b.built;
     return a.built->estimated_us < b.built->estimated_us;
@@ -214,7 +206,8 @@ void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
   tbb::parallel_for(std::size_t{0}, built.size(), [&](std::size_t i) {
     RealProcessLauncher launcher;
     codegen::DisassemblerOptions listing;
-    listing.nvdisasm = options_.nvdisasm, listing.encodings = true;
+    listing.nvdisasm = options_.nvdisasm;
+    listing.encodings = true;
     const auto text = codegen::disassemble(built[i]->built->compiled.cubin, launcher, listing);
     if (!text) return;
     const auto code = costmodel::parse_machine_code(*text, costmodel::CodeLatencies::of(device_));
@@ -230,23 +223,23 @@ void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
 
 /// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the
 /// other candidates.
-Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, std::size_t place) {
-  return place < entry.ahead.size() ? entry.ahead[place] : build_candidate({kernel, static_cast<int>(place)});
+Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, int place) {
+  return place < std::ssize(entry.ahead) ? entry.ahead[place] : build_candidate({kernel, place});
 }
 
-std::vector<Trial> KernelWorkshop::verify(const search::SharedKernel& kernel) {
+Attempts KernelWorkshop::verify(const search::SharedKernel& kernel) {
   Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
-  if (!entry.verified.empty()) return entry.verified;
+  if (entry.verified) return *entry.verified;
   build_ahead_of(kernel, entry);
-  std::vector<Trial> trials;
-  while (trials.size() < kernel->candidates.size() && (trials.empty() || trials.back().failure)) {
-    Trial next = next_trial(kernel, entry, trials.size());
-    trials.push_back(next.failure ? std::move(next) : verify_candidate(std::move(next)));
+  Attempts attempts;
+  while (!attempts.best && attempts.size() < std::ssize(kernel->candidates)) {
+    Trial next = next_trial(kernel, entry, attempts.size());
+    attempts.add(next.failure ? std::move(next) : verify_candidate(std::move(next)));
   }
-  entry.verified = std::move(trials);
-  if (timer_ == nullptr || entry.verified.size() == kernel->candidates.size()) entry.ahead = {};
-  return entry.verified;
+  entry.verified = std::move(attempts);
+  if (timer_ == nullptr || entry.verified->size() == std::ssize(kernel->candidates)) entry.ahead = {};
+  return *entry.verified;
 }
 
 Trial KernelWorkshop::measure_candidate(Trial trial) {
@@ -263,37 +256,35 @@ Trial KernelWorkshop::measure_candidate(Trial trial) {
   return trial;
 }
 
-std::vector<Trial> KernelWorkshop::measure(const search::SharedKernel& kernel) {
-  std::vector<Trial> trials = verify(kernel);
-  if (timer_ == nullptr || trials.empty() || trials.back().failure) return trials;
+Attempts KernelWorkshop::measure(const search::SharedKernel& kernel) {
+  Attempts verified = verify(kernel);
+  if (timer_ == nullptr || !verified.best) return verified;
   Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
-  if (!entry.measured.empty()) return entry.measured;
+  if (entry.measured) return *entry.measured;
+  std::vector<Trial> tried = verified.all();
   std::ptrdiff_t best = -1;
   for (int right = 1;;) {
-    Trial& last = trials.back();
+    Trial& last = tried.back();
     if (!last.failure) last = measure_candidate(std::move(last));
-    if (!last.failure) {
-      if (best < 0 || is_faster(last, trials[best])) best = static_cast<std::ptrdiff_t>(trials.size()) - 1;
-    }
-    if (right >= options_.measured_candidates || trials.size() >= kernel->candidates.size()) break;
-    Trial trial = next_trial(kernel, entry, trials.size());
+    if (!last.failure && (best < 0 || is_faster(last, tried[best]))) best = std::ssize(tried) - 1;
+    if (right >= options_.measured_candidates || tried.size() >= kernel->candidates.size()) break;
+    Trial trial = next_trial(kernel, entry, std::ssize(tried));
     if (!trial.failure) trial = verify_candidate(std::move(trial));
     right += trial.failure ? 0 : 1;
-    trials.push_back(std::move(trial));
+    tried.push_back(std::move(trial));
   }
-  if (best >= 0) std::rotate(trials.begin() + best, trials.begin() + best + 1, trials.end());
-  entry.measured = std::move(trials);
+  entry.measured = Attempts::choose(std::move(tried), best);
   entry.ahead = {};
-  return entry.measured;
+  return *entry.measured;
 }
 
 bool KernelWorkshop::promote(const Trial& trial) {
   Entry& entry = entry_of(trial.candidate.kernel->key);
   const std::lock_guard lock(entry.mutex);
-  if (entry.measured.empty() || entry.measured.back().failure) return false;
-  if (trial.failure || !is_faster(trial, entry.measured.back())) return false;
-  entry.measured.push_back(trial);
+  if (!entry.measured || !entry.measured->best) return false;
+  if (trial.failure || !is_faster(trial, *entry.measured->best)) return false;
+  entry.measured->others.push_back(*std::exchange(entry.measured->best, trial));
   return true;
 }
 

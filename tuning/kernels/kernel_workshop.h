@@ -11,47 +11,12 @@
 
 #include "base/result.h"
 #include "codegen/compiler.h"
-#include "codegen/kernel.h"
-#include "costmodel/machine_code.h"
 #include "profiler/verify/verify.h"
 #include "search/schedule/kernel_cache.h"
+#include "tuning/kernels/built_kernel.h"
 #include "tuning/kernels/kernel_timer.h"
 
 namespace stitch::tuning {
-
-/// One way to compute a kernel. Keeps alive what it refers to.
-struct KernelCandidate {
-  search::SharedKernel kernel;
-  std::shared_ptr<const search::StitchCandidate> scheduled;  ///< for the kernel's graph
-  int place = 0;  ///< among the candidates that it was taken from, from the best prediction on
-
-  KernelCandidate() = default;
-  /// One of the kernel's own candidates.
-  KernelCandidate(const search::SharedKernel& of, int at) : kernel(of), scheduled(of, &of->candidates[at]), place(at) {}
-};
-
-/// A schedule made into machine code, and what is known about it.
-struct BuiltKernel {
-  KernelCandidate candidate;
-  codegen::GeneratedKernel generated;
-  codegen::CompiledKernel compiled;
-  /// The candidate's prediction, corrected by what the compiler made of it (costmodel/compiled_estimate.h), µs.
-  double estimated_us = 0;
-  std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< where it was looked at
-  int overtaken = 0;  ///< candidates with better predictions of the schedule that it was put ahead of
-  std::optional<profiler::Verification> verification;
-  std::optional<profiler::Measurement> measurement;
-};
-
-/// What became of one candidate of one kernel.
-struct Trial {
-  KernelCandidate candidate;
-  std::shared_ptr<const BuiltKernel> built;  ///< null when it did not get that far
-  std::optional<Error> failure;              ///< constraint, compile, timeout, runtime or correctness
-};
-
-/// Whether an error is what became of a candidate; every other says something of the device, or of us.
-bool is_outcome(ErrorKind kind);
 
 struct WorkshopOptions {
   std::string architecture;
@@ -70,8 +35,22 @@ struct WorkshopOptions {
   }
 };
 
-/// Generates, compiles, verifies and measures kernels; every kernel once, however many fragments share it. Safe to use
-/// from several threads.
+/// Where kernels are made: generates, compiles, verifies and measures candidates, every kernel once, however many
+/// fragments share it. Each step goes one further with the candidates that the step before left, and remembers what it
+/// found:
+///
+///   build        the first candidate that compiles, for who waits for a plan that may be anything correct
+///   build_ahead  several, side by side, in the order of what the compiler made of them
+///   verify       the first of these that computes what the reference says
+///   measure      the fastest of the first few that do
+///
+///   KernelWorkshop workshop(compiler, device, &timer, spec, {.architecture = "sm_90a"});
+///   const Attempts tried = workshop.measure(kernel);
+///   if (!tried.best) return tried.why_none();
+///
+/// The maker of plans (tuning/plans/plan_maker.h) takes kernels through the steps, a search
+/// (tuning/kernels/kernel_search.h) tries further candidates one by one and promotes what is faster. Safe to use from
+/// several threads: who asks for a kernel that is being worked on waits for it.
 class KernelWorkshop {
  public:
   /// `timer`: null where nothing can be measured. All must outlive the workshop.
@@ -81,28 +60,26 @@ class KernelWorkshop {
 
   [[nodiscard]] bool measures() const { return timer_ != nullptr; }
 
-  /// The first candidate that generates, compiles and keeps to the device's limits. Trials of those before it failed.
-  /// It answers who waits for a plan that may be anything correct, so that it compiles one candidate, in the order of
-  /// the predictions; a kernel that was verified or measured is given as such.
-  std::vector<Trial> build(const search::SharedKernel& kernel);
+  /// The first candidate that generates, compiles and keeps to the device's limits, in the order of the predictions; a
+  /// kernel that was verified or measured is given as such. The others failed.
+  Attempts build(const search::SharedKernel& kernel);
 
-  /// The first of these candidates of one kernel that builds, and that is right if `verifies`. Trials of those before
-  /// it failed. What was measured here goes before; else nothing is remembered.
-  std::vector<Trial> first_of(std::span<const KernelCandidate> candidates, bool verifies);
+  /// The first of these candidates of one kernel that builds, and that is right if `verifies`; the others failed. What
+  /// was measured here goes before; else nothing is remembered.
+  Attempts first_of(std::span<const KernelCandidate> candidates, bool verifies);
 
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
   /// verified and measured: those that failed, then by their estimates, equal ones by their predictions. The order does
-  /// not depend on the number of threads. Of a kernel that was verified: what verify gives.
+  /// not depend on the number of threads. Of a kernel that was verified: those that were tried then.
   std::vector<Trial> build_ahead(const search::SharedKernel& kernel);
 
-  /// The first in the order of build_ahead that is also right, or else of the candidates behind; the last trial is
-  /// without failure unless none is.
-  std::vector<Trial> verify(const search::SharedKernel& kernel);
+  /// The first in the order of build_ahead that is also right, or else of the candidates behind; the others failed.
+  Attempts verify(const search::SharedKernel& kernel);
 
   /// The fastest of the first right candidates: one takes the place of another with a better estimate only if it is
-  /// clearly faster (profiler::compare_samples). It is the last trial, which is without failure unless none is; a trial
-  /// that could be verified but not measured is without measurement. The same as verify without a timer.
-  std::vector<Trial> measure(const search::SharedKernel& kernel);
+  /// clearly faster (profiler::compare_samples). A trial that could be verified but not measured is without
+  /// measurement. The same as verify without a timer.
+  Attempts measure(const search::SharedKernel& kernel);
 
   /// Takes a measured trial of another candidate for the kernel's best if it is clearly faster than the best that
   /// measure gave; forgets it otherwise. Whether it was taken.
@@ -118,16 +95,16 @@ class KernelWorkshop {
  private:
   struct Entry {
     std::mutex mutex;          ///< held while the kernel is worked on: whoever asks second waits
-    std::vector<Trial> built;  ///< by candidate, from the first one on; at most the last one without failure
-    std::vector<Trial> ahead;  ///< what is tried next; forgotten when nothing more will be
-    std::vector<Trial> verified;
-    std::vector<Trial> measured;
+    Attempts built;            ///< the kernel's candidates from the first one on
+    std::vector<Trial> ahead;  ///< what is tried next, in this order; forgotten when nothing more will be
+    std::optional<Attempts> verified;
+    std::optional<Attempts> measured;
   };
   Entry& entry_of(const Hash128& key);
   void build_ahead_of(const search::SharedKernel& kernel, Entry& entry);
   void read_machine_code(std::vector<Trial>& trials);
   [[nodiscard]] bool can_disassemble();
-  Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, std::size_t place);
+  Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place);
   [[nodiscard]] double estimate(const BuiltKernel& built) const;
 
   codegen::Compiler& compiler_;

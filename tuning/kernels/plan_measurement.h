@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "profiler/measure/measure_kernel.h"
+#include "profiler/measure/timed_device.h"
 #include "tuning/kernels/kernel_timer.h"
 
 namespace stitch::tuning {

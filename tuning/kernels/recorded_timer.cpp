@@ -2,7 +2,6 @@
 
 #include "codegen/generator_version.h"
 #include "kernel/program/schedule_hash.h"
-#include "tuning/kernels/kernel_workshop.h"
 
 namespace stitch::tuning {
 

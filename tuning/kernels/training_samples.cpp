@@ -67,7 +67,8 @@ Result<std::size_t> add_measured(const db::Store& store, const Hash128& schedule
     sample.features = std::move((*facts)->row.features);
     sample.analytical_us = (*facts)->row.analytical_us;
     sample.measured = measurement->summary.median;
-    sample.kernel = (*facts)->kernel, sample.family = (*facts)->family;
+    sample.kernel = (*facts)->kernel;
+    sample.family = (*facts)->family;
     sample.device = device;
     if (sample.measured <= 0) continue;
     set.samples.push_back(std::move(sample));
@@ -165,7 +166,9 @@ Result<std::optional<CandidateFacts>> facts_in(std::string_view conditions) {
     const auto set = Hash128::from_hex(said.at("feature_set").get<std::string>());
     if (!kernel || !family || !set) return make_error(ErrorKind::corrupt, "a candidate's facts: no hash");
     facts.target = said.at("target").get<std::string>();
-    facts.kernel = *kernel, facts.family = *family, facts.feature_set = *set;
+    facts.kernel = *kernel;
+    facts.family = *family;
+    facts.feature_set = *set;
     facts.row.analytical_us = said.at("analytical_us").get<double>();
     facts.row.features = row_from(said.at("features"));
     if (*set == costmodel::feature_set_hash() && facts.row.features.size() != costmodel::feature_columns().size())
@@ -225,7 +228,8 @@ Result<TrainingSet> samples_of_recording(const profiler::Recording& recording) {
       }
       sample.measured = candidate.failure ? 0 : candidate.median;
       sample.failed = candidate.failure.has_value();
-      sample.kernel = kernel.key, sample.family = form.family_key;
+      sample.kernel = kernel.key;
+      sample.family = form.family_key;
       sample.device = recording.device.key;
       set.samples.push_back(std::move(sample));
     }

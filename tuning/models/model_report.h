@@ -6,12 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace stitch::tuning {
+#include "tuning/plans/progress.h"
 
-/// Wall time of the stages, seconds.
-struct StageSeconds {
-  double import = 0, plan = 0, codegen = 0, verify = 0, measure = 0, search = 0;
-};
+namespace stitch::tuning {
 
 /// The table that `stitch plan` and `stitch tune` end in. Launches and bytes by the rules of bench/models/README.md.
 struct ModelReport {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
-#include "tuning/plans/tuning_store.h"
 
 namespace stitch::tuning {
 
@@ -27,18 +27,21 @@ void add_kernels(const search::FusionPlan& plan, ModelKernel fragment, std::vect
 
 /// What a model's budget of trials went into, and what it brought.
 struct ModelSearch {
-  std::int64_t trials = 0, failed = 0;    ///< candidates that were tried; of them
-  std::int64_t kernels = 0, settled = 0;  ///< that were searched; of them: nothing worth a trial is left
-  double saved_us = 0;  ///< of one run of the model, by medians of its kernels; counts are no times and save none
+  std::int64_t trials = 0;   ///< candidates that were tried
+  std::int64_t failed = 0;   ///< candidates that were tried and failed
+  std::int64_t kernels = 0;  ///< kernels that were searched
+  std::int64_t settled = 0;  ///< kernels that were searched until nothing worth a trial was left
+  /// Time of one run of the model, by medians of its kernels; counts are no times and save none.
+  double saved_us = 0;
   double seconds = 0;
   std::set<Hash128> changed;  ///< kernels of which another candidate is the fastest now
 };
 
-/// Shares `trials` among the kernels by what they may gain (Tuner::headroom_us × occurrences) and searches one after
-/// the other, the largest gain first. What one leaves, because its search settles or its space ends, goes to those
-/// behind it. `store` (may be null) knows what was tried before, and keeps what is. A kernel whose search fails is
-/// passed over. Errors: cancelled; those of the store.
-Result<ModelSearch> search_kernels(std::span<const ModelKernel> kernels, const Tuner& tuner, TuningStore* store,
+/// Shares `trials` among the kernels by what they may gain (Tuner::measure_headroom × occurrences) and searches one
+/// after the other, the largest gain first. What one leaves, because its search settles or its space ends, goes to
+/// those behind it. `memory` (may be null) knows what was tried before, and keeps what is. A kernel whose search fails
+/// is passed over. Errors: cancelled; those of the store.
+Result<ModelSearch> search_kernels(std::span<const ModelKernel> kernels, const Tuner& tuner, RememberingTuner* memory,
                                    std::int64_t trials, const ProgressSink& progress, const std::stop_token& stop);
 
 }  // namespace stitch::tuning

@@ -12,6 +12,7 @@
 #include "graph/canonical.h"
 #include "graph/simplify.h"
 #include "tuning/models/model_search.h"
+#include "tuning/models/tuning_steps.h"
 
 namespace stitch::tuning {
 namespace {
@@ -129,14 +130,14 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
 /// The part of a model's tuning that comes after planning.
 class ModelTuner {
  public:
-  ModelTuner(PlannedModel planned, std::string_view name, const Tuner& tuner, TuningStore* store, std::stop_token stop,
-             const ProgressSink& progress)
+  ModelTuner(PlannedModel planned, std::string_view name, const Tuner& tuner, RememberingTuner* memory,
+             std::stop_token stop, const ProgressSink& progress)
       : model_(std::move(planned.model)),
         plans_(std::move(planned.planned)),
         tuning_(std::move(planned.tuning)),
         name_(name),
         tuner_(tuner),
-        store_(store),
+        memory_(memory),
         stop_(std::move(stop)),
         progress_(progress) {}
 
@@ -166,23 +167,22 @@ class ModelTuner {
     return {};
   }
 
-  Result<ModelSearch> search(double from, double until, std::int64_t trials) {
+  /// Gives the kernels that changed.
+  Result<std::set<Hash128>> search(double from, double until, std::int64_t trials) {
     const std::vector<ModelKernel> kernels = distinct_kernels();
-    const ProgressSink inner = [&](const Progress& p) {
-      if (progress_) progress_({p.stage, from + (until - from) * p.share, p.detail});
-    };
-    STITCH_ASSIGN(ModelSearch found, search_kernels(kernels, tuner_, store_, trials, inner, stop_));
+    const ProgressSink inner = part_of(progress_, from, until);
+    STITCH_ASSIGN(ModelSearch found, search_kernels(kernels, tuner_, memory_, trials, inner, stop_));
     ModelReport& report = tuning_.report;
     report.search = {found.trials,  found.failed, found.kernels, found.settled, std::ssize(found.changed),
                      found.saved_us};
     report.seconds.search = found.seconds;
-    return found;
+    return std::move(found.changed);
   }
 
   Result<ModelTuning> finish() {
     tuning_.report.verified_kernels = static_cast<std::int64_t>(verified_.size());
     tuning_.workload.report = to_json(tuning_.report);
-    if (store_ != nullptr) STITCH_TRY(store_->keep(tuning_.workload));
+    if (memory_ != nullptr) STITCH_TRY(memory_->keep(tuning_.workload));
     return std::move(tuning_);
   }
 
@@ -201,7 +201,7 @@ class ModelTuner {
   }
 
   [[nodiscard]] bool is_settled(const ModelFragments::Entry& entry) const {
-    if (store_ != nullptr) return store_->is_settled(entry.key);
+    if (memory_ != nullptr) return memory_->is_settled(entry.key);
     return std::ranges::any_of(tuning_.fragments,
                                [&](const TunedFragment& tuned) { return tuned.fragment.key == entry.key; });
   }
@@ -226,9 +226,9 @@ class ModelTuner {
   Status tune_fragment(const ModelFragments::Entry& entry, const search::FusionPlan& plan,
                        const ProgressSink& progress) {
     const std::string title = fmt::format("{}: {}", name_, entry.name);
-    Result<TunedFragment> tuned = store_ != nullptr
-                                      ? store_->tune(entry.graph, entry.key, title, progress, stop_, &plan)
-                                      : tuner_.tune(entry.graph, title, progress, stop_, &plan);
+    const PlanRequest request{
+        .fragment = entry.graph, .name = title, .plan = &plan, .progress = progress, .stop = stop_};
+    Result<TunedFragment> tuned = memory_ != nullptr ? memory_->tune(request) : tuner_.tune(request);
     ModelReport& report = tuning_.report;
     if (!tuned) {
       if (tuned.error().kind == ErrorKind::cancelled) return tuned.error();
@@ -245,7 +245,7 @@ class ModelTuner {
       if (kernel.verification && kernel.verification->correct) verified_.insert(kernel.key);
     }
     note_failures(*tuned, entry.name);
-    if (store_ != nullptr) STITCH_TRY(store_->keep(*tuned));
+    if (memory_ != nullptr) STITCH_TRY(memory_->keep(*tuned));
     std::erase_if(tuning_.fragments,
                   [&](const TunedFragment& before) { return before.fragment.key == tuned->fragment.key; });
     tuning_.fragments.push_back(std::move(*tuned));
@@ -256,7 +256,7 @@ class ModelTuner {
   void note_failures(const TunedFragment& tuned, const std::string& place) {
     constexpr std::size_t most_shown = 8;
     ModelReport& report = tuning_.report;
-    for (const db::Candidate& candidate : tuned.candidates) {
+    for (const db::Candidate& candidate : tuned.trials.candidates) {
       using db::Outcome;
       const Outcome outcome = candidate.outcome;
       if (outcome == Outcome::correct || outcome == Outcome::untested) continue;
@@ -275,7 +275,7 @@ class ModelTuner {
   ModelTuning tuning_;
   const std::string_view name_;
   const Tuner& tuner_;
-  TuningStore* const store_;
+  RememberingTuner* const memory_;
   const std::stop_token stop_;
   const ProgressSink& progress_;
   std::set<Hash128> verified_;           ///< kernels
@@ -340,19 +340,18 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 }
 
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, TuningStore* store,
+                               const ProgressSink& progress, std::stop_token stop, RememberingTuner* memory,
                                std::int64_t trials) {
   if (trials > 0 && !tuner.measures())
     return make_error(ErrorKind::invalid_argument, "{} trials, and no device that measures", trials);
   constexpr double planned_until = 0.3;
   STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until));
-  ModelTuner tuning(std::move(planned), name, tuner, store, stop, progress);
-  const double first_until = trials == 0 ? 1.0 : tuner.measures_plans() ? 0.5 : planned_until;
-  if (trials == 0 || tuner.measures_plans()) STITCH_TRY(tuning.tune_fragments(planned_until, first_until, {}));
-  if (trials > 0) {
-    STITCH_ASSIGN(const ModelSearch found, tuning.search(first_until, 0.9, trials));
-    STITCH_TRY(tuning.tune_fragments(0.9, 1.0, found.changed));
-  }
+  ModelTuner tuning(std::move(planned), name, tuner, memory, stop, progress);
+  const TuningSteps steps{[&](double from, double until, const std::set<Hash128>& changed) {
+                            return tuning.tune_fragments(from, until, changed);
+                          },
+                          [&](double from, double until) { return tuning.search(from, until, trials); }};
+  STITCH_TRY(take_steps(steps, {trials, tuner.measures_plans(), planned_until, 0.5}));
   return tuning.finish();
 }
 

@@ -10,8 +10,8 @@
 #include "import/import.h"
 #include "tuning/models/model_outline.h"
 #include "tuning/models/model_report.h"
+#include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
-#include "tuning/plans/tuning_store.h"
 
 namespace stitch::tuning {
 
@@ -47,14 +47,14 @@ struct ModelTuning {
 Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop);
 
-/// The whole job, fragment by fragment, most predicted gain × occurrences first. `store` (may be null) keeps every
+/// The whole job, fragment by fragment, most predicted gain × occurrences first. `memory` (may be null) keeps every
 /// fragment as soon as it is tuned, and the model; what is settled there is not tuned again, and its kernels count as
 /// verified. With `trials`, so many more candidates of the model's kernels are tried (tuning/models/model_search.h),
 /// settled fragments' included, and the fragments whose kernels became faster are tuned again; where plans cannot be
 /// measured, so that nothing would take the place of a first plan, the search comes first. Errors: cancelled;
 /// invalid_argument (trials, and no timer); those of import, planning and the store.
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop, TuningStore* store,
+                               const ProgressSink& progress, std::stop_token stop, RememberingTuner* memory,
                                std::int64_t trials = 0);
 
 }  // namespace stitch::tuning

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "base/file.h"
+
+namespace stitch {
+
+/// How many threads this process can keep busy, at least 1: the processors that it may run on, or fewer where its
+/// control groups grant it less time. A container with `--cpus 1.5` on a machine with 64 processors has 2, where
+/// std::thread::hardware_concurrency() says 64. Asked once; what changes later is not seen.
+int usable_processors();
+
+/// The same of a process that may run on `scheduled` processors, by what `files` has of /proc/self/cgroup and
+/// /sys/fs/cgroup: cpu.max of version 2 (Linux, Documentation/admin-guide/cgroup-v2.rst), cpu.cfs_quota_us and
+/// cpu.cfs_period_us of version 1 (Documentation/scheduler/sched-bwc.rst), of the process's group and of all groups
+/// around it. What is absent or cannot be read limits nothing; a part of a processor counts as one.
+int usable_processors(const FileSystem& files, int scheduled);
+
+}  // namespace stitch

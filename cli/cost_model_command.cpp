@@ -1,0 +1,261 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/catalogue.h"
+#include "cli/commands.h"
+#include "cli/cost_model_table.h"
+#include "db/sqlite_store.h"
+#include "tuning/cost_models/cost_model_training.h"
+#include "tuning/kernels/training_samples.h"
+
+namespace stitch::cli {
+namespace {
+
+using nlohmann::json;
+using Kind = costmodel::TrainedCostModel::Kind;
+
+struct CostModelOptions {
+  std::filesystem::path database;
+  std::string server;
+  std::vector<std::filesystem::path> recordings;
+  std::string target = "h100", kind = "combined", by = "kernel";
+  costmodel::TrainingOptions training;
+  bool constants = false, json = false;
+};
+
+void print(const CostModelOptions& options, const json& document, const std::string& text) {
+  std::fputs(options.json ? (document.dump() + "\n").c_str() : text.c_str(), stdout);
+}
+
+Result<std::unique_ptr<Catalogue>> open_catalogue(const CostModelOptions& options, const Clock& clock) {
+  return options.server.empty() ? open_database_catalogue(options.database, clock)
+                                : open_server_catalogue(options.server);
+}
+
+costmodel::TrainingOptions training_of(const CostModelOptions& options, Kind kind) {
+  costmodel::TrainingOptions training = options.training;
+  training.kind = kind;
+  training.fold_by = options.by == "family" ? costmodel::FoldBy::family : costmodel::FoldBy::kernel;
+  return training;
+}
+
+/// The samples of all recordings together. They must be of one target and one unit.
+Result<costmodel::TrainingSet> samples_of(const std::vector<std::filesystem::path>& paths) {
+  const RealFileSystem files;
+  costmodel::TrainingSet all;
+  for (const std::filesystem::path& path : paths) {
+    STITCH_ASSIGN(const profiler::Recording recording, profiler::read_recording(files, path));
+    auto set = tuning::samples_of_recording(recording);
+    if (!set) return set.error().within(path.string());
+    const bool first = &path == &paths.front();
+    if (!first && (set->device != all.device || set->unit != all.unit))
+      return make_error(ErrorKind::invalid_argument, "{}: recorded for {} in {}, {} for {} in {}", path.string(),
+                        set->device, set->unit, paths.front().string(), all.device, all.unit);
+    if (first) all.device = set->device, all.unit = set->unit;
+    for (costmodel::TrainingSample& sample : set->samples) all.samples.push_back(std::move(sample));
+  }
+  return all;
+}
+
+// ---- list ---------------------------------------------------------------------------------------------------------
+
+Result<ExitCode> list(const CostModelOptions& options) {
+  const SystemClock clock;
+  STITCH_ASSIGN(const auto catalogue, open_catalogue(options, clock));
+  STITCH_ASSIGN(const json models, catalogue->list("cost-models"));
+  std::string text = "name              device     version  samples  kernels  better  trained on\n";
+  for (const json& model : models) {
+    const json& accuracy = model.at("accuracy");
+    text += fmt::format("{:<17} {:<10} {:>7}  {:>7}  {:>7}  {:<6}  {}\n", model.at("name").get<std::string>(),
+                        model.at("device").get<std::string>(), model.at("version").get<int>(),
+                        accuracy.value("samples", std::int64_t{0}), accuracy.value("kernels", std::int64_t{0}),
+                        accuracy.value("better", false) ? "yes" : "no", model.at("training_set").get<std::string>());
+  }
+  print(options, models, models.empty() ? "no cost models\n" : text);
+  return ExitCode::success;
+}
+
+// ---- train --------------------------------------------------------------------------------------------------------
+
+std::string to_text(const costmodel::ConstantFit& fit) {
+  std::string text =
+      fmt::format("analytical constants: ln error {:.4f}, {:.4f} when fitted to {} candidates of {} kernels\n",
+                  fit.error_before, fit.error_after, fit.samples, fit.kernels);
+  for (const costmodel::FittedConstant& each : fit.changed)
+    text += fmt::format("  {:<22} {:>9.4f} -> {:>9.4f}{}\n", each.name, each.before, each.after,
+                        each.at_bound ? "  (at its bound)" : "");
+  return text;
+}
+
+Result<costmodel::ConstantFit> fit_recordings(const CostModelOptions& options, std::string_view target) {
+  const RealFileSystem files;
+  std::vector<costmodel::FitSample> samples;
+  for (const std::filesystem::path& path : options.recordings) {
+    STITCH_ASSIGN(const profiler::Recording recording, profiler::read_recording(files, path));
+    auto some = tuning::fit_samples_of(recording);
+    if (!some) return some.error().within(path.string());
+    for (costmodel::FitSample& sample : *some) samples.push_back(std::move(sample));
+  }
+  STITCH_ASSIGN(const DeviceSpec device, find_device(target));
+  return costmodel::fit_constants(samples, device);
+}
+
+Result<ExitCode> train(const CostModelOptions& options) {
+  if (options.database.empty() && options.recordings.empty())
+    return make_error(ErrorKind::invalid_argument, "nothing to train on: name a database, recordings, or both");
+  if (options.constants && options.recordings.empty())
+    return make_error(ErrorKind::invalid_argument, "--constants: constants are fitted to recordings");
+  const SystemClock clock;
+  std::unique_ptr<db::Store> store;
+  if (!options.database.empty()) {
+    db::SqliteOptions storage;
+    storage.path = options.database;
+    STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
+  }
+  costmodel::TrainingSet set;
+  if (options.recordings.empty()) {
+    STITCH_ASSIGN(set, tuning::samples_of_store(*store, options.target));
+  } else {
+    STITCH_ASSIGN(set, samples_of(options.recordings));
+  }
+  json document = {{"device", set.device}, {"unit", set.unit}, {"samples", set.samples.size()}};
+  std::string text;
+  if (options.constants) {
+    STITCH_ASSIGN(const costmodel::ConstantFit fit, fit_recordings(options, set.device));
+    document["constants"] = to_document(fit);
+    text += to_text(fit);
+  }
+  const Kind kind = *costmodel::model_kind_of(options.kind);
+  json accuracy;
+  if (store != nullptr) {
+    const std::string judged = options.recordings.empty()
+                                   ? "trained on the measurements of this store"
+                                   : fmt::format("trained on {} recordings", options.recordings.size());
+    STITCH_ASSIGN(const auto done, tuning::train_and_store(*store, set, training_of(options, kind), clock, judged));
+    accuracy = tuning::accuracy_document(done.training);
+    document["name"] = tuning::cost_model_name(kind, set.unit), document["version"] = done.version;
+    document["training_set"] = done.training.model.training_set.hex();
+    text += fmt::format("{} for {}: version {}\n", tuning::cost_model_name(kind, set.unit), set.device, done.version);
+  } else {
+    STITCH_ASSIGN(const costmodel::Training training, costmodel::train_model(set, training_of(options, kind)));
+    accuracy = tuning::accuracy_document(training);
+    document["training_set"] = training.model.training_set.hex();
+  }
+  document["accuracy"] = accuracy;
+  CostModelTable table;
+  table.add_accuracy(set.device, options.kind, accuracy);
+  if (set.unit != "us") text += fmt::format("trained on {}, which are no times: never used to predict any\n", set.unit);
+  print(options, document, text + table.text());
+  return ExitCode::success;
+}
+
+// ---- report -------------------------------------------------------------------------------------------------------
+
+/// Models of every kind, trained on parts of the recordings and judged on what was held out.
+Result<ExitCode> report_recordings(const CostModelOptions& options) {
+  STITCH_ASSIGN(const costmodel::TrainingSet set, samples_of(options.recordings));
+  const auto ranked = costmodel::rank_samples(set.samples, nullptr);
+  const json analytical = to_document(costmodel::ranking_quality(ranked.groups));
+  json document = {{"device", set.device},
+                   {"unit", set.unit},
+                   {"samples", set.samples.size()},
+                   {"held_out_by", options.by},
+                   {"analytical", analytical}};
+  CostModelTable table;
+  table.add(set.device, "analytical", "all", analytical);
+  for (const Kind kind : {Kind::learned, Kind::combined}) {
+    STITCH_ASSIGN(const costmodel::Training training, costmodel::train_model(set, training_of(options, kind)));
+    const json accuracy = tuning::accuracy_document(training);
+    document[std::string(to_string(kind))] = accuracy;
+    table.add_accuracy(set.device, to_string(kind), accuracy);
+  }
+  const std::string note =
+      set.unit == "us"
+          ? ""
+          : fmt::format("figures are {}, which are no times: they show that everything fits together\n", set.unit);
+  print(options, document, note + table.text());
+  return ExitCode::success;
+}
+
+Result<ExitCode> cost_model_report(const CostModelOptions& options) {
+  if (!options.recordings.empty()) return report_recordings(options);
+  if (options.database.empty() && options.server.empty())
+    return make_error(ErrorKind::invalid_argument, "nothing to report on: name --db, --server or --recording");
+  const SystemClock clock;
+  STITCH_ASSIGN(const auto catalogue, open_catalogue(options, clock));
+  STITCH_ASSIGN(const json document, catalogue->cost_model_report());
+  CostModelTable table;
+  for (const json& each : document.at("analytical")) {
+    const std::string device = each.at("device");
+    table.add(device, "analytical", "all", each.at("quality"));
+    for (const json& family : each.at("families"))
+      table.add(device, "analytical", family.at("family").get<std::string>().substr(0, 8), family.at("quality"));
+  }
+  for (const json& model : document.at("cost_models"))
+    table.add_accuracy(model.at("device").get<std::string>(),
+                       fmt::format("{} v{}", model.at("name").get<std::string>(), model.at("version").get<int>()),
+                       model.at("accuracy"));
+  print(options, document, table.text());
+  return ExitCode::success;
+}
+
+using Run = Result<ExitCode> (*)(const CostModelOptions&);
+
+CLI::App* add(CLI::App& model, const char* name, const char* about, Run run, std::shared_ptr<CostModelOptions> options,
+              ExitCode& code) {
+  CLI::App* command = model.add_subcommand(name, about);
+  command->add_flag("--json", options->json, "print one JSON document");
+  command->callback([options, run, &code] {
+    const Result<ExitCode> done = run(*options);
+    code = done ? *done : report(done.error(), options->json);
+  });
+  return command;
+}
+
+void add_training_options(CLI::App& command, CostModelOptions& options) {
+  command.add_option("--recording", options.recordings, "recorded candidates (stitch record); may be several");
+  command.add_option("--seed", options.training.seed, "of the training")->capture_default_str();
+  command
+      .add_option("--folds", options.training.folds, "parts that are held out in turn; 0: accuracy is not asked for")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
+  command.add_option("--by", options.by, "what is held out whole")
+      ->check(CLI::IsMember({"kernel", "family"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_cost_model_command(CLI::App& app, ExitCode& code) {
+  CLI::App* model =
+      app.add_subcommand("cost-model", "Cost models: list them, train one, say how well they order candidates");
+  model->require_subcommand(1);
+
+  auto listing = std::make_shared<CostModelOptions>();
+  CLI::App* command = add(*model, "list", "The cost models of a database or a server", list, listing, code);
+  CLI::Option_group* place = command->add_option_group("where", "what is looked into");
+  place->add_option("--db", listing->database, "database file");
+  place->add_option("--server", listing->server, "unix:PATH or http://HOST:PORT");
+  place->require_option(1);
+
+  auto training = std::make_shared<CostModelOptions>();
+  command = add(*model, "train", "Train a model on a database's measurements, or on recordings", train, training, code);
+  command->add_option("--db", training->database,
+                      "database that the model is stored in, and trained on without --recording");
+  command->add_option("--target", training->target, "entry of the device table, of a database's measurements")
+      ->capture_default_str();
+  command->add_option("--kind", training->kind, "what the trees do")
+      ->check(CLI::IsMember({"combined", "learned"}))
+      ->capture_default_str();
+  command->add_flag("--constants", training->constants, "also fit the analytical model's constants, and print them");
+  add_training_options(*command, *training);
+
+  auto reporting = std::make_shared<CostModelOptions>();
+  command = add(*model, "report", "Rank correlation, recall and regret by device, family and version",
+                cost_model_report, reporting, code);
+  CLI::Option* database = command->add_option("--db", reporting->database, "database file");
+  command->add_option("--server", reporting->server, "unix:PATH or http://HOST:PORT")->excludes(database);
+  add_training_options(*command, *reporting);
+}
+
+}  // namespace stitch::cli

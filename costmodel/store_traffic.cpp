@@ -1,0 +1,79 @@
+#include "costmodel/store_traffic.h"
+
+#include <algorithm>
+
+#include "costmodel/sector_waste.h"
+
+namespace stitch::costmodel {
+namespace {
+
+using kernel::Anchor;
+
+/// Warp instructions of a store: itself and, every other time, one for its address (guess).
+constexpr double instructions_of_store = 1.5;
+/// An atomic addition is read, combined and written in L2: its bytes pass there twice.
+constexpr double l2_passes_of_atomic = 2;
+/// Partial sums are f32.
+constexpr int partial_bytes = 4;
+
+/// The axes of the elements that an anchor stores. A scatter writes each element once, whatever number of updates it
+/// tested.
+AxisSet written_axes(const Anchor& anchor) {
+  return anchor.kind == Anchor::Kind::scatter ? AxisSet(anchor.axes) - AxisSet(anchor.reduced) : AxisSet(anchor.axes);
+}
+
+double stored_bytes(const CountedGroup& counted, int number) {
+  const Anchor& anchor = counted.group.structure.anchors[number];
+  if (anchor.kind != Anchor::Kind::partial)
+    return counted.elements(written_axes(anchor)) * graph::byte_size(anchor.dtype);
+  double bytes = 0;
+  for (const kernel::ReductionPlan& plan : counted.group.reductions) {
+    if (plan.anchor == number)
+      bytes = static_cast<double>(plan.partials) * counted.elements(AxisSet(anchor.axes) - AxisSet(anchor.reduced)) *
+              partial_bytes;
+  }
+  return bytes;
+}
+
+void count_store(const CountedGroup& counted, int number, GroupFeatures& features) {
+  const Anchor& anchor = counted.group.structure.anchors[number];
+  const AxisSet written = written_axes(anchor);
+  const double bytes = stored_bytes(counted, number);
+  if (counted.residence.is_resident(anchor.buffers[0])) {
+    // Of a cluster every block gets what any of them computes.
+    const int copies = counted.residence.copies(counted.group);
+    features.shared_bytes += bytes * counted.schedule.cluster;
+    features.instructions += counted.warps * counted.per_thread(written) * instructions_of_store * copies;
+    return;
+  }
+  const int size = graph::byte_size(anchor.dtype);
+  double factor = 1;
+  int width = 1;
+  if (anchor.kind == Anchor::Kind::store) {
+    width = counted.group.stores[number][0].width;
+    factor = sector_waste(counted, anchor.addresses[0], size, static_cast<double>(size) * width) *
+             misaligned_waste(counted, anchor.addresses[0], size, width);
+  }
+  features.dram_write_bytes += bytes;
+  features.sector_bytes += bytes * factor;
+  features.l2_bytes += bytes * (anchor.kind == Anchor::Kind::atomic ? l2_passes_of_atomic : factor);
+  features.requested_bytes += bytes;
+  width = std::max(1, width);
+  const bool scatters = anchor.kind == Anchor::Kind::scatter;
+  const double times = scatters ? counted.per_iteration(written) : counted.per_thread(written);
+  const double requests = counted.warps * times / width;
+  features.instructions += requests * instructions_of_store;
+  features.store_requests += requests;
+  features.store_lane_bytes += requests * width * size;
+}
+
+}  // namespace
+
+void count_stores(const CountedGroup& counted, GroupFeatures& features) {
+  const int anchors = counted.group.structure.anchors.size();
+  for (int i = 0; i < anchors; ++i) {
+    if (counted.group.structure.anchors[i].kind != Anchor::Kind::reduce) count_store(counted, i, features);
+  }
+}
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,195 @@
+#include "costmodel/sweep_count.h"
+
+#include <algorithm>
+
+#include "costmodel/operation_cost.h"
+#include "kernel/program/legality.h"
+#include "kernel/structure/items.h"
+
+namespace stitch::costmodel {
+namespace {
+
+using graph::Op;
+using kernel::Anchor;
+using kernel::Item;
+using kernel::ItemId;
+using kernel::Level;
+using Place = kernel::LoadPlaces::Place;
+
+/// A warp alone issues about every 4 cycles along a dependent chain (Jia et al., "Dissecting the NVIDIA Volta GPU
+/// Architecture via Microbenchmarking", 2018, table 4.1); half of the body is taken to be dependent (guess), the other
+/// half goes out one a cycle.
+constexpr double cycles_per_instruction = 2.5;
+constexpr int schedulers_per_sm = 4;
+/// Share of a load's latency that shows in each further iteration of a loop whose next loads go out early (guess).
+constexpr double latency_shown_per_iteration = 0.5;
+/// In a shifted row that has no loop each element is asked whether it is in the row (guess: a comparison
+/// and a selection).
+constexpr double instructions_of_range_test = 2;
+/// Held values go through shared memory by accesses of 16 bytes, four f32, each with an instruction for its address
+/// (guess).
+constexpr double held_elements_per_access = 4;
+constexpr double instructions_of_held_access = 2;
+constexpr int wide_bytes = 8;
+
+/// What the items of one sweep add up to.
+class SweepCounter {
+ public:
+  SweepCounter(const CountedGroup& counted, const kernel::Sweep& sweep, LoadTraffic& loads, GroupFeatures& features)
+      : counted_(counted), group_(counted.group), sweep_(sweep), loads_(loads), features_(features) {}
+
+  void count(int sweep) {
+    for (const ItemId id : sweep_.uniform) {
+      const Item& item = counted_.program.at(id);
+      const double times = counted_.per_thread(AxisSet(item.axes) & AxisSet(group_.outer_loops));
+      if (item.kind == Item::Kind::load) {
+        loads_.request(id, 1, times);
+      } else {
+        count_operation(item, times);
+      }
+    }
+    for (const ItemId id : sweep_.body) {
+      const Item& item = counted_.program.at(id);
+      const double times = counted_.per_thread(item.axes);
+      if (item.kind == Item::Kind::load) {
+        loads_.request(id, group_.accesses[id].width, times);
+        count_flight(id, times);
+      } else {
+        count_operation(item, times);
+      }
+    }
+    loads_.pass_to_l2();
+    for (const int a : sweep_.anchors) count_sum(group_.structure.anchors[a]);
+    for (const kernel::HeldItem& held : group_.held) {
+      if (held.place == kernel::Hold::shared) count_held(held, sweep);
+    }
+    features_.bytes_in_flight = std::max(features_.bytes_in_flight, flight_);
+    features_.latency_cycles += chain_cycles();
+  }
+
+ private:
+  /// Bytes that a load has on their way to one thread before their first use.
+  void count_flight(ItemId id, double times) {
+    const Item& item = counted_.program.at(id);
+    const Place place = counted_.places.of(id);
+    near_ = near_ || place == Place::l1 || place == Place::shared;
+    far_ = far_ || place == Place::device;
+    if (place != Place::device && place != Place::l2) return;
+    const double lanes = AxisSet(item.axes).empty() ? 1 : warp_lanes;
+    // Of what is copied to shared memory all of a tile is on its way.
+    const bool copied = std::ranges::count(sweep_.copied, id) > 0;
+    const double at_once =
+        copied ? times / counted_.outer_iterations() : std::min(times, counted_.per_iteration(item.axes));
+    each_waits_ = each_waits_ || !copied;
+    flight_ += (1 + counted_.places.turns_ahead(id)) * counted_.made_share(item) * graph::byte_size(item.dtype) *
+               at_once * std::min(1.0, counted_.distinct_lanes(item.axes) / lanes);
+  }
+
+  /// The second word of random bits comes with the first one.
+  [[nodiscard]] bool computes_with_another(const Item& item) const {
+    if (item.kind != Item::Kind::compute || item.op != Op::threefry2x32 || item.origin.result == 0) return false;
+    return std::any_of(sweep_.body.begin(), sweep_.body.end(), [&](ItemId id) {
+      const Item& other = counted_.program.at(id);
+      return other.kind == Item::Kind::compute && other.op == Op::threefry2x32 && other.origin.result == 0 &&
+             other.operands == item.operands;
+    });
+  }
+
+  void count_operation(const Item& item, double times) {
+    if (computes_with_another(item)) return;
+    const bool computes = item.kind == Item::Kind::compute;
+    const double executions = counted_.warps * times;
+    const double cost = operation_cost(item);
+    features_.instructions += executions * cost;
+    features_.integer_instructions += executions * integer_cost(item);
+    if (graph::byte_size(item.dtype) == wide_bytes) features_.wide_instructions += executions * cost;
+    if (computes && item.dtype == graph::DType::f64) features_.f64_instructions += executions * cost;
+    if (item.kind == Item::Kind::index || item.kind == Item::Kind::in_range)
+      features_.index_instructions += executions * cost;
+    body_ += times * cost;
+    if (computes && graph::info(item.op).cost == graph::OpCost::expensive && item.op != Op::divide &&
+        item.op != Op::threefry2x32) {
+      features_.special_instructions += executions;
+    }
+  }
+
+  /// Whether a sum is one of products that nothing else needs, in a turn of a recurrent kernel: a multiply-add each.
+  [[nodiscard]] bool is_accumulated_product(const Anchor& anchor) const {
+    if (!counted_.residence.takes_turns() || anchor.kind != Anchor::Kind::reduce || anchor.items.size() != 1)
+      return false;
+    const Item& item = counted_.program.at(anchor.items[0]);
+    return item.kind == Item::Kind::compute && item.op == Op::multiply;
+  }
+
+  /// The additions of a thread to its accumulators.
+  void count_sum(const Anchor& anchor) {
+    if (anchor.kind != Anchor::Kind::reduce && anchor.kind != Anchor::Kind::partial) return;
+    if (is_accumulated_product(anchor)) return;
+    const double times = counted_.per_thread(anchor.axes);
+    const double executions = counted_.warps * times;
+    features_.instructions += executions;
+    body_ += times;
+    const int along = std::max(group_.mapping.vector_axis, 0);
+    const bool loops = AxisSet(group_.inner_loops).contains(along);
+    if (!group_.shift || !AxisSet(anchor.axes).contains(along) || loops) return;
+    features_.instructions += executions * instructions_of_range_test;
+    features_.integer_instructions += executions * instructions_of_range_test;
+    features_.index_instructions += executions * instructions_of_range_test;
+    body_ += times;
+  }
+
+  /// Held values that live in shared memory pass through it once per use.
+  void count_held(const kernel::HeldItem& held, int sweep) {
+    const bool uses = held.from == sweep || (held.from < sweep && held.until >= sweep);
+    if (!uses) return;
+    const Item& item = counted_.program.at(held.item);
+    const double times = counted_.per_thread(item.axes);
+    const double instructions = counted_.warps * times / held_elements_per_access * instructions_of_held_access;
+    const double bytes = times * kernel::held_bytes(item);
+    features_.shared_bytes += bytes * group_.threads * static_cast<double>(group_.tiles) * counted_.schedule.cluster;
+    features_.instructions += instructions;
+    features_.exchange_instructions += instructions;
+  }
+
+  /// Cycles of the first loads of an iteration.
+  [[nodiscard]] double first_latency() const {
+    if (far_) return counted_.device.dram_latency;
+    if (flight_ > 0) return counted_.device.l2_latency;
+    return near_ ? counted_.device.shared_latency : 0;
+  }
+
+  [[nodiscard]] double chain_cycles() const {
+    const double first = first_latency();
+    const int warps_of_a_scheduler =
+        (kernel::warps_of(counted_.schedule.threads) + schedulers_per_sm - 1) / schedulers_per_sm;
+    double chain = first;
+    chain += body_ * cycles_per_instruction * warps_of_a_scheduler;
+    // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
+    // end of this one.
+    double iterations = 1;
+    for (const int a : AxisSet(group_.inner_loops)) iterations *= group_.extent(a, Level::loop);
+    if (flight_ > 0 && !each_waits_) iterations = 1;
+    const double rows = counted_.outer_iterations();
+    chain += first * (rows * (1 + (iterations - 1) * latency_shown_per_iteration) - 1);
+    return chain;
+  }
+
+  const CountedGroup& counted_;
+  const kernel::GroupProgram& group_;
+  const kernel::Sweep& sweep_;
+  LoadTraffic& loads_;
+  GroupFeatures& features_;
+  double flight_ = 0;        ///< bytes that one thread has under way before their first use
+  double body_ = 0;          ///< instructions of one thread in a tile
+  bool near_ = false;        ///< whether anything comes from L1 or shared memory
+  bool far_ = false;         ///< whether anything comes from device memory
+  bool each_waits_ = false;  ///< whether each iteration waits for loads of its own
+};
+
+}  // namespace
+
+void count_sweep(const CountedGroup& counted, int sweep, LoadTraffic& loads, GroupFeatures& features) {
+  SweepCounter(counted, counted.group.sweeps[sweep], loads, features).count(sweep);
+}
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "costmodel/counted_group.h"
+#include "costmodel/group_features.h"
+#include "costmodel/load_traffic.h"
+
+namespace stitch::costmodel {
+
+/// Adds one sweep of a group: the requests of its loads, the instructions of its items by unit, those of its sums, what
+/// it holds in shared memory, how many bytes it has in flight, and its part of a tile's dependent chain. `sweep`: its
+/// number in the group.
+void count_sweep(const CountedGroup& counted, int sweep, LoadTraffic& loads, GroupFeatures& features);
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,103 @@
+#include "db/bundle_codec.h"
+
+#include "db/blob.h"
+#include "db/record_fields.h"
+#include "graph/codec/document_reader.h"
+#include "graph/codec/document_writer.h"
+
+namespace stitch::db {
+
+using graph::fields::Expected;
+using graph::fields::Json;
+using graph::fields::Reader;
+
+namespace {
+
+/// Whatever is wrong in a portable file is damage: "plans[2].label is the unknown word \"superb\"".
+class PortableDialect : public graph::fields::Dialect {
+ public:
+  PortableDialect() {
+    binary_hashes = true;
+    rules = false;  // validate() looks at whole records
+    any_number = true;
+  }
+  Error missing(const std::string& path) const override {
+    return make_error(ErrorKind::corrupt, "{} is missing", path);
+  }
+  Error wrong(const std::string& path, Expected expected, const Json&) const override {
+    constexpr std::string_view names[] = {"true or false", "an integer", "a number",  "text",         "bytes",
+                                          "a hash",        "a list",     "an object", "a tensor type"};
+    return make_error(ErrorKind::corrupt, "{} is not {}", path, names[static_cast<std::size_t>(expected)]);
+  }
+  Error too_large(const std::string& path, const Json&) const override {
+    return make_error(ErrorKind::corrupt, "{} is out of range", path);
+  }
+  Error unknown_word(const std::string& path, std::string_view word) const override {
+    return make_error(ErrorKind::corrupt, "{} is the unknown word \"{}\"", path, word);
+  }
+};
+
+template <class Record>
+void check(Reader& reader, const Record& record) {
+  const Status valid = validate(record);
+  if (!valid) reader.fail(make_error(ErrorKind::corrupt, "{}: {}", reader.place().path(), valid.error().message));
+}
+
+void check_identity(Reader& reader, std::string_view field, const Hash128& said, const Hash128& is) {
+  if (said == is) return;
+  const std::string path = graph::fields::Place{&reader.place(), field}.path();
+  reader.fail(make_error(ErrorKind::corrupt, "{} is not that of the record", path));
+}
+
+}  // namespace
+
+// Every record is validated as it is read. These are found by the reader, in the namespace of the records.
+
+static void finish_reading(Reader& reader, const Fragment& fragment) { check(reader, fragment); }
+static void finish_reading(Reader& reader, const Device& device) { check(reader, device); }
+static void finish_reading(Reader& reader, const Artifact& artifact) { check(reader, artifact); }
+static void finish_reading(Reader& reader, const Candidate& candidate) { check(reader, candidate); }
+
+static void finish_reading(Reader& reader, const Kernel& kernel) {
+  check(reader, kernel);
+  check_identity(reader, "hash", kernel.hash, kernel_hash(kernel));
+}
+
+static void finish_reading(Reader& reader, const Plan& plan) {
+  check(reader, plan);
+  check_identity(reader, "id", plan.id, plan_id(plan));
+}
+
+static void finish_reading(Reader& reader, Measurement& measurement) {
+  measurement.summary = summarise(measurement.samples);
+  check(reader, measurement);
+  check_identity(reader, "id", measurement.id, measurement_id(measurement));
+}
+
+static void finish_reading(Reader& reader, const FragmentBundle& bundle) {
+  for (const Plan& plan : bundle.plans) {
+    if (plan.key.fragment == bundle.fragment.key) continue;
+    reader.fail(make_error(ErrorKind::corrupt, "plans hold a plan of another fragment"));
+  }
+}
+
+std::string encode_bundle(const FragmentBundle& bundle) {
+  std::string bytes;
+  Json::to_cbor(graph::fields::document_of(bundle, {.binary_hashes = true}), bytes);
+  return bytes;
+}
+
+Result<FragmentBundle> decode_bundle(std::string_view bytes) {
+  const auto document = graph::parse_document(bytes, graph::Encoding::cbor, most_blob_bytes);
+  if (!document) {
+    const bool too_much = document.error().kind == ErrorKind::resource_exhausted;
+    return Error{too_much ? ErrorKind::resource_exhausted : ErrorKind::corrupt, document.error().message};
+  }
+  static const PortableDialect dialect;
+  FragmentBundle bundle;
+  const Json nothing = Json::object();
+  STITCH_TRY(graph::fields::read_document(document->is_object() ? *document : nothing, bundle, {}, dialect));
+  return bundle;
+}
+
+}  // namespace stitch::db

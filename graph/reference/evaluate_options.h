@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/reference/evaluate_box.h"
+#include "graph/reference/evaluate_error.h"
+
+namespace stitch::graph {
+
+/// Only the indices in `intervals` along operand dimension `dimension` take part in the reduction `node` (a reduce or
+/// arg_reduce of the graph itself, not of a region). Verifies kernels of which only some blocks were run.
+struct ReduceRestriction {
+  NodeId node = -1;
+  std::int64_t dimension = 0;
+  std::vector<Interval> intervals;  ///< disjoint, ascending
+};
+
+struct EvaluateOptions {
+  /// Round every result to its dtype (constant folding, conformance suites). Off: floating values stay in double and
+  /// only inputs and constants are what their dtype holds, because kernels may keep excess precision.
+  bool round = false;
+  /// Compute Tensor::bounds; see evaluate_error.h for the model.
+  bool bounds = false;
+  ErrorModel error_model;
+  std::vector<ReduceRestriction> restrictions;
+  std::int64_t most_trips = std::int64_t{1} << 20;     ///< of one loop; more is ErrorKind::resource_exhausted
+  std::int64_t memory_limit = std::int64_t{16} << 30;  ///< bytes of values alive at once; likewise
+};
+
+}  // namespace stitch::graph

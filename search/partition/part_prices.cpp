@@ -1,0 +1,55 @@
+#include "search/partition/part_prices.h"
+
+#include <oneapi/tbb/parallel_for.h>
+
+#include <utility>
+
+#include "kernel/structure/kernel_graph.h"
+
+namespace stitch::search {
+
+Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache) {
+  const kernel::KernelGraph extracted =
+      kernel::extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(set));
+  STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph));
+  PlannedKernel planned{std::move(entry.kernel), {}, {}, extracted.nodes};
+  for (const int i : entry.parameter_order) planned.arguments.push_back(extracted.arguments[i]);
+  for (const int i : entry.result_order) planned.results.push_back(extracted.results[i]);
+  return planned;
+}
+
+std::optional<double> PartPrices::explore(const VertexSet& part) const {
+  const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
+  if (!planned || !planned->kernel->feasible()) return std::nullopt;
+  return planned->kernel->predicted_us();
+}
+
+std::optional<double> PartPrices::feasible_us(const VertexSet& part) {
+  if (const auto found = known_.find(part); found != known_.end()) return found->second;
+  return known_[part] = explore(part);
+}
+
+double PartPrices::us(const VertexSet& part) { return feasible_us(part).value_or(infeasible_us); }
+
+double PartPrices::total_us(const std::vector<VertexSet>& parts) {
+  double sum = 0;
+  for (const VertexSet& part : parts) sum += us(part);
+  return sum;
+}
+
+void PartPrices::warm(const std::vector<VertexSet>& parts) {
+  std::vector<const VertexSet*> missing;
+  for (const VertexSet& part : parts) {
+    if (part.count() > 0 && !known_.contains(part)) missing.push_back(&part);
+  }
+  std::vector<std::optional<double>> prices(missing.size());
+  tbb::parallel_for(std::size_t{0}, missing.size(), [&](std::size_t i) { prices[i] = explore(*missing[i]); });
+  for (std::size_t i = 0; i < missing.size(); ++i) known_[*missing[i]] = prices[i];
+}
+
+Error PartPrices::why_not(const VertexSet& part) const {
+  const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
+  return planned ? planned->kernel->why : planned.error();
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "search/partition/fusion_plan.h"
+#include "search/partition/vertex_graph.h"
+#include "search/schedule/kernel_cache.h"
+
+namespace stitch::search {
+
+/// The best kernel for a set of vertices. Errors: those of the kernel graph; a kernel for which nothing is legal is one
+/// that is not feasible.
+Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache);
+
+/// What stands for the time of a set that fits no kernel where prices are added up and compared: more than any plan
+/// takes, and finite, so that of two partitions the one with fewer such sets is the better one.
+inline constexpr double infeasible_us = 1e12;
+
+/// Predictions that differ by less than this are equal but for rounding.
+inline constexpr double rounding_us = 1e-6;
+
+/// What each set of vertices of a fragment takes as one kernel, by the full model, each explored once.
+class PartPrices {
+ public:
+  PartPrices(const VertexGraph& vertices, KernelCache& cache) : vertices_(vertices), cache_(cache) {}
+
+  /// Predicted µs, or nothing when no schedule is legal.
+  std::optional<double> feasible_us(const VertexSet& part);
+  /// The same, infeasible_us for nothing.
+  double us(const VertexSet& part);
+  /// The sum of parts.
+  double total_us(const std::vector<VertexSet>& parts);
+  /// Explores those of the sets that are not known yet, side by side.
+  void warm(const std::vector<VertexSet>& parts);
+  /// Why no schedule fits.
+  [[nodiscard]] Error why_not(const VertexSet& part) const;
+
+ private:
+  [[nodiscard]] std::optional<double> explore(const VertexSet& part) const;
+
+  const VertexGraph& vertices_;
+  KernelCache& cache_;
+  std::map<VertexSet, std::optional<double>> known_;
+};
+
+}  // namespace stitch::search

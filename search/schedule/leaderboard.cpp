@@ -1,0 +1,43 @@
+#include "search/schedule/leaderboard.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "kernel/program/schedule_hash.h"
+
+namespace stitch::search {
+
+void Leaderboard::enter(const Hash128& hash, const kernel::KernelProgram& program, double us) {
+  ++legal_;
+  const bool kept = !full() || us < last_us();  // behind its equals
+  if (!kept && sample_ == 0) return;
+  StitchCandidate candidate{program.schedule, program, us};
+  if (sample_ > 0) {
+    // Among the least hashes of all there may be the best ones, which are returned anyway.
+    least_hashes_.try_emplace(hash, candidate);
+    if (std::ssize(least_hashes_) > sample_ + keep_) least_hashes_.erase(std::prev(least_hashes_.end()));
+  }
+  if (!kept) return;
+  best_.emplace(us, std::move(candidate));
+  if (std::ssize(best_) > keep_) best_.erase(std::prev(best_.end()));
+}
+
+ScheduleSpace Leaderboard::collect() {
+  ScheduleSpace space;
+  space.legal = legal_;
+  for (auto& [us, candidate] : best_) {
+    if (sample_ > 0) least_hashes_.erase(kernel::schedule_hash(candidate.schedule));
+    space.candidates.push_back(std::move(candidate));
+  }
+  for (auto& [hash, candidate] : least_hashes_) {
+    if (std::ssize(space.others) == sample_) break;
+    space.others.push_back(std::move(candidate));
+  }
+  std::ranges::stable_sort(space.others, {}, &StitchCandidate::predicted_us);
+  best_.clear();
+  least_hashes_.clear();
+  return space;
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,102 @@
+#include <gmock/gmock.h>
+
+#include "tests/cli/run_stitch.h"
+
+// Cost models from the command line. Where there is no GPU, recordings hold counts: that models of them are trained,
+// stored and judged shows that everything fits together, and that nothing takes them for times.
+namespace stitch::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class CostModelEmulated : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder = new Folder;
+    for (const int columns : {64, 96}) {
+      std::string text = softmax_hlo;
+      for (std::size_t at = text.find("64"); at != std::string::npos; at = text.find("64", at + 2))
+        text.replace(at, 2, std::to_string(columns));
+      const std::string model = folder->write(fmt::format("softmax{}.hlo.txt", columns), text);
+      const Outcome recorded =
+          stitch({"record", model, "--output", recording(), "--device", "emulated:counts", "--candidates", "12",
+                  "--combinations", "8", "--cache", folder->at("cache"), "--quiet", "--json"});
+      ASSERT_EQ(recorded.code, 0) << recorded.out << recorded.err;
+    }
+  }
+  static void TearDownTestSuite() { delete folder; }
+  static std::string recording() { return folder->at("counts.record"); }
+
+  static inline Folder* folder = nullptr;
+};
+
+TEST_F(CostModelEmulated, IsTrainedListedAndReported) {
+  const std::string database = folder->at("models.db");
+  const Outcome trained = stitch({"cost-model", "train", "--recording", recording(), "--db", database, "--json"});
+  ASSERT_EQ(trained.code, 0) << trained.out << trained.err;
+  const json training = trained.json();
+  EXPECT_EQ(training["unit"], "sectors");
+  EXPECT_EQ(training["name"], "combined:sectors");
+  EXPECT_EQ(training["version"], 1);
+  EXPECT_GE(training["samples"], 24);
+  const Outcome again =
+      stitch({"cost-model", "train", "--recording", recording(), "--db", database, "--kind", "learned", "--json"});
+  ASSERT_EQ(again.code, 0) << again.out << again.err;
+  EXPECT_EQ(again.json()["training_set"], training["training_set"]);
+
+  const json models = stitch({"cost-model", "list", "--db", database, "--json"}).json();
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models[0]["name"], "combined:sectors");
+  EXPECT_EQ(models[1]["name"], "learned:sectors");
+  EXPECT_EQ(models[0]["training_set"], training["training_set"]);
+  EXPECT_THAT(stitch({"cost-model", "list", "--db", database}).out, HasSubstr("combined:sectors  h100"));
+  const json report = stitch({"cost-model", "report", "--db", database, "--json"}).json();
+  EXPECT_EQ(report["cost_models"].size(), 2U);
+  EXPECT_EQ(report["analytical"].size(), 0U) << "no times were measured";
+
+  // A model of counts predicts no times.
+  const Outcome tuned = stitch({"tune", folder->at("softmax64.hlo.txt"), "--db", database, "--scorer", "combined",
+                                "--cache", folder->at("cache"), "--quiet"});
+  EXPECT_EQ(tuned.code, 3);
+  EXPECT_THAT(tuned.err, HasSubstr("no cost model was trained for h100"));
+}
+
+TEST_F(CostModelEmulated, ReportOnRecordingsHoldsKernelsOut) {
+  const Outcome done = stitch({"cost-model", "report", "--recording", recording(), "--folds", "2", "--json"});
+  ASSERT_EQ(done.code, 0) << done.out << done.err;
+  const json report = done.json();
+  EXPECT_EQ(report["unit"], "sectors");
+  for (const char* kind : {"learned", "combined"}) {
+    EXPECT_EQ(report[kind]["folds"], 2);
+    EXPECT_EQ(report[kind]["model"]["groups"], report["analytical"]["groups"]);
+  }
+  EXPECT_EQ(stitch({"cost-model", "report", "--recording", recording(), "--folds", "2", "--json"}).out, done.out)
+      << "deterministic";
+  const std::string text = stitch({"cost-model", "report", "--recording", recording()}).out;
+  EXPECT_THAT(text, HasSubstr("sectors, which are no times"));
+  EXPECT_THAT(text, HasSubstr("spearman"));
+}
+
+TEST_F(CostModelEmulated, ConstantsAreNotFittedToCounts) {
+  const Outcome done = stitch({"cost-model", "train", "--recording", recording(), "--constants"});
+  EXPECT_EQ(done.code, 3);
+  EXPECT_THAT(done.err, HasSubstr("no times: nothing can be fitted"));
+}
+
+TEST_F(CostModelEmulated, WhatIsMissingIsSaid) {
+  EXPECT_EQ(stitch({"cost-model"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "list"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "train", "--kind", "oracle"}).code, 2);
+  EXPECT_EQ(stitch({"cost-model", "train"}).code, 3);
+  EXPECT_EQ(stitch({"cost-model", "report"}).code, 3);
+  EXPECT_EQ(stitch({"cost-model", "list", "--db", folder->at("absent.db")}).code, 3);
+  EXPECT_EQ(stitch({"cost-model", "report", "--recording", folder->at("absent.record")}).code, 3);
+  const Outcome empty = stitch({"cost-model", "train", "--db", folder->at("empty.db"), "--json"});
+  EXPECT_EQ(empty.code, 3);
+  EXPECT_THAT(empty.json()["error"]["message"].get<std::string>(), HasSubstr("0 samples for h100"));
+  EXPECT_THAT(stitch({"cost-model", "report", "--db", folder->at("empty.db")}).out, HasSubstr("no cost model"));
+}
+
+}  // namespace
+}  // namespace stitch::cli

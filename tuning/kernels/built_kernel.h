@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/compiler.h"
+#include "codegen/kernel.h"
+#include "costmodel/machine_code.h"
+#include "profiler/measure/measurement.h"
+#include "profiler/verify/verify.h"
+#include "search/schedule/kernel_cache.h"
+
+// What is made of one kernel, as values: a candidate (a schedule that is thought to be fast), what building it gave,
+// and what became of those that were tried. KernelWorkshop makes them, plans and the store's records read them.
+namespace stitch::tuning {
+
+/// One way to compute a kernel. Keeps alive what it refers to.
+struct KernelCandidate {
+  search::SharedKernel kernel;
+  std::shared_ptr<const search::StitchCandidate> scheduled;  ///< for the kernel's graph
+  int place = 0;  ///< among the candidates that it was taken from, from the best prediction on
+
+  KernelCandidate() = default;
+  /// One of the kernel's own candidates.
+  KernelCandidate(const search::SharedKernel& of, int at) : kernel(of), scheduled(of, &of->candidates[at]), place(at) {}
+};
+
+/// A schedule made into machine code, and what is known about it.
+struct BuiltKernel {
+  KernelCandidate candidate;
+  codegen::GeneratedKernel generated;
+  codegen::CompiledKernel compiled;
+  /// The candidate's prediction, corrected by what the compiler made of it (costmodel/compiled_estimate.h), µs.
+  double estimated_us = 0;
+  std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< where it was looked at
+  int overtaken = 0;  ///< candidates with better predictions of the schedule that it was put ahead of
+  std::optional<profiler::Verification> verification;
+  std::optional<profiler::Measurement> measurement;
+};
+
+/// The image of a built kernel, as a device loads it.
+profiler::KernelImage image_of(const BuiltKernel& built);
+
+/// What became of one candidate of one kernel.
+struct Trial {
+  KernelCandidate candidate;
+  std::shared_ptr<const BuiltKernel> built;  ///< null when it did not get that far
+  std::optional<Error> failure;              ///< constraint, compile, timeout, runtime or correctness
+};
+
+/// Whether an error is what became of a candidate; every other says something of the device, or of us.
+bool is_outcome(ErrorKind kind);
+
+/// The candidates of one kernel that were tried, and the one that is taken.
+struct Attempts {
+  std::vector<Trial> others;  ///< failed or slower ones, in the order in which they were tried
+  std::optional<Trial> best;  ///< without failure; nothing when all others failed
+
+  /// `tried[chosen]` is the best, and all are others when `chosen` is negative.
+  static Attempts choose(std::vector<Trial> tried, std::ptrdiff_t chosen);
+  /// Adds the next trial: the best if it did not fail. To be called while there is no best.
+  void add(Trial trial);
+
+  [[nodiscard]] int size() const { return static_cast<int>(others.size()) + (best ? 1 : 0); }
+  /// The others, then the best.
+  [[nodiscard]] std::vector<Trial> all() const;
+  /// Why there is no best: the failure of the last one.
+  [[nodiscard]] Error why_none() const;
+};
+
+}  // namespace stitch::tuning

@@ -1,0 +1,52 @@
+#include "tuning/kernels/device_timer.h"
+
+#include <algorithm>
+
+#include "tuning/kernels/plan_measurement.h"
+
+namespace stitch::tuning {
+namespace {
+
+/// Adds a later round's samples to a measurement.
+void append(profiler::Measurement& all, profiler::Measurement round) {
+  if (all.samples.empty()) {
+    all = std::move(round);
+    return;
+  }
+  all.samples.insert(all.samples.end(), round.samples.begin(), round.samples.end());
+  all.dropped_samples.insert(all.dropped_samples.end(), round.dropped_samples.begin(), round.dropped_samples.end());
+  for (std::string& reason : round.dropped_reasons) {
+    const auto& known = all.dropped_reasons;
+    if (std::find(known.begin(), known.end(), reason) == known.end()) all.dropped_reasons.push_back(std::move(reason));
+  }
+  all.after = round.after;
+  const std::string stopped = all.stopped + "; " + round.stopped;
+  profiler::summarise(all, profiler::Verdict::stable);
+  all.stopped = stopped;  // each round ended for a reason of its own
+}
+
+}  // namespace
+
+Result<profiler::Measurement> DeviceTimer::measure_kernel(const BuiltKernel& built) {
+  const std::lock_guard lock(mutex_);
+  STITCH_ASSIGN(const auto session, device_.timed_session());
+  return profiler::measure_kernel(*session, built.candidate.kernel->graph, built.generated, image_of(built),
+                                  options_.kernel);
+}
+
+Result<std::vector<profiler::Measurement>> DeviceTimer::measure_plans(std::span<const RunnablePlan> plans) {
+  const std::lock_guard lock(mutex_);
+  STITCH_ASSIGN(const auto session, device_.timed_session());
+  std::vector<profiler::Measurement> measured(plans.size());
+  for (int round = 0; round < options_.plan_rounds; ++round) {
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      // Buffers of one plan at a time: large ones would not fit side by side.
+      STITCH_ASSIGN(auto ready, PlanOnDevice::prepare(*session, plans[i], options_.kernel));
+      STITCH_ASSIGN(auto one, ready.measure(options_.kernel.measure));
+      append(measured[i], std::move(one));
+    }
+  }
+  return measured;
+}
+
+}  // namespace stitch::tuning

@@ -1,0 +1,142 @@
+#include "tuning/plans/remembering_tuner.h"
+
+#include "base/version.h"
+#include "tuning/devices/calibrated_device.h"
+#include "tuning/plans/admission.h"
+#include "tuning/plans/plan_record.h"
+
+namespace stitch::tuning {
+namespace {
+
+/// Whether tuning found kernels that give wrong results or fault. What was predicted before may be made of them.
+bool found_wrong_kernels(const TunedFragment& tuned) {
+  for (const db::Candidate& candidate : tuned.trials.candidates) {
+    using db::Outcome;
+    if (candidate.outcome == Outcome::correctness || candidate.outcome == Outcome::runtime) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RememberingTuner>> RememberingTuner::open(db::Store& store, const Tuner& tuner,
+                                                                 const Clock& clock) {
+  std::unique_ptr<RememberingTuner> opened(new RememberingTuner(store, tuner, clock));
+  for (const profiler::DeviceIdentity& device : tuner.judges()) STITCH_TRY(opened->record(device));
+  return opened;
+}
+
+Status RememberingTuner::record(const profiler::DeviceIdentity& device) {
+  db::Device known;
+  if (auto stored = store_.get_device(device.key)) known = std::move(*stored);
+  db::Device record = device_record(device, std::move(known));
+  record.provenance = provenance("present");
+  record.provenance.device = device.key;
+  return store_.put_device(record);
+}
+
+db::Provenance RememberingTuner::provenance(std::string_view judged) const {
+  return {std::string(tool_version), tuner_.target().toolkit, tuner_.judges().front().key, clock_.wall_us(),
+          std::string(judged)};
+}
+
+Result<TunedFragment> RememberingTuner::predict(PlanRequest request) const {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(request.fragment, request.name));
+  STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
+  request.history = &known;
+  return tuner_.predict(request);
+}
+
+Result<TunedFragment> RememberingTuner::tune(PlanRequest request) const {
+  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(request.fragment, request.name));
+  if (!tuner_.measures()) {
+    STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
+    request.history = &known;
+    return tuner_.tune(request);
+  }
+  STITCH_ASSIGN(const std::optional<ServedPlan> before, served(fragment.key));
+  if (!before) return tuner_.tune(request);
+  const RunnablePlan incumbent{&request.fragment, &before->plan, before->images};
+  request.incumbent = &incumbent;
+  return tuner_.tune(request);
+}
+
+Status RememberingTuner::keep(const TunedFragment& tuned) {
+  const db::Plan& plan = tuned.bundle.plan;
+  STITCH_TRY(store_.put_fragment(tuned.fragment));
+  STITCH_ASSIGN(const db::Lookup before, store_.find_plan(plan.key, {}));
+  const AdmissionRuling ruling = rule_on(before.plan, plan, tuned.comparison);
+  STITCH_ASSIGN(const db::PutPlan put, store_.put_plan(tuned.bundle, ruling.admission));
+  if (!put.inserted && plan.verified_share > 0) {
+    // That it is measured, the measurement in the bundle has said.
+    const db::Label label = plan.label == db::Label::measured ? db::Label::predicted : plan.label;
+    STITCH_TRY(
+        store_.judge_plan(put.id, {label, plan.predicted_us, plan.verified_share, plan.neighbour, plan.provenance}));
+  }
+  STITCH_TRY(keep(tuned.trials));
+  const bool suspect = before.plan && before.plan->id != put.id && before.plan->verified_share <= 0;
+  if (suspect && plan.verified_share > 0 && found_wrong_kernels(tuned)) {
+    STITCH_TRY(store_.withdraw(before.plan->id, "tuning found wrong kernels in it", provenance("verification")));
+  }
+  return {};
+}
+
+Status RememberingTuner::keep(const TrialRecords& trials) {
+  STITCH_TRY(store_.record_candidates(trials.candidates));
+  for (const db::Measurement& measurement : trials.measurements) {
+    STITCH_ASSIGN(const Hash128 id, store_.record_measurement(measurement));
+    (void)id;
+  }
+  return {};
+}
+
+Status RememberingTuner::keep(const db::Fragment& fragment, const TrialRecords& trials) {
+  STITCH_TRY(store_.put_fragment(fragment));
+  return keep(trials);
+}
+
+Result<FragmentHistory> RememberingTuner::history(const Hash128& fragment, const Hash128& family) const {
+  return FragmentHistory::read(store_, {fragment, tuner_.target()}, family, tuner_.judges().back().key);
+}
+
+Status RememberingTuner::keep(db::Workload workload) {
+  std::erase_if(workload.parts,
+                [&](const db::Workload::Part& part) { return !store_.get_fragment(part.fragment).ok(); });
+  workload.provenance = provenance("tuned");
+  return store_.put_workload(workload);
+}
+
+bool RememberingTuner::is_settled(const Hash128& fragment) const {
+  const auto served = store_.find_plan({fragment, tuner_.target()}, {});
+  return served && served->plan && is_settled(served->plan->verified_share, served->plan->label == db::Label::measured);
+}
+
+bool RememberingTuner::is_settled(const api::Plan& served) const {
+  return is_settled(served.verified_share, served.label == to_string(db::Label::measured));
+}
+
+bool RememberingTuner::is_settled(double verified_share, bool measured) const {
+  return verified_share > 0 && (measured || !tuner_.measures());
+}
+
+Result<std::optional<ServedPlan>> RememberingTuner::served(const Hash128& fragment) const {
+  STITCH_ASSIGN(const db::Lookup found, store_.find_plan({fragment, tuner_.target()}, {}));
+  if (!found.plan) return std::optional<ServedPlan>();
+  ServedPlan served;
+  STITCH_ASSIGN(served.plan, plan_from_record(*found.plan));
+  for (const api::KernelLaunch& launch : served.plan.launches) {
+    STITCH_ASSIGN(db::Artifact ptx, store_.get_artifact(launch.ptx));
+    STITCH_ASSIGN(db::Artifact cubin, store_.get_artifact(launch.cubin));
+    served.images.push_back(
+        {launch.name, std::move(ptx.bytes), std::move(cubin.bytes), found.plan->key.target.architecture});
+  }
+  return std::optional(std::move(served));
+}
+
+Status RememberingTuner::withdraw_unverified(const Hash128& fragment, std::string_view reason) {
+  STITCH_ASSIGN(const db::Lookup served, store_.find_plan({fragment, tuner_.target()}, {}));
+  if (!served.plan || served.plan->verified_share > 0) return {};
+  return store_.withdraw(served.plan->id, reason, provenance("verification"));
+}
+
+}  // namespace stitch::tuning

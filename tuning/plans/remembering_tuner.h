@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "db/store.h"
+#include "tuning/kernels/kernel_history.h"
+#include "tuning/kernels/kernel_timer.h"
+#include "tuning/plans/tuner.h"
+
+namespace stitch::tuning {
+
+/// A plan that a store serves, with the machine code of its launches.
+struct ServedPlan {
+  api::Plan plan;
+  std::vector<profiler::KernelImage> images;  ///< by launch
+};
+
+/// A tuner with a memory, which is the store: it gives the tuner what was found out before (the plan that is served
+/// now, what was tried, what was measured of fragments like it), and keeps what the tuner finds by the rules of who is
+/// served (tuning/plans/admission.h). stitchd's jobs and `stitch tune --db` use the same one, so that a database does
+/// not tell which of them filled it:
+///
+///   STITCH_ASSIGN(const auto remembering, RememberingTuner::open(store, tuner, clock));
+///   if (!remembering->is_settled(key)) {
+///     STITCH_ASSIGN(const TunedFragment tuned, remembering->tune({.fragment = canonical, .name = "softmax"}));
+///     STITCH_TRY(remembering->keep(tuned));
+///   }
+///
+/// Safe to use from several threads.
+class RememberingTuner {
+ public:
+  /// Records the devices that judge. All arguments must outlive it. Errors: those of the store.
+  static Result<std::unique_ptr<RememberingTuner>> open(db::Store& store, const Tuner& tuner, const Clock& clock);
+
+  /// Tuner::predict, with what was measured of fragments like it.
+  Result<TunedFragment> predict(PlanRequest request) const;
+  /// Tuner::tune, beside the plan that is served for the fragment, or with what was measured of fragments like it.
+  Result<TunedFragment> tune(PlanRequest request) const;
+
+  /// Stores a fragment with its plan, what became of the candidates, and who is served from now on.
+  Status keep(const TunedFragment& tuned);
+  /// Stores what a search of one kernel of the fragment brought.
+  Status keep(const db::Fragment& fragment, const TrialRecords& trials);
+  /// Stores the model with its report; fragments without a plan are left out.
+  Status keep(db::Workload workload);
+
+  /// Whether tuning the fragment again would find nothing new: its plan is verified, and measured where there is a
+  /// timer.
+  [[nodiscard]] bool is_settled(const Hash128& fragment) const;
+  /// Whether tuning the fragment that this plan is served for would find nothing new.
+  [[nodiscard]] bool is_settled(const api::Plan& served) const;
+  /// The plan that is served for the fragment now. Errors: those of the store.
+  [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
+  /// What was tried of the fragment's kernels before, and of kernels like them. Errors: those of the store.
+  [[nodiscard]] Result<FragmentHistory> history(const Hash128& fragment, const Hash128& family) const;
+  /// Takes out of service what was predicted for the fragment and then found to be wrong.
+  Status withdraw_unverified(const Hash128& fragment, std::string_view reason);
+
+  [[nodiscard]] db::Provenance provenance(std::string_view judged) const;
+
+ private:
+  RememberingTuner(db::Store& store, const Tuner& tuner, const Clock& clock)
+      : store_(store), tuner_(tuner), clock_(clock) {}
+  Status record(const profiler::DeviceIdentity& device);
+  Status keep(const TrialRecords& trials);
+  [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
+
+  db::Store& store_;
+  const Tuner& tuner_;
+  const Clock& clock_;
+};
+
+}  // namespace stitch::tuning

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/device_spec.h"
+#include "costmodel/trained_model.h"
+#include "profiler/verify/verify.h"
+#include "search/partition/fusion_explorer.h"
+#include "search/schedule/stitch_explorer.h"
+#include "tuning/kernels/kernel_search.h"
+
+namespace stitch::tuning {
+
+struct TunerOptions {
+  std::string target = "h100";            ///< entry of the device table that is planned for
+  std::optional<DeviceSpec> device;       ///< instead of the entry: what planning_device found out
+  std::string architecture;               ///< compiled for; empty: the target's
+  std::filesystem::path artifact_folder;  ///< compiled kernels are kept here; empty: not kept
+  search::FusionOptions fusion;
+  search::StitchOptions stitch;
+  profiler::VerifyOptions verify;
+  bool compiles = true;         ///< false: explores only, and needs no NVRTC
+  int measured_candidates = 6;  ///< of each kernel, where there is a timer
+  int compiled_candidates = 0;  ///< of each kernel before any is verified; 0: as WorkshopOptions says
+  KernelSearchOptions search;   ///< of kernels, beyond those; its seed is that of verification
+  int threads = 0;              ///< 0: one per hardware thread
+  /// Predicts times with this combined cost model; null: with the analytical one.
+  std::shared_ptr<const costmodel::TrainedCostModel> cost_model;
+};
+
+}  // namespace stitch::tuning

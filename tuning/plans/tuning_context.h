@@ -1,0 +1,52 @@
+#pragma once
+
+#include <tbb/task_arena.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/device_spec.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "codegen/artifact_cache.h"
+#include "codegen/compiler.h"
+#include "db/records.h"
+#include "search/schedule/kernel_cache.h"
+#include "search/schedule/scorer.h"
+#include "tuning/kernels/kernel_workshop.h"
+#include "tuning/plans/tuner_options.h"
+
+namespace stitch::tuning {
+
+/// What all work on fragments shares: the target, the compiler, the caches of explored and built kernels, the devices
+/// that judge, and the threads. Made once by Tuner::create; the functions of this room take it as constant (what it
+/// refers to guards itself) and run inside its arena.
+struct TuningContext {
+  /// The devices, files and clock must outlive it. Errors: as of Tuner::create.
+  static Result<std::unique_ptr<TuningContext>> create(TunerOptions options, profiler::Device& device,
+                                                       KernelTimer* timer, FileSystem& files, const Clock& clock);
+
+  [[nodiscard]] const std::string& verifier() const { return judges.front().key; }
+  /// `judged`: who found out about the record and how, in words; `on`: key of the device that it was found out on.
+  [[nodiscard]] db::Provenance provenance(std::string judged, std::string on) const;
+
+  TunerOptions options;
+  DeviceSpec device;
+  db::Target target;
+  std::unique_ptr<codegen::NvrtcCompiler> nvrtc;  ///< null: explores only
+  std::string toolkit;                            ///< of NVRTC: "13.0.88"
+  std::unique_ptr<codegen::ArtifactCache> artifacts;
+  std::unique_ptr<codegen::CachingCompiler> caching;
+  std::unique_ptr<search::Scorer> scorer;
+  std::string scorer_name;
+  std::unique_ptr<search::KernelCache> kernels;
+  std::unique_ptr<KernelWorkshop> workshop;  ///< null: explores only
+  KernelTimer* timer = nullptr;
+  std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
+  const Clock* clock = nullptr;
+  mutable tbb::task_arena arena;
+};
+
+}  // namespace stitch::tuning

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "tuning/plans/tuned_fragment.h"
+#include "tuning/plans/tuning_context.h"
+
+// What a tuner found, as the store keeps it.
+namespace stitch::tuning {
+
+/// The record of a fragment. `canonical` must be a canonical form's graph.
+Result<db::Fragment> fragment_record(const TuningContext& context, const graph::Graph& canonical,
+                                     std::string_view name);
+
+/// Adds what became of a kernel's candidates. `verified`: those without failure were found to be right.
+void record_trials(const TuningContext& context, const Hash128& fragment, const search::ExploredKernel& kernel,
+                   std::span<const Trial> trials, bool verified, TrialRecords& records);
+
+/// The kernels of a plan as they were built, and how they were chosen.
+struct ChosenKernels {
+  const search::FusionPlan& fusion;
+  const std::vector<std::shared_ptr<const BuiltKernel>>& built;  ///< by launch
+  bool verified = false;
+  std::optional<Hash128> neighbour;  ///< the measured plan whose kernels chose the schedules
+};
+
+/// Fills in what follows from the kernels: `tuned`'s bundle and reports, and the label, origin and id of its plan.
+void record_plan(const TuningContext& context, const ChosenKernels& chosen, TunedFragment& tuned);
+
+}  // namespace stitch::tuning
