@@ -29,10 +29,6 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
 
 inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-inline bool contains(const Dims& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 /// a followed by b.
 Dims joined(const Dims& a, const Dims& b);
 /// Extents of `dims` without the dimensions listed in `removed`.

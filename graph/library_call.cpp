@@ -11,10 +11,6 @@ namespace {
 
 using Digits = std::vector<StridedView::Digit>;
 
-bool contains(const Dims& list, std::size_t value) {
-  return std::find(list.begin(), list.end(), static_cast<std::int64_t>(value)) != list.end();
-}
-
 Digits gathered(const StridedView& view, const Dims& dimensions) {
   Digits all;
   for (const std::int64_t d : dimensions) {

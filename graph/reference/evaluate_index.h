@@ -13,10 +13,6 @@ namespace stitch::graph::reference {
 
 inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-inline bool contains(const Dims& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 /// An index element; one beyond the range of s64 (u64) is simply the largest.
 inline std::int64_t index_value(const Block& block, std::int64_t offset) {
   const std::int64_t value = block.data->integers[block.uniform ? 0 : at(offset)];

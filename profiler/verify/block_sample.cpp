@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "graph/reduce_kind.h"
 #include "kernel/index/axes.h"
+#include "kernel/program/residence.h"
 
 namespace stitch::profiler {
 namespace {
@@ -89,8 +90,8 @@ class Sampler {
   std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
     if (program_.phases.size() == 1 && !kernel_.scratch.empty()) return std::nullopt;
     if (adds_atomically(program_)) return std::nullopt;
-    // Blocks of a recurrent kernel have nothing to do with one another.
-    const bool apart = program_.recurrent != nullptr;
+    // Blocks that hand on within themselves have nothing to do with one another.
+    const bool apart = kernel::Residence(program_).hands_on_in_block();
     if (!apart && !place_groups()) return std::nullopt;
     const double share = static_cast<double>(budget) / static_cast<double>(kernel_work(program_));
     const std::vector<bool> chosen = choose(static_cast<std::int64_t>(share * static_cast<double>(clusters_)), seed);
@@ -326,7 +327,8 @@ std::int64_t kernel_work(const KernelProgram& program) {
     }
   }
   work *= static_cast<double>(program.schedule.slabs.count);
-  if (program.recurrent != nullptr) work *= static_cast<double>(program.recurrent->turns * program.recurrent->blocks);
+  const kernel::Residence residence(program);
+  work *= static_cast<double>(residence.turns() * residence.parts());
   return static_cast<std::int64_t>(std::min(work, 9e18));
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t taken_in_anyway = 64;
 constexpr float expected_to_run = 0.95F;
 /// How far the weights may be from those that fit the neighbour's failures (guess).
-constexpr double neighbour_weight_sd = 0.7;
+constexpr double failure_weight_sd = 0.7;
 
 /// Parameters of the covariance that fit the neighbour's failures, where it has any.
 CovariancePrior failure_prior(const CandidateFeatures& features, const TransferPrior* prior,
@@ -28,7 +28,7 @@ CovariancePrior failure_prior(const CandidateFeatures& features, const TransferP
     values.push_back((share - (prior->failed[i] != 0 ? 1 : 0)) / spread);
   }
   covariance.mean.log_weight = fit_covariance(features, all, values, covariance, options).log_weight;
-  covariance.weight_sd = neighbour_weight_sd;
+  covariance.weight_sd = failure_weight_sd;
   return covariance;
 }
 
