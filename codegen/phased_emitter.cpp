@@ -39,7 +39,7 @@ class PhasedEmitter {
       kernel_.scratch.push_back({std::max<std::int64_t>(program_.scratch_bytes(i), 4), false});
     if (program_.phases.size() > 1) {
       counters_ = Buffer{Buffer::Kind::scratch, static_cast<int>(kernel_.scratch.size())};
-      kernel_.scratch.push_back({slabs() * static_cast<std::int64_t>(program_.phases.size()) * 8, true});
+      kernel_.scratch.push_back({slabs() * std::ssize(program_.phases) * 8, true});
     }
     kernel_.shared_bytes = program_.shared_bytes;
     kernel_.cooperative = program_.phases.size() > 1 && program_.blocks_wait();
