@@ -70,7 +70,11 @@ std::string ItemPrinter::value(ItemId id, bool element) const {
   }
   if (item.kind == Item::Kind::reduced) return reduced_value(id, element);
   if (!is_array(id)) return name(id);
-  const std::string text = registers(id, element);
+  // Without a loop over the vector the value is asked for once for all of it, as the guard of a whole access is: such a
+  // guard holds for all elements or for none, so that it is the first one's. (The bare name of the registers would be a
+  // pointer, which C++ takes for true.)
+  const bool first = !element && axes_.has_vector(scope_.arrays.at(id));
+  const std::string text = registers(id, element) + (first ? "[0]" : "");
   return item.kind == Item::Kind::load && needs_widening(item.dtype) ? fmt::format("widen({})", text) : text;
 }
 

@@ -53,7 +53,7 @@ std::size_t column_named(std::string_view name) {
   const auto columns = feature_columns();
   const auto at = std::find_if(columns.begin(), columns.end(), [&](const auto& each) { return each.name == name; });
   assert(at != columns.end());
-  return static_cast<std::size_t>(at - columns.begin());
+  return at - columns.begin();
 }
 
 Result<TrainedCostModel> read(const Json& document) {

@@ -59,8 +59,7 @@ Samples chosen(const TrainingSet& set, std::size_t most) {
            std::tie(b.sample->kernel, b.sample->device, b.bits, b.sample->analytical_us);
   });
   // Their order within a kernel is as good as random: every n-th of them is an even part.
-  const double share =
-      std::min(1.0, static_cast<double>(most) / std::max<double>(1, static_cast<double>(entries.size())));
+  const double share = std::min(1.0, most / std::max<double>(1, entries.size()));
   Samples samples;
   double due = 0;
   for (const Entry& entry : entries) {
@@ -139,7 +138,7 @@ Result<TrainedCostModel> train_on(const TrainingSet& set, const Samples& samples
     ++model.samples;
     kernels.insert(sample->kernel);
   }
-  model.kernels = static_cast<std::int64_t>(kernels.size());
+  model.kernels = kernels.size();
   model.ranges = ranges_of(samples);
   TreeOptions trees = options.trees;
   trees.seed = options.seed;
@@ -222,8 +221,8 @@ std::map<Hash128, int> folds_of(std::span<const TrainingSample> samples, const T
   std::vector<std::pair<std::uint64_t, int*>> order;
   for (auto& [whole, fold] : folds) order.emplace_back(mix(mix(options.seed, whole.high), whole.low), &fold);
   std::sort(order.begin(), order.end());
-  const int count = std::min(options.folds, static_cast<int>(order.size()));
-  for (std::size_t i = 0; i < order.size(); ++i) *order[i].second = static_cast<int>(i) % count;
+  const int count = std::min<int>(options.folds, order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) *order[i].second = i % count;
   return folds;
 }
 

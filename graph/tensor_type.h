@@ -38,7 +38,7 @@ struct TensorType {
   DType dtype = DType::f32;
   Dims dims;
 
-  [[nodiscard]] int rank() const { return static_cast<int>(dims.size()); }
+  [[nodiscard]] int rank() const { return dims.size(); }
   [[nodiscard]] std::int64_t elements() const { return element_count(dims); }
   [[nodiscard]] std::int64_t bytes() const { return elements() * byte_size(dtype); }
 

@@ -18,7 +18,7 @@ using graph::Op;
 using graph::OpCategory;
 using graph::Value;
 
-constexpr int most_characters = 64;  ///< of a line in a frame's title
+constexpr int most_title_characters = 64;  ///< of a line in a frame's title
 
 /// The value of a constant, or of a constant that was spread over a shape; empty: it is neither.
 std::string constant_text(const Graph& graph, NodeId id) {
@@ -55,7 +55,7 @@ std::string name_of(const graph::Node& node) {
   return name;
 }
 
-Drawing::Box box_of(const Graph& graph, NodeId id, int frame) {
+Drawing::Box operator_box(const Graph& graph, NodeId id, int frame) {
   const graph::Node& node = graph.node(id);
   Drawing::Box box;
   box.lines = {name_of(node)};
@@ -72,7 +72,7 @@ Drawing::Box box_of(const Graph& graph, NodeId id, int frame) {
   return box;
 }
 
-std::string tooltip_of(const KernelExplanation& kernel) {
+std::string kernel_tooltip(const KernelExplanation& kernel) {
   std::string text = fmt::format(
       "{}: {}\n{} blocks of {} threads, {} registers (estimate), {} bytes shared\npredicted {:.2f} us:", kernel.name,
       kernel.description, kernel.blocks, kernel.threads, kernel.registers, kernel.shared_bytes, kernel.score.us);
@@ -82,10 +82,10 @@ std::string tooltip_of(const KernelExplanation& kernel) {
   return text;
 }
 
-Drawing::Frame frame_of(const KernelExplanation& kernel, int number) {
+Drawing::Frame kernel_frame(const KernelExplanation& kernel, int number) {
   return {{fmt::format("kernel {} · {:.2f} us · {}", number, kernel.score.us, bytes_text(kernel.bytes)),
-           shortened(kernel.description, most_characters)},
-          tooltip_of(kernel),
+           shortened(kernel.description, most_title_characters)},
+          kernel_tooltip(kernel),
           hue_of(number)};
 }
 
@@ -238,12 +238,12 @@ class FragmentDrawer {
     int frame = -1;
     if (number < std::ssize(kernels_)) {
       frame = drawing_.frames.size();
-      drawing_.frames.push_back(frame_of(kernels_[number], number));
+      drawing_.frames.push_back(kernel_frame(kernels_[number], number));
     }
     if (part.nodes.empty()) add_box({{"constants"}, "", Drawing::Look::folded, frame, ""});
     for (const Clump& clump : part.clumps) {
       const bool single = clump.nodes.size() == 1;
-      const int box = add_box(single ? box_of(graph_, clump.nodes.front(), frame) : box_of_clump(clump, frame));
+      const int box = add_box(single ? operator_box(graph_, clump.nodes.front(), frame) : box_of_clump(clump, frame));
       if (!single) folded_.insert(box);
       for (const NodeId id : clump.nodes) part.boxes[id] = box;
     }

@@ -9,11 +9,11 @@ namespace {
 
 using tuning::ModelOutline;
 
-constexpr int most_characters = 40;  ///< of a line in a box
+constexpr int most_box_characters = 40;  ///< of a line in a box
 
 std::string times(std::int64_t count) { return count == 1 ? "" : fmt::format(" ×{}", count); }
 
-Drawing::Box box_of(const FragmentExplanation& fragment, std::int64_t sites) {
+Drawing::Box fragment_box(const FragmentExplanation& fragment, std::int64_t sites) {
   double bytes = 0;
   for (const KernelExplanation& kernel : fragment.kernels) bytes += kernel.bytes;
   const std::size_t kernels = fragment.kernels.size();
@@ -31,9 +31,9 @@ Drawing::Box box_of(const FragmentExplanation& fragment, std::int64_t sites) {
   return box;
 }
 
-Drawing::Box box_of(const ModelOutline::Part& part) {
+Drawing::Box boundary_box(const ModelOutline::Part& part) {
   Drawing::Box box;
-  box.lines = {shortened(part.text, most_characters) + times(part.sites)};
+  box.lines = {shortened(part.text, most_box_characters) + times(part.sites)};
   box.tooltip = part.text;
   box.look = Drawing::Look::boundary;
   return box;
@@ -58,11 +58,11 @@ Drawing draw_outline(const ModelOutline& outline, const std::vector<FragmentExpl
   Drawing drawing;
   for (int r = 1; r < std::ssize(outline.regions); ++r) {
     drawing.frames.push_back(
-        {{"body of " + shortened(outline.regions[r], most_characters)}, outline.regions[r], hue_of(r)});
+        {{"body of " + shortened(outline.regions[r], most_box_characters)}, outline.regions[r], hue_of(r)});
   }
   for (const ModelOutline::Part& part : outline.parts) {
     const bool is_fragment = part.kind == ModelOutline::Part::Kind::fragment;
-    drawing.boxes.push_back(is_fragment ? box_of(fragments[part.entry], part.sites) : box_of(part));
+    drawing.boxes.push_back(is_fragment ? fragment_box(fragments[part.entry], part.sites) : boundary_box(part));
     drawing.boxes.back().frame = part.region - 1;
   }
   const bool all = !leaves_out_flows(outline);
