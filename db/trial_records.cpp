@@ -69,14 +69,14 @@ Hash128 measurement_id(const Measurement& measurement) {
   hasher.text(to_string(measurement.subject_kind)).hash(measurement.subject).text(to_string(measurement.kind));
   hasher.text(measurement.device).integer(measurement.samples.size());
   for (const double sample : measurement.samples) add_real(hasher, sample);
-  hasher.integer(static_cast<std::uint64_t>(measurement.dropped)).integer(measurement.cold_l2 ? 1 : 0);
+  hasher.integer(measurement.dropped).integer(measurement.cold_l2 ? 1 : 0);
   add_optional(hasher, measurement.sm_clock_mhz);
   add_optional(hasher, measurement.memory_clock_mhz);
   add_optional(hasher, measurement.temperature_c);
   hasher.text(measurement.driver).text(measurement.method).text(measurement.stopped).text(measurement.conditions);
   const Provenance& provenance = measurement.provenance;
   hasher.text(provenance.tool).text(provenance.toolkit).text(provenance.device);
-  hasher.integer(static_cast<std::uint64_t>(provenance.wall_us)).text(provenance.judged);
+  hasher.integer(provenance.wall_us).text(provenance.judged);
   return hasher.finish();
 }
 
