@@ -33,7 +33,7 @@ struct Recorder::Task {
 namespace {
 
 /// An error's text for the file: a compiler's log may be long. Cut between characters.
-std::string shortened(std::string text) {
+std::string shortened_message(std::string text) {
   constexpr std::size_t most = 300;
   if (text.size() <= most) return text;
   std::size_t end = most;
@@ -283,7 +283,7 @@ Status Recorder::judge(tuning::Trial trial, Recording& recording, std::size_t at
   RecordedCandidate record;
   record.schedule = kernel::schedule_hash(candidate.schedule);
   record.predicted_us = candidate.predicted_us;
-  if (trial.failure) record.failure = Error{trial.failure->kind, shortened(trial.failure->message)};
+  if (trial.failure) record.failure = Error{trial.failure->kind, shortened_message(trial.failure->message)};
   if (trial.built) {
     const codegen::ResourceUsage& used = trial.built->compiled.resources;
     record.registers = used.registers;
