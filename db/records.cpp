@@ -32,7 +32,7 @@ Hash128 kernel_hash(const Kernel& kernel) {
   return hasher.finish();
 }
 
-Hash128 plan_id(const Plan& plan) {
+Hash128 plan_id(const PlanRecord& plan) {
   Hasher hasher;
   hasher.text("plan").integer(identity_version);
   const Target& target = plan.key.target;

@@ -53,7 +53,7 @@ struct Device {
 };
 
 /// A fragment: what plans are for.
-struct Fragment {
+struct FragmentRecord {
   Hash128 key;
   Hash128 family;
   std::string name;   ///< where it was seen first; for people
@@ -62,7 +62,7 @@ struct Fragment {
   std::int64_t parameter_bytes = 0;  ///< inputs and outputs, each once: what an ideal kernel moves
   Provenance provenance;
 
-  bool operator==(const Fragment&) const = default;
+  bool operator==(const FragmentRecord&) const = default;
 };
 
 /// A model that was submitted: its fragments in order of appearance, with how often each runs.
@@ -148,7 +148,7 @@ struct PlanStep {
 
 /// What a client gets. `id` is plan_id(): the key, steps and document by content; checked on read. Status and what is
 /// known about its time may change; the rest never does.
-struct Plan {
+struct PlanRecord {
   Hash128 id;
   PlanKey key;
   std::vector<PlanStep> steps;  ///< launches in order
@@ -163,7 +163,7 @@ struct Plan {
   std::int64_t sequence = 0;          ///< number of the promotion that made it incumbent; 0: never was
   Provenance provenance;
 
-  bool operator==(const Plan&) const = default;
+  bool operator==(const PlanRecord&) const = default;
 };
 
 std::string_view to_string(Artifact::Kind kind);
@@ -176,16 +176,16 @@ std::optional<PlanStatus> plan_status_of(std::string_view text);
 /// Identity by content: name, architecture, options, artifacts, launch and resources.
 Hash128 kernel_hash(const Kernel& kernel);
 /// Identity by content: key, steps, document and bytes.
-Hash128 plan_id(const Plan& plan);
+Hash128 plan_id(const PlanRecord& plan);
 
 /// What the store checks before it writes a record; invalid_argument names record and field.
 Status validate(const Provenance& provenance);
 Status validate(const Target& target);
 Status validate(const Device& device);
-Status validate(const Fragment& fragment);
+Status validate(const FragmentRecord& fragment);
 Status validate(const Workload& workload);
 Status validate(const Artifact& artifact);
 Status validate(const Kernel& kernel);
-Status validate(const Plan& plan);
+Status validate(const PlanRecord& plan);
 
 }  // namespace stitch::db

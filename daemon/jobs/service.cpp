@@ -222,7 +222,7 @@ void Service::note_failure(const Hash128& fragment) {
 
 Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical, const Hash128& key,
                                                   std::string_view name, std::int64_t trials) {
-  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(canonical, name));
   STITCH_TRY(store_.put_fragment(fragment));
   const db::Target& target = tuner_.target();
   db::Job job;

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <compare>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -50,9 +49,6 @@ class AxisSet {
   };
 
   constexpr AxisSet() = default;
-  // MIGRATION: masks and sets mix until every folder is moved over.
-  constexpr AxisSet(std::uint64_t bits) : bits_(bits) {}
-  constexpr operator std::uint64_t() const { return bits_; }
   /// The set of one axis.
   [[nodiscard]] static constexpr AxisSet of(int axis) { return AxisSet(std::uint64_t{1} << axis); }
   /// The first `count` axes.
@@ -124,6 +120,8 @@ class AxisSet {
   [[nodiscard]] constexpr Iterator end() const { return Iterator(); }
 
  private:
+  constexpr explicit AxisSet(std::uint64_t bits) : bits_(bits) {}
+
   std::uint64_t bits_ = 0;
 };
 

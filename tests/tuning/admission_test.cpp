@@ -7,8 +7,8 @@ namespace {
 
 using db::Admission;
 
-db::Plan plan(double verified, std::optional<double> measured = {}) {
-  db::Plan made;
+db::PlanRecord plan(double verified, std::optional<double> measured = {}) {
+  db::PlanRecord made;
   made.verified_share = verified;
   made.measured_us = measured;
   return made;
@@ -26,8 +26,8 @@ TEST(AdmissionTest, WhoTakesWhosePlace) {
   const auto faster = compared(Comparison::faster);
   struct Case {
     std::string name;
-    std::optional<db::Plan> incumbent;
-    db::Plan challenger;
+    std::optional<db::PlanRecord> incumbent;
+    db::PlanRecord challenger;
     std::optional<profiler::SampleComparison> comparison;
     Admission expected;
   };

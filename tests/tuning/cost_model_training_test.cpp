@@ -51,12 +51,12 @@ class ModelTrainingTest : public testing::Test {
 
   /// A candidate with one measurement; numbers keep candidates apart.
   void put(const CandidateFacts& facts, double us, int number, std::string target = "h100",
-           const std::function<void(db::Measurement&)>& change = {}) {
+           const std::function<void(db::MeasurementRecord&)>& change = {}) {
     db::Candidate candidate = db::samples::candidate(fragment_, number, db::Outcome::correct);
     candidate.key.target.device = std::move(target);
     ASSERT_OK(store_->record_candidates(std::span(&candidate, 1)));
-    db::Measurement measurement =
-        db::samples::measurement(db::Measurement::Subject::schedule, candidate.schedule_hash, {us, us, us});
+    db::MeasurementRecord measurement =
+        db::samples::measurement(db::MeasurementRecord::Subject::schedule, candidate.schedule_hash, {us, us, us});
     measurement.conditions = with_facts(measurement.conditions, facts);
     if (change) change(measurement);
     ASSERT_OK(store_->record_measurement(measurement));
@@ -81,7 +81,7 @@ class ModelTrainingTest : public testing::Test {
   TestFolder folder_;
   SystemClock clock_;
   std::unique_ptr<db::Store> store_;
-  db::Fragment fragment_ = db::samples::fragment(1);
+  db::FragmentRecord fragment_ = db::samples::fragment(1);
 };
 
 // ---- samples ------------------------------------------------------------------------------------------------------
@@ -90,14 +90,14 @@ TEST_F(ModelTrainingTest, SamplesAreTheTimesThatWereMeasured) {
   const TrainingSample& sample = costmodel::test::all_synthetic().samples[3];
   const CandidateFacts facts = facts_of(sample);
   put(facts, 12, 1);
-  put(facts, 14, 1, "h100", [](db::Measurement& m) { m.provenance.wall_us += 1; });  // later: it counts
+  put(facts, 14, 1, "h100", [](db::MeasurementRecord& m) { m.provenance.wall_us += 1; });  // later: it counts
   put(facts, 900, 2, "h100",
-      [](db::Measurement& m) { m.kind = db::Measurement::Kind::event_count, m.device = "emulated"; });
+      [](db::MeasurementRecord& m) { m.kind = db::MeasurementRecord::Kind::event_count, m.device = "emulated"; });
   put(facts, 15, 3, "a100");
   CandidateFacts other = facts;
   other.feature_set.low ^= 1;
   put(other, 16, 4);
-  put(facts, 17, 5, "h100", [](db::Measurement& m) { m.conditions = "{}"; });  // of an older version
+  put(facts, 17, 5, "h100", [](db::MeasurementRecord& m) { m.conditions = "{}"; });  // of an older version
   const auto set = samples_of_store(*store_, "h100");
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->unit, "us");
@@ -128,7 +128,8 @@ TEST_F(ModelTrainingTest, FactsThatMakeNoSenseAreNamed) {
     ASSERT_FALSE(facts) << field;
     EXPECT_EQ(facts.error().kind, ErrorKind::corrupt);
   }
-  put(facts_of(sample), 12, 1, "h100", [](db::Measurement& m) { m.conditions = R"({"candidate":{"kernel":"x"}})"; });
+  put(facts_of(sample), 12, 1, "h100",
+      [](db::MeasurementRecord& m) { m.conditions = R"({"candidate":{"kernel":"x"}})"; });
   const auto set = samples_of_store(*store_, "h100");
   ASSERT_FALSE(set);
   EXPECT_THAT(set.error().message, HasSubstr("measurement "));
@@ -181,7 +182,7 @@ TEST_F(ModelTrainingTest, ModelsThatAreNotFitArePassedOver) {
   train(costmodel::test::synthetic_set({costmodel::test::sized_kernels().front()}));
   nothing_fit("not better than the analytical model");
   // Bytes that say something else than their record, damaged ones, and those of a newer program.
-  db::TrainedModel record = *store_->get_model("combined:sectors", "h100", {});
+  db::CostModelRecord record = *store_->get_model("combined:sectors", "h100", {});
   record.name = "combined";
   ASSERT_OK(store_->put_model(record));
   nothing_fit("not what its record says");

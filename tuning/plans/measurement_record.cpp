@@ -2,14 +2,14 @@
 
 namespace stitch::tuning {
 
-db::Measurement to_record(const profiler::Measurement& measurement, db::Measurement::Subject kind,
-                          const Hash128& subject, std::string device, db::Provenance provenance) {
+db::MeasurementRecord to_record(const profiler::Measurement& measurement, db::MeasurementRecord::Subject kind,
+                                const Hash128& subject, std::string device, db::Provenance provenance) {
   using profiler::mean_of;
-  db::Measurement record;
+  db::MeasurementRecord record;
   record.subject_kind = kind;
   record.subject = subject;
-  record.kind = measurement.kind == profiler::Measurement::Kind::device_time ? db::Measurement::Kind::device_time
-                                                                             : db::Measurement::Kind::event_count;
+  record.kind = measurement.kind == profiler::Measurement::Kind::device_time ? db::MeasurementRecord::Kind::device_time
+                                                                             : db::MeasurementRecord::Kind::event_count;
   record.device = std::move(device);
   record.samples = measurement.samples;
   record.dropped = static_cast<std::int64_t>(measurement.dropped_samples.size());
