@@ -19,8 +19,8 @@ CountedGroup::CountedGroup(const graph::Graph& whole, const kernel::GroupProgram
       schedule(of.schedule),
       device(on),
       residence(of),
-      places(residence, counted, static_cast<double>(on.shared_per_sm - of.shared_bytes)),
-      warps(static_cast<double>(counted.tiles) * of.schedule.cluster * kernel::warps_of(of.schedule.threads)) {}
+      places(residence, counted, on.shared_per_sm - of.shared_bytes),
+      warps(counted.tiles * of.schedule.cluster * kernel::warps_of(of.schedule.threads)) {}
 
 double CountedGroup::elements(AxisSet axes) const {
   double count = 1;

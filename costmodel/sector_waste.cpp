@@ -73,13 +73,13 @@ double sector_waste(const CountedGroup& counted, kernel::Index address, int byte
     if (!AxisSet(counted.program.axes_of(address)).contains(a)) continue;  // every lane reads the same: one sector
     const std::int64_t width = group.extent(a, Level::vector);
     const bool vector = group.mapping.vector_axis == a && width > 1;
-    const double step = run.regular ? std::fabs(static_cast<double>(run.step)) * bytes : sector_bytes;
+    const double step = run.regular ? std::fabs(run.step) * bytes : sector_bytes;
     const double span = vector ? width * step : step;
     if (lanes == 1) continue;
     constexpr double half_a_byte = 0.5;  // spans are whole bytes: this compares them
     if (span <= piece + half_a_byte) {
       // Contiguous along this axis; short runs waste the rest of their last sector.
-      const double run_length = static_cast<double>(std::min(lanes * width, group.extents[a])) * bytes;
+      const double run_length = std::min(lanes * width, group.extents[a]) * bytes;
       return run_length >= sector_bytes ? 1 : sector_bytes / run_length;
     }
     return std::max(1.0, std::min<double>(sector_bytes, span) / piece);
@@ -98,8 +98,7 @@ double misaligned_waste(const CountedGroup& counted, kernel::Index address, int 
   for (const kernel::IndexPool::Term& term : rest->terms) multiple = std::gcd(multiple, term.coefficient);
   // Shifted rows begin where their vectors do.
   if (group.shift && width > 1) multiple = std::max<std::int64_t>(multiple, width);
-  const double request =
-      static_cast<double>(std::min(group.extent(along, Level::lane) * width, group.extents[along])) * bytes;
+  const double request = std::min(group.extent(along, Level::lane) * width, group.extents[along]) * bytes;
   const double rest_of_sector = sector_bytes - std::min<std::int64_t>(multiple * bytes, sector_bytes);
   return (request + rest_of_sector) / request;
 }
@@ -111,7 +110,7 @@ double run_bytes(const CountedGroup& counted, const kernel::Item& load) {
   // Across memory, each element is in a sector of its own; of windows, the others' loads take the rest of one.
   const auto run = run_of(counted, load.index, along);
   if (run.regular && std::abs(run.step) * bytes >= sector_bytes) return bytes;
-  return static_cast<double>(counted.group.extent(along, Level::vector)) * bytes;
+  return counted.group.extent(along, Level::vector) * bytes;
 }
 
 }  // namespace stitch::costmodel

@@ -29,8 +29,7 @@ double stored_bytes(const CountedGroup& counted, int number) {
   double bytes = 0;
   for (const kernel::ReductionPlan& plan : counted.group.reductions) {
     if (plan.anchor == number)
-      bytes = static_cast<double>(plan.partials) * counted.elements(AxisSet(anchor.axes) - AxisSet(anchor.reduced)) *
-              partial_bytes;
+      bytes = plan.partials * counted.elements(AxisSet(anchor.axes) - AxisSet(anchor.reduced)) * partial_bytes;
   }
   return bytes;
 }
@@ -51,7 +50,7 @@ void count_store(const CountedGroup& counted, int number, GroupFeatures& feature
   int width = 1;
   if (anchor.kind == Anchor::Kind::store) {
     width = counted.group.stores[number][0].width;
-    factor = sector_waste(counted, anchor.addresses[0], size, static_cast<double>(size) * width) *
+    factor = sector_waste(counted, anchor.addresses[0], size, size * width) *
              misaligned_waste(counted, anchor.addresses[0], size, width);
   }
   features.dram_write_bytes += bytes;

@@ -146,7 +146,7 @@ class SweepCounter {
     const double times = counted_.per_thread(item.axes);
     const double instructions = counted_.warps * times / held_elements_per_access * instructions_of_held_access;
     const double bytes = times * kernel::held_bytes(item);
-    features_.shared_bytes += bytes * group_.threads * static_cast<double>(group_.tiles) * counted_.schedule.cluster;
+    features_.shared_bytes += bytes * group_.threads * group_.tiles * counted_.schedule.cluster;
     features_.instructions += instructions;
     features_.exchange_instructions += instructions;
   }

@@ -16,7 +16,7 @@ constexpr Words<Candidate::Scope, 2> scope_words{{"kernel", "plan"}};
 constexpr Words<Measurement::Subject, 3> subject_words{{"plan", "kernel", "schedule"}};
 constexpr Words<Measurement::Kind, 2> measurement_words{{"device time", "event count"}};
 
-constexpr std::uint64_t identity_version = 1;
+constexpr std::uint64_t measurement_version = 1;
 
 void add_real(Hasher& hasher, double value) { hasher.integer(std::bit_cast<std::uint64_t>(value)); }
 
@@ -65,7 +65,7 @@ SampleSummary summarise(std::span<const double> samples) {
 
 Hash128 measurement_id(const Measurement& measurement) {
   Hasher hasher;
-  hasher.text("measurement").integer(identity_version);
+  hasher.text("measurement").integer(measurement_version);
   hasher.text(to_string(measurement.subject_kind)).hash(measurement.subject).text(to_string(measurement.kind));
   hasher.text(measurement.device).integer(measurement.samples.size());
   for (const double sample : measurement.samples) add_real(hasher, sample);

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/http/routes.h"
+#include "daemon/http/call.h"
 #include "db/store_types.h"
 
 // Reading a call's path and query, and making its answer. Errors are invalid_argument and name the field.

@@ -1,7 +1,7 @@
 #include "daemon/http/event_stream.h"
 
 #include <charconv>
-#include <memory>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "api/protocol.h"
@@ -12,32 +12,60 @@ namespace {
 
 constexpr int most_events_at_once = 256;
 
-struct Follower {
-  Service& service;
-  std::int64_t job = 0, after = 0;
-
-  http::Stream::Part next() {
-    http::Stream::Part part;
-    // Asked before the events are read: of a job seen to have ended, no event comes later.
-    bool ended = false;
-    if (job != 0) {
-      const auto state = service.store().get_job(job);
-      ended = !state || state->finished();
-    }
-    const auto events = service.store().list_job_events(job, {.limit = most_events_at_once, .after = after});
-    if (!events)
-      return {fmt::format("event: error\ndata: {}\n\n",
-                          api::encode_document(api::to_document(events.error()), graph::Encoding::json)),
-              true};
-    for (const db::JobEvent& event : events->items) {
-      after = event.sequence;
-      part.bytes += fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.sequence, event.kind,
-                                api::encode_document(api::to_document(tuning::to_wire(event)), graph::Encoding::json));
-    }
-    part.finished = ended && std::ssize(events->items) < most_events_at_once;
-    return part;
-  }
+/// Some events after a position, as they are sent.
+struct Page {
+  std::string text;
+  bool full = false;   ///< more events are there already
+  bool ended = false;  ///< no event comes any more
 };
+
+std::string error_text(const Error& error) {
+  return fmt::format("event: error\ndata: {}\n\n",
+                     api::encode_document(api::to_document(error), graph::Encoding::json));
+}
+
+std::string event_text(const db::JobEvent& event) {
+  return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", event.sequence, event.kind,
+                     api::encode_document(api::to_document(tuning::to_wire(event)), graph::Encoding::json));
+}
+
+/// Reads the events of a job (0: of all) after a position, and moves the position behind them.
+Page next_page(const Service& service, std::int64_t job, std::int64_t& after) {
+  // Asked before the events are read: of a job seen to have ended, no event comes later.
+  bool ended = false;
+  if (job != 0) {
+    const auto state = service.store().get_job(job);
+    ended = !state || state->finished();
+  }
+  const auto events = service.store().list_job_events(job, {.limit = most_events_at_once, .after = after});
+  if (!events) return {error_text(events.error()), false, true};
+  Page page;
+  for (const db::JobEvent& event : events->items) {
+    after = event.sequence;
+    page.text += event_text(event);
+  }
+  page.full = std::ssize(events->items) >= most_events_at_once;
+  page.ended = ended && !page.full;
+  return page;
+}
+
+boost::asio::awaitable<void> follow(Service& service, std::int64_t job, std::int64_t after,
+                                    http::StreamWriter& writer) {
+  while (true) {
+    const std::int64_t seen = service.changes().count();
+    Page page;
+    co_await writer.work([&] { page = next_page(service, job, after); });
+    if (!page.text.empty()) {
+      const bool taken = co_await writer.send(std::move(page.text));
+      if (!taken) co_return;
+    }
+    if (page.ended) co_return;
+    if (page.full) continue;
+    const auto until = std::chrono::steady_clock::now() + Service::others_seen_within;
+    const bool awaited = co_await writer.wait(service.changes(), seen, until);
+    if (!awaited) co_return;
+  }
+}
 
 }  // namespace
 
@@ -53,10 +81,9 @@ Result<std::int64_t> event_position(std::string_view last_event_id) {
 }
 
 http::Stream event_stream(Service& service, std::int64_t job, std::int64_t after) {
-  const auto follower = std::make_shared<Follower>(Follower{service, job, after});
   http::Stream stream;
   stream.idle = ": still here\n\n";
-  stream.next = [follower] { return follower->next(); };
+  stream.run = [&service, job, after](http::StreamWriter& writer) { return follow(service, job, after, writer); };
   return stream;
 }
 

@@ -1,16 +1,19 @@
 #pragma once
 
+#include <utility>  // before the next, which uses std::exchange and in Boost 1.74 does not include it
+
+#include <boost/asio/awaitable.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/result.h"
+#include "daemon/jobs/notifier.h"
 #include "graph/codec/codec.h"
 
 // Requests and replies as the routes see them: no sockets. daemon/http/http_server.h carries them over HTTP/1.1.
@@ -32,21 +35,40 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-/// Asked again every few milliseconds until it answers. Never blocks.
-using Pending = std::function<std::optional<Response>()>;
+/// How a reply that is not ready yet waits, without holding a thread. The connection that it is for hands it to the
+/// reply's coroutine, which runs on the connection's strand: nothing in it may block outside work().
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+  /// Suspends until the notifier's count is greater than `seen`, or until the deadline has passed. False: nobody waits
+  /// for the reply any more (the peer has gone, or the server stops), and the coroutine must end. The notifier must
+  /// outlive the wait.
+  virtual boost::asio::awaitable<bool> wait(Notifier& notifier, std::int64_t seen, Notifier::Deadline until) = 0;
+  /// Suspends until the task has run, on a thread where it may block for a while (the store is asked).
+  virtual boost::asio::awaitable<void> work(std::function<void()> task) = 0;
+};
 
-/// A reply of unknown length. Asked again every few dozen milliseconds until `finished`. Never blocks for long.
+/// A reply that waits for something. Nothing: it was told that nobody waits for it. The function object lives until its
+/// coroutine has ended.
+using Pending = std::function<boost::asio::awaitable<std::optional<Response>>(Waiter&)>;
+
+/// Takes the parts of a stream. While the stream waits, signs of life are sent.
+class StreamWriter : public Waiter {
+ public:
+  /// False: the peer takes nothing any more, and the coroutine must end.
+  virtual boost::asio::awaitable<bool> send(std::string bytes) = 0;
+};
+
+/// A reply of unknown length: what `run` sends until it ends.
 struct Stream {
-  struct Part {
-    std::string bytes;  ///< empty: nothing new
-    bool finished = false;
-  };
   std::string content_type = "text/event-stream";
   std::string idle;  ///< sent when nothing was sent for a while, so that a dead peer is noticed
-  std::function<Part()> next;
+  std::function<boost::asio::awaitable<void>(StreamWriter&)> run;
 };
 
 using Reply = std::variant<Response, Pending, Stream>;
+/// Called on threads that may block for a while.
+using Handler = std::function<Reply(const Request&)>;
 
 /// A request's target, taken apart and percent-decoded.
 struct Target {

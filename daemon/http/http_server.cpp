@@ -181,16 +181,14 @@ void HttpServer::stop(double grace_seconds) {
     if (state.network) state.network->close(ignored);
   });
   if (state.local) ::unlink(state.options.socket.c_str());
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(grace_seconds);
-  while (state.sessions.count() > 0 && std::chrono::steady_clock::now() < until) {
-    state.sessions.close_idle();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  state.sessions.close_all();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                            std::chrono::duration<double>(grace_seconds));
+  state.sessions.close_idle();
+  bool ended = state.sessions.wait_for_end(until);
   // Handlers that still run come back to sessions that are closed; then nothing is left to do.
-  while (state.sessions.count() > 0) {
+  while (!ended) {
     state.sessions.close_all();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ended = state.sessions.wait_for_end(std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
   }
   state.work.reset();
   state.context.stop();

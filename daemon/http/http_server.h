@@ -9,20 +9,9 @@
 
 #include "base/result.h"
 #include "daemon/http/http.h"
+#include "daemon/http/http_limits.h"
 
 namespace stitch::daemon {
-
-struct HttpLimits {
-  int connections = 256;                                ///< more are told 503 and closed
-  std::int64_t header_bytes = 16 * 1024;                ///< of request line and header
-  std::int64_t body_bytes = std::int64_t{256} << 20;    ///< of one request
-  std::int64_t buffered_bytes = std::int64_t{1} << 30;  ///< of all bodies that are being read or worked on
-  double idle_seconds = 120;                            ///< a connection without a request
-  double header_seconds = 10;                           ///< from a request's first byte to the end of its header
-  double body_seconds = 120;                            ///< from there to the end of its body
-  double write_seconds = 60;                            ///< for a reader to take an answer, or a part of a stream
-  double heartbeat_seconds = 15;                        ///< silence in a stream after which something is sent
-};
 
 struct HttpServerOptions {
   std::filesystem::path socket;    ///< Unix-domain socket, mode 0600; empty: none
@@ -36,7 +25,7 @@ struct HttpServerOptions {
 /// threads of their own.
 class HttpServer {
  public:
-  using Handler = std::function<http::Reply(const http::Request&)>;
+  using Handler = http::Handler;
 
   /// Binds and starts to serve. A socket file that a dead server left is replaced; a live one is already_exists.
   /// Errors: invalid_argument (an address that is not loopback, a path that is too long, no endpoint), io.

@@ -56,6 +56,10 @@ asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::thread_pool& pool, Wor
                                                                                        std::move(work));
 }
 
+http::Response internal_error(const char* what) {
+  return http::error_response({ErrorKind::internal, what}, graph::Encoding::json);
+}
+
 /// Holds part of the memory that bodies may take together.
 class BodyBudget {
  public:
@@ -128,13 +132,15 @@ http::Request request_of(wire::request<wire::string_body>&& message) {
 
 }  // namespace
 
-class HttpSession : public std::enable_shared_from_this<HttpSession> {
+/// All its coroutines, and what they are woken by, run on one strand.
+class HttpSession final : public std::enable_shared_from_this<HttpSession>, private http::StreamWriter {
  public:
   HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host)
       : stream_(std::move(socket)),
         shared_(shared),
         check_host_(check_host),
-        buffer_(static_cast<std::size_t>(shared.limits.header_bytes) + most_read_ahead) {}
+        buffer_(shared.limits.header_bytes + most_read_ahead),
+        alarm_(stream_.get_executor()) {}
 
   asio::awaitable<void> run();
   asio::awaitable<void> turn_away();
@@ -143,6 +149,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void close(bool only_idle) {
     asio::post(stream_.get_executor(), [self = shared_from_this(), only_idle] {
       if (!only_idle || self->idle_) self->stream_.close();
+      self->alarm_.cancel();
     });
   }
   [[nodiscard]] auto executor() { return stream_.get_executor(); }
@@ -152,18 +159,30 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   asio::awaitable<bool> serve_one();
   asio::awaitable<error_code> read_body(RequestParser& parser, BodyBudget& budget, bool& over_budget);
   asio::awaitable<bool> answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head);
-  asio::awaitable<std::optional<http::Response>> wait_for(http::Pending pending);
+  asio::awaitable<std::optional<http::Response>> await_response(const http::Pending& pending);
   asio::awaitable<bool> send(http::Response response, unsigned version, bool keep_alive, bool is_head);
-  asio::awaitable<bool> send_stream(http::Stream stream);
+  asio::awaitable<bool> send_stream(const http::Stream& stream);
   asio::awaitable<bool> send_chunk(const std::string& bytes);
-  asio::awaitable<void> pause(double duration);
+  void watch_peer();
+  void stop_watching();
   [[nodiscard]] bool peer_is_gone();
+
+  asio::awaitable<bool> wait(Notifier& notifier, std::int64_t seen, Notifier::Deadline until) override;
+  asio::awaitable<void> work(std::function<void()> task) override;
+  asio::awaitable<bool> send(std::string bytes) override;
 
   ByteStream stream_;
   HttpShared& shared_;
   const bool check_host_;
   beast::flat_buffer buffer_;
   bool idle_ = false;
+  asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
+  std::int64_t round_ = 0;    ///< number of the wait: a wake that comes late is not taken for one of the next
+  bool woken_ = false;        ///< by the notifier, in this round
+  bool watching_ = false;     ///< whether the peer is watched, by this reply
+  const std::string* heartbeat_ = nullptr;      ///< what a stream sends as a sign of life; null: there is no stream
+  std::chrono::steady_clock::time_point sent_;  ///< when a part of the stream was last sent
+  bool broken_ = false;                         ///< the peer takes no more of the stream
 };
 
 asio::awaitable<void> HttpSession::run() {
@@ -244,7 +263,7 @@ asio::awaitable<bool> HttpSession::serve_one() {
     try {
       return handler(request);
     } catch (const std::exception& exception) {
-      return http::error_response({ErrorKind::internal, exception.what()}, graph::Encoding::json);
+      return internal_error(exception.what());
     }
   };
   http::Reply reply = co_await on_pool(shared_.pool, std::move(work));
@@ -252,24 +271,33 @@ asio::awaitable<bool> HttpSession::serve_one() {
 }
 
 asio::awaitable<bool> HttpSession::answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head) {
-  if (auto* pending = std::get_if<http::Pending>(&reply)) {
-    std::optional<http::Response> response = co_await wait_for(std::move(*pending));
-    if (!response) co_return false;
-    reply = *std::move(response);
+  if (const auto* pending = std::get_if<http::Pending>(&reply)) {
+    std::optional<http::Response> response = co_await await_response(*pending);
+    if (!response && (!shared_.stopping || peer_is_gone())) co_return false;
+    reply = response
+                ? *std::move(response)
+                : http::error_response({ErrorKind::unavailable, "the server is shutting down"}, graph::Encoding::json);
   }
-  if (auto* stream = std::get_if<http::Stream>(&reply)) {
-    if (version >= 11 && !is_head) co_return co_await send_stream(std::move(*stream));
+  if (const auto* stream = std::get_if<http::Stream>(&reply)) {
+    if (version >= 11 && !is_head) co_return co_await send_stream(*stream);
     const auto old = make_error(ErrorKind::unsupported, "streams need HTTP/1.1");
     reply = http::error_response(400, old, graph::Encoding::json);
   }
   co_return co_await send(std::get<http::Response>(std::move(reply)), version, keep_alive, is_head);
 }
 
-asio::awaitable<void> HttpSession::pause(double duration) {
-  asio::steady_timer timer(stream_.get_executor(), seconds(duration));
-  error_code ignored;
-  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+asio::awaitable<std::optional<http::Response>> HttpSession::await_response(const http::Pending& pending) {
+  std::optional<http::Response> response;
+  try {
+    response = co_await pending(*this);
+  } catch (const std::exception& exception) {
+    response = internal_error(exception.what());
+  }
+  stop_watching();
+  co_return response;
 }
+
+// ---- waiting for something other than the peer
 
 /// Nothing is read while an answer is awaited, so that only asking shows a peer that waits no longer.
 bool HttpSession::peer_is_gone() {
@@ -277,20 +305,73 @@ bool HttpSession::peer_is_gone() {
   return ::poll(&closed, 1, 0) == 1;
 }
 
-/// The answer, or nothing when the peer has closed its end: it must not keep the connection for as long as it would
-/// have waited.
-asio::awaitable<std::optional<http::Response>> HttpSession::wait_for(http::Pending pending) {
-  constexpr double first_pause = 0.001, longest_pause = 0.05;
-  for (double wait = first_pause;; wait = std::min(wait * 1.5, longest_pause)) {
-    std::optional<http::Response> response = co_await on_pool(shared_.pool, [&pending] { return pending(); });
-    if (response) co_return response;
-    if (peer_is_gone()) co_return std::nullopt;
-    if (shared_.stopping) {
-      co_return http::error_response({ErrorKind::unavailable, "the server is shutting down"}, graph::Encoding::json);
+/// Wakes the waiting reply when the peer closes its end. It is also woken when the peer sends its next request, and is
+/// not told of the end behind that.
+void HttpSession::watch_peer() {
+  if (watching_) return;
+  watching_ = true;
+  stream_.socket().async_wait(asio::socket_base::wait_read,
+                              [self = shared_from_this()](const error_code&) { self->alarm_.cancel(); });
+}
+
+/// To be called before anything is read again.
+void HttpSession::stop_watching() {
+  error_code ignored;
+  if (watching_) stream_.socket().cancel(ignored);
+  watching_ = false;
+}
+
+/// Who has sent something that is not read yet is asked once a second whether it is still there.
+asio::awaitable<bool> HttpSession::wait(Notifier& notifier, std::int64_t seen, Notifier::Deadline until) {
+  woken_ = false;
+  const auto wake = [self = shared_from_this(), round = ++round_] {
+    asio::post(self->stream_.get_executor(), [self, round] {
+      if (round != self->round_) return;
+      self->woken_ = true;
+      self->alarm_.cancel();
+    });
+  };
+  const Notifier::Subscription subscription = notifier.subscribe(seen, wake);
+  watch_peer();
+  while (true) {
+    if (shared_.stopping || broken_ || peer_is_gone()) co_return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (woken_ || now >= until) co_return true;
+    auto next = std::min(until, now + seconds(1));
+    if (heartbeat_ != nullptr) {
+      const auto beat = sent_ + seconds(shared_.limits.heartbeat_seconds);
+      if (now >= beat) {
+        broken_ = !co_await send_chunk(*heartbeat_);
+        continue;
+      }
+      next = std::min(next, beat);
     }
-    co_await pause(wait);
+    alarm_.expires_at(next);
+    error_code ignored;
+    co_await alarm_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
 }
+
+asio::awaitable<void> HttpSession::work(std::function<void()> task) {
+  std::exception_ptr thrown;
+  auto guarded = [&task, &thrown] {
+    try {
+      task();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    return true;
+  };
+  co_await on_pool(shared_.pool, std::move(guarded));
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+asio::awaitable<bool> HttpSession::send(std::string bytes) {
+  if (!broken_) broken_ = !co_await send_chunk(bytes);
+  co_return !broken_ && !shared_.stopping && !peer_is_gone();
+}
+
+// ---- answers
 
 asio::awaitable<bool> HttpSession::send(http::Response response, unsigned version, bool keep_alive, bool is_head) {
   wire::response<wire::string_body> message(static_cast<wire::status>(response.status), version);
@@ -314,6 +395,7 @@ asio::awaitable<bool> HttpSession::send(http::Response response, unsigned versio
 }
 
 asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
+  sent_ = std::chrono::steady_clock::now();
   stream_.expires_after(seconds(shared_.limits.write_seconds));
   error_code error;
   co_await asio::async_write(stream_, wire::make_chunk(asio::buffer(bytes)),
@@ -321,8 +403,7 @@ asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
   co_return !error;
 }
 
-asio::awaitable<bool> HttpSession::send_stream(http::Stream stream) {
-  constexpr double interval = 0.05;
+asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
   wire::response<wire::empty_body> head(wire::status::ok, 11);
   head.set(wire::field::server, "stitchd/" + std::string(tool_version));
   head.set(wire::field::content_type, stream.content_type);
@@ -334,16 +415,15 @@ asio::awaitable<bool> HttpSession::send_stream(http::Stream stream) {
   stream_.expires_after(seconds(shared_.limits.write_seconds));
   co_await wire::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return false;
-  double silent = 0;
-  while (!shared_.stopping) {
-    http::Stream::Part part = co_await on_pool(shared_.pool, [&stream] { return stream.next(); });
-    if (part.bytes.empty() && silent >= shared_.limits.heartbeat_seconds) part.bytes = stream.idle;
-    silent = part.bytes.empty() ? silent + interval : 0;
-    if (!part.bytes.empty() && !co_await send_chunk(part.bytes)) co_return false;
-    if (part.finished) break;
-    if (peer_is_gone()) co_return false;
-    co_await pause(interval);
+  heartbeat_ = &stream.idle;
+  sent_ = std::chrono::steady_clock::now();
+  try {
+    co_await stream.run(*this);
+  } catch (const std::exception&) {
+    broken_ = true;  // what is told so far may be half of it: no proper end
   }
+  stop_watching();
+  if (broken_ || peer_is_gone()) co_return false;
   co_await asio::async_write(stream_, wire::make_chunk_last(), asio::redirect_error(asio::use_awaitable, error));
   co_return false;
 }
@@ -358,11 +438,17 @@ void HttpSessions::add(const std::shared_ptr<HttpSession>& session) {
 void HttpSessions::remove(const std::shared_ptr<HttpSession>& session) {
   const std::lock_guard lock(mutex_);
   sessions_.erase(session);
+  ended_.notify_all();
+}
+
+bool HttpSessions::wait_for_end(std::chrono::steady_clock::time_point until) const {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_until(lock, until, [&] { return sessions_.empty(); });
 }
 
 int HttpSessions::count() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(sessions_.size());
+  return std::ssize(sessions_);
 }
 
 void HttpSessions::close_idle() {

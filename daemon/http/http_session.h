@@ -3,24 +3,27 @@
 #include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 
-#include "daemon/http/http_server.h"
+#include "daemon/http/http.h"
+#include "daemon/http/http_limits.h"
 
 // One connection of the HTTP server.
 namespace stitch::daemon {
 
 /// What all connections share.
 struct HttpShared {
-  HttpShared(HttpLimits with, HttpServer::Handler handle, int handler_threads)
-      : limits(with), handler(std::move(handle)), pool(static_cast<std::size_t>(handler_threads)) {}
+  HttpShared(HttpLimits with, http::Handler handle, int handler_threads)
+      : limits(with), handler(std::move(handle)), pool(handler_threads) {}
 
   const HttpLimits limits;
-  const HttpServer::Handler handler;
+  const http::Handler handler;
   boost::asio::thread_pool pool;  ///< where handlers run
   std::atomic<bool> stopping = false;
   std::atomic<std::int64_t> buffered_bytes = 0;  ///< of request bodies
@@ -34,13 +37,16 @@ class HttpSessions {
   void add(const std::shared_ptr<HttpSession>& session);
   void remove(const std::shared_ptr<HttpSession>& session);
   [[nodiscard]] int count() const;
-  /// Closes those that wait for a request; the others end after their answer, because shared.stopping is set.
+  /// Closes those that wait for a request, and wakes those whose reply waits for something; as shared.stopping is set,
+  /// all end after their answer.
   void close_idle();
-  /// Closes all.
   void close_all();
+  /// Blocks until the last one has ended, or until the time. Whether it has.
+  bool wait_for_end(std::chrono::steady_clock::time_point until) const;
 
  private:
   mutable std::mutex mutex_;  ///< guards sessions_
+  mutable std::condition_variable ended_;
   std::set<std::shared_ptr<HttpSession>> sessions_;
 };
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "daemon/http/call_fields.h"
@@ -7,7 +9,51 @@
 // Handlers that do something or follow something. Listings are in daemon/http/route_listings.cpp.
 namespace stitch::daemon::handlers {
 
+namespace {
+
 using Json = nlohmann::json;
+using LaterResponse = boost::asio::awaitable<std::optional<http::Response>>;
+
+http::Response encoded(const Json& document, graph::Encoding encoding, int status = 200) {
+  http::Response response;
+  response.status = status;
+  response.content_type = http::content_type_of(encoding);
+  response.body = api::encode_document(document, encoding);
+  return response;
+}
+
+http::Response lookup_response(const Result<api::LookupAnswer>& found, graph::Encoding encoding) {
+  if (!found) return http::error_response(found.error(), encoding);
+  return encoded(api::to_document(*found), encoding, found->plan ? 200 : 202);
+}
+
+/// Waits for the prediction to land, or for the deadline. `lookup` lives longer than the coroutine.
+LaterResponse await_lookup(Service& service, const PendingLookup& lookup, graph::Encoding encoding,
+                           http::Waiter& waiter) {
+  const bool awaited = co_await waiter.wait(lookup.flight.landing(), 0, lookup.until);
+  if (!awaited) co_return std::nullopt;
+  http::Response response;
+  co_await waiter.work([&] { response = lookup_response(service.end_lookup(lookup), encoding); });
+  co_return response;
+}
+
+/// Waits for the first promotion after a number, or for the deadline.
+LaterResponse await_promotions(Service& service, std::int64_t after, Notifier::Deadline until, graph::Encoding encoding,
+                               http::Waiter& waiter) {
+  while (true) {
+    const std::int64_t seen = service.changes().count();
+    std::optional<Result<api::PromotionFeed>> feed;
+    co_await waiter.work([&] { feed = service.promotions(after); });
+    if (!*feed) co_return http::error_response(feed->error(), encoding);
+    const auto now = std::chrono::steady_clock::now();
+    if (!(*feed)->promotions.empty() || now >= until) co_return encoded(api::to_document(**feed), encoding);
+    const bool awaited =
+        co_await waiter.wait(service.changes(), seen, std::min(until, now + Service::others_seen_within));
+    if (!awaited) co_return std::nullopt;
+  }
+}
+
+}  // namespace
 
 http::Reply health(const Call& call) {
   if (const auto last = call.service.store().last_promotion(); !last) {
@@ -32,19 +78,12 @@ http::Reply lookup(const Call& call) {
   if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
   const auto request = api::decode_message<api::LookupRequest>(call.request.body, *encoding);
   if (!request) return bad_document(call, request.error());
-  auto lookup = call.service.begin_lookup(*request);
-  if (!lookup) return refusal(call, lookup.error());
-  return http::Pending([poll = *std::move(lookup), answer_in = call.answer_in]() -> std::optional<http::Response> {
-    const std::optional<Result<api::LookupAnswer>> polled = poll();
-    if (!polled) return std::nullopt;
-    if (!*polled) return http::error_response(polled->error(), answer_in);
-    const api::LookupAnswer& found = **polled;
-    http::Response response;
-    response.status = found.plan ? 200 : 202;
-    response.content_type = http::content_type_of(answer_in);
-    response.body = api::encode_document(api::to_document(found), answer_in);
-    return response;
-  });
+  auto begun = call.service.begin_lookup(*request);
+  if (!begun) return refusal(call, begun.error());
+  if (const auto* answer = std::get_if<api::LookupAnswer>(&*begun)) return lookup_response(*answer, call.answer_in);
+  return http::Pending(
+      [&service = call.service, lookup = std::get<PendingLookup>(*std::move(begun)),
+       in = call.answer_in](http::Waiter& waiter) { return await_lookup(service, lookup, in, waiter); });
 }
 
 http::Reply submit_fragment(const Call& call) {
@@ -106,16 +145,8 @@ http::Reply promotions(const Call& call) {
   const auto wait_ms = number_in_query(call, "wait_ms", 0, longest_wait_ms, 0);
   if (!wait_ms) return refusal(call, wait_ms.error());
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(*wait_ms);
-  return http::Pending(
-      [&service = call.service, after = page->after, until, in = call.answer_in]() -> std::optional<http::Response> {
-        const auto feed = service.promotions(after);
-        if (!feed) return http::error_response(feed.error(), in);
-        if (feed->promotions.empty() && std::chrono::steady_clock::now() < until) return std::nullopt;
-        http::Response response;
-        response.content_type = http::content_type_of(in);
-        response.body = api::encode_document(api::to_document(*feed), in);
-        return response;
-      });
+  return http::Pending([&service = call.service, after = page->after, until, in = call.answer_in](
+                           http::Waiter& waiter) { return await_promotions(service, after, until, in, waiter); });
 }
 
 }  // namespace stitch::daemon::handlers

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "daemon/http/routes.h"
+#include "daemon/http/call.h"
 
 // One function per row of the route table (daemon/http/routes.cpp).
 namespace stitch::daemon::handlers {

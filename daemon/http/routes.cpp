@@ -81,6 +81,15 @@ Routed route(Service& service, const http::Request& request) {
   return {"none", std::move(refused)};
 }
 
+/// Counts a reply that comes later. `wait` and `count` live longer than the coroutine.
+boost::asio::awaitable<std::optional<http::Response>> counted(const http::Pending& wait,
+                                                              const std::function<void(int status)>& count,
+                                                              http::Waiter& waiter) {
+  std::optional<http::Response> response = co_await wait(waiter);
+  if (response) count(response->status);
+  co_return response;
+}
+
 }  // namespace
 
 std::span<const Route> routes() { return table; }
@@ -88,15 +97,12 @@ std::span<const Route> routes() { return table; }
 http::Reply dispatch(Service& service, const Clock& clock, const http::Request& request) {
   const std::int64_t begun = clock.now_us();
   auto [name, reply] = route(service, request);
-  const auto count = [&service, &clock, begun, name = name](int status) {
-    service.metrics().count_request(name, status, static_cast<double>(clock.now_us() - begun) * 1e-6);
+  const std::function<void(int)> count = [&service, &clock, begun, name = name](int status) {
+    service.metrics().count_request(name, status, (clock.now_us() - begun) * 1e-6);
   };
   if (auto* pending = std::get_if<http::Pending>(&reply)) {
-    return http::Pending([count, poll = std::move(*pending)] {
-      std::optional<http::Response> response = poll();
-      if (response) count(response->status);
-      return response;
-    });
+    return http::Pending(
+        [count, wait = std::move(*pending)](http::Waiter& waiter) { return counted(wait, count, waiter); });
   }
   const auto* response = std::get_if<http::Response>(&reply);
   count(response != nullptr ? response->status : 200);

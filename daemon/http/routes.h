@@ -1,25 +1,21 @@
 #pragma once
 
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
 
-#include "daemon/http/http.h"
-#include "daemon/jobs/service.h"
+#include "base/clock.h"
+#include "daemon/http/call.h"
 
 namespace stitch::daemon {
 
-/// A request on its way through a handler.
-struct Call {
-  Service& service;
-  const http::Request& request;
-  http::Target target;
-  std::map<std::string, std::string, std::less<>> path;  ///< what the pattern's {names} matched
-  graph::Encoding answer_in = graph::Encoding::json;
-};
-
-/// One operation of the API. docs/openapi.yaml lists the same ones; a test compares the two.
+/// One operation of the API. The table of all of them (daemon/http/routes.cpp) is the API's list of contents:
+///
+///   Route{"GET", "/v1/jobs/{id}", "State, progress and result of a job", get_job}
+///
+/// A handler (daemon/http/route_handlers.h) reads the call's path and query (daemon/http/call_fields.h), asks the
+/// Service, and answers at once, later (http::Pending) or bit by bit (http::Stream). stitchd's HttpServer calls
+/// dispatch for every request, and so do tests. docs/openapi.yaml and docs/api.md list the same operations; a test
+/// compares all three.
 struct Route {
   std::string_view method;
   std::string_view pattern;  ///< "/v1/jobs/{id}": a name matches one segment that is not empty

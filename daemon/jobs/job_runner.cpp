@@ -54,12 +54,13 @@ Status JobRunner::stop() {
   wake_.notify_all();
   threads_.clear();
   const auto touched = store_.requeue_orphans({.everyone = false, .owner = options_.owner});
+  tell_changed();
   return touched ? Status() : Status(touched.error());
 }
 
 int JobRunner::running() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(active_.size());
+  return std::ssize(active_);
 }
 
 void JobRunner::work_loop(const std::stop_token& stop) {
@@ -71,6 +72,7 @@ void JobRunner::work_loop(const std::stop_token& stop) {
     }
     const auto job = store_.claim_job(options_.owner, options_.lease_us, kinds_);
     if (job && *job) {
+      tell_changed();
       run(**job, stop);
       continue;
     }
@@ -94,6 +96,7 @@ void JobRunner::renew_loop(const std::stop_token& stop) {
     if (const auto touched = store_.requeue_orphans({}); !touched) {
       complain(touched.error());
     } else if (!touched->empty()) {
+      tell_changed();
       wake();
     }
   }
@@ -140,8 +143,13 @@ Result<std::string> JobRunner::do_work(const db::Job& job, Active& active) {
     const std::string detail = progress.detail.empty() ? stage : fmt::format("{}: {}", stage, progress.detail);
     const double share = std::clamp(progress.share, 0.0, 1.0);
     const Status written = store_.report_progress(job.id, active.fence, share, detail, "");
-    if (written) return;
-    written.error().kind == ErrorKind::cancelled ? active.halt(StopReason::lost) : complain(written.error());
+    if (written) {
+      tell_changed();
+    } else if (written.error().kind == ErrorKind::cancelled) {
+      active.halt(StopReason::lost);
+    } else {
+      complain(written.error());
+    }
   });
   try {
     return work_.at(job.kind)(context);
@@ -165,6 +173,11 @@ void JobRunner::finish(const db::Job& job, const Active& active, const Result<st
   }
   const Status written = store_.finish_job(job.id, active.fence, end);
   if (!written && written.error().kind != ErrorKind::cancelled) complain(written.error());
+  tell_changed();
+}
+
+void JobRunner::tell_changed() const {
+  if (options_.changed) options_.changed();
 }
 
 void JobRunner::complain(const Error& error) const {

@@ -26,6 +26,7 @@ struct JobRunnerOptions {
   std::int64_t poll_us = 1'000'000;                ///< how often the queue is looked at without being woken
   std::int64_t report_interval_us = 200'000;       ///< progress within a stage is written at most this often
   std::function<void(std::string_view)> complain;  ///< told of failures that no job can hold (the store is gone)
+  std::function<void()> changed;                   ///< told when jobs, or what they keep, may have changed in the store
 };
 
 /// What a job's work gets: its record, a way to tell how far it is, and whether to stop.
@@ -84,6 +85,7 @@ class JobRunner {
   void finish(const db::Job& job, const Active& active, const Result<std::string>& result);
   void renew(Active& active);
   void complain(const Error& error) const;
+  void tell_changed() const;
 
   db::Store& store_;
   const Clock& clock_;

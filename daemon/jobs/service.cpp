@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/version.h"
 #include "graph/codec/codec.h"
@@ -47,6 +46,12 @@ void ask_for(std::int64_t trials, Json payload, db::Job& job) {
   job.payload = payload.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// The same options, and what a job does to the store is told.
+JobRunnerOptions telling(JobRunnerOptions options, Notifier& changes) {
+  options.changed = [&changes] { changes.notify(); };
+  return options;
+}
+
 Status can_try(std::int64_t trials, const tuning::Tuner& tuner) {
   if (trials <= 0 || tuner.measures()) return {};
   return make_error(ErrorKind::invalid_argument, "{} trials, and this server has no device that measures", trials);
@@ -65,7 +70,7 @@ Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& cloc
       fragment_trials_(options.fragment_trials),
       keep_us_(options.keep_us),
       trainer_(store, tuner.target().device, clock, options.training),
-      jobs_(store, clock, options.jobs,
+      jobs_(store, clock, telling(options.jobs, changes_),
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
              {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }},
              {std::string(training_job), [this](const JobContext& context) { return train_job(context); }},
@@ -94,14 +99,6 @@ Status Service::stop() { return jobs_.stop(); }
 
 // ---- look-ups
 
-/// A look-up that missed and waits for its prediction.
-struct Service::Waiting {
-  api::LookupAnswer answer;
-  graph::CanonicalForm form;
-  Predictions::Flight flight;
-  std::int64_t until_us = 0;
-};
-
 /// The served plan in `answer`'s copy, or nothing; then `answer` says what the closest one differs in.
 Result<std::optional<api::LookupAnswer>> Service::find(const graph::CanonicalForm& form,
                                                        api::LookupAnswer& answer) const {
@@ -121,11 +118,12 @@ Result<std::optional<api::LookupAnswer>> Service::find(const graph::CanonicalFor
   return std::optional(std::move(hit));
 }
 
-Result<Service::Lookup> Service::begin_lookup(const api::LookupRequest& request) {
-  auto waiting = std::make_shared<Waiting>();
-  STITCH_ASSIGN(waiting->form, graph::canonicalise(request.fragment));
-  const graph::CanonicalForm& form = waiting->form;
-  api::LookupAnswer& answer = waiting->answer;
+Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request) {
+  using Begun = std::variant<api::LookupAnswer, PendingLookup>;
+  PendingLookup missed;
+  STITCH_ASSIGN(missed.form, graph::canonicalise(request.fragment));
+  const graph::CanonicalForm& form = missed.form;
+  api::LookupAnswer& answer = missed.answer;
   answer.fragment = form.key;
   answer.family = form.family_key;
   answer.target = tuning::to_wire(tuner_.target());
@@ -135,60 +133,58 @@ Result<Service::Lookup> Service::begin_lookup(const api::LookupRequest& request)
   if (hit) {
     if (request.improve && !remembering_->is_settled(*hit->plan)) improve_served(form.graph, request.name, *hit);
     metrics_.count_lookup(hit->source);
-    return Lookup([hit = *std::move(hit)] { return std::optional<Result<api::LookupAnswer>>(hit); });
+    return Begun(*std::move(hit));
   }
   if (request.improve && !failed_lately(form.key)) {
     // A full queue costs the improvement, not the answer.
     const auto job = enqueue_fragment(form.graph, form.key, request.name, fragment_trials_);
-    if (job) answer.job = job->job.id;
+    if (job) {
+      answer.job = job->job.id;
+      changes_.notify();
+    }
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
-  waiting->until_us = clock_.now_us() + request.deadline_ms * 1000;
-  auto flight = predictions_.join(
+  missed.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(request.deadline_ms);
+  const auto flight = predictions_.join(
       key_of(form.key), [this, graph = form.graph, name = request.name] { return predict_and_store(graph, name); });
   if (!flight) {
     metrics_.count_lookup(answer.source);
-    return Lookup([answer] { return std::optional<Result<api::LookupAnswer>>(answer); });
+    return Begun(std::move(answer));
   }
-  waiting->flight = *flight;
-  return Lookup([this, waiting]() -> std::optional<Result<api::LookupAnswer>> {
-    auto polled = poll(*waiting);
-    if (!polled) return Result<api::LookupAnswer>(polled.error());
-    return *std::move(polled);
-  });
+  missed.flight = *flight;
+  return Begun(std::move(missed));
 }
 
-Result<std::optional<Result<api::LookupAnswer>>> Service::poll(Waiting& waiting) {
-  using Polled = std::optional<Result<api::LookupAnswer>>;
-  if (waiting.flight.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    if (clock_.now_us() < waiting.until_us) return Polled();
+Result<api::LookupAnswer> Service::end_lookup(const PendingLookup& lookup) {
+  if (!lookup.flight.landed()) {
     metrics_.count_lookup(api::LookupAnswer::Source::pending);
-    return Polled(waiting.answer);
+    return lookup.answer;
   }
-  if (const Status predicted = waiting.flight.get(); !predicted) return predicted.error();
-  api::LookupAnswer missed = waiting.answer;  // as it was before the prediction: the miss is what the caller is told of
-  STITCH_ASSIGN(std::optional<api::LookupAnswer> served, find(waiting.form, waiting.answer));
+  if (const Status predicted = lookup.flight.get(); !predicted) return predicted.error();
+  // The miss is what the caller is told of, with the plan that there is now.
+  api::LookupAnswer answer = lookup.answer, after = lookup.answer;
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> served, find(lookup.form, after));
   // Withdrawn between prediction and now: it was found to be wrong, and nothing else is there yet.
   if (served) {
-    missed.source = api::LookupAnswer::Source::predicted;
-    missed.plan = std::move(served->plan);
+    answer.source = api::LookupAnswer::Source::predicted;
+    answer.plan = std::move(served->plan);
   }
-  metrics_.count_lookup(missed.source);
-  return Polled(std::move(missed));
+  metrics_.count_lookup(answer.source);
+  return answer;
 }
 
 Result<api::LookupAnswer> Service::lookup(const api::LookupRequest& request) {
-  STITCH_ASSIGN(const Lookup lookup, begin_lookup(request));
-  while (true) {
-    if (auto answer = lookup()) return *std::move(answer);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  STITCH_ASSIGN(const auto begun, begin_lookup(request));
+  if (const auto* answer = std::get_if<api::LookupAnswer>(&begun)) return *answer;
+  const auto& missed = std::get<PendingLookup>(begun);
+  missed.flight.landing().wait(0, missed.until);
+  return end_lookup(missed);
 }
 
 Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
   STITCH_ASSIGN(const tuning::TunedFragment predicted, remembering_->predict({.fragment = canonical, .name = name}));
   const Status stored = remembering_->keep(predicted);
-  jobs_.wake();  // tuning waits for this, so that it does not slow down what a client waits for
+  job_enqueued();  // tuning waits for this, so that it does not slow down what a client waits for
   return stored;
 }
 
@@ -207,7 +203,7 @@ void Service::improve_served(const graph::Graph& canonical, const std::string& n
     return;
   }
   answer.job = job->job.id;
-  jobs_.wake();
+  job_enqueued();
 }
 
 bool Service::failed_lately(const Hash128& fragment) const {
@@ -239,13 +235,18 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical,
   return store_.enqueue_job(job);
 }
 
+void Service::job_enqueued() {
+  jobs_.wake();
+  changes_.notify();
+}
+
 /// What is done when there is nothing to tune; it can wait for room in the queue, too.
 Status Service::enqueue_chore(db::Job job) {
   job.priority = -1;
   job.max_stalled = most_stalled;
   const auto enqueued = store_.enqueue_job(job);
   if (!enqueued) return enqueued.error().kind == ErrorKind::resource_exhausted ? Status() : Status(enqueued.error());
-  jobs_.wake();
+  job_enqueued();
   return {};
 }
 
@@ -254,7 +255,8 @@ Status Service::enqueue_pruning() {
   constexpr std::int64_t every_us = std::chrono::microseconds(std::chrono::days(1)).count();
   if (keep_us_ == 0 || clock_.wall_us() - pruned_us_ < every_us) return {};
   db::Job job;
-  job.kind = job.dedupe_key = pruning_job;
+  job.kind = pruning_job;
+  job.dedupe_key = pruning_job;
   job.provenance = remembering_->provenance("a day has passed");
   return enqueue_chore(std::move(job));
 }
@@ -276,7 +278,7 @@ Result<api::Submitted> Service::submit_fragment(const graph::Graph& fragment, st
   STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(fragment));
   STITCH_ASSIGN(const db::EnqueuedJob job,
                 enqueue_fragment(form.graph, form.key, name, trials.value_or(fragment_trials_)));
-  jobs_.wake();
+  job_enqueued();
   return api::Submitted{job.job.id, job.joined, form.key};
 }
 
@@ -296,7 +298,7 @@ Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view
   const std::lock_guard lock(models_mutex_);
   STITCH_TRY(store_.put_artifact(model));
   STITCH_ASSIGN(const db::EnqueuedJob enqueued, store_.enqueue_job(job));
-  jobs_.wake();
+  job_enqueued();
   return api::Submitted{enqueued.job.id, enqueued.joined, model.hash};
 }
 
@@ -308,6 +310,7 @@ Result<api::JobStatus> Service::job(std::int64_t id) const {
 Result<api::JobStatus> Service::cancel(std::int64_t id) {
   STITCH_ASSIGN(const db::Job job, store_.cancel_job(id));
   jobs_.cancelled(id);
+  changes_.notify();
   return tuning::to_wire(job);
 }
 
@@ -335,7 +338,7 @@ Result<std::string> Service::metrics_text() const {
   STITCH_ASSIGN(gauges.store, store_.statistics());
   gauges.jobs_here = jobs_.running();
   gauges.predictions_under_way = predictions_.under_way();
-  gauges.uptime_seconds = static_cast<double>(clock_.now_us() - started_us_) * 1e-6;
+  gauges.uptime_seconds = (clock_.now_us() - started_us_) * 1e-6;
   gauges.version = tool_version;
   return metrics_.text(gauges);
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,12 +10,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "api/protocol.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "daemon/jobs/job_runner.h"
 #include "daemon/jobs/metrics.h"
+#include "daemon/jobs/notifier.h"
 #include "daemon/jobs/single_flight.h"
 #include "db/store.h"
 #include "graph/canonical.h"
@@ -27,7 +29,7 @@ namespace stitch::daemon {
 
 struct ServiceOptions {
   JobRunnerOptions jobs;
-  PredictionOptions predictions;
+  SingleFlightOptions predictions;
   /// How long look-ups do not start another job for a fragment whose tuning failed; submitting it always does.
   std::int64_t remember_failure_us = 600'000'000;
   /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
@@ -44,8 +46,25 @@ inline constexpr std::string_view model_job = "tune-model";
 inline constexpr std::string_view training_job = "train-cost-model";
 inline constexpr std::string_view pruning_job = "prune";
 
+/// A look-up that missed and waits for its prediction.
+struct PendingLookup {
+  api::LookupAnswer answer;  ///< what is known already: what the closest plan differs in, the job
+  graph::CanonicalForm form;
+  Flight flight;
+  Notifier::Deadline until;
+};
+
 /// What stitchd does, without the transport: looks plans up, predicts them on a miss, and improves them in background
-/// jobs that survive the process. Safe to call from any number of threads. Plain listings go to store().
+/// jobs that survive the process.
+///
+///   STITCH_ASSIGN(const auto service, Service::create(store, tuner, clock, options));
+///   service->start();
+///   STITCH_ASSIGN(const api::LookupAnswer answer, service->lookup({fragment, "softmax", 2000, true}));
+///
+/// A look-up asks the store (find_plan); a miss joins a prediction (SingleFlight), which RememberingTuner makes and
+/// keeps, and enqueues a job, which JobRunner claims and daemon/jobs/service_jobs.cpp works on. stitchd makes one
+/// (daemon/stitchd.cpp), the routes (daemon/http/routes.h) are its callers; plain listings go to store(). Safe to call
+/// from any number of threads. Nothing polls: who waits is told by a flight's landing, or by changes().
 class Service {
  public:
   /// Records the devices and takes the store's orphaned jobs back; nothing is worked on before start(). All arguments
@@ -59,12 +78,19 @@ class Service {
   /// Stops jobs, which go back to the queue. Errors: those of the store.
   Status stop();
 
-  /// A look-up under way: asked again until it answers, which it does at the latest when the deadline has passed.
-  using Lookup = std::function<std::optional<Result<api::LookupAnswer>>()>;
-  /// Errors: invalid_argument and those of the store, at once; what a prediction fails with, from the look-up.
-  Result<Lookup> begin_lookup(const api::LookupRequest& request);
-  /// The same, waiting.
+  /// Answers a look-up that hits, or one that misses while too many predictions are under way; for any other miss
+  /// begins a prediction, or joins the one that is there. Errors: invalid_argument, those of the store.
+  Result<std::variant<api::LookupAnswer, PendingLookup>> begin_lookup(const api::LookupRequest& request);
+  /// Answers a look-up that missed, when its flight has landed or its deadline has passed: without a plan if it was the
+  /// deadline. Errors: what the prediction failed with; those of the store.
+  Result<api::LookupAnswer> end_lookup(const PendingLookup& lookup);
+  /// Begins a look-up, blocks for as long as it takes, and ends it.
   Result<api::LookupAnswer> lookup(const api::LookupRequest& request);
+
+  /// Notified when jobs or what is served may have changed by this process. Changes by other processes that share the
+  /// store are not told: who waits looks again after others_seen_within.
+  [[nodiscard]] Notifier& changes() { return changes_; }
+  static constexpr std::chrono::seconds others_seen_within{1};
 
   /// Tunes a fragment in the background. `trials`: as of submit_model; nullopt: ServiceOptions::fragment_trials.
   /// Errors: invalid_argument (trials, and nothing measures), resource_exhausted when the queue is full.
@@ -88,14 +114,11 @@ class Service {
   [[nodiscard]] const db::Store& store() const { return store_; }
 
  private:
-  struct Waiting;
-
   Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
           std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options);
 
   [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
-  Result<std::optional<Result<api::LookupAnswer>>> poll(Waiting& waiting);
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
   void improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer);
   Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name,
@@ -113,6 +136,8 @@ class Service {
   Status enqueue_training();
   Status enqueue_pruning();
   Status enqueue_chore(db::Job job);
+  /// There may be a new job.
+  void job_enqueued();
 
   db::Store& store_;
   const tuning::Tuner& tuner_;
@@ -128,8 +153,9 @@ class Service {
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
   std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again
+  Notifier changes_;
   JobRunner jobs_;
-  Predictions predictions_;  ///< last: its threads use everything above
+  SingleFlight predictions_;  ///< last: its threads use everything above
 };
 
 }  // namespace stitch::daemon

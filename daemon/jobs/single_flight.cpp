@@ -8,50 +8,57 @@ namespace {
 /// Failures are remembered to spare work; a flood of different ones must not fill memory.
 constexpr std::size_t most_failures = 4096;
 
-Predictions::Flight landed(Status status) {
-  std::promise<Status> promise;
-  promise.set_value(std::move(status));
-  return promise.get_future().share();
-}
-
 }  // namespace
 
-Predictions::Predictions(PredictionOptions options, const Clock& clock) : options_(options), clock_(clock) {
+Status Flight::get() const {
+  state_->landing.wait(0, Notifier::Deadline::max());
+  return state_->status;
+}
+
+void Flight::land(Status status) const {
+  state_->status = std::move(status);
+  state_->landing.notify();
+}
+
+SingleFlight::SingleFlight(SingleFlightOptions options, const Clock& clock) : options_(options), clock_(clock) {
   for (int i = 0; i < options_.threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work_loop(stop); });
   }
 }
 
-Predictions::~Predictions() {
+SingleFlight::~SingleFlight() {
   for (std::jthread& thread : threads_) thread.request_stop();
   threads_.clear();
-  for (Task& task : queue_) task.promise.set_value(make_error(ErrorKind::cancelled, "the server is shutting down"));
+  for (const Task& task : queue_) task.flight.land(make_error(ErrorKind::cancelled, "the server is shutting down"));
 }
 
-Result<Predictions::Flight> Predictions::join(const db::PlanKey& key, Work work) {
+Result<Flight> SingleFlight::join(const db::PlanKey& key, Work work) {
   const std::lock_guard lock(mutex_);
   if (const auto flight = flights_.find(key); flight != flights_.end()) return flight->second;
   if (const auto failure = failures_.find(key); failure != failures_.end()) {
-    if (clock_.now_us() < failure->second.until_us) return landed(failure->second.error);
+    if (clock_.now_us() < failure->second.until_us) {
+      const Flight failed;
+      failed.land(failure->second.error);
+      return failed;
+    }
     failures_.erase(failure);
   }
   if (std::ssize(flights_) >= options_.most_waiting) {
     return make_error(ErrorKind::resource_exhausted, "{} predictions are under way", flights_.size());
   }
-  Task task{key, std::move(work), {}};
-  Flight flight = task.promise.get_future().share();
+  const Flight flight;
   flights_.emplace(key, flight);
-  queue_.push_back(std::move(task));
+  queue_.push_back({key, std::move(work), flight});
   wake_.notify_one();
   return flight;
 }
 
-int Predictions::under_way() const {
+int SingleFlight::under_way() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int>(flights_.size());
+  return std::ssize(flights_);
 }
 
-void Predictions::work_loop(const std::stop_token& stop) {
+void SingleFlight::work_loop(const std::stop_token& stop) {
   while (true) {
     std::unique_lock lock(mutex_);
     if (!wake_.wait(lock, stop, [&] { return !queue_.empty(); }) || stop.stop_requested()) return;
@@ -68,7 +75,7 @@ void Predictions::work_loop(const std::stop_token& stop) {
   }
 }
 
-void Predictions::land(Task& task, const Status& status) {
+void SingleFlight::land(const Task& task, const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     flights_.erase(task.key);
@@ -77,7 +84,7 @@ void Predictions::land(Task& task, const Status& status) {
       failures_[task.key] = {status.error(), clock_.now_us() + options_.remember_failure_us};
     }
   }
-  task.promise.set_value(status);
+  task.flight.land(status);
 }
 
 }  // namespace stitch::daemon

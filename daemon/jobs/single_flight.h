@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -13,27 +13,47 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "daemon/jobs/notifier.h"
 #include "db/records.h"
 
 namespace stitch::daemon {
 
-struct PredictionOptions {
+struct SingleFlightOptions {
   int threads = 2;
-  int most_waiting = 64;                          ///< predictions started and not finished; more are refused
+  int most_waiting = 64;                          ///< flights started and not landed; more are refused
   std::int64_t remember_failure_us = 30'000'000;  ///< how long a failure is given again without trying
 };
 
-/// Predictions under way: one per key, however many ask for it (single flight), on threads of their own.
-class Predictions {
+/// Work that somebody waits for, done once however many wait for it. Copies are the same flight.
+class Flight {
  public:
-  using Flight = std::shared_future<Status>;
+  /// Notified once, when the flight lands.
+  [[nodiscard]] Notifier& landing() const { return state_->landing; }
+  [[nodiscard]] bool landed() const { return state_->landing.count() > 0; }
+  /// How the work ended; blocks until it has.
+  [[nodiscard]] Status get() const;
+
+ private:
+  friend class SingleFlight;
+  struct State {
+    Status status;  ///< written before the landing is notified
+    Notifier landing;
+  };
+  void land(Status status) const;
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+/// Predictions under way: one per key, however many ask for it, on threads of their own.
+class SingleFlight {
+ public:
   /// Makes a plan and stores it.
   using Work = std::function<Status()>;
 
   /// `clock` must outlive it.
-  Predictions(PredictionOptions options, const Clock& clock);
+  SingleFlight(SingleFlightOptions options, const Clock& clock);
   /// Waits for what is under way; what has not begun ends as cancelled.
-  ~Predictions();
+  ~SingleFlight();
 
   /// Joins the flight for this key, or starts one. A recent failure is given again. Error: resource_exhausted.
   Result<Flight> join(const db::PlanKey& key, Work work);
@@ -44,7 +64,7 @@ class Predictions {
   struct Task {
     db::PlanKey key;
     Work work;
-    std::promise<Status> promise;
+    Flight flight;
   };
   struct Failure {
     Error error;
@@ -52,9 +72,9 @@ class Predictions {
   };
 
   void work_loop(const std::stop_token& stop);
-  void land(Task& task, const Status& status);
+  void land(const Task& task, const Status& status);
 
-  const PredictionOptions options_;
+  const SingleFlightOptions options_;
   const Clock& clock_;
   mutable std::mutex mutex_;  ///< guards what follows, up to the threads
   std::condition_variable_any wake_;

@@ -9,14 +9,13 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::Graph;
 using graph::Node;
 using graph::NodeId;
 using graph::Op;
 using graph::Value;
-
-bool contains(const Dims& list, std::int64_t dimension) { return std::ranges::find(list, dimension) != list.end(); }
 
 /// Symbols stand for runs of indices; a symbol is a leaf, an alias of another symbol, or split into two.
 class Symbols {

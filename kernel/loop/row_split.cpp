@@ -8,13 +8,14 @@
 
 #include "graph/fill.h"
 #include "graph/literal.h"
-#include "graph/passes/trip_count.h"
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/trip_count.h"
+#include "graph/passes/loops/turn_lines.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::Graph;
 using graph::Node;
@@ -27,8 +28,6 @@ using graph::Value;
 constexpr std::int64_t most_turns = std::int64_t{1} << 14;
 constexpr NodeId most_nodes = 1024;
 constexpr std::size_t most_carried = 256;
-
-bool contains(const Dims& list, std::int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 /// Dimension of a reshape's operand that becomes `dimension` of its result unchanged.
 std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dimension) {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/turn_lines.h"
 
 namespace stitch::kernel {
 

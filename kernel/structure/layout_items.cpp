@@ -5,14 +5,13 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::DType;
 using graph::Graph;
 using graph::Node;
 using graph::Op;
 using graph::Value;
-
-bool contains(const Dims& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 Result<ItemId> concatenate(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,
                            ItemId guard) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "daemon/jobs/notifier.h"
 #include "tests/base/test_variable.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
@@ -204,26 +205,106 @@ TEST_F(HttpServerTest, AHandlerThatThrowsIsAnInternalError) {
   EXPECT_THAT(answer.body, HasSubstr("oh"));
 }
 
-TEST_F(HttpServerTest, PendingRepliesAreAskedUntilTheyAnswer) {
+using Later = boost::asio::awaitable<std::optional<http::Response>>;
+
+constexpr auto forever = std::chrono::hours(1);
+
+Notifier::Deadline in(std::chrono::steady_clock::duration duration) {
+  return std::chrono::steady_clock::now() + duration;
+}
+
+/// Waits for what never comes, until nobody waits for the reply any more.
+Later wait_forever(Notifier& notifier, http::Waiter& waiter) {
+  const bool awaited = co_await waiter.wait(notifier, 0, in(forever));
+  EXPECT_FALSE(awaited);
+  co_return std::nullopt;
+}
+
+boost::asio::awaitable<void> stream_nothing(Notifier& notifier, http::StreamWriter& writer) {
+  co_await writer.wait(notifier, 0, in(forever));
+}
+
+/// "/poll" and "/stream" wait for a notifier that nobody notifies.
+struct SilentRoutes {
+  Notifier notifier;
+  http::Pending poll() {
+    return [this](http::Waiter& waiter) { return wait_forever(notifier, waiter); };
+  }
+  http::Stream stream() {
+    return {"text/event-stream", "", [this](http::StreamWriter& writer) { return stream_nothing(notifier, writer); }};
+  }
+};
+
+/// Asks at each notification; answers at the fifth time.
+Later answer_at_fifth(std::atomic<int>& asked, Notifier& notifier, http::Waiter& waiter) {
+  while (true) {
+    const std::int64_t seen = notifier.count();
+    if (++asked == 5) break;
+    const bool awaited = co_await waiter.wait(notifier, seen, in(forever));
+    if (!awaited) co_return std::nullopt;
+  }
+  http::Response response;
+  co_await waiter.work([&] { response.body = "at last"; });
+  co_return response;
+}
+
+TEST_F(HttpServerTest, PendingRepliesAreWokenUntilTheyAnswer) {
   std::atomic<int> asked = 0;
-  start({}, [&asked](const http::Request&) -> http::Reply {
-    return http::Pending([&asked]() -> std::optional<http::Response> {
-      if (++asked < 5) return std::nullopt;
-      http::Response response;
-      response.body = "at last";
-      return response;
-    });
+  Notifier notifier;
+  start({}, [&](const http::Request&) -> http::Reply {
+    return http::Pending([&](http::Waiter& waiter) { return answer_at_fifth(asked, notifier, waiter); });
+  });
+  std::atomic<bool> answered = false;
+  std::thread notifies([&] {
+    for (int seen = 0; !answered; std::this_thread::yield()) {
+      if (asked == seen) continue;
+      seen = asked;
+      notifier.notify();
+    }
   });
   EXPECT_EQ(raw::request(socket_, "GET", "/").body, "at last");
+  answered = true;
+  notifies.join();
   EXPECT_EQ(asked, 5);
+}
+
+Later answer_at_deadline(Notifier& notifier, std::chrono::milliseconds patience, http::Waiter& waiter) {
+  const bool awaited = co_await waiter.wait(notifier, notifier.count(), in(patience));
+  http::Response response;
+  response.body = awaited ? "it is time" : "gone";
+  co_return response;
+}
+
+TEST_F(HttpServerTest, PendingRepliesWaitNoLongerThanTheyWant) {
+  Notifier silent;
+  start({}, [&](const http::Request&) -> http::Reply {
+    return http::Pending(
+        [&](http::Waiter& waiter) { return answer_at_deadline(silent, std::chrono::milliseconds(20), waiter); });
+  });
+  EXPECT_EQ(raw::request(socket_, "GET", "/").body, "it is time");
+}
+
+Later throw_at_work(http::Waiter& waiter) {
+  co_await waiter.work([] { throw std::runtime_error("at work"); });
+  co_return std::nullopt;
+}
+
+TEST_F(HttpServerTest, APendingReplyThatThrowsIsAnInternalError) {
+  start({}, [](const http::Request&) -> http::Reply {
+    return http::Pending([](http::Waiter& waiter) { return throw_at_work(waiter); });
+  });
+  const raw::Answer answer = raw::request(socket_, "GET", "/");
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_THAT(answer.body, HasSubstr("at work"));
 }
 
 TEST_F(HttpServerTest, WhoHasGoneHoldsNoConnection) {
   HttpLimits limits;
   limits.connections = 2;
-  start(limits, [](const http::Request& request) -> http::Reply {
-    if (request.target == "/poll") return http::Pending([] { return std::optional<http::Response>(); });
-    if (request.target == "/stream") return http::Stream{"text/event-stream", "", [] { return http::Stream::Part{}; }};
+  SilentRoutes silent;
+  start(limits, [&](const http::Request& request) -> http::Reply {
+    if (request.target == "/poll") return silent.poll();
+    if (request.target == "/stream") return silent.stream();
     return echo(request);
   });
   raw::Socket poll(socket_), stream(socket_);
@@ -239,31 +320,40 @@ TEST_F(HttpServerTest, WhoHasGoneHoldsNoConnection) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_EQ(status, 200);
+  server_.reset();  // nobody waits for what ends here
+}
+
+boost::asio::awaitable<void> stream_with_a_pause(Notifier& silent, http::StreamWriter& writer) {
+  bool wanted = co_await writer.send("first");
+  EXPECT_TRUE(wanted);
+  wanted = co_await writer.wait(silent, 0, in(std::chrono::milliseconds(350)));
+  EXPECT_TRUE(wanted);
+  co_await writer.send("last");
 }
 
 TEST_F(HttpServerTest, StreamsAreChunkedWithSignsOfLife) {
   HttpLimits limits;
   limits.heartbeat_seconds = 0.05;
-  start(limits, [](const http::Request&) -> http::Reply {
+  Notifier silent;
+  start(limits, [&](const http::Request&) -> http::Reply {
     http::Stream stream;
     stream.idle = ":\n";
-    stream.next = [count = 0]() mutable -> http::Stream::Part {
-      ++count;
-      return {count == 1 ? "first" : count == 8 ? "last" : "", count == 8};
-    };
+    stream.run = [&](http::StreamWriter& writer) { return stream_with_a_pause(silent, writer); };
     return stream;
   });
   const raw::Answer answer = raw::request(socket_, "GET", "/");
   EXPECT_THAT(answer.head, HasSubstr("Transfer-Encoding: chunked"));
   EXPECT_THAT(answer.body, testing::StartsWith("5\r\nfirst\r\n2\r\n:\n\r\n"));
   EXPECT_THAT(answer.body, testing::EndsWith("4\r\nlast\r\n0\r\n\r\n"));
+  server_.reset();  // nobody waits for what ends here
 }
 
 TEST_F(HttpServerTest, StoppingFinishesRequestsAndSendsFollowersAway) {
   std::atomic<bool> begun = false, go_on = false;
+  SilentRoutes silent;
   start({}, [&](const http::Request& request) -> http::Reply {
-    if (request.target == "/poll") return http::Pending([] { return std::optional<http::Response>(); });
-    if (request.target == "/stream") return http::Stream{"text/event-stream", "", [] { return http::Stream::Part{}; }};
+    if (request.target == "/poll") return silent.poll();
+    if (request.target == "/stream") return silent.stream();
     begun = true;
     while (!go_on) std::this_thread::yield();
     return echo(request);

@@ -10,12 +10,12 @@ namespace {
 
 db::PlanKey key(std::string_view name) { return {hash_bytes(name), {"h100", "sm_90a", "13.0", "1"}}; }
 
-TEST(PredictionsTest, OneFlightPerKeyHoweverManyJoin) {
+TEST(SingleFlightTest, OneFlightPerKeyHoweverManyJoin) {
   const SystemClock clock;
-  Predictions predictions({.threads = 4}, clock);
+  SingleFlight predictions({.threads = 4}, clock);
   std::atomic<int> made = 0;
   std::atomic<bool> go_on = false;
-  std::vector<Predictions::Flight> flights;
+  std::vector<Flight> flights;
   std::mutex mutex;
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
@@ -35,13 +35,20 @@ TEST(PredictionsTest, OneFlightPerKeyHoweverManyJoin) {
   go_on = true;
   for (const auto& flight : flights) EXPECT_TRUE(flight.get().ok());
   EXPECT_EQ(made, 1);
-  EXPECT_TRUE(predictions.join(key("a"), [&]() -> Status { return ++made, Status(); })->get().ok());
+  EXPECT_TRUE(predictions
+                  .join(key("a"),
+                        [&]() -> Status {
+                          ++made;
+                          return Status();
+                        })
+                  ->get()
+                  .ok());
   EXPECT_EQ(made, 2);
 }
 
-TEST(PredictionsTest, FailuresAreRememberedForAWhile) {
+TEST(SingleFlightTest, FailuresAreRememberedForAWhile) {
   ManualClock clock;
-  Predictions predictions({.threads = 1, .most_waiting = 64, .remember_failure_us = 1000}, clock);
+  SingleFlight predictions({.threads = 1, .most_waiting = 64, .remember_failure_us = 1000}, clock);
   int tried = 0;
   const auto fail = [&]() -> Status { return make_error(ErrorKind::unsupported, "attempt {}", ++tried); };
   EXPECT_EQ(predictions.join(key("a"), fail)->get().error().message, "attempt 1");
@@ -51,11 +58,11 @@ TEST(PredictionsTest, FailuresAreRememberedForAWhile) {
   EXPECT_EQ(predictions.join(key("a"), fail)->get().error().message, "attempt 3");
 }
 
-TEST(PredictionsTest, WaitingOnesAreBoundedAndEndWithTheirOwner) {
+TEST(SingleFlightTest, WaitingOnesAreBoundedAndEndWithTheirOwner) {
   const SystemClock clock;
   std::atomic<bool> go_on = false, begun = false;
-  std::optional<Predictions> predictions;
-  predictions.emplace(PredictionOptions{.threads = 1, .most_waiting = 2}, clock);
+  std::optional<SingleFlight> predictions;
+  predictions.emplace(SingleFlightOptions{.threads = 1, .most_waiting = 2}, clock);
   const auto first = predictions->join(key("a"), [&]() -> Status {
     begun = true;
     while (!go_on) std::this_thread::yield();
@@ -75,9 +82,9 @@ TEST(PredictionsTest, WaitingOnesAreBoundedAndEndWithTheirOwner) {
   EXPECT_EQ(second->get().error().kind, ErrorKind::cancelled);
 }
 
-TEST(PredictionsTest, WhatIsThrownIsAnError) {
+TEST(SingleFlightTest, WhatIsThrownIsAnError) {
   const SystemClock clock;
-  Predictions predictions({}, clock);
+  SingleFlight predictions({}, clock);
   const auto flight = predictions.join(key("a"), []() -> Status { throw std::runtime_error("thrown"); });
   EXPECT_EQ(flight->get().error(), (Error{ErrorKind::internal, "thrown"}));
 }

@@ -3,8 +3,8 @@
 
 #include "graph/literal.h"
 #include "graph/passes/conditionals.h"
-#include "graph/passes/loops.h"
-#include "graph/passes/trip_count.h"
+#include "graph/passes/loops/loops.h"
+#include "graph/passes/loops/trip_count.h"
 #include "graph/simplify.h"
 #include "tests/graph/pass_case.h"
 
