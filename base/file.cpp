@@ -40,7 +40,7 @@ Status write_all(int fd, std::string_view contents, const std::filesystem::path&
     const ssize_t written = ::write(fd, contents.data(), contents.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return io_error("write", path, errno);
-    contents.remove_prefix(static_cast<std::size_t>(written));
+    contents.remove_prefix(written);
   }
   if (::fsync(fd) != 0) return io_error("sync", path, errno);
   return {};
@@ -63,7 +63,7 @@ Result<std::string> RealFileSystem::read(const std::filesystem::path& path) cons
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return io_error("read", path, errno);
     if (got == 0) return contents;
-    contents.append(chunk, static_cast<std::size_t>(got));
+    contents.append(chunk, got);
   }
 }
 

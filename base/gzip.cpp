@@ -13,7 +13,7 @@ class Inflater {
   explicit Inflater(std::string_view bytes) {
     // zlib's interface predates const; it does not write to its input.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    stream_.avail_in = static_cast<uInt>(bytes.size());
+    stream_.avail_in = bytes.size();
     ready_ = inflateInit2(&stream_, 16 + MAX_WBITS) == Z_OK;  // 16: a gzip header and checksum
   }
   ~Inflater() {
@@ -56,7 +56,7 @@ Result<std::string> gunzip(std::string_view bytes, std::int64_t most_bytes) {
   std::string contents;
   for (;;) {
     const int status = inflater.read(contents);
-    if (static_cast<std::int64_t>(contents.size()) > most_bytes) {
+    if (std::ssize(contents) > most_bytes) {
       return make_error(ErrorKind::resource_exhausted, "gzip: more than {} bytes after decompression", most_bytes);
     }
     if (status == Z_OK) continue;

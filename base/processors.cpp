@@ -97,7 +97,7 @@ int scheduled_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
   // More processors than the set has places for: then what the library says.
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return static_cast<int>(std::thread::hardware_concurrency());
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return std::thread::hardware_concurrency();
   return CPU_COUNT(&set);
 }
 

@@ -12,7 +12,7 @@ constexpr std::uint64_t random_at(std::uint64_t seed, std::uint64_t index) { ret
 
 /// Uniform in [0, 1) with 53 random bits.
 constexpr double uniform_at(std::uint64_t seed, std::uint64_t index) {
-  return static_cast<double>(random_at(seed, index) >> 11) * 0x1.0p-53;
+  return (random_at(seed, index) >> 11) * 0x1.0p-53;
 }
 
 /// The same generator as a sequence; satisfies UniformRandomBitGenerator.
@@ -27,7 +27,7 @@ class Random {
 
   /// Uniform in [0, bound); bound > 0.
   constexpr std::uint64_t below(std::uint64_t bound) { return (*this)() % bound; }
-  constexpr double uniform() { return static_cast<double>((*this)() >> 11) * 0x1.0p-53; }
+  constexpr double uniform() { return ((*this)() >> 11) * 0x1.0p-53; }
 
  private:
   std::uint64_t seed_;

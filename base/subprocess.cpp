@@ -240,7 +240,7 @@ class RealProcess final : public Process {
     const SigpipeHeld held;
     const ssize_t written = ::write(input_.get(), data.data(), data.size());
     if (written > 0) {
-      data.remove_prefix(static_cast<std::size_t>(written));
+      data.remove_prefix(written);
     } else if (written < 0 && errno != EAGAIN && errno != EINTR) {
       input_.close();
     }
@@ -250,7 +250,7 @@ class RealProcess final : public Process {
   static bool receive(Descriptor& fd, std::string& text) {
     char chunk[1 << 16];
     const ssize_t got = ::read(fd.get(), chunk, sizeof chunk);
-    if (got > 0) text.append(chunk, static_cast<std::size_t>(got));
+    if (got > 0) text.append(chunk, got);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) fd.close();
     return got > 0;
   }
@@ -261,7 +261,7 @@ class RealProcess final : public Process {
 
   [[nodiscard]] bool has_ended() const {
     siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+    return ::waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
   }
 
   bool try_reap() {

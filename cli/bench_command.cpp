@@ -32,13 +32,34 @@ struct Sum {
     samples.resize(first ? measured.samples.size() : std::min(samples.size(), measured.samples.size()));
     for (std::size_t i = 0; i < samples.size(); ++i) samples[i] += count * measured.samples[i];
     median += count * db::summarise(measured.samples).median;
-    kernels += times * static_cast<std::int64_t>(tuned.plan.launches.size());
+    kernels += times * std::ssize(tuned.plan.launches);
     verified_share = std::min(verified_share, tuned.plan.verified_share);
     for (const tuning::KernelReport& kernel : tuned.kernels) {
       if (kernel.verification) worst = std::max(worst, kernel.verification->worst);
     }
   }
 };
+
+void print(const BenchOptions& options, const tuning::ModelReport& report, const Sum& sum, std::string_view device) {
+  if (!options.common.json) {
+    std::puts(fmt::format("{}: {:.2f} {} in {} kernels ({} candidates of each), predicted {:.2f} us",
+                          options.model.filename().string(), sum.median, sum.unit, sum.kernels,
+                          options.predicted ? "the best predicted" : "the fastest measured", report.predicted_us)
+                  .c_str());
+    return;
+  }
+  // Counts of the emulated device are never called a time.
+  const json document = {{sum.unit == "us" ? "time_us" : "sectors", sum.median},
+                         {"samples_" + sum.unit, sum.samples},
+                         {"kernels", sum.kernels},
+                         {"correct", report.wrong_kernels == 0},
+                         {"worst", sum.worst},
+                         {"verified_share", sum.verified_share},
+                         {"predicted_us", report.predicted_us},
+                         {"label", options.predicted ? "predicted" : "measured"},
+                         {"device", device}};
+  std::puts(document.dump().c_str());
+}
 
 Result<ExitCode> bench(const BenchOptions& options) {
   const Interruption interruption;
@@ -67,25 +88,7 @@ Result<ExitCode> bench(const BenchOptions& options) {
       return make_error(ErrorKind::unavailable, "fragment {} was not measured", tuned.fragment.key.hex());
     sum.add(tuned, part == done.workload.parts.end() ? 1 : part->occurrences);
   }
-  const std::string label = options.predicted ? "predicted" : "measured";
-  if (options.common.json) {
-    // Counts of the emulated device are never called a time.
-    const json document = {{sum.unit == "us" ? "time_us" : "sectors", sum.median},
-                           {"samples_" + sum.unit, sum.samples},
-                           {"kernels", sum.kernels},
-                           {"correct", done.report.wrong_kernels == 0},
-                           {"worst", sum.worst},
-                           {"verified_share", sum.verified_share},
-                           {"predicted_us", done.report.predicted_us},
-                           {"label", label},
-                           {"device", session->devices->timer()->identity().name}};
-    std::puts(document.dump().c_str());
-  } else {
-    std::puts(fmt::format("{}: {:.2f} {} in {} kernels ({} candidates of each), predicted {:.2f} us",
-                          options.model.filename().string(), sum.median, sum.unit, sum.kernels,
-                          options.predicted ? "the best predicted" : "the fastest measured", done.report.predicted_us)
-                  .c_str());
-  }
+  print(options, done.report, sum, session->devices->timer()->identity().name);
   return ExitCode::success;
 }
 

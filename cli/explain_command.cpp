@@ -28,7 +28,7 @@ Result<ExitCode> explain(const ExplainOptions& options) {
     const tuning::ModelFragments::Entry& entry = model.entries[i];
     if (!entry.key.hex().starts_with(options.fragment)) continue;
     if (progress) {
-      progress({"explain", static_cast<double>(i) / static_cast<double>(model.entries.size()), entry.name});
+      progress({"explain", 1.0 * i / model.entries.size(), entry.name});
     }
     fragments.push_back(explain_fragment(entry, *session->tuner, !options.no_run, options.pairs));
     sound = sound && fragments.back().failure.empty();

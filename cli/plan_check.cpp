@@ -20,7 +20,7 @@ constexpr std::int64_t box_length = 1024;
 using Buffer = std::vector<std::byte>;
 
 Buffer fill(const profiler::InputSource& source, const TensorType& type) {
-  Buffer buffer(static_cast<std::size_t>(type.bytes()));
+  Buffer buffer(type.bytes());
   source.filler()(0, buffer);
   return buffer;
 }
@@ -39,7 +39,7 @@ std::vector<Box> boxes_of(const TensorType& type, const PlanCheckOptions& option
       const bool last = d + 1 == type.dims.size();
       if (last) box.size[d] = length;
       const std::int64_t positions = type.dims[d] - box.size[d] + 1;
-      const std::int64_t drawn = random.below(static_cast<std::uint64_t>(positions));
+      const std::int64_t drawn = random.below(positions);
       box.start[d] = b == 0 ? 0 : b == 1 ? positions - 1 : drawn;
     }
     if (std::find(boxes.begin(), boxes.end(), box) == boxes.end()) boxes.push_back(std::move(box));
@@ -55,7 +55,7 @@ std::string compare_box(const graph::Tensor& reference, const Buffer& bytes, std
   for (std::int64_t i = 0; i < reference.elements(); ++i) {
     std::int64_t flat = 0;
     for (std::size_t d = 0; d < index.size(); ++d) flat = flat * type.dims[d] + index[d];
-    const std::byte* const at = &bytes[static_cast<std::size_t>(flat) * step];
+    const std::byte* const at = &bytes[flat * step];
     const double value = graph::load_element(type.dtype, at);
     // 64-bit integers do not fit into a double.
     const bool exact = !reference.integers.empty() && reference.bound(i) == 0;
@@ -82,7 +82,7 @@ Status check_once(client::LoadedPlan& loaded, const graph::Graph& fragment, prof
     in.push_back(fill(source, plan.parameters[p]));
     inputs.push_back(source.input());
   }
-  for (const TensorType& type : plan.results) out.emplace_back(static_cast<std::size_t>(type.bytes()));
+  for (const TensorType& type : plan.results) out.emplace_back(type.bytes());
   const std::vector<std::span<const std::byte>> parameters(in.begin(), in.end());
   const std::vector<std::span<std::byte>> results(out.begin(), out.end());
   if (const Status ran = loaded.run(parameters, results); !ran) {
@@ -99,7 +99,7 @@ Status check_once(client::LoadedPlan& loaded, const graph::Graph& fragment, prof
   STITCH_ASSIGN(const auto reference, graph::evaluate_parts(fragment, inputs, wanted, evaluate));
   for (std::size_t r = 0; r < reference.size(); ++r) {
     for (const graph::Tensor& box : reference[r]) {
-      check.failure = compare_box(box, out[r], static_cast<std::int64_t>(r));
+      check.failure = compare_box(box, out[r], r);
       if (!check.failure.empty()) return {};
       check.compared += box.elements();
     }

@@ -26,10 +26,9 @@ Result<ExitCode> prune(const PruneOptions& options) {
   if (options.json) {
     std::printf("%s\n", tuning::summarise(pruned).dump().c_str());
   } else {
-    std::printf("dropped %lld finished jobs, %lld plans, %lld kernels, %lld artifacts, %lld model files\n",
-                static_cast<long long>(pruned.jobs), static_cast<long long>(pruned.plans),
-                static_cast<long long>(pruned.kernels), static_cast<long long>(pruned.artifacts),
-                static_cast<long long>(pruned.models));
+    std::puts(fmt::format("dropped {} finished jobs, {} plans, {} kernels, {} artifacts, {} model files", pruned.jobs,
+                          pruned.plans, pruned.kernels, pruned.artifacts, pruned.models)
+                  .c_str());
   }
   return ExitCode::success;
 }

@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "lab/spaces/recording_search.h"
+#include "lab/spaces/space_file.h"
 #include "lab/spaces/space_search.h"
 
 namespace stitch::cli {

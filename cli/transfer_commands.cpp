@@ -61,9 +61,9 @@ Result<ExitCode> import_plans(const TransferOptions& options) {
         {"known", merged.known}};
     std::printf("%s\n", object.dump().c_str());
   } else {
-    std::printf("%lld fragments, %lld plans, %lld kernels are new; %lld records were known\n",
-                static_cast<long long>(merged.fragments), static_cast<long long>(merged.plans),
-                static_cast<long long>(merged.kernels), static_cast<long long>(merged.known));
+    std::puts(fmt::format("{} fragments, {} plans, {} kernels are new; {} records were known", merged.fragments,
+                          merged.plans, merged.kernels, merged.known)
+                  .c_str());
   }
   return ExitCode::success;
 }

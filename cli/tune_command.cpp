@@ -2,7 +2,6 @@
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
-#include "cli/model_report.h"
 #include "cli/remote.h"
 #include "tuning/models/model_tuning.h"
 
@@ -50,7 +49,7 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials,
                                     progress_display(options.common.quiet), interruption.token());
   if (!result) return in_model(options.model, result.error());
-  STITCH_ASSIGN(const tuning::ModelReport model, model_report_from_json(*result));
+  STITCH_ASSIGN(const tuning::ModelReport model, tuning::model_report_from_json(*result));
   return finish(model, options.common.json);
 }
 

@@ -92,8 +92,9 @@ ExitCode print(const std::vector<Row>& rows, bool as_json) {
     if (!row.why.empty()) plan["why"] = row.why;
     plans.push_back(std::move(plan));
     if (!as_json) {
-      std::printf("%-8s %s  %lld elements compared%s%s\n", row.outcome.c_str(), row.plan.id.hex().c_str(),
-                  static_cast<long long>(row.compared), row.why.empty() ? "" : "  ", row.why.c_str());
+      std::puts(fmt::format("{:<8} {}  {} elements compared{}{}", row.outcome, row.plan.id.hex(), row.compared,
+                            row.why.empty() ? "" : "  ", row.why)
+                    .c_str());
     }
   }
   if (as_json) {

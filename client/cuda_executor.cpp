@@ -120,9 +120,9 @@ Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSour
   // Asked for even where it is little: what is had without asking is 48 KiB together with the kernel's static shared
   // memory, of which a plan knows nothing.
   if (launch.shared_bytes > 0) {
-    STITCH_TRY(driver_.check(driver_.set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                   static_cast<int>(launch.shared_bytes)),
-                             "cuFuncSetAttribute"));
+    STITCH_TRY(driver_.check(
+        driver_.set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes),
+        "cuFuncSetAttribute"));
   }
   functions_.push_back(function);
   return {};
@@ -137,8 +137,8 @@ Status CudaPlan::load(const ArtifactSource& artifacts) {
   if (plan_.workspace_bytes == 0) return {};
   STITCH_TRY(workspace_.make(plan_.workspace_bytes));
   for (const api::ZeroedRange& range : plan_.zeroed) {
-    const CUdeviceptr from = workspace_.address + static_cast<CUdeviceptr>(range.offset);
-    STITCH_TRY(driver_.check(driver_.fill(from, 0, static_cast<std::size_t>(range.bytes)), "cuMemsetD8"));
+    const CUdeviceptr from = workspace_.address + range.offset;
+    STITCH_TRY(driver_.check(driver_.fill(from, 0, range.bytes), "cuMemsetD8"));
   }
   // The fill is on the default stream; a run may come on one that does not wait for it.
   return driver_.check(driver_.synchronize_context(), "cuCtxSynchronize");
@@ -160,19 +160,19 @@ Status CudaPlan::enqueue_kernel(std::size_t index, Addresses parameters, Address
   for (std::uint64_t& value : values) pointers.push_back(&value);
   std::array<CUlaunchAttribute, 2> attributes{};
   CUlaunchConfig config{};
-  config.gridDimX = static_cast<unsigned>(launch.blocks);
+  config.gridDimX = launch.blocks;
   config.gridDimY = 1;
   config.gridDimZ = 1;
   config.blockDimY = 1;
   config.blockDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(launch.threads);
-  config.sharedMemBytes = static_cast<unsigned>(launch.shared_bytes);
+  config.blockDimX = launch.threads;
+  config.sharedMemBytes = launch.shared_bytes;
   config.hStream = stream;
   config.attrs = attributes.data();
   if (launch.cluster > 1) {
     CUlaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim.x = static_cast<unsigned>(launch.cluster);
+    cluster.value.clusterDim.x = launch.cluster;
     cluster.value.clusterDim.y = 1;
     cluster.value.clusterDim.z = 1;
   }
@@ -190,8 +190,7 @@ Status CudaPlan::enqueue_copies(bool before, Addresses parameters, Addresses res
     const CUdeviceptr from = sources[copy.from.value];
     const CUdeviceptr to = results[copy.to];
     if (copy.before != before || from == to) continue;
-    STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), stream),
-                             "cuMemcpyDtoDAsync"));
+    STITCH_TRY(driver_.check(driver_.copy_on_device(to, from, copy.bytes, stream), "cuMemcpyDtoDAsync"));
   }
   return {};
 }
@@ -220,13 +219,13 @@ Status CudaPlan::run(Inputs parameters, Outputs results) {
   std::vector<Allocation> held;
   std::vector<std::uint64_t> inputs, outputs;
   for (const auto& parameter : parameters) {
-    STITCH_TRY(held.emplace_back(driver_).make(static_cast<std::int64_t>(parameter.size())));
+    STITCH_TRY(held.emplace_back(driver_).make(parameter.size()));
     inputs.push_back(held.back().address);
     STITCH_TRY(
         driver_.check(driver_.copy_to_device(inputs.back(), parameter.data(), parameter.size()), "cuMemcpyHtoD"));
   }
   for (const auto& result : results) {
-    STITCH_TRY(held.emplace_back(driver_).make(static_cast<std::int64_t>(result.size())));
+    STITCH_TRY(held.emplace_back(driver_).make(result.size()));
     outputs.push_back(held.back().address);
   }
   STITCH_TRY(enqueue(inputs, outputs, nullptr));

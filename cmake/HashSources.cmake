@@ -1,7 +1,7 @@
 # cmake -DOUTPUT=FILE.cpp "-DSOURCES=a.cpp;b.h" -P HashSources.cmake
 #
 # Writes the definition of stitch::codegen::emitters_hash(): of the names and contents of the sources.
-list(SORT SOURCES)
+list(SORT SOURCES COMPARE FILE_BASENAME)
 set(all "")
 foreach(source IN LISTS SOURCES)
   get_filename_component(name ${source} NAME)

@@ -56,7 +56,7 @@ Status ArtifactCache::store(const CompiledKernel& kernel) {
 
   const std::lock_guard lock(mutex_);
   ++(status ? counts_.stored : counts_.failed_stores);
-  if (status) evict_if_full(static_cast<std::int64_t>(bytes.size()));
+  if (status) evict_if_full(bytes.size());
   return status;
 }
 

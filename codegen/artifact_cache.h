@@ -32,8 +32,17 @@ struct ArtifactCacheCounts {
   bool operator==(const ArtifactCacheCounts&) const = default;
 };
 
-/// Compiled kernels on disk, one file each, named by their key. Safe to use from many threads and several processes
-/// at once: entries are immutable, appear atomically, and whoever loses a race to publish one has succeeded.
+/// Compiled kernels on disk, one file each, named by their key: a hash of all that the result depends on (source,
+/// device headers, architecture, options, toolkit), so that an entry is never out of date and need never be asked
+/// twice.
+///
+///     ArtifactCache cache(files, clock, {.folder = "/var/cache/stitch"});
+///     if (auto found = cache.find(compiler.key(request))) return *found;
+/// XX
+///
+/// Daemon and command line fill one through a CachingCompiler; nobody else writes to it. Safe to use from many threads
+/// and several processes at once: entries are immutable, appear atomically, and whoever loses a race to publish one has
+/// succeeded.
 class ArtifactCache {
  public:
   /// `files` and `clock` must outlive the cache; the folder is made when the first artifact is stored.

@@ -72,7 +72,7 @@ std::optional<CompileMessage> assembler_error(std::string_view line) {
 
 std::string quote(std::string_view contents, int line) {
   const auto lines = lines_of(contents);
-  const int last = std::min(line + context_lines, static_cast<int>(lines.size()));
+  const int last = std::min<int>(line + context_lines, lines.size());
   const std::size_t width = fmt::format("{}", last).size();
   std::string text;
   for (int i = std::max(line - context_lines, 1); i <= last; ++i) {

@@ -23,7 +23,7 @@ struct CompileRequest {
   bool line_info = true;             ///< keep source lines in PTX (.loc) and cubin
 };
 
-/// What came of it.
+/// What came of a request: the kernel in both forms, and what the compiler said about it.
 struct CompiledKernel {
   std::string ptx;
   std::string cubin;
@@ -39,7 +39,16 @@ struct CompiledKernel {
   bool operator==(const CompiledKernel&) const = default;
 };
 
-/// Makes kernels of sources. Safe to use from many threads at once.
+/// Makes kernels of sources: what codegen/kernel.h printed becomes PTX, for the emulated device, and a cubin, for a
+/// GPU, with a report of the registers and shared memory that each entry takes.
+///
+///     STITCH_ASSIGN(const auto nvrtc, NvrtcCompiler::create());
+///     CachingCompiler compiler(*nvrtc, cache);  // codegen/artifact_cache.h
+///     STITCH_ASSIGN(const CompiledKernel made, compiler.compile({.source = kernel.source, .architecture = "sm_90a"}));
+///     // made.resources.registers, made.ptx, made.cubin
+///
+/// The workshop of tuning/ has candidates compiled, verification and timing load what came of it. Tests give their own
+/// compiler in its place. Safe to use from many threads at once.
 class Compiler {
  public:
   virtual ~Compiler() = default;

@@ -1,56 +1,22 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "base/result.h"
+#include "codegen/generated_kernel.h"
 #include "graph/graph.h"
 #include "kernel/program/program.h"
 
 namespace stitch::codegen {
 
-/// One 8-byte kernel argument.
-struct Argument {
-  enum class Kind : std::uint8_t {
-    buffer,   ///< address of an input, output or scratch tensor
-    integer,  ///< a number known when the kernel was generated (extents and tile offsets of packed groups)
-  };
-  Kind kind = Kind::buffer;
-  kernel::Buffer buffer;
-  std::int64_t integer = 0;
-  bool operator==(const Argument&) const = default;
-};
-
-/// Device memory that a kernel needs besides its inputs and outputs.
-struct ScratchBuffer {
-  std::int64_t bytes = 0;
-  bool zeroed = false;  ///< must be zero before the first launch; the kernel leaves it ready for the next one
-  bool operator==(const ScratchBuffer&) const = default;
-};
-
-/// A kernel as source, with everything needed to launch it. Arguments are laid out one after the other, 8 bytes each.
-struct GeneratedKernel {
-  std::string name;
-  std::string source;
-  std::vector<Argument> arguments;
-  std::vector<ScratchBuffer> scratch;  ///< Buffer::Kind::scratch numbers refer to these
-  std::int64_t blocks = 1;             ///< grid (1-D)
-  int threads = 1;                     ///< block (1-D)
-  int cluster = 1;
-  std::int64_t shared_bytes = 0;  ///< dynamic
-  bool cooperative = false;       ///< all blocks must be resident together
-};
-
-struct GenerateOptions {
-  std::string name = "stitch_kernel";
-  std::string comment;  ///< first lines of the source
-  /// Blocks that must fit an SM together: the compiler keeps the registers within that, and takes as many as that
-  /// leaves to have more loads in flight. 0: it keeps them few, and issues loads one after the other for it.
-  int blocks_per_sm = 0;
-};
-
-/// Lowers a kernel program to CUDA C++.
+/// Lowers a kernel program to CUDA C++: the last step of planning that knows groups, axes and mappings, and the first
+/// that knows text. The explorer makes the program, the workshop of tuning/ has it printed here, the compiler
+/// (codegen/compiler.h) gets the source, verification and timing get the arguments and the grid.
+///
+///     STITCH_ASSIGN(const GeneratedKernel kernel, generate(graph, candidate.program, {.name = "softmax"}));
+///     // kernel.source: #include "stitch/kernel.cuh" … extern "C" __global__ void softmax(const f32* …, f32* …)
+///
+/// The same program always gives the same text; plans are kept by a hash of the sources that print it
+/// (codegen/generator_version.h). Kernels whose phases run once are printed by codegen/phased_emitter.h, recurrent
+/// ones by codegen/recurrent_emitter.h; both have the code of a group from codegen/group_emitter.h.
 Result<GeneratedKernel> generate(const graph::Graph& graph, const kernel::KernelProgram& program,
                                  const GenerateOptions& options);
 

@@ -30,6 +30,21 @@ void emit_table(Writer& out, int number, const graph::ConstantAttributes& consta
 
 }  // namespace
 
+void emit_preamble(Writer& out, const std::string& comment) {
+  if (!comment.empty()) out.append(comment);
+  out.line("#include \"stitch/kernel.cuh\"");
+  out.blank();
+  out.line("namespace {{");
+  out.blank();
+  out.line("using namespace stitch;");
+  out.blank();
+}
+
+void emit_namespace_end(Writer& out) {
+  out.line("}}  // namespace");
+  out.blank();
+}
+
 std::string stored_literal(graph::DType dtype, std::uint64_t bits) {
   // 16- and 8-bit floats and pred are given by their bits, and so is what no literal of the language names.
   if (needs_widening(dtype)) return fmt::format("{{{:#x}}}", bits);

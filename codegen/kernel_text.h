@@ -8,6 +8,10 @@
 
 namespace stitch::codegen {
 
+/// What every kernel's source begins with: its comment, the device headers, and the namespace of all but the kernel.
+void emit_preamble(Writer& out, const std::string& comment);
+void emit_namespace_end(Writer& out);
+
 /// Constants that are indexed by a variable, as arrays of the device. `graph`: what the phases compute.
 void emit_tables(Writer& out, const graph::Graph& graph, const kernel::KernelProgram& program);
 

@@ -165,7 +165,7 @@ Status Nvrtc::query_toolkit() {
   }
   int count = 0;
   functions_->architecture_count(&count);
-  architectures_.resize(static_cast<std::size_t>(std::max(count, 0)));
+  architectures_.resize(std::max(count, 0));
   functions_->architectures(architectures_.data());
   std::sort(architectures_.begin(), architectures_.end());
   if (architectures_.empty()) {
@@ -192,8 +192,8 @@ Result<NvrtcOutput> Nvrtc::compile(const NvrtcInput& input) const {
   for (const std::string& option : input.options) options.push_back(option.c_str());
 
   nvrtcProgram program = nullptr;
-  nvrtcResult code = functions_->create(&program, input.source.c_str(), input.name.c_str(),
-                                        static_cast<int>(names.size()), contents.data(), names.data());
+  nvrtcResult code = functions_->create(&program, input.source.c_str(), input.name.c_str(), names.size(),
+                                        contents.data(), names.data());
   if (code != NVRTC_SUCCESS) {
     return make_error(ErrorKind::runtime, "NVRTC cannot take {}: {}", input.name, functions_->error_string(code));
   }
@@ -202,7 +202,7 @@ Result<NvrtcOutput> Nvrtc::compile(const NvrtcInput& input) const {
   if (input.timeout_seconds > 0 && can_interrupt()) {
     functions_->set_flow_callback(program, is_past, &deadline);
   }
-  code = functions_->compile(program, static_cast<int>(options.size()), options.data());
+  code = functions_->compile(program, options.size(), options.data());
   NvrtcOutput output;
   output.compiled = code == NVRTC_SUCCESS;
   output.log = without_final_zeros(fetch(program, functions_->log_size, functions_->log));

@@ -22,11 +22,7 @@ class RecurrentEmitter {
         options_(options),
         step_(*program.recurrent),
         offset_(kernel::resident_offset(program)),
-        layout_(kernel::resident_layout(program)) {
-    for (const Source& source : step_.sources)
-      changing_.push_back(source.kind == Source::Kind::state || source.kind == Source::Kind::first_row);
-    for (const RecurrentStep::Target& target : step_.targets) kept_.push_back(target.is_state);
-  }
+        layout_(kernel::resident_layout(program)) {}
 
   GeneratedKernel emit() {
     kernel_.name = options_.name;
@@ -35,19 +31,12 @@ class RecurrentEmitter {
     kernel_.cluster = cluster();
     kernel_.shared_bytes = program_.shared_bytes;
     make_functions();
-    if (!options_.comment.empty()) out_.append(options_.comment);
-    out_.line("#include \"stitch/kernel.cuh\"");
-    out_.blank();
-    out_.line("namespace {{");
-    out_.blank();
-    out_.line("using namespace stitch;");
-    out_.blank();
+    emit_preamble(out_, options_.comment);
     emit_tables(out_, step_.graph, program_);
     for (const auto& phase : phases_) {
       for (const Function& function : phase) emit_function(function);
     }
-    out_.line("}}  // namespace");
-    out_.blank();
+    emit_namespace_end(out_);
     emit_kernel();
     kernel_.source = out_.text();
     return std::move(kernel_);
@@ -64,67 +53,54 @@ class RecurrentEmitter {
   /// One group of a turn.
   struct Function {
     std::string name, body, description;
-    std::vector<Buffer> buffers;
-    std::vector<graph::DType> types;
-    std::vector<std::string> pointers;
+    std::vector<GroupPointers::Pointer> parameters;
     bool uses_shared = false;  ///< for exchanges or held values, as the groups beside it do
-    std::vector<GroupEmitter::Hoisted> hoisted;
-    std::string loads;  ///< of hoisted
+    std::vector<HoistedLoad> hoisted;
+    std::string loads;  ///< the statements that make them
   };
 
   void make_functions() {
+    GroupFrame frame;
+    frame.shared_exchange = program_.held_bytes();
+    frame.residence = kernel::Residence(program_);
     for (std::size_t p = 0; p < program_.phases.size(); ++p) {
       auto& functions = phases_.emplace_back();
       for (const kernel::GroupProgram& group : program_.phases[p].groups) {
-        GroupContext context;
-        context.shared_exchange = program_.held_bytes();
-        context.changing_inputs = &changing_, context.kept_outputs = &kept_;
-        context.copies = group.shares_cluster() ? cluster() : 1;
-        context.hoisted_apart = true;
-        GroupEmitter emitter(step_.graph, group, program_.schedule, context);
+        GroupEmitter emitter(step_.graph, group, program_.schedule, frame);
         Function made;
         made.name = fmt::format("group_{}_{}", p, functions.size());
         made.body = emitter.emit();
         made.description = describe(step_.graph, group);
-        made.buffers = emitter.buffers();
+        made.parameters = emitter.pointers().parameters();
         made.uses_shared = group.exchange_bytes > 0 || group.held_bytes > 0;
         made.hoisted = emitter.hoisted();
         if (!made.hoisted.empty())
-          made.loads = GroupEmitter(step_.graph, group, program_.schedule, context).emit_hoisted_apart();
-        for (std::size_t i = 0; i < made.buffers.size(); ++i) {
-          made.types.push_back(emitter.buffer_type(made.buffers[i]));
-          made.pointers.push_back(emitter.pointer_name(i));
-        }
+          made.loads = GroupEmitter(step_.graph, group, program_.schedule, frame).emit_hoisted();
         functions.push_back(std::move(made));
       }
     }
   }
 
-  /// Whether a hoisted load of the function reads the buffer.
-  static bool is_hoisted(const Function& function, const Buffer& buffer) {
-    return std::ranges::any_of(function.hoisted, [&](const auto& each) { return each.buffer == buffer; });
+  /// The pointers that a function's hoisted loads read.
+  static std::vector<GroupPointers::Pointer> hoisted_parameters(const Function& function) {
+    std::vector<GroupPointers::Pointer> parameters = function.parameters;
+    std::erase_if(parameters, [&](const GroupPointers::Pointer& pointer) {
+      return std::ranges::find(function.hoisted, pointer.buffer, &HoistedLoad::buffer) == function.hoisted.end();
+    });
+    return parameters;
   }
 
-  /// The pointers that a function takes: of all it refers to, or of what its hoisted loads read.
-  std::string parameters_of(const Function& function, bool loads) const {
+  static std::string parameters_of(const std::vector<GroupPointers::Pointer>& pointers) {
     std::string text;
-    for (std::size_t i = 0; i < function.buffers.size(); ++i) {
-      const Buffer& buffer = function.buffers[i];
-      if (buffer.kind == Buffer::Kind::table || (loads && !is_hoisted(function, buffer))) continue;
-      text += pointer_parameter(buffer, function.types[i], function.pointers[i]) + ", ";
-    }
+    for (const auto& each : pointers) text += pointer_parameter(each.buffer, each.dtype, each.name) + ", ";
     return text;
   }
-  std::string arguments_of(const Function& function, bool loads) {
+  std::string arguments_of(const std::vector<GroupPointers::Pointer>& pointers) {
     std::string text;
-    for (std::size_t i = 0; i < function.buffers.size(); ++i) {
-      const Buffer& buffer = function.buffers[i];
-      if (buffer.kind == Buffer::Kind::table || (loads && !is_hoisted(function, buffer))) continue;
-      text += pointer(buffer, function.types[i]) + ", ";
-    }
+    for (const auto& each : pointers) text += pointer(each.buffer, each.dtype) + ", ";
     return text;
   }
-  static std::string hoisted_name(const Function& function, const GroupEmitter::Hoisted& each) {
+  static std::string hoisted_name(const Function& function, const HoistedLoad& each) {
     return function.name + "_" + each.name;
   }
 
@@ -133,23 +109,25 @@ class RecurrentEmitter {
     for (const auto& phase : phases_) {
       for (const Function& function : phase) {
         std::string arrays;
-        for (const GroupEmitter::Hoisted& each : function.hoisted) {
+        for (const HoistedLoad& each : function.hoisted) {
           const std::string name = hoisted_name(function, each);
           out_.line("{} {}{};", each.type, name, each.dims);
           arrays += (arrays.empty() ? "" : ", ") + name;
         }
-        if (!arrays.empty()) out_.line("{}_loads({}{});", function.name, arguments_of(function, true), arrays);
+        if (!arrays.empty())
+          out_.line("{}_loads({}{});", function.name, arguments_of(hoisted_parameters(function)), arrays);
       }
     }
   }
 
   void emit_function(const Function& function) {
-    std::string parameters = parameters_of(function, false);
+    std::string parameters = parameters_of(function.parameters);
     std::string arrays;
-    for (const GroupEmitter::Hoisted& each : function.hoisted)
+    for (const HoistedLoad& each : function.hoisted)
       arrays += fmt::format("{}{} (&{}){}", arrays.empty() ? "" : ", ", each.type, each.name, each.dims);
     if (!function.hoisted.empty()) {
-      out_.open("__device__ __forceinline__ void {}_loads({}{})", function.name, parameters_of(function, true), arrays);
+      out_.open("__device__ __forceinline__ void {}_loads({}{})", function.name,
+                parameters_of(hoisted_parameters(function)), arrays);
       append_body(out_, function.loads);
       out_.close();
       out_.blank();
@@ -296,8 +274,8 @@ class RecurrentEmitter {
     for (const auto& phase : phases_) {
       for (std::size_t f = 0; f < phase.size(); ++f) {
         const Function& function = phase[f];
-        std::string arguments = arguments_of(function, false);
-        for (const GroupEmitter::Hoisted& each : function.hoisted) arguments += hoisted_name(function, each) + ", ";
+        std::string arguments = arguments_of(function.parameters);
+        for (const HoistedLoad& each : function.hoisted) arguments += hoisted_name(function, each) + ", ";
         out_.line("{}({}shared);", function.name, arguments);
         // The last group's readers stand behind the barrier; the others' only where they share memory.
         if (f + 1 == phase.size()) {
@@ -335,7 +313,6 @@ class RecurrentEmitter {
   const RecurrentStep& step_;
   const std::int64_t offset_;
   const kernel::ResidentLayout layout_;
-  std::vector<bool> changing_, kept_;  ///< by input and output of the step's graph: in the block's shared memory
   std::vector<std::vector<Function>> phases_;
   std::map<Buffer, std::string> named_;
   std::string parameters_;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "codegen/kernel.h"
+#include "codegen/generated_kernel.h"
 #include "kernel/program/program.h"
 
 namespace stitch::codegen {

@@ -181,7 +181,7 @@ Status complete_from_cubin(std::string_view cubin, std::vector<EntryUsage>& entr
     for (const Section& section : *sections) {
       if (is_constant_of(section.name, entry.entry)) bytes += section.bytes;
     }
-    entry.usage.constant_bytes = static_cast<int>(bytes);
+    entry.usage.constant_bytes = bytes;
   }
   return {};
 }

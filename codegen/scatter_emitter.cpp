@@ -1,133 +1,144 @@
-// GroupEmitter: scatter, from the result's side: every element gathers the updates that go to it, in their order, so
-// that the result does not vary and no atomics are needed. A warp that works on one row tests 32 updates at a time.
+#include "codegen/scatter_emitter.h"
 
-#include <algorithm>
-#include <functional>
-#include <set>
-
-#include "codegen/group_emitter.h"
 #include "codegen/spelling.h"
 #include "kernel/structure/items.h"
 
 namespace stitch::codegen {
 
+using kernel::AxisSet;
 using kernel::ItemId;
 using kernel::Level;
 
-namespace {
+ScatterEmitter::ScatterEmitter(GroupScope& scope, int anchor)
+    : scope_(scope),
+      group_(scope.group),
+      out_(scope.out),
+      axes_(scope),
+      items_(scope),
+      loops_(scope),
+      loads_(scope),
+      anchor_(scope.anchor(anchor)),
+      scatter_(scope.graph.node(anchor_.node).as<graph::ScatterAttributes>()),
+      dtype_(scope.graph.node(anchor_.node).type().dtype),
+      type_(compute_type(graph::info(dtype_).accumulator)),
+      operand_(anchor_.items[0]),
+      hits_(anchor_.items[1]),
+      update_(anchor_.items[2]),
+      batch_(axes_.count() - 1),
+      updates_(group_.extents[batch_]),
+      result_axes_(anchor_.axes - anchor_.reduced),
+      by_warp_(tests_by_warp()) {}
 
-bool has(std::uint64_t mask, std::size_t axis) { return ((mask >> axis) & 1) != 0; }
-
-}  // namespace
-
-void GroupEmitter::emit_scatter(int number) {
-  const kernel::Anchor& it = anchor(number);
-  const graph::Node& node = graph_.node(it.node);
-  const auto& a = node.as<graph::ScatterAttributes>();
-  const graph::DType accumulator = graph::info(node.type().dtype).accumulator;
-  const std::string type = compute_type(accumulator);
-  const ItemId operand = it.items[0], hits = it.items[1], update = it.items[2];
-  const std::size_t batch = group_.extents.size() - 1;
-  const std::int64_t updates = group_.extents[batch];
-  const std::uint64_t result_axes = it.axes & ~it.reduced;
-
-  // What telling whether an update hits needs, and what else its value needs.
-  std::set<ItemId> for_hits, done;
-  const std::function<void(ItemId)> collect = [&](ItemId id) {
-    if (!for_hits.insert(id).second) return;
-    for (const ItemId needed : kernel::dependencies(program_, id)) collect(needed);
-  };
-  collect(hits);
-  const auto emit_needed = [&](const std::function<bool(ItemId)>& wanted) {
-    for (std::size_t i = 0; i < program_.items().size(); ++i) {
-      const ItemId id = i;
-      if (wanted(id) && !done.contains(id)) emit_uniform(id);
-    }
-  };
-  std::set<ItemId> for_operand, for_update;
-  const std::function<void(ItemId, std::set<ItemId>&)> gather = [&](ItemId id, std::set<ItemId>& into) {
-    if (!into.insert(id).second) return;
-    for (const ItemId needed : kernel::dependencies(program_, id)) gather(needed, into);
-  };
-  gather(operand, for_operand);
-  gather(update, for_update);
-
-  // A warp tests 32 updates at once when its lanes all work on elements that the same updates hit.
+bool ScatterEmitter::tests_by_warp() const {
   std::int64_t lanes = 1, hit_lanes = 1;
-  for (std::size_t x = 0; x < batch; ++x) {
-    lanes *= group_.extent(x, Level::lane);
-    if (has(program_.at(hits).axes, x)) hit_lanes *= group_.extent(x, Level::lane) * group_.extent(x, Level::reg);
+  for (int a = 0; a < batch_; ++a) {
+    lanes *= group_.extent(a, Level::lane);
+    if (scope_.program.at(hits_).axes.contains(a))
+      hit_lanes *= group_.extent(a, Level::lane) * group_.extent(a, Level::reg);
   }
-  const bool by_warp = lanes == 32 && hit_lanes == 1;
-  const std::string guard = range_guard(result_axes & ~(by_warp ? lane_axes() : 0), false);
-  const std::string dims = array_dims(result_axes);
-  const auto element_guard = [&] { return range_guard(result_axes, false); };
+  return lanes == 32 && hit_lanes == 1;
+}
 
+/// Items come behind those that they need. A chain of them may be longer than a stack is deep.
+std::vector<bool> ScatterEmitter::needed_by(ItemId root) const {
+  std::vector<bool> needed(scope_.program.items().size(), false);
+  needed[root] = true;
+  for (ItemId id = root; id >= 0; --id) {
+    if (!needed[id]) continue;
+    for (const ItemId each : kernel::dependencies(scope_.program, id)) needed[each] = true;
+  }
+  return needed;
+}
+
+void ScatterEmitter::emit_items(const std::vector<bool>& wanted) {
+  for (ItemId id = 0; id < std::ssize(wanted); ++id) {
+    if (wanted[id]) loads_.emit_uniform(id);
+  }
+}
+
+/// Loops over the elements of the result that a thread has.
+void ScatterEmitter::open_elements() {
+  loops_.open_register_loops(result_axes_);
+  if (const std::string guard = axes_.range_guard(result_axes_, false); !guard.empty()) out_.open("if ({})", guard);
+}
+
+void ScatterEmitter::emit() {
   out_.blank();
   out_.line("// {} of {} updates per element, {}",
-            a.combiner == graph::ReduceKind::replace ? "the last" : graph::to_string(a.combiner), updates,
-            by_warp ? "tested 32 at a time by the warp" : "tested one after the other");
-  out_.line("{} total{};", type, dims);
-  const int depth = out_.depth();
-  open_register_loops(result_axes);
-  if (!element_guard().empty()) out_.open("if ({})", element_guard());
-  emit_needed([&](ItemId id) { return for_operand.contains(id); });
-  out_.line("total{} = static_cast<{}>({});", array_subscript_all(result_axes), type, value(operand, false));
-  out_.close(out_.depth() - depth);
-
-  const auto accumulate = [&] {
-    const int inner = out_.depth();
-    open_register_loops(result_axes);
-    if (!element_guard().empty()) out_.open("if ({})", element_guard());
-    if (!by_warp) {
-      emit_needed([&](ItemId id) { return for_hits.contains(id); });
-      out_.open("if ({})", value(hits, false));
-    }
-    emit_needed([&](ItemId id) { return for_update.contains(id) && (by_warp || !for_hits.contains(id)); });
-    const std::string target = "total" + array_subscript_all(result_axes);
-    const std::string term = fmt::format("static_cast<{}>({})", type, value(update, false));
-    if (a.combiner == graph::ReduceKind::replace) {
-      out_.line("{} = {};", target, term);
-    } else {
-      out_.line("{0} = {1}::combine({0}, {2});", target, combiner(a.combiner), term);
-    }
-    out_.close(out_.depth() - inner);
-  };
-
-  if (by_warp) {
-    out_.open("for (int first = 0; first < {}; first += 32)", updates);
-    out_.line("bool hit = false;");
-    out_.open("if (first + static_cast<int>(threadIdx.x % 32) < {}{})", updates, guard.empty() ? "" : " && " + guard);
-    out_.line("const int {} = first + static_cast<int>(threadIdx.x % 32);", axis_name(batch));
-    emit_needed([&](ItemId id) { return for_hits.contains(id); });
-    out_.line("hit = {};", value(hits, false));
-    out_.close();
-    out_.open("for (unsigned hits = __ballot_sync(0xffffffffu, hit); hits != 0; hits &= hits - 1)");
-    out_.line("const int {} = first + __ffs(static_cast<int>(hits)) - 1;", axis_name(batch));
-    accumulate();
-    out_.close(2);
+            scatter_.combiner == graph::ReduceKind::replace ? "the last" : graph::to_string(scatter_.combiner),
+            updates_, by_warp_ ? "tested 32 at a time by the warp" : "tested one after the other");
+  emit_totals();
+  if (by_warp_) {
+    emit_updates_by_warp();
   } else {
-    out_.open("for (int {0} = 0; {0} < {1}; ++{0})", axis_name(batch), updates);
-    accumulate();
-    out_.close();
+    emit_updates_by_thread();
   }
+  emit_results();
+}
 
-  open_register_loops(result_axes);
-  if (!element_guard().empty()) out_.open("if ({})", element_guard());
-  out_.line("{}[{}] = narrow<{}>(static_cast<{}>(total{}));", pointer_of(it.buffers[0]),
-            index_text(it.addresses[0], false, is_wide(it.addresses[0])), storage_type(node.type().dtype),
-            compute_type(node.type().dtype), array_subscript_all(result_axes));
+/// What the elements are before any update.
+void ScatterEmitter::emit_totals() {
+  out_.line("{} total{};", type_, axes_.dims(result_axes_));
+  const int depth = out_.depth();
+  open_elements();
+  emit_items(needed_by(operand_));
+  out_.line("{} = static_cast<{}>({});", total(), type_, items_.value(operand_, false));
   out_.close(out_.depth() - depth);
 }
 
-std::uint64_t GroupEmitter::lane_axes() const {
-  std::uint64_t axes = 0;
-  for (std::size_t x = 0; x < group_.extents.size(); ++x) {
-    if (group_.extent(x, Level::lane) > 1) axes |= std::uint64_t{1} << x;
+/// Combines one update into the elements that it hits; by warp it is known to hit.
+void ScatterEmitter::emit_update() {
+  const int depth = out_.depth();
+  open_elements();
+  std::vector<bool> wanted = needed_by(update_);
+  if (!by_warp_) {
+    const std::vector<bool> for_hits = needed_by(hits_);
+    emit_items(for_hits);
+    out_.open("if ({})", items_.value(hits_, false));
+    for (ItemId id = 0; id < std::ssize(wanted); ++id) wanted[id] = wanted[id] && !for_hits[id];
   }
-  return axes;
+  emit_items(wanted);
+  const std::string term = fmt::format("static_cast<{}>({})", type_, items_.value(update_, false));
+  if (scatter_.combiner == graph::ReduceKind::replace) {
+    out_.line("{} = {};", total(), term);
+  } else {
+    out_.line("{0} = {1}::combine({0}, {2});", total(), combiner(scatter_.combiner), term);
+  }
+  out_.close(out_.depth() - depth);
 }
 
-std::string GroupEmitter::array_subscript_all(std::uint64_t axes) const { return array_subscript(axes, false); }
+void ScatterEmitter::emit_updates_by_warp() {
+  AxisSet lane_axes;
+  for (int a = 0; a < axes_.count(); ++a) {
+    if (group_.extent(a, Level::lane) > 1) lane_axes.insert(a);
+  }
+  const std::string first = "first + static_cast<int>(threadIdx.x % 32)";
+  out_.open("for (int first = 0; first < {}; first += 32)", updates_);
+  out_.line("bool hit = false;");
+  out_.open("if ({})",
+            both(fmt::format("{} < {}", first, updates_), axes_.range_guard(result_axes_ - lane_axes, false)));
+  out_.line("const int {} = {};", axes_.name(batch_), first);
+  emit_items(needed_by(hits_));
+  out_.line("hit = {};", items_.value(hits_, false));
+  out_.close();
+  out_.open("for (unsigned hits = __ballot_sync(0xffffffffu, hit); hits != 0; hits &= hits - 1)");
+  out_.line("const int {} = first + __ffs(static_cast<int>(hits)) - 1;", axes_.name(batch_));
+  emit_update();
+  out_.close(2);
+}
+
+void ScatterEmitter::emit_updates_by_thread() {
+  out_.open("for (int {0} = 0; {0} < {1}; ++{0})", axes_.name(batch_), updates_);
+  emit_update();
+  out_.close();
+}
+
+void ScatterEmitter::emit_results() {
+  const int depth = out_.depth();
+  open_elements();
+  out_.line("{}[{}] = narrow<{}>(static_cast<{}>({}));", scope_.pointers.name(anchor_.buffers[0]),
+            items_.address(anchor_.addresses[0], false), storage_type(dtype_), compute_type(dtype_), total());
+  out_.close(out_.depth() - depth);
+}
 
 }  // namespace stitch::codegen

@@ -11,7 +11,7 @@ class Writer {
  public:
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
-    text_.append(2 * static_cast<std::size_t>(depth_), ' ');
+    text_.append(2 * depth_, ' ');
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
     text_ += '\n';
   }

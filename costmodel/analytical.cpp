@@ -37,7 +37,7 @@ struct PhaseTime {
 /// Cycles that a group's tile takes even if it has its SM to itself, or each block of a cluster that shares the tile.
 double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
                         const AnalyticalConstants& constants) {
-  const double blocks = std::max<double>(1, static_cast<double>(f.tiles) * kernel.cluster);
+  const double blocks = std::max<double>(1, f.tiles * kernel.cluster);
   const double bytes = std::max(f.dram_read_bytes + f.dram_write_bytes, f.l2_bytes) / blocks;
   double cycles = std::max({f.latency_cycles, bytes / constants.alone_bytes_per_clock, f.instructions / blocks / 4});
   const double in_flight = f.bytes_in_flight * f.threads;
@@ -51,11 +51,10 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   const bool alone = phase.alone();
   const double alone_bandwidth = constants.alone_bytes_per_clock * device.clock_hz;
   const double sms = alone ? 1 : device.sm_count;
-  const double blocks =
-      alone ? 1 : static_cast<double>(std::min<std::int64_t>(kernel.blocks, phase.tiles * kernel.cluster));
+  const double blocks = alone ? 1 : std::min<std::int64_t>(kernel.blocks, phase.tiles * kernel.cluster);
   const double slots = sms * resident;
   // Blocks that run side by side, and how often a full set of them is needed.
-  const double tiles = static_cast<double>(phase.tiles) * kernel.cluster;
+  const double tiles = phase.tiles * kernel.cluster;
   const double concurrent = std::min(blocks, slots);
   const double waves = std::ceil(tiles / std::max(1.0, concurrent));
   const double busy_sms = std::min(sms, concurrent);
@@ -72,7 +71,7 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
     time.integer += f.integer_instructions * 32 / (device.int32_lanes_per_sm * busy_sms) * us_per_cycle;
     time.f64 += f.f64_instructions * 32 / (device.fp64_lanes_per_sm * busy_sms) * us_per_cycle;
     time.special += f.special_instructions * 32 / (device.special_lanes_per_sm * busy_sms) * us_per_cycle;
-    const double share = static_cast<double>(f.tiles) / std::max<double>(1, static_cast<double>(phase.tiles));
+    const double share = f.tiles / std::max<double>(1, phase.tiles);
     latency += f.latency_cycles * share;
     const double bytes = f.dram_read_bytes + 1;
     flight += f.bytes_in_flight * f.threads * bytes;
@@ -91,8 +90,7 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   if (kernel.slabs > 1) bandwidth *= kernel.run_bytes / (kernel.run_bytes + constants.row_bytes);
   if (alone) bandwidth = std::min(bandwidth, alone_bandwidth);
   // A cold start is assumed; what an earlier phase has left in L2 comes from there.
-  const double dram =
-      std::max(0.0, phase.bytes() - phase.found_in_l2(constants.l2_kept * static_cast<double>(device.l2_bytes)));
+  const double dram = std::max(0.0, phase.bytes() - phase.found_in_l2(constants.l2_kept * device.l2_bytes));
   time.dram = dram / std::max(bandwidth, 1.0) * 1e6;
   // Groups side by side share the machine, but none ends before its own tile has: a block that has a whole tensor to
   // itself keeps the kernel waiting however little the others have to do.
@@ -111,9 +109,14 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
          {&time.dram, &time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
       *throughput *= 1 + constants.cluster_idle;
   }
-  time.dram *= constants.dram, time.l2 *= constants.l2, time.shared *= constants.shared;
-  time.issue *= constants.issue, time.integer *= constants.integer, time.f64 *= constants.f64,
-      time.special *= constants.special, time.latency *= constants.latency;
+  time.dram *= constants.dram;
+  time.l2 *= constants.l2;
+  time.shared *= constants.shared;
+  time.issue *= constants.issue;
+  time.integer *= constants.integer;
+  time.f64 *= constants.f64;
+  time.special *= constants.special;
+  time.latency *= constants.latency;
   return time;
 }
 

@@ -48,7 +48,7 @@ Status check(const TreeSamples& samples) {
   for (const unsigned size : samples.groups) grouped += size;
   if (!samples.groups.empty() && grouped != count) return wrong("groups and labels differ in number");
   // XGBoost has 32-bit counts in places.
-  if (samples.rows.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+  if (samples.rows.size() > std::numeric_limits<std::int32_t>::max())
     return make_error(ErrorKind::resource_exhausted, "samples for trees: {} values are too many", samples.rows.size());
   const auto finite = [](float value) { return std::isfinite(value); };
   if (!std::all_of(samples.labels.begin(), samples.labels.end(), finite)) return wrong("a label is not finite");
@@ -121,7 +121,7 @@ Result<BoostedTrees> BoostedTrees::train(const TreeSamples& samples, const TreeO
   bst_ulong length = 0;
   STITCH_TRY(done(XGBoosterSaveModelToBuffer(handle, R"({"format":"json"})", &length, &text), "saving"));
   BoostedTrees trees;
-  STITCH_TRY(trees.read({text, static_cast<std::size_t>(length)}));
+  STITCH_TRY(trees.read({text, length}));
   return trees;
 }
 

@@ -20,7 +20,7 @@ constexpr double most_loads = 1.25;
 
 /// Warps that execute a group's tiles, one after the other.
 double warps_of(const GroupFeatures& group, const KernelQuantities& kernel) {
-  return static_cast<double>(group.tiles) * kernel.cluster * std::ceil(kernel.threads / 32.0);
+  return group.tiles * kernel.cluster * std::ceil(kernel.threads / 32.0);
 }
 
 /// Bytes of a lane to and from local memory in one tile of a group.
@@ -29,9 +29,8 @@ void add_local_traffic(GroupFeatures& group, double lane_bytes, const KernelQuan
   // L1 is what shared memory leaves of the SM; it is read and written through the same pipe. What does not fit passes
   // through to L2. A byte that is spilled is stored and loaded, so that the frame is half of the traffic.
   const double frame = lane_bytes / 2 * kernel.threads * kernel.resident;
-  const double room =
-      std::max(0.0, static_cast<double>(device.shared_per_sm) -
-                        static_cast<double>(block_shared_bytes + device.shared_reserved_per_block) * kernel.resident);
+  const double room = std::max(0.0, static_cast<double>(device.shared_per_sm) -
+                                        (block_shared_bytes + device.shared_reserved_per_block) * kernel.resident);
   const double bytes = warps_of(group, kernel) * 32 * lane_bytes;
   group.shared_bytes += bytes;
   group.l2_bytes += bytes * (frame > room ? 1 - room / frame : 0);
@@ -45,12 +44,15 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
   double all = 0;
   int groups = 0;
   for (const PhaseQuantities& phase : kernel.phases) {
-    for (const GroupFeatures& group : phase.groups) all += of_warp(group), ++groups;
+    for (const GroupFeatures& group : phase.groups) {
+      all += of_warp(group);
+      ++groups;
+    }
   }
   for (PhaseQuantities& phase : kernel.phases) {
     for (GroupFeatures& group : phase.groups) {
       const double share = all > 0 ? of_warp(group) / all : 1.0 / groups;
-      const double bytes = static_cast<double>(compiled.spill_bytes) * share * kernel.turns;
+      const double bytes = compiled.spill_bytes * share * kernel.turns;
       add_local_traffic(group, bytes, kernel, compiled.shared_bytes, device);
       const double accesses = bytes / 4;  // registers of 4 bytes
       group.instructions += warps_of(group, kernel) * accesses;
@@ -137,7 +139,10 @@ double compiled_us(const KernelQuantities& kernel, const CompiledFacts& compiled
   for (int room = 1; room <= std::max(resident, kernel.resident); ++room) {
     const double here = us_with(kernel, room, compiled, device, constants);
     least = std::min(least, here);
-    if (room == kernel.resident) us = here, least_planned = least;
+    if (room == kernel.resident) {
+      us = here;
+      least_planned = least;
+    }
     if (room == resident) least_compiled = least;
   }
   return us * (least_compiled / least_planned);

@@ -57,7 +57,7 @@ class Fit {
       : samples_(samples), device_(device), options_(options), start_(places_of({})) {
     std::map<Hash128, double> counts;
     for (const FitSample& sample : samples) ++counts[sample.kernel];
-    kernels_ = static_cast<std::int64_t>(counts.size());
+    kernels_ = counts.size();
     for (const FitSample& sample : samples) weights_.push_back(1 / counts[sample.kernel]);
   }
 
@@ -79,12 +79,15 @@ class Fit {
       }
       if (!(next_cost < cost)) break;
       const bool settled = cost - next_cost < 1e-9 * cost;
-      at = std::move(next), cost = next_cost, damping = std::max(1e-9, damping / 3);
+      at = std::move(next);
+      cost = next_cost;
+      damping = std::max(1e-9, damping / 3);
       if (settled) break;
     }
     fit.constants = constants_at(at);
     fit.error_after = error_of(at);
-    fit.samples = static_cast<std::int64_t>(samples_.size()), fit.kernels = kernels_;
+    fit.samples = samples_.size();
+    fit.kernels = kernels_;
     const AnalyticalConstants before;
     const auto table = constant_table();
     for (std::size_t i = 0; i < table.size(); ++i) {
@@ -116,9 +119,7 @@ class Fit {
     for (std::size_t p = 0; p < at.size(); ++p) sum += options_.hold * (at[p] - start_[p]) * (at[p] - start_[p]);
     return sum;
   }
-  [[nodiscard]] double error_of(const Vector& at) const {
-    return std::sqrt(squares(at) / static_cast<double>(kernels_));
-  }
+  [[nodiscard]] double error_of(const Vector& at) const { return std::sqrt(squares(at) / kernels_); }
 
   /// Normal equations of the residuals around a place; derivatives by differences, inwards at a bound.
   void linearise(const Vector& at) {

@@ -19,8 +19,8 @@ CountedGroup::CountedGroup(const graph::Graph& whole, const kernel::GroupProgram
       schedule(of.schedule),
       device(on),
       residence(of),
-      places(residence, counted, static_cast<double>(on.shared_per_sm - of.shared_bytes)),
-      warps(static_cast<double>(counted.tiles) * of.schedule.cluster * kernel::warps_of(of.schedule.threads)) {}
+      places(residence, counted, on.shared_per_sm - of.shared_bytes),
+      warps(counted.tiles * of.schedule.cluster * kernel::warps_of(of.schedule.threads)) {}
 
 double CountedGroup::elements(AxisSet axes) const {
   double count = 1;
@@ -30,7 +30,7 @@ double CountedGroup::elements(AxisSet axes) const {
 
 double CountedGroup::per_thread(AxisSet axes) const {
   double count = 1;
-  for (const int a : axes | AxisSet(group.outer_loops)) {
+  for (const int a : axes | group.outer_loops) {
     count *= group.mapping.axes[a].at(Level::loop);
     if (axes.contains(a)) count *= group.extent(a, Level::vector) * group.extent(a, Level::reg);
   }
@@ -71,7 +71,7 @@ double CountedGroup::distinct_lanes(AxisSet axes) const {
 
 double CountedGroup::outer_iterations() const {
   double count = 1;
-  for (const int a : AxisSet(group.outer_loops)) count *= group.extent(a, Level::loop);
+  for (const int a : group.outer_loops) count *= group.extent(a, Level::loop);
   return count;
 }
 

@@ -48,13 +48,12 @@ void count_reduction(const CountedGroup& counted, const kernel::ReductionPlan& p
   features.latency_cycles += loops * steps * shuffle_cycles;
   if (plan.exchange <= 1) return;
   const double instructions = executions * (instructions_before_exchange + plan.exchange * instructions_of_exchanged);
-  const double results = static_cast<double>(plan.exchange) * static_cast<double>(plan.kept_per_block);
+  const double results = plan.exchange * plan.kept_per_block;
   features.instructions += instructions;
   features.exchange_instructions += instructions;
-  features.shared_bytes +=
-      results * accumulator_bytes * passes_of_exchange * static_cast<double>(counted.group.tiles) * loops;
+  features.shared_bytes += results * accumulator_bytes * passes_of_exchange * counted.group.tiles * loops;
   features.latency_cycles += loops * (counted.device.shared_latency + plan.exchange * cycles_of_exchanged) +
-                             loops * static_cast<double>(plan.kept_per_thread) * plan.exchange;
+                             loops * plan.kept_per_thread * plan.exchange;
 }
 
 }  // namespace
@@ -105,8 +104,8 @@ void count_scatter(const CountedGroup& counted, GroupFeatures& features) {
   }
   const bool by_warp = lanes == warp_lanes && hit_lanes == 1;
   const double window = results / std::max(rows, 1.0);
-  const double warps = static_cast<double>(group.tiles) * kernel::warps_of(group.threads);  // that take part
-  const AxisSet kept = AxisSet(anchor.axes) - AxisSet(anchor.reduced);
+  const double warps = group.tiles * kernel::warps_of(group.threads);  // that take part
+  const AxisSet kept = anchor.axes - anchor.reduced;
   const double tests = by_warp ? warps * updates / warp_lanes : warps * updates * counted.per_iteration(kept);
   features.instructions +=
       tests * instructions_of_test + updates * std::max(1.0, window / warp_lanes) * instructions_of_hit;

@@ -138,7 +138,7 @@ void to_row(const KernelFeatures& features, std::span<float> row) {
   constexpr double most = std::numeric_limits<float>::max();
   for (std::size_t i = 0; i < table.size(); ++i) {
     const double value = features.*table[i].field;
-    row[i] = static_cast<float>(std::isnan(value) ? value : std::clamp(value, -most, most));
+    row[i] = std::isnan(value) ? value : std::clamp(value, -most, most);
   }
 }
 

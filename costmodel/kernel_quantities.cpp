@@ -12,7 +12,7 @@ namespace {
 /// Makes what one block does in one turn what all blocks do in all turns.
 void repeat(GroupFeatures& f, const kernel::RecurrentStep& step) {
   const double turns = step.turns;
-  const double times = turns * static_cast<double>(step.blocks);
+  const double times = turns * step.blocks;
   for (double* amount :
        {&f.dram_read_bytes, &f.dram_write_bytes, &f.sector_bytes, &f.l2_bytes, &f.shared_bytes, &f.instructions,
         &f.special_instructions, &f.integer_instructions, &f.f64_instructions, &f.requested_bytes, &f.load_requests,
@@ -60,7 +60,7 @@ double together(const kernel::GroupProgram& group) {
   for (const kernel::AxisMapping& axis : group.mapping.axes) {
     const std::int64_t turns = axis.at(kernel::Level::loop);
     if (turns > 1 && !axis.interleaved) break;
-    share /= static_cast<double>(turns);
+    share /= turns;
     if (axis.covered() > turns) break;
   }
   return share;
@@ -70,8 +70,8 @@ double together(const kernel::GroupProgram& group) {
 double together(const kernel::KernelProgram& program, std::size_t phase) {
   const kernel::PhaseProgram& p = program.phases[phase];
   if (program.is_looped(phase)) {
-    const auto takers = program.runs_alone(phase) ? 1.0 : static_cast<double>(program.clusters());
-    return takers / static_cast<double>(p.tiles);
+    const auto takers = program.runs_alone(phase) ? 1.0 : program.clusters();
+    return takers / p.tiles;
   }
   double share = 0;
   for (const kernel::GroupProgram& group : p.groups) share = std::max(share, together(group));
@@ -86,7 +86,7 @@ int last_loaded(const kernel::KernelProgram& program, std::size_t phase, const k
     });
   };
   for (std::size_t p = phase; p-- > 0;) {
-    if (std::ranges::any_of(program.phases[p].groups, loads)) return static_cast<int>(p);
+    if (std::ranges::any_of(program.phases[p].groups, loads)) return p;
   }
   return -1;
 }
@@ -99,7 +99,7 @@ double found_on_chip(const kernel::KernelProgram& program, std::size_t phase, in
     for (const kernel::RetainedLoad& load : group.retained) {
       const kernel::Item& item = scalars.at(load.item);
       if (!load.fills && last_loaded(program, phase, item.buffer) == earlier)
-        bytes += load.share * static_cast<double>(scalars.loaded_bytes(item));
+        bytes += load.share * scalars.loaded_bytes(item);
     }
   }
   return bytes;
@@ -111,7 +111,7 @@ double left_on_chip(const kernel::KernelProgram& program, std::size_t phase) {
   for (const kernel::GroupProgram& group : program.phases[phase].groups) {
     const kernel::ScalarProgram& scalars = *group.structure.program;
     for (const kernel::RetainedLoad& load : group.retained)
-      bytes += load.fills ? load.share * static_cast<double>(scalars.loaded_bytes(scalars.at(load.item))) : 0;
+      bytes += load.fills ? load.share * scalars.loaded_bytes(scalars.at(load.item)) : 0;
   }
   return bytes;
 }
@@ -121,7 +121,7 @@ void count_rereads(KernelQuantities& kernel, const kernel::KernelProgram& progra
   std::vector<double> bytes, front;
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
     // What passes L2 by takes no place there.
-    const double passing = static_cast<double>(program.phases[p].passing.bytes) / kernel.slabs;
+    const double passing = program.phases[p].passing.bytes / kernel.slabs;
     bytes.push_back(std::max(0.0, kernel.phases[p].bytes() - passing));
     front.push_back(bytes.back() * together(program, p));
   }
@@ -131,7 +131,7 @@ void count_rereads(KernelQuantities& kernel, const kernel::KernelProgram& progra
     for (const kernel::Reread& again : program.phases[p].rereads) {
       const std::size_t earlier = again.phase;
       PhaseQuantities::Reread& counted = kernel.phases[p].rereads.emplace_back();
-      const double all = static_cast<double>(again.bytes) - found_on_chip(program, p, again.phase);
+      const double all = again.bytes - found_on_chip(program, p, again.phase);
       counted.bytes = std::clamp(all / kernel.slabs, 0.0, read);
       for (std::size_t q = earlier + 1; q < p; ++q) counted.between += bytes[q];
       counted.around = bytes[earlier] - left_on_chip(program, earlier) / kernel.slabs + bytes[p] - counted.bytes;

@@ -36,7 +36,7 @@ void LoadTraffic::read_once(ItemId id, PerBuffer<double>& reads) const {
   // Read in the first turn; by all blocks, unless each has rows of its own.
   if (counted_.places.is_lasting(id)) {
     const std::int64_t readers = counted_.is_dynamic(item.index) ? 1 : counted_.residence.parts();
-    bytes /= static_cast<double>(counted_.residence.turns() * readers);
+    bytes /= counted_.residence.turns() * readers;
   }
   double& total = reads[item.buffer];
   total = std::min(total + bytes, counted_.buffer_bytes(item.buffer));
@@ -48,7 +48,7 @@ void LoadTraffic::count_reads() {
   for (const ItemId id : group.hoisted) {
     read_once(id, reads[0]);
     if (counted_.places.of(id) == Place::registers) continue;
-    const AxisSet varying = AxisSet(counted_.program.at(id).axes) & AxisSet(group.varying);
+    const AxisSet varying = counted_.program.at(id).axes & group.varying;
     request(id, group.accesses[id].width, counted_.per_iteration(varying));
   }
   pass_to_l2();
@@ -56,7 +56,7 @@ void LoadTraffic::count_reads() {
     for (const ItemId id : group.sweeps[s].uniform) read_once(id, reads[s]);
     for (const ItemId id : group.sweeps[s].body) read_once(id, reads[s]);
   }
-  const double small = small_share_of_l2 * static_cast<double>(counted_.device.l2_bytes);
+  const double small = small_share_of_l2 * counted_.device.l2_bytes;
   PerBuffer<double> seen;
   for (const PerBuffer<double>& sweep : reads) {
     for (const auto& [buffer, bytes] : sweep) {
@@ -127,7 +127,7 @@ double LoadTraffic::l1_room() const {
   double blocks = std::max(1.0, static_cast<double>(device.threads_per_sm) / counted_.schedule.threads);
   if (retained > 0) blocks = std::min(blocks, std::ceil(static_cast<double>(counted_.kernel.blocks) / device.sm_count));
   const std::int64_t shared = exchange_buffers * counted_.group.exchange_bytes + counted_.group.held_bytes + retained;
-  return static_cast<double>(device.shared_per_sm) / blocks - static_cast<double>(shared);
+  return device.shared_per_sm / blocks - shared;
 }
 
 void LoadTraffic::pass_to_l2() {

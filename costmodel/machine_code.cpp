@@ -102,7 +102,7 @@ class Reader {
     while (next()) {
       const std::string_view line = trimmed(line_);
       if (line.ends_with(':') && line.starts_with(".L")) {
-        labels[std::string(line.substr(0, line.size() - 1))] = static_cast<int>(code.size());
+        labels[std::string(line.substr(0, line.size() - 1))] = code.size();
       } else if (line.starts_with("/*") && !line.starts_with("/* ")) {
         STITCH_TRY(instruction(line));
       }
@@ -158,10 +158,10 @@ class Reader {
 
   /// Bits 105 to 121 of the encoding, the same since Volta.
   static void control(std::uint64_t high, Instruction& one) {
-    one.stall = static_cast<int>((high >> 41) & 0xF);
-    one.sets_result = static_cast<int>((high >> 46) & 0x7);
-    one.sets_read = static_cast<int>((high >> 49) & 0x7);
-    one.waits = static_cast<unsigned>((high >> 52) & 0x3F);
+    one.stall = (high >> 41) & 0xF;
+    one.sets_result = (high >> 46) & 0x7;
+    one.sets_read = (high >> 49) & 0x7;
+    one.waits = (high >> 52) & 0x3F;
   }
 
   std::string_view rest_, line_;
@@ -190,8 +190,8 @@ Result<std::vector<Range>> find_loops(const Reader& read) {
 }
 
 int loads_in(const std::vector<Instruction>& code, const Range& range) {
-  return static_cast<int>(std::count_if(code.begin() + range.first, code.begin() + range.last + 1,
-                                        [](const Instruction& one) { return one.is_load(); }));
+  return std::count_if(code.begin() + range.first, code.begin() + range.last + 1,
+                       [](const Instruction& one) { return one.is_load(); });
 }
 
 /// The innermost loop that loads; the largest of several. Without any: the largest innermost loop.
@@ -251,7 +251,7 @@ class Issue {
       return;
     int bytes = 0;
     for (const auto& [other, width] : outstanding_) bytes += width;
-    most_loads_ = std::max(most_loads_, static_cast<int>(outstanding_.size()));
+    most_loads_ = std::max<int>(most_loads_, outstanding_.size());
     most_bytes_ = std::max(most_bytes_, bytes);
     std::erase_if(outstanding_, [&](const auto& load) { return load.first == board; });
   }
@@ -269,14 +269,19 @@ void count(const Instruction& one, MachineCodeFeatures& features) {
   features.stall_cycles += std::max(1, one.stall);
   features.barriers += one.name() == "BAR" ? 1 : 0;
   const int width = one.width();
-  if (one.is_local()) ++features.local_accesses, features.local_bytes += width;
+  if (one.is_local()) {
+    ++features.local_accesses;
+    features.local_bytes += width;
+  }
   if (one.is_load()) {
-    ++features.loads, features.load_bytes += width;
+    ++features.loads;
+    features.load_bytes += width;
     std::size_t place = 0;
     while ((1 << place) < width) ++place;
     ++features.load_widths[place];
   } else if (one.is_store()) {
-    ++features.stores, features.store_bytes += width;
+    ++features.stores;
+    features.store_bytes += width;
   }
 }
 
@@ -287,7 +292,10 @@ void measure_hot(const std::vector<Instruction>& code, const Range& range, bool 
   for (int i = range.first; i <= range.last; ++i) {
     const Instruction& one = code[i];
     ++features.loop.by_pipe[one.pipe];
-    if (one.is_load()) ++features.loop.loads, features.loop.load_bytes += one.width();
+    if (one.is_load()) {
+      ++features.loop.loads;
+      features.loop.load_bytes += one.width();
+    }
     if (one.is_local()) features.loop.local_bytes += one.width();
     features.loop.stall_cycles += std::max(1, one.stall);
   }
@@ -299,7 +307,8 @@ void measure_hot(const std::vector<Instruction>& code, const Range& range, bool 
     issue.run(code, range);
     features.loop.cycles = issue.now() - features.loop.cycles;
   }
-  features.loads_before_wait = issue.most_loads(), features.bytes_before_wait = issue.most_bytes();
+  features.loads_before_wait = issue.most_loads();
+  features.bytes_before_wait = issue.most_bytes();
 }
 
 }  // namespace
@@ -336,7 +345,7 @@ Result<MachineCodeFeatures> parse_machine_code(std::string_view listing, const C
   Issue once(latencies);
   once.run(code, all);
   features.cycles = once.now();
-  features.loops = static_cast<int>(loops.size());
+  features.loops = loops.size();
   const std::optional<Range> hot = hot_loop(code, loops);
   measure_hot(code, hot.value_or(all), hot.has_value(), latencies, features);
   return features;

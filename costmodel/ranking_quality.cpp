@@ -24,7 +24,7 @@ std::vector<double> ranks_of(std::span<const double> values) {
   for (std::size_t from = 0; from < order.size();) {
     std::size_t to = from + 1;
     while (to < order.size() && values[order[to]] == values[order[from]]) ++to;
-    for (std::size_t i = from; i < to; ++i) ranks[order[i]] = (static_cast<double>(from + to) - 1) / 2;
+    for (std::size_t i = from; i < to; ++i) ranks[order[i]] = (from + to - 1) / 2.0;
     from = to;
   }
   return ranks;
@@ -37,7 +37,7 @@ double ties(std::vector<double> values) {
   for (std::size_t from = 0; from < values.size();) {
     std::size_t to = from + 1;
     while (to < values.size() && values[to] == values[from]) ++to;
-    pairs += static_cast<double>(to - from) * (static_cast<double>(to - from) - 1) / 2;
+    pairs += (to - from) * (to - from - 1) / 2;
     from = to;
   }
   return pairs;
@@ -55,7 +55,7 @@ double inversions(std::span<double> values, std::span<double> room) {
       place = values[left++];
     } else {
       place = values[right++];
-      count += static_cast<double>(half - left);
+      count += half - left;
     }
   }
   std::copy(room.begin(), room.end(), values.begin());
@@ -68,12 +68,14 @@ void add(const RankedGroup& group, RankingQuality& total) {
   for (const Ranked& each : group) {
     all.push_back(each.predicted);
     if (each.failed) continue;
-    predicted.push_back(each.predicted), measured.push_back(each.measured);
+    predicted.push_back(each.predicted);
+    measured.push_back(each.measured);
   }
   ++total.groups;
-  total.candidates += static_cast<std::int64_t>(group.size());
-  total.failed += static_cast<std::int64_t>(group.size() - measured.size());
-  total.spearman += spearman(predicted, measured), total.kendall += kendall(predicted, measured);
+  total.candidates += group.size();
+  total.failed += group.size() - measured.size();
+  total.spearman += spearman(predicted, measured);
+  total.kendall += kendall(predicted, measured);
 
   const auto [least, worst] = std::minmax_element(measured.begin(), measured.end());
   const double best = *least;
@@ -104,7 +106,8 @@ void add(const RankedGroup& group, RankingQuality& total) {
     ++trials;
     if (!group[i].failed && group[i].measured <= 1.01 * best) break;
   }
-  total.trials_to_99 += trials, total.trials_to_99_share += trials / static_cast<double>(group.size());
+  total.trials_to_99 += trials;
+  total.trials_to_99_share += trials / group.size();
 }
 
 }  // namespace
@@ -115,7 +118,8 @@ double spearman(std::span<const double> a, std::span<const double> b) {
   double both = 0, first = 0, second = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     both += (x[i] - middle) * (y[i] - middle);
-    first += (x[i] - middle) * (x[i] - middle), second += (y[i] - middle) * (y[i] - middle);
+    first += (x[i] - middle) * (x[i] - middle);
+    second += (y[i] - middle) * (y[i] - middle);
   }
   return first > 0 && second > 0 ? both / std::sqrt(first * second) : 0;
 }
@@ -133,9 +137,9 @@ double kendall(std::span<const double> a, std::span<const double> b) {
     values.push_back(b[order[i]]);
     const bool same = i > 0 && a[order[i]] == a[order[i - 1]] && b[order[i]] == b[order[i - 1]];
     run = same ? run + 1 : 1;
-    both += static_cast<double>(run - 1);
+    both += run - 1;
   }
-  const double pairs = static_cast<double>(a.size()) * (static_cast<double>(a.size()) - 1) / 2;
+  const double pairs = a.size() * (a.size() - 1) / 2;
   const double tied_a = ties({a.begin(), a.end()}), tied_b = ties({b.begin(), b.end()});
   const double discordant = inversions(values, room);
   const double concordant = pairs - tied_a - tied_b + both - discordant;
@@ -161,7 +165,8 @@ nlohmann::json to_document(const RankingQuality& quality) {
   nlohmann::json recall, regret;
   for (std::size_t d = 0; d < RankingQuality::depths.size(); ++d) {
     const std::string depth = std::to_string(RankingQuality::depths[d]);
-    recall[depth] = quality.recall[d], regret[depth] = quality.regret[d];
+    recall[depth] = quality.recall[d];
+    regret[depth] = quality.regret[d];
   }
   return {{"groups", quality.groups},
           {"candidates", quality.candidates},

@@ -47,7 +47,7 @@ std::optional<double> waste_of_lanes(const CountedGroup& counted, kernel::Index 
   int spread = 0;
   for (const int a : group.thread_order) {
     const std::int64_t extent = group.extent(a, Level::lane);
-    if (extent == 1 || !AxisSet(counted.program.axes_of(address)).contains(a)) continue;
+    if (extent == 1 || !counted.program.axes_of(address).contains(a)) continue;
     const kernel::IndexPool::Run run = run_of(counted, address, a);
     if (!run.regular || lanes * extent > warp_lanes) return std::nullopt;
     const std::int64_t step = run.step * group.mapping.axes[a].step(Level::lane) * bytes;
@@ -70,16 +70,16 @@ double sector_waste(const CountedGroup& counted, kernel::Index address, int byte
     const std::int64_t lanes = group.extent(a, Level::lane);
     if (lanes == 1 && group.mapping.vector_axis != a) continue;
     const kernel::IndexPool::Run run = run_of(counted, address, a);
-    if (!AxisSet(counted.program.axes_of(address)).contains(a)) continue;  // every lane reads the same: one sector
+    if (!counted.program.axes_of(address).contains(a)) continue;  // every lane reads the same: one sector
     const std::int64_t width = group.extent(a, Level::vector);
     const bool vector = group.mapping.vector_axis == a && width > 1;
-    const double step = run.regular ? std::fabs(static_cast<double>(run.step)) * bytes : sector_bytes;
+    const double step = run.regular ? std::fabs(run.step) * bytes : sector_bytes;
     const double span = vector ? width * step : step;
     if (lanes == 1) continue;
     constexpr double half_a_byte = 0.5;  // spans are whole bytes: this compares them
     if (span <= piece + half_a_byte) {
       // Contiguous along this axis; short runs waste the rest of their last sector.
-      const double run_length = static_cast<double>(std::min(lanes * width, group.extents[a])) * bytes;
+      const double run_length = std::min(lanes * width, group.extents[a]) * bytes;
       return run_length >= sector_bytes ? 1 : sector_bytes / run_length;
     }
     return std::max(1.0, std::min<double>(sector_bytes, span) / piece);
@@ -98,8 +98,7 @@ double misaligned_waste(const CountedGroup& counted, kernel::Index address, int 
   for (const kernel::IndexPool::Term& term : rest->terms) multiple = std::gcd(multiple, term.coefficient);
   // Shifted rows begin where their vectors do.
   if (group.shift && width > 1) multiple = std::max<std::int64_t>(multiple, width);
-  const double request =
-      static_cast<double>(std::min(group.extent(along, Level::lane) * width, group.extents[along])) * bytes;
+  const double request = std::min(group.extent(along, Level::lane) * width, group.extents[along]) * bytes;
   const double rest_of_sector = sector_bytes - std::min<std::int64_t>(multiple * bytes, sector_bytes);
   return (request + rest_of_sector) / request;
 }
@@ -107,11 +106,11 @@ double misaligned_waste(const CountedGroup& counted, kernel::Index address, int 
 double run_bytes(const CountedGroup& counted, const kernel::Item& load) {
   const int along = counted.group.mapping.vector_axis;
   const int bytes = graph::byte_size(load.dtype);
-  if (along < 0 || !AxisSet(load.axes).contains(along)) return bytes;
+  if (along < 0 || !load.axes.contains(along)) return bytes;
   // Across memory, each element is in a sector of its own; of windows, the others' loads take the rest of one.
   const auto run = run_of(counted, load.index, along);
   if (run.regular && std::abs(run.step) * bytes >= sector_bytes) return bytes;
-  return static_cast<double>(counted.group.extent(along, Level::vector)) * bytes;
+  return counted.group.extent(along, Level::vector) * bytes;
 }
 
 }  // namespace stitch::costmodel

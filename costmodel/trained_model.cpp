@@ -53,7 +53,7 @@ std::size_t column_named(std::string_view name) {
   const auto columns = feature_columns();
   const auto at = std::find_if(columns.begin(), columns.end(), [&](const auto& each) { return each.name == name; });
   assert(at != columns.end());
-  return static_cast<std::size_t>(at - columns.begin());
+  return at - columns.begin();
 }
 
 Result<TrainedCostModel> read(const Json& document) {
@@ -61,7 +61,8 @@ Result<TrainedCostModel> read(const Json& document) {
   const auto kind = model_kind_of(document.at("kind").get<std::string>());
   if (!kind) return make_error(ErrorKind::corrupt, "trained cost model: a kind that there is not");
   model.kind = *kind;
-  model.device = document.at("device").get<std::string>(), model.unit = document.at("unit").get<std::string>();
+  model.device = document.at("device").get<std::string>();
+  model.unit = document.at("unit").get<std::string>();
   model.features = document.at("features").get<int>();
   STITCH_ASSIGN(model.feature_set, hash_of(document.at("feature_set")));
   if (model.feature_set != feature_set_hash())
@@ -70,7 +71,7 @@ Result<TrainedCostModel> read(const Json& document) {
                       model.features, kernel_features_version);
   STITCH_ASSIGN(model.training_set, hash_of(document.at("training_set")));
   model.seed = document.at("seed").get<std::uint64_t>();
-  model.samples = document.at("samples").get<std::int64_t>(),
+  model.samples = document.at("samples").get<std::int64_t>();
   model.kernels = document.at("kernels").get<std::int64_t>();
   for (const Json& row : document.at("ranges"))
     model.ranges.push_back({row.at(0).get<float>(), row.at(1).get<float>(), row.at(2).get<bool>()});
@@ -81,7 +82,8 @@ Result<TrainedCostModel> read(const Json& document) {
                       model.ranges.size(), model.trees.columns(), columns);
   STITCH_ASSIGN(model.constants, constants_from(document.at("constants")));
   model.offset = document.at("offset").get<double>();
-  model.level = document.at("level").get<double>(), model.scale = document.at("scale").get<double>();
+  model.level = document.at("level").get<double>();
+  model.scale = document.at("scale").get<double>();
   if (!std::isfinite(model.offset) || !std::isfinite(model.level) || !std::isfinite(model.scale))
     return make_error(ErrorKind::corrupt, "trained cost model: a number is not finite");
   return model;

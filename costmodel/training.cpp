@@ -59,8 +59,7 @@ Samples chosen(const TrainingSet& set, std::size_t most) {
            std::tie(b.sample->kernel, b.sample->device, b.bits, b.sample->analytical_us);
   });
   // Their order within a kernel is as good as random: every n-th of them is an even part.
-  const double share =
-      std::min(1.0, static_cast<double>(most) / std::max<double>(1, static_cast<double>(entries.size())));
+  const double share = std::min(1.0, most / std::max<double>(1, entries.size()));
   Samples samples;
   double due = 0;
   for (const Entry& entry : entries) {
@@ -98,15 +97,23 @@ void scale_learned(const Samples& samples, TrainedCostModel& model) {
     if (!sample->is_measured()) continue;
     rows.push_back(
         {std::log(least_us(sample->features)), -model.trees.evaluate(sample->features), std::log(sample->measured)});
-    n += 1, sl += rows.back()[0], ss += rows.back()[1], sy += rows.back()[2];
+    n += 1;
+    sl += rows.back()[0];
+    ss += rows.back()[1];
+    sy += rows.back()[2];
   }
   double ll = 1e-3 * n, ls = 0, s2 = 1e-9 * n, ly = ll, sy2 = 0;
   for (const auto& [l, s, y] : rows) {
     const double dl = l - sl / n, ds = s - ss / n, dy = y - sy / n;
-    ll += dl * dl, ls += dl * ds, s2 += ds * ds, ly += dl * dy, sy2 += ds * dy;
+    ll += dl * dl;
+    ls += dl * ds;
+    s2 += ds * ds;
+    ly += dl * dy;
+    sy2 += ds * dy;
   }
   const double determinant = ll * s2 - ls * ls;
-  model.level = 1, model.scale = 0;
+  model.level = 1;
+  model.scale = 0;
   if (determinant > 1e-12 * ll * s2) {
     model.level = (ly * s2 - sy2 * ls) / determinant;
     model.scale = (sy2 * ll - ly * ls) / determinant;
@@ -119,8 +126,11 @@ void scale_learned(const Samples& samples, TrainedCostModel& model) {
 Result<TrainedCostModel> train_on(const TrainingSet& set, const Samples& samples, const TrainingOptions& options) {
   TrainedCostModel model;
   model.kind = options.kind;
-  model.device = set.device, model.unit = set.unit, model.constants = set.constants;
-  model.features = kernel_features_version, model.feature_set = feature_set_hash();
+  model.device = set.device;
+  model.unit = set.unit;
+  model.constants = set.constants;
+  model.features = kernel_features_version;
+  model.feature_set = feature_set_hash();
   model.seed = options.seed;
   std::set<Hash128> kernels;
   for (const TrainingSample* sample : samples) {
@@ -128,7 +138,7 @@ Result<TrainedCostModel> train_on(const TrainingSet& set, const Samples& samples
     ++model.samples;
     kernels.insert(sample->kernel);
   }
-  model.kernels = static_cast<std::int64_t>(kernels.size());
+  model.kernels = kernels.size();
   model.ranges = ranges_of(samples);
   TreeOptions trees = options.trees;
   trees.seed = options.seed;
@@ -176,10 +186,12 @@ Result<ModelAccuracy> cross_validate(const TrainingSet& set, const Samples& samp
     }
     if (outside.empty() || !can_train(inside)) continue;
     STITCH_ASSIGN(const TrainedCostModel trained, train_on(set, inside, options));
-    model.append(rank_samples(outside, &trained)), analytical.append(rank_samples(outside, nullptr));
+    model.append(rank_samples(outside, &trained));
+    analytical.append(rank_samples(outside, nullptr));
     ++accuracy.folds;
   }
-  accuracy.model = ranking_quality(model.groups), accuracy.analytical = ranking_quality(analytical.groups);
+  accuracy.model = ranking_quality(model.groups);
+  accuracy.analytical = ranking_quality(analytical.groups);
   for (const Hash128& family : std::set<Hash128>(model.families.begin(), model.families.end()))
     accuracy.families.push_back(
         {family, ranking_quality(model.of_family(family)), ranking_quality(analytical.of_family(family))});
@@ -209,8 +221,8 @@ std::map<Hash128, int> folds_of(std::span<const TrainingSample> samples, const T
   std::vector<std::pair<std::uint64_t, int*>> order;
   for (auto& [whole, fold] : folds) order.emplace_back(mix(mix(options.seed, whole.high), whole.low), &fold);
   std::sort(order.begin(), order.end());
-  const int count = std::min(options.folds, static_cast<int>(order.size()));
-  for (std::size_t i = 0; i < order.size(); ++i) *order[i].second = static_cast<int>(i) % count;
+  const int count = std::min<int>(options.folds, order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) *order[i].second = i % count;
   return folds;
 }
 
@@ -223,7 +235,8 @@ bool ModelAccuracy::better() const {
 nlohmann::json to_document(const ModelAccuracy& accuracy) {
   nlohmann::json document = {{"folds", accuracy.folds}};
   if (accuracy.folds == 0) return document;
-  document["model"] = to_document(accuracy.model), document["analytical"] = to_document(accuracy.analytical);
+  document["model"] = to_document(accuracy.model);
+  document["analytical"] = to_document(accuracy.analytical);
   document["better"] = accuracy.better();
   nlohmann::json& families = document["families"] = nlohmann::json::array();
   for (const ModelAccuracy::OfFamily& each : accuracy.families) {

@@ -70,13 +70,13 @@ TreeSamples ranking_rows(Samples samples, Opinion opinion) {
     std::stable_sort(known.begin(), known.end(), [&](const auto* a, const auto* b) { return time(*a) > time(*b); });
     std::vector<float> labels(known.size());
     for (std::size_t i = 1; i < known.size(); ++i)
-      labels[i] = time(*known[i]) == time(*known[i - 1]) ? labels[i - 1] : static_cast<float>(i);
+      labels[i] = time(*known[i]) == time(*known[i - 1]) ? labels[i - 1] : i;
     const bool compiled = std::any_of(known.begin(), known.end(), [](const auto* each) { return is_compiled(*each); });
     for (int pass = 0; pass < (compiled ? 2 : 1); ++pass) {
       for (const TrainingSample* sample : known)
         append(pass == 0 ? sample->features : before_compilation(sample->features), rows);
       rows.labels.insert(rows.labels.end(), labels.begin(), labels.end());
-      rows.groups.push_back(static_cast<unsigned>(known.size()));
+      rows.groups.push_back(known.size());
     }
   });
   return rows;
@@ -113,8 +113,8 @@ TreeSamples residual_rows(Samples samples, const KernelLevels& levels) {
   rows.columns = feature_columns().size();
   const auto add = [&](const std::vector<float>& row, double label, double weight) {
     append(row, rows);
-    rows.labels.push_back(static_cast<float>(label));
-    rows.weights.push_back(static_cast<float>(weight));
+    rows.labels.push_back(label);
+    rows.weights.push_back(weight);
   };
   std::size_t number = 0;
   for_each_group(samples, [&](Samples group) {

@@ -9,9 +9,19 @@
 #include "base/hash.h"
 #include "base/result.h"
 
-// What the store keeps about fragments and the plans for them. Candidates, measurements and trained models are in
-// db/trial_records.h, jobs in db/job_records.h. Plain values: schedules, tables and launch descriptions are JSON text
-// of the caller's, checked to be JSON and otherwise opaque here. Times are µs; `wall_us` is since 1970.
+// What the store keeps about fragments and the plans for them: plain values, one struct for each table. (Candidates,
+// measurements and trained models are in db/trial_records.h, jobs in db/job_records.h.) A plan that was found is kept
+// as
+//
+//   Plan plan;
+//   plan.key = {fragment, {"h100", "sm_90a", "13.0", "codegen 1"}};
+//   plan.steps = {{kernel_hash(kernel), R"([{"parameter":0},{"result":0}])"}};
+//   store.put_plan({plan, {kernel}, artifacts, {}}, Admission::if_vacant);
+//
+// tuning/ makes records of its own values and reads them back (tuning/plans/plan_record, measurement_record), `stitch
+// show` and the daemon's listings print them. Schedules, tables and launch descriptions are JSON text of the caller's,
+// checked to be JSON and otherwise opaque here. Times are µs; `wall_us` is since 1970. The fields are listed once more,
+// for tables, portable files and checks alike, in db/record_fields.h.
 namespace stitch::db {
 
 /// Where a record comes from. Part of every record.
@@ -32,7 +42,7 @@ struct Device {
   std::string target;        ///< entry of the device table it corresponds to ("h100"); may be empty
   std::string name;          ///< as the driver gives it
   std::string architecture;  ///< "sm_90a"
-  std::string driver;        ///< driver version; empty for the others
+  std::string driver;        ///< version of a GPU's driver; empty for other kinds
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
   std::string constants = "{}";    ///< JSON: calibrated constants of the device table

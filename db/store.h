@@ -13,11 +13,20 @@
 #include "db/store_types.h"
 #include "db/trial_records.h"
 
+// The one way to what outlives a process. The store is an interface because there will be two: SQLite, in one file
+// (db/sqlite_store.h), and a server's. The daemon opens one when it starts and `stitch` one for --db:
+//
+//   STITCH_ASSIGN(const std::unique_ptr<Store> store, open_sqlite_store({.path = "stitch.db"}, clock));
+//   STITCH_TRY(store->put_fragment(fragment));
+//   STITCH_ASSIGN(const PutPlan put, store->put_plan(bundle, Admission::if_vacant));
+//   STITCH_ASSIGN(const Lookup found, store->find_plan(bundle.plan.key, fragment.family));  // what clients ask
+//
+// tuning/ writes fragments, plans, candidates and measurements, daemon/jobs/ works off jobs, look-ups and listings
+// read.
 namespace stitch::db {
 
-/// The store of everything that outlives a process. Every operation is one transaction: when a write returns
-/// success it is durable (it survives kill -9 and a power cut); when it returns an error nothing of it is visible.
-/// Safe to call from any number of threads.
+/// Every operation is one transaction: when a write returns success it is durable (it survives kill -9 and a power
+/// cut); when it returns an error nothing of it is visible. Safe to call from any number of threads.
 ///
 /// Errors: not_found, already_exists and invalid_argument as said; corrupt (stored bytes do not match their hash; the
 /// message names it); io (the operating system refused, or the store is read-only); resource_exhausted (disk full,

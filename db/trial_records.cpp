@@ -16,7 +16,7 @@ constexpr Words<Candidate::Scope, 2> scope_words{{"kernel", "plan"}};
 constexpr Words<Measurement::Subject, 3> subject_words{{"plan", "kernel", "schedule"}};
 constexpr Words<Measurement::Kind, 2> measurement_words{{"device time", "event count"}};
 
-constexpr std::uint64_t identity_version = 1;
+constexpr std::uint64_t measurement_version = 1;
 
 void add_real(Hasher& hasher, double value) { hasher.integer(std::bit_cast<std::uint64_t>(value)); }
 
@@ -65,18 +65,18 @@ SampleSummary summarise(std::span<const double> samples) {
 
 Hash128 measurement_id(const Measurement& measurement) {
   Hasher hasher;
-  hasher.text("measurement").integer(identity_version);
+  hasher.text("measurement").integer(measurement_version);
   hasher.text(to_string(measurement.subject_kind)).hash(measurement.subject).text(to_string(measurement.kind));
   hasher.text(measurement.device).integer(measurement.samples.size());
   for (const double sample : measurement.samples) add_real(hasher, sample);
-  hasher.integer(static_cast<std::uint64_t>(measurement.dropped)).integer(measurement.cold_l2 ? 1 : 0);
+  hasher.integer(measurement.dropped).integer(measurement.cold_l2 ? 1 : 0);
   add_optional(hasher, measurement.sm_clock_mhz);
   add_optional(hasher, measurement.memory_clock_mhz);
   add_optional(hasher, measurement.temperature_c);
   hasher.text(measurement.driver).text(measurement.method).text(measurement.stopped).text(measurement.conditions);
   const Provenance& provenance = measurement.provenance;
   hasher.text(provenance.tool).text(provenance.toolkit).text(provenance.device);
-  hasher.integer(static_cast<std::uint64_t>(provenance.wall_us)).text(provenance.judged);
+  hasher.integer(provenance.wall_us).text(provenance.judged);
   return hasher.finish();
 }
 

@@ -7,6 +7,16 @@
 #include <string_view>
 #include <vector>
 
+/// What a launch counts: instructions by class, sectors of global memory, wavefronts of shared memory, barriers and
+/// copies, named as a profiler names them.
+///
+///   report.counters.global_loads.sectors_per_request();                   // 4 where 32 lanes read adjacent floats
+///   report.counters.of(InstructionClass::special_function).lanes;
+///   for (const NamedCounter& counter : named_counters()) …                // those that are single numbers
+///
+/// Each host thread's interpreter counts for itself, the launch adds up. Read by the profiler's verification and
+/// `stitch verify`, by the golden kernels' counts.txt (as to_text prints it), and by tests of coalescing and spills.
+/// There is no time in it.
 namespace stitch::emulator {
 
 /// What an instruction keeps busy; the classes by which a profiler groups issued instructions.

@@ -6,6 +6,15 @@
 
 #include "emulator/dim3.h"
 
+/// What the emulator says about a kernel that is wrong. The interpreter reports occurrences (run/reporter.h), a launch
+/// hands them out as findings, ordered by place:
+///
+///   shared_race: read of shared memory at offset 128 and a write by lane 3 of warp 0 are not ordered at softmax.cu:31
+///   (PTX line 210: ld.shared.f32 %f7, [%r4];), block (0,0,0) thread (35,0,0), 96 times
+///
+/// A finding is no error of the launch: the kernel goes on, so that one run shows all its defects. It names the
+/// smallest block and thread that it happened to, so that reports do not depend on how blocks were scheduled. The
+/// profiler refuses a kernel that has any.
 namespace stitch::emulator {
 
 /// What is checked while a kernel runs. Each can be switched off on its own (Checks).

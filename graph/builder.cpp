@@ -112,7 +112,7 @@ Value Builder::broadcast_to(Value x, const Dims& target) {
   for (std::size_t d = 0; d < from.size(); ++d) {
     if (from[d] == 1 && target[d + shift] != 1) continue;
     kept.push_back(from[d]);
-    mapping.push_back(static_cast<std::int64_t>(d + shift));
+    mapping.push_back(d + shift);
   }
   return broadcast(reshape(x, kept), target, mapping);
 }

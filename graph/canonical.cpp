@@ -11,7 +11,7 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// Whether parameters and results are told apart by their position (regions) or by their use alone (whole graphs).
 enum class Interface : std::uint8_t { ordered, unordered };
@@ -39,7 +39,7 @@ class Canonicaliser {
     result.exact = order.exact && regions_exact_;
     result.nodes = topological(graph, interface, order.order);
     std::vector<int> position(at(graph.size()));
-    for (std::size_t i = 0; i < result.nodes.size(); ++i) position[at(result.nodes[i])] = static_cast<int>(i);
+    for (std::size_t i = 0; i < result.nodes.size(); ++i) position[at(result.nodes[i])] = i;
     order_interface(graph, interface, position, result);
     result.key = serialise(graph, interface, position, regions, result);
     return result;
@@ -97,7 +97,7 @@ class Canonicaliser {
   /// Parameters first, then whatever is ready, by canonical order.
   static std::vector<NodeId> topological(const Graph& graph, Interface interface, const std::vector<int>& order) {
     std::vector<int> rank(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) rank[at(order[i])] = static_cast<int>(i);
+    for (std::size_t i = 0; i < order.size(); ++i) rank[at(order[i])] = i;
     std::vector<NodeId> result(graph.parameters().begin(), graph.parameters().end());
     const auto by_rank = [&](NodeId a, NodeId b) { return rank[at(a)] < rank[at(b)]; };
     if (interface == Interface::unordered) std::sort(result.begin(), result.end(), by_rank);
@@ -128,8 +128,8 @@ class Canonicaliser {
   }
 
   static void order_interface(const Graph& graph, Interface interface, const std::vector<int>& position, Form& form) {
-    for (std::size_t i = 0; i < graph.parameters().size(); ++i) form.parameters.push_back(static_cast<int>(i));
-    for (std::size_t i = 0; i < graph.results().size(); ++i) form.results.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < graph.parameters().size(); ++i) form.parameters.push_back(i);
+    for (std::size_t i = 0; i < graph.results().size(); ++i) form.results.push_back(i);
     if (interface == Interface::ordered) return;
     const auto parameter_position = [&](int i) { return position[at(graph.parameters()[at(i)])]; };
     std::sort(form.parameters.begin(), form.parameters.end(),
@@ -181,7 +181,7 @@ class Canonicaliser {
   /// The graph in the order of its form.
   Graph rebuild(const Graph& graph, const Form& form) {
     std::vector<int> position(at(graph.size()));
-    for (std::size_t i = 0; i < form.nodes.size(); ++i) position[at(form.nodes[i])] = static_cast<int>(i);
+    for (std::size_t i = 0; i < form.nodes.size(); ++i) position[at(form.nodes[i])] = i;
     Graph result;
     for (const NodeId id : form.nodes) {
       const Node& from = graph.node(id);

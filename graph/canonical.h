@@ -6,6 +6,15 @@
 #include "base/result.h"
 #include "graph/graph.h"
 
+// Which graphs are equal. Two models, or two layers of one, print the same computation with other names, another order
+// of nodes and arguments; their canonical forms and keys are the same:
+//
+//     f(a, b) = exp(a) + b        f(y, x) = y + exp(x)        one key; parameter_order is {0, 1} and {1, 0}
+//
+// The key is what plans are stored and looked up by (db/, daemon/), computed for every fragment that cut() leaves;
+// kernels are made for the canonical graph, and the orders say which argument goes where. Keys are stored: whatever
+// changes one raises canonical_version.
+
 namespace stitch::graph {
 
 /// Part of every key; raised when the same graph would get another key than before.

@@ -11,7 +11,7 @@ namespace {
 
 using Vertices = std::vector<int>;  // ascending, i.e. in topological order
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t at(int index) { return index; }
 
 /// One end of an edge, seen from the other.
 struct Arc {
@@ -126,7 +126,7 @@ class Search {
     scratch_.clear();
     for (const int v : vertices) scratch_.push_back(colours_[at(v)]);
     std::sort(scratch_.begin(), scratch_.end());
-    return static_cast<std::size_t>(std::unique(scratch_.begin(), scratch_.end()) - scratch_.begin());
+    return std::unique(scratch_.begin(), scratch_.end()) - scratch_.begin();
   }
 
   /// Labels `vertices`, whose colours are stable under refinement. `greedy` takes the first of what cannot be told
@@ -141,8 +141,7 @@ class Search {
       std::size_t end = i + 1;
       while (end < by_colour.size() && colours_[at(by_colour[end])] == colours_[at(by_colour[i])]) ++end;
       auto& target = end == i + 1 ? result.order : rest;
-      target.insert(target.end(), by_colour.begin() + static_cast<std::ptrdiff_t>(i),
-                    by_colour.begin() + static_cast<std::ptrdiff_t>(end));
+      target.insert(target.end(), by_colour.begin() + i, by_colour.begin() + end);
       i = end;
     }
     if (!rest.empty()) {
@@ -241,7 +240,10 @@ class Search {
     for (std::size_t i = 0; i < sorted.size();) {
       std::size_t end = i + 1;
       while (end < sorted.size() && sorted[end].first == sorted[i].first) ++end;
-      if (end - i < best_size) best = i, best_size = end - i;
+      if (end - i < best_size) {
+        best = i;
+        best_size = end - i;
+      }
       i = end;
     }
     Vertices cell;

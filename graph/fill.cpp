@@ -14,7 +14,7 @@ std::optional<std::uint64_t> fill_bits(const Graph& graph, Value value) {
   const auto& constant = node.as<ConstantAttributes>();
   if (!is_splat(constant)) return std::nullopt;
   std::uint64_t bits = 0;
-  std::memcpy(&bits, constant.data.data(), static_cast<std::size_t>(byte_size(constant.type.dtype)));
+  std::memcpy(&bits, constant.data.data(), byte_size(constant.type.dtype));
   return bits;
 }
 

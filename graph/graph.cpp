@@ -18,7 +18,7 @@ Result<Value> Graph::add(Op op, std::vector<Value> operands, Attributes attribut
   operand_types.reserve(operands.size());
   for (const Value& operand : operands) {
     if (operand.node < 0 || operand.node >= size() || operand.result < 0 ||
-        operand.result >= static_cast<std::int32_t>(node(operand.node).results.size())) {
+        operand.result >= std::ssize(node(operand.node).results)) {
       return located(make_error(ErrorKind::invalid_argument, "operand {} does not exist", operand_types.size()));
     }
     operand_types.push_back(type(operand));
@@ -78,7 +78,7 @@ std::vector<RegionTypes> region_types(std::span<const std::shared_ptr<const Grap
 }
 
 std::vector<std::vector<NodeId>> users(const Graph& graph) {
-  std::vector<std::vector<NodeId>> lists(static_cast<std::size_t>(graph.size()));
+  std::vector<std::vector<NodeId>> lists(graph.size());
   for (NodeId id = 0; id < graph.size(); ++id) {
     for (const Value& operand : graph.node(id).operands) {
       auto& list = lists[operand.node];
@@ -89,7 +89,7 @@ std::vector<std::vector<NodeId>> users(const Graph& graph) {
 }
 
 std::vector<bool> is_result(const Graph& graph) {
-  std::vector<bool> flags(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> flags(graph.size(), false);
   for (const Value& value : graph.results()) flags[value.node] = true;
   return flags;
 }

@@ -15,6 +15,20 @@
 #include "graph/op.h"
 #include "graph/tensor_type.h"
 
+// The one intermediate representation. A Graph is a list of nodes, each an operator applied to values of nodes before
+// it; docs/ir.md defines the operators. Printed (graph/print.h), the mean of each of 8 rows is
+//
+//     %0 = parameter f32[8,768]
+//     %1 = reduce f32[8] %0 {kind=sum, dimensions=[1]}
+//     %2 = constant f32[] {768}
+//     %3 = broadcast f32[8] %2 {dims=[8], mapping=[]}
+//     %4 = divide f32[8] %1, %3
+//     return %4
+//
+// Importers make graphs through Builder (graph/builder.h); passes (graph/simplify.h) rewrite them; cut (graph/cut.h)
+// divides a model's into fragments, which search/ and codegen/ turn into kernels; the evaluator
+// (graph/reference/evaluate.h) says what one computes, and canonicalise (graph/canonical.h) which are equal.
+
 namespace stitch::graph {
 
 class Graph;
@@ -62,7 +76,7 @@ class Graph {
 
   [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
-  [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
+  [[nodiscard]] NodeId size() const { return nodes_.size(); }
   [[nodiscard]] const TensorType& type(Value value) const { return node(value.node).type(value.result); }
   [[nodiscard]] std::span<const NodeId> parameters() const { return parameters_; }
   [[nodiscard]] std::span<const Value> results() const { return results_; }

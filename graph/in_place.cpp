@@ -12,7 +12,7 @@ std::optional<std::size_t> updated_parameter(const Graph& graph, Value result) {
   const auto parameters = graph.parameters();
   const auto found = std::find(parameters.begin(), parameters.end(), tensor.node);
   if (found == parameters.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - parameters.begin());
+  return found - parameters.begin();
 }
 
 }  // namespace stitch::graph

@@ -185,7 +185,7 @@ Result<Types> infer_conditional(Operands operands, std::span<const RegionTypes> 
 
 Result<Types> infer_constant(const ConstantAttributes& a) {
   STITCH_TRY(check_extents("attribute 'type'", a.type.dims));
-  if (static_cast<std::int64_t>(a.data.size()) != a.type.bytes()) {
+  if (std::ssize(a.data) != a.type.bytes()) {
     return bad("attribute 'data' has {} bytes, {} needs {}", a.data.size(), to_string(a.type), a.type.bytes());
   }
   return Types{a.type};

@@ -11,7 +11,7 @@ Dims joined(const Dims& a, const Dims& b) {
 Dims without(const Dims& dims, const Dims& removed) {
   Dims rest;
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    if (!contains(removed, static_cast<std::int64_t>(d))) rest.push_back(dims[d]);
+    if (!contains(removed, d)) rest.push_back(dims[d]);
   }
   return rest;
 }
@@ -32,7 +32,7 @@ Status check_sorted(std::string_view attribute, const Dims& list) {
 }
 
 Status check_length(std::string_view attribute, const Dims& list, std::int64_t rank) {
-  if (static_cast<std::int64_t>(list.size()) == rank) return {};
+  if (std::ssize(list) == rank) return {};
   return bad("attribute '{}' has {} entries for rank {}", attribute, list.size(), rank);
 }
 

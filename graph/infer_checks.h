@@ -27,11 +27,7 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorKind::invalid_argument, format, std::forward<Args>(args)...);
 }
 
-inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-inline bool contains(const Dims& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
+inline std::size_t at(std::int64_t index) { return index; }
 
 /// a followed by b.
 Dims joined(const Dims& a, const Dims& b);

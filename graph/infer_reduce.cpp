@@ -18,7 +18,7 @@ Result<Dims> window_extents(const Window& w) {
                                    {"high", w.high},
                                    {"base_dilation", w.base_dilation},
                                    {"window_dilation", w.window_dilation}}) {
-    STITCH_TRY(check_length(name, list, static_cast<std::int64_t>(w.dims.size())));
+    STITCH_TRY(check_length(name, list, w.dims.size()));
     STITCH_TRY(check_magnitude(name, list));
   }
   Dims result;

@@ -11,10 +11,6 @@ namespace {
 
 using Digits = std::vector<StridedView::Digit>;
 
-bool contains(const Dims& list, std::size_t value) {
-  return std::find(list.begin(), list.end(), static_cast<std::int64_t>(value)) != list.end();
-}
-
 Digits gathered(const StridedView& view, const Dims& dimensions) {
   Digits all;
   for (const std::int64_t d : dimensions) {
@@ -206,7 +202,7 @@ class EpilogueFinder {
   /// Walks back from `value`, no further than the root's own position.
   [[nodiscard]] bool depends_on_result(Value value) const {
     std::vector<NodeId> open = {value.node};
-    std::vector<bool> seen(static_cast<std::size_t>(graph_.size()), false);
+    std::vector<bool> seen(graph_.size(), false);
     while (!open.empty()) {
       const NodeId id = open.back();
       open.pop_back();
@@ -240,13 +236,15 @@ std::string describe(const Graph& graph, const LibraryCall& call) {
 std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOptions& options) {
   const auto uses = users(graph);
   const std::vector<bool> results = is_result(graph);
-  std::vector<bool> taken(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> taken(graph.size(), false);
   std::vector<LibraryCall> calls;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     if (node.op != Op::dot && node.op != Op::convolution) continue;
     LibraryCall call;
-    call.root = id, call.result = {id, 0}, call.operands = node.operands;
+    call.root = id;
+    call.result = {id, 0};
+    call.operands = node.operands;
     if (options.layouts && node.op == Op::dot) {
       const auto& a = node.as<DotAttributes>();
       call.operands = {through_layouts(graph, node.operands[0], a.lhs_batch, a.lhs_contracting),

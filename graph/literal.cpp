@@ -140,19 +140,19 @@ std::int64_t load_integer(DType dtype, const std::byte* from) {
   switch (dtype) {
     case DType::s64:
     case DType::u64: return read_as<std::int64_t>(from);
-    default: return static_cast<std::int64_t>(load_element(dtype, from));
+    default: return load_element(dtype, from);
   }
 }
 
 void store_integer(DType dtype, std::int64_t value, std::byte* to) {
   if (dtype == DType::pred) value = value != 0;
-  std::memcpy(to, &value, static_cast<std::size_t>(byte_size(dtype)));  // little-endian hosts only; see docs/ir.md
+  std::memcpy(to, &value, byte_size(dtype));  // little-endian hosts only; see docs/ir.md
 }
 
 ConstantAttributes splat(TensorType type, double value) {
   const int size = byte_size(type.dtype);
   ConstantAttributes constant{std::move(type), {}};
-  constant.data.resize(static_cast<std::size_t>(constant.type.bytes()));
+  constant.data.resize(constant.type.bytes());
   for (std::size_t at = 0; at < constant.data.size(); at += static_cast<std::size_t>(size)) {
     store_element(constant.type.dtype, value, &constant.data[at]);
   }

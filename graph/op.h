@@ -8,6 +8,15 @@
 
 #include "graph/dtype.h"
 
+// The operators as data. graph/op_table.inl has a row for each; this header gives the enumeration made of it and what a
+// row holds. info(Op::erf) is
+//
+//     {erf, "erf", elementwise, expensive, 1 operand, floating, 22 or 80 instructions, 4 ulps, "erf{f}({x})", -1 … 1}
+//
+// Type inference reads operands and domain, the evaluator error and sign, passes the range, codegen/ the spelling,
+// costmodel/ the instructions, importers and codecs the name. What an operator computes is no data: its float64
+// function stands in graph/reference/, its attributes in graph/attributes.h.
+
 namespace stitch::graph {
 
 /// The primitive operators (docs/ir.md describes each), as graph/op_table.inl lists them. Formats use the names of the

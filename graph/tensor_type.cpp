@@ -49,7 +49,7 @@ Result<TensorType> parse_tensor_type(std::string_view text) {
     std::int64_t extent = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), extent);
     if (error != std::errc{} || extent < 0) return bad("extents are non-negative integers");
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    rest.remove_prefix(end - rest.data());
     type.dims.push_back(extent);
     if (rest.empty()) break;
     if (rest.front() != ',' || rest.size() == 1) return bad("extents are separated by commas");

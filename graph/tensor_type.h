@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@ namespace stitch::graph {
 
 /// Extents of a tensor, outermost first; memory is dense and row-major. Empty for a scalar.
 using Dims = std::vector<std::int64_t>;
+
+/// Whether a list of dimensions (or their numbers) holds this one.
+inline bool contains(const Dims& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 /// Product of the extents: 1 for a scalar, 0 when an extent is 0.
 std::int64_t element_count(const Dims& dims);
@@ -34,7 +38,7 @@ struct TensorType {
   DType dtype = DType::f32;
   Dims dims;
 
-  [[nodiscard]] int rank() const { return static_cast<int>(dims.size()); }
+  [[nodiscard]] int rank() const { return dims.size(); }
   [[nodiscard]] std::int64_t elements() const { return element_count(dims); }
   [[nodiscard]] std::int64_t bytes() const { return elements() * byte_size(dtype); }
 

@@ -54,7 +54,7 @@ Status verify(const Graph& graph) {
   }
   for (const Value& value : graph.results()) {
     if (value.node < 0 || value.node >= graph.size() || value.result < 0 ||
-        value.result >= static_cast<std::int32_t>(graph.node(value.node).results.size())) {
+        value.result >= std::ssize(graph.node(value.node).results)) {
       return make_error(ErrorKind::invalid_argument, "result {}.{} does not exist", value.node, value.result);
     }
   }

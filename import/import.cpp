@@ -69,7 +69,7 @@ Result<Imported> import_bytes(std::string_view bytes, std::string_view name, con
     bytes = unpacked;
     if (name.ends_with(".gz")) name.remove_suffix(3);
   }
-  if (static_cast<std::int64_t>(bytes.size()) > options.max_bytes) {
+  if (std::ssize(bytes) > options.max_bytes) {
     return make_error(ErrorKind::resource_exhausted, "the model has {} bytes, the limit is {}", bytes.size(),
                       options.max_bytes);
   }

@@ -11,8 +11,16 @@
 #include "base/result.h"
 #include "graph/graph.h"
 
-/// Model files in, graphs out. One folder per format (hlo/, onnx/; fragments are the graph's own codec), one file per
-/// operator family inside it. docs/importers.md says what each format's reader takes and how it lowers it.
+// Model files in, graphs out:
+//
+//     STITCH_ASSIGN(Imported model, import_file("bert.hlo.txt.gz"));
+//     model.graph          // verified; nodes keep the names and lines of the source
+//     model.boundaries     // {"sort", "line 12, sort.3", 1, "no kernels for sorting"}: what stays with others
+//
+// One folder per format (hlo/, onnx/; fragments are the graph's own codec), one file per operator family inside it.
+// The command line and the tuning of whole models read models through here; an importer never guesses: an operator that
+// it cannot express becomes a boundary with the reason. docs/importers.md says what each format's reader takes.
+
 namespace stitch::import {
 
 /// An operator that we do not generate and that therefore became an opaque node.

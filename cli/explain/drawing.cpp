@@ -17,14 +17,10 @@ int longest_line(const std::vector<std::string>& lines) {
 
 }  // namespace
 
-int text_length(std::string_view text) {
-  const auto length = std::count_if(text.begin(), text.end(), begins_character);
-  return static_cast<int>(length);
-}
+int text_length(std::string_view text) { return std::count_if(text.begin(), text.end(), begins_character); }
 
 Extent text_extent(const std::vector<std::string>& lines) {
-  const double count = static_cast<double>(lines.size());
-  return {longest_line(lines) * measure::advance * measure::box_font, count * measure::box_line};
+  return {longest_line(lines) * measure::advance * measure::box_font, std::ssize(lines) * measure::box_line};
 }
 
 Extent label_extent(std::string_view label) {

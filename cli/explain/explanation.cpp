@@ -60,7 +60,10 @@ AnchorExplanation explain_anchor(const Graph& graph, const GroupProgram& group, 
   for (const kernel::ReductionPlan& plan : group.reductions) {
     if (plan.anchor != position) continue;
     if (plan.kept_per_thread > 1) add(fmt::format("{} accumulators a thread", plan.kept_per_thread));
-    if (!plan.shuffles.empty()) text.scheme = "warp", add(fmt::format("{} shuffles", plan.shuffles.size()));
+    if (!plan.shuffles.empty()) {
+      text.scheme = "warp";
+      add(fmt::format("{} shuffles", plan.shuffles.size()));
+    }
     if (plan.exchange > 1) {
       text.scheme = "block";
       add(fmt::format("{} partial results through shared memory ({} bytes)", plan.exchange, plan.shared_bytes));
@@ -82,7 +85,7 @@ GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, in
   text.phase = phase;
   text.threads = group.threads;
   text.tiles = group.tiles;
-  text.sweeps = static_cast<int>(group.sweeps.size());
+  text.sweeps = std::ssize(group.sweeps);
   for (std::size_t axis = 0; axis < group.mapping.axes.size(); ++axis) text.axes.push_back(describe_axis(group, axis));
   std::map<std::string, int> held;
   for (const kernel::HeldItem& item : group.held) {
@@ -117,9 +120,9 @@ KernelExplanation explain_kernel(const search::PlannedKernel& planned, const sea
   text.bytes = kernel::scheduled_bytes(graph, program);
   text.slabs = program.schedule.slabs.count;
   for (const kernel::Sync sync : program.schedule.syncs) text.syncs.emplace_back(to_string(sync));
-  for (std::size_t phase = 0; phase < program.phases.size(); ++phase) {
+  for (int phase = 0; phase < std::ssize(program.phases); ++phase) {
     for (const GroupProgram& group : program.phases[phase].groups) {
-      text.groups.push_back(explain_group(program.computes(graph), group, static_cast<int>(phase)));
+      text.groups.push_back(explain_group(program.computes(graph), group, phase));
     }
   }
   text.score = scorer.explain(graph, program);
@@ -134,21 +137,21 @@ class KernelDag {
   KernelDag(const Graph& fragment, const search::FusionPlan& plan) : bytes_(plan.kernels.size()) {
     std::map<Value, int> writer;
     for (int k = 0; k < size(); ++k) {
-      for (const Value value : plan.kernels[at(k)].results) writer.emplace(value, k);
+      for (const Value value : plan.kernels[k].results) writer.emplace(value, k);
     }
     for (int k = 0; k < size(); ++k) {
-      for (const Value value : plan.kernels[at(k)].arguments) {
+      for (const Value value : plan.kernels[k].arguments) {
         const auto found = writer.find(value);
-        if (found != writer.end() && found->second != k) bytes_[at(k)][found->second] += fragment.type(value).bytes();
+        if (found != writer.end() && found->second != k) bytes_[k][found->second] += fragment.type(value).bytes();
       }
     }
   }
 
-  [[nodiscard]] int size() const { return static_cast<int>(bytes_.size()); }
+  [[nodiscard]] int size() const { return std::ssize(bytes_); }
   /// Bytes that `to` reads of what `from` writes.
   [[nodiscard]] std::int64_t bytes(int from, int to) const {
-    const auto found = bytes_[at(to)].find(from);
-    return found == bytes_[at(to)].end() ? 0 : found->second;
+    const auto found = bytes_[to].find(from);
+    return found == bytes_[to].end() ? 0 : found->second;
   }
   /// A kernel on a way from `from` to `to`, or -1: one that would have to run in the middle of the merged kernel.
   [[nodiscard]] int between(int from, int to) const {
@@ -156,16 +159,15 @@ class KernelDag {
     for (int k = from + 1; k < to; ++k) {
       if (reads_any(k, reached)) reached.insert(k);
     }
-    for (const auto& [producer, bytes] : bytes_[at(to)]) {
+    for (const auto& [producer, bytes] : bytes_[to]) {
       if (producer != from && reached.contains(producer)) return producer;
     }
     return -1;
   }
 
  private:
-  static std::size_t at(int k) { return static_cast<std::size_t>(k); }
   [[nodiscard]] bool reads_any(int k, const std::set<int>& producers) const {
-    return std::any_of(bytes_[at(k)].begin(), bytes_[at(k)].end(),
+    return std::any_of(bytes_[k].begin(), bytes_[k].end(),
                        [&](const auto& read) { return producers.contains(read.first); });
   }
   std::vector<std::map<int, std::int64_t>> bytes_;  ///< per kernel: producer → bytes
@@ -178,7 +180,7 @@ BoundaryExplanation explain_boundary(const search::FusionPlan& plan, const searc
     text.why = fmt::format("kernel {} must run after {} and before {}", middle, from, to);
     return text;
   }
-  search::VertexSet both(static_cast<std::size_t>(vertices.size()));
+  search::VertexSet both(vertices.size());
   double apart_us = 0;
   for (const int k : {from, to}) {
     const search::PlannedKernel& kernel = plan.kernels[k];
@@ -220,11 +222,11 @@ void explain_boundaries(const search::FusionPlan& plan, const tuning::Tuner& tun
     }
   }
   std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; });
-  const auto examined = std::min(pairs.size(), static_cast<std::size_t>(most_pairs));
-  for (std::size_t i = 0; i < examined; ++i) {
+  const std::ptrdiff_t examined = std::min<std::ptrdiff_t>(std::ssize(pairs), most_pairs);
+  for (std::ptrdiff_t i = 0; i < examined; ++i) {
     text.boundaries.push_back(explain_boundary(plan, vertices, dag, pairs[i].from, pairs[i].to, cache));
   }
-  text.boundaries_left_out = static_cast<std::int64_t>(pairs.size() - examined);
+  text.boundaries_left_out = std::ssize(pairs) - examined;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using graph::Op;
 using graph::OpCategory;
 using graph::Value;
 
-constexpr int most_characters = 64;  ///< of a line in a frame's title
+constexpr int most_title_characters = 64;  ///< of a line in a frame's title
 
 /// The value of a constant, or of a constant that was spread over a shape; empty: it is neither.
 std::string constant_text(const Graph& graph, NodeId id) {
@@ -55,7 +55,7 @@ std::string name_of(const graph::Node& node) {
   return name;
 }
 
-Drawing::Box box_of(const Graph& graph, NodeId id, int frame) {
+Drawing::Box operator_box(const Graph& graph, NodeId id, int frame) {
   const graph::Node& node = graph.node(id);
   Drawing::Box box;
   box.lines = {name_of(node)};
@@ -72,7 +72,7 @@ Drawing::Box box_of(const Graph& graph, NodeId id, int frame) {
   return box;
 }
 
-std::string tooltip_of(const KernelExplanation& kernel) {
+std::string kernel_tooltip(const KernelExplanation& kernel) {
   std::string text = fmt::format(
       "{}: {}\n{} blocks of {} threads, {} registers (estimate), {} bytes shared\npredicted {:.2f} us:", kernel.name,
       kernel.description, kernel.blocks, kernel.threads, kernel.registers, kernel.shared_bytes, kernel.score.us);
@@ -82,11 +82,10 @@ std::string tooltip_of(const KernelExplanation& kernel) {
   return text;
 }
 
-Drawing::Frame frame_of(const KernelExplanation& kernel, int number) {
-  return {{fmt::format("kernel {} · {:.2f} us · {}", number, kernel.score.us,
-                       bytes_text(static_cast<double>(kernel.bytes))),
-           shortened(kernel.description, most_characters)},
-          tooltip_of(kernel),
+Drawing::Frame kernel_frame(const KernelExplanation& kernel, int number) {
+  return {{fmt::format("kernel {} · {:.2f} us · {}", number, kernel.score.us, bytes_text(kernel.bytes)),
+           shortened(kernel.description, most_title_characters)},
+          kernel_tooltip(kernel),
           hue_of(number)};
 }
 
@@ -148,7 +147,7 @@ class FragmentDrawer {
         computed[id] = true;
         if (!is_drawn(graph_, id)) continue;
         part.nodes.push_back(id);
-        home_.emplace(id, static_cast<int>(parts_.size()) - 1);
+        home_.emplace(id, std::ssize(parts_) - 1);
       }
     };
     for (const KernelExplanation& kernel : kernels_) add(kernel.nodes);
@@ -172,7 +171,8 @@ class FragmentDrawer {
     }
     for (const auto& [names, components] : alike) {
       if (components.size() > most_alike) {
-        Clump clump{{}, static_cast<int>(components.size())};
+        Clump clump;
+        clump.equals = components.size();
         for (const auto& component : components) {
           clump.nodes.insert(clump.nodes.end(), component.begin(), component.end());
         }
@@ -230,20 +230,20 @@ class FragmentDrawer {
 
   int add_box(Drawing::Box box) {
     drawing_.boxes.push_back(std::move(box));
-    return static_cast<int>(drawing_.boxes.size()) - 1;
+    return drawing_.boxes.size() - 1;
   }
 
   void draw_boxes(int number) {
     Part& part = parts_[number];
     int frame = -1;
     if (number < std::ssize(kernels_)) {
-      frame = static_cast<int>(drawing_.frames.size());
-      drawing_.frames.push_back(frame_of(kernels_[number], number));
+      frame = drawing_.frames.size();
+      drawing_.frames.push_back(kernel_frame(kernels_[number], number));
     }
     if (part.nodes.empty()) add_box({{"constants"}, "", Drawing::Look::folded, frame, ""});
     for (const Clump& clump : part.clumps) {
       const bool single = clump.nodes.size() == 1;
-      const int box = add_box(single ? box_of(graph_, clump.nodes.front(), frame) : box_of_clump(clump, frame));
+      const int box = add_box(single ? operator_box(graph_, clump.nodes.front(), frame) : box_of_clump(clump, frame));
       if (!single) folded_.insert(box);
       for (const NodeId id : clump.nodes) part.boxes[id] = box;
     }
@@ -321,7 +321,7 @@ class FragmentDrawer {
     double bytes = 0;
     int named = 0;
     for (const Value value : values) {
-      bytes += static_cast<double>(graph_.type(value).bytes());
+      bytes += graph_.type(value).bytes();
       ++named;
       if (named == most_named) arrow.tooltip += "\n…";
       if (named < most_named) arrow.tooltip += (named > 1 ? "\n" : "") + graph::to_text(graph_, value.node);

@@ -28,7 +28,7 @@ std::string dot_of_box(const Drawing& drawing, int number) {
                      size.height / points_per_inch);
 }
 
-std::vector<double> numbers_of(std::string text) {
+std::vector<double> numbers_in(std::string text) {
   for (char& c : text) {
     if (c == ',' || c == ';') c = ' ';
   }
@@ -62,7 +62,7 @@ class LayoutReader {
   [[nodiscard]] json array(const char* name) const { return document_.value(name, json::array()); }
 
   static Result<std::vector<double>> numbers(const json& object, const char* name, std::size_t count) {
-    std::vector<double> found = numbers_of(object.value(name, std::string()));
+    std::vector<double> found = numbers_in(object.value(name, std::string()));
     if (found.size() < count) return make_error(ErrorKind::parse, "dot gave no '{}' to one of its objects", name);
     return found;
   }
@@ -107,7 +107,7 @@ class LayoutReader {
     STITCH_ASSIGN(const std::size_t number, number_of(edge.value("id", std::string("a")), 1, layout_.arrows.size()));
     const std::string path = edge.value("pos", std::string());
     if (!path.starts_with("e,")) return make_error(ErrorKind::parse, "dot left out arrow {}", number);
-    const std::vector<double> values = numbers_of(path.substr(2));
+    const std::vector<double> values = numbers_in(path.substr(2));
     if (values.size() < 10) return make_error(ErrorKind::parse, "dot gave arrow {} no curve", number);
     Layout::Curve& curve = layout_.arrows[number];
     curve.tip = place(values[0], values[1]);

@@ -9,13 +9,13 @@ namespace {
 
 using tuning::ModelOutline;
 
-constexpr int most_characters = 40;  ///< of a line in a box
+constexpr int most_box_characters = 40;  ///< of a line in a box
 
 std::string times(std::int64_t count) { return count == 1 ? "" : fmt::format(" ×{}", count); }
 
-Drawing::Box box_of(const FragmentExplanation& fragment, std::int64_t sites) {
+Drawing::Box fragment_box(const FragmentExplanation& fragment, std::int64_t sites) {
   double bytes = 0;
-  for (const KernelExplanation& kernel : fragment.kernels) bytes += static_cast<double>(kernel.bytes);
+  for (const KernelExplanation& kernel : fragment.kernels) bytes += kernel.bytes;
   const std::size_t kernels = fragment.kernels.size();
   Drawing::Box box;
   box.lines = {fragment.name + times(sites),
@@ -31,9 +31,9 @@ Drawing::Box box_of(const FragmentExplanation& fragment, std::int64_t sites) {
   return box;
 }
 
-Drawing::Box box_of(const ModelOutline::Part& part) {
+Drawing::Box boundary_box(const ModelOutline::Part& part) {
   Drawing::Box box;
-  box.lines = {shortened(part.text, most_characters) + times(part.sites)};
+  box.lines = {shortened(part.text, most_box_characters) + times(part.sites)};
   box.tooltip = part.text;
   box.look = Drawing::Look::boundary;
   return box;
@@ -56,14 +56,13 @@ bool leaves_out_flows(const ModelOutline& outline) {
 
 Drawing draw_outline(const ModelOutline& outline, const std::vector<FragmentExplanation>& fragments) {
   Drawing drawing;
-  for (std::size_t r = 1; r < outline.regions.size(); ++r) {
-    drawing.frames.push_back({{"body of " + shortened(outline.regions[r], most_characters)},
-                              outline.regions[r],
-                              hue_of(static_cast<int>(r))});
+  for (int r = 1; r < std::ssize(outline.regions); ++r) {
+    drawing.frames.push_back(
+        {{"body of " + shortened(outline.regions[r], most_box_characters)}, outline.regions[r], hue_of(r)});
   }
   for (const ModelOutline::Part& part : outline.parts) {
     const bool is_fragment = part.kind == ModelOutline::Part::Kind::fragment;
-    drawing.boxes.push_back(is_fragment ? box_of(fragments[part.entry], part.sites) : box_of(part));
+    drawing.boxes.push_back(is_fragment ? fragment_box(fragments[part.entry], part.sites) : boundary_box(part));
     drawing.boxes.back().frame = part.region - 1;
   }
   const bool all = !leaves_out_flows(outline);

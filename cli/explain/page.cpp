@@ -96,8 +96,7 @@ class PageWriter {
           "<td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
           "<td class=\"number\">{}</td></tr>\n",
           k, escape_xml(kernel.description), kernel.score.us, escape_xml(kernel.score.binding),
-          bytes_text(static_cast<double>(kernel.bytes)), kernel.blocks, kernel.threads, kernel.registers,
-          kernel.shared_bytes);
+          bytes_text(kernel.bytes), kernel.blocks, kernel.threads, kernel.registers, kernel.shared_bytes);
     }
     html_ += "</table>\n";
   }

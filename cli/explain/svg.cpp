@@ -38,7 +38,7 @@ std::string svg_of_title(const Drawing::Frame& frame, const Rectangle& title) {
   std::string svg = fmt::format("<g class=\"frame\" style=\"--hue:{}\">{}", frame.hue, title_of(frame.tooltip));
   for (std::size_t i = 0; i < frame.lines.size(); ++i) {
     svg += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", i == 0 ? "head" : "note", title.from.x,
-                       title.from.y + (static_cast<double>(i) + 0.8) * measure::box_line, escape_xml(frame.lines[i]));
+                       title.from.y + (i + 0.8) * measure::box_line, escape_xml(frame.lines[i]));
   }
   return svg + "</g>\n";
 }
@@ -52,7 +52,7 @@ std::string svg_of_box(const Drawing::Box& box, const Rectangle& place) {
   const double top = place.from.y + measure::padding / 2;
   for (std::size_t i = 0; i < box.lines.size(); ++i) {
     svg += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", i == 0 ? "name" : "note", middle,
-                       top + (static_cast<double>(i) + 0.75) * measure::box_line, escape_xml(box.lines[i]));
+                       top + (i + 0.75) * measure::box_line, escape_xml(box.lines[i]));
   }
   svg += "</g>\n";
   return box.link.empty() ? svg : fmt::format("<a href=\"{}\">{}</a>", escape_xml(box.link), svg);

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "emulator/decode/code.h"
-#include "emulator/decode/decoder.h"
+#include "emulator/decode/instruction_draft.h"
 
 namespace stitch::emulator {
 

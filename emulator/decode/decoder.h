@@ -12,74 +12,11 @@
 
 #include "base/result.h"
 #include "emulator/decode/code.h"
+#include "emulator/decode/instruction_draft.h"
+#include "emulator/decode/modifiers.h"
 #include "emulator/ptx/ptx_syntax.h"
 
 namespace stitch::emulator {
-
-/// An operand before register allocation: nothing, a virtual register, or a constant row.
-struct Ref {
-  enum class Kind : std::uint8_t { none, reg, constant } kind = Kind::none;
-  std::uint32_t index = 0;  ///< virtual register, or offset of the constant row
-
-  [[nodiscard]] bool exists() const { return kind != Kind::none; }
-};
-
-/// An instruction whose operands are not yet placed.
-struct InstructionDraft {
-  Instruction instruction;
-  Ref guard, d, d2, a, b, c, e;
-  std::vector<Ref> list;
-  std::size_t list_defines = 0;         ///< the first so many of `list` are written …
-  bool list_reads_definitions = false;  ///< … and read as well (accumulators)
-  std::string_view label;               ///< branch target, resolved at the end of the function
-  std::vector<std::string_view> table;  ///< targets of branch_indexed
-  std::string_view callee;
-  std::uint32_t scope = 0;
-  Origin origin;
-};
-
-/// The operands of an instruction of the usual shape: a destination, perhaps a predicate after '|', and sources.
-struct OperandRefs {
-  Ref d, d2, a, b, c, e;
-};
-
-struct VirtualRegister {
-  Width width = Width::none;
-  std::string_view name;  ///< empty for temporaries
-};
-
-/// The drafts of one function, and what register allocation needs.
-struct FunctionDraft {
-  std::string_view name;
-  bool is_entry = false;
-  std::vector<VirtualRegister> registers;
-  std::vector<InstructionDraft> drafts;
-  Ref return_address;
-};
-
-/// An opcode's dot-separated parts after the first, consumed one by one; what nobody consumed is an error.
-class Modifiers {
- public:
-  explicit Modifiers(std::string_view opcode);
-
-  [[nodiscard]] std::string_view root() const { return root_; }
-  /// Removes `name` when present.
-  bool take(std::string_view name);
-  /// Removes the first of `names` that is present and returns it; empty when none is.
-  std::string_view take_any(std::initializer_list<std::string_view> names);
-  /// Removes and returns the first (last) type among the parts.
-  std::optional<Type> take_type();
-  std::optional<Type> take_last_type();
-  /// Removes and returns the foremost part, or an empty view.
-  std::string_view take_front();
-  /// Removes every part that starts with `prefix`; whether there was one.
-  bool drop_prefix(std::string_view prefix);
-  [[nodiscard]] const std::vector<std::string_view>& rest() const { return parts_; }
-
- private:
-  std::string_view root_;
-  std::vector<std::string_view> parts_;
-};
 
 /// Turns the statements of one kernel and its functions into drafts. The decode_*.cpp files hold its members by
 /// instruction family; decode_table.cpp maps mnemonics to them.
@@ -110,25 +47,30 @@ class Decoder {
     auto operator<=>(const ScopedName&) const = default;
   };
 
-  // decoder.cpp: functions, names, operands
+  // decoder.cpp: functions, statements, registers
+  Status collect(const ptx::Function& function, std::vector<const ptx::Function*>& order);
   Status decode_function(const ptx::Function& function);
   Status declare_registers(const ptx::Function& function);
-  Status place_variables(const ptx::Function& function);
-  Status alias_call_parameters(const ptx::Function& function);
-  Status collect(const ptx::Function& function, std::vector<const ptx::Function*>& order);
+  Status statement(const ptx::Statement& statement);
+  static bool is_call(const ptx::Statement& statement);
+  /// The name operand of a call, the first operand that is a plain name; null without one.
+  static const ptx::Operand* callee_of(const ptx::Statement& statement);
+  const ptx::Function* find_function(std::string_view name) const;
+  std::optional<std::uint32_t> find_register(std::string_view name, std::uint32_t scope) const;
+  [[nodiscard]] Error fail(std::string_view message) const;
+  [[nodiscard]] Error unsupported(std::string_view what) const;
+
+  // decoder_variables.cpp
   Status place_shared(const std::vector<const ptx::Function*>& functions);
   void place_parameters(const ptx::Function& function);
-  Status statement(const ptx::Statement& statement);
-  const ptx::Function* find_function(std::string_view name) const;
+  Status place_variables(const ptx::Function& function);
+  Status alias_call_parameters(const ptx::Function& function);
   std::uint32_t module_variable(const ptx::Variable& variable);
   const VariablePlace* find_place(std::string_view name) const;
-  std::optional<std::uint32_t> find_register(std::string_view name, std::uint32_t scope) const;
   std::uint32_t allocate_frame(std::uint64_t bytes, std::uint32_t alignment);
   std::uint32_t allocate_shared(std::uint64_t bytes, std::uint32_t alignment);
 
-  [[nodiscard]] Error fail(std::string_view message) const;
-  [[nodiscard]] Error unsupported(std::string_view what) const;
-  // What rules begin with, once they have taken the modifiers that they know.
+  // decoder_operands.cpp. What rules begin with, once they have taken the modifiers that they know:
   /// The last type among the modifiers. Error: parse, "… has no type", with who lacks it.
   Result<Type> last_type(std::string_view who = "the instruction");
   /// No modifier is left, and there are `least` to `most` operands.
@@ -144,18 +86,13 @@ class Decoder {
   /// Sources from the operand at `first` on.
   Status read_sources(std::size_t first, std::span<const Type> types, OperandRefs& refs);
   Result<Ref> second_destination();
-  /// 2, 4 or 8 for .v2, .v4, .v8; 1 without.
-  std::uint8_t take_elements();
-
   Status expect_operands(std::size_t least, std::size_t most) const;
   Status expect_operands(std::size_t count) const { return expect_operands(count, count); }
   [[nodiscard]] const ptx::Operand& operand(std::size_t i) const { return statement_->operands[i]; }
   [[nodiscard]] std::size_t operand_count() const { return statement_->operands.size(); }
   Status finish_modifiers() const;
 
-  Ref temporary(Width width);
-  Ref constant(Width width, std::uint64_t low, std::uint64_t high = 0);
-  Ref address_constant(std::uint32_t variable, std::int64_t addend, Width width);
+  static Width register_width(Type type);
   Width width_of(Ref ref) const;
   /// A source of exactly the type's register width; special registers and addresses go through a temporary.
   Result<Ref> source(const ptx::Operand& operand, Type type);
@@ -169,6 +106,10 @@ class Decoder {
   Result<Ref> special_source(std::string_view name, Type type);
   Result<std::uint64_t> immediate(const ptx::Operand& operand) const;
 
+  // decoder_drafts.cpp
+  Ref temporary(Width width);
+  Ref constant(Width width, std::uint64_t low, std::uint64_t high = 0);
+  Ref address_constant(std::uint32_t variable, std::int64_t addend, Width width);
   InstructionDraft& emit(Opcode opcode, InstructionClass kind);
   /// With these operands; the instruction's width is the destination's.
   InstructionDraft& emit(Opcode opcode, InstructionClass kind, const OperandRefs& refs);
@@ -179,6 +120,14 @@ class Decoder {
   }
   Status emit_resize(Ref d, Ref a, bool sign_extend);
 
+  /// Appends a row to a table of `code_`; its index.
+  template <class T>
+  static std::uint32_t append(std::vector<T>& table, const T& row) {
+    table.push_back(row);
+    return table.size() - 1;
+  }
+
+  // decoder_addresses.cpp
   struct Address {
     Ref base;  ///< b64 or b32 register, or none
     std::int64_t offset = 0;
@@ -193,13 +142,8 @@ class Decoder {
   Result<Space> take_space(Space fallback);
   Status take_semantics(Semantics& semantics, Scope& scope, Semantics fallback);
   L1Use take_cache_hints();
-  static Width register_width(Type type);
-  /// Appends a row to a table of `code_`; its index.
-  template <class T>
-  static std::uint32_t append(std::vector<T>& table, const T& row) {
-    table.push_back(row);
-    return table.size() - 1;
-  }
+  /// 2, 4 or 8 for .v2, .v4, .v8; 1 without.
+  std::uint8_t take_elements();
 
   // decode_arithmetic.cpp
   Status arithmetic();

@@ -18,6 +18,13 @@ struct Code;
 
 /// One kernel of a PTX module, decoded and ready to launch. A cheap handle to immutable data: copy it, share it
 /// between threads, launch it as often as wanted.
+///
+///   Result<Program> program = Program::load(ptx_text, "kernel_0");
+///   if (!program) return program.error();      // "PTX line 210: instruction 'tcgen05.mma' is not supported: `…`"
+///   program->parameters();                     // where each argument lies in the parameter block
+///
+/// A kernel that loads can be executed: whatever the emulator does not know is an error here. Whoever launches makes it
+/// (the profiler's emulated device, tests); launch() reads it, by way of Code (decode/code.h).
 class Program {
  public:
   /// Parses a PTX module (as NVRTC or nvcc print it: PTX ISA 7.0 – 9.0) and decodes the kernel named `entry` with the

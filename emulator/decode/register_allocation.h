@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "emulator/decode/decoder.h"
+#include "emulator/decode/instruction_draft.h"
 
 namespace stitch::emulator {
 

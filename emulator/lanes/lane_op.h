@@ -17,6 +17,12 @@ constexpr std::uint32_t row_bytes(Width width) {
   return table[static_cast<int>(width)];
 }
 
+/// Bits of one lane's element.
+constexpr int width_bits(Width width) {
+  constexpr int table[] = {0, 1, 16, 32, 64, 128};
+  return table[static_cast<int>(width)];
+}
+
 /// Rows that a lane operation reads and writes. `d` may be one of the sources; otherwise rows do not overlap.
 struct LaneRows {
   void* d = nullptr;

@@ -52,8 +52,18 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
-/// The simulated device memory: named buffers, 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address
-/// space, so that everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
+/// The simulated device memory, which outlives the launches that use it:
+///
+///   Memory memory;
+///   Result<Buffer> input = memory.allocate("input", bytes, Contents::lazy(fill_page), Access::read_only);
+///   Result<Buffer> output = memory.allocate("output", bytes);     // reads are findings until something is written
+///   launch(program, config, ParameterBlock().add(*input).add(*output).bytes(), memory);
+///   memory.read(output->address, into);
+///   memory.written_ranges(*output);                               // by the latest launch
+///
+/// Hosts allocate, fill and read; the interpreter finds regions by address and checks accesses (global_shadow.h).
+/// Buffers have names and are 256-byte aligned, each alone in a window of 64 GiB of a 64-bit address space, so that
+/// everything around a buffer is red zone and a wild access can be traced to the nearest buffer.
 ///
 /// Only touched pages take host memory. A page costs two and a half times its size, since every 32-byte sector carries
 /// a record of which bytes are initialised, which the current launch wrote, and who touched it last; a page that is

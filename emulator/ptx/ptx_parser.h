@@ -11,10 +11,4 @@ namespace stitch::emulator::ptx {
 /// names are left to the decoder. Error kind: parse, with line and text.
 Result<Module> parse(std::string_view source);
 
-/// "PTX line 12: message: `that line`".
-Error error_at(ErrorKind kind, std::string_view source, std::uint32_t line, std::string_view message);
-
-/// The text of a 1-based line, trimmed.
-std::string_view line_text(std::string_view source, std::uint32_t line);
-
 }  // namespace stitch::emulator::ptx

@@ -21,8 +21,15 @@ namespace stitch::emulator {
 /// Combines one element of an atomic or a bulk reduction into `memory`; `flush`: subnormals of f32 become zero.
 void combine_element(AtomicType type, AtomicOperation operation, bool flush, std::byte* memory, const std::byte* value);
 
-/// Runs units, one at a time, for one host thread. Instructions are implemented by the members below, in one
-/// interpreter_*.cpp per family; each gets the lanes it executes for.
+/// Runs units (blocks, or clusters of them), one at a time, for one host thread. The scheduler makes and calls it:
+///
+///   std::unique_ptr<Unit> unit = interpreter.make_unit(first_ordinal);
+///   switch (interpreter.run(*unit)) …       // done: recycle it; parked: run it again once others got on
+///
+/// and launch() adds up what each interpreter counted and found. Instructions are implemented by the members below, in
+/// one interpreter_*.cpp per family, named in `handlers` by Opcode. Each gets the lanes that it executes for (those of
+/// the running split whose guard holds), reads and writes register rows by slot, and says in its Step how to go on.
+/// Whatever touches memory asks the shadows and reports what they find; nothing that a kernel does is an error here.
 ///
 /// A warp is a list of splits. The one with the smallest instruction index runs first, so that lanes which branched
 /// apart meet again at the join; code of functions precedes the code that calls them, for the same reason. A split

@@ -16,6 +16,26 @@
 #include "emulator/memory/memory.h"
 #include "emulator/run/launch_config.h"
 
+/// The emulated device, from PTX text to findings:
+///
+///   const auto program = Program::load(ptx, "softmax");              // ptx/, decode/
+///   Memory memory;                                                   // memory/
+///   const auto x = memory.allocate("x", 4096, Contents::bytes(data));
+///   const auto y = memory.allocate("y", 4096);
+///   ParameterBlock parameters;
+///   parameters.add(*x).add(*y).add(1024);
+///   LaunchConfig config;
+///   config.grid.x = 8;
+///   config.block.x = 128;
+///   const auto report = launch(*program, config, parameters.bytes(), memory);   // run/
+///   for (const Finding& finding : report->findings) log(to_text(finding));
+///
+/// On the way the text becomes statements (ptx/ptx_parser.h), statements become drafts of instructions
+/// (decode/decoder.h), drafts become instructions with places in the register file (decode/assembler.h). A launch makes
+/// blocks and warps (run/unit.h), hands them to host threads (run/scheduler.h), and runs a warp's 32 lanes one
+/// instruction at a time (run/interpreter.h), what is element-wise by a row of the lane table (lanes/lane_ops.h).
+/// Every access to memory asks its shadow who was there before, and clocks whether that is ordered (memory/). The
+/// profiler's emulated device is the caller; docs/emulator.md says what is checked and counted.
 namespace stitch::emulator {
 
 struct LaunchOptions {

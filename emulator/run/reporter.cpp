@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "emulator/ptx/ptx_parser.h"
+#include "emulator/ptx/ptx_error.h"
 
 namespace stitch::emulator {
 

@@ -9,6 +9,16 @@
 #include "graph/codec/encoding.h"
 #include "graph/graph.h"
 
+// Graphs as documents: for files, for the client's requests and for the store. One structure, in JSON for people and in
+// CBOR for programs (docs/fragment-format.md):
+//
+//     {"format": "stitch-graph", "version": 1,
+//      "nodes": [{"op": "parameter", "attributes": {"type": "f32[8,768]"}}, {"op": "exp", "operands": [0]}],
+//      "results": [1]}
+//
+// Operators and attributes go by their names in graph/op_table.inl and graph/attributes.h, so a new operator needs
+// nothing here. What is read is foreign: every field is checked, and the error says where.
+
 namespace stitch::graph {
 
 inline constexpr std::string_view graph_format_name = "stitch-graph";

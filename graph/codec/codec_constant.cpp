@@ -35,7 +35,7 @@ Json plain_number(DType dtype, const std::byte* from) {
 
 std::uint64_t bits_of(DType dtype, const std::byte* from) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, from, static_cast<std::size_t>(byte_size(dtype)));
+  std::memcpy(&bits, from, byte_size(dtype));
   return bits;
 }
 
@@ -90,7 +90,7 @@ Status decode_element(const Json& value, const std::string& path, DType dtype, s
     if (error != std::errc{} || end != digits.data() + digits.size() || digits.size() != width) {
       return bad(path, "expected {} hexadecimal digits after 0x", width);
     }
-    std::memcpy(to, &bits, static_cast<std::size_t>(byte_size(dtype)));
+    std::memcpy(to, &bits, byte_size(dtype));
     return {};
   }
   return is_floating(dtype) ? decode_float(value, path, dtype, to) : decode_integer(value, path, dtype, to);
@@ -172,7 +172,7 @@ Json encode_data(const ConstantAttributes& constant, Encoding encoding) {
 
 Status decode_data(const Json& value, const std::string& path, ConstantAttributes& constant) {
   if (!value.is_object()) return bad(path, "expected an object");
-  constant.data.assign(static_cast<std::size_t>(constant.type.bytes()), std::byte{0});
+  constant.data.assign(constant.type.bytes(), std::byte{0});
   const auto only = [&](std::string_view key, std::size_t keys) { return value.contains(key) && value.size() == keys; };
   if (only("splat", 1)) return decode_splat(value["splat"], path + ".splat", constant);
   if (only("values", 1)) return decode_values(value["values"], path + ".values", constant);

@@ -275,8 +275,7 @@ class Decoder {
     STITCH_ASSIGN(std::vector<Value> results, values(*list, results_place));
     for (std::size_t i = 0; i < results.size(); ++i) {
       const Value value = results[i];
-      if (value.node >= result.size() ||
-          value.result >= static_cast<std::int32_t>(result.node(value.node).results.size())) {
+      if (value.node >= result.size() || value.result >= std::ssize(result.node(value.node).results)) {
         return bad_at(Place{&results_place, {}, static_cast<std::int64_t>(i)}, "value {}.{} does not exist", value.node,
                       value.result);
       }

@@ -103,7 +103,7 @@ std::optional<std::size_t> nested_string(std::string_view bytes) {
 }  // namespace
 
 Result<Json> parse_document(std::string_view bytes, Encoding encoding, std::int64_t most_bytes) {
-  if (static_cast<std::int64_t>(bytes.size()) > most_bytes) {
+  if (std::ssize(bytes) > most_bytes) {
     return make_error(ErrorKind::resource_exhausted, "a document of {} bytes, at most {} are accepted", bytes.size(),
                       most_bytes);
   }

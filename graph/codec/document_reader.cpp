@@ -71,7 +71,7 @@ void Found::read(std::uint64_t& into) const {
 void Found::read(int& into) const {
   std::int64_t wide = 0;
   read(wide);
-  const int narrow = static_cast<int>(wide);
+  const int narrow = wide;
   if (ok() && narrow != wide) return fail(dialect().too_large(place.path(), json));
   into = narrow;
 }

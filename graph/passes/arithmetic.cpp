@@ -40,7 +40,7 @@ std::optional<Value> combine(const Rules& r, Op op, Value a, Value b) {
     const std::uint64_t left = *splat_integer(r.graph, a);
     const std::uint64_t right = *splat_integer(r.graph, b);
     const std::uint64_t value = op == Op::add ? left + right : op == Op::subtract ? left - right : left * right;
-    const Value scalar = r.graph.scalar_integer(type.dtype, static_cast<std::int64_t>(value));
+    const Value scalar = r.graph.scalar_integer(type.dtype, value);
     return r.graph.broadcast(scalar, type.dims, {});
   }
   const double left = *splat_number(r.graph, a), right = *splat_number(r.graph, b);
@@ -54,7 +54,7 @@ std::optional<Value> negated_constant(const Rules& r, Value constant) {
   const TensorType& type = r.node.type();
   if (r.floating()) return r.graph.filled(type, -*splat_number(r.graph, constant));
   const std::uint64_t value = *splat_integer(r.graph, constant);
-  return r.graph.broadcast(r.graph.scalar_integer(type.dtype, static_cast<std::int64_t>(0 - value)), type.dims, {});
+  return r.graph.broadcast(r.graph.scalar_integer(type.dtype, 0 - value), type.dims, {});
 }
 
 Replacement add(const Rules& r) {
@@ -221,7 +221,7 @@ Replacement rule(const Rules& r) {
 /// Whether some quotient is on its way to being rounded to an integer: quantisation meets exact halves, and the error
 /// of a reciprocal decides where they go.
 bool rounds_quotients(const Graph& graph) {
-  std::vector<bool> from_quotient(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> from_quotient(graph.size(), false);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     const bool reached = std::any_of(node.operands.begin(), node.operands.end(),

@@ -41,7 +41,7 @@ std::optional<Value> joined(Rewriter& graph, Value a, Value b, std::size_t along
   }
   if (graph.is(a, Op::broadcast) && graph.is(b, Op::broadcast) && graph.operand(a) == graph.operand(b)) {
     const auto &left = graph.node(a).as<BroadcastAttributes>(), &right = graph.node(b).as<BroadcastAttributes>();
-    if (left.mapping != right.mapping || contains(left.mapping, static_cast<std::int64_t>(along))) return std::nullopt;
+    if (left.mapping != right.mapping || contains(left.mapping, along)) return std::nullopt;
     Dims dims = left.dims;
     dims[along] += right.dims[along];
     return graph.broadcast(graph.operand(a), dims, left.mapping);
@@ -61,8 +61,7 @@ Replacement as_pad(Rewriter& graph, const std::vector<Value>& parts, std::size_t
   const std::size_t rank = graph.dims(fill).size();
   PadAttributes widths{Dims(rank, 0), Dims(rank, 0), Dims(rank, 0)};
   (low ? widths.low : widths.high)[along] = graph.dims(fill)[along];
-  return graph.add(Op::pad, {graph.concatenate(std::move(rest), static_cast<std::int64_t>(along)), graph.operand(fill)},
-                   widths);
+  return graph.add(Op::pad, {graph.concatenate(std::move(rest), along), graph.operand(fill)}, widths);
 }
 
 /// What is padded with zeros along one dimension, and where it lies there.
@@ -108,7 +107,7 @@ Replacement concatenation(Rewriter& graph, const Node& node) {
   if (parts.empty()) return {};
   if (Replacement pad = as_pad(graph, parts, along)) return pad;
   if (parts == node.operands && parts.size() > 1) return {};
-  return graph.concatenate(std::move(parts), static_cast<std::int64_t>(along));
+  return graph.concatenate(std::move(parts), along);
 }
 
 Replacement sum_of_pads(Rewriter& graph, const Node& node) {
@@ -123,7 +122,7 @@ Replacement sum_of_pads(Rewriter& graph, const Node& node) {
     if (i > 0 && pieces[i].begin != pieces[i - 1].end) return {};
     parts.push_back(pieces[i].value);
   }
-  const Value middle = graph.concatenate(std::move(parts), static_cast<std::int64_t>(*along));
+  const Value middle = graph.concatenate(std::move(parts), *along);
   const Dims& dims = node.type().dims;
   PadAttributes widths{Dims(dims.size(), 0), Dims(dims.size(), 0), Dims(dims.size(), 0)};
   widths.low[*along] = pieces.front().begin;

@@ -9,7 +9,7 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// The branch that runs, if it is known.
 const Graph* chosen(const Rewriter& graph, const Node& node) {

@@ -78,10 +78,10 @@ Value spread(Rewriter& graph, const Side& side, const Dims& shape, std::size_t f
   const Dims free = side.free(graph);
   const std::size_t contracted_begin = shape.size() - side.contracting.size();
   Dims order = joined(joined(side.batch, free), side.contracting), mapping;
-  for (std::size_t i = 0; i < side.batch.size(); ++i) mapping.push_back(static_cast<std::int64_t>(i));
-  for (std::size_t i = 0; i < free.size(); ++i) mapping.push_back(static_cast<std::int64_t>(free_begin + i));
+  for (std::size_t i = 0; i < side.batch.size(); ++i) mapping.push_back(i);
+  for (std::size_t i = 0; i < free.size(); ++i) mapping.push_back(free_begin + i);
   for (std::size_t i = 0; i < side.contracting.size(); ++i) {
-    mapping.push_back(static_cast<std::int64_t>(contracted_begin + i));
+    mapping.push_back(contracted_begin + i);
   }
   return graph.broadcast(graph.transpose(graph.convert(side.value, dtype), order), shape, mapping);
 }

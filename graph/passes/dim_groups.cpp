@@ -7,7 +7,7 @@ namespace stitch::graph {
 
 std::optional<std::vector<DimGroup>> dim_groups(const Dims& from, const Dims& to) {
   if (element_count(from) == 0 || element_count(from) != element_count(to)) return std::nullopt;
-  const int from_rank = from.size(), to_rank = static_cast<int>(to.size());
+  const int from_rank = from.size(), to_rank = to.size();
   std::vector<DimGroup> groups;
   int i = 0, j = 0;
   while (i < from_rank || j < to_rank) {

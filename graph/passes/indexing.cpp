@@ -29,7 +29,7 @@ std::optional<std::int64_t> known_start(const Rewriter& graph, Value start, std:
 /// The starts from operand `first` on with 0 for those that cannot be anything else; none if nothing changed.
 std::optional<std::vector<Value>> normal_starts(Rewriter& graph, const Node& node, std::size_t first,
                                                 const Dims& extents, const Dims& sizes) {
-  std::vector<Value> starts(node.operands.begin() + static_cast<std::ptrdiff_t>(first), node.operands.end());
+  std::vector<Value> starts(node.operands.begin() + first, node.operands.end());
   bool changed = false;
   for (std::size_t d = 0; d < extents.size(); ++d) {
     if (extents[d] != sizes[d] || splat_integer(graph, starts[d]) == 0) continue;
@@ -88,7 +88,7 @@ Replacement dynamic_update_slice(Rewriter& graph, const Node& node) {
       if (starts[d] > 0) parts.push_back(graph.slice(x, zeros, before, ones));
       parts.push_back(update);
       if (after[d] < extents[d]) parts.push_back(graph.slice(x, after, extents, ones));
-      return graph.concatenate(std::move(parts), static_cast<std::int64_t>(d));
+      return graph.concatenate(std::move(parts), d);
     }
   }
   auto normal = normal_starts(graph, node, 2, extents, sizes);
@@ -175,7 +175,7 @@ std::optional<RowScatter> row_scatter(const Rewriter& graph, const Node& node) {
     }
   }
   Dims row = graph.dims(x);
-  row.erase(row.begin() + static_cast<std::ptrdiff_t>(rows.axis));
+  row.erase(row.begin() + rows.axis);
   return window == row ? std::optional(rows) : std::nullopt;
 }
 
@@ -202,7 +202,7 @@ Replacement scatter_to_few_rows(Rewriter& graph, const Node& node, const RowScat
     const Value chosen = graph.select(graph.broadcast(here, graph.dims(update), to.batch), update, none);
     sums.push_back(graph.reshape(graph.reduce(ReduceKind::sum, graph.convert(chosen, wide), to.batch), one_row));
   }
-  const Value all = graph.concatenate(std::move(sums), static_cast<std::int64_t>(to.axis));
+  const Value all = graph.concatenate(std::move(sums), to.axis);
   return graph.convert(is_identity(graph, x, kind) ? all : graph.binary(Op::add, graph.convert(x, wide), all), dtype);
 }
 
@@ -235,8 +235,8 @@ Replacement scatter_to_run_of_rows(Rewriter& graph, const Node& node, const RowS
   if (!first || *first < 0 || *first > graph.dims(x)[to.axis] - graph.dims(index)[0]) return {};
   Dims rows_in_place(graph.dims(update).size());  // the update's dimensions in the order of x
   std::iota(rows_in_place.begin(), rows_in_place.end(), 0);
-  rows_in_place.erase(rows_in_place.begin() + static_cast<std::ptrdiff_t>(to.batch[0]));
-  rows_in_place.insert(rows_in_place.begin() + static_cast<std::ptrdiff_t>(to.axis), to.batch[0]);
+  rows_in_place.erase(rows_in_place.begin() + to.batch[0]);
+  rows_in_place.insert(rows_in_place.begin() + to.axis, to.batch[0]);
   std::vector<Value> operands = {x, graph.transpose(update, rows_in_place)};
   for (std::size_t d = 0; d < graph.dims(x).size(); ++d) {
     operands.push_back(graph.scalar_integer(DType::s64, d == to.axis ? *first : 0));
@@ -261,7 +261,7 @@ Replacement scatter(Rewriter& graph, const Node& node) {
   const auto axis = at(a.inserted_window_dims[0]);
   Dims others(extents.size()), in_order(batch.size());
   std::iota(others.begin(), others.end(), 0);
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
+  others.erase(others.begin() + axis);
   std::iota(in_order.begin(), in_order.end(), 0);
   if (a.input_batching_dims != others || a.scatter_indices_batching_dims != in_order ||
       a.index_vector_dim != std::ssize(batch) || !counts_exactly(graph.dtype(index), extents[axis])) {

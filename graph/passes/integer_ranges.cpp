@@ -84,7 +84,7 @@ Replacement rule(Rewriter& graph, RangeAnalysis& ranges, const Node& node) {
   if (!is_floating(type.dtype) && node.results.size() == 1) {
     const ValueRange range = ranges.of(graph, node);
     if (range.low == range.high) {
-      return graph.broadcast(graph.scalar_integer(type.dtype, static_cast<std::int64_t>(range.low)), type.dims, {});
+      return graph.broadcast(graph.scalar_integer(type.dtype, range.low), type.dims, {});
     }
   }
   if (Replacement replacement = without_effect(graph, ranges, node)) return replacement;

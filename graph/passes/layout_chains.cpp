@@ -58,7 +58,7 @@ Replacement transpose_of_broadcast(Rewriter& graph, Value broadcast, const Dims&
   for (std::size_t i = 0; i < permutation.size(); ++i) {
     const auto found = std::find(mapping.begin(), mapping.end(), permutation[i]);
     if (found == mapping.end()) continue;
-    new_mapping.push_back(static_cast<std::int64_t>(i));
+    new_mapping.push_back(i);
     operand_permutation.push_back(found - mapping.begin());
   }
   return graph.broadcast(graph.transpose(graph.operand(broadcast), operand_permutation), target, new_mapping);

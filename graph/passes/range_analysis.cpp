@@ -240,8 +240,7 @@ ValueRange RangeAnalysis::bitwise(const Rewriter& graph, const Node& node) {
     case Op::bit_xor: return wrapped({0, mask_above(std::max(x.high, y.high)), false}, dtype);
     case Op::shift_left:
       if (!bounded(x) || y.high >= 8 * byte_size(dtype)) return range_of(dtype);
-      return wrapped({std::ldexp(x.low, static_cast<int>(y.low)), std::ldexp(x.high, static_cast<int>(y.high)), false},
-                     dtype);
+      return wrapped({std::ldexp(x.low, y.low), std::ldexp(x.high, y.high), false}, dtype);
     default: {  // shifts to the right, of what is not negative
       const double bits = 8 * byte_size(dtype);
       const bool top_bit = is_unsigned_integer(dtype) && !(x.high < std::ldexp(1, 8 * byte_size(dtype) - 1));

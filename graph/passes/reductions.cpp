@@ -66,7 +66,7 @@ Replacement of_broadcast(const Reduction& r) {
   Dims inner_reduced, mapping;
   for (std::size_t i = 0; i < a.mapping.size(); ++i) {
     if (r.is_reduced(a.mapping[i])) {
-      inner_reduced.push_back(static_cast<std::int64_t>(i));
+      inner_reduced.push_back(i);
     } else {
       mapping.push_back(r.position(a.mapping[i]));
     }
@@ -120,7 +120,7 @@ Replacement of_transpose(const Reduction& r) {
   const Dims& permutation = r.graph.node(r.x()).as<TransposeAttributes>().permutation;
   Dims above, kept;
   for (std::size_t d = 0; d < permutation.size(); ++d) {
-    (r.is_reduced(static_cast<std::int64_t>(d)) ? above : kept).push_back(permutation[d]);
+    (r.is_reduced(d) ? above : kept).push_back(permutation[d]);
   }
   std::sort(above.begin(), above.end());
   for (std::int64_t& d : kept) {
@@ -163,7 +163,7 @@ Replacement of_pad(const Reduction& r) {
   }
   PadAttributes rest;
   for (std::size_t d = 0; d < a.low.size(); ++d) {
-    if (r.is_reduced(static_cast<std::int64_t>(d))) continue;
+    if (r.is_reduced(d)) continue;
     rest.low.push_back(a.low[d]);
     rest.high.push_back(a.high[d]);
     rest.interior.push_back(a.interior[d]);

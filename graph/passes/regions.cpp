@@ -9,7 +9,7 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 }  // namespace
 

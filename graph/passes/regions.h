@@ -23,7 +23,7 @@ bool is_closed(const Rewriter& graph, Value value);
 /// A region with other parameters: nodes of the old one are copied once what stands for its parameters is known.
 class RegionCopy {
  public:
-  explicit RegionCopy(const Graph& from) : from_(from), copies_(static_cast<std::size_t>(from.size())) {}
+  explicit RegionCopy(const Graph& from) : from_(from), copies_(from.size()) {}
 
   Value add_parameter(const TensorType& type, std::string name);
   /// A closed value of the graph around, made again.

@@ -11,7 +11,7 @@ namespace {
 // Rules that build what they rewrite converge in a few steps; deeper nesting is left to the next round of the pass.
 constexpr int most_nested_rules = 12;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Rewriter::Rewriter(Graph& graph, const Rule& rule) : rule_(rule) {
 std::vector<bool> Rewriter::used_results(const Node& visited) const {
   const bool is_old = !from_.empty() && &visited >= &from_.front() && &visited <= &from_.back();
   if (!is_old || visited.results.size() < 2) return std::vector<bool>(visited.results.size(), true);
-  return from_used_.at(static_cast<NodeId>(&visited - &from_.front()));
+  return from_used_.at(&visited - &from_.front());
 }
 
 Value Rewriter::append(Node& node, int uses) {
@@ -195,7 +195,7 @@ void Rewriter::emit_live(Graph& graph, const std::vector<Value>& results) {
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
     if (!live[id]) continue;
     for (Value& operand : nodes_[id]->operands) operand.node = position[at(operand.node)];
-    position[id] = static_cast<NodeId>(nodes.size());
+    position[id] = nodes.size();
     nodes.push_back(std::move(*nodes_[id]));
   }
   graph.adopt_nodes(std::move(nodes));

@@ -43,7 +43,7 @@ class Rewriter {
   [[nodiscard]] bool is(Value value, Op op) const { return node(value).op == op; }
   [[nodiscard]] Value operand(Value value, std::size_t i = 0) const { return node(value).operands[i]; }
   /// Nodes made so far; the next node gets this id.
-  [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
+  [[nodiscard]] NodeId size() const { return nodes_.size(); }
   /// How many operands and results of the graph refer to the node that makes `value`, those of nodes not yet visited
   /// included. What has been replaced in this rebuild may still be counted.
   [[nodiscard]] int uses(Value value) const { return uses_[value.node]; }

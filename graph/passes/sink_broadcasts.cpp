@@ -18,9 +18,9 @@ Replacement rule(Rewriter& graph, const Node& node) {
   std::vector<std::int64_t> position(wide.size(), -1);
   for (std::size_t d = 0; d < wide.size(); ++d) {
     if (!mapped[d]) continue;
-    position[d] = static_cast<std::int64_t>(small.size());
+    position[d] = small.size();
     small.push_back(wide[d]);
-    mapping.push_back(static_cast<std::int64_t>(d));
+    mapping.push_back(d);
   }
   if (small.size() == wide.size()) return {};
   std::vector<Value> operands;

@@ -78,7 +78,7 @@ Replacement of_concatenate(const Slicing& s) {
   }
   // Cutting through several parts takes more slices and a concatenation of its own.
   if (parts.empty() || (parts.size() > 1 && cuts && s.graph.uses(s.x()) > 1)) return {};
-  return s.graph.concatenate(std::move(parts), static_cast<std::int64_t>(along));
+  return s.graph.concatenate(std::move(parts), along);
 }
 
 Replacement of_pad(const Slicing& s) {
@@ -247,7 +247,7 @@ Replacement reverse(Rewriter& graph, const Node& node) {
   if (!graph.is(x, Op::broadcast)) return {};
   const auto& a = graph.node(x).as<BroadcastAttributes>();
   for (std::size_t i = 0; i < a.mapping.size(); ++i) {
-    if (contains(dimensions, a.mapping[i])) rest.push_back(static_cast<std::int64_t>(i));
+    if (contains(dimensions, a.mapping[i])) rest.push_back(i);
   }
   const Value source = graph.operand(x);
   const Value turned = rest.empty() ? source : graph.add(Op::reverse, {source}, ReverseAttributes{rest});

@@ -104,7 +104,7 @@ Replacement slice(Rewriter& graph, const Node& node) {
   const auto& a = node.as<SliceAttributes>();
   Dropped dropped(graph.dims(node.operands[0]));
   for (std::size_t d = 0; d < a.starts.size(); ++d) {
-    if (a.limits[d] == a.starts[d]) dropped.keep(static_cast<std::int64_t>(d));
+    if (a.limits[d] == a.starts[d]) dropped.keep(d);
   }
   if (dropped.none()) return {};
   const Value x = without_dimensions(graph, node.operands[0], dropped);
@@ -116,7 +116,7 @@ Replacement pad(Rewriter& graph, const Node& node) {
   const auto& a = node.as<PadAttributes>();
   Dropped dropped(graph.dims(node.operands[0]));
   for (std::size_t d = 0; d < a.low.size(); ++d) {
-    if (a.low[d] != 0 || a.high[d] != 0) dropped.keep(static_cast<std::int64_t>(d));
+    if (a.low[d] != 0 || a.high[d] != 0) dropped.keep(d);
   }
   return narrowed(graph, node, dropped,
                   PadAttributes{dropped.entries(a.low), dropped.entries(a.high), dropped.entries(a.interior)},
@@ -163,7 +163,7 @@ Replacement scan(Rewriter& graph, const Node& node) {
 std::vector<Value> kept_starts(const Node& node, std::size_t first, const Dropped& dropped) {
   std::vector<Value> starts;
   for (std::size_t i = first; i < node.operands.size(); ++i) {
-    if (!dropped.has(static_cast<std::int64_t>(i - first))) starts.push_back(node.operands[i]);
+    if (!dropped.has(i - first)) starts.push_back(node.operands[i]);
   }
   return starts;
 }
@@ -172,7 +172,7 @@ Replacement dynamic_slice(Rewriter& graph, const Node& node) {
   const auto& a = node.as<DynamicSliceAttributes>();
   Dropped dropped(graph.dims(node.operands[0]));
   for (std::size_t d = 0; d < a.sizes.size(); ++d) {
-    if (a.sizes[d] == 0) dropped.keep(static_cast<std::int64_t>(d));
+    if (a.sizes[d] == 0) dropped.keep(d);
   }
   return narrowed(graph, node, dropped, DynamicSliceAttributes{dropped.entries(a.sizes)},
                   kept_starts(node, 1, dropped));
@@ -182,7 +182,7 @@ Replacement dynamic_update_slice(Rewriter& graph, const Node& node) {
   Dropped dropped(graph.dims(node.operands[0]));
   const Dims& update = graph.dims(node.operands[1]);
   for (std::size_t d = 0; d < update.size(); ++d) {
-    if (update[d] == 0) dropped.keep(static_cast<std::int64_t>(d));
+    if (update[d] == 0) dropped.keep(d);
   }
   if (dropped.none()) return {};
   std::vector<Value> rest = kept_starts(node, 2, dropped);
@@ -215,7 +215,7 @@ Dropped batch_units(std::size_t rank, const Dims& window_dims, const Dims& indic
 /// Where the index vector lies once dimensions are dropped: implicit (behind the last) when its own is.
 std::int64_t vector_dimension(std::int64_t vector_dim, const Dims& indices, const Dropped& dropped) {
   const std::int64_t rank = indices.size();
-  if (vector_dim == rank || dropped.has(vector_dim)) return static_cast<std::int64_t>(dropped.entries(indices).size());
+  if (vector_dim == rank || dropped.has(vector_dim)) return dropped.entries(indices).size();
   return dropped.number(vector_dim);
 }
 

@@ -162,8 +162,11 @@ class Splitter {
     const std::int64_t distance = level.step * dilation, places = std::gcd(stride, distance);
     ReduceWindowAttributes inner = a_, outer = a_;
     for (std::size_t i = 0; i < a_.sizes.size(); ++i) set_untouched(outer, i);
-    inner.sizes[d] = level.size, inner.strides[d] = places;
-    outer.sizes[d] = level.count, outer.strides[d] = stride / places, outer.window_dilation[d] = distance / places;
+    inner.sizes[d] = level.size;
+    inner.strides[d] = places;
+    outer.sizes[d] = level.count;
+    outer.strides[d] = stride / places;
+    outer.window_dilation[d] = distance / places;
     const std::int64_t count =
         ((type_.dims[d] - 1) * stride + (level.count - 1) * distance) / places + 1;  // of the small windows
     fit(inner, d, count);

@@ -38,7 +38,10 @@ std::vector<Line> lines_of(const SelectAndScatterAttributes& a, const Dims& x, c
     const std::int64_t last = std::min(windows[d] - 1, floor_divide(line.extent - 1 + line.low, line.stride));
     line.count = last - line.first + 1;
     line.low -= line.first * line.stride;
-    if (line.count == 1) line.stride = line.size, line.overlap = 1;  // it does not move
+    if (line.count == 1) {  // it does not move
+      line.stride = line.size;
+      line.overlap = 1;
+    }
     lines.push_back(line);
   }
   std::int64_t weight = 1;
@@ -91,7 +94,7 @@ class Selection {
     Dims tiled, permutation, inner;
     for (const Line& line : lines_) {
       if (line.size > 1) inner.push_back(static_cast<std::int64_t>(tiled.size()) + 1);
-      permutation.push_back(static_cast<std::int64_t>(tiled.size()));
+      permutation.push_back(tiled.size());
       tiled.push_back(line.count);
       if (line.size > 1) tiled.push_back(line.size);
     }
@@ -214,8 +217,8 @@ class Selection {
     const Line& line = lines_[d];
     const DType dtype = graph_.dtype(place);
     if (line.weight > 1) place = graph_.binary(Op::divide, place, filled(dtype, line.weight));
-    const bool outermost = std::all_of(lines_.begin(), lines_.begin() + static_cast<std::ptrdiff_t>(d),
-                                       [](const Line& l) { return l.overlap * l.stride == 1; });
+    const bool outermost =
+        std::all_of(lines_.begin(), lines_.begin() + d, [](const Line& l) { return l.overlap * l.stride == 1; });
     return outermost ? place : graph_.binary(Op::remainder, place, filled(dtype, line.overlap * line.stride));
   }
 
@@ -252,7 +255,7 @@ class Selection {
     Dims tiled, flat;
     tile_dimensions_.clear();
     for (const Line& line : lines_) {
-      tile_dimensions_.push_back(static_cast<std::int64_t>(tiled.size()));
+      tile_dimensions_.push_back(tiled.size());
       tiled.push_back(tiles_of(line).count);
       if (line.stride > 1) tiled.push_back(line.stride);
       flat.push_back(tiles_of(line).count * line.stride);

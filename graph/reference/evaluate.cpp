@@ -52,17 +52,20 @@ Result<Tensor> to_tensor(reference::Memory& memory, const TensorType& type, refe
   reference::Storage& data = *block.data;
   Tensor tensor{type, block.box, {}, {}, {}};
   if (block.data.use_count() == 1) {
-    tensor.floats = std::move(data.floats), tensor.integers = std::move(data.integers);
+    tensor.floats = std::move(data.floats);
+    tensor.integers = std::move(data.integers);
     tensor.bounds = std::move(data.bounds);
   } else {
-    tensor.floats = data.floats, tensor.integers = data.integers, tensor.bounds = data.bounds;
+    tensor.floats = data.floats;
+    tensor.integers = data.integers;
+    tensor.bounds = data.bounds;
   }
   // Kept until here for what reads it: doubt_infinities.
   const auto is_infinite = [](double value) { return std::isinf(value); };
   if (type.dtype == DType::f8e4m3) {
     std::ranges::replace_if(tensor.floats, is_infinite, std::numeric_limits<double>::quiet_NaN());
   }
-  if (bounds && tensor.bounds.empty()) tensor.bounds.assign(static_cast<std::size_t>(block.box.elements()), 0);
+  if (bounds && tensor.bounds.empty()) tensor.bounds.assign(block.box.elements(), 0);
   return tensor;
 }
 

@@ -8,6 +8,18 @@
 #include "graph/reference/evaluate_options.h"
 #include "graph/reference/tensor.h"
 
+// What a graph computes, in float64: the reference that every kernel is verified against.
+//
+//     Tensor x = Tensor::zeros(type);                                  // …, and its elements filled in
+//     EvaluateOptions options;
+//     options.bounds = true;
+//     STITCH_ASSIGN(std::vector<Tensor> y, evaluate(graph, std::vector{x}, options));
+//     accepts(y[0].at(i), y[0].bound(i), what a kernel wrote)          // graph/reference/evaluate_error.h
+//
+// profiler/verify asks for the parts of results that the blocks of a kernel wrote, with bounds; fold_constants and
+// ONNX's conformance cases for whole results, rounded. tensor.h has the values, evaluate_options.h the choices,
+// evaluate_run.h the order of work; an operator's family stands in the source of its name.
+
 namespace stitch::graph {
 
 /// Float64 reference. Evaluates `wanted[i]` (any number of boxes, none: not wanted) of every result i of `graph`, and

@@ -171,9 +171,9 @@ class IntegerAccumulator {
   using Value = std::int64_t;
   explicit IntegerAccumulator(DType dtype) : dtype_(dtype), value_(integer_identity(kind, dtype)) {}
   void add(std::int64_t x, double e) {
-    const std::uint64_t u = x, v = static_cast<std::uint64_t>(value_);
-    if constexpr (kind == ReduceKind::sum) value_ = static_cast<std::int64_t>(v + u);
-    if constexpr (kind == ReduceKind::product) value_ = static_cast<std::int64_t>(v * u);
+    const std::uint64_t u = x, v = value_;
+    if constexpr (kind == ReduceKind::sum) value_ = v + u;
+    if constexpr (kind == ReduceKind::product) value_ = v * u;
     if constexpr (kind == ReduceKind::max) value_ = less(value_, x) ? x : value_;
     if constexpr (kind == ReduceKind::min) value_ = less(x, value_) ? x : value_;
     if constexpr (kind == ReduceKind::bit_and) value_ &= x;
@@ -246,7 +246,8 @@ Status for_each_slab(const Box& out, std::int64_t most, Visit visit) {
   const std::int64_t row = out.elements() / out.size[d], step = std::max<std::int64_t>(1, most / row);
   for (std::int64_t i = 0; i < out.size[d]; i += step) {
     Box part = out;
-    part.start[d] += i, part.size[d] = std::min(step, out.size[d] - i);
+    part.start[d] += i;
+    part.size[d] = std::min(step, out.size[d] - i);
     STITCH_TRY(for_each_slab(part, most, visit));
   }
   return {};

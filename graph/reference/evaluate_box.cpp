@@ -72,7 +72,7 @@ void merge_all_pairs(std::vector<Box>& boxes) {
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       for (std::size_t j = i + 1; j < boxes.size();) {
         if (merge_into(boxes[i], boxes[j])) {
-          boxes.erase(boxes.begin() + static_cast<std::ptrdiff_t>(j));
+          boxes.erase(boxes.begin() + j);
           changed = true;
         } else {
           ++j;

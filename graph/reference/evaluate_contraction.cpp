@@ -8,7 +8,7 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 constexpr std::int64_t tile = 4;     ///< rows and columns of the result kept in registers
 constexpr std::int64_t depth = 512;  ///< of k per pass: two panels stay in the first-level cache
@@ -75,7 +75,8 @@ Accumulated<double> careful_element(const double* a, const double* ea, const dou
                               (x + ex) * (y + ey)};
     // Products live in the accumulator: narrow dtypes limit only the result.
     Rounding wide = r;
-    wide.dtype = info(r.dtype).accumulator, wide.largest = r.overflow;
+    wide.dtype = info(r.dtype).accumulator;
+    wide.largest = r.overflow;
     const Settled product = settle(wide, x * y, Multiply::spread(x, ex, y, ey, x * y), corners, 5);
     sum.add(product.value, product.bound);
   }
@@ -114,7 +115,8 @@ void contract(const double* a, const double* ea, const double* b, const double* 
     }
     const auto careful = careful_element(a + i / n * k, ea == nullptr ? nullptr : ea + i / n * k, b + i % n * k,
                                          eb == nullptr ? nullptr : eb + i % n * k, k, accumulation);
-    c[i] = careful.value, ec[i] = careful.bound;
+    c[i] = careful.value;
+    ec[i] = careful.bound;
   }
 }
 
@@ -165,7 +167,7 @@ void contract_into(const Matrix& a, std::int64_t a_at, const Matrix& b, std::int
       sum += static_cast<std::uint64_t>(a.integers[at(a_at + i / n * k + l)]) *
              static_cast<std::uint64_t>(b.integers[at(b_at + i % n * k + l)]);
     }
-    storage.integers[at(to + i)] = wrap_integer(accumulation.dtype, static_cast<std::int64_t>(sum));
+    storage.integers[at(to + i)] = wrap_integer(accumulation.dtype, sum);
     if (bounds != nullptr) bounds[i] = uncertain ? unchecked : 0;
   }
 }
@@ -192,15 +194,20 @@ struct Side {
 Side side_of(const Dims& dims, const Dims& batch, const Dims& contracting, std::size_t first_free, const Box& out) {
   Side side{Box::whole(dims), batch, 1, 1, 1};
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    side.box.start[at(batch[i])] = out.start[i], side.box.size[at(batch[i])] = out.size[i];
+    side.box.start[at(batch[i])] = out.start[i];
+    side.box.size[at(batch[i])] = out.size[i];
     side.batches *= out.size[i];
   }
   for (const std::int64_t d : free_dimensions(dims.size(), batch, contracting)) {
-    side.box.start[at(d)] = out.start[first_free], side.box.size[at(d)] = out.size[first_free];
+    side.box.start[at(d)] = out.start[first_free];
+    side.box.size[at(d)] = out.size[first_free];
     side.rows *= out.size[first_free++];
     side.order.push_back(d);
   }
-  for (const std::int64_t d : contracting) side.k *= dims[at(d)], side.order.push_back(d);
+  for (const std::int64_t d : contracting) {
+    side.k *= dims[at(d)];
+    side.order.push_back(d);
+  }
   return side;
 }
 
@@ -246,7 +253,8 @@ ConvolutionBoxes convolution_boxes(const OpContext& context, const Box& out) {
   const Dims &input = context.operand_type(0).dims, &kernel = context.operand_type(1).dims;
   ConvolutionBoxes boxes;
   const auto add = [](Box& box, std::int64_t start, std::int64_t size) {
-    box.start.push_back(start), box.size.push_back(size);
+    box.start.push_back(start);
+    box.size.push_back(size);
   };
   add(boxes.output, out.start[at(a.output_batch)], out.size[at(a.output_batch)]);
   add(boxes.output, out.start[at(a.output_feature)], out.size[at(a.output_feature)]);
@@ -283,7 +291,8 @@ Dims canonical_order(std::int64_t first, std::int64_t second, const Dims& spatia
 Box actual_box(const Box& canonical, const Dims& order) {
   Box box = canonical;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    box.start[at(order[i])] = canonical.start[i], box.size[at(order[i])] = canonical.size[i];
+    box.start[at(order[i])] = canonical.start[i];
+    box.size[at(order[i])] = canonical.size[i];
   }
   return box;
 }
@@ -318,9 +327,11 @@ Matrix patches(const OpContext& context, const ConvolutionBoxes& boxes, const Fe
   const std::size_t rank = boxes.input.size.size();
   const Dims strides = row_major_strides(boxes.input.size);
   Box positions = boxes.output;
-  positions.start.erase(positions.start.begin() + 1), positions.size.erase(positions.size.begin() + 1);
+  positions.start.erase(positions.start.begin() + 1);
+  positions.size.erase(positions.size.begin() + 1);
   Box window = boxes.kernel;
-  window.start.erase(window.start.begin()), window.size.erase(window.size.begin());
+  window.start.erase(window.start.begin());
+  window.size.erase(window.size.begin());
   const auto count = at(positions.elements() * window.elements());
   Matrix matrix;
   const bool floats = !input.floats.empty();
@@ -375,7 +386,8 @@ Status convolve(const OpContext& context, const Box& canonical, const Dims& outp
                   *part, 0);
     // [batch, spatial…][feature] to where the result has them.
     Box target = canonical;
-    target.start[1] = group.first, target.size[1] = group.count;
+    target.start[1] = group.first;
+    target.size[1] = group.count;
     Dims part_size{target.size[0]};
     part_size.insert(part_size.end(), target.size.begin() + 2, target.size.end());
     part_size.push_back(group.count);
@@ -405,7 +417,8 @@ Result<Block> evaluate_convolution(const OpContext& context, const Box& out) {
   rows.size[1] = 1;
   STITCH_TRY(for_each_slab(rows, std::max<std::int64_t>(1, most / boxes.output.size[1]), [&](const Box& slab) {
     Box part = slab;
-    part.start[1] = boxes.output.start[1], part.size[1] = boxes.output.size[1];
+    part.start[1] = boxes.output.start[1];
+    part.size[1] = boxes.output.size[1];
     return convolve(context, part, order, out, accumulation, *storage);
   }));
   storage->nonnegative = context.operand_nonnegative(0) && context.operand_nonnegative(1) && is_floating(dtype);

@@ -27,7 +27,7 @@ std::size_t selected_branch(const Node& node, const Block& selector) {
   const std::int64_t index = scalar(selector);
   if (selector.dtype == DType::pred) return index != 0 ? 0 : 1;
   const std::int64_t branches = node.regions.size();
-  return static_cast<std::size_t>(index >= 0 && index < branches ? index : branches - 1);
+  return index >= 0 && index < branches ? index : branches - 1;
 }
 
 }  // namespace

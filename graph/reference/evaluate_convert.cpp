@@ -20,11 +20,11 @@ template <class T>
 std::int64_t saturate(double x) {
   const double above = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (std::isnan(x)) return 0;
-  if (x >= above) return static_cast<std::int64_t>(std::numeric_limits<T>::max());
+  if (x >= above) return std::numeric_limits<T>::max();
   if (x <= static_cast<double>(std::numeric_limits<T>::min())) {
-    return static_cast<std::int64_t>(std::numeric_limits<T>::min());
+    return std::numeric_limits<T>::min();
   }
-  return static_cast<std::int64_t>(static_cast<T>(x));
+  return static_cast<T>(x);
 }
 
 /// Half a step of the result's dtype where the conversion narrows; `corners`: what may overflow.
@@ -43,7 +43,8 @@ void float_to_float(const Chunk& c) {
     if (!(std::fabs(x) + bound < r.largest)) {
       const double corners[] = {x, x - e, x + e};
       const Settled s = e == unchecked ? Settled{x, unchecked} : settle(r, x, bound, corners, 3);
-      c.floats[i] = s.value, bound = s.bound;
+      c.floats[i] = s.value;
+      bound = s.bound;
     }
     c.bounds[i] = bound;
   }
@@ -87,7 +88,7 @@ void integer_to_float(const Chunk& c) {
 template <class T>
 void integer_to_integer(const Chunk& c) {
   const std::int64_t* x = c.in[0].integers;
-  for (std::size_t i = 0; i < c.count; ++i) c.integers[i] = static_cast<std::int64_t>(static_cast<T>(x[i]));
+  for (std::size_t i = 0; i < c.count; ++i) c.integers[i] = static_cast<T>(x[i]);
   if (c.bounds == nullptr) return;
   // A value that may wrap around may be anything; one that keeps its value keeps its bound.
   for (std::size_t i = 0; i < c.count; ++i) {

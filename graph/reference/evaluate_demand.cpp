@@ -94,7 +94,7 @@ void Evaluation::restrict_reductions() {
 }
 
 std::vector<bool> used_parameters(const Graph& graph, std::span<const Value> values) {
-  std::vector<bool> used(static_cast<std::size_t>(graph.size()), false);
+  std::vector<bool> used(graph.size(), false);
   for (const Value& value : values) used[value.node] = true;
   for (NodeId id = graph.size(); id-- > 0;) {
     if (!used[id]) continue;

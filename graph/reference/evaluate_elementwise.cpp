@@ -59,10 +59,12 @@ struct External {
     ChunkOperand operand;
     const Storage& data = *block.data;
     if (block.uniform) {
-      operand.floats = floats.data(), operand.integers = integers.data();
+      operand.floats = floats.data();
+      operand.integers = integers.data();
       operand.bounds = bounds.empty() ? zeros : bounds.data();
     } else {
-      operand.floats = data.floats.data() + offset, operand.integers = data.integers.data() + offset;
+      operand.floats = data.floats.data() + offset;
+      operand.integers = data.integers.data() + offset;
       operand.bounds = data.bounds.empty() ? zeros : data.bounds.data() + offset;
     }
     operand.nonnegative = data.nonnegative;
@@ -78,13 +80,13 @@ class Program {
   /// Index of the external block of `value`, or -1 if it has none yet.
   [[nodiscard]] int find_external(Value value) const {
     for (std::size_t i = 0; i < external_values_.size(); ++i) {
-      if (external_values_[i] == value) return static_cast<int>(i);
+      if (external_values_[i] == value) return i;
     }
     return -1;
   }
   [[nodiscard]] int find_step(NodeId id) const {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i] == id) return static_cast<int>(i);
+      if (nodes_[i] == id) return i;
     }
     return -1;
   }
@@ -120,7 +122,9 @@ void Program::add_step(NodeId id) {
   step.node = &node;
   const DType operand_dtype = graph_.type(node.operands.back()).dtype;  // of select: of the data
   step.kernel = find_kernel(node, operand_dtype);
-  step.chunk.node = &node, step.chunk.operand_dtype = operand_dtype, step.chunk.dtype = node.type().dtype;
+  step.chunk.node = &node;
+  step.chunk.operand_dtype = operand_dtype;
+  step.chunk.dtype = node.type().dtype;
   if (is_floating(node.type().dtype)) step.rounding = Rounding(node.type().dtype, options_.error_model);
   const int index = steps_.size();
   bool exact = true;
@@ -165,7 +169,7 @@ void Program::assign_buffers() {
       step.buffer = found->buffer;
       unused.erase(found);
     } else {
-      step.buffer = static_cast<int>(buffers_.size());
+      step.buffer = buffers_.size();
       buffers_.emplace_back(step.chunk.dtype, step.bounded);
     }
     for (std::size_t k = 0; k < i; ++k) {
@@ -191,11 +195,13 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
                  producer.nonnegative};
     }
     if (step.buffer < 0) {
-      c.floats = result.floats.data() + offset, c.integers = result.integers.data() + offset;
+      c.floats = result.floats.data() + offset;
+      c.integers = result.integers.data() + offset;
       c.bounds = step.bounded ? result.bounds.data() + offset : nullptr;
     } else {
       ChunkBuffer& buffer = buffers_[step.buffer];
-      c.floats = buffer.floats.data(), c.integers = buffer.integers.data();
+      c.floats = buffer.floats.data();
+      c.integers = buffer.integers.data();
       c.bounds = step.bounded ? buffer.bounds.data() : nullptr;
     }
     step.kernel(c);

@@ -221,6 +221,12 @@ void sqrt_by_sign(const Chunk& c) { c.in[0].nonnegative ? unary<SqrtOfNonnegativ
 
 using KernelTable = std::array<Kernel, std::numeric_limits<std::underlying_type_t<Op>>::max() + 1>;
 
+/// The operator's place.
+template <class Table>
+constexpr auto& at(Table& table, Op op) {
+  return table[static_cast<std::size_t>(op)];
+}
+
 template <class F>
 constexpr bool is_unary = requires(double x, DType dtype) {
   of_type<F>(dtype, x);
@@ -229,7 +235,7 @@ constexpr bool is_unary = requires(double x, DType dtype) {
 template <class... F>
 constexpr void add_kernels(KernelTable& table, Functions<F...>) {
   const auto add = [&]<class G>(std::type_identity<G>) {
-    Kernel& kernel = table[static_cast<std::size_t>(G::op)];
+    Kernel& kernel = at(table, G::op);
     if constexpr (is_unary<G>) {
       kernel = unary<G>;
     } else {
@@ -244,13 +250,13 @@ constexpr KernelTable kernels = [] {
   add_kernels(table, ArithmeticFunctions());
   add_kernels(table, ExponentialFunctions());
   add_kernels(table, TrigonometricFunctions());
-  table[static_cast<std::size_t>(Op::sqrt)] = sqrt_by_sign;
-  table[static_cast<std::size_t>(Op::clamp)] = clamp;
+  at(table, Op::sqrt) = sqrt_by_sign;
+  at(table, Op::clamp) = clamp;
   return table;
 }();
 
 }  // namespace
 
-Kernel float_kernel(Op op) { return kernels[static_cast<std::size_t>(op)]; }
+Kernel float_kernel(Op op) { return at(kernels, op); }
 
 }  // namespace stitch::graph::reference

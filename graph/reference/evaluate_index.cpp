@@ -56,13 +56,14 @@ Box uncovered(const Box& out, const Box& update) {
   for (std::size_t d = 0; d < out.start.size(); ++d) {
     if (update.start[d] <= out.start[d] && update.end(d) >= out.end(d)) continue;
     if (sticks_out >= 0) return out;  // in two dimensions: the hull is all of it
-    sticks_out = static_cast<std::ptrdiff_t>(d);
+    sticks_out = d;
   }
   if (sticks_out < 0) return {out.start, Dims(out.size.size(), 0)};
   const std::size_t d = sticks_out;
   Box rest = out;
   if (update.start[d] <= out.start[d] && update.end(d) > out.start[d]) {
-    rest.start[d] = update.end(d), rest.size[d] = out.end(d) - update.end(d);
+    rest.start[d] = update.end(d);
+    rest.size[d] = out.end(d) - update.end(d);
   } else if (update.end(d) >= out.end(d) && update.start[d] < out.end(d)) {
     rest.size[d] = update.start[d] - out.start[d];
   }
@@ -101,7 +102,7 @@ Result<Block> evaluate_dynamic_update_slice(const OpContext& context, const Box&
 Dims batch_dims_of(const Dims& offset_dims, std::size_t rank) {
   Dims dims;
   for (std::size_t d = 0; d < rank; ++d) {
-    if (!contains(offset_dims, static_cast<std::int64_t>(d))) dims.push_back(static_cast<std::int64_t>(d));
+    if (!contains(offset_dims, d)) dims.push_back(d);
   }
   return dims;
 }
@@ -115,7 +116,8 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
   const Dims batch_dims = batch_dims_of(a.offset_dims, out.size.size());
   Box batches;
   for (const std::int64_t d : batch_dims) {
-    batches.start.push_back(out.start[at(d)]), batches.size.push_back(out.size[at(d)]);
+    batches.start.push_back(out.start[at(d)]);
+    batches.size.push_back(out.size[at(d)]);
   }
   // The window's part of both boxes is the same for all index vectors.
   Box from{Dims(dims.size(), 0), Dims(dims.size(), 1)}, to = out;
@@ -124,14 +126,15 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
     const std::int64_t dimension = d;
     if (contains(a.collapsed_slice_dims, dimension) || contains(a.operand_batching_dims, dimension)) continue;
     const auto r = at(a.offset_dims[w++]);
-    offsets[d] = out.start[r], from.size[d] = out.size[r];
+    offsets[d] = out.start[r];
+    from.size[d] = out.size[r];
   }
   Dims batch = batches.start;
   do {
     Dims start(dims.size(), 0);
     bool uncertain = false;
     for (std::size_t k = 0; k < a.start_index_map.size(); ++k) {
-      const Dims position = index_position(batch, a.index_vector_dim, index_rank, static_cast<std::int64_t>(k));
+      const Dims position = index_position(batch, a.index_vector_dim, index_rank, k);
       const std::int64_t offset = offset_in(indices.box, position);
       const auto d = at(a.start_index_map[k]);
       start[d] = std::clamp<std::int64_t>(index_value(indices, offset), 0, dims[d] - a.slice_sizes[d]);
@@ -143,7 +146,8 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
     }
     for (std::size_t d = 0; d < dims.size(); ++d) from.start[d] = start[d] + offsets[d];
     for (std::size_t i = 0; i < batch_dims.size(); ++i) {
-      to.start[at(batch_dims[i])] = batch[i], to.size[at(batch_dims[i])] = 1;
+      to.start[at(batch_dims[i])] = batch[i];
+      to.size[at(batch_dims[i])] = 1;
     }
     visit(from, to, uncertain);
   } while (next_index(batches, batch));
@@ -181,7 +185,8 @@ Box gather_index_box(const Node& node, const TensorType& indices, const Box& out
   const Dims batch_dims = batch_dims_of(a.offset_dims, out.size.size());
   for (std::size_t i = 0; i < batch_dims.size(); ++i) {
     const std::size_t d = static_cast<std::int64_t>(i) < a.index_vector_dim ? i : i + 1;
-    box.start[d] = out.start[at(batch_dims[i])], box.size[d] = out.size[at(batch_dims[i])];
+    box.start[d] = out.start[at(batch_dims[i])];
+    box.size[d] = out.size[at(batch_dims[i])];
   }
   return box;
 }

@@ -11,11 +11,7 @@ namespace stitch::graph::reference {
 
 // Operators whose elements' places depend on data: index operands are evaluated before demand is known.
 
-inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-inline bool contains(const Dims& list, std::int64_t value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
+inline std::size_t at(std::int64_t index) { return index; }
 
 /// An index element; one beyond the range of s64 (u64) is simply the largest.
 inline std::int64_t index_value(const Block& block, std::int64_t offset) {

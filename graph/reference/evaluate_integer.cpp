@@ -92,7 +92,8 @@ void bound_elements(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
     double x[3] = {}, e[3] = {}, reach = 0;
     for (int k = 0; k < operands; ++k) {
-      x[k] = static_cast<double>(static_cast<T>(c.in[k].integers[i])), e[k] = c.in[k].bounds[i];
+      x[k] = static_cast<double>(static_cast<T>(c.in[k].integers[i]));
+      e[k] = c.in[k].bounds[i];
       reach = std::max(reach, e[k]);
     }
     double bound = 0;
@@ -108,7 +109,7 @@ void bound_elements(const Chunk& c) {
 template <class T, class F>
 void unary(const Chunk& c, F f) {
   for (std::size_t i = 0; i < c.count; ++i) {
-    c.integers[i] = static_cast<std::int64_t>(static_cast<T>(f(static_cast<T>(c.in[0].integers[i]))));
+    c.integers[i] = static_cast<T>(f(static_cast<T>(c.in[0].integers[i])));
   }
 }
 
@@ -116,7 +117,7 @@ template <class T, class F>
 void binary(const Chunk& c, F f) {
   const std::int64_t *x = c.in[0].integers, *y = c.in[1].integers;
   for (std::size_t i = 0; i < c.count; ++i) {
-    c.integers[i] = static_cast<std::int64_t>(static_cast<T>(f(static_cast<T>(x[i]), static_cast<T>(y[i]))));
+    c.integers[i] = static_cast<T>(f(static_cast<T>(x[i]), static_cast<T>(y[i])));
   }
 }
 
@@ -162,7 +163,7 @@ void compute(const Chunk& c) {
     for (std::size_t i = 0; i < c.count; ++i) {
       const T low = static_cast<T>(c.in[0].integers[i]), x = static_cast<T>(c.in[1].integers[i]);
       const T high = static_cast<T>(c.in[2].integers[i]), raised = x > low ? x : low;
-      c.integers[i] = static_cast<std::int64_t>(raised < high ? raised : high);
+      c.integers[i] = raised < high ? raised : high;
     }
   } else if (!compute_unary<T>(c)) {
     compute_binary<T>(c);

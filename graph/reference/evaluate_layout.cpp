@@ -7,7 +7,7 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// A run of dimensions of each shape with equal products: a reshape never moves elements between groups.
 struct ReshapeGroup {
@@ -32,7 +32,8 @@ std::vector<ReshapeGroup> reshape_groups(const Dims& from, const Dims& to) {
     // Extents of 1 that follow belong to no other group.
     while (i < from.size() && from[i] == 1) ++i;
     while (j < to.size() && to[j] == 1) ++j;
-    group.from_end = i, group.to_end = j;
+    group.from_end = i;
+    group.to_end = j;
     groups.push_back(group);
   }
   return groups;
@@ -55,7 +56,8 @@ std::int64_t hull_of_range(const Dims& dims, std::size_t begin, std::size_t end,
   for (std::size_t d = begin; d < end; ++d) {
     stride /= dims[d];
     const std::int64_t low = first / stride, high = last / stride;
-    first %= stride, last %= stride;
+    first %= stride;
+    last %= stride;
     box.start[d] = same ? low : 0;
     box.size[d] = same ? high - low + 1 : dims[d];
     base += box.start[d] * stride;
@@ -104,7 +106,8 @@ View view_of(const Node& node, const Dims& from, const Box& out) {
   for (std::size_t d = 0; d < from.size(); ++d) {
     const std::int64_t r = result_dimension_of(node, d);
     result_dimension[d] = r;
-    view.box.start[d] = out.start[at(r)], view.box.size[d] = out.size[at(r)];
+    view.box.start[d] = out.start[at(r)];
+    view.box.size[d] = out.size[at(r)];
     if (node.op == Op::slice) {
       step[d] = node.as<SliceAttributes>().strides[d];
       view.box.start[d] = node.as<SliceAttributes>().starts[d] + out.start[d] * step[d];
@@ -177,7 +180,8 @@ Box pad_operand_box(const PadAttributes& a, const Dims& from, const Box& out) {
     const std::int64_t step = a.interior[d] + 1, low = out.start[d] - a.low[d], high = out.end(d) - 1 - a.low[d];
     const std::int64_t first = low <= 0 ? 0 : (low + step - 1) / step;
     const std::int64_t last = high < 0 ? -1 : std::min(high / step, from[d] - 1);
-    box.start[d] = first, box.size[d] = std::max<std::int64_t>(0, last - first + 1);
+    box.start[d] = first;
+    box.size[d] = std::max<std::int64_t>(0, last - first + 1);
   }
   return box;
 }

@@ -18,7 +18,10 @@ struct Slot {
 
   /// One of those who wait for it has been served.
   void release() {
-    if (--pending == 0) blocks.clear(), results.clear();
+    if (--pending == 0) {
+      blocks.clear();
+      results.clear();
+    }
   }
 };
 

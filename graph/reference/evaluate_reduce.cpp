@@ -8,7 +8,7 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// The reduced dimensions of reduce and arg_reduce.
 Dims reduced_dimensions(const Node& node) {
@@ -34,7 +34,8 @@ std::vector<Box> contributing_boxes(const OpContext& context, const Box& out) {
     for (const Box& box : boxes) {
       for (const Interval& interval : intervals) {
         extended.push_back(box);
-        extended.back().start[d] = interval.begin, extended.back().size[d] = interval.end - interval.begin;
+        extended.back().start[d] = interval.begin;
+        extended.back().size[d] = interval.end - interval.begin;
       }
     }
     boxes = std::move(extended);
@@ -96,7 +97,10 @@ Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator&
     const Dims size = holder.box.size;
     StridedCopy walk = reduction_walk(box, size, reduced, slab);
     std::int64_t first = offset_in(holder.box, box.start);
-    if (holder.uniform) walk.from_strides.assign(walk.extents.size(), 0), first = 0;
+    if (holder.uniform) {
+      walk.from_strides.assign(walk.extents.size(), 0);
+      first = 0;
+    }
     const double* bounds = holder.exact() ? nullptr : holder.data->bounds.data() + first;
     if constexpr (std::is_same_v<typename Accumulator::Value, double>) {
       accumulate(walk, 0, holder.data->floats.data() + first, bounds, accumulators.data());
@@ -228,7 +232,7 @@ void arg_reduce_elements(const OpContext& context, const Box& out, const std::ve
     if constexpr (std::is_same_v<T, double>) {
       values.floats[at(i)] = best.value;
     } else {
-      values.integers[at(i)] = static_cast<std::int64_t>(best.value);
+      values.integers[at(i)] = best.value;
     }
     positions.integers[at(i)] = wrap_integer(a.index_dtype, best.position);
     if (bounded) {
@@ -275,7 +279,8 @@ Box scan_box(const OpContext& context, const Box& out) {
   if (a.reverse) {
     box.size[d] = context.operand_type(0).dims[d] - out.start[d];
   } else {
-    box.start[d] = 0, box.size[d] = out.end(d);
+    box.start[d] = 0;
+    box.size[d] = out.end(d);
   }
   return box;
 }

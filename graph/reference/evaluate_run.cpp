@@ -30,10 +30,10 @@ Evaluation::Evaluation(const Graph& graph, std::span<const Source> sources, cons
       ahead_(ahead != nullptr ? ahead : &own_ahead_) {}
 
 Result<std::vector<std::vector<Block>>> Evaluation::run(const std::vector<Wanted>& wanted) {
-  states_.resize(static_cast<std::size_t>(graph_.size()));
+  states_.resize(graph_.size());
   members_.resize(states_.size());
   for (const Node& node : graph_.nodes()) {
-    first_slot_.push_back(static_cast<std::int32_t>(slots_.size()));
+    first_slot_.push_back(slots_.size());
     slots_.resize(slots_.size() + node.results.size());
   }
   if (restricted_) restrict_reductions();
@@ -274,7 +274,8 @@ Status Evaluation::compute_parameter(NodeId id) {
       return make_error(ErrorKind::invalid_argument, "argument {}: {} of {} came back with {} values", index,
                         to_string(box), to_string(type), part.floats.size() + part.integers.size());
     }
-    storage->floats = std::move(part.floats), storage->integers = std::move(part.integers);
+    storage->floats = std::move(part.floats);
+    storage->integers = std::move(part.integers);
     if (options_.bounds) {
       storage->bounds = std::move(part.bounds);
       storage->nonnegative = is_floating(type.dtype);
@@ -295,10 +296,15 @@ std::uint32_t rotate_left(std::uint32_t x, unsigned by) { return x << by | x >> 
 void threefry2x32(std::uint32_t key0, std::uint32_t key1, std::uint32_t& x0, std::uint32_t& x1) {
   constexpr unsigned rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   const std::uint32_t keys[3] = {key0, key1, key0 ^ key1 ^ 0x1BD11BDA};
-  x0 += keys[0], x1 += keys[1];
+  x0 += keys[0];
+  x1 += keys[1];
   for (unsigned group = 0; group < 5; ++group) {
-    for (const unsigned rotation : rotations[group % 2]) x0 += x1, x1 = rotate_left(x1, rotation) ^ x0;
-    x0 += keys[(group + 1) % 3], x1 += keys[(group + 2) % 3] + group + 1;
+    for (const unsigned rotation : rotations[group % 2]) {
+      x0 += x1;
+      x1 = rotate_left(x1, rotation) ^ x0;
+    }
+    x0 += keys[(group + 1) % 3];
+    x1 += keys[(group + 2) % 3] + group + 1;
   }
 }
 
@@ -325,7 +331,8 @@ Status Evaluation::compute_threefry(NodeId id) {
         if (!in[k].exact()) reach = std::max(reach, in[k].data->bounds[at]);
       }
       threefry2x32(words[0], words[1], words[2], words[3]);
-      first->integers[i] = words[2], second->integers[i] = words[3];
+      first->integers[i] = words[2];
+      second->integers[i] = words[3];
       if (!first->bounds.empty()) first->bounds[i] = second->bounds[i] = reach > 0 ? unchecked : 0;
     }
     slot({id, 0}).blocks.push_back({DType::u32, box, std::move(first), false});

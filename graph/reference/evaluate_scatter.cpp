@@ -47,7 +47,8 @@ void for_each_scattered(const OpContext& context, Visit visit) {
   Box batches;
   for (std::size_t d = 0; d < index_dims.size(); ++d) {
     if (static_cast<std::int64_t>(d) != a.index_vector_dim) {
-      batches.start.push_back(0), batches.size.push_back(index_dims[d]);
+      batches.start.push_back(0);
+      batches.size.push_back(index_dims[d]);
     }
   }
   if (batches.empty()) return;
@@ -57,8 +58,7 @@ void for_each_scattered(const OpContext& context, Visit visit) {
     window.uncertain = false;
     for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
       const std::int64_t offset =
-          offset_in(indices.box,
-                    index_position(window.batch, a.index_vector_dim, index_dims.size(), static_cast<std::int64_t>(k)));
+          offset_in(indices.box, index_position(window.batch, a.index_vector_dim, index_dims.size(), k));
       window.start[at(a.scatter_dims_to_operand_dims[k])] = index_value(indices, offset);
       window.uncertain = window.uncertain || index_uncertain(indices, offset);
     }
@@ -83,7 +83,8 @@ Box updates_box(const OpContext& context, const ScatterWindow& window, const Box
   for (std::size_t d = 0, w = 0, b = 0; d < rank; ++d) {
     if (w < a.update_window_dims.size() && a.update_window_dims[w] == static_cast<std::int64_t>(d)) {
       const auto o = at(operand_dims[w++]);
-      box.start[d] = common.start[o] - window.start[o], box.size[d] = common.size[o];
+      box.start[d] = common.start[o] - window.start[o];
+      box.size[d] = common.size[o];
     } else {
       box.start[d] = window.batch[b++];
     }

@@ -46,7 +46,11 @@ Result<StorageRef> Memory::make(DType dtype, std::int64_t elements, bool bounded
     return make_error(ErrorKind::resource_exhausted, "{} bytes of values beside {} exceed the limit of {}", bytes,
                       alive_, limit_);
   }
-  if (alive_ + pooled_ + bytes > limit_) doubles_.clear(), integers_.clear(), pooled_ = 0;
+  if (alive_ + pooled_ + bytes > limit_) {
+    doubles_.clear();
+    integers_.clear();
+    pooled_ = 0;
+  }
   alive_ += bytes;
   StorageRef storage(new Storage, [this, bytes](Storage* gone) {
     recycle(*gone, bytes);
@@ -147,7 +151,10 @@ void copy_strided(const StridedCopy& copy, const std::int64_t* from, std::int64_
 void copy_values(const StridedCopy& copy, const Block& from, std::int64_t from_offset, Storage& to,
                  std::int64_t to_offset) {
   StridedCopy walk = copy;
-  if (from.uniform) walk.from_strides.assign(walk.extents.size(), 0), from_offset = 0;
+  if (from.uniform) {
+    walk.from_strides.assign(walk.extents.size(), 0);
+    from_offset = 0;
+  }
   const Storage& source = *from.data;
   if (is_floating(from.dtype)) {
     copy_any(walk, source.floats.data() + from_offset, to.floats.data() + to_offset);

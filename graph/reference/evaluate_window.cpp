@@ -10,7 +10,7 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 std::int64_t floor_divide(std::int64_t x, std::int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); }
 std::int64_t ceil_divide(std::int64_t x, std::int64_t y) { return -floor_divide(-x, y); }
@@ -23,7 +23,8 @@ Box window_operand_box(const ReduceWindowAttributes& a, const Dims& dims, const 
     const std::int64_t high = (out.end(d) - 1) * a.strides[d] + (a.sizes[d] - 1) * a.window_dilation[d] - a.low[d];
     const std::int64_t first = std::max<std::int64_t>(0, ceil_divide(low, a.base_dilation[d]));
     const std::int64_t last = std::min(dims[d] - 1, floor_divide(high, a.base_dilation[d]));
-    box.start[d] = first, box.size[d] = std::max<std::int64_t>(0, last - first + 1);
+    box.start[d] = first;
+    box.size[d] = std::max<std::int64_t>(0, last - first + 1);
   }
   return box;
 }

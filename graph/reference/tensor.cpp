@@ -71,7 +71,7 @@ Status fill_part(const Tensor& whole, Tensor& part) {
     reference::copy_strided(walk, whole.integers.data() + first, part.integers.data());
   }
   if (!whole.bounds.empty()) {
-    part.bounds.resize(static_cast<std::size_t>(part.elements()));
+    part.bounds.resize(part.elements());
     reference::copy_strided(walk, whole.bounds.data() + first, part.bounds.data());
   }
   return {};

@@ -100,7 +100,7 @@ Result<DimLabels::Side> label_side(std::string_view labels, char batch, char fea
       slot = &side.spatial[c - '0'];
     }
     if (slot == nullptr || *slot >= 0) return parse_error(at, fmt::format("dim_labels: bad '{}' in '{}'", c, labels));
-    *slot = static_cast<std::int64_t>(i);
+    *slot = i;
   }
   return side;
 }

@@ -21,7 +21,7 @@ std::shared_ptr<const Graph> over_all_operands(const Graph& branch, const std::v
   for (std::size_t i = 0; i < types.size(); ++i) {
     region.add_unchecked({graph::Op::parameter, {}, graph::ParameterAttributes{types[i]}, {types[i]}, {}, names[i]});
   }
-  std::vector<graph::NodeId> image(static_cast<std::size_t>(branch.size()));
+  std::vector<graph::NodeId> image(branch.size());
   std::size_t next_parameter = 0;
   const auto mapped = [&](Value value) { return Value{image[value.node], value.result}; };
   for (graph::NodeId id = 0; id < branch.size(); ++id) {

@@ -49,15 +49,15 @@ std::optional<double> apply_real(Op op, double x, double y) {
 
 /// Unsigned arithmetic, so that overflow wraps; the caller keeps the type's bits.
 std::optional<std::int64_t> apply_integer(Op op, DType dtype, std::int64_t x, std::int64_t y) {
-  const std::uint64_t a = x, b = static_cast<std::uint64_t>(y);
+  const std::uint64_t a = x, b = y;
   const bool is_unsigned = !graph::is_signed_integer(dtype);
   const bool less = is_unsigned ? a < b : x < y;
   const auto bits = static_cast<std::uint64_t>(graph::byte_size(dtype)) * 8;
   switch (op) {
-    case Op::add: return static_cast<std::int64_t>(a + b);
-    case Op::subtract: return static_cast<std::int64_t>(a - b);
-    case Op::multiply: return static_cast<std::int64_t>(a * b);
-    case Op::negate: return static_cast<std::int64_t>(0 - a);
+    case Op::add: return a + b;
+    case Op::subtract: return a - b;
+    case Op::multiply: return a * b;
+    case Op::negate: return 0 - a;
     case Op::bit_and: return x & y;
     case Op::bit_or: return x | y;
     case Op::bit_xor: return x ^ y;
@@ -72,7 +72,7 @@ std::optional<std::int64_t> apply_integer(Op op, DType dtype, std::int64_t x, st
     case Op::shift_right_arithmetic: return x >> std::min<std::uint64_t>(b, bits - 1);
     case Op::divide:
       if (y == 0) return -1;
-      if (!is_unsigned && y == -1) return static_cast<std::int64_t>(0 - a);  // the least number overflows in C++
+      if (!is_unsigned && y == -1) return 0 - a;  // the least number overflows in C++
       return is_unsigned ? static_cast<std::int64_t>(a / b) : x / y;
     case Op::remainder:
       if (y == 0) return x;

@@ -61,7 +61,7 @@ bool is_scalar_function(const graph::Graph& graph) {
 
 /// A function of scalars applied to every element.
 Value applied(Builder& builder, const graph::Graph& function, const Values& arguments, const graph::Dims& dims) {
-  std::vector<Value> image(static_cast<std::size_t>(function.size()));
+  std::vector<Value> image(function.size());
   std::size_t next_argument = 0;
   for (graph::NodeId id = 0; id < function.size(); ++id) {
     const graph::Node& node = function.node(id);

@@ -36,7 +36,7 @@ Result<Values> lower_constant(const Site& site) {
   STITCH_ASSIGN(graph::ConstantAttributes constant, parse_constant(site.instruction));
   // One element stands for many: a graph of constants should not weigh what its tensors do.
   if (constant.type.elements() > 1 && graph::is_splat(constant)) {
-    constant.data.resize(static_cast<std::size_t>(graph::byte_size(constant.type.dtype)));
+    constant.data.resize(graph::byte_size(constant.type.dtype));
     const Value one = site.builder.constant({{constant.type.dtype, {}}, std::move(constant.data)});
     return Values{site.builder.broadcast(one, constant.type.dims, {})};
   }
@@ -85,7 +85,7 @@ Result<Values> lower_bitcast(const Site& site) {
   for (const std::int64_t d : *order_to) extents.push_back(type.dims[d]);
   Dims back(order_to->size());
   for (std::size_t i = 0; i < back.size(); ++i) {
-    back[(*order_to)[i]] = static_cast<std::int64_t>(i);
+    back[(*order_to)[i]] = i;
   }
   Value x = reordered(site.builder, site.operand(0), *order_from);
   x = reordered(site.builder, site.builder.reshape(x, extents), back);

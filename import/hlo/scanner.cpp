@@ -68,7 +68,7 @@ Position Scanner::position_of(std::size_t offset) const {
       start = static_cast<std::int64_t>(i) + 1;
     }
   }
-  at.column = static_cast<std::int32_t>(static_cast<std::int64_t>(offset) - start + 1);
+  at.column = static_cast<std::int64_t>(offset) - start + 1;
   return at;
 }
 
@@ -122,7 +122,7 @@ Result<std::int64_t> Scanner::integer(std::string_view what) {
   const auto [end, status] = std::from_chars(text_.data() + next_, text_.data() + text_.size(), value);
   if (status != std::errc{}) return error(fmt::format("expected {}", what));
   if (value > largest_integer || value < -largest_integer) return error(fmt::format("{} is out of range", what));
-  next_ = static_cast<std::size_t>(end - text_.data());
+  next_ = end - text_.data();
   return value;
 }
 

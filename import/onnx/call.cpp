@@ -91,7 +91,7 @@ Result<std::int64_t> Call::need_integer(std::size_t input) {
 
 Result<std::vector<double>> Call::need_numbers(std::size_t input) {
   STITCH_ASSIGN(const ConstantAttributes value, need_constant(input));
-  std::vector<double> list(static_cast<std::size_t>(value.type.elements()));
+  std::vector<double> list(value.type.elements());
   for (std::size_t i = 0; i < list.size(); ++i) list[i] = graph::element(value, static_cast<std::int64_t>(i));
   return list;
 }

@@ -79,7 +79,7 @@ class Call {
 
   [[nodiscard]] const Dims& dims(Value v) const { return b.dims(v); }
   [[nodiscard]] DType dtype(Value v) const { return b.dtype(v); }
-  [[nodiscard]] std::int64_t rank(Value v) const { return static_cast<std::int64_t>(b.dims(v).size()); }
+  [[nodiscard]] std::int64_t rank(Value v) const { return b.dims(v).size(); }
 
   template <class... Args>
   static Error wrong(fmt::format_string<Args...> format, Args&&... args) {

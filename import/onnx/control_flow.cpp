@@ -268,7 +268,7 @@ Result<ScanPlan> read_scan(Call& c, std::size_t inputs) {
   STITCH_ASSIGN(const std::int64_t scanned, c.node.integer("num_scan_inputs", 0));
   if (scanned < 1 || scanned > static_cast<std::int64_t>(inputs))
     return Call::wrong("attribute 'num_scan_inputs' is {}", scanned);
-  plan.scanned = static_cast<std::size_t>(scanned);
+  plan.scanned = scanned;
   plan.states = inputs - plan.scanned;
   const std::size_t outputs = plan.body->output_size();
   if (outputs < plan.states) return Call::wrong("the body has {} outputs for {} states", outputs, plan.states);
@@ -308,7 +308,7 @@ Value take_row(graph::Builder& b, Value x, Value index) {
 }
 
 Result<Values> scan_once(Call& c, const ScanPlan& plan, const Values& inputs) {
-  Values initial(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(plan.states));
+  Values initial(inputs.begin(), inputs.begin() + plan.states);
   std::vector<TensorType> types;
   for (const Value state : initial) types.push_back(c.b.type(state));
   Values sources;  // with the scanned dimension in front

@@ -58,7 +58,7 @@ Value reduce_keep(Builder& b, ReduceKind kind, Value x, const Dims& axes) {
 Value mean_keep(Builder& b, Value x, const Dims& axes) {
   std::int64_t count = 1;
   for (const std::int64_t axis : axes) {
-    if (axis < static_cast<std::int64_t>(b.dims(x).size())) count *= b.dims(x)[axis];
+    if (axis < std::ssize(b.dims(x))) count *= b.dims(x)[axis];
   }
   return div(b, reduce_keep(b, ReduceKind::sum, x, axes), static_cast<double>(count));
 }

@@ -41,7 +41,7 @@ Known Frame::classify(NodeId id) {
 }
 
 void Frame::classify() {
-  for (NodeId id = static_cast<NodeId>(known_.size()); id < builder.graph().size(); ++id) {
+  for (NodeId id = known_.size(); id < builder.graph().size(); ++id) {
     known_.push_back(classify(id));
   }
 }

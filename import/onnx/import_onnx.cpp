@@ -16,7 +16,7 @@ namespace onnx {
 namespace {
 
 Result<pb::ModelProto> parse(std::string_view bytes, std::int64_t max_bytes) {
-  if (static_cast<std::int64_t>(bytes.size()) > std::min<std::int64_t>(max_bytes, std::numeric_limits<int>::max())) {
+  if (std::ssize(bytes) > std::min<std::int64_t>(max_bytes, std::numeric_limits<int>::max())) {
     return make_error(ErrorKind::resource_exhausted, "ONNX model: {} bytes, at most {} are read", bytes.size(),
                       max_bytes);
   }

@@ -55,7 +55,7 @@ const AttributeProto* NodeView::find(std::string_view name) const {
 
 const std::string& NodeView::op() const { return node_->op_type(); }
 
-std::size_t NodeView::outputs() const { return static_cast<std::size_t>(node_->output_size()); }
+std::size_t NodeView::outputs() const { return node_->output_size(); }
 
 const std::string& NodeView::output(std::size_t i) const { return node_->output(static_cast<int>(i)); }
 

@@ -9,7 +9,7 @@ using graph::Op;
 using graph::Value;
 
 Pruned prune(const graph::Graph& graph, const std::function<bool(NodeId parameter)>& keep) {
-  const auto at = [](NodeId id) { return static_cast<std::size_t>(id); };
+  const auto at = [](NodeId id) { return id; };
   std::vector<bool> live(at(graph.size()), false);
   for (const Value& result : graph.results()) live[at(result.node)] = true;
   for (NodeId id = graph.size(); id-- > 0;) {

@@ -87,7 +87,7 @@ Result<std::shared_ptr<const Graph>> with_parameters(const Graph& graph, const s
                                                      const std::vector<NodeId>& slots) {
   Graph region;
   region.name = graph.name;
-  std::vector<NodeId> copies(static_cast<std::size_t>(graph.size()), -1);
+  std::vector<NodeId> copies(graph.size(), -1);
   for (std::size_t i = 0; i < types.size(); ++i) {
     Result<Value> parameter = region.add(Op::parameter, {}, graph::ParameterAttributes{types[i]});
     if (!parameter) return parameter.error();

@@ -116,7 +116,7 @@ Result<TensorData> read_tensor(const pb::TensorProto& tensor) {
   } else {
     append_typed(tensor, *dtype, constant.data);
   }
-  if (static_cast<std::int64_t>(constant.data.size()) != result.type.bytes()) {
+  if (std::ssize(constant.data) != result.type.bytes()) {
     return make_error(ErrorKind::parse, "{}: {} bytes of data for {}, which needs {}", place, constant.data.size(),
                       graph::to_string(result.type), result.type.bytes());
   }

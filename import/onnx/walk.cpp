@@ -137,7 +137,7 @@ Result<Values> lower(Call& call) {
   Result<Values> result = Call::unsupported("there is no rule for this operator");
   if (const Rule* rule = find_rule(domain, node.op_type(), call.version)) {
     for (int i = 0; i < rule->inputs; ++i) {
-      if (!call.has(static_cast<std::size_t>(i))) return Call::wrong("input {} is missing", i);
+      if (!call.has(i)) return Call::wrong("input {} is missing", i);
     }
     result = rule->rule(call);
   }

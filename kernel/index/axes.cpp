@@ -9,6 +9,7 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::Graph;
 using graph::Node;
@@ -21,7 +22,7 @@ class Symbols {
  public:
   int fresh(std::int64_t extent) {
     symbols_.push_back({extent, -1, -1, -1});
-    return static_cast<int>(symbols_.size()) - 1;
+    return std::ssize(symbols_) - 1;
   }
 
   [[nodiscard]] std::int64_t extent(int symbol) const { return symbols_[symbol].extent; }
@@ -142,9 +143,7 @@ class Equations {
     return found;
   }
 
-  [[nodiscard]] const std::vector<int>& dims(Value value) const {
-    return dims_[first_[value.node] + static_cast<std::size_t>(value.result)];
-  }
+  [[nodiscard]] const std::vector<int>& dims(Value value) const { return dims_[first_[value.node] + value.result]; }
 
  private:
   void same(Value a, std::size_t i, Value b, std::size_t j) {
@@ -179,10 +178,8 @@ class Equations {
   void relate_gather(const Node& node, Value result) {
     const auto& a = node.as<graph::GatherAttributes>();
     const Value operand = node.operands[0], indices = node.operands[1];
-    const auto contains = [](const Dims& list, std::size_t d) {
-      return std::find(list.begin(), list.end(), static_cast<std::int64_t>(d)) != list.end();
-    };
-    std::size_t window = 0, batch = 0;
+    std::size_t window = 0;
+    std::int64_t batch = 0;
     std::vector<std::size_t> window_dims;
     for (std::size_t d = 0; d < graph_.type(operand).dims.size(); ++d) {
       if (!contains(a.collapsed_slice_dims, d) && !contains(a.operand_batching_dims, d)) window_dims.push_back(d);
@@ -192,7 +189,7 @@ class Equations {
         const std::size_t from = window_dims[window++];
         if (!contains(a.start_index_map, from)) same(result, d, operand, from);
       } else {
-        if (static_cast<std::int64_t>(batch) == a.index_vector_dim) ++batch;
+        if (batch == a.index_vector_dim) ++batch;
         same(result, d, indices, batch++);
       }
     }
@@ -204,15 +201,14 @@ class Equations {
     switch (node.op) {
       case Op::broadcast: {
         const auto& mapping = node.as<graph::BroadcastAttributes>().mapping;
-        for (std::size_t d = 0; d < mapping.size(); ++d)
-          same(node.operands[0], d, result, static_cast<std::size_t>(mapping[d]));
+        for (std::size_t d = 0; d < mapping.size(); ++d) same(node.operands[0], d, result, mapping[d]);
         return;
       }
       case Op::reshape: return relate_reshape(node.operands[0], result);
       case Op::transpose: {
         const auto& permutation = node.as<graph::TransposeAttributes>().permutation;
         for (std::size_t d = 0; d < permutation.size(); ++d) {
-          same(node.operands[0], static_cast<std::size_t>(permutation[d]), result, d);
+          same(node.operands[0], permutation[d], result, d);
         }
         return;
       }
@@ -224,7 +220,7 @@ class Equations {
       case Op::reverse: {
         const auto& reversed = node.as<graph::ReverseAttributes>().dimensions;
         for (std::size_t d = 0; d < dims(result).size(); ++d) {
-          if (std::find(reversed.begin(), reversed.end(), static_cast<std::int64_t>(d)) == reversed.end()) {
+          if (!contains(reversed, d)) {
             same(node.operands[0], d, result, d);
           }
         }
@@ -281,7 +277,7 @@ class Equations {
   void relate_reduce(const Node& node, Value result, const Dims& reduced) {
     std::size_t kept = 0;
     for (std::size_t d = 0; d < graph_.type(node.operands[0]).dims.size(); ++d) {
-      if (std::find(reduced.begin(), reduced.end(), static_cast<std::int64_t>(d)) == reduced.end()) {
+      if (!contains(reduced, d)) {
         same(node.operands[0], d, result, kept++);
       }
     }
@@ -393,7 +389,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
   std::vector<std::vector<int>> value_sequences;
   std::vector<std::set<int>> reduced_sets;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(graph.node(id).results.size()); ++r) {
+    for (std::int32_t r = 0; r < std::ssize(graph.node(id).results); ++r) {
       auto& dims = leaves[value_index({id, r})];
       std::vector<int> whole;
       for (const int symbol : equations.dims({id, r})) {
@@ -428,7 +424,7 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
       for (const int leaf : sequence) {
         if (absorbed.contains(leaf)) continue;
         if (!number.contains(leaf)) {
-          number[leaf] = static_cast<int>(axes_.size());
+          number[leaf] = axes_.size();
           if (leaf == slab) slab_axis_ = number[leaf];
           std::int64_t extent = 1;
           for (const int part : runs.at(leaf)) extent *= equations.symbols.extent(part);
@@ -455,7 +451,7 @@ std::vector<int> AxisAnalysis::reduced(NodeId id) const {
   if (node.op == Op::scan) dimensions = {node.as<graph::ScanAttributes>().dimension};
   std::vector<int> axes;
   for (const std::int64_t d : dimensions) {
-    const auto& of_dimension = of(node.operands[0], static_cast<std::size_t>(d));
+    const auto& of_dimension = of(node.operands[0], d);
     axes.insert(axes.end(), of_dimension.begin(), of_dimension.end());
   }
   return axes;

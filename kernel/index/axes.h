@@ -61,9 +61,7 @@ class AxisAnalysis {
   [[nodiscard]] std::vector<int> reduced(graph::NodeId id) const;
 
  private:
-  [[nodiscard]] std::size_t value_index(graph::Value value) const {
-    return first_value_[value.node] + static_cast<std::size_t>(value.result);
-  }
+  [[nodiscard]] std::size_t value_index(graph::Value value) const { return first_value_[value.node] + value.result; }
 
   const graph::Graph* graph_;
   std::vector<Axis> axes_;

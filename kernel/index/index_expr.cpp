@@ -81,7 +81,7 @@ void IndexPool::rejoin(std::vector<Term>& terms) {
       // The quotient may itself have been split into several terms; what it must contribute is k·c·(whole/c).
       const Index quotient = divide(whole, c);
       std::vector<Term> rest = terms;
-      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(r));
+      rest.erase(rest.begin() + r);
       bool found = at(quotient).constant == 0 && !at(quotient).terms.empty();
       for (const Term& needed : at(quotient).terms) {
         const auto it = std::find_if(rest.begin(), rest.end(), [&](const Term& t) { return t.atom == needed.atom; });

@@ -1,15 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "graph/graph.h"
-#include "kernel/loop/row_split.h"
 
 namespace stitch::kernel {
 
@@ -72,14 +69,6 @@ struct RecurrentStep {
   /// Whether a parameter of `graph` is a sequence.
   [[nodiscard]] bool is_sequence(int parameter) const;
 };
-
-/// The step for blocks that take `rows` rows each. Contractions become products and sums, of which a slice is computed
-/// as such. Fails with kind constraint when the kernel is no recurrent loop, when its rows do not come apart, or are
-/// not a multiple of `rows`.
-Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const graph::Graph& kernel, std::int64_t rows);
-/// The same of what recurrent_loop and split_rows gave for the kernel.
-Result<std::shared_ptr<const RecurrentStep>> recurrent_step(const graph::Graph& kernel, graph::NodeId loop,
-                                                            const RowSplit& split, std::int64_t rows);
 
 /// Where a block keeps what a turn hands on, in bytes from the start of that part of its shared memory; everything is
 /// aligned to 16 bytes. States are there twice, what this turn reads and what it leaves for the next; `copy` bytes lie

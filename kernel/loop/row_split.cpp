@@ -15,6 +15,7 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::Graph;
 using graph::Node;
@@ -27,8 +28,6 @@ using graph::Value;
 constexpr std::int64_t most_turns = std::int64_t{1} << 14;
 constexpr NodeId most_nodes = 1024;
 constexpr std::size_t most_carried = 256;
-
-bool contains(const Dims& list, std::int64_t x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 /// Dimension of a reshape's operand that becomes `dimension` of its result unchanged.
 std::optional<int> reshaped_dimension(const Dims& from, const Dims& to, int dimension) {
@@ -77,7 +76,7 @@ class Splitter {
       if (split_.carried[i].kind != CarriedValue::Kind::state) continue;
       const Dims& dims = body_.type(body_.results()[i]).dims;
       for (std::size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d] > 1 && seed(i, static_cast<int>(d))) return std::move(split_);
+        if (dims[d] > 1 && seed(i, d)) return std::move(split_);
       }
     }
     return make_error(ErrorKind::constraint, "no dimension of the loop's values has rows of their own: {}",
@@ -156,7 +155,7 @@ class Splitter {
     const auto axis = lines_->axis(node.type().dims, body_.type(node.operands[1]).dims, node, 2);
     if (!axis) return false;
     carried.update = update.node;
-    carried.turn_dimension = static_cast<int>(axis->dimension);
+    carried.turn_dimension = axis->dimension;
     return true;
   }
 
@@ -216,7 +215,7 @@ class Splitter {
     for (std::size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] != rows_ || static_cast<int>(d) == carried.turn_dimension) continue;
       Rows attempt = rows;
-      if (!assume(attempt, i, static_cast<int>(d))) continue;
+      if (!assume(attempt, i, d)) continue;
       rows = std::move(attempt);
       return true;
     }
@@ -373,7 +372,7 @@ std::optional<int> operand_dimension(const Graph& graph, NodeId id, std::size_t 
       const Dims& reduced = node.as<graph::ReduceAttributes>().dimensions;
       int kept = 0;
       for (std::size_t i = 0; i < from.size(); ++i) {
-        if (contains(reduced, static_cast<std::int64_t>(i))) continue;
+        if (contains(reduced, i)) continue;
         if (kept++ == dimension) return i;
       }
       return std::nullopt;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "graph/fill.h"
-#include "graph/passes/turn_lines.h"
+#include "graph/passes/loops/turn_lines.h"
 #include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {

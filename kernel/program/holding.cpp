@@ -42,10 +42,10 @@ class HoldingCut {
   HoldingCut(const ItemFlow& flow, const ScalarProgram& program, AxisSet group_axes, Hold hold, AxisSet varying,
              const std::vector<ItemId>& hoisted)
       : flow_(flow), nodes_(2 * flow.size()), along_need_(flow.need_count(), 0), from_(2 * flow.size()) {
-    for (std::size_t i = 0; i < flow.size(); ++i) {
-      const Item& item = program.at(static_cast<ItemId>(i));
-      nodes_[i] = {(hold == Hold::shared_least ? price_of_scarce_byte : price_of_byte) * held_bytes(item), 0};
-      nodes_[flow.size() + i] = {recompute_price(item, group_axes, hold), 0};
+    for (const ItemId id : program.item_ids()) {
+      const Item& item = program.at(id);
+      nodes_[id] = {(hold == Hold::shared_least ? price_of_scarce_byte : price_of_byte) * held_bytes(item), 0};
+      nodes_[flow.size() + id] = {recompute_price(item, group_axes, hold), 0};
       at_hand_.push_back(item.kind == Item::Kind::reduced || !item.axes.meets(varying));
     }
     for (const ItemId item : hoisted) at_hand_[item] = true;
@@ -77,7 +77,7 @@ class HoldingCut {
   [[nodiscard]] int count() const { return flow_.size(); }
   [[nodiscard]] bool at_hand(ItemId item) const { return at_hand_[item]; }
   [[nodiscard]] bool is_wanted(int node) const { return node < count(); }
-  [[nodiscard]] std::size_t other(int node) const { return is_wanted(node) ? node + count() : node - count(); }
+  [[nodiscard]] int other(int node) const { return is_wanted(node) ? node + count() : node - count(); }
   Node& at(int node) { return nodes_[node]; }
 
   /// How a node was reached: 0 not at all, else one more than the node before it, or -1 from the source.
@@ -114,24 +114,23 @@ class HoldingCut {
   /// The number of the entry for `needed` among the needs of `item`.
   [[nodiscard]] std::size_t need_of(ItemId item, ItemId needed) const {
     const auto needs = flow_.needs(item);
-    return flow_.first_need(item) +
-           static_cast<std::size_t>(std::find(needs.begin(), needs.end(), needed) - needs.begin());
+    return flow_.first_need(item) + (std::ranges::find(needs, needed) - needs.begin());
   }
 
   /// Room on the way from `from` to `to`, and a flow through it.
   std::int64_t room(int from, int to) {
-    if (is_wanted(from) && static_cast<std::size_t>(to) == other(from)) return at(from).price - at(from).flow;
+    if (is_wanted(from) && to == other(from)) return at(from).price - at(from).flow;
     if (is_wanted(from)) return along_need_[need_of(to - count(), from)];
-    return static_cast<std::size_t>(to) == other(from) ? at(to).flow : std::int64_t{1} << 50;
+    return to == other(from) ? at(to).flow : std::int64_t{1} << 50;
   }
   void send(int from, int to, std::int64_t amount) {
     touched_.push_back(from);
     touched_.push_back(to);
-    if (is_wanted(from) && static_cast<std::size_t>(to) == other(from)) {
+    if (is_wanted(from) && to == other(from)) {
       at(from).flow += amount;
     } else if (is_wanted(from)) {
       along_need_[need_of(to - count(), from)] -= amount;
-    } else if (static_cast<std::size_t>(to) == other(from)) {
+    } else if (to == other(from)) {
       at(to).flow -= amount;
     } else {
       along_need_[need_of(from - count(), to)] += amount;
@@ -166,7 +165,7 @@ class HoldingCut {
       at(node).flow = 0;
       if (is_wanted(node)) continue;
       const std::size_t first = flow_.first_need(node - count());
-      std::fill_n(along_need_.begin() + static_cast<std::ptrdiff_t>(first), flow_.needs(node - count()).size(), 0);
+      std::fill_n(along_need_.begin() + first, flow_.needs(node - count()).size(), 0);
     }
     touched_.clear();
   }

@@ -67,7 +67,7 @@ void make_recurrent(KernelProgram& kernel, std::shared_ptr<const RecurrentStep> 
       most = std::max(most, group.registers - group.hoisted_registers);
     }
   }
-  kernel.registers = static_cast<int>(std::min<std::int64_t>(most + lasting, 1 << 16));
+  kernel.registers = std::min<std::int64_t>(most + lasting, 1 << 16);
 }
 
 Result<KernelProgram> derive_program(const graph::Graph&, const KernelStructure& structure, const Schedule& schedule) {

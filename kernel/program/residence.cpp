@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "kernel/index/axis_set.h"
-
 namespace stitch::kernel {
 namespace {
 
@@ -26,7 +24,7 @@ std::vector<bool> changing_items(const Residence& residence, const ScalarProgram
 /// Bytes that a block reads of a load in one turn.
 double block_bytes(const GroupProgram& group, const Item& load) {
   double elements = 1;
-  for (const int a : AxisSet(load.axes))
+  for (const int a : load.axes)
     elements *= static_cast<double>(std::min(group.mapping.axes[a].per_block(), group.extents[a]));
   return elements * graph::byte_size(load.dtype);
 }

@@ -59,7 +59,7 @@ std::optional<Tiling> tiling_of(const Dims& dims, const Dims& reduced) {
   if (tiling.elements < least_tile) return std::nullopt;
   const auto add = [&](std::int64_t extent) {
     tiling.dims.push_back(extent);
-    return static_cast<std::int64_t>(tiling.dims.size()) - 1;
+    return std::ssize(tiling.dims) - 1;
   };
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const std::int64_t first = add(d == at ? whole / part : dims[d]);
@@ -191,8 +191,7 @@ class VarianceTiling {
     tiles.x = add(Op::reshape, {at_.at(row.first)}, graph::ReshapeAttributes{tiling.dims});
     tiles.sums = reduce(*tiles.x, tiling.within);
     const graph::TensorType type = graph_.type(*tiles.sums);
-    tiles.means =
-        add(Op::multiply, {*tiles.sums, filled(type.dtype, type.dims, 1.0 / static_cast<double>(tiling.elements))});
+    tiles.means = add(Op::multiply, {*tiles.sums, filled(type.dtype, type.dims, 1.0 / tiling.elements)});
     return tiles;
   }
 

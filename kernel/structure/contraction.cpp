@@ -52,7 +52,7 @@ Value products_summed(Builder& builder, const std::array<Value, 2>& sides, const
     wide[i] = builder.broadcast(turned, dims, std::move(mapping));
   }
   Dims reduced(a.lhs_contracting.size());
-  std::iota(reduced.begin(), reduced.end(), static_cast<std::int64_t>(batches + left + right));
+  std::iota(reduced.begin(), reduced.end(), batches + left + right);
   return builder.reduce(graph::ReduceKind::sum, builder.binary(Op::multiply, wide[0], wide[1]), std::move(reduced));
 }
 

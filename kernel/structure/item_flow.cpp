@@ -13,8 +13,8 @@ ItemFlow::ItemFlow(const GroupStructure& structure) {
   std::vector<std::size_t> used(count + 1, 0);
   for (std::size_t i = 0; i < count; ++i) {
     need_start_.push_back(needs_.size());
-    const auto own = static_cast<std::ptrdiff_t>(needs_.size());
-    for (const ItemId needed : dependencies(program, static_cast<ItemId>(i))) {
+    const std::ptrdiff_t own = needs_.size();
+    for (const ItemId needed : dependencies(program, i)) {
       if (std::find(needs_.begin() + own, needs_.end(), needed) == needs_.end()) needs_.push_back(needed);
     }
     for (std::size_t n = need_start_.back(); n < needs_.size(); ++n) ++used[needs_[n]];
@@ -43,7 +43,7 @@ void ItemFlow::find_sweeps(const GroupStructure& structure) {
   computed_.assign(count, never);
   last_use_.assign(count, -1);
   for (std::size_t a = 0; a < structure.anchors.size(); ++a) {
-    for (const ItemId root : roots(static_cast<int>(a))) {
+    for (const ItemId root : roots(a)) {
       const std::size_t i = root;
       computed_[i] = std::min(computed_[i], structure.anchors[a].sweep);
       last_use_[i] = std::max(last_use_[i], structure.anchors[a].sweep);

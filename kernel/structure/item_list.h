@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/index/axis_set.h"
 #include "kernel/index/index_expr.h"
@@ -67,6 +68,9 @@ struct GroupAxes {
   }
 };
 
+/// Parts of a concatenation that a thread computes side by side: more take more registers than there are.
+inline constexpr std::size_t most_interleaved = 8;
+
 /// The items of one group and the index expressions they use: what can be asked of them, and the ways to append one.
 /// What to append for a graph value is a scalar program's to know.
 class ItemList {
@@ -122,6 +126,16 @@ class ItemList {
   std::vector<Item> items_;
   std::unordered_map<Index, ItemId> dynamic_;
   std::map<std::pair<ItemId, std::int64_t>, Index> dynamic_by_item_;
+};
+
+/// What the rule of an operator (layout_items.h, window_items.h) works on: the list that it appends to, and whoever
+/// knows the items of the operator's operands, which is the scalar program.
+class OperandItems : public ItemList {
+ public:
+  using ItemList::ItemList;
+  virtual ~OperandItems() = default;
+  /// The item for an operand at `indices`, loads predicated on `guard`.
+  virtual Result<ItemId> item(graph::Value value, const std::vector<Index>& indices, ItemId guard) = 0;
 };
 
 }  // namespace stitch::kernel

@@ -5,6 +5,7 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::DType;
 using graph::Graph;
@@ -12,9 +13,7 @@ using graph::Node;
 using graph::Op;
 using graph::Value;
 
-bool contains(const Dims& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
-
-Result<ItemId> concatenate(ScalarProgram& program, const Node& node, Value value, const std::vector<Index>& indices,
+Result<ItemId> concatenate(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,
                            ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();
@@ -41,7 +40,7 @@ Result<ItemId> concatenate(ScalarProgram& program, const Node& node, Value value
   return result;
 }
 
-Result<ItemId> pad(ScalarProgram& program, const Node& node, Value value, const std::vector<Index>& indices,
+Result<ItemId> pad(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,
                    ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();
@@ -67,7 +66,7 @@ Result<ItemId> pad(ScalarProgram& program, const Node& node, Value value, const 
   return program.compute(Op::select, value, node.type().dtype, {inside, element, fill});
 }
 
-Result<ItemId> gather(ScalarProgram& program, const Node& node, const std::vector<Index>& indices, ItemId guard) {
+Result<ItemId> gather(OperandItems& program, const Node& node, const std::vector<Index>& indices, ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();
   const auto& a = node.as<graph::GatherAttributes>();
@@ -97,8 +96,7 @@ Result<ItemId> gather(ScalarProgram& program, const Node& node, const std::vecto
   return program.item(node.operands[0], inner, guard);
 }
 
-Result<ItemId> dynamic_slice(ScalarProgram& program, const Node& node, const std::vector<Index>& indices,
-                             ItemId guard) {
+Result<ItemId> dynamic_slice(OperandItems& program, const Node& node, const std::vector<Index>& indices, ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();
   const graph::TensorType& operand = graph.type(node.operands[0]);
@@ -110,7 +108,7 @@ Result<ItemId> dynamic_slice(ScalarProgram& program, const Node& node, const std
   return program.item(node.operands[0], inner, guard);
 }
 
-Result<ItemId> dynamic_update_slice(ScalarProgram& program, const Node& node, Value value,
+Result<ItemId> dynamic_update_slice(OperandItems& program, const Node& node, Value value,
                                     const std::vector<Index>& indices, ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();
@@ -134,7 +132,7 @@ Result<ItemId> dynamic_update_slice(ScalarProgram& program, const Node& node, Va
 
 }  // namespace
 
-Result<ItemId> layout_item(ScalarProgram& program, const Node& node, Value value, const std::vector<Index>& indices,
+Result<ItemId> layout_item(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,
                            ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();

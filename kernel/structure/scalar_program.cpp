@@ -12,6 +12,7 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::Node;
 using graph::Op;
@@ -29,8 +30,6 @@ std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64
   std::memcpy(&bits, &constant.data[at * size], size);
   return bits;
 }
-
-bool contains(const Dims& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 }  // namespace
 

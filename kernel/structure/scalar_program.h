@@ -21,9 +21,6 @@ struct StoredValue {
   graph::DType dtype = graph::DType::f32;  ///< of its elements in the buffer: wider than the value's while it is summed
 };
 
-/// Parts of a concatenation that a thread computes side by side: more take more registers than there are.
-inline constexpr std::size_t most_interleaved = 8;
-
 using StoredValues = std::map<graph::Value, StoredValue>;
 
 /// The scalar computations of one group, built by index propagation from its anchors: given a value and the index of
@@ -39,9 +36,9 @@ using StoredValues = std::map<graph::Value, StoredValue>;
 /// items are uniform, held or computed again is decided over its items, the emitter prints them one by one, and the
 /// cost model counts them. Operators that are more than arithmetic have rules of their own: layout_items.h,
 /// window_items.h, scatter_items.h.
-class ScalarProgram : public ItemList {
+class ScalarProgram final : public OperandItems {
  public:
-  using ItemList::ItemList;
+  using OperandItems::OperandItems;
 
   /// Indices (one per dimension) of the element of a value that the group's axis variables point at.
   std::vector<Index> canonical_indices(const AxisAnalysis& analysis, graph::Value value);
@@ -54,7 +51,8 @@ class ScalarProgram : public ItemList {
   /// The item for `value` at `indices` (one per dimension), loads predicated on `guard`.
   /// Fails with kind constraint when a reduction is needed at an index where no thread holds it; `blocking()` then
   /// names the node.
-  Result<ItemId> item(graph::Value value, const std::vector<Index>& indices, ItemId guard = -1);
+  Result<ItemId> item(graph::Value value, const std::vector<Index>& indices, ItemId guard) override;
+  Result<ItemId> item(graph::Value value, const std::vector<Index>& indices) { return item(value, indices, -1); }
   [[nodiscard]] std::optional<graph::NodeId> blocking() const { return blocking_; }
 
  private:

@@ -6,12 +6,11 @@
 namespace stitch::kernel {
 namespace {
 
+using graph::contains;
 using graph::Dims;
 using graph::Graph;
 using graph::Node;
 using graph::NodeId;
-
-bool contains(const Dims& list, std::int64_t value) { return std::ranges::find(list, value) != list.end(); }
 
 /// Where one update of a scatter stands in the result.
 struct Window {

@@ -116,12 +116,12 @@ void choose_walks(const graph::Graph& graph, KernelStructure& structure) {
     }
     phase.backwards = backwards > forwards;
     for (const auto* buffers : {&touched.loaded, &touched.stored}) {
-      for (const auto& [buffer, bytes] : *buffers) last[buffer] = static_cast<int>(p);
+      for (const auto& [buffer, bytes] : *buffers) last[buffer] = p;
     }
   }
   for (std::size_t p = 0; p < structure.phases.size(); ++p) {
     const std::vector<Reread>& rereads = structure.phases[p].rereads;
-    if (!rereads.empty()) let_pass(structure, all, static_cast<std::size_t>(rereads[0].phase), p);
+    if (!rereads.empty()) let_pass(structure, all, rereads[0].phase, p);
   }
 }
 

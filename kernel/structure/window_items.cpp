@@ -16,7 +16,7 @@ using graph::Value;
 constexpr std::int64_t max_unrolled_window = 128;
 
 /// Whether `x` is more extreme than `than`; NaN is, except than NaN.
-ItemId more_extreme(ScalarProgram& program, ItemId x, ItemId than, graph::ReduceKind kind) {
+ItemId more_extreme(OperandItems& program, ItemId x, ItemId than, graph::ReduceKind kind) {
   const bool largest = kind == graph::ReduceKind::max;
   if (!graph::is_floating(program.at(x).dtype))
     return program.compare(largest ? graph::Comparison::gt : graph::Comparison::lt, x, than);
@@ -27,7 +27,7 @@ ItemId more_extreme(ScalarProgram& program, ItemId x, ItemId than, graph::Reduce
 
 }  // namespace
 
-Result<ItemId> window_item(ScalarProgram& program, const Node& node, Value value, const std::vector<Index>& indices,
+Result<ItemId> window_item(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,
                            ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();
@@ -73,7 +73,7 @@ Result<ItemId> window_item(ScalarProgram& program, const Node& node, Value value
 /// Gather form: the element at `indices` collects from every window that covers it the source whose selected element
 /// it is. A window selects the first of its extreme elements in row-major order, NaN being more extreme than any
 /// number, so this element is selected when it is more extreme than all earlier ones and no later one is more extreme.
-Result<ItemId> selected_item(ScalarProgram& program, const Node& node, Value value, const std::vector<Index>& indices,
+Result<ItemId> selected_item(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,
                              ItemId guard) {
   const Graph& graph = program.graph();
   IndexPool& pool = program.pool();

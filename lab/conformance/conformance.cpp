@@ -40,7 +40,7 @@ Status run_data(const BackendCase& the_case, const BackendData& data, GraphRunne
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) { return verdict_names[static_cast<std::size_t>(verdict)]; }
+std::string_view to_string(Verdict verdict) { return verdict_names[static_cast<int>(verdict)]; }
 
 Verdict CaseRow::verdict() const {
   for (const Verdict worst : {Verdict::crashed, Verdict::wrong, Verdict::unsupported}) {

@@ -56,6 +56,25 @@ Result<Graph> between(const Graph& graph, const std::vector<Value>& sources, con
   return part;
 }
 
+/// What must be in memory before a step, and the step.
+struct Step {
+  std::vector<Value> needs;
+  std::function<Status()> go;
+};
+
+/// Runs the steps of a graph, each when what it needs is there. Errors: internal (none is ready), those of the steps.
+Status run_steps(std::vector<Step> steps, const std::function<bool(const Step&)>& is_ready, std::string_view graph) {
+  while (!steps.empty()) {
+    const auto ready = std::find_if(steps.begin(), steps.end(), is_ready);
+    if (ready == steps.end())
+      return make_error(ErrorKind::internal, "the pieces of graph '{}' wait for each other", graph);
+    const std::function<Status()> go = std::move(ready->go);
+    steps.erase(ready);
+    STITCH_TRY(go());
+  }
+  return {};
+}
+
 /// Truth or number of a scalar.
 std::int64_t scalar(const ConstantAttributes& value) {
   return graph::load_integer(value.type.dtype, value.data.data());
@@ -126,7 +145,7 @@ Status GraphRunner::run_fragment(const graph::FragmentSite& site, Memory& memory
   std::vector<ConstantAttributes> made;
   for (const Value result : site.graph.results()) {
     const graph::TensorType& type = site.graph.type(result);
-    made.push_back({type, std::vector<std::byte>(static_cast<std::size_t>(type.bytes()))});
+    made.push_back({type, std::vector<std::byte>(type.bytes())});
   }
   std::vector<std::span<const std::byte>> parameters;
   std::vector<std::span<std::byte>> results;
@@ -134,7 +153,7 @@ Status GraphRunner::run_fragment(const graph::FragmentSite& site, Memory& memory
   for (const int to : form.result_order) results.emplace_back(made[to].data);
   STITCH_TRY(loaded->plan->run(parameters, results));
   ++summary.fragments;
-  summary.launches += static_cast<std::int64_t>(loaded->tuned.plan.launches.size());
+  summary.launches += std::ssize(loaded->tuned.plan.launches);
   for (std::size_t i = 0; i < made.size(); ++i) memory.put(site.results[i], std::move(made[i]));
   return {};
 }
@@ -167,15 +186,13 @@ Status GraphRunner::run_other(const Graph& graph, NodeId id, Memory& memory, Run
   } else {
     note(summary.evaluated, graph::to_string(node.op));
     std::vector<Value> wanted;
-    for (std::size_t r = 0; r < node.results.size(); ++r) wanted.push_back({id, static_cast<std::int32_t>(r)});
+    for (int r = 0; r < std::ssize(node.results); ++r) wanted.push_back({id, r});
     std::vector<Value> sources = node.operands;
     std::sort(sources.begin(), sources.end());
     sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
     return memory.evaluate(sources, wanted);
   }
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    memory.put({id, static_cast<std::int32_t>(r)}, std::move(results[r]));
-  }
+  for (int r = 0; r < std::ssize(results); ++r) memory.put({id, r}, std::move(results[r]));
   return {};
 }
 
@@ -190,11 +207,6 @@ Result<std::vector<ConstantAttributes>> GraphRunner::run(const Graph& graph, std
   graph::CutOptions options;
   options.whole_loop = [&](const Graph& loop) { return tuner_.runs_in_one_kernel(loop); };
   const graph::CutGraph cut = graph::cut(graph, options);
-  /// What must be in memory before a step, and the step.
-  struct Step {
-    std::vector<Value> needs;
-    std::function<Status()> go;
-  };
   std::vector<Step> steps;
   for (const graph::FragmentSite& site : cut.fragments) {
     steps.push_back({site.arguments, [&] {
@@ -212,14 +224,8 @@ Result<std::vector<ConstantAttributes>> GraphRunner::run(const Graph& graph, std
   for (const NodeId id : cut.others) {
     steps.push_back({graph.node(id).operands, [&, id] { return run_other(graph, id, memory, summary); }});
   }
-  while (!steps.empty()) {
-    const auto ready = std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return memory.holds(s.needs); });
-    if (ready == steps.end())
-      return make_error(ErrorKind::internal, "the pieces of graph '{}' wait for each other", graph.name);
-    const std::function<Status()> go = std::move(ready->go);
-    steps.erase(ready);
-    STITCH_TRY(go());
-  }
+  const auto is_ready = [&](const Step& step) { return memory.holds(step.needs); };
+  STITCH_TRY(run_steps(std::move(steps), is_ready, graph.name));
   const std::vector<Value> results(graph.results().begin(), graph.results().end());
   if (!memory.holds(results))
     return make_error(ErrorKind::internal, "a result of graph '{}' is computed by no piece", graph.name);

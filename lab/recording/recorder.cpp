@@ -33,7 +33,7 @@ struct Recorder::Task {
 namespace {
 
 /// An error's text for the file: a compiler's log may be long. Cut between characters.
-std::string shortened(std::string text) {
+std::string shortened_message(std::string text) {
   constexpr std::size_t most = 300;
   if (text.size() <= most) return text;
   std::size_t end = most;
@@ -80,8 +80,17 @@ std::size_t place_of(Recording& recording, const Hash128& key) {
   return recording.kernels.size() - 1;
 }
 
+/// The candidates whose schedules are not known.
+std::vector<int> missing_of(const search::SharedKernel& kernel, const std::set<Hash128>& known) {
+  std::vector<int> missing;
+  for (int c = 0; c < std::ssize(kernel->candidates); ++c) {
+    if (!known.contains(kernel::schedule_hash(kernel->candidates[c].schedule))) missing.push_back(c);
+  }
+  return missing;
+}
+
 void summarise(const RecordedKernel& kernel, KernelRecord& done) {
-  done.recorded = static_cast<std::int64_t>(kernel.candidates.size());
+  done.recorded = std::ssize(kernel.candidates);
   done.right = 0;
   done.best = 0;
   for (const RecordedCandidate& candidate : kernel.candidates) {
@@ -166,10 +175,8 @@ Status Recorder::record(std::string_view bytes, std::string_view name, const std
   report.device = recording.device.name;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (stop.stop_requested() || out_of_time()) break;
-    if (progress) {
-      progress({"record", static_cast<double>(i) / static_cast<double>(tasks.size()),
-                fmt::format("kernel {} of {}", i + 1, tasks.size())});
-    }
+    const double share = 1.0 * i / tasks.size();
+    if (progress) progress({"record", share, fmt::format("kernel {} of {}", i + 1, tasks.size())});
     KernelRecord done;
     const Status recorded = record_kernel(tasks[i], recording, done, stop);
     report.unit = recording.unit;
@@ -195,19 +202,17 @@ Status Recorder::record_kernel(const Task& task, Recording& recording, KernelRec
   const std::size_t at = place_of(recording, task.key);
   RecordedKernel* const into = &recording.kernels[at];
   if (into->graph.empty()) {
-    into->name = task.name, into->occurrences = task.occurrences;
+    into->name = task.name;
+    into->occurrences = task.occurrences;
     into->graph = graph::encode(task.kernel->graph, graph::Encoding::cbor);
   }
   into->legal = done.legal = space.legal;
   into->whole = space.whole;
-  into->wanted = done.wanted = static_cast<std::int64_t>(candidates.size());
+  into->wanted = done.wanted = std::ssize(candidates);
   std::set<Hash128> known;
   for (const RecordedCandidate& candidate : into->candidates) known.insert(candidate.schedule);
-  std::vector<int> missing;
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    if (!known.contains(kernel::schedule_hash(candidates[c].schedule))) missing.push_back(static_cast<int>(c));
-  }
-  done.before = static_cast<std::int64_t>(known.size());
+  done.before = std::ssize(known);
+  const std::vector<int> missing = missing_of(space.kernel, known);
   const auto late = [&] {
     const bool enough = options_.seconds_of_kernel > 0 && watch.seconds() > options_.seconds_of_kernel;
     return enough || out_of_time() || stop.stop_requested();
@@ -278,7 +283,7 @@ Status Recorder::judge(tuning::Trial trial, Recording& recording, std::size_t at
   RecordedCandidate record;
   record.schedule = kernel::schedule_hash(candidate.schedule);
   record.predicted_us = candidate.predicted_us;
-  if (trial.failure) record.failure = Error{trial.failure->kind, shortened(trial.failure->message)};
+  if (trial.failure) record.failure = Error{trial.failure->kind, shortened_message(trial.failure->message)};
   if (trial.built) {
     const codegen::ResourceUsage& used = trial.built->compiled.resources;
     record.registers = used.registers;

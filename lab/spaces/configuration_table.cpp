@@ -36,7 +36,7 @@ Status ConfigurationTable::add(const nlohmann::json& values, RecordedTrial trial
       return make_error(ErrorKind::parse, "{}: {} is not among the values of parameter {}", where,
                         search::to_string(value), parameter.name);
     }
-    row.push_back(static_cast<std::uint16_t>(at - parameter.values.begin()));
+    row.push_back(at - parameter.values.begin());
   }
   if (!known_.emplace(row, rows_.size()).second) return {};
   rows_.push_back(std::move(row));

@@ -80,7 +80,7 @@ Result<search::TransferPrior> corrected(const profiler::Recording& recording, co
         return sound.error().within(fmt::format("neighbour {}", there.name));
       if (candidate.failure) continue;
       vectors.push_back(costmodel::search_vector(candidate.features, columns));
-      errors.push_back(static_cast<float>(std::log(candidate.median / std::max(candidate.predicted_us, 1e-6))));
+      errors.push_back(std::log(candidate.median / std::max(candidate.predicted_us, 1e-6)));
     }
   }
   used = errors.size();
@@ -89,10 +89,10 @@ Result<search::TransferPrior> corrected(const profiler::Recording& recording, co
   return search::carry_over(joint, predicted.log_time, errors);
 }
 
-Result<KernelSearch> search_kernel(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
+Result<KernelReplay> replay_kernel(const profiler::Recording& recording, const profiler::RecordedKernel& kernel,
                                    const BeforeSearch& before, const SpaceSearchOptions& options) {
-  KernelSearch done{kernel.name, kernel.key, 0, "", {}, {}};
-  const Result<ScheduleSpace> space = schedule_space(recording, kernel);
+  KernelReplay done{kernel.name, kernel.key, 0, "", {}, {}};
+  const Result<RecordedCandidates> space = recorded_candidates(recording, kernel);
   if (!space) {
     done.skipped = space.error().message;
     return done;
@@ -108,30 +108,30 @@ Result<KernelSearch> search_kernel(const profiler::Recording& recording, const p
 
 }  // namespace
 
-Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const profiler::RecordedKernel& kernel) {
+Result<RecordedCandidates> recorded_candidates(const profiler::Recording& recording,
+                                               const profiler::RecordedKernel& kernel) {
   if (kernel.candidates.size() < 2) {
     return make_error(ErrorKind::invalid_argument, "{} recorded candidates", kernel.candidates.size());
   }
   for (const RecordedCandidate& candidate : kernel.candidates) {
     STITCH_TRY(check(candidate, recording.feature_names.size()));
   }
-  ScheduleSpace space;
-  space.recorded.device = recording.device.name, space.recorded.kernel = kernel.name;
+  RecordedCandidates space;
+  space.recorded.device = recording.device.name;
+  space.recorded.kernel = kernel.name;
   STITCH_ASSIGN(space.recorded.space, search::CandidateSpace::from_vectors(
                                           vectors_of(kernel, costmodel::search_columns(recording.feature_names))));
   for (const RecordedCandidate& candidate : kernel.candidates) {
     const auto failure = candidate.failure ? std::optional(candidate.failure->kind) : std::nullopt;
     space.recorded.trials.push_back({failure, candidate.median, {}});
-    space.predicted.log_time.push_back(static_cast<float>(std::log(std::max(candidate.predicted_us, 1e-6))));
+    space.predicted.log_time.push_back(std::log(std::max(candidate.predicted_us, 1e-6)));
   }
   if (!space.recorded.fastest()) return make_error(ErrorKind::invalid_argument, "no candidate is right");
   space.predicted.failed.assign(kernel.candidates.size(), 0);
   return space;
 }
 
-std::size_t RecordingSearchReport::searched() const {
-  return static_cast<std::size_t>(std::ranges::count(kernels, "", &KernelSearch::skipped));
-}
+std::size_t RecordingSearchReport::searched() const { return std::ranges::count(kernels, "", &KernelReplay::skipped); }
 
 Result<RecordingSearchReport> search_recording(const profiler::Recording& recording, const BeforeSearch& before,
                                                const SpaceSearchOptions& options) {
@@ -139,7 +139,7 @@ Result<RecordingSearchReport> search_recording(const profiler::Recording& record
     return make_error(ErrorKind::invalid_argument, "the neighbour was recorded with other features");
   RecordingSearchReport report{recording.device.name, recording.unit, recording.scorer, {}};
   for (const profiler::RecordedKernel& kernel : recording.kernels) {
-    auto done = search_kernel(recording, kernel, before, options);
+    auto done = replay_kernel(recording, kernel, before, options);
     if (!done) return done.error().within(kernel.name);
     report.kernels.push_back(*std::move(done));
   }
@@ -150,7 +150,7 @@ Result<RecordingSearchReport> search_recording(const profiler::Recording& record
 
 std::string to_json(const RecordingSearchReport& report) {
   nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
-  for (const KernelSearch& kernel : report.kernels) {
+  for (const KernelReplay& kernel : report.kernels) {
     nlohmann::ordered_json document = {{"name", kernel.name}, {"key", kernel.key.hex()}};
     if (!kernel.skipped.empty()) {
       document["skipped"] = kernel.skipped;
@@ -174,7 +174,7 @@ std::string to_table(const RecordingSearchReport& report) {
                                  report.kernels.size(), report.device, report.unit, report.scorer);
   text += fmt::format("{:>10} {:>6}  {:>6} {:>6} {:>6}  {:>9} {:>6}  {}\n", "candidates", "budget", "mean", "worst",
                       "to 99%", "predicted", "to 99%", "kernel");
-  for (const KernelSearch& kernel : report.kernels) {
+  for (const KernelReplay& kernel : report.kernels) {
     if (!kernel.skipped.empty()) {
       text += fmt::format("{:>10} {}: not searched: {}\n", "", kernel.name, kernel.skipped);
       continue;

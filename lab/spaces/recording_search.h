@@ -12,14 +12,15 @@ namespace stitch::lab {
 
 /// A recorded kernel as a space: a candidate is described by what the cost models see of it before compilation, and
 /// its predicted time stands where a neighbour's measured one would.
-struct ScheduleSpace {
+struct RecordedCandidates {
   RecordedSpace recorded;  ///< times in the recording's unit
   search::TransferPrior predicted;
 };
 
 /// Errors (invalid_argument): fewer than two candidates, one without features, without a prediction or without a time,
 /// no candidate that is right.
-Result<ScheduleSpace> schedule_space(const profiler::Recording& recording, const profiler::RecordedKernel& kernel);
+Result<RecordedCandidates> recorded_candidates(const profiler::Recording& recording,
+                                               const profiler::RecordedKernel& kernel);
 
 /// What the engine knows of the candidates beforehand.
 struct BeforeSearch {
@@ -29,7 +30,8 @@ struct BeforeSearch {
   const profiler::Recording* neighbour = nullptr;
 };
 
-struct KernelSearch {
+/// What searching one recorded kernel found.
+struct KernelReplay {
   std::string name;
   Hash128 key;
   std::size_t transferred = 0;        ///< trials of neighbours that took part
@@ -40,7 +42,7 @@ struct KernelSearch {
 
 struct RecordingSearchReport {
   std::string device, unit, scorer;
-  std::vector<KernelSearch> kernels;
+  std::vector<KernelReplay> kernels;
 
   /// Kernels that were searched.
   [[nodiscard]] std::size_t searched() const;

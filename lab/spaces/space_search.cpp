@@ -14,7 +14,7 @@ namespace {
 double thread_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+  return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
 }
 
 std::vector<search::NeighbourTrial> trials_of(const RecordedSpace& recorded) {
@@ -31,7 +31,7 @@ Result<SpaceSearchRun> run_once(const RecordedSpace& recorded, const search::Tra
   SpaceSearchRun run;
   run.seed = seed;
   search::TrialSearchOptions with_seed = options.search;
-  with_seed.seed = static_cast<std::uint64_t>(seed);
+  with_seed.seed = seed;
   search::TrialSearch search(recorded.space, with_seed, prior);
   double engine_ms = 0;
   while (run.curve.size() < budget) {
@@ -51,7 +51,7 @@ Result<SpaceSearchRun> run_once(const RecordedSpace& recorded, const search::Tra
     }
   }
   if (search.best()) run.best = search.best()->candidate;
-  run.proposal_ms = engine_ms / static_cast<double>(std::max<std::size_t>(1, run.curve.size()));
+  run.proposal_ms = engine_ms / std::max<std::size_t>(1, run.curve.size());
   return run;
 }
 
@@ -62,7 +62,7 @@ nlohmann::ordered_json or_null(const std::optional<std::size_t>& value) {
 double mean_ms(const SpaceSearchReport& report) {
   double sum = 0;
   for (const SpaceSearchRun& run : report.runs) sum += run.proposal_ms;
-  return sum / static_cast<double>(report.runs.size());
+  return sum / report.runs.size();
 }
 
 double most_ms(const SpaceSearchReport& report) {
@@ -74,7 +74,7 @@ double most_ms(const SpaceSearchReport& report) {
 std::optional<std::size_t> trials_to(const std::vector<double>& curve, double share) {
   const auto at = std::ranges::find_if(curve, [&](double found) { return found >= share; });
   if (at == curve.end()) return std::nullopt;
-  return static_cast<std::size_t>(at - curve.begin()) + 1;
+  return at - curve.begin() + 1;
 }
 
 std::string or_never(const std::optional<std::size_t>& trials) { return trials ? fmt::format("{}", *trials) : "never"; }
@@ -84,7 +84,7 @@ std::optional<std::size_t> SpaceSearchRun::trials_to(double share) const { retur
 double SpaceSearchReport::mean() const {
   double sum = 0;
   for (const SpaceSearchRun& run : runs) sum += run.found();
-  return sum / static_cast<double>(runs.size());
+  return sum / runs.size();
 }
 
 double SpaceSearchReport::worst() const { return std::ranges::min(runs, {}, &SpaceSearchRun::found).found(); }
@@ -103,8 +103,7 @@ std::vector<double> SpaceSearchReport::mean_curve() const {
   std::vector<double> mean(budget);
   for (std::size_t t = 0; t < budget; ++t) {
     for (const SpaceSearchRun& run : runs) {  // a search that stopped keeps what it has
-      if (!run.curve.empty())
-        mean[t] += run.curve[std::min(t, run.curve.size() - 1)] / static_cast<double>(runs.size());
+      if (!run.curve.empty()) mean[t] += run.curve[std::min(t, run.curve.size() - 1)] / runs.size();
     }
   }
   return mean;
@@ -120,13 +119,15 @@ Result<SpaceSearchReport> search_space(const RecordedSpace& recorded, const sear
   if (!fastest) return make_error(ErrorKind::invalid_argument, "no configuration of the space succeeded");
   if (options.seeds < 1) return make_error(ErrorKind::invalid_argument, "{} seeds", options.seeds);
   SpaceSearchReport report;
-  report.device = recorded.device, report.kernel = recorded.kernel;
-  report.configurations = recorded.space.size(), report.failures = recorded.failures();
+  report.device = recorded.device;
+  report.kernel = recorded.kernel;
+  report.configurations = recorded.space.size();
+  report.failures = recorded.failures();
   report.fastest_us = recorded.trials[*fastest].time_us;
   report.transferred = prior != nullptr ? prior->matched : 0;
   report.budget = options.budget > 0 ? options.budget : std::max<std::size_t>(20, report.configurations / 40);
   report.budget = std::min(report.budget, report.configurations);
-  std::vector<std::optional<Result<SpaceSearchRun>>> runs(static_cast<std::size_t>(options.seeds));
+  std::vector<std::optional<Result<SpaceSearchRun>>> runs(options.seeds);
   tbb::parallel_for(0, options.seeds, [&](int seed) {
     runs[seed] = run_once(recorded, prior, options, report.budget, report.fastest_us, seed);
   });

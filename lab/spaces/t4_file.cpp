@@ -73,8 +73,7 @@ Result<RecordedTrial> trial_of(const json& result, const std::string& file_unit,
     STITCH_ASSIGN(const double scale, us_per_unit(own.empty() ? file_unit : own, where));
     trial.time_us = objective->at("value").get<double>() * scale;
   } else if (!trial.samples_us.empty()) {
-    trial.time_us = std::accumulate(trial.samples_us.begin(), trial.samples_us.end(), 0.0) /
-                    static_cast<double>(trial.samples_us.size());
+    trial.time_us = std::accumulate(trial.samples_us.begin(), trial.samples_us.end(), 0.0) / trial.samples_us.size();
   } else {
     return make_error(ErrorKind::parse, "{}: it is correct, and has neither a measured objective nor runtimes", where);
   }

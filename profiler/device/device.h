@@ -13,6 +13,18 @@
 #include "base/result.h"
 #include "emulator/counters.h"
 
+// Somewhere kernels run: a GPU in a process of its own (profiler/runner), the emulated device
+// (profiler/device/emulated_device.h), or one of these with a layer around it. A Device says who it is and opens
+// sessions; a Session owns kernels and buffers, and frees them when it goes:
+//
+//     STITCH_ASSIGN(auto session, device.session());
+//     STITCH_ASSIGN(const KernelHandle kernel, session->load({"scale", ptx, cubin, "sm_90a"}));
+//     STITCH_ASSIGN(const BufferHandle x, session->allocate("x", 4096, Zero{}, Access::read_write));
+//     STITCH_ASSIGN(const LaunchResult done, session->launch(kernel, {.blocks = 8, .threads = 128}, arguments, {}));
+//
+// What a kernel did wrong (a write beyond a buffer, a race) is a finding of the launch, not an error; an error is what
+// kept it from running to its end. Verification (profiler/verify) and the client's emulated executor work on any
+// device; what also tells times is a TimedDevice (profiler/measure/timed_device.h).
 namespace stitch::profiler {
 
 /// A compiled kernel as a device loads it: machine code for a GPU, PTX for the emulated device.

@@ -18,7 +18,7 @@ class EmulatedSession final : public Session {
   }
 
   Result<BufferHandle> allocate(std::string name, std::int64_t bytes, Fill fill, Access access) override {
-    STITCH_ASSIGN(auto buffer, memory_.allocate(std::move(name), static_cast<std::uint64_t>(bytes), contents_of(fill),
+    STITCH_ASSIGN(auto buffer, memory_.allocate(std::move(name), bytes, contents_of(fill),
                                                 access == Access::read_only ? emulator::Access::read_only
                                                                             : emulator::Access::read_write));
     buffers_.emplace(next_, buffer);
@@ -33,17 +33,17 @@ class EmulatedSession final : public Session {
 
   Status read(BufferHandle buffer, std::int64_t offset, std::span<std::byte> into) override {
     STITCH_ASSIGN(const auto known, find(buffer));
-    return memory_.read(known.address + static_cast<std::uint64_t>(offset), into);
+    return memory_.read(known.address + offset, into);
   }
 
   Status write(BufferHandle buffer, std::int64_t offset, std::span<const std::byte> from) override {
     STITCH_ASSIGN(const auto known, find(buffer));
-    return memory_.write(known.address + static_cast<std::uint64_t>(offset), from);
+    return memory_.write(known.address + offset, from);
   }
 
   Result<LaunchResult> launch(KernelHandle kernel, const LaunchShape& shape, std::span<const LaunchValue> arguments,
                               std::span<const std::uint64_t> blocks) override {
-    if (kernel.id < 0 || static_cast<std::size_t>(kernel.id) >= programs_.size()) {
+    if (kernel.id < 0 || kernel.id >= std::ssize(programs_)) {
       return make_error(ErrorKind::invalid_argument, "kernel handle {} is not loaded", kernel.id);
     }
     emulator::ParameterBlock parameters;
@@ -56,10 +56,10 @@ class EmulatedSession final : public Session {
       }
     }
     emulator::LaunchConfig config;
-    config.grid.x = static_cast<std::uint32_t>(shape.blocks);
-    config.block.x = static_cast<std::uint32_t>(shape.threads);
-    config.cluster.x = static_cast<std::uint32_t>(shape.cluster);
-    config.dynamic_shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
+    config.grid.x = shape.blocks;
+    config.block.x = shape.threads;
+    config.cluster.x = shape.cluster;
+    config.dynamic_shared_bytes = shape.shared_bytes;
     config.cooperative = shape.cooperative;
     emulator::LaunchOptions options;
     options.blocks = blocks;

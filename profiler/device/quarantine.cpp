@@ -70,9 +70,9 @@ Hash128 quarantine_key(std::span<const std::pair<Hash128, LaunchShape>> launches
   Hasher hasher;
   hasher.integer(launches.size());
   for (const auto& [image, shape] : launches) {
-    hasher.hash(image).integer(static_cast<std::uint64_t>(shape.blocks));
-    hasher.integer(static_cast<std::uint64_t>(shape.threads)).integer(static_cast<std::uint64_t>(shape.cluster));
-    hasher.integer(static_cast<std::uint64_t>(shape.shared_bytes)).integer(shape.cooperative ? 1 : 0);
+    hasher.hash(image).integer(shape.blocks);
+    hasher.integer(shape.threads).integer(shape.cluster);
+    hasher.integer(shape.shared_bytes).integer(shape.cooperative ? 1 : 0);
   }
   return hasher.finish();
 }
@@ -102,7 +102,7 @@ std::optional<QuarantineEntry> Quarantine::find(const Hash128& key, const std::s
 Status Quarantine::check(const Hash128& key, const std::string& device) const {
   const auto entry = find(key, device);
   if (!entry) return {};
-  const auto seconds = static_cast<std::time_t>(entry->when_us / 1000000);
+  const std::time_t seconds = entry->when_us / 1000000;
   return make_error(ErrorKind::runtime, "{} is quarantined on {} since {:%Y-%m-%dT%H:%M:%SZ}: {}", entry->kernel,
                     device, fmt::gmtime(seconds), entry->reason);
 }

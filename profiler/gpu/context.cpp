@@ -70,8 +70,8 @@ Status GpuContext::identify() {
   CUuuid uuid{};
   std::size_t memory = 0;
   int version = 0;
-  STITCH_TRY(driver->check(driver->device_name(name.data(), static_cast<int>(name.size()), device_), "cuDeviceGetName",
-                           ErrorKind::unavailable));
+  STITCH_TRY(
+      driver->check(driver->device_name(name.data(), name.size(), device_), "cuDeviceGetName", ErrorKind::unavailable));
   STITCH_TRY(driver->check(driver->device_uuid(&uuid, device_), "cuDeviceGetUuid", ErrorKind::unavailable));
   STITCH_TRY(driver->check(driver->device_memory(&memory, device_), "cuDeviceTotalMem", ErrorKind::unavailable));
   STITCH_TRY(driver->check(driver->version(&version), "cuDriverGetVersion", ErrorKind::unavailable));
@@ -79,14 +79,14 @@ Status GpuContext::identify() {
   STITCH_ASSIGN(const int minor, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   STITCH_ASSIGN(identity.sm_count, attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   STITCH_ASSIGN(const int l2, attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
-  l2_bytes_ = static_cast<std::size_t>(std::max(l2, 0));
+  l2_bytes_ = std::max(l2, 0);
   identity.key = uuid_text(uuid);
   identity.kind = "gpu";
   identity.name = name.data();
   // From Hopper on, what a chip alone has is in its architecture-specific target.
   identity.architecture = fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
   identity.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
-  identity.memory_bytes = static_cast<std::int64_t>(memory);
+  identity.memory_bytes = memory;
   return {};
 }
 

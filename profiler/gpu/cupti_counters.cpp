@@ -23,7 +23,7 @@ const char** names() {
 
 Result<std::string> chip_of(const CuptiApi& api, int device) {
   STITCH_PARAMETERS(CUpti_Device_GetChipName_Params, chip);
-  chip.deviceIndex = static_cast<std::size_t>(device);
+  chip.deviceIndex = device;
   STITCH_TRY(api.check(api.chip_name(&chip), "cuptiDeviceGetChipName"));
   return std::string(chip.pChipName);
 }

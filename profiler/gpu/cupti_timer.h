@@ -12,7 +12,7 @@ namespace stitch::profiler {
 /// One thing that ran, by the device's own clock.
 struct ActivityInterval {
   std::uint64_t start_ns = 0, end_ns = 0;
-  [[nodiscard]] double us() const { return static_cast<double>(end_ns - start_ns) * 1e-3; }
+  [[nodiscard]] double us() const { return (end_ns - start_ns) * 1e-3; }
 };
 
 /// Of every `each` intervals that follow one another the first one's start to the last one's end: what a sample of that

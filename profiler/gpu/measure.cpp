@@ -71,7 +71,7 @@ class TimedLaunches final : public SampleSource {
       STITCH_TRY(work_[turn]());
     }
     STITCH_TRY(gpu_.synchronize());
-    STITCH_ASSIGN(const auto intervals, timer_.take(static_cast<std::size_t>(count) * records_));
+    STITCH_ASSIGN(const auto intervals, timer_.take(count * records_));
     STITCH_ASSIGN(const auto spans, spans_of(intervals, records_));
     std::vector<double> durations;
     for (const ActivityInterval& span : spans) durations.push_back(span.us());

@@ -18,7 +18,7 @@ void make_values(const Filler& filler, std::int64_t from, std::span<std::byte> b
   constexpr std::size_t piece = std::size_t{64} << 10;
   tbb::parallel_for(std::size_t{0}, (bytes.size() + piece - 1) / piece, [&](std::size_t i) {
     const auto part = bytes.subspan(i * piece, std::min(piece, bytes.size() - i * piece));
-    filler(static_cast<std::uint64_t>(from) + i * piece, part);
+    filler(from + i * piece, part);
   });
 }
 
@@ -37,7 +37,7 @@ Result<BufferHandle> GpuMemory::allocate(std::string name, std::int64_t bytes, c
     return make_error(ErrorKind::invalid_argument, "buffer '{}' is read only and has no contents", name);
   }
   Buffer buffer{std::move(name), 0, bytes, {}};
-  const std::size_t total = static_cast<std::size_t>(bytes) + 2 * zone_bytes;
+  const std::size_t total = bytes + 2 * zone_bytes;
   if (Status made = gpu_->check(gpu_->driver->allocate(&buffer.base, total), "cuMemAlloc"); !made) {
     return made.error().within(fmt::format("buffer '{}' of {} bytes", buffer.name, bytes));
   }
@@ -58,18 +58,15 @@ Status GpuMemory::fill_buffer(Buffer& buffer, const Fill& fill, Access access) {
   if (const auto* filler = std::get_if<Filler>(&fill)) {
     std::vector<std::byte> chunk;
     for (std::int64_t at = 0; at < buffer.bytes; at += chunk_bytes) {
-      chunk.resize(static_cast<std::size_t>(std::min(chunk_bytes, buffer.bytes - at)));
+      chunk.resize(std::min(chunk_bytes, buffer.bytes - at));
       make_values(*filler, at, chunk);
-      STITCH_TRY(gpu_->check(
-          gpu_->driver->copy_to_device(buffer.start() + static_cast<CUdeviceptr>(at), chunk.data(), chunk.size()),
-          "cuMemcpyHtoD"));
+      STITCH_TRY(
+          gpu_->check(gpu_->driver->copy_to_device(buffer.start() + at, chunk.data(), chunk.size()), "cuMemcpyHtoD"));
     }
   } else {
     const auto* poison = std::get_if<Poison>(&fill);
-    const auto pattern =
-        poison != nullptr ? static_cast<unsigned char>(poison->pattern) : static_cast<unsigned char>(0);
-    STITCH_TRY(
-        gpu_->check(gpu_->driver->fill(buffer.start(), pattern, static_cast<std::size_t>(buffer.bytes)), "cuMemsetD8"));
+    const unsigned char pattern = poison != nullptr ? std::to_integer<unsigned char>(poison->pattern) : 0;
+    STITCH_TRY(gpu_->check(gpu_->driver->fill(buffer.start(), pattern, buffer.bytes), "cuMemsetD8"));
   }
   if (access != Access::read_only || buffer.bytes > most_watched_bytes) return {};
   STITCH_ASSIGN(buffer.contents, hash_of(buffer));
@@ -102,7 +99,7 @@ Result<CUdeviceptr> GpuMemory::range(BufferHandle buffer, std::int64_t offset, s
     return make_error(ErrorKind::invalid_argument, "bytes {} and {} following of buffer '{}', which has {}", offset,
                       bytes, known->name, known->bytes);
   }
-  return known->start() + static_cast<CUdeviceptr>(offset);
+  return known->start() + offset;
 }
 
 Status GpuMemory::read(BufferHandle buffer, std::int64_t offset, std::span<std::byte> into) {
@@ -122,10 +119,9 @@ Result<Hash128> GpuMemory::hash_of(const Buffer& buffer) {
   Hasher hasher;
   std::vector<std::byte> chunk;
   for (std::int64_t at = 0; at < buffer.bytes; at += chunk_bytes) {
-    chunk.resize(static_cast<std::size_t>(std::min(chunk_bytes, buffer.bytes - at)));
-    STITCH_TRY(gpu_->check(
-        gpu_->driver->copy_to_host(chunk.data(), buffer.start() + static_cast<CUdeviceptr>(at), chunk.size()),
-        "cuMemcpyDtoH"));
+    chunk.resize(std::min(chunk_bytes, buffer.bytes - at));
+    STITCH_TRY(
+        gpu_->check(gpu_->driver->copy_to_host(chunk.data(), buffer.start() + at, chunk.size()), "cuMemcpyDtoH"));
     hasher.bytes(chunk);
   }
   return hasher.finish();

@@ -40,7 +40,7 @@ class GpuMemory {
     std::int64_t bytes = 0;
     std::optional<Hash128> contents;  ///< of a read-only buffer that is watched
     [[nodiscard]] CUdeviceptr start() const;
-    [[nodiscard]] CUdeviceptr end() const { return start() + static_cast<CUdeviceptr>(bytes); }
+    [[nodiscard]] CUdeviceptr end() const { return start() + bytes; }
   };
   [[nodiscard]] Result<const Buffer*> find(BufferHandle buffer) const;
   [[nodiscard]] Result<CUdeviceptr> range(BufferHandle buffer, std::int64_t offset, std::size_t bytes) const;

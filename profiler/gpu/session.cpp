@@ -85,7 +85,7 @@ Status GpuSession::enqueue(const PlannedLaunch& launch) {
       STITCH_ASSIGN(const CUdeviceptr address, memory_.address(*buffer));
       values.push_back(address);
     } else {
-      values.push_back(static_cast<std::uint64_t>(std::get<std::int64_t>(value)));
+      values.push_back(std::get<std::int64_t>(value));
     }
   }
   std::vector<void*> pointers;
@@ -96,22 +96,22 @@ Status GpuSession::enqueue(const PlannedLaunch& launch) {
                        ErrorKind::constraint);
   };
   if (shape.shared_bytes > 0) {
-    STITCH_TRY(set(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(shape.shared_bytes)));
+    STITCH_TRY(set(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shape.shared_bytes));
   }
   constexpr int portable_cluster = 8;
   if (shape.cluster > portable_cluster) STITCH_TRY(set(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
   std::array<CUlaunchAttribute, 2> attributes{};
   CUlaunchConfig config{};
-  config.gridDimX = static_cast<unsigned>(shape.blocks);
+  config.gridDimX = shape.blocks;
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(shape.threads);
-  config.sharedMemBytes = static_cast<unsigned>(shape.shared_bytes);
+  config.blockDimX = shape.threads;
+  config.sharedMemBytes = shape.shared_bytes;
   config.hStream = gpu_->stream;
   config.attrs = attributes.data();
   if (shape.cluster > 1) {
     CUlaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    cluster.value.clusterDim.x = shape.cluster;
     cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
   }
   if (shape.cooperative) {
@@ -132,8 +132,7 @@ Status GpuSession::enqueue(const PlanStep& step) {
     return make_error(ErrorKind::invalid_argument, "a copy of {} bytes between buffers of {} and {}", copy.bytes,
                       copy.from.bytes, copy.to.bytes);
   }
-  return gpu_->check(gpu_->driver->copy_on_device(to, from, static_cast<std::size_t>(copy.bytes), gpu_->stream),
-                     "cuMemcpyDtoDAsync");
+  return gpu_->check(gpu_->driver->copy_on_device(to, from, copy.bytes, gpu_->stream), "cuMemcpyDtoDAsync");
 }
 
 Result<LaunchResult> GpuSession::launch(KernelHandle kernel, const LaunchShape& shape,

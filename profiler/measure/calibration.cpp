@@ -69,7 +69,7 @@ class Bench {
   Result<Figure> per_step_of(Make&& make, std::int64_t few, std::int64_t many, bool cold_l2) {
     STITCH_ASSIGN(const auto shorter, time([&](CalibrationKernels& k) { return make(k, few); }, cold_l2));
     STITCH_ASSIGN(const auto longer, time([&](CalibrationKernels& k) { return make(k, many); }, cold_l2));
-    return per_step(shorter, longer, static_cast<double>(many - few));
+    return per_step(shorter, longer, many - few);
   }
 
   [[nodiscard]] const CalibrationSizes& sizes() const { return sizes_; }
@@ -112,7 +112,7 @@ Result<Figure> clock_hz(Bench& bench) {
 Result<Figure> copy_fraction(Bench& bench, const DeviceSpec& spec) {
   const std::int64_t bytes = bench.sizes().copy_bytes;
   STITCH_ASSIGN(const auto measured, bench.time([&](CalibrationKernels& k) { return k.copy(bytes); }, true));
-  return rate(2.0 * static_cast<double>(bytes) * 1e6 / spec.dram_bandwidth, {measured.median, measured.noise});
+  return rate(2.0 * bytes * 1e6 / spec.dram_bandwidth, {measured.median, measured.noise});
 }
 
 Result<Figure> l2_bandwidth(Bench& bench) {
@@ -121,20 +121,20 @@ Result<Figure> l2_bandwidth(Bench& bench) {
     return k.l2_read(sizes.l2_bytes, passes, 2 * sizes.blocks);
   };
   STITCH_ASSIGN(const Figure us, bench.per_step_of(read, 4, 20, false));
-  return rate(static_cast<double>(sizes.l2_bytes) * 1e6, us);
+  return rate(sizes.l2_bytes * 1e6, us);
 }
 
 Result<Figure> shared_bytes_per_clock(Bench& bench) {
   const CalibrationSizes& sizes = bench.sizes();
   const auto read = [&](CalibrationKernels& k) { return k.shared_read(sizes.rounds, sizes.blocks); };
-  STITCH_ASSIGN(const Figure cycles, bench.cycles(read, static_cast<double>(sizes.rounds), false));
+  STITCH_ASSIGN(const Figure cycles, bench.cycles(read, sizes.rounds, false));
   return rate(1024 * 16, cycles);
 }
 
 Result<Figure> shared_latency(Bench& bench) {
   const CalibrationSizes& sizes = bench.sizes();
   const auto chase = [&](CalibrationKernels& k) { return k.shared_chase(sizes.chain_steps); };
-  return bench.cycles(chase, static_cast<double>(sizes.chain_steps), false);
+  return bench.cycles(chase, sizes.chain_steps, false);
 }
 
 Result<Figure> l2_latency(Bench& bench) {
@@ -142,13 +142,13 @@ Result<Figure> l2_latency(Bench& bench) {
   const auto chase = [&](CalibrationKernels& k) {  // after one round all lines are in L2
     return k.chase(sizes.l2_chain_lines, sizes.l2_chain_lines, sizes.chain_steps);
   };
-  return bench.cycles(chase, static_cast<double>(sizes.chain_steps), false);
+  return bench.cycles(chase, sizes.chain_steps, false);
 }
 
 Result<Figure> dram_latency(Bench& bench) {
   const CalibrationSizes& sizes = bench.sizes();
   const auto chase = [&](CalibrationKernels& k) { return k.chase(sizes.dram_chain_lines, 0, sizes.chain_steps); };
-  return bench.cycles(chase, static_cast<double>(sizes.chain_steps), true);
+  return bench.cycles(chase, sizes.chain_steps, true);
 }
 
 /// What a kernel more in a graph costs, without what it takes itself.
@@ -177,7 +177,7 @@ Result<Figure> grid_barrier_us(Bench& bench) {
 Result<Figure> block_barrier_cycles(Bench& bench) {
   const CalibrationSizes& sizes = bench.sizes();
   const auto barrier = [&](CalibrationKernels& k) { return k.block_barrier(sizes.rounds, sizes.blocks); };
-  return bench.cycles(barrier, static_cast<double>(sizes.rounds) * (1 + 256 / 512.0), false);
+  return bench.cycles(barrier, sizes.rounds * (1 + 256 / 512.0), false);
 }
 
 }  // namespace
@@ -244,7 +244,7 @@ CalibratedSpec apply(const DeviceSpec& spec, const Calibration& calibration) {
       result.notes.push_back(
           fmt::format("{}: {:.4g} was measured, the table's {:.4g} stays", constant.name, value, table));
     } else if (constant.name == shared_bandwidth) {
-      result.spec.shared_bytes_per_clock = static_cast<int>(std::lround(value));
+      result.spec.shared_bytes_per_clock = std::lround(value);
     } else {
       for (const auto& [field, member] : fields) {
         if (field == constant.name) result.spec.*member = value;

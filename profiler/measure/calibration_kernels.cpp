@@ -261,8 +261,8 @@ Result<CalibrationRun> CalibrationKernels::spin(std::int64_t cycles) {
 
 std::int64_t chase_end(std::int64_t lines, std::int64_t steps) {
   std::uint64_t at = 0;
-  for (std::int64_t i = 0; i < steps; ++i) at = (at * 1664525U + 1013904223U) & static_cast<std::uint64_t>(lines - 1);
-  return static_cast<std::int64_t>(at);
+  for (std::int64_t i = 0; i < steps; ++i) at = (at * 1664525U + 1013904223U) & (lines - 1);
+  return at;
 }
 
 }  // namespace stitch::profiler

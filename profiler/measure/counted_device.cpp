@@ -53,15 +53,14 @@ class CountedSession final : public TimedSession {
     for (const PlanStep& step : steps) {
       if (const auto* copy = std::get_if<PlannedCopy>(&step)) {
         STITCH_TRY(carry_out(*copy));
-        sectors += 2 * static_cast<double>((copy->bytes + 31) / 32);
+        sectors += 2 * ((copy->bytes + 31) / 32);
         continue;
       }
       const auto& planned = std::get<PlannedLaunch>(step);
       STITCH_ASSIGN(const auto launched, session_->launch(planned.kernel, planned.shape, planned.arguments, {}));
       if (!launched.findings.empty()) return make_error(ErrorKind::runtime, "{}", launched.findings.front());
       const emulator::Counters& counters = *launched.counters;
-      sectors += static_cast<double>(counters.global_loads.sectors + counters.global_stores.sectors +
-                                     counters.global_atomic_sectors);
+      sectors += counters.global_loads.sectors + counters.global_stores.sectors + counters.global_atomic_sectors;
     }
     return sectors;
   }
@@ -70,7 +69,7 @@ class CountedSession final : public TimedSession {
     constexpr std::int64_t chunk = std::int64_t{1} << 20;
     std::vector<std::byte> bytes;
     for (std::int64_t at = 0; at < copy.bytes; at += chunk) {
-      bytes.resize(static_cast<std::size_t>(std::min(chunk, copy.bytes - at)));
+      bytes.resize(std::min(chunk, copy.bytes - at));
       STITCH_TRY(session_->read(copy.from, at, bytes));
       STITCH_TRY(session_->write(copy.to, at, bytes));
     }

@@ -110,7 +110,7 @@ void summarise(Measurement& measurement, Verdict verdict) {
   measurement.median = median_of(samples);
   measurement.noise = trimmed_deviation(samples);
   measurement.mean = 0;
-  for (const double sample : samples) measurement.mean += sample / static_cast<double>(samples.size());
+  for (const double sample : samples) measurement.mean += sample / samples.size();
   measurement.stopped = fmt::format("{} (noise {:.2f} %)", to_string(verdict), 100 * measurement.noise);
 }
 

@@ -10,6 +10,15 @@
 #include "base/result.h"
 #include "profiler/measure/stopping_rule.h"
 
+// What measuring a kernel or a plan gives: its samples, and what they were taken under, so that a record of it can be
+// judged later. A TimedDevice makes measurements (profiler/measure/timed_device.h); stitch-runner sends them to its
+// parent as documents; the tuning loop compares them (profiler/measure/sample_comparison.h) and stores them
+// (db::Measurement); `stitch bench` prints them:
+//
+//     12.34 us (noise 0.31 %, 40 samples, 2 dropped: power cap), cold L2, precise (noise 0.31 %)
+//
+// Where there is no GPU the emulated device gives counts of sectors instead. They have the same shape and another
+// `kind`, and nothing reports them as times.
 namespace stitch::profiler {
 
 /// How to measure.

@@ -137,7 +137,7 @@ RecordedCandidate candidate_from(const Json& row, std::size_t features) {
   candidate.schedule = hash_from(row[0]);
   candidate.predicted_us = row[1].get<double>();
   candidate.failure = failure_from(row[2], row[3]);
-  candidate.registers = static_cast<int>(count_from(row[4]));
+  candidate.registers = count_from(row[4]);
   candidate.shared_bytes = count_from(row[5]);
   candidate.spill_bytes = count_from(row[6]);
   candidate.median = amount_from(row[7]);
@@ -173,7 +173,7 @@ RecordedKernel kernel_from(const Json& document, std::size_t features, std::stri
 
 DeviceIdentity device_from(const Json& document) {
   DeviceIdentity device = identity_from(document);
-  device.sm_count = static_cast<int>(count_from(document.at("sm_count")));
+  device.sm_count = count_from(document.at("sm_count"));
   device.memory_bytes = count_from(document.at("memory_bytes"));
   return device;
 }
@@ -341,7 +341,7 @@ Result<Recording> decode_recording(std::string_view bytes, const RecordingLimits
   STITCH_ASSIGN(const Header header, checked_header(bytes, limits));
   const std::string_view payload = bytes.substr(sizeof header);
   STITCH_ASSIGN(const std::string raw, decompress(payload, header.raw_bytes));
-  auto document = graph::parse_document(raw, graph::Encoding::cbor, static_cast<std::int64_t>(limits.raw_bytes));
+  auto document = graph::parse_document(raw, graph::Encoding::cbor, limits.raw_bytes);
   if (!document) return document.error().within("recording");
   std::string place = "head";
   try {

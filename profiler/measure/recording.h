@@ -45,7 +45,7 @@ struct RecordedKernel {
   std::int64_t wanted = 0;       ///< candidates that are to be here; fewer: recording goes on from there
   std::vector<RecordedCandidate> candidates;
 
-  [[nodiscard]] bool complete() const { return static_cast<std::int64_t>(candidates.size()) >= wanted; }
+  [[nodiscard]] bool complete() const { return std::ssize(candidates) >= wanted; }
   bool operator==(const RecordedKernel&) const = default;
 };
 

@@ -17,10 +17,10 @@ struct MedianInterval {
 /// The largest k with P(Binomial(n, 1/2) < k) ≤ tail: the median lies between the k-th smallest and the k-th largest
 /// sample, each side failing with at most that probability; 0 when even the extremes are not safe.
 std::size_t safe_rank(std::size_t n, double tail) {
-  const double log_half = static_cast<double>(n) * std::log(0.5);
+  const double log_half = n * std::log(0.5);
   double below = 0;
   for (std::size_t k = 0; k < n / 2; ++k) {
-    const double count = n, j = static_cast<double>(k);
+    const double count = n, j = k;
     below += std::exp(std::lgamma(count + 1) - std::lgamma(j + 1) - std::lgamma(count - j + 1) + log_half);
     if (below > tail) return k;
   }
@@ -34,7 +34,10 @@ MedianInterval interval_of(std::span<const double> samples, double tail) {
   std::sort(sorted.begin(), sorted.end());
   const std::size_t n = sorted.size(), rank = safe_rank(n, tail);
   interval.median = n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-  if (rank > 0) interval.low = sorted[rank - 1], interval.high = sorted[n - rank];
+  if (rank > 0) {
+    interval.low = sorted[rank - 1];
+    interval.high = sorted[n - rank];
+  }
   return interval;
 }
 

@@ -39,7 +39,7 @@ Result<Sampling> take_samples(SampleSource& source, const Clock& clock, const Me
       source.pause(options.cool_down_us);
     }
     sampling.verdict = rule.verdict(elapsed_us());
-    const int missing = options.stopping.max_samples - static_cast<int>(rule.samples().size());
+    const int missing = options.stopping.max_samples - std::ssize(rule.samples());
     batch = next_batch(batch, sample_us, options.stopping.max_time_us - elapsed_us(), missing);
   }
   sampling.samples.assign(rule.samples().begin(), rule.samples().end());

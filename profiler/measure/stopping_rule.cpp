@@ -28,7 +28,7 @@ std::string_view to_string(Verdict verdict) {
 double median_of(std::span<const double> samples) {
   if (samples.empty()) return 0;
   std::vector<double> sorted(samples.begin(), samples.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  const auto middle = sorted.begin() + sorted.size() / 2;
   std::nth_element(sorted.begin(), middle, sorted.end());
   if (sorted.size() % 2 == 1) return *middle;
   return (*middle + *std::max_element(sorted.begin(), middle)) / 2;

@@ -43,9 +43,9 @@ Measurement begin_measurement(const MeasureTask& task) {
   Measurement measurement;
   measurement.cold_l2 = task.options.cold_l2;
   measurement.cuda_graph = task.cuda_graph;
-  measurement.rotation = static_cast<int>(task.rotations.size());
-  measurement.launches = static_cast<int>(std::ranges::count_if(
-      task.rotations.front(), [](const PlanStep& step) { return std::holds_alternative<PlannedLaunch>(step); }));
+  measurement.rotation = task.rotations.size();
+  measurement.launches = std::ranges::count_if(
+      task.rotations.front(), [](const PlanStep& step) { return std::holds_alternative<PlannedLaunch>(step); });
   return measurement;
 }
 

@@ -141,14 +141,14 @@ Result<BufferHandle> RunnerSession::allocate(std::string name, std::int64_t byte
   } else if (in_parts) {
     request.access = Access::read_write;  // it is written after it was made, so that nobody can watch over it
   } else if (filler != nullptr) {
-    std::string data(static_cast<std::size_t>(bytes), '\0');
+    std::string data(bytes, '\0');
     (*filler)(0, std::as_writable_bytes(std::span(data.data(), data.size())));
     request.fill = std::move(data);
   }
   STITCH_ASSIGN(const auto allocated, call<AllocatedReply>(std::move(request), call_seconds()));
   for (std::int64_t at = 0; in_parts && at < bytes; at += most_data_bytes) {
-    std::vector<std::byte> part(static_cast<std::size_t>(std::min(most_data_bytes, bytes - at)));
-    (*filler)(static_cast<std::uint64_t>(at), part);
+    std::vector<std::byte> part(std::min(most_data_bytes, bytes - at));
+    (*filler)(at, part);
     STITCH_TRY(write(allocated.buffer, at, part));
   }
   return allocated.buffer;
@@ -161,8 +161,8 @@ Status RunnerSession::free(BufferHandle buffer) {
 }
 
 Status RunnerSession::read(BufferHandle buffer, std::int64_t offset, std::span<std::byte> into) {
-  for (std::size_t at = 0; at < into.size(); at += static_cast<std::size_t>(most_data_bytes)) {
-    const auto part = into.subspan(at, std::min(into.size() - at, static_cast<std::size_t>(most_data_bytes)));
+  for (std::size_t at = 0; at < into.size(); at += most_data_bytes) {
+    const auto part = into.subspan(at, std::min<std::size_t>(into.size() - at, most_data_bytes));
     const ReadRequest request{buffer, offset + static_cast<std::int64_t>(at), static_cast<std::int64_t>(part.size())};
     STITCH_ASSIGN(const auto reply, call<DataReply>(request, call_seconds()));
     if (reply.data.size() != part.size()) {
@@ -174,8 +174,8 @@ Status RunnerSession::read(BufferHandle buffer, std::int64_t offset, std::span<s
 }
 
 Status RunnerSession::write(BufferHandle buffer, std::int64_t offset, std::span<const std::byte> from) {
-  for (std::size_t at = 0; at < from.size(); at += static_cast<std::size_t>(most_data_bytes)) {
-    const auto part = from.subspan(at, std::min(from.size() - at, static_cast<std::size_t>(most_data_bytes)));
+  for (std::size_t at = 0; at < from.size(); at += most_data_bytes) {
+    const auto part = from.subspan(at, std::min<std::size_t>(from.size() - at, most_data_bytes));
     WriteRequest request{buffer, offset + static_cast<std::int64_t>(at), std::string(part.size(), '\0')};
     std::copy(part.begin(), part.end(), std::as_writable_bytes(std::span(request.data)).begin());
     STITCH_TRY(call<DoneReply>(std::move(request), call_seconds()));

@@ -1,6 +1,6 @@
 #include "profiler/runner/protocol.h"
 
-// Frames. Requests are in profiler/runner/request.cpp, replies in profiler/runner/reply.cpp.
+// Frames. What is in them is in profiler/runner/messages.cpp.
 namespace stitch::profiler {
 
 Result<std::string> make_frame(std::string_view body) {

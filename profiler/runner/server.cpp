@@ -27,7 +27,7 @@ std::size_t read_bytes(int input, char* into, std::size_t size) {
     const ssize_t got = ::read(input, into + done, size - done);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
-    done += static_cast<std::size_t>(got);
+    done += got;
   }
   return done;
 }
@@ -37,7 +37,7 @@ bool write_bytes(int output, std::string_view bytes) {
     const ssize_t put = ::write(output, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(put));
+    bytes.remove_prefix(put);
   }
   return true;
 }
@@ -129,7 +129,7 @@ Result<RunnerServer::Body> RunnerServer::answer(const FreeRequest& free, int ses
 Result<RunnerServer::Body> RunnerServer::answer(const ReadRequest& read, int session) {
   STITCH_ASSIGN(Served * served, find(session));
   DataReply data;
-  data.data.resize(static_cast<std::size_t>(read.bytes));
+  data.data.resize(read.bytes);
   STITCH_TRY(served->session->read(read.buffer, read.offset,
                                    std::as_writable_bytes(std::span(data.data.data(), data.data.size()))));
   return Body(std::move(data));

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "graph/reduce_kind.h"
 #include "kernel/index/axes.h"
+#include "kernel/program/residence.h"
 
 namespace stitch::profiler {
 namespace {
@@ -89,16 +90,15 @@ class Sampler {
   std::optional<BlockSample> sample(std::int64_t budget, std::uint64_t seed) {
     if (program_.phases.size() == 1 && !kernel_.scratch.empty()) return std::nullopt;
     if (adds_atomically(program_)) return std::nullopt;
-    // Blocks of a recurrent kernel have nothing to do with one another.
-    const bool apart = program_.recurrent != nullptr;
+    // Blocks that hand on within themselves have nothing to do with one another.
+    const bool apart = kernel::Residence(program_).hands_on_in_block();
     if (!apart && !place_groups()) return std::nullopt;
-    const double share = static_cast<double>(budget) / static_cast<double>(kernel_work(program_));
-    const std::vector<bool> chosen = choose(static_cast<std::int64_t>(share * static_cast<double>(clusters_)), seed);
+    const double share = static_cast<double>(budget) / kernel_work(program_);
+    const std::vector<bool> chosen = choose(static_cast<std::int64_t>(share * clusters_), seed);
     const std::int64_t count = std::count(chosen.begin(), chosen.end(), true);
     if (count * 4 > clusters_ * 3) return std::nullopt;
     for (std::int64_t c = 0; c < clusters_; ++c) {
-      for (int b = 0; chosen[c] && b < kernel_.cluster; ++b)
-        sample_.blocks.push_back(static_cast<std::uint64_t>(c * kernel_.cluster + b));
+      for (int b = 0; chosen[c] && b < kernel_.cluster; ++b) sample_.blocks.push_back(c * kernel_.cluster + b);
     }
     for (const Placed& placed : placed_) {
       if (placed.partial && !restrict(placed, digits_run(placed, chosen))) return std::nullopt;
@@ -127,28 +127,30 @@ class Sampler {
 
   /// The longest grid axis that all of the group's partial reductions combine over.
   static void choose_axis(Placed& placed) {
-    std::uint64_t common = ~std::uint64_t{0};
+    kernel::AxisSet common = kernel::AxisSet::first(kernel::AxisSet::capacity);
     for (const Anchor& anchor : placed.group->structure.anchors) {
       if (anchor.kind == Anchor::Kind::partial) common &= anchor.reduced;
     }
     placed.stride = placed.group->tiles;
     std::int64_t after = 1;
-    for (std::size_t a = placed.group->extents.size(); a-- > 0;) {
+    for (int a = std::ssize(placed.group->extents); a-- > 0;) {
       const std::int64_t extent = placed.group->extent(a, Level::grid);
       // Tiles of shifted rows are of other elements in every row.
-      if (((common >> a) & 1) != 0 && extent > placed.digits && !placed.group->is_shifted(a)) {
-        placed.axis = static_cast<int>(a), placed.digits = extent, placed.stride = after;
+      if (common.contains(a) && extent > placed.digits && !placed.group->is_shifted(a)) {
+        placed.axis = a;
+        placed.digits = extent;
+        placed.stride = after;
       }
       after *= extent;
     }
   }
 
   [[nodiscard]] std::size_t cluster_of(const Placed& placed, std::int64_t tile) const {
-    return static_cast<std::size_t>((placed.first + tile) % clusters_);  // as codegen/kernel.cpp has them taken
+    return (placed.first + tile) % clusters_;  // as codegen/kernel.cpp has them taken
   }
 
   [[nodiscard]] std::vector<bool> digits_run(const Placed& placed, const std::vector<bool>& chosen) const {
-    std::vector<bool> run(static_cast<std::size_t>(placed.digits), false);
+    std::vector<bool> run(placed.digits, false);
     for (std::int64_t t = 0; t < placed.group->tiles; ++t) {
       if (chosen[cluster_of(placed, t)]) run[placed.digit(t)] = true;
     }
@@ -172,7 +174,7 @@ class Sampler {
   }
 
   [[nodiscard]] std::vector<bool> choose(std::int64_t wanted, std::uint64_t seed) const {
-    std::vector<bool> edges(static_cast<std::size_t>(clusters_), false);
+    std::vector<bool> edges(clusters_, false);
     edges.front() = edges.back() = true;
     for (const Placed& placed : placed_) {
       edges[cluster_of(placed, 0)] = edges[cluster_of(placed, placed.group->tiles - 1)] = true;
@@ -185,7 +187,7 @@ class Sampler {
       std::int64_t count = std::count(chosen.begin(), chosen.end(), true);
       Random random(seed);
       while (count < draws) {
-        const std::size_t cluster = random.below(static_cast<std::uint64_t>(clusters_));
+        const std::size_t cluster = random.below(clusters_);
         count += chosen[cluster] ? 0 : 1;
         chosen[cluster] = true;
       }
@@ -259,8 +261,8 @@ class Sampler {
     if (kind == graph::ReduceKind::replace) return false;
     // Sets are numbered by the grid digits of the reduced axes, the last one fastest.
     std::int64_t inner = 1;
-    for (std::size_t a = static_cast<std::size_t>(placed.axis) + 1; a < placed.group->extents.size(); ++a) {
-      if (((anchor.reduced >> a) & 1) != 0) inner *= placed.group->extent(a, Level::grid);
+    for (int a = placed.axis + 1; a < std::ssize(placed.group->extents); ++a) {
+      if (anchor.reduced.contains(a)) inner *= placed.group->extent(a, Level::grid);
     }
     for (std::size_t r = 0; r < anchor.buffers.size(); ++r) {
       const std::size_t number = anchor.buffers[r].number;
@@ -290,7 +292,7 @@ class Sampler {
 
   /// Arrivals are counted until all blocks are there (codegen/device/grid.cuh).
   void preset_counters() {
-    const auto absent = static_cast<std::uint64_t>(kernel_.blocks) - sample_.blocks.size();
+    const auto absent = kernel_.blocks - sample_.blocks.size();
     const std::size_t phases = program_.phases.size();
     for (std::size_t slab = 0; std::cmp_less(slab, program_.schedule.slabs.count); ++slab) {
       for (std::size_t p = 1; p < phases; ++p) {
@@ -317,15 +319,16 @@ std::int64_t kernel_work(const KernelProgram& program) {
   for (const kernel::PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {
       double elements = 1;
-      for (const std::int64_t extent : group.extents) elements *= static_cast<double>(extent);
+      for (const std::int64_t extent : group.extents) elements *= extent;
       std::size_t items = 0;
       for (const kernel::Sweep& sweep : group.sweeps) items += sweep.body.size();
-      work += elements * static_cast<double>(std::max<std::size_t>(1, items));
+      work += elements * std::max<std::size_t>(1, items);
     }
   }
-  work *= static_cast<double>(program.schedule.slabs.count);
-  if (program.recurrent != nullptr) work *= static_cast<double>(program.recurrent->turns * program.recurrent->blocks);
-  return static_cast<std::int64_t>(std::min(work, 9e18));
+  work *= program.schedule.slabs.count;
+  const kernel::Residence residence(program);
+  work *= residence.turns() * residence.parts();
+  return std::min(work, 9e18);
 }
 
 std::vector<std::int64_t> first_tiles(const KernelProgram& program, const codegen::GeneratedKernel& kernel,

@@ -27,13 +27,13 @@ inline double roughly_normal(std::uint64_t seed, std::uint64_t index) {
   const std::uint64_t bits = mix(seed, index);
   const std::uint64_t pairs = (bits & 0x0000FFFF0000FFFF) + (bits >> 16 & 0x0000FFFF0000FFFF);
   const std::uint64_t sum = (pairs & 0xFFFFFFFF) + (pairs >> 32);
-  return (static_cast<double>(static_cast<std::int64_t>(sum)) * 0x1.0p-16 - 2.0) * 1.7320508075688772;
+  return (static_cast<std::int64_t>(sum) * 0x1.0p-16 - 2.0) * 1.7320508075688772;
 }
 
 /// Finite numbers only; to the nearest, ties to even, by way of f32.
 std::uint16_t bf16_of(double value) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  return static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 
 std::uint16_t f16_of(double value) {
@@ -43,10 +43,10 @@ std::uint16_t f16_of(double value) {
   if (magnitude < smallest_normal) {
     // The unit of 0.5f's last place is f16's smallest denormal: the sum is rounded as wanted.
     const float sum = std::bit_cast<float>(magnitude) + 0.5F;
-    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - std::bit_cast<std::uint32_t>(0.5F)));
+    return sign | (std::bit_cast<std::uint32_t>(sum) - std::bit_cast<std::uint32_t>(0.5F));
   }
   const std::uint32_t rounded = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112U << 23)) >> 13;
-  return static_cast<std::uint16_t>(sign | std::min(rounded, infinity));
+  return sign | std::min(rounded, infinity);
 }
 
 /// Rounds `values` to the dtype and writes them as they lie in memory.
@@ -74,11 +74,11 @@ void round(DType dtype, std::span<double> values) {
   switch (dtype) {
     case DType::f64: return;
     case DType::f32:
-      for (double& value : values) value = static_cast<double>(static_cast<float>(value));
+      for (double& value : values) value = static_cast<float>(value);
       return;
     case DType::bf16:
       for (double& value : values) {
-        value = static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bf16_of(value)) << 16));
+        value = std::bit_cast<float>(static_cast<std::uint32_t>(bf16_of(value)) << 16);
       }
       return;
     default: {
@@ -108,7 +108,7 @@ class Limiter {
       : graph_(graph), ranges_(ranges) {}
 
   void limit(graph::Value value, InputSource::Range range) {
-    std::vector<bool> seen(static_cast<std::size_t>(graph_.size()), false);
+    std::vector<bool> seen(graph_.size(), false);
     walk(value, range, seen);
   }
 
@@ -187,7 +187,7 @@ InputSource::InputSource(graph::TensorType type, Distribution distribution, std:
 
 void InputSource::floats(std::int64_t first, std::span<double> values) const {
   const auto each = [&](auto&& value) {
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(static_cast<std::uint64_t>(first) + i);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(first + i);
   };
   const std::uint64_t seed = seed_;
   switch (distribution_) {
@@ -222,8 +222,7 @@ void InputSource::floats(std::int64_t first, std::span<double> values) const {
 
 void InputSource::integers(std::int64_t first, std::span<std::int64_t> values) const {
   const auto each = [&](auto&& value) {
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = value(random_at(seed_, static_cast<std::uint64_t>(first) + i));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = value(random_at(seed_, first + i));
   };
   if (type_.dtype == DType::pred) return each([](auto bits) { return static_cast<std::int64_t>(bits >> 63); });
   if (range_) {

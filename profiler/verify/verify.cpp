@@ -59,7 +59,7 @@ class Run {
   /// Of result `i`, whose slabs' parts are `step` elements long, how many elements of each slab were written.
   [[nodiscard]] std::vector<std::int64_t> written_by_slab(std::size_t i, std::int64_t step, std::int64_t slabs) const {
     const std::int64_t size = graph::byte_size(graph_.type(graph_.results()[i]).dtype);
-    std::vector<std::int64_t> written(static_cast<std::size_t>(slabs), 0);
+    std::vector<std::int64_t> written(slabs, 0);
     for (const WrittenRange& range : session_.written(buffers_.output(i))) {
       const std::int64_t end = (range.offset + range.bytes) / size;
       for (std::int64_t at = range.offset / size; at < end;) {
@@ -76,13 +76,13 @@ class Run {
     const TensorType& type = graph_.type(graph_.results()[i]);
     const graph::Dims strides = graph::row_major_strides(type.dims);
     const std::int64_t size = graph::byte_size(type.dtype);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(box.elements() * size));
+    std::vector<std::byte> bytes(box.elements() * size);
     const auto [runs, length] = dense_runs(box, type.dims);
     graph::Dims index = runs.start;
-    for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(length * size)) {
+    for (std::size_t at = 0; at < bytes.size(); at += length * size) {
       std::int64_t flat = 0;
       for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
-      const auto part = std::span(bytes).subspan(at, static_cast<std::size_t>(length * size));
+      const auto part = std::span(bytes).subspan(at, length * size);
       STITCH_TRY(session_.read(buffers_.output(i), flat * size, part));
       graph::next_index(runs, index);
     }
@@ -92,9 +92,9 @@ class Run {
  private:
   Status write(const BlockSample::Preset& preset) {
     const std::size_t size = preset.size;
-    std::vector<std::byte> bytes(static_cast<std::size_t>(preset.count) * size);
+    std::vector<std::byte> bytes(preset.count * size);
     for (std::size_t at = 0; at < bytes.size(); at += size) std::memcpy(&bytes[at], &preset.bits, size);
-    return session_.write(buffers_.scratch(static_cast<std::size_t>(preset.scratch)), preset.offset, bytes);
+    return session_.write(buffers_.scratch(preset.scratch), preset.offset, bytes);
   }
 
   Session& session_;
@@ -167,11 +167,10 @@ std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::ui
     return here;
   };
   const std::int64_t all = graph::element_count(steps);
-  const std::int64_t wanted = share * static_cast<double>(all);
+  const std::int64_t wanted = share * all;
   std::set<std::int64_t> numbers = {0, all - 1};
   Random random(seed);
-  for (std::int64_t i = 0; i < wanted; ++i)
-    numbers.insert(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(all))));
+  for (std::int64_t i = 0; i < wanted; ++i) numbers.insert(random.below(all));
   std::vector<graph::Box> boxes;
   for (const std::int64_t number : numbers) boxes.push_back(at(number));
   return boxes;
@@ -183,7 +182,7 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
                                std::int64_t most, const graph::EvaluateOptions& options, Verification& verification) {
   std::vector<std::vector<graph::Box>> wanted;
   double total = 0;
-  for (const graph::Value result : graph.results()) total += static_cast<double>(graph.type(result).elements());
+  for (const graph::Value result : graph.results()) total += graph.type(result).elements();
   for (std::size_t r = 0; r < graph.results().size(); ++r) {
     const TensorType& type = graph.type(graph.results()[r]);
     wanted.push_back(run.written(r));
@@ -195,7 +194,7 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
       verification.failure = fmt::format("result {}: {} of {} elements were written", r, written, type.elements());
       return 0.0;
     }
-    const double share = static_cast<double>(most) / total;
+    const double share = most / total;
     if (whole && share < 1 && type.elements() > small_result)
       wanted.back() = some_boxes(type, share, mix(verification.seed, r));
   }
@@ -309,9 +308,10 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
   STITCH_ASSIGN(const auto handle, session->load(image));
   const std::int64_t most = session->samples_blocks() ? most_compared_of_blocks : options.most_compared;
   Subject subject{*session, handle, graph, kernel, {}, most};
-  if (program.schedule.slabs.count > 1)
-    subject.slabs = program.schedule.slabs.count,
+  if (program.schedule.slabs.count > 1) {
+    subject.slabs = program.schedule.slabs.count;
     subject.slab_steps = kernel::slab_steps(program, graph.results().size());
+  }
   subject.evaluate.bounds = true;
   subject.evaluate.error_model.serial_additions = serial_additions(program);
   subject.evaluate.error_model.flush_denormals = true;
@@ -319,11 +319,9 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
     return session->samples_blocks() ? sample_blocks(graph, program, kernel, options.work_budget, seed) : BlockSample{};
   };
   const BlockSample typical = sample_for(options.seed);
-  const double part =
-      typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / static_cast<double>(kernel.blocks);
+  const double part = typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / kernel.blocks;
   verification.distributions =
-      affordable(options, static_cast<std::int64_t>(part * static_cast<double>(kernel_work(program))),
-                 program.recurrent != nullptr);
+      affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
   for (const Distribution distribution : verification.distributions) {
     const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
     const std::vector<InputSource> sources = make_inputs(graph, distribution, seed);

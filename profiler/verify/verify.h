@@ -13,8 +13,19 @@
 #include "profiler/device/device.h"
 #include "profiler/verify/input_source.h"
 
+// Whether a generated kernel computes what its graph says. It is run on random inputs of several distributions, with
+// poisoned outputs and red zones around every buffer, and what it wrote is compared with the float64 reference within a
+// tolerance that follows from dtypes and from the lengths of sums:
+//
+//     STITCH_ASSIGN(const Verification found, verify_kernel(device, graph, program, kernel, image, {.seed = 7}));
+//     if (!found.correct) … found.failure: "result 0 at [3, 17]: 1.5 instead of 1.25 ± 0.001"
+//
+// The cost is bounded: of a large grid a sample of the blocks is run where the device can (profiler/verify/
+// block_sample.h), and `share` says how much was compared. The tuning loop verifies every candidate before it is
+// measured or served and records the seed, from which the inputs can be made again; `stitch verify` shows the same.
 namespace stitch::profiler {
 
+/// How much a verification may look at, and what it begins with.
 struct VerifyOptions {
   std::uint64_t seed = 1;
   /// Input distributions, each run anew with fresh inputs; see input_source.h.

@@ -21,8 +21,8 @@ class BoundaryCut {
     members_ = first.members();
     const std::vector<int> more = second.members();
     members_.insert(members_.end(), more.begin(), more.end());
-    for (std::size_t i = 0; i < members_.size(); ++i) node_of_[members_[i]] = 2 + static_cast<int>(i);
-    next_node_ = 2 + static_cast<int>(members_.size());
+    for (std::size_t i = 0; i < members_.size(); ++i) node_of_[members_[i]] = 2 + i;
+    next_node_ = 2 + members_.size();
     for (const int v : members_) {
       for (const Value value : vertices.reads(v)) readers_[value].push_back(v);
     }
@@ -37,7 +37,7 @@ class BoundaryCut {
     const std::vector<bool> near = cut.source_side(source, sink);
     std::vector<std::pair<VertexSet, VertexSet>> divisions;
     for (const std::vector<bool>& in_first : {near, cut.far_source_side(sink)}) {
-      VertexSet before(static_cast<std::size_t>(vertices_.size())), after = before;
+      VertexSet before(vertices_.size()), after = before;
       for (const int v : members_) (in_first[at(v)] ? before : after).insert(v);
       if (bytes_between(before, after) >= bytes_between(first_, second_)) continue;
       if (divisions.empty() || divisions[0].first != before)
@@ -61,7 +61,7 @@ class BoundaryCut {
 
   void fix_members() {
     const auto is_foreign = [&](int v) { return !is_member(v); };
-    VertexSet combined(static_cast<std::size_t>(vertices_.size()));
+    VertexSet combined(vertices_.size());
     for (const int v : members_) {
       if (first_.contains(v) && combines(vertices_.fragment().node(vertices_.node(v)).op)) combined.insert(v);
     }

@@ -41,7 +41,7 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
   for (const int vertex : pattern.members()) {
     const graph::Node& node = graph.node(vertices_.node(vertex));
     f.operators += 1;
-    for (const graph::TensorType& type : node.results) separate += static_cast<double>(type.bytes());
+    for (const graph::TensorType& type : node.results) separate += type.bytes();
     for (const Value value : vertices_.reads(vertex)) {
       const double bytes = graph.type(value).bytes();
       separate += bytes;
@@ -56,7 +56,7 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
     const bool used_inside =
         std::any_of(consumers.begin(), consumers.end(), [&](int c) { return pattern.contains(c); });
     if (leaves) {
-      for (const graph::TensorType& type : node.results) together += static_cast<double>(type.bytes());
+      for (const graph::TensorType& type : node.results) together += type.bytes();
     }
     if (used_inside && (node.op == Op::reduce || node.op == Op::arg_reduce)) {
       const std::vector<int> axes = axes_.reduced(vertices_.node(vertex));
@@ -74,9 +74,9 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
     std::set<int> all;
     for (const auto& [axes, bytes] : reductions) all.insert(axes.begin(), axes.end());
     double row = 4;
-    for (const int axis : all) row *= static_cast<double>(axes_.axes()[axis].extent);
+    for (const int axis : all) row *= axes_.axes()[axis].extent;
     if (row > model_.on_chip_bytes) {
-      f.phases += static_cast<double>(reductions.size());
+      f.phases += reductions.size();
       f.bytes_again += static_cast<double>(largest) * static_cast<double>(reductions.size());
     }
   }

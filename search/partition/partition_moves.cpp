@@ -35,7 +35,7 @@ bool connected(const VertexGraph& vertices, const VertexSet& a, const VertexSet&
 }
 
 std::vector<Move> moves_of(const VertexGraph& vertices, const std::vector<VertexSet>& parts, bool packing) {
-  const VertexSet none(static_cast<std::size_t>(vertices.size()));
+  const VertexSet none(vertices.size());
   std::vector<Move> moves;
   for (std::size_t a = 0; a < parts.size(); ++a) {
     for (std::size_t b = a + 1; b < parts.size(); ++b) {

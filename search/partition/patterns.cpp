@@ -57,7 +57,7 @@ class Reducer {
     list.erase(std::unique(list.begin(), list.end(),
                            [](const Pattern& a, const Pattern& b) { return a.vertices == b.vertices; }),
                list.end());
-    if (list.size() > static_cast<std::size_t>(options_.per_vertex)) list.resize(options_.per_vertex);
+    if (std::ssize(list) > options_.per_vertex) list.resize(options_.per_vertex);
   }
 
   const VertexGraph& vertices_;
@@ -68,8 +68,7 @@ class Reducer {
 }  // namespace
 
 Pattern single(const VertexGraph& vertices, int vertex) {
-  Pattern pattern{VertexSet(static_cast<std::size_t>(vertices.size())), vertices.descendants(vertex),
-                  vertices.ancestors(vertex), 0};
+  Pattern pattern{VertexSet(vertices.size()), vertices.descendants(vertex), vertices.ancestors(vertex), 0};
   pattern.vertices.insert(vertex);
   return pattern;
 }
@@ -93,7 +92,7 @@ std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices,
     for (const int consumer : vertices.consumers(v)) height[v] = std::max(height[v], height[consumer] + 1);
     highest = std::max(highest, height[v]);
   }
-  std::vector<std::vector<int>> by_height(static_cast<std::size_t>(highest) + 1);
+  std::vector<std::vector<int>> by_height(highest + 1);
   for (int v = 0; v < n; ++v) by_height[height[v]].push_back(v);
   const Reducer reducer(vertices, evaluator, options);
   for (const std::vector<int>& level : by_height) {

@@ -7,7 +7,7 @@ namespace stitch::search {
 Quotient::Quotient(const VertexGraph& vertices, const std::vector<VertexSet>& parts) : next_(parts.size()) {
   std::vector<int> part_of(vertices.size(), -1);
   for (std::size_t p = 0; p < parts.size(); ++p) {
-    for (const int v : parts[p].members()) part_of[v] = static_cast<int>(p);
+    for (const int v : parts[p].members()) part_of[v] = p;
   }
   for (int v = 0; v < vertices.size(); ++v) {
     for (const int consumer : vertices.consumers(v)) {

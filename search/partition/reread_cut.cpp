@@ -48,7 +48,7 @@ class Stages {
       case Op::pad: return elements;
       case Op::reduce_window: {
         const auto& a = node(vertex).as<graph::ReduceWindowAttributes>();
-        return elements * static_cast<double>(graph::element_count(a.sizes));
+        return elements * graph::element_count(a.sizes);
       }
       default: return 0;
     }

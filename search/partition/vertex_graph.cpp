@@ -50,8 +50,7 @@ int VertexSet::count() const {
 std::vector<int> VertexSet::members() const {
   std::vector<int> list;
   for (std::size_t i = 0; i < words_.size(); ++i) {
-    for (std::uint64_t rest = words_[i]; rest != 0; rest &= rest - 1)
-      list.push_back(static_cast<int>(64 * i) + std::countr_zero(rest));
+    for (std::uint64_t rest = words_[i]; rest != 0; rest &= rest - 1) list.push_back(64 * i + std::countr_zero(rest));
   }
   return list;
 }
@@ -71,7 +70,7 @@ VertexGraph::VertexGraph(const graph::Graph& fragment)
     if (results[at]) attached_[at] = false;  // somebody must store it
     // A parameter that is a result must be copied: a vertex that nobody depends on.
     if (attached_[at] || (fragment.node(id).op == Op::parameter && !results[at])) continue;
-    vertex_of_[at] = static_cast<int>(nodes_.size());
+    vertex_of_[at] = nodes_.size();
     nodes_.push_back(id);
     is_result_.push_back(results[at]);
   }

@@ -11,6 +11,7 @@
 
 #include "kernel/index/axes.h"
 #include "kernel/loop/row_split.h"
+#include "kernel/loop/step_builder.h"
 #include "kernel/program/legality.h"
 #include "kernel/program/schedule_hash.h"
 #include "kernel/program/slab_choice.h"

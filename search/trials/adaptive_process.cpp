@@ -33,9 +33,10 @@ CovarianceFit begin_fit(const CandidateFeatures& features, std::span<const std::
   std::vector<std::size_t> points;
   std::vector<double> targets;
   for (const std::size_t i : select(values, most_points)) {
-    points.push_back(candidates[i]), targets.push_back(values[i]);
+    points.push_back(candidates[i]);
+    targets.push_back(values[i]);
   }
-  const double mean = std::accumulate(targets.begin(), targets.end(), 0.0) / static_cast<double>(targets.size());
+  const double mean = std::accumulate(targets.begin(), targets.end(), 0.0) / targets.size();
   for (double& target : targets) target -= mean;
   return {features, points, std::move(targets), start, prior};
 }
@@ -57,7 +58,7 @@ AdaptiveProcess::AdaptiveProcess(const CandidateFeatures& features, CovariancePr
 bool AdaptiveProcess::catch_up(GaussianProcess& process, double most_work) const {
   const double size = features_->size;
   while (process.observations() < observed_.size() && most_work > 0) {
-    most_work -= (covariance_work + static_cast<double>(process.observations())) * size;
+    most_work -= (covariance_work + process.observations()) * size;
     process.add(observed_[process.observations()]);
   }
   return process.observations() == observed_.size();

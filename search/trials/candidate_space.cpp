@@ -42,7 +42,9 @@ bool say_the_same(const std::vector<float>& x, const std::vector<float>& y) {
   const double mx = std::accumulate(x.begin(), x.end(), 0.0) / n, my = std::accumulate(y.begin(), y.end(), 0.0) / n;
   double xx = 0, yy = 0, xy = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    xx += (x[i] - mx) * (x[i] - mx), yy += (y[i] - my) * (y[i] - my), xy += (x[i] - mx) * (y[i] - my);
+    xx += (x[i] - mx) * (x[i] - mx);
+    yy += (y[i] - my) * (y[i] - my);
+    xy += (x[i] - mx) * (y[i] - my);
   }
   return xx == 0 || yy == 0 || xy * xy > 0.998 * xx * yy;
 }
@@ -54,7 +56,7 @@ std::vector<float> magnitudes(const std::vector<double>& numbers) {
   std::sort(sorted.begin(), sorted.end());
   for (const double number : numbers) {
     const auto rank = std::lower_bound(sorted.begin(), sorted.end(), number) - sorted.begin();
-    magnitudes.push_back(sorted.front() > 0 ? static_cast<float>(std::log2(number)) : static_cast<float>(rank));
+    magnitudes.push_back(sorted.front() > 0 ? std::log2(number) : rank);
   }
   return magnitudes;
 }
@@ -66,7 +68,7 @@ std::vector<float> alignments(const std::vector<double>& numbers) {
   for (const double number : numbers) {
     int times = 0;
     for (std::int64_t whole = number; times < 7 && whole % 2 == 0; whole /= 2) ++times;
-    alignments.push_back(static_cast<float>(times));
+    alignments.push_back(times);
   }
   return alignments;
 }
@@ -113,7 +115,7 @@ Result<CandidateSpace> CandidateSpace::from_parameters(std::vector<Parameter> pa
     }
     if (space.find(rows[i])) return make_error(ErrorKind::invalid_argument, "configuration {} is there twice", i);
     space.rows_.insert(space.rows_.end(), rows[i].begin(), rows[i].end());
-    space.by_row_.emplace(hash_row(rows[i]), static_cast<std::uint32_t>(i));
+    space.by_row_.emplace(hash_row(rows[i]), i);
   }
   for (std::size_t p = 0; p < space.parameters_.size(); ++p) {
     for (const Feature& by_value : encode(space.parameters_[p])) {
@@ -142,7 +144,7 @@ Result<CandidateSpace> CandidateSpace::from_vectors(const std::vector<std::vecto
   }
   for (std::size_t c = 0; c < width; ++c) {
     Feature feature{std::vector<float>(vectors.size())};
-    for (std::size_t i = 0; i < vectors.size(); ++i) feature.values[i] = static_cast<float>(vectors[i][c]);
+    for (std::size_t i = 0; i < vectors.size(); ++i) feature.values[i] = vectors[i][c];
     if (to_unit_range(feature.values)) space.features_.list.push_back(std::move(feature));
   }
   return space;
@@ -169,7 +171,7 @@ std::vector<std::size_t> CandidateSpace::neighbours(std::size_t candidate) const
       if (i != candidate) by_distance.emplace_back(squared_distance(features_, candidate, i), i);
     }
     const std::size_t count = std::min<std::size_t>(16, by_distance.size());
-    std::partial_sort(by_distance.begin(), by_distance.begin() + static_cast<std::ptrdiff_t>(count), by_distance.end());
+    std::partial_sort(by_distance.begin(), by_distance.begin() + count, by_distance.end());
     for (std::size_t i = 0; i < count; ++i) found.push_back(by_distance[i].second);
     return found;
   }
@@ -206,7 +208,7 @@ std::vector<std::optional<std::size_t>> CandidateSpace::match(const CandidateSpa
   for (std::size_t p = 0; p < width; ++p) {
     const auto at = std::ranges::find(parameters_, other.parameters_[p].name, &Parameter::name);
     if (at != parameters_.end())
-      own[p] = static_cast<std::size_t>(at - parameters_.begin());
+      own[p] = at - parameters_.begin();
     else if (other.parameters_[p].values.size() > 1)
       return matched;
   }

@@ -63,11 +63,13 @@ class CovarianceFit::Objective {
       float* to = squared_.data();
       for (std::size_t k = 0; k < n_ * n_; ++k) to[k] += weight * from[k];
     }
-    correlation_.resize(n_ * n_), slope_.resize(n_ * n_), lower_.resize(n_ * n_);
+    correlation_.resize(n_ * n_);
+    slope_.resize(n_ * n_);
+    lower_.resize(n_ * n_);
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const std::size_t k = i * n_ + j;
-        const double r = std::sqrt(5.0 * static_cast<double>(squared_[k])), e = std::exp(-r);
+        const double r = std::sqrt(5.0 * squared_[k]), e = std::exp(-r);
         correlation_[k] = (1 + r + r * r / 3) * e;
         slope_[k] = -5.0 / 6.0 * (1 + r) * e;
         lower_[k] = variance * correlation_[k];
@@ -136,7 +138,7 @@ class CovarianceFit::Objective {
         const std::size_t k = i * n_ + j;
         const double w = alpha_[i] * alpha_[j] - inverse_[k];
         by_variance += 2 * w * correlation_[k];
-        inner[k] = static_cast<float>(2 * w * slope_[k] * variance);
+        inner[k] = 2 * w * slope_[k] * variance;
       }
       const double w = alpha_[i] * alpha_[i] - inverse_[i * n_ + i];
       trace += w;
@@ -147,7 +149,7 @@ class CovarianceFit::Objective {
       for (std::size_t i = 0; i < n_; ++i) {
         float part = 0;
         for (std::size_t j = 0; j < i; ++j) part += inner[i * n_ + j] * distance_[g][i * n_ + j];
-        sum += static_cast<double>(part);
+        sum += part;
       }
       gradient[g] = -sum * std::exp(2 * at[g]);
     }
@@ -242,10 +244,15 @@ bool CovarianceFit::advance() {
 
 void CovarianceFit::accept(Vector next, Vector gradient, double value) {
   Curvature seen{next, gradient};
-  for (std::size_t i = 0; i < at_.size(); ++i) seen.step[i] -= at_[i], seen.change[i] -= gradient_[i];
+  for (std::size_t i = 0; i < at_.size(); ++i) {
+    seen.step[i] -= at_[i];
+    seen.change[i] -= gradient_[i];
+  }
   if (dot(seen.step, seen.change) > 1e-10) history_.push_back(std::move(seen));
   if (history_.size() > 8) history_.pop_front();
-  at_ = std::move(next), gradient_ = std::move(gradient), value_ = value;
+  at_ = std::move(next);
+  gradient_ = std::move(gradient);
+  value_ = value;
 }
 
 CovarianceParameters CovarianceFit::best() const {

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t taken_in_anyway = 64;
 constexpr float expected_to_run = 0.95F;
 /// How far the weights may be from those that fit the neighbour's failures (guess).
-constexpr double neighbour_weight_sd = 0.7;
+constexpr double failure_weight_sd = 0.7;
 
 /// Parameters of the covariance that fit the neighbour's failures, where it has any.
 CovariancePrior failure_prior(const CandidateFeatures& features, const TransferPrior* prior,
@@ -18,7 +18,7 @@ CovariancePrior failure_prior(const CandidateFeatures& features, const TransferP
   CovariancePrior covariance = default_prior(features);
   if (prior == nullptr) return covariance;
   const double failed = std::ranges::count(prior->failed, char{1});
-  const double share = failed / static_cast<double>(features.size);
+  const double share = failed / features.size;
   if (failed == 0) return covariance;
   const double spread = std::sqrt(share * (1 - share));
   std::vector<std::size_t> all;
@@ -28,7 +28,7 @@ CovariancePrior failure_prior(const CandidateFeatures& features, const TransferP
     values.push_back((share - (prior->failed[i] != 0 ? 1 : 0)) / spread);
   }
   covariance.mean.log_weight = fit_covariance(features, all, values, covariance, options).log_weight;
-  covariance.weight_sd = neighbour_weight_sd;
+  covariance.weight_sd = failure_weight_sd;
   return covariance;
 }
 
@@ -55,8 +55,7 @@ void FailureModel::observe(std::size_t candidate, bool failed) {
 
 std::array<double, 2> FailureModel::shares() const {
   // Half a trial's belief that a candidate runs; what failed on the neighbour is as likely to run as not.
-  return {static_cast<double>(failures_[0]) / (static_cast<double>(tried_[0]) + 0.5),
-          (static_cast<double>(failures_[1]) + 0.5) / (static_cast<double>(tried_[1]) + 1)};
+  return {failures_[0] / (tried_[0] + 0.5), (failures_[1] + 0.5) / (tried_[1] + 1)};
 }
 
 std::span<const float> FailureModel::update() {
@@ -66,15 +65,15 @@ std::span<const float> FailureModel::update() {
   if (failures_[0] + failures_[1] > 0) {
     std::vector<double> values;
     for (std::size_t t = 0; t < observed_.size(); ++t) {
-      values.push_back(share[group(observed_[t])] - static_cast<double>(failed_[t]));
+      values.push_back(share[group(observed_[t])] - failed_[t]);
       spread += values.back() * values.back();
     }
-    spread = std::sqrt(spread / static_cast<double>(values.size())) + 1e-9;
+    spread = std::sqrt(spread / values.size()) + 1e-9;
     for (double& value : values) value /= spread;
     deviation = process_.update(values, true);
   }
   for (std::size_t i = 0; i < valid_.size(); ++i) {
-    const double runs = 1 - share[group(i)] + (deviation.empty() ? 0 : spread * static_cast<double>(deviation[i]));
+    const double runs = 1 - share[group(i)] + (deviation.empty() ? 0 : spread * deviation[i]);
     valid_[i] = std::clamp(static_cast<float>(runs), least, 1.0F);
   }
   return valid_;

@@ -18,7 +18,7 @@ GaussianProcess::GaussianProcess(const CandidateFeatures& features, CovariancePa
     const float weight = std::exp(parameters_.log_weight[f]);
     for (float& value : scaled_.back()) value *= weight;
   }
-  variance_.assign(features.size, static_cast<float>(std::exp(parameters_.log_variance)));
+  variance_.assign(features.size, std::exp(parameters_.log_variance));
 }
 
 void GaussianProcess::correlations(std::size_t candidate, std::span<float> to) const {
@@ -55,8 +55,7 @@ void GaussianProcess::add(std::size_t candidate) {
   for (; j + 4 <= n; j += 4) {  // four rows at a time: the row being made stays in registers
     const float *a = whitened_[j].data(), *b = whitened_[j + 1].data(), *c = whitened_[j + 2].data(),
                 *d = whitened_[j + 3].data();
-    const float p = row[j], q = static_cast<float>(row[j + 1]), r = static_cast<float>(row[j + 2]),
-                s = static_cast<float>(row[j + 3]);
+    const float p = row[j], q = row[j + 1], r = row[j + 2], s = row[j + 3];
     for (std::size_t i = 0; i < size; ++i) to[i] -= p * a[i] + q * b[i] + r * c[i] + s * d[i];
   }
   for (; j < n; ++j) {
@@ -89,7 +88,7 @@ std::vector<float> GaussianProcess::mean(std::span<const double> targets) const 
     double rest = targets[i];
     for (std::size_t j = 0; j < i; ++j) rest -= factor_[i][j] * exact[j];
     exact[i] = rest / factor_[i][i];
-    solved[i] = static_cast<float>(exact[i]);
+    solved[i] = exact[i];
   }
   std::vector<float> sum(size);
   float* to = sum.data();

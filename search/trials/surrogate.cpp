@@ -35,7 +35,7 @@ Feature expected_times(const TransferPrior& prior, double tail) {
   const std::vector<double> values = compress(log_times, tail);
   const double slowest = std::max(*std::ranges::max_element(values), 1e-9);
   Feature expected;
-  for (const double value : values) expected.values.push_back(static_cast<float>(value / slowest));
+  for (const double value : values) expected.values.push_back(value / slowest);
   return expected;
 }
 
@@ -53,7 +53,7 @@ CovariancePrior Surrogate::learn_from_neighbour(const TransferPrior& prior) {
   for (std::size_t i = 0; i < features_.size; ++i) {
     if (prior.failed[i] != 0) continue;
     ran.push_back(i);
-    log_times.push_back(static_cast<double>(prior.log_time[i]));
+    log_times.push_back(prior.log_time[i]);
   }
   std::vector<double> values = compress(log_times, options_.tail);
   standardise(values);

@@ -16,10 +16,10 @@ float interpolate(const CandidateFeatures& features, std::size_t candidate, cons
   for (const std::size_t reference : references) {
     const double squared = squared_distance(features, candidate, reference);
     const double weight = std::exp(-8 * std::sqrt(squared)) + 1e-12;
-    sum += weight * static_cast<double>(values[reference]);
+    sum += weight * values[reference];
     total += weight;
   }
-  return static_cast<float>(sum / total);
+  return sum / total;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Result<TransferPrior> make_transfer_prior(const CandidateSpace& own, const Candi
     const NeighbourTrial* trial = matched[i] ? trial_of[*matched[i]] : nullptr;
     prior.failed[i] = trial != nullptr && !trial->time_us ? 1 : 0;
     if (trial != nullptr && trial->time_us) {
-      prior.log_time[i] = static_cast<float>(std::log(*trial->time_us));
+      prior.log_time[i] = std::log(*trial->time_us);
       references.push_back(i);
     } else {
       missing.push_back(i);
@@ -72,7 +72,7 @@ TransferPrior carry_over(const CandidateSpace& joint, std::span<const float> log
   prior.matched = errors.size();
   if (errors.empty()) return prior;
   std::vector<float> error_of(own + errors.size());
-  std::copy(errors.begin(), errors.end(), error_of.begin() + static_cast<std::ptrdiff_t>(own));
+  std::copy(errors.begin(), errors.end(), error_of.begin() + own);
   std::vector<std::size_t> references(errors.size());
   std::iota(references.begin(), references.end(), own);
   for (std::size_t i = 0; i < own; ++i) prior.log_time[i] += interpolate(joint.features(), i, references, error_of);

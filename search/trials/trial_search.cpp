@@ -51,10 +51,9 @@ TrialSearch::TrialSearch(const CandidateSpace& space, TrialSearchOptions options
     if (prior_->failed[i] == 0) near_.push_back(i);
   }
   const std::size_t most = std::min(near_.size(), options_.near);
-  std::partial_sort(near_.begin(), near_.begin() + static_cast<std::ptrdiff_t>(most), near_.end(),
-                    [&](std::size_t a, std::size_t b) {
-                      return std::pair(prior_->log_time[a], a) < std::pair(prior_->log_time[b], b);
-                    });
+  std::partial_sort(near_.begin(), near_.begin() + most, near_.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(prior_->log_time[a], a) < std::pair(prior_->log_time[b], b);
+  });
   near_.resize(most);
 }
 
@@ -70,7 +69,8 @@ Status TrialSearch::observe(std::size_t candidate, const TrialOutcome& outcome) 
   }
   if (states_[candidate] == State::open) --open_;
   states_[candidate] = State::done;
-  ++trials_, ++idle_;
+  ++trials_;
+  ++idle_;
   if (outcome.failure) {
     ++failures_;
     surrogate_.observe_failure(candidate);
@@ -127,13 +127,13 @@ std::vector<std::size_t> TrialSearch::around_fastest() const {
 }
 
 std::vector<char> TrialSearch::worth_a_trial(const Prediction& prediction) const {
-  const double ran = static_cast<double>(trials_ - failures_) / static_cast<double>(trials_);
+  const double ran = static_cast<double>(trials_ - failures_) / trials_;
   const double least = (prior_ == nullptr ? options_.least_valid : options_.least_valid_near) * ran;
   std::vector<char> worth(states_.size());
   bool any = false;
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (states_[i] != State::open) continue;
-    worth[i] = static_cast<double>(prediction.valid[i]) >= least ? 1 : 0;
+    worth[i] = prediction.valid[i] >= least ? 1 : 0;
     any = any || worth[i] != 0;
   }
   if (any) return worth;
@@ -181,8 +181,7 @@ void TrialSearch::judge(const Prediction& prediction) {
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (worthwhile[i] == 0) continue;
-    lowest =
-        std::min(lowest, static_cast<double>(prediction.mean[i]) - options_.certainty * deviation_of(prediction, i));
+    lowest = std::min(lowest, prediction.mean[i] - options_.certainty * deviation_of(prediction, i));
   }
   settled_ = surrogate_.to_log_time(lowest) > std::log(best_->time_us * (1 - options_.least_gain));
 }

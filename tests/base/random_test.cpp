@@ -31,7 +31,9 @@ TEST(Random, UniformHasTheMomentsOfTheUniformDistribution) {
     const double u = uniform_at(42, static_cast<std::uint64_t>(i));
     ASSERT_GE(u, 0);
     ASSERT_LT(u, 1);
-    sum += u, squares += u * u, products += (u - 0.5) * (previous - 0.5);
+    sum += u;
+    squares += u * u;
+    products += (u - 0.5) * (previous - 0.5);
     previous = u;
   }
   // Five standard deviations each.

@@ -94,7 +94,7 @@ std::string error_of(const Result<T>& result) {
 
 std::vector<std::vector<double>> curves_of(const RecordingSearchReport& report) {
   std::vector<std::vector<double>> curves;
-  for (const KernelSearch& kernel : report.kernels) {
+  for (const KernelReplay& kernel : report.kernels) {
     for (const SpaceSearchRun& run : kernel.search.runs) curves.push_back(run.curve);
   }
   return curves;
@@ -110,8 +110,8 @@ TEST(RecordingSearch, DescribesSchedulesByWhatIsKnownBeforeCompilation) {
     set(candidate, "sass_stall_share", 1 / number);
     set(candidate, "sm_count", number);
   }
-  const auto one = schedule_space(plain, plain.kernels[0]);
-  const auto two = schedule_space(compiled, compiled.kernels[0]);
+  const auto one = recorded_candidates(plain, plain.kernels[0]);
+  const auto two = recorded_candidates(compiled, compiled.kernels[0]);
   ASSERT_TRUE(one && two);
   const auto &features = one->recorded.space.features().list, &same = two->recorded.space.features().list;
   ASSERT_EQ(features.size(), 4U) << "threads, load_width, bytes_in_flight_thread, waves";
@@ -137,7 +137,7 @@ TEST(RecordingSearch, SizesAreComparedByLogarithmAndSharesAreNot) {
       candidate.features.assign(candidate.features.size(), 0);
       set(candidate, each.column, each.values[i]);
     }
-    const auto space = schedule_space(recording, recording.kernels[0]);
+    const auto space = recorded_candidates(recording, recording.kernels[0]);
     ASSERT_TRUE(space) << error_of(space);
     ASSERT_EQ(space->recorded.space.features().list.size(), 1U) << each.column;
     EXPECT_NEAR(space->recorded.space.features().list[0].values[1], each.middle, 1e-6) << each.column;
@@ -146,7 +146,7 @@ TEST(RecordingSearch, SizesAreComparedByLogarithmAndSharesAreNot) {
 
 TEST(RecordingSearch, TakesOverFailuresTimesAndPredictions) {
   const Recording recording = recorded({made_up("softmax")});
-  const auto space = schedule_space(recording, recording.kernels[0]);
+  const auto space = recorded_candidates(recording, recording.kernels[0]);
   ASSERT_TRUE(space) << error_of(space);
   EXPECT_EQ(space->recorded.device, "made-up GPU");
   EXPECT_EQ(space->recorded.kernel, "softmax");
@@ -184,7 +184,7 @@ TEST(RecordingSearch, SaysWhyAKernelCannotBeSearched) {
   for (const auto& each : cases) {
     Recording recording = recorded({made_up("softmax")});
     each.change(recording.kernels[0]);
-    EXPECT_EQ(error_of(schedule_space(recording, recording.kernels[0])),
+    EXPECT_EQ(error_of(recorded_candidates(recording, recording.kernels[0])),
               fmt::format("invalid_argument: {}", each.message));
     EXPECT_EQ(error_of(search_recording(recording, {}, {})),
               fmt::format("invalid_argument: softmax: {}", each.message));
@@ -196,7 +196,7 @@ TEST(RecordingSearch, FindsWhatTheOrderOfPredictionsDoesNot) {
   const Recording recording = recorded({made_up("softmax")});
   const auto report = search_recording(recording, {}, with_seeds(60));
   ASSERT_TRUE(report) << error_of(report);
-  const KernelSearch& kernel = report->kernels.at(0);
+  const KernelReplay& kernel = report->kernels.at(0);
   EXPECT_EQ(kernel.search.budget, 20U);
   EXPECT_GE(kernel.search.mean(), 0.99);
   EXPECT_GE(std::ranges::count_if(kernel.search.runs, [](const auto& run) { return run.found() >= 0.99; }), 55);

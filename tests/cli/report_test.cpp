@@ -1,13 +1,11 @@
 #include <gmock/gmock.h>
 
-#include "cli/model_report.h"
 #include "tests/cli/run_stitch.h"
 
 namespace stitch::cli {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
 
 const std::vector<std::string> fields = {
     "model",         "operators",  "fragments",        "distinct_fragments", "kernels",      "launches",
@@ -38,29 +36,6 @@ TEST(Report, PlanningTwiceGivesTheSamePlan) {
   json two = stitch({"plan", model, "--json", "--threads", "2"}).json();
   one.erase("seconds"), two.erase("seconds");
   EXPECT_EQ(one, two);
-}
-
-TEST(Report, IsReadBackFromAServersJob) {
-  tuning::ModelReport report;
-  report.model = "m";
-  report.operators = 10, report.fragments = 4, report.distinct_fragments = 2, report.kernels = 3;
-  report.launches = 5, report.library_calls = 6, report.bytes = 7, report.launches_unfused = 8;
-  report.bytes_unfused = 9, report.predicted_us = 1.5, report.predicted_unfused_us = 2.5;
-  report.seconds = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
-  report.search = {24, 2, 3, 1, 2, 12.5};
-  report.boundaries = {{"sort", 3}};
-  report.verified_kernels = 2, report.wrong_kernels = 1;
-  report.failed_candidates = {{"compile", 2}, {"correctness", 1}};
-  report.wrong_candidates = {"level 1, kernel 12ab: result 0"};
-  report.failures = {"level 2: no"};
-  const auto read = model_report_from_json(lab::to_json(report));
-  ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ(lab::to_json(*read), lab::to_json(report));
-  EXPECT_EQ(lab::to_table(*read), lab::to_table(report));
-  json cut = json::parse(lab::to_json(report));
-  cut.erase("launches");
-  EXPECT_THAT(model_report_from_json(cut.dump()).error().message, HasSubstr("launches"));
-  EXPECT_FALSE(model_report_from_json("").ok());
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::vector<Bytes> random_inputs(const Graph& graph, std::uint64_t seed = 1) {
   std::vector<Bytes> inputs;
   for (const graph::NodeId id : graph.parameters()) {
     const graph::TensorType& type = graph.node(id).type();
-    std::vector<double> values(static_cast<std::size_t>(type.elements()));
+    std::vector<double> values(type.elements());
     for (double& value : values) value = 4 * random.uniform() - 2;
     inputs.push_back(bytes_of(type.dtype, values));
   }

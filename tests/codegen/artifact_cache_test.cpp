@@ -186,7 +186,7 @@ TEST_F(ArtifactCacheTest, SeveralProcessesWriteReadAndEvictAtOnce) {
       RealFileSystem files;
       const SystemClock clock;
       ArtifactCache cache(files, clock, {folder_, 20'000});
-      Random random(static_cast<std::uint64_t>(process));
+      Random random(process);
       bool good = true;
       for (int i = 0; i < rounds; ++i) {
         const std::string name = fmt::format("k{}", random.below(20));

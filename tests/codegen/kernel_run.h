@@ -66,14 +66,13 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
   const auto handle = must(session->load(compile(each.kernel)));
   std::vector<profiler::BufferHandle> in, out, scratch;
   for (const Bytes& bytes : inputs) {
-    in.push_back(must(session->allocate("input", static_cast<std::int64_t>(bytes.size()), profiler::Zero{},
-                                        profiler::Access::read_only)));
+    in.push_back(must(session->allocate("input", bytes.size(), profiler::Zero{}, profiler::Access::read_only)));
     done(session->write(in.back(), 0, bytes));
   }
   for (const graph::Value value : each.graph->results()) {
     out.push_back(must(
         session->allocate("result", each.graph->type(value).bytes(), profiler::Zero{}, profiler::Access::read_write)));
-    done(session->write(out.back(), 0, Bytes(static_cast<std::size_t>(out.back().bytes), std::byte{0xCD})));
+    done(session->write(out.back(), 0, Bytes(out.back().bytes, std::byte{0xCD})));
   }
   for (const ScratchBuffer& buffer : each.kernel.scratch) {
     scratch.push_back(must(session->allocate("scratch", buffer.bytes, profiler::Zero{}, profiler::Access::read_write)));
@@ -98,7 +97,7 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
   for (const std::string& finding : launched.findings) ADD_FAILURE() << finding << "\n" << each.kernel.source;
   if (launched.counters) outcome.counters = *launched.counters;
   for (const profiler::BufferHandle buffer : out) {
-    Bytes& bytes = outcome.results.emplace_back(static_cast<std::size_t>(buffer.bytes));
+    Bytes& bytes = outcome.results.emplace_back(buffer.bytes);
     done(session->read(buffer, 0, bytes));
   }
   return outcome;

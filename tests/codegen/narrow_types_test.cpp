@@ -22,7 +22,7 @@ using graph::Value;
 /// Small integers, the same for the same seed; of preds few are true.
 Bytes some(DType dtype, std::int64_t count) {
   Random random(7);
-  std::vector<double> values(static_cast<std::size_t>(count));
+  std::vector<double> values(count);
   for (double& value : values) {
     value = dtype == DType::pred ? (random.below(50) == 0 ? 1 : 0) : static_cast<double>(random.below(9)) - 4;
   }
@@ -70,7 +70,7 @@ TEST_P(ExclusiveScansEmulated, BeginWithTheIdentity) {
     for (const Dims& dims : {Dims{129}, Dims{5, 40}}) {
       Builder b;
       const Value x = b.parameter(dtype, dims);
-      const auto last = static_cast<std::int64_t>(dims.size()) - 1;
+      const std::int64_t last = std::ssize(dims) - 1;
       const graph::ScanAttributes a{kind, last, reverse, true};
       const KernelCase each = make_case(b.finish({b.add(Op::scan, {x}, a)}));
       expect_right(each, {some(dtype, graph::element_count(dims))});

@@ -22,7 +22,7 @@ const graph::TensorType& input_type(const KernelCase& each) {
 }
 
 double element(const KernelOutcome& outcome, std::size_t result, DType dtype, std::size_t i) {
-  return graph::load_element(dtype, &outcome.results[result][i * static_cast<std::size_t>(graph::byte_size(dtype))]);
+  return graph::load_element(dtype, &outcome.results[result][i * graph::byte_size(dtype)]);
 }
 
 // A sum of ones stops growing at 256 in bf16 and at 2048 in f16.
@@ -36,7 +36,7 @@ TEST(NumericsEmulated, SumsOfSixteenBitsAccumulateInF32) {
                                                 : Dims{64, extent / 64};
       const Value x = b.parameter(dtype, dims);
       const KernelCase each = make_case(b.finish({b.reduce(ReduceKind::sum, x, dimensions)}));
-      const std::vector<double> ones(static_cast<std::size_t>(input_type(each).elements()), 1);
+      const std::vector<double> ones(input_type(each).elements(), 1);
       const KernelOutcome outcome = run(each, {bytes_of(dtype, ones)});
       EXPECT_EQ(element(outcome, 0, dtype, 0), extent) << graph::to_string(dtype) << "\n" << each.kernel.source;
     }
@@ -51,9 +51,8 @@ TEST(NumericsEmulated, ARunningSumOfSixteenBitsAccumulatesInF32) {
       make_case(b.finish({b.add(Op::scan, {x}, graph::ScanAttributes{ReduceKind::sum, 1, false, false})}));
   const KernelOutcome outcome = run(each, {bytes_of(DType::bf16, std::vector<double>(2000, 1))});
   for (const std::size_t i : {255u, 256u, 511u, 999u}) {
-    EXPECT_EQ(element(outcome, 0, DType::bf16, i), graph::round_to(DType::bf16, static_cast<double>(i + 1)))
-        << i << "\n"
-        << each.kernel.source;
+    EXPECT_EQ(element(outcome, 0, DType::bf16, i), graph::round_to(DType::bf16, i + 1)) << i << "\n"
+                                                                                        << each.kernel.source;
   }
 }
 
@@ -75,18 +74,18 @@ TEST_P(VarianceEmulated, KeepsItsDigitsFarFromZero) {
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const bool gone = std::find(reduced.begin(), reduced.end(), static_cast<std::int64_t>(d)) != reduced.end();
     if (gone) count *= dims[d];
-    if (!gone) kept.push_back(static_cast<std::int64_t>(d));
+    if (!gone) kept.push_back(d);
   }
   const auto mean_of = [&](Value value) {
     const Value sum = b.reduce(ReduceKind::sum, value, reduced);
-    return b.binary(Op::divide, sum, b.filled(DType::f32, b.dims(sum), static_cast<double>(count)));
+    return b.binary(Op::divide, sum, b.filled(DType::f32, b.dims(sum), count));
   };
   const Value centred = b.binary(Op::subtract, x, b.broadcast(mean_of(x), dims, kept));
   const KernelCase each = make_case(b.finish({mean_of(b.binary(Op::multiply, centred, centred))}));
 
   Random random(5);
-  std::vector<double> values(static_cast<std::size_t>(input_type(each).elements()));
-  for (double& value : values) value = 10000 + static_cast<double>(random.below(64)) / 1024;
+  std::vector<double> values(input_type(each).elements());
+  for (double& value : values) value = 10000 + random.below(64) / 1024.0;
   const KernelOutcome outcome = run(each, {bytes_of(DType::f32, values)});
 
   const graph::Tensor input =
@@ -117,7 +116,7 @@ TEST(NumericsEmulated, AValueUsedInsideAndOutsideIsStored) {
     const Value total = b.reduce(ReduceKind::sum, sum, {0});
     const KernelCase each = make_case(b.finish({e, share, sum, e, total}));
     Random random(1);
-    std::vector<double> values(static_cast<std::size_t>(input_type(each).elements()));
+    std::vector<double> values(input_type(each).elements());
     for (double& value : values) value = 2 * random.uniform() - 1;
     expect_right(each, {bytes_of(DType::f32, values)});
     const KernelOutcome outcome = run(each, {bytes_of(DType::f32, values)});

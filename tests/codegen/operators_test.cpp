@@ -32,7 +32,9 @@ std::vector<std::uint64_t> edges_of(DType dtype) {
     const std::uint64_t ones = ~std::uint64_t{0} >> (64 - 8 * bytes), high = ones ^ (ones >> 1);
     for (const std::uint64_t low : {0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 100}) bits.push_back(low & ones);
     for (const std::uint64_t back : {0, 1, 2, 6, 7, 99}) bits.push_back((ones - back) & ones);  // -1, -2, … when signed
-    bits.push_back(high), bits.push_back(high - 1), bits.push_back(high + 1);
+    bits.push_back(high);
+    bits.push_back(high - 1);
+    bits.push_back(high + 1);
     return bits;
   }
   const double largest = graph::largest_finite(dtype), normal = graph::smallest_normal(dtype);
@@ -69,7 +71,10 @@ std::vector<Bytes> pairs_of_edges(DType dtype) {
   const std::vector<std::uint64_t> edges = edges_of(dtype);
   std::vector<std::uint64_t> x, y;
   for (const std::uint64_t a : edges) {
-    for (const std::uint64_t b : edges) x.push_back(a), y.push_back(b);
+    for (const std::uint64_t b : edges) {
+      x.push_back(a);
+      y.push_back(b);
+    }
   }
   return {bytes_of_bits(dtype, x), bytes_of_bits(dtype, y)};
 }
@@ -96,7 +101,7 @@ TEST_P(ArithmeticEmulated, OneOperandOnEveryEdge) {
   const DType dtype = GetParam();
   const std::vector<std::uint64_t> edges = edges_of(dtype);
   Builder b;
-  const Value x = b.parameter(dtype, {static_cast<std::int64_t>(edges.size())});
+  const Value x = b.parameter(dtype, {std::ssize(edges)});
   std::vector<Value> results;
   for (const Op op : elementwise_operators(1, dtype)) results.push_back(b.unary(op, x));
   expect_right(make_case(b.finish(results)), {bytes_of_bits(dtype, edges)});
@@ -106,7 +111,7 @@ TEST_P(ArithmeticEmulated, OneOperandOnEveryEdge) {
 Bytes numbers_between(DType dtype, std::int64_t count, double low, double high) {
   std::vector<std::uint64_t> bits(count, 0);
   for (std::int64_t i = 0; i < count; ++i) {
-    const double value = low + (high - low) * static_cast<double>(i) / static_cast<double>(count - 1);
+    const double value = low + (high - low) * i / (count - 1);
     graph::store_element(dtype, value, reinterpret_cast<std::byte*>(&bits[i]));
   }
   return bytes_of_bits(dtype, bits);
@@ -169,7 +174,7 @@ TEST(SmallFloatsEmulated, LeaveTheirRange) {
   for (const DType dtype : {DType::f8e4m3, DType::f8e5m2}) {
     const std::vector<std::uint64_t> edges = edges_of(dtype);
     Builder b;
-    const Value x = b.parameter(dtype, {static_cast<std::int64_t>(edges.size())});
+    const Value x = b.parameter(dtype, {std::ssize(edges)});
     const Value one = b.filled(dtype, b.dims(x), 1), many = b.filled(dtype, b.dims(x), 50);
     std::vector<Value> results;
     for (const Value y : {b.unary(Op::log, x), b.binary(Op::divide, one, x), b.binary(Op::multiply, x, many)}) {
@@ -185,7 +190,7 @@ TEST_P(OperatorsEmulated, ConvertsToEveryDtype) {
   const DType dtype = GetParam();
   const std::vector<std::uint64_t> edges = edges_of(dtype);
   Builder b;
-  const Value x = b.parameter(dtype, {static_cast<std::int64_t>(edges.size())});
+  const Value x = b.parameter(dtype, {std::ssize(edges)});
   std::vector<Value> results;
   for (const DType to : all_dtypes) {
     if (to != dtype) results.push_back(b.convert(x, to));
@@ -243,8 +248,7 @@ TEST_P(OperatorsEmulated, TablesAreExact) {
   const Value other = b.parameter(dtype, {count}), chosen = b.parameter(DType::pred, {count});
   const Value table = b.constant({{dtype, {count}}, bytes_of_bits(dtype, bits)});
   const KernelCase each = make_case(b.finish({b.select(chosen, table, other)}));
-  const KernelOutcome outcome =
-      run(each, {bytes_of_bits(dtype, bits), Bytes(static_cast<std::size_t>(count), std::byte{1})});
+  const KernelOutcome outcome = run(each, {bytes_of_bits(dtype, bits), Bytes(count, std::byte{1})});
   for (std::size_t i = 0; i < bits.size(); ++i) {
     const std::uint64_t got = bits_at(dtype, outcome.results[0], i);
     EXPECT_TRUE(came_through(dtype, bits[i], got))
@@ -275,7 +279,8 @@ Halves halves() {
     for (int k = -60; k < 60; ++k) {
       const double product = (k + 0.5) * d;
       if (static_cast<double>(static_cast<float>(product)) != product) continue;
-      h.x.push_back(product), h.y.push_back(d);
+      h.x.push_back(product);
+      h.y.push_back(d);
     }
   }
   return h;

@@ -39,7 +39,7 @@ std::vector<Bytes> random_inputs(const graph::Graph& graph) {
   Random random(3);
   std::vector<Bytes> inputs;
   for (const graph::NodeId id : graph.parameters()) {
-    std::vector<double> values(static_cast<std::size_t>(graph.node(id).type().elements()));
+    std::vector<double> values(graph.node(id).type().elements());
     for (double& value : values) value = 4 * random.uniform() - 2;
     inputs.push_back(bytes_of(graph.node(id).type().dtype, values));
   }
@@ -58,7 +58,7 @@ TEST(PackingEmulated, DifferentElementTypesDoNot) {
   Builder b;
   std::vector<Value> results;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f32, DType::bf16}) {
-    const std::int64_t extent = 100000 + 1000 * static_cast<std::int64_t>(results.size());
+    const std::int64_t extent = 100000 + 1000 * std::ssize(results);
     results.push_back(b.binary(Op::add, b.parameter(dtype, {extent}), b.filled(dtype, {extent}, 1)));
   }
   const KernelCase each = make_case(b.finish(results));
@@ -97,7 +97,7 @@ TEST(PackingEmulated, SumsOfManyTensorsMeetInOne) {
   for (const Dims& dims : {Dims{1000}, Dims{33, 7}, Dims{5}}) {
     tensors.push_back(b.parameter(DType::f32, dims));
     Dims all;
-    for (std::size_t d = 0; d < dims.size(); ++d) all.push_back(static_cast<std::int64_t>(d));
+    for (std::size_t d = 0; d < dims.size(); ++d) all.push_back(d);
     const Value sum = b.reduce(ReduceKind::sum, b.binary(Op::multiply, tensors.back(), tensors.back()), all);
     total = tensors.size() == 1 ? sum : b.binary(Op::add, total, sum);
   }

@@ -23,7 +23,7 @@ std::vector<Bytes> random_inputs(const Graph& graph) {
   std::vector<Bytes> inputs;
   for (const graph::NodeId id : graph.parameters()) {
     const graph::TensorType& type = graph.node(id).type();
-    std::vector<double> values(static_cast<std::size_t>(type.elements()));
+    std::vector<double> values(type.elements());
     for (double& value : values) {
       value = graph::is_integer(type.dtype) ? std::floor(random.uniform() * 40) : 4 * random.uniform() - 2;
     }
@@ -218,8 +218,8 @@ TEST(ShiftedRowsEmulated, AskForFewerSectors) {
   const auto straight = loaded([&](const kernel::KernelProgram& p) { return one_row(p) && !is_shifted(p); });
   const auto aligned = loaded([&](const kernel::KernelProgram& p) { return one_row(p) && is_shifted(p); });
   const double bytes = 64 * 4001 * 2;
-  EXPECT_GT(static_cast<double>(straight.sectors) * 32, 1.4 * bytes);
-  EXPECT_LT(static_cast<double>(aligned.sectors) * 32, 1.1 * bytes);
+  EXPECT_GT(straight.sectors * 32, 1.4 * bytes);
+  EXPECT_LT(aligned.sectors * 32, 1.1 * bytes);
   EXPECT_LT(aligned.requests * 4, straight.requests);
 }
 

@@ -24,8 +24,11 @@ Result<graph::Graph> scattered(DType dtype, ReduceKind combiner, std::int64_t ro
   Builder b;
   const Value index = b.parameter(DType::s32, {count, 1}), updates = b.parameter(dtype, {count, columns});
   graph::ScatterAttributes a;
-  a.update_window_dims = {1}, a.inserted_window_dims = {0}, a.scatter_dims_to_operand_dims = {0};
-  a.index_vector_dim = 1, a.combiner = combiner;
+  a.update_window_dims = {1};
+  a.inserted_window_dims = {0};
+  a.scatter_dims_to_operand_dims = {0};
+  a.index_vector_dim = 1;
+  a.combiner = combiner;
   return b.finish({b.add(Op::scatter, {b.filled(dtype, {rows, columns}, 1), index, updates}, a)});
 }
 
@@ -46,11 +49,10 @@ std::vector<Bytes> inputs_of(const KernelCase& each, std::int64_t rows) {
   std::vector<Bytes> inputs;
   for (const graph::NodeId id : each.graph->parameters()) {
     const graph::TensorType& type = each.graph->node(id).type();
-    std::vector<double> values(static_cast<std::size_t>(type.elements()));
+    std::vector<double> values(type.elements());
     const bool is_index = type.dims.back() == 1;
     for (double& value : values) {
-      value = is_index ? static_cast<double>(random.below(static_cast<std::uint64_t>(rows + 4))) - 2
-                       : static_cast<double>(random.below(64)) / 8 - 4;
+      value = is_index ? static_cast<double>(random.below(rows + 4)) - 2 : random.below(64) / 8.0 - 4;
     }
     inputs.push_back(bytes_of(type.dtype, values));
   }

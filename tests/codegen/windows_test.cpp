@@ -56,7 +56,7 @@ std::vector<Bytes> inputs_of(const KernelCase& each) {
   std::vector<Bytes> inputs;
   for (const graph::NodeId id : each.graph->parameters()) {
     const graph::TensorType& type = each.graph->node(id).type();
-    std::vector<double> values(static_cast<std::size_t>(type.elements()));
+    std::vector<double> values(type.elements());
     for (double& value : values) {
       value = static_cast<double>(random.below(5)) - 2;
       if (inputs.empty() && graph::is_floating(type.dtype) && random.below(6) == 0) value = special[random.below(3)];

@@ -56,7 +56,10 @@ TEST_P(Explanation, AddsUpAndNamesWhatBinds) {
         rest += term.us;
         if (limit != "launch") continue;
       }
-      if (term.us > most) most = term.us, binding = term.name;
+      if (term.us > most) {
+        most = term.us;
+        binding = term.name;
+      }
     }
     EXPECT_EQ(phases.size(), kernel.program.phases.size());
     double us = rest;
@@ -282,7 +285,8 @@ class AnalyticalPlan : public testing::TestWithParam<int> {};
 
 TEST_P(AnalyticalPlan, IsAsFastAsUnfused) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam()), options.operators = 14;
+  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.operators = 14;
   const graph::Graph fragment = graph::testing::random_graph(options);
   const AnalyticalScorer scorer(*find_device("h100"));
   search::KernelCache cache(scorer, {});

@@ -151,7 +151,9 @@ TEST(BoostedTrees, SamplesThatMakeNoSenseAreRefused) {
   refused([](TreeSamples& s) { s.rows[3] = std::numeric_limits<float>::infinity(); }, "a feature is infinite");
   const BoostedTrees three = must(BoostedTrees::train(stairs(50, 8), {}));
   TreeSamples two;
-  two.columns = 2, two.rows = {1, 2, 3, 4}, two.labels = {1, 2};
+  two.columns = 2;
+  two.rows = {1, 2, 3, 4};
+  two.labels = {1, 2};
   const auto other = BoostedTrees::train(two, {}, &three);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("2 columns, the trees to go on from have 3"));

@@ -19,12 +19,16 @@ double plain_us(const KernelQuantities& kernel) { return analytical_us(kernel, h
 /// By hand: 1056 blocks of 128 threads, each of which reads 64 bytes a thread in each of `iterations`.
 KernelQuantities one_group(double iterations = 1) {
   KernelQuantities kernel;
-  kernel.blocks = 1056, kernel.threads = 128, kernel.resident = 8;
+  kernel.blocks = 1056;
+  kernel.threads = 128;
+  kernel.resident = 8;
   PhaseQuantities& phase = kernel.phases.emplace_back();
   phase.tiles = 1056;
   GroupFeatures& group = phase.groups.emplace_back();
   const double warps = 1056 * 4;
-  group.tiles = 1056, group.threads = 128, group.iterations = iterations;
+  group.tiles = 1056;
+  group.threads = 128;
+  group.iterations = iterations;
   group.instructions = warps * 40 * iterations;
   group.load_lane_bytes = warps * 64 * iterations;
   group.dram_read_bytes = group.l2_bytes = group.requested_bytes = 32 * group.load_lane_bytes;
@@ -36,11 +40,18 @@ KernelQuantities one_group(double iterations = 1) {
 /// Code that does in one iteration what one_group says of it.
 MachineCodeFeatures straight_code() {
   MachineCodeFeatures code;
-  code.instructions = 40, code.loads = 4, code.load_bytes = 64;
-  code.stall_cycles = 60, code.cycles = 660;
-  code.loop.instructions = 40, code.loop.loads = 4, code.loop.load_bytes = 64;
-  code.loop.stall_cycles = 60, code.loop.cycles = 660;
-  code.loads_before_wait = 4, code.bytes_before_wait = 64;
+  code.instructions = 40;
+  code.loads = 4;
+  code.load_bytes = 64;
+  code.stall_cycles = 60;
+  code.cycles = 660;
+  code.loop.instructions = 40;
+  code.loop.loads = 4;
+  code.loop.load_bytes = 64;
+  code.loop.stall_cycles = 60;
+  code.loop.cycles = 660;
+  code.loads_before_wait = 4;
+  code.bytes_before_wait = 64;
   return code;
 }
 
@@ -133,9 +144,13 @@ TEST(CompiledEstimate, CodeWithoutLoopIsExecutedOnceATile) {
 
 TEST(CompiledEstimate, AHotLoopIsExecutedAsOftenAsItsBytesSay) {
   MachineCodeFeatures code = straight_code();
-  code.loop.loop = true, code.loops = 1;
-  code.instructions = 70, code.stall_cycles = 100, code.cycles = 900;
-  code.local_bytes = 24, code.loop.local_bytes = 8;
+  code.loop.loop = true;
+  code.loops = 1;
+  code.instructions = 70;
+  code.stall_cycles = 100;
+  code.cycles = 900;
+  code.local_bytes = 24;
+  code.loop.local_bytes = 8;
   const auto work = warp_work(one_group(8), code);
   ASSERT_TRUE(work);
   EXPECT_EQ(work->instructions, 70 + 7 * 40);
@@ -143,7 +158,9 @@ TEST(CompiledEstimate, AHotLoopIsExecutedAsOftenAsItsBytesSay) {
   EXPECT_EQ(work->cycles, 900 + 7 * 660);
   EXPECT_EQ(work->local_bytes, 24 + 7 * 8);
   // Unrolled by four by ptxas: a quarter of the iterations.
-  code.loop.load_bytes = 256, code.loop.instructions = 120, code.instructions = 150;
+  code.loop.load_bytes = 256;
+  code.loop.instructions = 120;
+  code.instructions = 150;
   const auto unrolled = warp_work(one_group(8), code);
   ASSERT_TRUE(unrolled);
   EXPECT_EQ(unrolled->instructions, 150 + 120);

@@ -56,7 +56,8 @@ TEST(AnalyticalConstants, EachShowsInSomeKernelsTime) {
   std::vector<FitSample> samples = samples_by({});
   // None of these kernels is large enough for slabs.
   FitSample in_slabs = samples.front();
-  in_slabs.quantities.slabs = 4, in_slabs.quantities.run_bytes = 64;
+  in_slabs.quantities.slabs = 4;
+  in_slabs.quantities.run_bytes = 64;
   in_slabs.measured_us = analytical_us(in_slabs.quantities, device, {});
   samples.push_back(std::move(in_slabs));
   for (const ConstantRow& row : constant_table()) {
@@ -74,7 +75,10 @@ TEST(AnalyticalConstants, EachShowsInSomeKernelsTime) {
 
 TEST(ConstantFit, FindsTheConstantsThatMadeTheTimes) {
   AnalyticalConstants truth;
-  truth.overlap = 0.3, truth.launch = 1.6, truth.dram = 1.25, truth.barrier = 2;
+  truth.overlap = 0.3;
+  truth.launch = 1.6;
+  truth.dram = 1.25;
+  truth.barrier = 2;
   const auto fit = fit_constants(samples_by(truth), *find_device("h100"), {100, 1e-6});
   ASSERT_TRUE(fit) << fit.error().message;
   EXPECT_GT(fit->error_before, 0.15);
@@ -102,7 +106,9 @@ TEST(ConstantFit, ChangesNothingWhereNothingIsWrong) {
 // Element-wise kernels know nothing of barriers, clusters and special functions.
 TEST(ConstantFit, LeavesWhatMeasurementsDoNotTell) {
   AnalyticalConstants truth;
-  truth.dram = 1.5, truth.barrier = 3, truth.special = 3;
+  truth.dram = 1.5;
+  truth.barrier = 3;
+  truth.special = 3;
   std::vector<FitSample> samples = samples_by(truth);
   std::erase_if(samples, [](const FitSample& sample) {
     return sample.kernel != hash_bytes("element_wise") && sample.kernel != hash_bytes("transpose");

@@ -30,11 +30,17 @@ GroupFeatures features_of(const graph::Graph& graph, const KernelProgram& progra
   for (const kernel::PhaseProgram& phase : program.phases) {
     for (const kernel::GroupProgram& group : phase.groups) {
       const GroupFeatures f = group_features(graph, group, program, *find_device("h100"));
-      sum.dram_read_bytes += f.dram_read_bytes, sum.dram_write_bytes += f.dram_write_bytes;
-      sum.sector_bytes += f.sector_bytes, sum.l2_bytes += f.l2_bytes, sum.shared_bytes += f.shared_bytes,
-          sum.instructions += f.instructions;
-      sum.integer_instructions += f.integer_instructions, sum.f64_instructions += f.f64_instructions;
-      sum.special_instructions += f.special_instructions, sum.barriers += f.barriers, sum.tiles += f.tiles;
+      sum.dram_read_bytes += f.dram_read_bytes;
+      sum.dram_write_bytes += f.dram_write_bytes;
+      sum.sector_bytes += f.sector_bytes;
+      sum.l2_bytes += f.l2_bytes;
+      sum.shared_bytes += f.shared_bytes;
+      sum.instructions += f.instructions;
+      sum.integer_instructions += f.integer_instructions;
+      sum.f64_instructions += f.f64_instructions;
+      sum.special_instructions += f.special_instructions;
+      sum.barriers += f.barriers;
+      sum.tiles += f.tiles;
     }
   }
   return sum;
@@ -213,7 +219,9 @@ struct Cost {
 
 kernel::Item item_of(const Cost& cost) {
   kernel::Item item;
-  item.kind = cost.kind, item.op = cost.op, item.dtype = cost.dtype;
+  item.kind = cost.kind;
+  item.op = cost.op;
+  item.dtype = cost.dtype;
   return item;
 }
 

@@ -71,8 +71,11 @@ TEST_P(FeatureRow, AgreesWithTheQuantitiesOfTheAnalyticalModel) {
     double read = 0, l2 = 0, sectors = 0, instructions = 0, requested = 0;
     for (const PhaseQuantities& phase : quantities.phases) {
       for (const GroupFeatures& group : phase.groups) {
-        read += group.dram_read_bytes, l2 += group.l2_bytes, instructions += group.instructions;
-        requested += group.requested_bytes, sectors += group.sector_bytes;
+        read += group.dram_read_bytes;
+        l2 += group.l2_bytes;
+        instructions += group.instructions;
+        requested += group.requested_bytes;
+        sectors += group.sector_bytes;
         EXPECT_LE(group.requested_bytes, group.sector_bytes * (1 + 1e-9));
         EXPECT_LE(group.wide_instructions + group.index_instructions, group.instructions * (1 + 1e-9));
       }
@@ -142,9 +145,14 @@ TEST(KernelFeatures, WavesAreTilesOverBlocksSideBySide) {
 TEST(KernelFeatures, WhatTheCompilerSaysFillsItsColumnsAndNoOthers) {
   const Kernel kernel = best_of(softmax(1024, 768));
   MachineCodeFeatures code;
-  code.instructions = 100, code.loads = 4, code.load_bytes = 64, code.loads_before_wait = 3;
+  code.instructions = 100;
+  code.loads = 4;
+  code.load_bytes = 64;
+  code.loads_before_wait = 3;
   code.by_pipe[Pipe::special] = 10;
-  code.loop.instructions = 50, code.loop.stall_cycles = 80, code.loop.cycles = 700;
+  code.loop.instructions = 50;
+  code.loop.stall_cycles = 80;
+  code.loop.cycles = 700;
   CompiledFacts compiled{48, 4096, 16, nullptr};
   const KernelFeatures without = features_of(kernel), half = features_of(kernel, &compiled);
   compiled.machine_code = &code;
@@ -198,7 +206,8 @@ TEST_P(KernelFeaturesEmulated, AgreeWithTheRequestsOfAWholeRun) {
   double loads = 0, stores = 0, barriers = 0;
   for (const PhaseQuantities& phase : kernel_quantities(*each.graph, each.program, *find_device("h100")).phases) {
     for (const GroupFeatures& group : phase.groups) {
-      loads += group.load_requests, stores += group.store_requests;
+      loads += group.load_requests;
+      stores += group.store_requests;
       barriers += group.barriers * static_cast<double>(group.tiles);
     }
   }

@@ -31,7 +31,8 @@ double naive_kendall(const std::vector<double>& a, const std::vector<double>& b)
     for (std::size_t j = 0; j < i; ++j) {
       const double x = a[i] - a[j], y = b[i] - b[j];
       score += x * y > 0 ? 1 : x * y < 0 ? -1 : 0;
-      in_a += x != 0 ? 1 : 0, in_b += y != 0 ? 1 : 0;
+      in_a += x != 0 ? 1 : 0;
+      in_b += y != 0 ? 1 : 0;
     }
   }
   return in_a * in_b > 0 ? score / std::sqrt(in_a * in_b) : 0;
@@ -43,7 +44,10 @@ TEST(Kendall, CountsPairsAsOneByOne) {
     const std::size_t size = 2 + random() % 30;
     const unsigned values = round % 2 == 0 ? 1000 : 5;  // few: many ties
     std::vector<double> a, b;
-    for (std::size_t i = 0; i < size; ++i) a.push_back(random() % values), b.push_back(random() % values);
+    for (std::size_t i = 0; i < size; ++i) {
+      a.push_back(random() % values);
+      b.push_back(random() % values);
+    }
     EXPECT_NEAR(kendall(a, b), naive_kendall(a, b), 1e-12) << "round " << round;
   }
 }
@@ -87,7 +91,10 @@ TEST(RankingQuality, FailedCandidatesTakeTrials) {
 
 TEST(RankingQuality, EveryGroupCountsOnceAndSmallOnesNot) {
   std::vector<double> many, backwards;
-  for (int i = 1; i <= 100; ++i) many.push_back(i), backwards.push_back(101 - i);
+  for (int i = 1; i <= 100; ++i) {
+    many.push_back(i);
+    backwards.push_back(101 - i);
+  }
   const RankingQuality quality =
       ranking_quality(std::vector<RankedGroup>{group_of(many, backwards), group_of({1, 2}, {1, 2}), group_of({1}, {5}),
                                                group_of({1, 2}, {0, 3}), RankedGroup{}});

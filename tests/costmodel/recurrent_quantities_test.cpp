@@ -15,8 +15,10 @@ GroupFeatures totals(const KernelQuantities& kernel) {
   GroupFeatures total;
   for (const PhaseQuantities& phase : kernel.phases) {
     for (const GroupFeatures& group : phase.groups) {
-      total.dram_read_bytes += group.dram_read_bytes, total.dram_write_bytes += group.dram_write_bytes;
-      total.shared_bytes += group.shared_bytes, total.barriers += group.barriers + group.cluster_barriers;
+      total.dram_read_bytes += group.dram_read_bytes;
+      total.dram_write_bytes += group.dram_write_bytes;
+      total.shared_bytes += group.shared_bytes;
+      total.barriers += group.barriers + group.cluster_barriers;
       total.latency_cycles += group.latency_cycles;
     }
   }

@@ -16,7 +16,9 @@ using Kind = TrainedCostModel::Kind;
 
 TrainedCostModel trained(Kind kind, const TrainingSet& set = all_synthetic()) {
   TrainingOptions options;
-  options.kind = kind, options.folds = 0, options.trees.rounds = 60;
+  options.kind = kind;
+  options.folds = 0;
+  options.trees.rounds = 60;
   auto training = train_model(set, options);
   if (!training) throw std::runtime_error(training.error().message);
   return std::move(training->model);
@@ -66,7 +68,8 @@ TEST(TrainedModel, DamagedAndNewerBytesAreRefused) {
 // Another set of features: the columns would mean something else.
 TEST(TrainedModel, OtherFeaturesAreRefused) {
   TrainedCostModel model = trained(Kind::combined);
-  model.features = 7, model.feature_set.low ^= 1;
+  model.features = 7;
+  model.feature_set.low ^= 1;
   const auto read = decode_model(encode(model));
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().kind, ErrorKind::version_mismatch);
@@ -94,7 +97,9 @@ TEST(TrainedModel, TheRangeFollowsTheColumnsKind) {
   model.ranges[at("sm_count")] = {132, 132, true};
   model.ranges[at("registers")] = {};
   std::vector<float> row = all_synthetic().samples[0].features;
-  row[at("blocks")] = 500, row[at("busy_share")] = 0.5F, row[at("phases")] = 1;
+  row[at("blocks")] = 500;
+  row[at("busy_share")] = 0.5F;
+  row[at("phases")] = 1;
   ASSERT_FALSE(model.outside(row)) << model.why_outside(row);
   for (const Moved& moved : std::vector<Moved>{{"blocks", 1900, false},
                                                {"blocks", 2100, true},

@@ -24,7 +24,8 @@ Training must(Result<Training> training) {
 
 TrainingOptions options_for(Kind kind, int folds = 4) {
   TrainingOptions options;
-  options.kind = kind, options.folds = folds;
+  options.kind = kind;
+  options.folds = folds;
   return options;
 }
 
@@ -98,7 +99,8 @@ TEST(Training, PretrainingHelpsWhereMeasurementsAreFew) {
     options.pretrained = false;
     const TrainedCostModel without = must(train_model(set, options)).model;
     EXPECT_GT(with.trees.trees(), without.trees.trees());
-    pretrained += judged(&with).spearman / draws, plain += judged(&without).spearman / draws;
+    pretrained += judged(&with).spearman / draws;
+    plain += judged(&without).spearman / draws;
   }
   EXPECT_GT(pretrained, plain + 0.02);
 }
@@ -118,7 +120,10 @@ TEST(Training, CandidatesThatFailComeLast) {
                                            [](const auto& c) { return c.name == "threads"; }) -
                               feature_columns().begin();
   for (TrainingSample& sample : set.samples) {
-    if (sample.features[threads] == 256) sample.failed = true, sample.measured = 0;
+    if (sample.features[threads] == 256) {
+      sample.failed = true;
+      sample.measured = 0;
+    }
   }
   const TrainedCostModel model = must(train_model(set, options_for(Kind::learned, 0))).model;
   double failed = 0, right = 0, of_failed = 0, of_right = 0;

@@ -6,7 +6,7 @@
 
 #include "emulator/decode/code.h"
 #include "emulator/lanes/float_format.h"
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

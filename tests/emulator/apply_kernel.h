@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_run.h"
+#include "tests/emulator/kernel_run.h"
 
 /// Kernels `(R* y, const T* x[, const T* z], int n)` of tests/data/emulator, applied to vectors and compared with host
 /// functions element by element.

@@ -1,7 +1,7 @@
 // Asynchronous copies and mbarriers: what arrives, where, and when it counts.
 #include <gmock/gmock.h>
 
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

@@ -1,7 +1,7 @@
 // Conversions between all pairs of integer and float types against the host (tests/data/emulator/convert.cu).
 #include <cfenv>
 
-#include "apply_kernel.h"
+#include "tests/emulator/apply_kernel.h"
 
 namespace stitch::emulator {
 namespace {

@@ -1,7 +1,7 @@
 // Event counters on kernels whose counts are known, as a profiler would report them.
 #include <gmock/gmock.h>
 
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

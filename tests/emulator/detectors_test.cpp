@@ -2,7 +2,7 @@
 // (tests/data/emulator/faults.cu).
 #include <gmock/gmock.h>
 
-#include "kernel_run.h"
+#include "tests/emulator/kernel_run.h"
 
 namespace stitch::emulator {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "apply_kernel.h"
 #include "emulator/lanes/float_format.h"
+#include "tests/emulator/apply_kernel.h"
 
 namespace stitch::emulator {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "apply_kernel.h"
+#include "tests/emulator/apply_kernel.h"
 
 namespace stitch::emulator {
 namespace {

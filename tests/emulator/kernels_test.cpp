@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernel_run.h"
+#include "tests/emulator/kernel_run.h"
 
 namespace stitch::emulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <cfenv>
 #include <cmath>
 
-#include "apply_kernel.h"
+#include "tests/emulator/apply_kernel.h"
 
 namespace stitch::emulator {
 namespace {

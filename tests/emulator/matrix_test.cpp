@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "emulator/lanes/float_format.h"
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

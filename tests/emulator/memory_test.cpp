@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

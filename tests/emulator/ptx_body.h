@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel_run.h"
+#include "tests/emulator/kernel_run.h"
 
 /// Kernels from a few lines of PTX. A body finds its thread's inputs in %a and %b (64 bits; %a32, %b32 their low words,
 /// %fa, %fb those as f32), its index in %thread, and leaves its result in %y. Free registers: %t0–%t15 (b64), %r0–%r31

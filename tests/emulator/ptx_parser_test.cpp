@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "emulator/ptx/ptx_parser.h"
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

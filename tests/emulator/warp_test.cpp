@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "ptx_body.h"
+#include "tests/emulator/ptx_body.h"
 
 namespace stitch::emulator {
 namespace {

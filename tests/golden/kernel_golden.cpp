@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "cli/explanation.h"
+#include "cli/explain/explanation.h"
 #include "codegen/nvrtc.h"
 #include "emulator/counters.h"
 #include "import/import.h"

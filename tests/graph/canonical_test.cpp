@@ -14,7 +14,7 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 Graph finished(Builder& builder, std::vector<Value> results) {
   Result<Graph> graph = builder.finish(std::move(results));
@@ -74,7 +74,7 @@ void expect_orders_lead_back(const Graph& graph, const CanonicalForm& form) {
   std::vector<NodeId> position(at(graph.size()), -1);
   for (std::size_t i = 0; i < form.node_order.size(); ++i) {
     ASSERT_EQ(position[at(form.node_order[i])], -1);
-    position[at(form.node_order[i])] = static_cast<NodeId>(i);
+    position[at(form.node_order[i])] = i;
   }
   for (NodeId i = 0; i < form.graph.size(); ++i) {
     const Node& now = form.graph.node(i);

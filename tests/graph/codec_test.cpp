@@ -93,7 +93,11 @@ Graph one_of_each() {
             SelectAndScatterAttributes{ReduceKind::max, {1, 1, 2, 2}, {1, 1, 2, 2}, {0, 0, 0, 0}, {0, 0, 0, 0}});
   ConvolutionAttributes c;
   c.input_spatial = c.kernel_spatial = c.output_spatial = {2, 3};
-  c.strides = {2, 1}, c.low = {0, 1}, c.high = {1, 0}, c.input_dilation = {1, 2}, c.kernel_dilation = {1, 1};
+  c.strides = {2, 1};
+  c.low = {0, 1};
+  c.high = {1, 0};
+  c.input_dilation = {1, 2};
+  c.kernel_dilation = {1, 1};
   c.window_reversal = {false, true};
   const Value convolved = b.add(Op::convolution, {b.convert(x, DType::bf16), w}, c);
   const Value updated =

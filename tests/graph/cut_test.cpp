@@ -23,7 +23,8 @@ Graph finished(Builder& builder, std::vector<Value> results) {
 DotAttributes rows_by_columns(DType result = DType::f32) {
   DotAttributes a;
   a.result = result;
-  a.lhs_contracting = {1}, a.rhs_contracting = {0};
+  a.lhs_contracting = {1};
+  a.rhs_contracting = {0};
   return a;
 }
 
@@ -197,7 +198,8 @@ Graph counted_loop() {
   const Value next = body.binary(Op::add, count, body.scalar(DType::s32, 1));
   const auto inside = std::make_shared<const Graph>(finished(body, {next, body.binary(Op::add, x, y), y}));
   const Value now = condition.parameter(DType::s32, {});
-  condition.parameter(DType::f32, {8}), condition.parameter(DType::f32, {8});
+  condition.parameter(DType::f32, {8});
+  condition.parameter(DType::f32, {8});
   const auto decide = std::make_shared<const Graph>(
       finished(condition, {condition.compare(Comparison::lt, now, condition.scalar(DType::s32, 3))}));
   const Value start = outer.filled(DType::f32, {8}, 1.5);

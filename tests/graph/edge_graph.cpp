@@ -23,18 +23,16 @@ class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
 
-  std::int64_t below(std::int64_t bound) {
-    return bound <= 0 ? 0 : static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(bound)));
-  }
+  std::int64_t below(std::int64_t bound) { return bound <= 0 ? 0 : static_cast<std::int64_t>(random_.below(bound)); }
   bool one_in(std::int64_t n) { return below(n) == 0; }
   template <class T>
   const T& of(const std::vector<T>& list) {
-    return list[below(static_cast<std::int64_t>(list.size()))];
+    return list[below(list.size())];
   }
   template <class T>
   void shuffle(std::vector<T>& list) {
     for (std::size_t i = list.size(); i > 1; --i) {
-      std::swap(list[i - 1], list[below(static_cast<std::int64_t>(i))]);
+      std::swap(list[i - 1], list[below(i)]);
     }
   }
 
@@ -180,7 +178,7 @@ class Generator {
     for (std::int64_t d = 0; d <= type(x).rank(); ++d) {
       if (draw_.one_in(3)) dims.push_back(draw_.of(Dims{1, 2, 3, 4, 2, 0}));
       if (d == type(x).rank()) break;
-      mapping.push_back(static_cast<std::int64_t>(dims.size()));
+      mapping.push_back(dims.size());
       dims.push_back(type(x).dims[d]);
     }
     if (element_count(dims) <= most_elements) note(b_.broadcast(x, dims, mapping));
@@ -192,7 +190,7 @@ class Generator {
     for (std::size_t d = 0; d + 1 < dims.size(); ++d) {
       if (!draw_.one_in(3)) continue;
       dims[d] *= dims[d + 1];
-      dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+      dims.erase(dims.begin() + d + 1);
     }
     if (draw_.one_in(3)) dims.insert(dims.begin() + draw_.below(static_cast<std::int64_t>(dims.size()) + 1), 1);
     note(b_.reshape(x, dims));
@@ -247,7 +245,7 @@ class Generator {
     other.dims[along] = draw_.below(4);
     std::vector<Value> parts = {x, constant(other), partner(x)};
     draw_.shuffle(parts);
-    note(b_.concatenate(parts, static_cast<std::int64_t>(along)));
+    note(b_.concatenate(parts, along));
   }
   ReduceKind kind(DType dtype) {
     std::vector<ReduceKind> kinds = {ReduceKind::max, ReduceKind::min, ReduceKind::bit_and, ReduceKind::bit_or,

@@ -66,9 +66,8 @@ TEST_P(RandomGraphs, ValuesAreThoseOfTheNaiveInterpreter) {
 Box random_box(Random& random, const Dims& dims) {
   Box box;
   for (const std::int64_t extent : dims) {
-    box.start.push_back(static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(extent))));
-    box.size.push_back(1 +
-                       static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(extent - box.start.back()))));
+    box.start.push_back(random.below(extent));
+    box.size.push_back(1 + static_cast<std::int64_t>(random.below(extent - box.start.back())));
   }
   return box;
 }
@@ -125,7 +124,8 @@ TEST_P(RandomGraphs, KernelsOfAllSortsStayWithinTheBounds) {
           const Tensor& expected = (*reference)[r];
           for (std::int64_t i = 0; i < expected.elements(); ++i) {
             const double bound = expected.bound(i);
-            ++all, checked += std::isfinite(bound);
+            ++all;
+            checked += std::isfinite(bound);
             ASSERT_TRUE(accepts(expected.at(i), bound, kernel[r].at(i)))
                 << "seed " << seed << " result " << r << " element " << i << ": reference " << expected.at(i) << " ± "
                 << bound << ", kernel " << kernel[r].at(i);

@@ -242,7 +242,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Op::scatter, "f32[9,6] s32[4] f32[4,6]",
              changed(add_rows(),
                      [](auto& a) {
-                       a.inserted_window_dims = {0, 1}, a.update_window_dims = {1};
+                       a.inserted_window_dims = {0, 1};
+                       a.update_window_dims = {1};
                      }),
              "!has 1 entries for 0 window dimensions"},
         // A dimension both inserted and batching must not be counted twice.
@@ -330,7 +331,11 @@ INSTANTIATE_TEST_SUITE_P(
 ConvolutionAttributes conv2d() {
   ConvolutionAttributes a;
   a.input_spatial = a.kernel_spatial = a.output_spatial = {2, 3};
-  a.strides = {1, 1}, a.low = {0, 0}, a.high = {0, 0}, a.input_dilation = {1, 1}, a.kernel_dilation = {1, 1};
+  a.strides = {1, 1};
+  a.low = {0, 0};
+  a.high = {0, 0};
+  a.input_dilation = {1, 1};
+  a.kernel_dilation = {1, 1};
   return a;
 }
 

@@ -30,7 +30,9 @@ TEST_P(Epilogue, IsTaken) {
   Builder b;
   const Value x = b.parameter(GetParam().dtype, {128, 64}), w = b.parameter(GetParam().dtype, {64, 256});
   DotAttributes a;
-  a.lhs_contracting = {1}, a.rhs_contracting = {0}, a.result = GetParam().dtype;
+  a.lhs_contracting = {1};
+  a.rhs_contracting = {0};
+  a.result = GetParam().dtype;
   const Value tail = GetParam().tail(b, b.dot(x, w, a));
   const Result<Graph> graph = b.finish({tail});
   ASSERT_TRUE(graph) << graph.error().message;
@@ -86,7 +88,9 @@ TEST(LibraryCall, ATransposeStaysAboveAWideningConversion) {
   Builder b;
   const Value x = b.parameter(DType::bf16, {128, 64}), w = b.parameter(DType::bf16, {64, 256});
   DotAttributes a;
-  a.lhs_contracting = {1}, a.rhs_contracting = {0}, a.result = DType::bf16;
+  a.lhs_contracting = {1};
+  a.rhs_contracting = {0};
+  a.result = DType::bf16;
   const Value transposed = b.convert(b.transpose(b.dot(x, w, a), {1, 0}), DType::f32);
   Result<Graph> graph = b.finish({b.binary(Op::multiply, transposed, transposed)});
   ASSERT_TRUE(graph) << graph.error().message;

@@ -13,7 +13,7 @@
 namespace stitch::graph::testing {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t at(std::int64_t i) { return i; }
 
 /// An element: floats in f, integers and pred in i.
 struct Element {
@@ -23,7 +23,10 @@ struct Element {
 
 Dims unravel(std::int64_t linear, const Dims& dims) {
   Dims index(dims.size());
-  for (std::size_t d = dims.size(); d-- > 0;) index[d] = linear % dims[d], linear /= dims[d];
+  for (std::size_t d = dims.size(); d-- > 0;) {
+    index[d] = linear % dims[d];
+    linear /= dims[d];
+  }
   return index;
 }
 
@@ -135,7 +138,7 @@ class Interpreter {
       if (std::isnan(x.f) || std::isnan(y.f)) return {std::numeric_limits<double>::quiet_NaN(), 0};
       return {kind == ReduceKind::max ? std::max(x.f, y.f) : std::min(x.f, y.f), 0};
     }
-    const std::uint64_t u = x.i, v = static_cast<std::uint64_t>(y.i);
+    const std::uint64_t u = x.i, v = y.i;
     const bool less = dtype == DType::u64 ? u < v : x.i < y.i;
     switch (kind) {
       case ReduceKind::sum: return {0, wrap(dtype, static_cast<std::int64_t>(u + v))};
@@ -256,11 +259,11 @@ class Interpreter {
     const Dims& dims = operand(node, 0).type.dims;
     Dims batch, window, from(dims.size(), 0);
     for (std::size_t d = 0; d < index.size(); ++d) {
-      (contains(a.offset_dims, static_cast<std::int64_t>(d)) ? window : batch).push_back(index[d]);
+      (contains(a.offset_dims, d) ? window : batch).push_back(index[d]);
     }
     for (std::size_t k = 0; k < a.start_index_map.size(); ++k) {
       const auto d = at(a.start_index_map[k]);
-      const std::int64_t i = index_component(node, batch, a.index_vector_dim, static_cast<std::int64_t>(k));
+      const std::int64_t i = index_component(node, batch, a.index_vector_dim, k);
       from[d] = std::clamp<std::int64_t>(i, 0, dims[d] - a.slice_sizes[d]);
     }
     for (std::size_t k = 0; k < a.operand_batching_dims.size(); ++k) {
@@ -282,7 +285,7 @@ class Interpreter {
       const Dims from = unravel(i, x.type.dims);
       Dims kept;
       for (std::size_t d = 0; d < from.size(); ++d) {
-        if (!contains(a.dimensions, static_cast<std::int64_t>(d))) kept.push_back(from[d]);
+        if (!contains(a.dimensions, d)) kept.push_back(from[d]);
       }
       if (kept == index) terms.push_back(get(x, i));
     }
@@ -307,7 +310,10 @@ class Interpreter {
       if (a.kind == ReduceKind::min) more = !more && !same;
       if (nan) more = true;
       if (best_nan) more = false;
-      if (position < 0 || (same ? a.last : more)) best = e, position = i;
+      if (position < 0 || (same ? a.last : more)) {
+        best = e;
+        position = i;
+      }
     }
     put(results[0], to, best);
     put(results[1], to, {0, position});
@@ -377,7 +383,8 @@ class Interpreter {
     for (std::int64_t i = 0; i < element_count(contracted); ++i) {
       const Dims k = unravel(i, contracted);
       for (std::size_t j = 0; j < k.size(); ++j) {
-        left[at(a.lhs_contracting[j])] = k[j], right[at(a.rhs_contracting[j])] = k[j];
+        left[at(a.lhs_contracting[j])] = k[j];
+        right[at(a.rhs_contracting[j])] = k[j];
       }
       pairs.emplace_back(get(x, left), get(y, right));
     }
@@ -439,11 +446,10 @@ class Interpreter {
       const Dims index = unravel(i, updates.type.dims);
       Dims batch, window, to(dims.size(), 0), extents(dims.size(), 1);
       for (std::size_t d = 0; d < index.size(); ++d) {
-        (contains(a.update_window_dims, static_cast<std::int64_t>(d)) ? window : batch).push_back(index[d]);
+        (contains(a.update_window_dims, d) ? window : batch).push_back(index[d]);
       }
       for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
-        to[at(a.scatter_dims_to_operand_dims[k])] =
-            index_component(node, batch, a.index_vector_dim, static_cast<std::int64_t>(k));
+        to[at(a.scatter_dims_to_operand_dims[k])] = index_component(node, batch, a.index_vector_dim, k);
       }
       for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
         const std::int64_t d = a.scatter_indices_batching_dims[k];
@@ -623,7 +629,7 @@ class Interpreter {
     const int width = byte_size(dtype) * 8;
     const std::uint64_t mask = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
     const std::uint64_t bits = static_cast<std::uint64_t>(x) & mask, by = static_cast<std::uint64_t>(y) & mask;
-    const auto low = [](Wide value) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(value)); };
+    const auto low = [](Wide value) { return static_cast<std::int64_t>(value); };
     switch (op) {
       case Op::negate: return low(-a);
       case Op::abs: return low(a < 0 ? -a : a);
@@ -632,15 +638,14 @@ class Interpreter {
       case Op::popcount: return std::popcount(bits);
       case Op::add: return low(a + b);
       case Op::subtract: return low(a - b);
-      case Op::multiply:
-        return static_cast<std::int64_t>(static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y));
+      case Op::multiply: return static_cast<std::uint64_t>(x) * static_cast<std::uint64_t>(y);
       case Op::divide: return b == 0 ? -1 : low(a / b);
       case Op::remainder: return b == 0 ? x : low(a % b);
       case Op::power: {
         if (b < 0) return a == 1 ? 1 : a == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
         std::uint64_t product = 1;
         for (Wide k = 0; k < b; ++k) product *= static_cast<std::uint64_t>(x);
-        return static_cast<std::int64_t>(product);
+        return product;
       }
       case Op::bit_and: return x & y;
       case Op::bit_or: return x | y;

@@ -69,7 +69,7 @@ Value row(Builder& r, Value x, Value place, std::size_t dimension = 0) {
   for (std::size_t d = 0; d < sizes.size(); ++d) operands.push_back(d == dimension ? place : integer(r, place, 0));
   sizes[dimension] = 1;
   const Value taken = r.add(Op::dynamic_slice, operands, DynamicSliceAttributes{sizes});
-  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dimension));
+  sizes.erase(sizes.begin() + dimension);
   return r.reshape(taken, sizes);
 }
 
@@ -313,7 +313,7 @@ TEST(PassesLoopFission, DotsAfterTheLoop) {
       const Inputs in(b);
       const Value w = b.parameter(f32, {6, 8});
       Dims dims = weight_left ? Dims{8, 4} : Dims{4, 8};
-      dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(dimension), turns);
+      dims.insert(dims.begin() + dimension, turns);
       const auto turn = [&](Builder& r, Value i, const Values& v) {
         const Value p = place(r, i, backward), next = stepped(r, v[0], row(r, v[2], p));
         const Value y = weight_left ? dot(r, v[3], next, {0}, {1}) : dot(r, next, v[3], {1}, {0});
@@ -327,7 +327,7 @@ TEST(PassesLoopFission, DotsAfterTheLoop) {
       const Inputs in(b);
       const Value w = b.parameter(f32, {6, 8}), states = b.filled(f32, {turns, 4, 6}, 0);
       Dims dims = weight_left ? Dims{8, 4} : Dims{4, 8};
-      dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(dimension), turns);
+      dims.insert(dims.begin() + dimension, turns);
       b.parameter(f32, dims);
       const Value made = loop(b, {in.state, in.y, states}, [&](Builder& r, Value i, const Values& v) {
         const Value p = place(r, i, backward), next = stepped(r, v[0], row(r, v[1], p));

@@ -50,7 +50,7 @@ class Generator {
     int total = 0;
     for (const auto& [weight, step] : steps) total += weight;
     for (int tries = 0; b_.graph().size() < options_.parameters + options_.operators && tries < 1000; ++tries) {
-      int chosen = random_.below(static_cast<std::uint64_t>(total));
+      int chosen = random_.below(total);
       for (const auto& [weight, step] : steps) {
         chosen -= weight;
         if (chosen >= 0) continue;
@@ -69,7 +69,7 @@ class Generator {
 
   std::uint64_t below(std::uint64_t bound) { return random_.below(bound); }
   std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low + 1)));
+    return low + static_cast<std::int64_t>(below(high - low + 1));
   }
   template <class T>
   const T& pick(const std::vector<T>& list) {
@@ -209,14 +209,14 @@ class Generator {
     if (!find([&](const Entry& e) { return rank(e) < options_.most_rank; }, x)) return;
     Dims dims = b_.dims(x.value), mapping;
     std::vector<bool> own(dims.size(), true);
-    for (std::int64_t added = between(1, 2); added > 0 && static_cast<int>(dims.size()) < options_.most_rank; --added) {
+    for (std::int64_t added = between(1, 2); added > 0 && std::ssize(dims) < options_.most_rank; --added) {
       const std::int64_t room = options_.most_elements / element_count(dims);
       const std::int64_t at = between(0, static_cast<std::int64_t>(dims.size()));
       dims.insert(dims.begin() + at, between(1, std::max<std::int64_t>(1, std::min(options_.most_extent, room))));
       own.insert(own.begin() + at, false);
     }
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (own[d]) mapping.push_back(static_cast<std::int64_t>(d));
+      if (own[d]) mapping.push_back(d);
     }
     note(b_.broadcast(x.value, dims, mapping), x.magnitude);
   }
@@ -301,8 +301,10 @@ class Generator {
     const std::int64_t rows = between(1, 4);
     if (rows * b_.type(x.value).elements() / dims[0] > options_.most_elements) return;
     GatherAttributes a;
-    for (std::size_t d = 1; d < dims.size(); ++d) a.offset_dims.push_back(static_cast<std::int64_t>(d));
-    a.collapsed_slice_dims = {0}, a.start_index_map = {0}, a.index_vector_dim = 1;
+    for (std::size_t d = 1; d < dims.size(); ++d) a.offset_dims.push_back(d);
+    a.collapsed_slice_dims = {0};
+    a.start_index_map = {0};
+    a.index_vector_dim = 1;
     a.slice_sizes = dims;
     a.slice_sizes[0] = 1;
     note(b_.add(Op::gather, {x.value, random_indices(rows, dims[0])}, a), x.magnitude);
@@ -340,7 +342,10 @@ class Generator {
     Dims dimensions;
     std::int64_t count = 1;
     for (int d = 0; d < rank(x); ++d) {
-      if (below(2) == 0) dimensions.push_back(d), count *= b_.dims(x.value)[d];
+      if (below(2) == 0) {
+        dimensions.push_back(d);
+        count *= b_.dims(x.value)[d];
+      }
     }
     const double sum = x.magnitude * static_cast<double>(count);
     std::vector<ReduceKind> kinds{ReduceKind::max, ReduceKind::min};
@@ -385,7 +390,8 @@ class Generator {
       // Less than the window: every window has an element, so that no maximum is -inf.
       a.low.push_back(between(0, a.sizes.back() - 1));
       a.high.push_back(between(0, a.sizes.back() - 1));
-      a.base_dilation.push_back(1), a.window_dilation.push_back(1);
+      a.base_dilation.push_back(1);
+      a.window_dilation.push_back(1);
       count *= static_cast<double>(a.sizes.back());
     }
     const Value y = b_.add(Op::reduce_window, {x.value}, a);
@@ -402,8 +408,10 @@ class Generator {
     update_dims[0] = rows;
     if (element_count(update_dims) > options_.most_elements) return;
     ScatterAttributes a;
-    for (std::size_t d = 1; d < dims.size(); ++d) a.update_window_dims.push_back(static_cast<std::int64_t>(d));
-    a.inserted_window_dims = {0}, a.scatter_dims_to_operand_dims = {0}, a.index_vector_dim = 1;
+    for (std::size_t d = 1; d < dims.size(); ++d) a.update_window_dims.push_back(d);
+    a.inserted_window_dims = {0};
+    a.scatter_dims_to_operand_dims = {0};
+    a.index_vector_dim = 1;
     a.combiner = pick(std::vector<ReduceKind>{ReduceKind::sum, ReduceKind::max, ReduceKind::replace});
     const Value updates = b_.filled(b_.dtype(x.value), update_dims, 1.5);
     note(b_.add(Op::scatter, {x.value, random_indices(rows, dims[0]), updates}, a), x.magnitude + 6);
@@ -420,7 +428,9 @@ class Generator {
     };
     if (!find(fits, y)) return;
     DotAttributes a;
-    a.lhs_contracting = {rank(x) - 1}, a.rhs_contracting = {0}, a.result = b_.dtype(x.value);
+    a.lhs_contracting = {rank(x) - 1};
+    a.rhs_contracting = {0};
+    a.result = b_.dtype(x.value);
     note(b_.dot(x.value, y.value, a), x.magnitude * y.magnitude * static_cast<double>(k));
   }
 
@@ -451,7 +461,7 @@ class Generator {
         results.push_back(e.value);
       }
     }
-    while (static_cast<int>(results.size()) < options_.results) results.push_back(any().value);
+    while (std::ssize(results) < options_.results) results.push_back(any().value);
     Result<Graph> graph = b_.finish(std::move(results));
     if (!graph) throw std::logic_error("random_graph: " + graph.error().message);
     return std::move(*graph);
@@ -484,7 +494,7 @@ std::vector<Tensor> random_arguments(const Graph& graph, std::uint64_t seed) {
       if (is_floating(tensor.type.dtype)) {
         tensor.floats[i] = value;
       } else {
-        tensor.integers[i] = static_cast<std::int64_t>(value);
+        tensor.integers[i] = value;
       }
     }
     arguments.push_back(std::move(tensor));

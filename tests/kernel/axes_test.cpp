@@ -247,7 +247,7 @@ void expect_consistent(const Graph& graph) {
   const AxisAnalysis analysis(graph);
   std::set<int> used;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(graph.node(id).results.size()); ++r) {
+    for (std::int32_t r = 0; r < std::ssize(graph.node(id).results); ++r) {
       const std::vector<int> axes = analysis.of(Value{id, r});
       std::int64_t elements = 1;
       for (const int axis : axes) elements *= analysis.axes()[axis].extent;
@@ -300,7 +300,7 @@ class RandomAxes : public testing::TestWithParam<int> {};
 
 TEST_P(RandomAxes, CoverEveryValueOnce) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.seed = GetParam();
   options.operators = 40;
   options.scan = options.arg_reduce = options.reduce_window = options.scatter = 1;
   options.most_extent = GetParam() % 2 == 0 ? 3 : 9;  // equal extents make squares

@@ -40,7 +40,7 @@ inline Graph finished(Builder& builder, std::vector<Value> results) {
 class RoughScorer final : public search::Scorer {
  public:
   [[nodiscard]] double predict_us(const Graph& graph, const KernelProgram& program) const override {
-    return 2 + static_cast<double>(kernel::scheduled_bytes(graph, program)) / 3e6;
+    return 2 + kernel::scheduled_bytes(graph, program) / 3e6;
   }
   [[nodiscard]] search::Score explain(const Graph& graph, const KernelProgram& program) const override {
     return {predict_us(graph, program), {}, {}};
@@ -65,7 +65,7 @@ inline Graph layer_norm(std::int64_t rows, std::int64_t columns) {
   Builder b;
   const Dims dims = {rows, columns};
   const Value x = b.parameter(DType::f32, dims), gain = b.parameter(DType::f32, {columns});
-  const Value share = b.filled(DType::f32, {rows}, 1.0 / static_cast<double>(columns));
+  const Value share = b.filled(DType::f32, {rows}, 1.0 / columns);
   const Value mean = b.binary(Op::multiply, b.reduce(ReduceKind::sum, x, {1}), share);
   const Value centred = b.binary(Op::subtract, x, b.broadcast(mean, dims, {0}));
   const Value squares = b.binary(Op::multiply, centred, centred);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernel/loop/recurrent_step.h"
+#include "kernel/loop/step_builder.h"
 #include "kernel/structure/structure.h"
 #include "kernel/structure/structure_builder.h"
 #include "search/schedule/mapping_space.h"

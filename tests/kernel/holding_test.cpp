@@ -311,7 +311,7 @@ TEST(Holding, DependenciesIncludeGuardsAndIndices) {
   ASSERT_TRUE(structure);
   const GroupStructure& group = structure->phases[0].groups[0];
   const ScalarProgram& program = *group.program;
-  for (ItemId i = 0; i < static_cast<ItemId>(program.items().size()); ++i) {
+  for (ItemId i = 0; i < program.item_count(); ++i) {
     const Item& item = program.at(i);
     if (item.kind != Item::Kind::load || item.buffer.number != 0) continue;
     const std::vector<ItemId> needed = dependencies(program, i);

@@ -57,18 +57,17 @@ TEST(IndexPool, NormalisationKeepsTheValue) {
     IndexPool pool;
     std::vector<Index> variables, pieces;
     for (int i = 0; i < 3; ++i) {
-      variables.push_back(pool.variable(0, static_cast<std::int64_t>(random.below(50))));
+      variables.push_back(pool.variable(0, random.below(50)));
       pieces.push_back(variables.back());
     }
     // Every expression is built twice: symbolically, and as a function of the values.
     std::unordered_map<Index, std::int64_t> values;
-    for (const Index v : variables)
-      values[v] = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(pool.high(v) + 1)));
+    for (const Index v : variables) values[v] = random.below(pool.high(v) + 1);
     std::vector<std::int64_t> expected;
     for (const Index v : variables) expected.push_back(values[v]);
     for (int step = 0; step < 12; ++step) {
       const std::size_t i = random.below(pieces.size()), j = random.below(pieces.size());
-      const std::int64_t c = static_cast<std::int64_t>(random.below(12)) + 1;
+      const std::int64_t c = random.below(12) + 1;
       switch (random.below(4)) {
         case 0: pieces.push_back(pool.add(pieces[i], pieces[j])), expected.push_back(expected[i] + expected[j]); break;
         case 1: pieces.push_back(pool.scale(pieces[i], c)), expected.push_back(expected[i] * c); break;

@@ -62,7 +62,7 @@ TEST(ItemFlow, ItemsAreComputedBeforeTheyAreUsed) {
     if (flow.computed(item) < flow.last_use(item)) ++crossing;
   }
   for (std::size_t a = 0; a < group.anchors.size(); ++a) {
-    const auto roots = flow.roots(static_cast<int>(a));
+    const auto roots = flow.roots(a);
     const auto expected = roots_of(*group.program, group.anchors[a]);
     EXPECT_EQ(std::vector(roots.begin(), roots.end()), expected) << a;
   }

@@ -76,7 +76,7 @@ class ItemInterpreter {
     const graph::Tensor tensor =
         item.buffer.kind == Buffer::Kind::table
             ? graph::tensor_from(graph_.node(item.buffer.number).as<graph::ConstantAttributes>())
-            : arguments_.at(static_cast<std::size_t>(item.buffer.number));
+            : arguments_.at(item.buffer.number);
     if (at < 0 || at >= tensor.elements()) {
       throw std::runtime_error(fmt::format("element {} of {} is read", at, tensor.elements()));
     }

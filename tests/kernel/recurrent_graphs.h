@@ -85,7 +85,7 @@ class LoopBuilder {
     const Value first = condition.parameter(DType::s32, {});
     for (std::size_t i = 1; i < starts_.size(); ++i)
       condition.parameter(outside.dtype(starts_[i]), outside.dims(starts_[i]));
-    const Value limit = condition.scalar(DType::s32, static_cast<double>(shape_.turns));
+    const Value limit = condition.scalar(DType::s32, shape_.turns);
     const auto test = std::make_shared<const Graph>(
         test::finished(condition, {condition.compare(graph::Comparison::lt, first, limit)}));
     const auto body = std::make_shared<const Graph>(test::finished(inside, handed_on_));
@@ -99,7 +99,7 @@ class LoopBuilder {
     return test::finished(outside, after ? after(outside, results) : results);
   }
 
-  Value scalar(std::int64_t value) { return inside.scalar(DType::s32, static_cast<double>(value)); }
+  Value scalar(std::int64_t value) { return inside.scalar(DType::s32, value); }
   Value dot(Value lhs, Value rhs, std::int64_t rhs_contracting = 0) {
     return inside.dot(lhs, rhs, {{}, {}, {1}, {rhs_contracting}, shape_.dtype});
   }
@@ -197,7 +197,7 @@ inline Graph random_loop(std::uint64_t seed) {
   options.operators = 8;
   options.parameters = 3;
   options.dtypes = {DType::f32};
-  options.dot = static_cast<int>(seed % 2) * 3;
+  options.dot = seed % 2 * 3;
   options.scan = seed % 3 == 0 ? 2 : 0;
   options.scatter = seed % 5 == 0 ? 2 : 0;
   Graph body = graph::testing::random_graph(options);

@@ -1,4 +1,5 @@
 #include "kernel/loop/recurrent_step.h"
+#include "kernel/loop/step_builder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

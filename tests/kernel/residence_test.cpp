@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "kernel/loop/step_builder.h"
 #include "kernel/program/group_deriver.h"
 #include "kernel/program/program_builder.h"
 #include "kernel/structure/structure_builder.h"

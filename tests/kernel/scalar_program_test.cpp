@@ -214,7 +214,7 @@ class RandomItems : public testing::TestWithParam<int> {};
 
 TEST_P(RandomItems, ComputeWhatTheGraphMeans) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.seed = GetParam();
   options.operators = 12;
   options.most_elements = 200;
   options.reduce = 1;
@@ -237,7 +237,7 @@ TEST_P(RandomItems, ComputeWhatTheGraphMeans) {
     ItemInterpreter interpreter(made.graph, *made.program, arguments);
     const std::int64_t elements = (*expected)[r].elements();
     for (int sample = 0; sample < 12 && elements > 0; ++sample) {
-      const std::int64_t element = random.below(static_cast<std::uint64_t>(elements));
+      const std::int64_t element = random.below(elements);
       const double right = (*expected)[r].at(element), got = interpreter.value(made.item, made.axes_at(element));
       if (std::isnan(right) && std::isnan(got)) continue;
       ASSERT_NEAR(got, right, 1e-9 * (1 + std::abs(right))) << "result " << r << " element " << element;
@@ -434,7 +434,7 @@ TEST(ScalarProgram, EveryElementKnowsTheUpdatesThatHitIt) {
   ASSERT_TRUE(term);
   const std::vector<std::int64_t> rows = {3, 9, 10, -1, 3};
   graph::Tensor updates = graph::Tensor::zeros({DType::f32, {5, 4}});
-  for (std::size_t i = 0; i < 20; ++i) updates.floats[i] = static_cast<double>(100 + i);
+  for (std::size_t i = 0; i < 20; ++i) updates.floats[i] = 100 + i;
   const std::vector<graph::Tensor> arguments = {graph::Tensor::zeros({DType::f32, {10, 4}}),
                                                 integers_of({DType::s32, {5, 1}}, rows), updates};
   ItemInterpreter interpreter(graph, program, arguments);

@@ -1,4 +1,4 @@
-#include "lab/spaces/recorded_space.h"
+#include "lab/spaces/space_file.h"
 
 #include <gmock/gmock.h>
 

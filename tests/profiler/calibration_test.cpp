@@ -262,9 +262,12 @@ class RisingTimes final : public TimedDevice {
 
 CalibrationSizes small_sizes() {
   CalibrationSizes sizes;
-  sizes.copy_bytes = 128 << 10, sizes.l2_bytes = 32 << 10;
-  sizes.l2_chain_lines = sizes.dram_chain_lines = 256, sizes.chain_steps = 77;
-  sizes.rounds = 20, sizes.blocks = 2;
+  sizes.copy_bytes = 128 << 10;
+  sizes.l2_bytes = 32 << 10;
+  sizes.l2_chain_lines = sizes.dram_chain_lines = 256;
+  sizes.chain_steps = 77;
+  sizes.rounds = 20;
+  sizes.blocks = 2;
   return sizes;
 }
 

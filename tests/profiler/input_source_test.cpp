@@ -96,7 +96,10 @@ TEST(InputSource, DistributionsAreWhatTheySay) {
   const auto statistics = [&](Distribution distribution) {
     const graph::Tensor all = values(distribution);
     double sum = 0, squares = 0;
-    for (const double x : all.floats) sum += x, squares += x * x;
+    for (const double x : all.floats) {
+      sum += x;
+      squares += x * x;
+    }
     const double n = all.floats.size();
     return std::pair(sum / n, std::sqrt(squares / n - sum / n * sum / n));
   };
@@ -165,8 +168,10 @@ TEST(IntegerRanges, AVectorThatComesWholeTakesTheSmallestLimit) {
   Builder b;
   const Value x = b.parameter(DType::f32, {8, 1000}), index = b.parameter(DType::s32, {5, 2});
   graph::GatherAttributes gather;
-  gather.collapsed_slice_dims = {0, 1}, gather.start_index_map = {0, 1};
-  gather.index_vector_dim = 1, gather.slice_sizes = {1, 1};
+  gather.collapsed_slice_dims = {0, 1};
+  gather.start_index_map = {0, 1};
+  gather.index_vector_dim = 1;
+  gather.slice_sizes = {1, 1};
   EXPECT_EQ(ranges_of(b.finish({b.add(Op::gather, {x, index}, gather)})), "- [0,7] ");
 }
 
@@ -194,8 +199,11 @@ TEST(IntegerRanges, OnlyDataIsLimited) {
   const Value chosen = b.select(b.compare(graph::Comparison::lt, limit, b.filled(DType::s32, {6, 1}, 0)), index,
                                 b.filled(DType::s32, {6, 1}, 3));
   graph::GatherAttributes gather;
-  gather.offset_dims = {1}, gather.collapsed_slice_dims = {0}, gather.start_index_map = {0};
-  gather.index_vector_dim = 1, gather.slice_sizes = {1, 4};
+  gather.offset_dims = {1};
+  gather.collapsed_slice_dims = {0};
+  gather.start_index_map = {0};
+  gather.index_vector_dim = 1;
+  gather.slice_sizes = {1, 4};
   EXPECT_EQ(ranges_of(b.finish({b.add(Op::gather, {table, chosen}, gather)})), "- [0,9] - ");
 
   Builder c;

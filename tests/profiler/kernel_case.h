@@ -103,7 +103,8 @@ inline KernelImage compile(const codegen::GeneratedKernel& kernel) {
   KernelImage& image = known[kernel.source];
   if (!image.ptx.empty()) return image;
   codegen::CompileRequest request;
-  request.source = kernel.source, request.architecture = "sm_90a";
+  request.source = kernel.source;
+  request.architecture = "sm_90a";
   const auto compiled = (*compiler)->compile(request);
   if (!compiled) {
     throw std::runtime_error(compiled.error().message + "\n" + kernel.source);

@@ -17,7 +17,9 @@ Measurement sample() {
   m.dropped_samples = {14, 15};
   m.dropped_reasons = {"power cap"};
   m.method = "CUPTI activity";
-  m.launches = 3, m.rotation = 2, m.cuda_graph = true;
+  m.launches = 3;
+  m.rotation = 2;
+  m.cuda_graph = true;
   m.before = {1980, 2619, 41, 120.5, {}};
   m.after = {1950, 2619, 45, std::nullopt, {"power cap"}};
   m.driver = "580.95.05 (CUDA 13.0)";
@@ -43,10 +45,15 @@ TEST(Measurement, DocumentsRoundTrip) {
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, m);
   Measurement bare;
-  bare.kind = Measurement::Kind::event_count, bare.unit = "sectors", bare.no_counters = "no permission";
+  bare.kind = Measurement::Kind::event_count;
+  bare.unit = "sectors";
+  bare.no_counters = "no permission";
   EXPECT_EQ(*measurement_from(to_document(bare)), bare);
   MeasureOptions options;
-  options.stopping.max_samples = 7, options.cold_l2 = false, options.warm_up_us = 1, options.counters = false;
+  options.stopping.max_samples = 7;
+  options.cold_l2 = false;
+  options.warm_up_us = 1;
+  options.counters = false;
   EXPECT_EQ(*measure_options_from(to_document(options)), options);
 }
 

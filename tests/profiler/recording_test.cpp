@@ -19,8 +19,11 @@ RecordedCandidate right(std::uint64_t schedule, double median) {
   RecordedCandidate candidate;
   candidate.schedule = {7, schedule};
   candidate.predicted_us = median * 0.875;
-  candidate.registers = 40, candidate.shared_bytes = 4096, candidate.spill_bytes = 16;
-  candidate.median = median, candidate.noise = 0.015625;
+  candidate.registers = 40;
+  candidate.shared_bytes = 4096;
+  candidate.spill_bytes = 16;
+  candidate.median = median;
+  candidate.noise = 0.015625;
   candidate.samples = {median - 0.5, median, median + 0.25};
   candidate.features = {1, 0.25};
   return candidate;
@@ -35,14 +38,25 @@ RecordedCandidate wrong(std::uint64_t schedule, ErrorKind kind) {
 
 Recording sample() {
   Recording recording;
-  recording.tool = "0.1.0", recording.generator = "0.1.0-0123456789ab", recording.target = "h100";
-  recording.architecture = "sm_90a", recording.toolkit = "13.0", recording.scorer = "analytical v1";
-  recording.verification = "mixed, small", recording.method = "CUPTI activity", recording.when_us = 1790000000000000;
+  recording.tool = "0.1.0";
+  recording.generator = "0.1.0-0123456789ab";
+  recording.target = "h100";
+  recording.architecture = "sm_90a";
+  recording.toolkit = "13.0";
+  recording.scorer = "analytical v1";
+  recording.verification = "mixed, small";
+  recording.method = "CUPTI activity";
+  recording.when_us = 1790000000000000;
   recording.device = {"GPU-1", "gpu", "NVIDIA H100 80GB HBM3", "sm_90a", "580.95 (CUDA 13.0)", 132, 85000000000};
   recording.feature_names = {"waves", "occupancy"};
   RecordedKernel kernel;
-  kernel.key = {1, 2}, kernel.name = "softmax", kernel.occurrences = 12, kernel.graph = std::string("\0\xff graph", 8);
-  kernel.legal = 7818, kernel.whole = true, kernel.wanted = 9;
+  kernel.key = {1, 2};
+  kernel.name = "softmax";
+  kernel.occurrences = 12;
+  kernel.graph = std::string("\0\xff graph", 8);
+  kernel.legal = 7818;
+  kernel.whole = true;
+  kernel.wanted = 9;
   kernel.candidates = {right(1, 12.5),
                        right(2, 10.25),
                        wrong(3, ErrorKind::constraint),
@@ -83,7 +97,9 @@ TEST(Recording, ComesBackAsItWas) {
 
 TEST(Recording, CountsAreNoTimes) {
   Recording counts = sample();
-  counts.kind = Measurement::Kind::event_count, counts.unit = "sectors", counts.method = "emulator counters";
+  counts.kind = Measurement::Kind::event_count;
+  counts.unit = "sectors";
+  counts.method = "emulator counters";
   const auto read = decode_recording(*encode_recording(counts));
   ASSERT_TRUE(read);
   const Measurement measurement = replayed(*read, read->kernels[0].candidates[0]);

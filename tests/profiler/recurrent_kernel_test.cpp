@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "kernel/loop/step_builder.h"
 #include "tests/kernel/recurrent_graphs.h"
 #include "tests/profiler/kernel_case.h"
 

@@ -178,8 +178,11 @@ inline Result<Graph> looked_up(std::int64_t rows, std::int64_t columns, std::int
   Builder b;
   const Value table = b.parameter(DType::f32, {rows, columns}), index = b.parameter(DType::s32, {count, 1});
   graph::GatherAttributes gather;
-  gather.offset_dims = {1}, gather.collapsed_slice_dims = {0}, gather.start_index_map = {0};
-  gather.index_vector_dim = 1, gather.slice_sizes = {1, columns};
+  gather.offset_dims = {1};
+  gather.collapsed_slice_dims = {0};
+  gather.start_index_map = {0};
+  gather.index_vector_dim = 1;
+  gather.slice_sizes = {1, columns};
   return b.finish({b.unary(Op::tanh, b.add(Op::gather, {table, index}, gather))});
 }
 
@@ -189,8 +192,10 @@ inline Result<Graph> picked(std::int64_t rows, std::int64_t columns) {
   const Value x = b.parameter(DType::f32, {rows, columns}), label = b.parameter(DType::s32, {rows, 1});
   const Value index = b.concatenate({b.iota(DType::s32, {rows, 1}, 0), label}, 1);
   graph::GatherAttributes gather;
-  gather.collapsed_slice_dims = {0, 1}, gather.start_index_map = {0, 1};
-  gather.index_vector_dim = 1, gather.slice_sizes = {1, 1};
+  gather.collapsed_slice_dims = {0, 1};
+  gather.start_index_map = {0, 1};
+  gather.index_vector_dim = 1;
+  gather.slice_sizes = {1, 1};
   return b.finish({b.unary(Op::negate, b.add(Op::gather, {x, index}, gather))});
 }
 
@@ -200,7 +205,9 @@ inline Result<Graph> scattered(std::int64_t rows, std::int64_t columns, std::int
   const Value table = b.parameter(DType::f32, {rows, columns}), index = b.parameter(DType::s32, {count, 1});
   const Value updates = b.parameter(DType::f32, {count, columns});
   graph::ScatterAttributes scatter;
-  scatter.update_window_dims = {1}, scatter.inserted_window_dims = {0}, scatter.scatter_dims_to_operand_dims = {0};
+  scatter.update_window_dims = {1};
+  scatter.inserted_window_dims = {0};
+  scatter.scatter_dims_to_operand_dims = {0};
   scatter.index_vector_dim = 1;
   return b.finish({b.add(Op::scatter, {table, index, updates}, scatter)});
 }

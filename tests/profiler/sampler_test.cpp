@@ -68,7 +68,8 @@ TEST(Sampler, BatchesGrowUntilTheRuleIsContent) {
 
 TEST(Sampler, WhatWasTakenWhileTheDeviceThrottledIsDropped) {
   ScriptedSource source([](int i) { return i >= 1 && i < 21 ? 150.0 : 100.0; });
-  source.throttled_from = 1, source.throttled_to = 3;
+  source.throttled_from = 1;
+  source.throttled_to = 3;
   const Sampling sampling = sample(source);
   EXPECT_EQ(sampling.verdict, Verdict::precise);
   EXPECT_THAT(sampling.samples, Each(100.0));
@@ -80,7 +81,8 @@ TEST(Sampler, WhatWasTakenWhileTheDeviceThrottledIsDropped) {
 
 TEST(Sampler, ADeviceThatAlwaysThrottlesEndsByTheClock) {
   ScriptedSource source([](int) { return 100.0; });
-  source.throttled_from = 0, source.throttled_to = 1 << 30;
+  source.throttled_from = 0;
+  source.throttled_to = 1 << 30;
   const Sampling sampling = sample(source);
   EXPECT_EQ(sampling.verdict, Verdict::out_of_time);
   EXPECT_THAT(sampling.samples, IsEmpty());

@@ -45,7 +45,9 @@ TEST(TimedDevice, TasksMustBeTheSameStepsOnOtherBuffers) {
   const BufferHandle a{1, 64, 0}, b{2, 64, 0};
   const PlannedLaunch launch{{1}, {4, 32, 1, 0, false}, {a}};
   PlannedLaunch elsewhere = launch, wider = launch, other = launch;
-  elsewhere.arguments = {b}, wider.shape.threads = 64, other.kernel.id = 2;
+  elsewhere.arguments = {b};
+  wider.shape.threads = 64;
+  other.kernel.id = 2;
   const PlannedCopy copy{a, b, 64}, shorter{a, b, 32};
   const struct {
     std::vector<std::vector<PlanStep>> rotations;

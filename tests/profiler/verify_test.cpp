@@ -40,7 +40,8 @@ struct Example {
 /// An H100 with less shared memory, of which less is enough to meet its limits.
 DeviceSpec small_chip(std::int64_t shared_per_sm) {
   DeviceSpec device = *find_device("h100");
-  device.shared_per_sm = shared_per_sm, device.shared_per_block = shared_per_sm - device.shared_reserved_per_block;
+  device.shared_per_sm = shared_per_sm;
+  device.shared_per_block = shared_per_sm - device.shared_reserved_per_block;
   return device;
 }
 
@@ -189,7 +190,8 @@ bool idle_in_a_cluster(const kernel::KernelProgram& p) {
 // A group that needs fewer threads than another one of its kernel: those that are idle have digits like the others'.
 TEST(VerifyClustersEmulated, IdleThreadsKeepOutOfTheExchange) {
   search::StitchOptions space;
-  space.keep = 20'000, space.combinations = 8;
+  space.keep = 20'000;
+  space.combinations = 8;
   const KernelCase each = make_case(norm_backward(24, 64), idle_in_a_cluster, space);
   const Verification verification = verify(each);
   EXPECT_TRUE(verification.correct) << verification.failure << "\n" << each.kernel.source;
@@ -248,7 +250,8 @@ TEST_P(VerifyEmulated, SampledAndWholeAgree) {
                                                                     GridScorer(small_chip(GetParam().shared_per_sm)));
   const std::int64_t work = kernel_work(each.program);
   VerifyOptions options;
-  options.work_budget = work, options.total_budget = 8 * work;
+  options.work_budget = work;
+  options.total_budget = 8 * work;
   const Verification whole = verify(each, options);
   EXPECT_TRUE(whole.correct) << whole.failure << "\n" << each.kernel.source;
   EXPECT_EQ(whole.blocks_run, each.kernel.blocks);
@@ -329,7 +332,8 @@ TEST(VerifySamplesEmulated, CostlyKernelsUseTheDistributionsTheyCanAfford) {
   options.work_budget = 1;
   std::set<std::vector<Distribution>> sets;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
-    options.seed = seed, options.total_budget = 3 * kernel_work(each.program);
+    options.seed = seed;
+    options.total_budget = 3 * kernel_work(each.program);
     const Verification v = verify(each, options);
     EXPECT_TRUE(v.correct) << v.failure;
     EXPECT_EQ(v.distributions.size(), 3U);

@@ -53,7 +53,10 @@ TEST(AdaptiveProcess, FitTellsWhatMatters) {
   const CandidateFeatures features = points();
   std::vector<std::size_t> candidates;
   std::vector<double> values;
-  for (std::size_t i = 0; i < 300; ++i) candidates.push_back(i), values.push_back(truth(features, i));
+  for (std::size_t i = 0; i < 300; ++i) {
+    candidates.push_back(i);
+    values.push_back(truth(features, i));
+  }
   const CovarianceParameters fitted = fit_covariance(features, candidates, values, default_prior(features), {});
   EXPECT_GT(fitted.log_weight[0], fitted.log_weight[1] + 1);
 }
@@ -62,7 +65,10 @@ TEST(AdaptiveProcess, AssumptionsLowerTheVarianceUntilTheNextUpdate) {
   const CandidateFeatures features = points();
   AdaptiveProcess process(features, default_prior(features), {});
   std::vector<double> values;
-  for (std::size_t i = 0; i < 10; ++i) process.observe(i), values.push_back(truth(features, i));
+  for (std::size_t i = 0; i < 10; ++i) {
+    process.observe(i);
+    values.push_back(truth(features, i));
+  }
   process.update(values);
   const auto widest =
       static_cast<std::size_t>(std::ranges::max_element(process.variance()) - process.variance().begin());
@@ -79,7 +85,8 @@ TEST(AdaptiveProcess, RepeatsItself) {
   AdaptiveProcess one(features, default_prior(features), {}), two(features, default_prior(features), {});
   std::vector<double> values;
   for (std::size_t i = 0; i < 40; ++i) {
-    one.observe(i), two.observe(i);
+    one.observe(i);
+    two.observe(i);
     values.push_back(truth(features, i));
     EXPECT_EQ(one.update(values), two.update(values));
   }
@@ -92,13 +99,17 @@ TEST(AdaptiveProcess, MayLeaveItsFirstFactorisationForLater) {
   for (std::size_t i = 0; i < features.size; ++i) features.list[0].values.push_back(static_cast<float>(i) / 2e4F);
   AdaptiveProcess process(features, default_prior(features), {});
   std::vector<double> values;
-  for (std::size_t i = 0; i < 200; ++i) process.observe(i * 97), values.push_back(truth(features, i * 97));
+  for (std::size_t i = 0; i < 200; ++i) {
+    process.observe(i * 97);
+    values.push_back(truth(features, i * 97));
+  }
   EXPECT_TRUE(process.update(values, true).empty());
   std::vector<float> mean;
   for (int updates = 0; mean.empty() && updates < 100; ++updates) mean = process.update(values, true);
   ASSERT_FALSE(mean.empty());
   EXPECT_LT(error(features, mean), 0.05);
-  process.observe(1), values.push_back(truth(features, 1));
+  process.observe(1);
+  values.push_back(truth(features, 1));
   EXPECT_FALSE(process.update(values, true).empty());
 }
 

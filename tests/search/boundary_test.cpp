@@ -10,7 +10,7 @@ using namespace kernel::test;
 namespace {
 
 VertexSet set_of(const VertexGraph& vertices, const std::vector<Value>& values) {
-  VertexSet set(static_cast<std::size_t>(vertices.size()));
+  VertexSet set(vertices.size());
   for (const Value value : values) set.insert(vertices.vertex_of(value.node));
   return set;
 }

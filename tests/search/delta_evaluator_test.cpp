@@ -68,7 +68,7 @@ TEST_P(DeltaFeatures, AreThoseOfAHandCount) {
   const kernel::AxisAnalysis axes(graph);
   DeltaModel model{2, 3, 5, 7, 4096};
   const DeltaEvaluator evaluator(vertices, axes, model);
-  VertexSet pattern(static_cast<std::size_t>(vertices.size()));
+  VertexSet pattern(vertices.size());
   for (const int v : GetParam().pattern) pattern.insert(v);
   const DeltaEvaluator::Features f = evaluator.features(pattern);
   EXPECT_EQ(f.bytes_saved, GetParam().bytes_saved);

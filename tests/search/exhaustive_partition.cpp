@@ -13,7 +13,7 @@ using Mask = std::uint32_t;  ///< vertices as bits
 constexpr double never = std::numeric_limits<double>::infinity();
 
 VertexSet set_of(Mask mask, int vertices) {
-  VertexSet set(static_cast<std::size_t>(vertices));
+  VertexSet set(vertices);
   for (int v = 0; v < vertices; ++v) {
     if ((mask >> v & 1U) != 0) set.insert(v);
   }

@@ -41,7 +41,7 @@ Graph small_fragment(std::uint64_t seed) {
   graph::testing::RandomGraphOptions options;
   options.seed = seed;
   options.operators = 7;
-  options.parameters = 2 + static_cast<int>(seed % 2);
+  options.parameters = 2 + seed % 2;
   if (seed % 2 == 0) {  // bytes count, not launches alone
     options.most_extent = 1024;
     options.most_elements = 1 << 22;
@@ -54,7 +54,7 @@ class Divided final : public Scorer {
  public:
   double predict_us(const Graph& graph, const kernel::KernelProgram& program) const override {
     const double operators = graph.size();
-    return 0.3 + static_cast<double>(kernel::scheduled_bytes(graph, program)) / 3e6 + 0.03 * operators * operators;
+    return 0.3 + kernel::scheduled_bytes(graph, program) / 3e6 + 0.03 * operators * operators;
   }
   Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
   const DeviceSpec& device() const override { return device_; }

@@ -24,11 +24,11 @@ namespace {
 Graph random_fragment(std::uint64_t seed) {
   graph::testing::RandomGraphOptions options;
   options.seed = seed;
-  options.operators = 10 + static_cast<int>(seed % 3) * 6;
-  options.parameters = 2 + static_cast<int>(seed % 4);
-  options.scan = static_cast<int>(seed % 2);
+  options.operators = 10 + seed % 3 * 6;
+  options.parameters = 2 + seed % 4;
+  options.scan = seed % 2;
   options.arg_reduce = 1;
-  options.reduce_window = static_cast<int>(seed % 2);
+  options.reduce_window = seed % 2;
   if (seed % 5 == 0) options.dtypes = {DType::f32, DType::bf16, DType::s32};
   return graph::testing::random_graph(options);
 }
@@ -116,7 +116,7 @@ TEST_P(RandomPartition, IsAPlanOrACircle) {
   const RoughScorer scorer;
   KernelCache cache(scorer, {});
   Random random(seed);
-  std::vector<VertexSet> parts(3, VertexSet(static_cast<std::size_t>(vertices.size())));
+  std::vector<VertexSet> parts(3, VertexSet(vertices.size()));
   for (int v = 0; v < vertices.size(); ++v) parts[random.below(3)].insert(v);
   std::erase_if(parts, [](const VertexSet& part) { return part.count() == 0; });
   const auto plan = plan_of_partition(vertices, parts, cache);
@@ -181,7 +181,7 @@ class PlanDeterminism : public testing::TestWithParam<int> {};
 
 TEST_P(PlanDeterminism, ThreadsAndRepetitionChangeNothing) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.seed = GetParam();
   options.operators = 30;
   options.parameters = 5;
   const Graph fragment = graph::testing::random_graph(options);

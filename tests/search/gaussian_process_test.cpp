@@ -77,7 +77,10 @@ Posterior by_elimination(const CandidateFeatures& features, const std::vector<st
     for (const std::size_t o : observed) across.push_back(covariance(features, o, c));
     const std::vector<double> weights = solve(gram, across);
     double mean = 0, explained = 0;
-    for (std::size_t i = 0; i < observed.size(); ++i) mean += across[i] * alpha[i], explained += across[i] * weights[i];
+    for (std::size_t i = 0; i < observed.size(); ++i) {
+      mean += across[i] * alpha[i];
+      explained += across[i] * weights[i];
+    }
     posterior.mean.push_back(mean);
     posterior.variance.push_back(covariance(features, c, c) - explained);
   }

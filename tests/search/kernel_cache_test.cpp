@@ -57,7 +57,7 @@ Graph batch_norm(std::int64_t rows, std::int64_t columns) {
   Builder b;
   const Dims dims = {rows, columns};
   const Value gain = b.parameter(DType::f32, {columns}), x = b.parameter(DType::f32, dims);
-  const Value share = b.filled(DType::f32, {columns}, 1.0 / static_cast<double>(rows));
+  const Value share = b.filled(DType::f32, {columns}, 1.0 / rows);
   const Value mean = b.binary(Op::multiply, b.reduce(ReduceKind::sum, x, {0}), share);
   const Value centred = b.binary(Op::subtract, x, b.broadcast(mean, dims, {1}));
   const Value variance = b.reduce(ReduceKind::sum, b.binary(Op::multiply, centred, centred), {0});
@@ -80,7 +80,7 @@ TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
     const kernel::KernelProgram& program = kernel.candidates.front().program;
     const double bytes = kernel::scheduled_bytes(kernel.graph, program);
     EXPECT_LT(bytes, 3.05 * whole);
-    EXPECT_GE(bytes, 3 * whole - static_cast<double>(program.schedule.slabs.count) * 132 * 227e3);
+    EXPECT_GE(bytes, 3 * whole - program.schedule.slabs.count * 132.0 * 227e3);
     for (std::size_t p = 0; p < 2; ++p) {
       const graph::NodeId own = graph.parameters()[entry->parameter_order[p]];
       EXPECT_EQ(kernel.graph.node(kernel.graph.parameters()[p]).type(), graph.node(own).type());

@@ -70,7 +70,7 @@ TEST(UnfusedFragment, OfALoopRunsItsBodyInEveryTurn) {
     const std::size_t at = id;
     operators += !attached[at] || results[at] ? 1 : 0;
   }
-  EXPECT_EQ(static_cast<std::int64_t>(unfused->once.kernels.size()), operators);
+  EXPECT_EQ(std::ssize(unfused->once.kernels), operators);
   EXPECT_EQ(unfused->launches(), 50 * operators);
   EXPECT_EQ(unfused->bytes(), 50 * plan_bytes(unfused->once));
   EXPECT_DOUBLE_EQ(unfused->predicted_us(), 50 * unfused->once.predicted_us);

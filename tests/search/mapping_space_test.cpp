@@ -81,8 +81,7 @@ int check_mappings(const kernel::GroupStructure& group, const MappingSpaceOption
   int usable = 0;
   for (std::size_t m = 0; m < mappings.size(); ++m) {
     const kernel::GroupMapping& mapping = mappings[m];
-    EXPECT_EQ(std::find(mappings.begin(), mappings.begin() + static_cast<std::ptrdiff_t>(m), mapping),
-              mappings.begin() + static_cast<std::ptrdiff_t>(m))
+    EXPECT_EQ(std::find(mappings.begin(), mappings.begin() + m, mapping), mappings.begin() + m)
         << "mapping " << m << " is there twice";
     if (mapping.axes.size() != extents.size()) {
       ADD_FAILURE() << mapping.axes.size() << " axes of " << extents.size();
@@ -297,7 +296,7 @@ class RandomMappings : public testing::TestWithParam<int> {};
 
 TEST_P(RandomMappings, CoverEveryAxisAndFitTheBlock) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.seed = GetParam();
   options.operators = 10;
   const Graph graph = graph::testing::random_graph(options);
   const kernel::KernelStructure structure = structure_of(graph, {});

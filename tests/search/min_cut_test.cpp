@@ -65,11 +65,11 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(MinCut, IsTheCheapestOfAllCutsAndNearestToEitherEnd) {
   Random random(11);
   for (int round = 0; round < 300; ++round) {
-    const int nodes = 2 + static_cast<int>(random.below(7));
+    const int nodes = 2 + random.below(7);
     std::vector<Edge> edges;
     const auto count = random.below(20);
     for (std::uint64_t e = 0; e < count; ++e) {
-      const auto any = [&] { return random.below(static_cast<std::uint64_t>(nodes)); };
+      const auto any = [&] { return random.below(nodes); };
       const Edge edge{any(), any(), static_cast<std::int64_t>(random.below(12))};
       if (edge.from != edge.to) edges.push_back(edge);
     }

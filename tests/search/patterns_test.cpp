@@ -45,14 +45,14 @@ bool has_detour(const VertexGraph& vertices, const VertexSet& set) {
 class RandomPatterns : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPatterns, AreConvexScoredAndBestFirst) {
-  const Explored e(random_fragment(static_cast<std::uint64_t>(GetParam()), 40));
+  const Explored e(random_fragment(GetParam(), 40));
   for (const PatternOptions options : {PatternOptions{}, PatternOptions{1, 1, 192}, PatternOptions{5, 2, 4}}) {
     const auto patterns = generate_patterns(e.vertices, e.evaluator, options);
-    ASSERT_EQ(patterns.size(), static_cast<std::size_t>(e.vertices.size()));
+    ASSERT_EQ(std::ssize(patterns), e.vertices.size());
     for (int v = 0; v < e.vertices.size(); ++v) {
       const auto& list = patterns[v];
       ASSERT_FALSE(list.empty());
-      EXPECT_LE(list.size(), static_cast<std::size_t>(options.per_vertex));
+      EXPECT_LE(std::ssize(list), options.per_vertex);
       std::set<VertexSet> seen;
       for (std::size_t i = 0; i < list.size(); ++i) {
         const Pattern& pattern = list[i];

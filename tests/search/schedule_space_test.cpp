@@ -33,7 +33,7 @@ TEST(ScheduleSpace, HoldsWhateverTheExplorerConsiders) {
     const auto space = explore_space(graph, scorer, all_of(4096));
     ASSERT_TRUE(space) << space.error().message;
     EXPECT_TRUE(space->whole);
-    EXPECT_EQ(space->legal, static_cast<std::int64_t>(space->candidates.size()));
+    EXPECT_EQ(space->legal, std::ssize(space->candidates));
     std::set<Hash128> distinct;
     for (const StitchCandidate& candidate : space->candidates) {
       EXPECT_TRUE(kernel::check_legality(candidate.program, scorer.device()));
@@ -71,8 +71,8 @@ TEST(ScheduleSpace, KeepsTheBestAndAnEvenSampleOfTheRest) {
   const auto some = explore_space(graph, scorer, options);
   ASSERT_TRUE(some);
   EXPECT_EQ(some->legal, all->legal);
-  ASSERT_EQ(static_cast<int>(some->candidates.size()), options.keep);
-  ASSERT_EQ(static_cast<int>(some->others.size()), options.sample);
+  ASSERT_EQ(std::ssize(some->candidates), options.keep);
+  ASSERT_EQ(std::ssize(some->others), options.sample);
   for (int i = 0; i < options.keep; ++i) {
     EXPECT_EQ(some->candidates[i].schedule, all->candidates[i].schedule);
   }

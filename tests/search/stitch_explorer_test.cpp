@@ -83,7 +83,7 @@ class RandomKernel : public testing::TestWithParam<int> {};
 
 TEST_P(RandomKernel, HasASchedule) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.seed = GetParam();
   options.operators = 8;
   options.arg_reduce = 1;
   options.scan = 1;

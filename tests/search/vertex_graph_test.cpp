@@ -82,12 +82,12 @@ class RandomVertices : public testing::TestWithParam<int> {};
 
 TEST_P(RandomVertices, ReachWhatTheirEdgesReach) {
   graph::testing::RandomGraphOptions options;
-  options.seed = static_cast<std::uint64_t>(GetParam());
+  options.seed = GetParam();
   options.operators = 80;
   const Graph graph = graph::testing::random_graph(options);
   const VertexGraph vertices(graph);
   for (int v = 0; v < vertices.size(); ++v) {
-    VertexSet reached(static_cast<std::size_t>(vertices.size()));
+    VertexSet reached(vertices.size());
     std::vector<int> open = vertices.consumers(v);
     while (!open.empty()) {
       const int at = open.back();

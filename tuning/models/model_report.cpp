@@ -2,38 +2,53 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include "graph/codec/document_reader.h"
+#include "graph/codec/document_writer.h"
 
 namespace stitch::tuning {
 
+using graph::fields::Of;
+
+// Reports of older versions lack what is `defaulted` here: they lie in databases.
+
+void visit_fields(auto& archive, Of<StageSeconds> auto& seconds) {
+  archive("import", seconds.import)("plan", seconds.plan)("codegen", seconds.codegen)("verify", seconds.verify);
+  archive.defaulted("measure", seconds.measure).defaulted("search", seconds.search);
+}
+
+void visit_fields(auto& archive, Of<ModelReport::Search> auto& search) {
+  archive("trials", search.trials)("failed", search.failed)("kernels", search.kernels)("settled", search.settled);
+  archive("improved", search.improved)("saved_us", search.saved_us);
+}
+
+void visit_fields(auto& archive, Of<ModelReport::Boundary> auto& boundary) {
+  archive("operator", boundary.op)("count", boundary.count);
+}
+
+void visit_fields(auto& archive, Of<ModelReport> auto& report) {
+  archive("model", report.model)("operators", report.operators)("fragments", report.fragments);
+  archive("distinct_fragments", report.distinct_fragments)("kernels", report.kernels)("launches", report.launches);
+  archive("library_calls", report.library_calls)("bytes", report.bytes);
+  archive("launches_unfused", report.launches_unfused)("bytes_unfused", report.bytes_unfused);
+  archive("predicted_us", report.predicted_us)("predicted_unfused_us", report.predicted_unfused_us);
+  archive("seconds", report.seconds).defaulted("search", report.search)("boundaries", report.boundaries);
+  archive.group("verified",
+                [&](auto& verified) { verified("kernels", report.verified_kernels)("wrong", report.wrong_kernels); });
+  archive.defaulted("failed_candidates", report.failed_candidates);
+  archive.defaulted("wrong_candidates", report.wrong_candidates)("failures", report.failures);
+}
+
 std::string to_json(const ModelReport& report) {
-  nlohmann::ordered_json json;
-  json["model"] = report.model;
-  json["operators"] = report.operators;
-  json["fragments"] = report.fragments;
-  json["distinct_fragments"] = report.distinct_fragments;
-  json["kernels"] = report.kernels;
-  json["launches"] = report.launches;
-  json["library_calls"] = report.library_calls;
-  json["bytes"] = report.bytes;
-  json["launches_unfused"] = report.launches_unfused;
-  json["bytes_unfused"] = report.bytes_unfused;
-  json["predicted_us"] = report.predicted_us;
-  json["predicted_unfused_us"] = report.predicted_unfused_us;
-  json["seconds"] = {{"import", report.seconds.import},   {"plan", report.seconds.plan},
-                     {"codegen", report.seconds.codegen}, {"verify", report.seconds.verify},
-                     {"measure", report.seconds.measure}, {"search", report.seconds.search}};
-  json["search"] = {{"trials", report.search.trials},     {"failed", report.search.failed},
-                    {"kernels", report.search.kernels},   {"settled", report.search.settled},
-                    {"improved", report.search.improved}, {"saved_us", report.search.saved_us}};
-  json["boundaries"] = nlohmann::ordered_json::array();
-  for (const auto& [op, times] : report.boundaries) json["boundaries"].push_back({{"operator", op}, {"count", times}});
-  json["verified"] = {{"kernels", report.verified_kernels}, {"wrong", report.wrong_kernels}};
-  json["failed_candidates"] = nlohmann::ordered_json::object();
-  for (const auto& [outcome, times] : report.failed_candidates) json["failed_candidates"][outcome] = times;
-  json["wrong_candidates"] = report.wrong_candidates;
-  json["failures"] = report.failures;
-  return json.dump();
+  return graph::fields::BasicWriter<nlohmann::ordered_json>::document_of(report, {}).dump();
+}
+
+Result<ModelReport> model_report_from_json(std::string_view text) {
+  const auto document = graph::parse_document(text, graph::Encoding::json);
+  if (!document) return document.error().within("model report");
+  ModelReport report;
+  const Status read = graph::fields::read_document(*document, report);
+  if (!read) return read.error().within("model report");
+  return report;
 }
 
 std::string to_table(const ModelReport& report) {

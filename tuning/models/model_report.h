@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "tuning/plans/progress.h"
 
 namespace stitch::tuning {
@@ -30,8 +31,12 @@ struct ModelReport {
     std::int64_t trials = 0, failed = 0, kernels = 0, settled = 0, improved = 0;
     double saved_us = 0;
   } search;
-  std::vector<std::pair<std::string, std::int64_t>> boundaries;  ///< operator, count
-  std::int64_t verified_kernels = 0;                             ///< distinct
+  struct Boundary {
+    std::string op;
+    std::int64_t count = 0;
+  };
+  std::vector<Boundary> boundaries;   ///< operators that no kernel of ours computes, and how often each stands there
+  std::int64_t verified_kernels = 0;  ///< distinct
   std::int64_t wrong_kernels = 0;
   /// Candidates that were passed over for one behind them: what became of them (db::Outcome's name), count.
   std::map<std::string, std::int64_t> failed_candidates;
@@ -39,7 +44,10 @@ struct ModelReport {
   std::vector<std::string> wrong_candidates;
   std::vector<std::string> failures;  ///< fragments without a plan, and why
 };
+
 std::string to_json(const ModelReport& report);
+/// Reads what to_json wrote, here or on a server. Error: parse, naming the field.
+Result<ModelReport> model_report_from_json(std::string_view text);
 std::string to_table(const ModelReport& report);
 
 }  // namespace stitch::tuning

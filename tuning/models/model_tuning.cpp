@@ -105,11 +105,11 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   report.library_calls = result.model.library_calls;
   for (const import::Boundary& boundary : result.model.boundaries) {
     const auto known = std::find_if(report.boundaries.begin(), report.boundaries.end(),
-                                    [&](const auto& entry) { return entry.first == boundary.op; });
+                                    [&](const auto& entry) { return entry.op == boundary.op; });
     if (known == report.boundaries.end()) {
       report.boundaries.emplace_back(boundary.op, boundary.occurrences);
     } else {
-      known->second += boundary.occurrences;
+      known->count += boundary.occurrences;
     }
   }
   const Stopwatch planning;

@@ -7,7 +7,7 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 enum class Kind : std::uint8_t {
   changing,

@@ -73,7 +73,7 @@ class BodyCopy {
     const auto found =
         std::find_if(edit_.slices.begin(), edit_.slices.end(), [&](const auto& s) { return s.node == id; });
     if (found == edit_.slices.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - edit_.slices.begin());
+    return found - edit_.slices.begin();
   }
 
   void add_nodes() {
@@ -161,7 +161,7 @@ RebuiltLoop rebuild(Rewriter& graph, const LoopTurns& turns, const LoopEdit& edi
     if (!edit.removed[i]) operands.push_back(turns.loop().operands[i]);
   }
   for (const auto& slice : edit.slices) operands.push_back(slice.tensor);
-  loop.first_stack = static_cast<std::int32_t>(operands.size());
+  loop.first_stack = operands.size();
   for (const auto& stack : edit.stacks) operands.push_back(graph.filled(stack_type(turns, stack.value), 0));
   loop.first = graph.add(Op::loop, std::move(operands), LoopAttributes{turns.count()},
                          {BodyCopy(graph, turns, edit).made(), revised_condition(graph, turns, edit)});

@@ -65,7 +65,7 @@ std::vector<std::size_t> reach(const Graph& region, const std::vector<Value>& fr
     seen[at(id)] = true;
     const auto& list = region.parameters();
     if (region.node(id).op == Op::parameter) {
-      parameters.push_back(static_cast<std::size_t>(std::find(list.begin(), list.end(), id) - list.begin()));
+      parameters.push_back(std::find(list.begin(), list.end(), id) - list.begin());
     }
     for (const Value& operand : region.node(id).operands) stack.push_back(operand.node);
   }
@@ -158,7 +158,7 @@ Replacement rebuilt(const Loop& loop, const Plan& plan, std::int64_t trips) {
   std::vector<std::int32_t> position(loop.count(), -1);
   for (std::size_t i = 0; i < loop.count(); ++i) {
     if (plan.fate[i] != Fate::carried) continue;
-    position[i] = static_cast<std::int32_t>(operands.size());
+    position[i] = operands.size();
     operands.push_back(loop.node.operands[i]);
   }
   for (const Value& value : hoisted_outside(loop.graph, loop.body, loop.node.operands, plan.hoisted)) {

@@ -10,7 +10,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// batch, heads, length, size of one of the three inputs; 3-D inputs hold the heads side by side.
 Result<Value> split_heads(Call& c, std::size_t input, std::int64_t heads) {

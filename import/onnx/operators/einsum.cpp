@@ -78,11 +78,10 @@ void take_diagonals(graph::Builder& b, Term& term) {
         continue;
       }
       const Dims dims = b.dims(term.value);
-      const Value same = b.compare(Comparison::eq, b.iota(DType::s64, dims, static_cast<std::int64_t>(i)),
-                                   b.iota(DType::s64, dims, static_cast<std::int64_t>(j)));
+      const Value same = b.compare(Comparison::eq, b.iota(DType::s64, dims, i), b.iota(DType::s64, dims, j));
       const Value masked = b.select(same, term.value, like(b, term.value, 0.0));
       term.value = b.reduce(ReduceKind::sum, masked, {static_cast<std::int64_t>(j)});
-      term.labels.erase(term.labels.begin() + static_cast<std::ptrdiff_t>(j));
+      term.labels.erase(term.labels.begin() + j);
     }
   }
 }
@@ -95,7 +94,7 @@ void drop_labels(graph::Builder& b, Term& term, const std::function<bool(Label)>
     if (needed(term.labels[i])) {
       kept.push_back(term.labels[i]);
     } else {
-      axes.push_back(static_cast<std::int64_t>(i));
+      axes.push_back(i);
     }
   }
   if (axes.empty()) return;
@@ -172,7 +171,7 @@ Result<std::vector<Term>> read_terms(Call& c, const Equation& equation, std::int
     }
     if (open) covered = std::max(covered, rest);
     STITCH_ASSIGN(Labels labels, parse_term(equation.inputs[i], open ? rest : 0));
-    if (static_cast<std::int64_t>(labels.size()) != c.rank(c.in(i))) return Call::wrong("equation: two ellipses");
+    if (std::ssize(labels) != c.rank(c.in(i))) return Call::wrong("equation: two ellipses");
     terms.push_back({c.in(i), std::move(labels)});
   }
   std::map<Label, std::int64_t> extents;
@@ -214,7 +213,7 @@ Result<Values> einsum(Call& c) {
   Term result = terms[0];
   const auto needed_after = [&](std::size_t done) {
     return [&, done](Label label) {
-      return contains(output, label) || std::any_of(terms.begin() + static_cast<std::ptrdiff_t>(done), terms.end(),
+      return contains(output, label) || std::any_of(terms.begin() + done, terms.end(),
                                                     [&](const Term& term) { return contains(term.labels, label); });
     };
   };

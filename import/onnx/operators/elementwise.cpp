@@ -14,7 +14,7 @@ Result<Value> legacy_operand(Call& c, Value x, Value y) {
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", 0, c.rank(x)));
   Dims dims = c.dims(y);
   if (axis + c.rank(y) > c.rank(x)) return Call::wrong("input 1 does not fit input 0 at axis {}", axis);
-  dims.resize(static_cast<std::size_t>(c.rank(x) - axis), 1);
+  dims.resize(c.rank(x) - axis, 1);
   return c.b.reshape(y, dims);
 }
 

@@ -9,7 +9,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// Every element `times` times in a row, if that is what the list says.
 std::optional<std::int64_t> repeats(const Dims& list, std::int64_t extent) {
@@ -32,7 +32,7 @@ Value take(graph::Builder& b, Value x, std::int64_t axis, const Dims& list) {
     Dims wide = dims, joined = dims;
     wide.insert(wide.begin() + axis + 1, *times);
     joined[at(axis)] *= *times;
-    return b.reshape(spread(b, x, wide, other_axes(static_cast<std::int64_t>(wide.size()), {axis + 1})), joined);
+    return b.reshape(spread(b, x, wide, other_axes(wide.size(), {axis + 1})), joined);
   }
   const std::int64_t stride = list.size() > 1 ? list[1] - list[0] : 1;
   bool regular = stride >= 1;
@@ -137,7 +137,7 @@ Status axes_from_sizes(Call& c, const Dims& sizes, const Dims& listed, std::vect
   for (const std::int64_t axis : listed) {
     ResizedAxis& a = axes[at(axis)];
     a.scale = scale;
-    a.output = static_cast<std::int64_t>(std::floor(scale * static_cast<double>(a.input) + 0.5));
+    a.output = std::floor(scale * static_cast<double>(a.input) + 0.5);
   }
   return {};
 }

@@ -11,7 +11,7 @@ namespace {
 using graph::GatherAttributes;
 using graph::ScatterAttributes;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// The rows of `x` along `axis` that constant indices name, when they are neighbours: a slice.
 std::optional<Value> gather_slice(Call& c, Value x, std::int64_t axis, Value indices) {
@@ -56,7 +56,7 @@ Value coordinates(Call& c, Value indices, std::int64_t axis) {
   for (std::int64_t d = 0; d < std::ssize(dims); ++d) {
     parts.push_back(c.b.reshape(d == axis ? indices : c.b.iota(c.dtype(indices), dims, d), column));
   }
-  return c.b.concatenate(std::move(parts), static_cast<std::int64_t>(dims.size()));
+  return c.b.concatenate(std::move(parts), dims.size());
 }
 
 std::optional<ReduceKind> combiner_of(std::string_view reduction) {
@@ -236,7 +236,7 @@ Result<Values> compress(Call& c) {
     x = c.b.reshape(x, {graph::element_count(c.dims(x))});
   }
   if (c.rank(x) == 0) return Call::wrong("input 0 is a scalar");
-  if (static_cast<std::int64_t>(condition.size()) > c.dims(x)[at(axis)]) return Call::wrong("input 1 is too long");
+  if (std::ssize(condition) > c.dims(x)[at(axis)]) return Call::wrong("input 1 is too long");
   Values parts;
   for (std::size_t i = 0; i < condition.size();) {
     std::size_t end = i;
@@ -284,10 +284,10 @@ Value reverse_within(graph::Builder& b, Value x, Value lengths, std::int64_t bat
   a.slice_sizes = b.dims(moved);
   if (b.failed()) return x;
   a.slice_sizes[0] = a.slice_sizes[1] = 1;
-  for (std::size_t d = 2; d < dims.size(); ++d) a.offset_dims.push_back(static_cast<std::int64_t>(d));
+  for (std::size_t d = 2; d < dims.size(); ++d) a.offset_dims.push_back(d);
   const Value gathered = b.add(Op::gather, {moved, source}, std::move(a));
   Dims back(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) back[at(order[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < order.size(); ++i) back[at(order[i])] = i;
   return b.transpose(gathered, back);
 }
 

@@ -8,7 +8,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// Dims of a reshape: 0 copies the extent (unless `allow_zero`), one -1 takes what is left.
 Result<Dims> target_dims(const Dims& from, Dims to, bool allow_zero) {
@@ -21,7 +21,7 @@ Result<Dims> target_dims(const Dims& from, Dims to, bool allow_zero) {
     }
     if (to[d] == -1) {
       if (open >= 0) return Call::wrong("shape {} has two open extents", graph::to_string(to));
-      open = static_cast<std::int64_t>(d);
+      open = d;
       continue;
     }
     if (to[d] < 0) return Call::wrong("shape {}", graph::to_string(to));
@@ -64,7 +64,7 @@ Result<Values> squeeze(Call& c) {
     STITCH_ASSIGN(axes, Call::normal_axes(*given, c.rank(c.in(0))));
   } else {
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] == 1) axes.push_back(static_cast<std::int64_t>(d));
+      if (dims[d] == 1) axes.push_back(d);
     }
   }
   Dims rest;
@@ -126,7 +126,7 @@ Result<Values> tile(Call& c) {
   for (std::size_t d = 0; d < from.size(); ++d) {
     if (repeats[d] < 0 || repeats[d] > (std::int64_t{1} << 40)) return Call::wrong("{} repeats", repeats[d]);
     if (repeats[d] != 1) wide.push_back(repeats[d]);
-    mapping.push_back(static_cast<std::int64_t>(wide.size()));
+    mapping.push_back(wide.size());
     wide.push_back(from[d]);
   }
   const Value repeated = c.b.broadcast(c.in(0), wide, mapping);

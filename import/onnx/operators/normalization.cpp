@@ -9,7 +9,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// x minus its mean over `axes`, and 1 / sqrt(variance + epsilon); extents of 1 in the places of the axes.
 struct Moments {

@@ -7,7 +7,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// `count` elements beside one end of an axis, as reflection, edge or wrap-around (with that period) gives them; in
 /// memory order.

@@ -104,7 +104,7 @@ Value flat_positions(graph::Builder& b, const Dims& dims, bool column_major) {
   }
   Value sum = b.filled(DType::s64, dims, 0.0);
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const Value along = b.iota(DType::s64, dims, static_cast<std::int64_t>(d));
+    const Value along = b.iota(DType::s64, dims, d);
     sum = b.binary(Op::add, sum, mul(b, along, static_cast<double>(strides[d])));
   }
   return sum;

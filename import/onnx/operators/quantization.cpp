@@ -8,7 +8,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// A scale or zero point with the shape of x: one for all, one per extent of `axis`, or one per block along it.
 Result<Value> parameter_like(Call& c, Value x, Value parameter) {

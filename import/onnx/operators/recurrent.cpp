@@ -11,7 +11,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int64_t index) { return index; }
 
 /// What all three operators have in common: T steps of batch B, state size H, G gates.
 struct Layer {

@@ -61,9 +61,9 @@ Result<Values> mel_weight_matrix(Call& c) {
   for (std::int64_t i = 0; i < bins + 2; ++i) {
     const double hertz = mel_to_hertz(static_cast<double>(i) * step + low_mel);
     const double row = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
-    edges.push_back(static_cast<std::int64_t>(std::clamp(row, 0.0, static_cast<double>(rows))));
+    edges.push_back(std::clamp(row, 0.0, static_cast<double>(rows)));
   }
-  std::vector<double> matrix(static_cast<std::size_t>(rows * bins), 0.0);
+  std::vector<double> matrix(rows * bins, 0.0);
   const auto cell = [&](std::int64_t row, std::int64_t bin) -> double& { return matrix[row * bins + bin]; };
   for (std::int64_t i = 0; i < bins; ++i) {
     const std::int64_t left = edges[i], centre = edges[i + 1], right = edges[i + 2];

@@ -31,8 +31,8 @@ Result<Window> read_window(Call& c, const Dims& spatial, std::optional<Dims> siz
   STITCH_ASSIGN(w.dilations, bounded(c, "dilations", Dims(count, 1), count, 1));
   STITCH_ASSIGN(const Dims pads, bounded(c, "pads", Dims(2 * count, 0), 2 * count, -largest));
   STITCH_ASSIGN(const std::string automatic, c.node.text("auto_pad", "NOTSET"));
-  w.low.assign(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(count));
-  w.high.assign(pads.begin() + static_cast<std::ptrdiff_t>(count), pads.end());
+  w.low.assign(pads.begin(), pads.begin() + count);
+  w.high.assign(pads.begin() + count, pads.end());
   if (automatic == "NOTSET" || automatic.empty()) return w;
   if (automatic != "VALID" && automatic != "SAME_UPPER" && automatic != "SAME_LOWER") {
     return Call::wrong("attribute 'auto_pad' is '{}'", automatic);

@@ -140,7 +140,7 @@ TEST(ExplanationPage, IsWellFormedAndComplete) {
 }
 
 /// A machine on which no program is found.
-class EmptyMachine final : public ProcessLauncher {
+class MachineWithoutPrograms final : public ProcessLauncher {
  public:
   Result<std::unique_ptr<Process>> start(const ProcessOptions& options) override {
     return make_error(ErrorKind::not_found, "no program '{}'", options.arguments.front());
@@ -148,7 +148,7 @@ class EmptyMachine final : public ProcessLauncher {
 };
 
 TEST(ExplanationPage, WithoutGraphvizItSaysSoAndHasTheRest) {
-  EmptyMachine machine;
+  MachineWithoutPrograms machine;
   const Page page = to_page("model", nullptr, {two_kernels()}, machine);
   ASSERT_TRUE(page.undrawn);
   EXPECT_EQ(page.undrawn->kind, ErrorKind::unavailable);

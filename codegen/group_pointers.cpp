@@ -1,0 +1,53 @@
+#include "codegen/group_pointers.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <string_view>
+
+namespace stitch::codegen {
+
+using kernel::Buffer;
+
+namespace {
+
+std::string_view prefix(Buffer::Kind kind) {
+  switch (kind) {
+    case Buffer::Kind::input: return "in";
+    case Buffer::Kind::output: return "out";
+    case Buffer::Kind::scratch: return "scratch";
+    case Buffer::Kind::table: return "table";
+  }
+  return "";
+}
+
+}  // namespace
+
+GroupPointers::GroupPointers(const graph::Graph& graph, const kernel::GroupStructure& group) {
+  for (const kernel::Item& item : group.program->items()) {
+    if (item.kind == kernel::Item::Kind::load) add(item.buffer, item.dtype);
+  }
+  for (const kernel::Anchor& anchor : group.anchors) {
+    for (std::size_t i = 0; i < anchor.buffers.size(); ++i)
+      add(anchor.buffers[i], i == 0 ? anchor.dtype : graph.node(anchor.node).results[i].dtype);
+  }
+}
+
+void GroupPointers::add(const Buffer& buffer, graph::DType dtype) {
+  if (std::ranges::find(pointers_, buffer, &Pointer::buffer) != pointers_.end()) return;
+  const auto same_kind =
+      std::ranges::count_if(pointers_, [&](const Pointer& each) { return each.buffer.kind == buffer.kind; });
+  const auto number = buffer.kind == Buffer::Kind::table ? buffer.number : same_kind;
+  pointers_.push_back({buffer, dtype, fmt::format("{}{}", prefix(buffer.kind), number)});
+}
+
+std::vector<GroupPointers::Pointer> GroupPointers::parameters() const {
+  std::vector<Pointer> parameters = pointers_;
+  std::erase_if(parameters, [](const Pointer& each) { return each.buffer.kind == Buffer::Kind::table; });
+  return parameters;
+}
+
+const std::string& GroupPointers::name(const Buffer& buffer) const {
+  return std::ranges::find(pointers_, buffer, &Pointer::buffer)->name;
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,197 @@
+#include "codegen/item_printer.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "codegen/spelling.h"
+#include "kernel/structure/items.h"
+
+namespace stitch::codegen {
+
+using kernel::Index;
+using kernel::IndexPool;
+using kernel::Item;
+using kernel::ItemId;
+
+namespace {
+
+constexpr std::int64_t int_limit = std::int64_t{1} << 31;
+
+std::string identifier(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return out;
+}
+
+}  // namespace
+
+bool ItemPrinter::is_arg_reduce(int anchor) const {
+  return scope_.graph.node(scope_.anchor(anchor).node).op == graph::Op::arg_reduce;
+}
+
+std::string ItemPrinter::accumulator_name(int anchor) const {
+  const graph::Node& node = scope_.graph.node(scope_.anchor(anchor).node);
+  const std::string_view what =
+      is_arg_reduce(anchor) ? "extreme" : graph::to_string(node.as<graph::ReduceAttributes>().kind);
+  return fmt::format("{}{}", what, anchor);
+}
+
+std::string ItemPrinter::name(ItemId id) const {
+  const Item& item = program_.at(id);
+  switch (item.kind) {
+    case Item::Kind::load: return fmt::format("{}_{}", scope_.pointers.name(item.buffer), id);
+    case Item::Kind::index: return fmt::format("iota_{}", id);
+    case Item::Kind::in_range: return fmt::format("inside_{}", id);
+    case Item::Kind::combine: return fmt::format("window_{}", id);
+    case Item::Kind::reduced: {
+      const std::string_view suffix = item.origin.result == 1 ? ".index" : "";
+      for (int a = 0; a < std::ssize(scope_.group.structure.anchors); ++a) {
+        const kernel::Anchor& candidate = scope_.anchor(a);
+        if (candidate.kind == kernel::Anchor::Kind::reduce && candidate.node == item.origin.node)
+          return accumulator_name(a) + std::string(suffix);
+      }
+      return {};
+    }
+    default: return fmt::format("{}_{}", identifier(graph::to_string(item.op)), id);
+  }
+}
+
+std::string ItemPrinter::kept_type(ItemId id) const {
+  const Item& item = program_.at(id);
+  return item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype);
+}
+
+std::string ItemPrinter::value(ItemId id, bool element) const {
+  const Item& item = program_.at(id);
+  if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);
+  if (kernel::is_inline(program_, id)) {
+    const std::string text = expression_of(id, element);
+    return item.kind == Item::Kind::index ? text : "(" + text + ")";
+  }
+  if (item.kind == Item::Kind::reduced) return reduced_value(id, element);
+  if (!is_array(id)) return name(id);
+  // Without a loop over the vector the value is asked for once for all of it, as the guard of a whole access is: such a
+  // guard holds for all elements or for none, so that it is the first one's. (The bare name of the registers would be a
+  // pointer, which C++ takes for true.)
+  const bool first = !element && axes_.has_vector(scope_.arrays.at(id));
+  const std::string text = registers(id, element) + (first ? "[0]" : "");
+  return item.kind == Item::Kind::load && needs_widening(item.dtype) ? fmt::format("widen({})", text) : text;
+}
+
+/// A reduction's result, in the accumulator that its threads share by then.
+std::string ItemPrinter::reduced_value(ItemId id, bool element) const {
+  const Item& item = program_.at(id);
+  std::string text = name(id);
+  const std::size_t dot = text.find('.');
+  const std::string subscript = axes_.subscript(item.axes, element);
+  text = dot == std::string::npos ? text + subscript : text.substr(0, dot) + subscript + text.substr(dot);
+  const bool arg = scope_.graph.node(item.origin.node).op == graph::Op::arg_reduce;
+  if (arg && dot == std::string::npos) text += ".value";
+  const std::string accumulator =
+      compute_type(arg && item.origin.result == 1 ? graph::DType::s64 : graph::info(item.dtype).accumulator);
+  return accumulator == compute_type(item.dtype) ? text
+                                                 : fmt::format("static_cast<{}>({})", compute_type(item.dtype), text);
+}
+
+std::string ItemPrinter::in_range(const Item& item, bool element) const {
+  const std::string text = address(item.index, element);
+  const bool low = program_.pool().low(item.index) < item.low, high = program_.pool().high(item.index) >= item.high;
+  if (low && high) return fmt::format("{0} >= {1} && {0} < {2}", text, item.low, item.high);
+  if (low) return fmt::format("{} >= {}", text, item.low);
+  if (high) return fmt::format("{} < {}", text, item.high);
+  return "true";
+}
+
+std::string ItemPrinter::expression_of(ItemId id, bool element) const {
+  const Item& item = program_.at(id);
+  switch (item.kind) {
+    case Item::Kind::literal: return literal(item.dtype, item.bits);
+    case Item::Kind::index: {
+      const bool wide = program_.pool().high(item.index) >= int_limit || scope_.frame.runtime_extent;
+      return fmt::format("static_cast<{}>({})", compute_type(item.dtype), index(item.index, element, wide));
+    }
+    case Item::Kind::in_range: return in_range(item, element);
+    case Item::Kind::load: return scalar_load(item, element);
+    case Item::Kind::reduced: return value(id, element);
+    default: break;
+  }
+  std::vector<std::string> operands;
+  for (const ItemId operand : item.operands) operands.push_back(value(operand, element));
+  if (scope_.rounded_quotients.contains(id) && item.dtype != graph::DType::f64)
+    return fmt::format("__fdiv_rn({}, {})", operands[0], operands[1]);
+  const int data = item.op == graph::Op::select && item.kind == Item::Kind::compute ? 1 : 0;
+  return expression(item, program_.at(item.operands[data]).dtype, operands);
+}
+
+std::string_view ItemPrinter::caching(const Item& item) const {
+  switch (item.buffer.kind) {
+    case kernel::Buffer::Kind::table: return "Cached::plain";
+    case kernel::Buffer::Kind::input:
+      return scope_.frame.residence.is_resident(item.buffer) ? "Cached::plain" : "Cached::streamed";
+    case kernel::Buffer::Kind::output:
+    case kernel::Buffer::Kind::scratch: break;
+  }
+  return scope_.frame.after_sync ? "Cached::shared_between_blocks" : "Cached::plain";
+}
+
+std::string ItemPrinter::load_one(const Item& item, bool element) const {
+  return fmt::format("load_one<{}>(&{}[{}])", caching(item), scope_.pointers.name(item.buffer),
+                     address(item.index, element));
+}
+
+std::string ItemPrinter::scalar_load(const Item& item, bool element) const {
+  std::string text = caching(item) == "Cached::plain"
+                         ? fmt::format("{}[{}]", scope_.pointers.name(item.buffer), address(item.index, element))
+                         : load_one(item, element);
+  if (needs_widening(item.dtype)) text = fmt::format("widen({})", text);
+  const std::string inside = axes_.range_guard(item.axes, element);
+  const std::string guard = item.guard >= 0 ? both(inside, value(item.guard, element)) : inside;
+  return guard.empty() ? text : fmt::format("{} ? {} : {}", guard, text, literal(item.dtype, 0));
+}
+
+bool ItemPrinter::is_wide(Index address) const {
+  return scope_.frame.runtime_extent || program_.pool().high(address) >= int_limit ||
+         program_.pool().low(address) < -int_limit;
+}
+
+/// A dynamic index: the item's value, clamped into range.
+std::string ItemPrinter::clamped(Index dynamic, bool element, bool wide) const {
+  const ItemId item = program_.dynamic_item(dynamic);
+  const std::string type = wide ? "s64" : "int";
+  const std::int64_t last = program_.pool().high(dynamic);
+  if (graph::is_unsigned_integer(program_.at(item).dtype))
+    return fmt::format("static_cast<{}>(minimum<u64>({}, {}ull))", type, value(item, element), last);
+  return fmt::format("static_cast<{}>(minimum<s64>(maximum<s64>({}, 0), {}))", type, value(item, element), last);
+}
+
+std::string ItemPrinter::term(Index atom, bool element, bool wide) const {
+  const IndexPool& pool = program_.pool();
+  if (pool.kind(atom) == IndexPool::Kind::quotient)
+    return fmt::format("({} / {})", index(pool.dividend(atom), element, wide), pool.divisor(atom));
+  if (pool.kind(atom) == IndexPool::Kind::remainder)
+    return fmt::format("({} % {})", index(pool.dividend(atom), element, wide), pool.divisor(atom));
+  const std::vector<Index>& variables = program_.axes().variables;
+  const auto found = std::ranges::find(variables, atom);
+  if (found == variables.end()) return clamped(atom, element, wide);
+  const std::string text = axes_.value(found - variables.begin(), element);
+  return wide ? fmt::format("static_cast<s64>({})", text) : text;
+}
+
+std::string ItemPrinter::index(Index index, bool element, bool wide) const {
+  const IndexPool& pool = program_.pool();
+  if (pool.is_constant(index)) return fmt::format("{}", pool.constant_part(index));
+  std::string text;
+  for (const IndexPool::Term& each : pool.terms(index)) {
+    const std::string atom = term(each.atom, element, wide);
+    const std::int64_t c = each.coefficient < 0 ? -each.coefficient : each.coefficient;
+    const std::string product = c == 1 ? atom : fmt::format("{} * {}", atom, c);
+    text += text.empty() ? (each.coefficient < 0 ? "-" : "") : (each.coefficient < 0 ? " - " : " + ");
+    text += product;
+  }
+  const std::int64_t constant = pool.kind(index) == IndexPool::Kind::sum ? pool.constant_part(index) : 0;
+  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? "-" : "+", constant < 0 ? -constant : constant);
+  const bool compound = pool.kind(index) == IndexPool::Kind::sum;
+  return compound ? "(" + text + ")" : text;
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,121 @@
+#include "codegen/load_emitter.h"
+
+#include "codegen/spelling.h"
+#include "kernel/structure/items.h"
+
+namespace stitch::codegen {
+
+using kernel::Item;
+using kernel::ItemId;
+
+void LoadEmitter::emit_uniform(ItemId id) {
+  const Item& item = scope_.program.at(id);
+  if (kernel::is_inline(scope_.program, id) || item.kind == Item::Kind::reduced) return;
+  out_.line("const {} {} = {};", compute_type(item.dtype), items_.name(id), items_.expression_of(id, false));
+}
+
+void LoadEmitter::declare_registers(ItemId id) {
+  out_.line("{} {}{};", items_.kept_type(id), items_.name(id), axes_.dims(scope_.program.at(id).axes));
+}
+
+void LoadEmitter::declare_held(const kernel::HeldItem& held) {
+  if (held.place == kernel::Hold::shared) return shared_.declare_kept(held);
+  scope_.keep(held.item);
+  declare_registers(held.item);
+}
+
+void LoadEmitter::declare_for_sweep(ItemId id) {
+  scope_.keep(id);
+  scope_.sweep_arrays.push_back(id);
+  declare_registers(id);
+}
+
+std::vector<HoistedLoad> LoadEmitter::hoisted() const {
+  std::vector<HoistedLoad> all;
+  for (const ItemId id : group_.hoisted) {
+    const Item& item = scope_.program.at(id);
+    all.push_back({storage_type(item.dtype), items_.name(id), axes_.dims(item.axes), item.buffer});
+  }
+  return all;
+}
+
+void LoadEmitter::emit_hoisted() {
+  if (group_.hoisted.empty()) return;
+  out_.line("// the same for every iteration of the tile");
+  for (const ItemId id : group_.hoisted) {
+    declare_registers(id);
+    emit_hoisted(id);
+  }
+}
+
+void LoadEmitter::emit_hoisted_into_arrays() {
+  for (const ItemId id : group_.hoisted) emit_hoisted(id);
+}
+
+void LoadEmitter::emit_hoisted(ItemId id) {
+  const kernel::AxisSet axes = scope_.program.at(id).axes;
+  scope_.keep(id);
+  const int depth = out_.depth();
+  loops_.open_register_loops(axes & group_.varying);
+  if (const std::string guard = axes_.range_guard(axes, false); !guard.empty()) out_.open("if ({})", guard);
+  emit_run(id);
+  out_.close(out_.depth() - depth);
+}
+
+void LoadEmitter::emit_run(ItemId id) {
+  const std::string target = items_.registers(id, false);
+  if (!axes_.has_vector(scope_.program.at(id).axes)) {
+    emit_single(id, target);
+  } else if (group_.accesses[id].width == 1) {
+    emit_element_wise(id, target);
+  } else {
+    emit_accesses(id, target);
+  }
+}
+
+void LoadEmitter::emit_single(ItemId id, const std::string& target) {
+  const Item& item = scope_.program.at(id);
+  const std::string loaded = items_.load_one(item, false);
+  if (item.guard < 0) return out_.line("{} = {};", target, loaded);
+  out_.line("{} = {} ? {} : {}{{}};", target, items_.value(item.guard, false), loaded, storage_type(item.dtype));
+}
+
+void LoadEmitter::emit_element_wise(ItemId id, const std::string& target) {
+  const Item& item = scope_.program.at(id);
+  out_.line("#pragma unroll");
+  out_.open("for (int v = 0; v < {}; ++v)", axes_.vector_extent());
+  std::string guard = axes_.vector_tail_by_element() ? axes_.in_range(group_.mapping.vector_axis, true) : "";
+  if (item.guard >= 0) guard = both(guard, items_.value(item.guard, true));
+  const std::string loaded = items_.load_one(item, true);
+  out_.line("{}[v] = {};", target,
+            guard.empty() ? loaded : fmt::format("{} ? {} : {}{{}}", guard, loaded, storage_type(item.dtype)));
+  out_.close();
+}
+
+void LoadEmitter::emit_accesses(ItemId id, const std::string& target) {
+  const Item& item = scope_.program.at(id);
+  const int width = group_.accesses[id].width;
+  const std::string_view cached = items_.caching(item);
+  const std::string guard = item.guard >= 0 ? items_.value(item.guard, false) : "";
+  if (!guard.empty()) {
+    out_.line("#pragma unroll");
+    out_.line("for (int v = 0; v < {}; ++v) {}[v] = {}{{}};", axes_.vector_extent(), target, storage_type(item.dtype));
+    out_.open("if ({})", guard);
+  }
+  const bool tail = axes_.vector_tail_by_element();
+  for (std::int64_t at = 0; at < axes_.vector_extent(); at += width) {
+    const std::string from =
+        fmt::format("{} + {}", scope_.pointers.name(item.buffer), items_.address(item.index, false));
+    const std::string places = fmt::format("{0}{2}, {1}{2}", target, from, offset_text(at));
+    if (tail && group_.shift) {
+      out_.line("load_part<{}, {}>({}, {});", width, cached, places, axes_.part_bounds(at));
+    } else if (tail) {
+      out_.line("load_tail<{}, {}>({}, {});", width, cached, places, axes_.tail_count(at));
+    } else {
+      out_.line("load<{}, {}>({});", width, cached, places);
+    }
+  }
+  if (!guard.empty()) out_.close();
+}
+
+}  // namespace stitch::codegen

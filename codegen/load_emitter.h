@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/loop_emitter.h"
+#include "codegen/shared_emitter.h"
+
+namespace stitch::codegen {
+
+/// A load that is made before the loops or turns that use it: an array of a thread, "[2][4]", or a scalar, "".
+struct HoistedLoad {
+  std::string type, name, dims;
+  kernel::Buffer buffer;
+};
+
+/// Writes loads into registers, and declares those: one value of a thread, or its whole run along the vector axis, in
+/// as wide accesses as the group's program says.
+class LoadEmitter {
+ public:
+  explicit LoadEmitter(GroupScope& scope)
+      : scope_(scope),
+        group_(scope.group),
+        out_(scope.out),
+        axes_(scope),
+        items_(scope),
+        loops_(scope),
+        shared_(scope) {}
+
+  /// A value of which a thread has one: "const f32 add_4 = …;".
+  void emit_uniform(kernel::ItemId id);
+  /// Loads the thread's run along the vector axis into name[…][0..vector).
+  void emit_run(kernel::ItemId id);
+  /// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.
+  void declare_held(const kernel::HeldItem& held);
+  /// Declares an item's registers, which end with the sweep.
+  void declare_for_sweep(kernel::ItemId id);
+
+  /// Values that do not change along the tile's outer loops, in registers before them; the arrays are declared here.
+  void emit_hoisted();
+  /// The same into arrays that are there already, for a recurrent kernel's turns.
+  void emit_hoisted_into_arrays();
+  [[nodiscard]] std::vector<HoistedLoad> hoisted() const;
+
+ private:
+  void declare_registers(kernel::ItemId id);
+  void emit_hoisted(kernel::ItemId id);
+  void emit_single(kernel::ItemId id, const std::string& target);
+  void emit_element_wise(kernel::ItemId id, const std::string& target);
+  void emit_accesses(kernel::ItemId id, const std::string& target);
+
+  GroupScope& scope_;
+  const kernel::GroupProgram& group_;
+  Writer& out_;
+  const AxisPrinter axes_;
+  const ItemPrinter items_;
+  LoopEmitter loops_;
+  SharedEmitter shared_;
+};
+
+}  // namespace stitch::codegen

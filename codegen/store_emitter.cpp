@@ -1,0 +1,83 @@
+#include "codegen/store_emitter.h"
+
+#include <algorithm>
+
+#include "codegen/spelling.h"
+
+namespace stitch::codegen {
+
+using kernel::Anchor;
+using kernel::Buffer;
+
+bool StoreEmitter::is_passing(const Buffer& buffer) const {
+  return std::ranges::count(scope_.frame.passing, buffer) > 0;
+}
+
+int StoreEmitter::copies(const Buffer& buffer) const {
+  const kernel::Residence& residence = scope_.frame.residence;
+  return residence.is_resident(buffer) ? residence.copies(group_) : 1;
+}
+
+std::string StoreEmitter::guard(const Anchor& it, bool element) const {
+  std::string guard = axes_.replica_guard(it.axes);
+  if (element && axes_.vector_tail_by_element() && axes_.runs_along(it.axes))
+    guard = both(guard, axes_.in_range(group_.mapping.vector_axis, true));
+  if (it.guard >= 0) guard = both(guard, items_.value(it.guard, element));
+  if (scope_.frame.residence.is_stored_by_one(group_, it.buffers[0]))
+    guard = both(guard, fmt::format("blockIdx.x % {} == 0", scope_.schedule.cluster));
+  return guard;
+}
+
+std::string StoreEmitter::stored_value(int anchor, bool element) const {
+  const Anchor& it = scope_.anchor(anchor);
+  const std::string text = items_.value(it.items[0], element), type = storage_type(it.dtype);
+  const bool same = scope_.program.at(it.items[0]).dtype == it.dtype && compute_type(it.dtype) == type;
+  return same ? text : fmt::format("narrow<{}>({})", type, text);
+}
+
+void StoreEmitter::emit_element(int anchor, bool element) {
+  const Anchor& it = scope_.anchor(anchor);
+  const std::string condition = guard(it, element);
+  if (!condition.empty()) out_.open("if ({})", condition);
+  const std::string pointer = scope_.pointers.name(it.buffers[0]);
+  const std::string index = items_.address(it.addresses[0], element);
+  if (it.kind == Anchor::Kind::atomic) {
+    const auto& scatter = scope_.graph.node(it.node).as<graph::ScatterAttributes>();
+    out_.line("{}::combine_atomically({} + {}, {});", combiner(scatter.combiner), pointer, index,
+              items_.value(it.items[0], element));
+  } else if (const int blocks = copies(it.buffers[0]); blocks > 1) {
+    out_.line("const {} shared_{} = {};", storage_type(it.dtype), anchor, stored_value(anchor, element));
+    out_.line("store_in_cluster<{}, 1>({} + {}, &shared_{});", blocks, pointer, index, anchor);
+  } else if (is_passing(it.buffers[0])) {
+    out_.line("store_one<Written::passing>({} + {}, {});", pointer, index, stored_value(anchor, element));
+  } else {
+    out_.line("{}[{}] = {};", pointer, index, stored_value(anchor, element));
+  }
+  if (!condition.empty()) out_.close();
+}
+
+void StoreEmitter::emit_run(int anchor) {
+  const Anchor& it = scope_.anchor(anchor);
+  const int width = group_.stores[anchor][0].width;
+  const std::string condition = guard(it, false);
+  if (!condition.empty()) out_.open("if ({})", condition);
+  const int blocks = copies(it.buffers[0]);
+  const std::string everywhere = blocks > 1 ? fmt::format("{}, ", blocks) : "";
+  const std::string_view where = blocks > 1 ? "_in_cluster" : "";
+  const std::string_view how = is_passing(it.buffers[0]) ? ", Written::passing" : "";
+  for (std::int64_t at = 0; at < axes_.vector_extent(); at += width) {
+    const std::string to =
+        fmt::format("{} + {}", scope_.pointers.name(it.buffers[0]), items_.address(it.addresses[0], false));
+    const std::string places = fmt::format("{0}{2}, result_{1}{2}", to, anchor, offset_text(at));
+    if (group_.shift && axes_.vector_tail_by_element()) {
+      out_.line("store_part<{}{}>({}, {});", width, how, places, axes_.part_bounds(at));
+    } else if (axes_.vector_tail_by_element()) {
+      out_.line("store_tail{}<{}{}{}>({}, {});", where, everywhere, width, how, places, axes_.tail_count(at));
+    } else {
+      out_.line("store{}<{}{}{}>({});", where, everywhere, width, how, places);
+    }
+  }
+  if (!condition.empty()) out_.close();
+}
+
+}  // namespace stitch::codegen
