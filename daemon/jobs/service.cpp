@@ -93,7 +93,7 @@ void Service::start() {
   jobs_.start();
   // A new store has nothing to drop. One that cannot take the job now is asked again after the next one's work.
   const auto earlier = store_.list_jobs({}, {.limit = 1});
-  if (earlier && !earlier->items.empty()) static_cast<void>(enqueue_pruning().ok());
+  if (earlier && !earlier->items.empty()) (void)enqueue_pruning().ok();
 }
 Status Service::stop() { return jobs_.stop(); }
 

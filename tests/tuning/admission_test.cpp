@@ -17,7 +17,9 @@ db::PlanRecord plan(double verified, std::optional<double> measured = {}) {
 profiler::SampleComparison compared(profiler::Comparison verdict) {
   profiler::SampleComparison comparison;
   comparison.verdict = verdict;
-  comparison.ratio = 0.9, comparison.low = 0.88, comparison.high = 0.92;
+  comparison.ratio = 0.9;
+  comparison.low = 0.88;
+  comparison.high = 0.92;
   return comparison;
 }
 

@@ -69,7 +69,9 @@ class ModelTrainingTest : public testing::Test {
   }
   static costmodel::TrainingOptions quick(Kind kind = Kind::combined) {
     costmodel::TrainingOptions options;
-    options.kind = kind, options.trees.rounds = 40, options.pretraining_rounds = 20;
+    options.kind = kind;
+    options.trees.rounds = 40;
+    options.pretraining_rounds = 20;
     return options;
   }
   TrainedAndStored train(const costmodel::TrainingSet& set, Kind kind = Kind::combined) {
@@ -110,7 +112,8 @@ TEST_F(ModelTrainingTest, SamplesAreTheTimesThatWereMeasured) {
   EXPECT_EQ(read.analytical_us, sample.analytical_us);
   EXPECT_EQ(read.device, db::samples::gpu().key);
   TrainingSample same = sample;
-  same.measured = 14, same.device = read.device;
+  same.measured = 14;
+  same.device = read.device;
   EXPECT_EQ(costmodel::hash_of({"h100", "us", {}, {read}}), costmodel::hash_of({"h100", "us", {}, {same}}))
       << "the row is the same, what is missing included";
 }
@@ -222,7 +225,9 @@ TEST_F(ModelTrainingTest, TheReportHasModelsAndTheAnalyticalModelByFamily) {
 
 TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
   IncrementalOptions options;
-  options.least_samples = 40, options.growth = 0.5, options.training = quick();
+  options.least_samples = 40;
+  options.growth = 0.5;
+  options.training = quick();
   CostModelTrainer trainer(*store_, "h100", clock_, options);
   put_samples(0, 39);
   EXPECT_FALSE(*trainer.is_due());
@@ -249,7 +254,8 @@ TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
 
 TEST_F(ModelTrainingTest, WhatCannotBeTrainedOnIsNotLookedAtAgainAtOnce) {
   IncrementalOptions options;
-  options.least_samples = 4, options.training = quick();
+  options.least_samples = 4;
+  options.training = quick();
   CostModelTrainer trainer(*store_, "a100", clock_, options);
   put_samples(0, 8);  // of another target
   EXPECT_TRUE(*trainer.is_due());
@@ -315,19 +321,26 @@ profiler::Recording recording_of(Result<graph::Graph> graph) {
   const auto space = kernel_space(form->graph, form->key, scorer, {40, 16});
   profiler::Recording recording;
   recording.generator = codegen::generator_version();
-  recording.target = "h100", recording.scorer = "analytical v8", recording.device.key = "GPU-7";
+  recording.target = "h100";
+  recording.scorer = "analytical v8";
+  recording.device.key = "GPU-7";
   recording.feature_names = costmodel::feature_names();
   profiler::RecordedKernel kernel;
-  kernel.key = form->key, kernel.name = "softmax", kernel.wanted = 40;
+  kernel.key = form->key;
+  kernel.name = "softmax";
+  kernel.wanted = 40;
   kernel.graph = graph::encode(form->graph, graph::Encoding::cbor);
   for (const search::StitchCandidate& candidate : space->kernel->candidates) {
     codegen::ResourceUsage used;
-    used.registers = 40, used.shared_bytes = 128;
+    used.registers = 40;
+    used.shared_bytes = 128;
     const costmodel::CompiledFacts compiled = compiled_facts(used, candidate.program.shared_bytes);
     profiler::RecordedCandidate recorded;
     recorded.schedule = kernel::schedule_hash(candidate.schedule);
-    recorded.predicted_us = candidate.predicted_us, recorded.median = 2 * candidate.predicted_us;
-    recorded.registers = 40, recorded.shared_bytes = 128 + candidate.program.shared_bytes;
+    recorded.predicted_us = candidate.predicted_us;
+    recorded.median = 2 * candidate.predicted_us;
+    recorded.registers = 40;
+    recorded.shared_bytes = 128 + candidate.program.shared_bytes;
     recorded.features =
         features_for_record(candidate_row(space->kernel->graph, candidate, *find_device("h100"), &compiled).features);
     kernel.candidates.push_back(std::move(recorded));
@@ -357,7 +370,8 @@ TEST(SamplesOfRecording, CountsKeepTheirUnitAndFitNothing) {
   const auto fit = fit_samples_of(recording);
   ASSERT_TRUE(fit.ok()) << fit.error().message;
   EXPECT_THAT(*fit, SizeIs(39)) << "all but the one that failed";
-  recording.kind = profiler::Measurement::Kind::event_count, recording.unit = "sectors";
+  recording.kind = profiler::Measurement::Kind::event_count;
+  recording.unit = "sectors";
   EXPECT_EQ(samples_of_recording(recording)->unit, "sectors");
   const auto refused = fit_samples_of(recording);
   ASSERT_FALSE(refused);

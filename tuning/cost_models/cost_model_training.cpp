@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/version.h"
 #include "tuning/kernels/training_samples.h"
@@ -41,7 +42,8 @@ std::string cost_model_name(Kind kind, std::string_view unit) {
 Json accuracy_document(const costmodel::Training& training) {
   Json document = to_document(training.accuracy);
   document["unit"] = training.model.unit;
-  document["samples"] = training.model.samples, document["kernels"] = training.model.kernels;
+  document["samples"] = training.model.samples;
+  document["kernels"] = training.model.kernels;
   document["features"] = training.model.features;
   return document;
 }
@@ -144,10 +146,8 @@ Result<std::int64_t> CostModelTrainer::measured() const {
 
 Result<bool> CostModelTrainer::is_due() const {
   STITCH_ASSIGN(const std::int64_t now, measured());
-  if (now < static_cast<std::int64_t>(options_.least_samples)) return false;
-  const auto grown = [&](std::int64_t then) {
-    return static_cast<double>(now) >= (1 + options_.growth) * static_cast<double>(then) && now > then;
-  };
+  if (std::cmp_less(now, options_.least_samples)) return false;
+  const auto grown = [&](std::int64_t then) { return now >= (1 + options_.growth) * then && now > then; };
   if (const std::int64_t then = looked_at_; then >= 0 && !grown(then)) return false;
   STITCH_ASSIGN(const std::vector<db::CostModelRecord> models, store_.list_models());
   std::int64_t then = 0;

@@ -181,7 +181,7 @@ Result<std::optional<CandidateFacts>> facts_in(std::string_view conditions) {
 
 std::vector<double> features_for_record(const std::vector<float>& row) {
   std::vector<double> features;
-  for (const float value : row) features.push_back(std::isnan(value) ? -1 : static_cast<double>(value));
+  for (const float value : row) features.push_back(std::isnan(value) ? -1.0 : value);
   return features;
 }
 

@@ -12,7 +12,7 @@ db::MeasurementRecord to_record(const profiler::Measurement& measurement, db::Me
                                                                              : db::MeasurementRecord::Kind::event_count;
   record.device = std::move(device);
   record.samples = measurement.samples;
-  record.dropped = static_cast<std::int64_t>(measurement.dropped_samples.size());
+  record.dropped = measurement.dropped_samples.size();
   record.cold_l2 = measurement.cold_l2;
   record.sm_clock_mhz = mean_of(measurement.before.sm_clock_mhz, measurement.after.sm_clock_mhz);
   record.memory_clock_mhz = mean_of(measurement.before.memory_clock_mhz, measurement.after.memory_clock_mhz);
