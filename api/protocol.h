@@ -117,7 +117,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// The part of a plan that never changes, as JSON text: what the store keeps as db::Plan::document.
+/// The part of a plan that never changes, as JSON text: what the store keeps as db::PlanRecord::document.
 std::string plan_document(const Plan& plan);
 /// A whole plan as JSON text, and back. Errors: parse, naming the field.
 std::string to_json(const Plan& plan);

@@ -33,7 +33,7 @@ Artifact artifact(Artifact::Kind kind, std::string bytes) {
   return {hash, kind, std::move(bytes), provenance()};
 }
 
-Fragment fragment(std::int64_t number) {
+FragmentRecord fragment(std::int64_t number) {
   return {hash_of("fragment", number),
           hash_of("family", number / 16),
           "layer norm",

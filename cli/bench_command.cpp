@@ -25,8 +25,8 @@ struct Sum {
   std::int64_t kernels = 0;
 
   void add(const tuning::TunedFragment& tuned, std::int64_t times) {
-    const db::Measurement& measured = tuned.bundle.measurements.front();
-    if (measured.kind != db::Measurement::Kind::device_time) unit = "sectors";
+    const db::MeasurementRecord& measured = tuned.bundle.measurements.front();
+    if (measured.kind != db::MeasurementRecord::Kind::device_time) unit = "sectors";
     const double count = times;
     const bool first = samples.empty() && kernels == 0;
     samples.resize(first ? measured.samples.size() : std::min(samples.size(), measured.samples.size()));

@@ -43,7 +43,7 @@ class DatabaseCatalogue final : public Catalogue {
     json items = json::array();
     if (what == "cost-models") {
       STITCH_ASSIGN(const auto models, store_->list_models());
-      for (const db::TrainedModel& model : models) items.push_back(tuning::summarise(model));
+      for (const db::CostModelRecord& model : models) items.push_back(tuning::summarise(model));
       return items;
     }
     if (what != "devices") return unknown_listing(what);
@@ -55,17 +55,17 @@ class DatabaseCatalogue final : public Catalogue {
   Result<json> cost_model_report() override { return tuning::cost_model_report(*store_); }
 
   Result<api::Plan> plan(const Hash128& id) override {
-    STITCH_ASSIGN(const db::Plan record, store_->get_plan(id));
+    STITCH_ASSIGN(const db::PlanRecord record, store_->get_plan(id));
     return tuning::plan_from_record(record);
   }
 
   Result<graph::Graph> fragment(const Hash128& key) override {
-    STITCH_ASSIGN(const db::Fragment record, store_->get_fragment(key));
+    STITCH_ASSIGN(const db::FragmentRecord record, store_->get_fragment(key));
     return graph::decode(record.graph, graph::Encoding::cbor);
   }
 
   Result<std::string> source(const api::Plan& plan, std::size_t launch) override {
-    STITCH_ASSIGN(const db::Plan record, store_->get_plan(plan.id));
+    STITCH_ASSIGN(const db::PlanRecord record, store_->get_plan(plan.id));
     STITCH_ASSIGN(const db::Kernel kernel, store_->get_kernel(record.steps.at(launch).kernel));
     STITCH_ASSIGN(db::Artifact artifact, store_->get_artifact(kernel.source));
     return std::move(artifact.bytes);

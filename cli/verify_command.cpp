@@ -26,17 +26,17 @@ struct VerifyOptions {
 
 /// One plan's row of the report.
 struct Row {
-  db::Plan plan;
+  db::PlanRecord plan;
   std::string outcome;  ///< "right", "wrong", "skipped"
   std::string why;
   std::int64_t compared = 0;
 };
 
-Result<Row> verify_plan(const db::Plan& listed, const db::Store& store, client::Executor& executor,
+Result<Row> verify_plan(const db::PlanRecord& listed, const db::Store& store, client::Executor& executor,
                         const VerifyOptions& options) {
   Row row;
   STITCH_ASSIGN(row.plan, store.get_plan(listed.id));
-  STITCH_ASSIGN(const db::Fragment fragment, store.get_fragment(row.plan.key.fragment));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, store.get_fragment(row.plan.key.fragment));
   if (fragment.parameter_bytes > options.most_bytes) {
     row.outcome = "skipped";
     row.why = fmt::format("inputs and results of {} bytes; --most-bytes allows more", fragment.parameter_bytes);
@@ -68,7 +68,7 @@ Result<std::vector<Row>> verify_store(const db::Store& store, const VerifyOption
   db::Page page{.limit = 1000};
   do {
     STITCH_ASSIGN(const auto listing, store.list_plans({.status = db::PlanStatus::incumbent}, page));
-    for (const db::Plan& plan : listing.items) {
+    for (const db::PlanRecord& plan : listing.items) {
       Result<Row> row = verify_plan(plan, store, executor, options);
       if (!row) return row.error().within(fmt::format("plan {}", plan.id.hex()));
       rows.push_back(std::move(*row));

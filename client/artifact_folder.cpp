@@ -36,10 +36,10 @@ std::optional<std::string> ArtifactFolder::find(const Hash128& hash) {
   if (!bytes) return std::nullopt;
   if (hash_bytes(*bytes) != hash) {
     // Whoever else reads it finds the same; should somebody have mended it meanwhile, it is fetched once more.
-    static_cast<void>(files_.remove(path).ok());
+    (void)files_.remove(path).ok();
     return std::nullopt;
   }
-  static_cast<void>(files_.set_modified(path, clock_.wall_us()).ok());
+  (void)files_.set_modified(path, clock_.wall_us()).ok();
   return *std::move(bytes);
 }
 
@@ -47,7 +47,7 @@ Status ArtifactFolder::store(const Hash128& hash, std::string_view bytes) {
   STITCH_TRY(files_.make_directories(folder_));
   STITCH_TRY(files_.publish(folder_ / hash.hex(), bytes));
   const std::lock_guard lock(mutex_);
-  unseen_bytes_ += static_cast<std::int64_t>(bytes.size());
+  unseen_bytes_ += bytes.size();
   if (!seen_ || unseen_bytes_ > max_bytes_ / 8) {
     evict();
     seen_ = true;
@@ -61,7 +61,7 @@ void ArtifactFolder::evict() {
   std::int64_t total = 0;
   for (FileSystem::Entry& entry : files_.list(folder_)) {
     if (is_temporary(entry.path) && entry.modified_us + stale_us < clock_.wall_us()) {
-      static_cast<void>(files_.remove(entry.path).ok());
+      (void)files_.remove(entry.path).ok();
     }
     if (!is_artifact(entry.path)) continue;
     total += entry.bytes;

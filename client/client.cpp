@@ -26,11 +26,11 @@ std::string with_name(std::string_view path, std::string_view name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
                        c == '.' || c == '_' || c == '~';
     // A name is for people: what a target cannot carry becomes a space.
-    const auto byte = static_cast<unsigned char>(c);
+    const unsigned char byte = c;
     if (plain) {
       target += c;
     } else {
-      target += fmt::format("%{:02X}", byte < 0x20 || byte == 0x7f ? 0x20U : static_cast<unsigned>(byte));
+      target += fmt::format("%{:02X}", byte < 0x20 || byte == 0x7f ? 0x20 : byte);
     }
   }
   return target;
@@ -95,7 +95,7 @@ Result<Message> Client::ask(HttpCall call) {
 Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
   HttpCall call{.method = "POST", .target = "/v1/lookup", .content_type = std::string(cbor)};
   call.body = api::encode_document(api::to_document(request, Encoding::cbor), Encoding::cbor);
-  call.timeout_seconds = options_.timeout_seconds + static_cast<double>(request.deadline_ms) * 1e-3;
+  call.timeout_seconds = options_.timeout_seconds + request.deadline_ms * 1e-3;
   return ask<api::LookupAnswer>(std::move(call));
 }
 
@@ -140,7 +140,7 @@ Result<std::string> Client::artifact(const Hash128& hash) {
     return make_error(ErrorKind::corrupt, "artifact {}: the server sent other bytes", hash.hex());
   }
   // A folder that cannot be written costs time, not the artifact.
-  if (cached) static_cast<void>(artifacts_.store(hash, answer.body).ok());
+  if (cached) (void)artifacts_.store(hash, answer.body).ok();
   return std::move(answer.body);
 }
 
@@ -214,7 +214,7 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
 
 Result<api::PromotionFeed> Client::promotions(std::int64_t after, std::int64_t wait_ms) {
   HttpCall call{.target = fmt::format("/v1/promotions?after={}&wait_ms={}", after, wait_ms)};
-  call.timeout_seconds = options_.timeout_seconds + static_cast<double>(wait_ms) * 1e-3;
+  call.timeout_seconds = options_.timeout_seconds + wait_ms * 1e-3;
   return ask<api::PromotionFeed>(std::move(call));
 }
 

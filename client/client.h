@@ -32,8 +32,17 @@ struct FetchOptions {
   std::string name = {};              ///< for people: where the fragment comes from
 };
 
-/// A stitchd and what was fetched from it. Safe to use from any number of threads. Errors of every call, besides those
-/// that the server answers with: unavailable (no server, a broken connection), timeout, parse (an answer that is none).
+/// A stitchd and what was fetched from it: looks plans up, fetches machine code, hands work in and follows it.
+///
+///   STITCH_ASSIGN(const auto client, Client::open({.server = "unix:///run/user/1000/stitch/stitchd.sock"}));
+///   STITCH_ASSIGN(const api::LookupAnswer answer, client->fetch(fragment, {.name = "bert, layer norm"}));
+///   STITCH_ASSIGN(const std::string cubin, client->artifact(answer.plan->launches[0].cubin));
+///
+/// A program that wants to run plans rather than read them makes a PlanHandle (client/plan_handle.h) of the client and
+/// an Executor; the C interface (client/stitch.h) and `stitch tune --server` stand on this class as well. What travels
+/// is in api/protocol.h, the paths in docs/api.md. Safe to use from any number of threads: each call takes a connection
+/// of its own. Errors of every call, besides those that the server answers with: unavailable (no server, a broken
+/// connection), timeout, parse (an answer that is none).
 class Client {
  public:
   /// Connects and checks that the server speaks this protocol. Errors: invalid_argument (address), unavailable,
@@ -57,7 +66,7 @@ class Client {
   /// many as the server's own option says.
   Result<api::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
                                          std::optional<std::int64_t> trials = {});
-  /// `trials`: the same, of all the model's kernels together; without: none.
+  /// `trials`: so many more candidates of all the model's kernels together are measured; only where the server can.
   Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
   Result<api::JobStatus> job(std::int64_t id);
   Result<api::JobStatus> cancel(std::int64_t id);

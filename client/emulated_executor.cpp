@@ -66,7 +66,7 @@ Status EmulatedPlan::make_workspace() {
   STITCH_ASSIGN(workspace_, session_->allocate("workspace", plan_.workspace_bytes, profiler::Poison{},
                                                profiler::Access::read_write));
   for (const api::ZeroedRange& range : plan_.zeroed) {
-    const std::vector<std::byte> zeros(static_cast<std::size_t>(range.bytes));
+    const std::vector<std::byte> zeros(range.bytes);
     STITCH_TRY(session_->write(*workspace_, range.offset, zeros));
   }
   return {};
@@ -86,9 +86,8 @@ profiler::LaunchValue EmulatedPlan::value_of(const LaunchArgument& argument, con
 Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffers) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<const std::byte> from = parameters[i];
-    STITCH_ASSIGN(const auto buffer,
-                  session_->allocate(fmt::format("parameter {}", i), static_cast<std::int64_t>(from.size()),
-                                     contents(from), profiler::Access::read_only));
+    STITCH_ASSIGN(const auto buffer, session_->allocate(fmt::format("parameter {}", i), std::ssize(from),
+                                                        contents(from), profiler::Access::read_only));
     buffers.parameters.push_back(buffer);
   }
   std::vector<profiler::Fill> fills(results.size(), profiler::Poison{});
@@ -96,9 +95,8 @@ Status EmulatedPlan::allocate(Inputs parameters, Outputs results, Buffers& buffe
     if (copy.before) fills[copy.to] = contents(parameters[copy.from.value]);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
-    STITCH_ASSIGN(const auto buffer,
-                  session_->allocate(fmt::format("result {}", i), static_cast<std::int64_t>(results[i].size()),
-                                     fills[i], profiler::Access::read_write));
+    STITCH_ASSIGN(const auto buffer, session_->allocate(fmt::format("result {}", i), std::ssize(results[i]), fills[i],
+                                                        profiler::Access::read_write));
     buffers.results.push_back(buffer);
   }
   return {};
@@ -122,7 +120,7 @@ Status EmulatedPlan::run_on(const Buffers& buffers, Outputs results) {
     const std::size_t from = copy.from.value;
     const bool parameter = copy.from.kind == LaunchArgument::Kind::parameter;
     const auto source = parameter ? buffers.parameters[from] : buffers.results[from];
-    const auto into = results[copy.to].first(static_cast<std::size_t>(copy.bytes));
+    const auto into = results[copy.to].first(copy.bytes);
     STITCH_TRY(session_->read(source, 0, into));
   }
   return {};

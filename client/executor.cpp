@@ -21,7 +21,7 @@ Status check_spans(std::string_view what, std::span<const std::span<Bytes>> give
                    const std::vector<graph::TensorType>& types) {
   STITCH_TRY(check_count(what, given.size(), types.size()));
   for (std::size_t i = 0; i < given.size(); ++i) {
-    if (static_cast<std::int64_t>(given[i].size()) != types[i].bytes()) {
+    if (std::ssize(given[i]) != types[i].bytes()) {
       return make_error(ErrorKind::invalid_argument, "{} {}: {} bytes were given, {} has {}", what, i, given[i].size(),
                         to_string(types[i]), types[i].bytes());
     }

@@ -13,9 +13,17 @@
 
 namespace stitch::client {
 
-/// The plan that a program uses for one fragment, in the fragment's own order of parameters and results. When the
-/// server has a better one it is fetched and loaded aside and takes the old one's place between two runs
-/// (FusionStitching's asynchronous swap). Safe to use from several threads; runs follow one another.
+/// The plan that a program uses for one fragment, in the fragment's own order of parameters and results.
+///
+///   STITCH_ASSIGN(const auto handle, PlanHandle::fetch(*client, *executor, fragment));
+///   handle->watch();
+///   while (training) STITCH_TRY(handle->launch(parameters, results, stream));
+///
+/// The first plan may be one that was only predicted. When the server has a better one (it tells by its promotions) it
+/// is fetched and loaded aside and takes the old one's place between two runs (FusionStitching's asynchronous swap), so
+/// that the program gets faster while it runs. The executor (client/executor.h) decides where plans run: on a GPU or on
+/// the emulated device. Made by programs that link libstitch, and by the C interface (client/stitch_c.cpp). Safe to use
+/// from several threads; runs follow one another.
 class PlanHandle {
  public:
   /// Fetches and loads a plan. `client` and `executor` must outlive the handle.
@@ -30,7 +38,8 @@ class PlanHandle {
 
   /// The plan in use; parameters and results in the plan's order.
   [[nodiscard]] api::Plan plan() const;
-  [[nodiscard]] std::vector<graph::TensorType> parameters() const;  ///< in the fragment's order
+  /// Types in the fragment's order.
+  [[nodiscard]] std::vector<graph::TensorType> parameters() const;
   [[nodiscard]] std::vector<graph::TensorType> results() const;
   /// How often another plan has taken the first one's place.
   [[nodiscard]] int swaps() const;
@@ -39,7 +48,8 @@ class PlanHandle {
   /// swap took place. On an error the plan in use stays.
   Result<bool> check_for_update(std::int64_t wait_ms = 0);
 
-  /// From now on a thread does that. `told` is called after each swap and each error, from that thread.
+  /// From now on a thread checks for updates until the handle ends. `told` is called after each swap and each error,
+  /// from that thread.
   void watch(std::function<void(const Status&)> told = {});
 
  private:

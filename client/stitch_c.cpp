@@ -102,7 +102,7 @@ stitch::Result<std::vector<std::span<Byte>>> spans_of(Pointer pointers, const st
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] > 0 && pointers[i] == nullptr)
       return make_error(ErrorKind::invalid_argument, "{}[{}] is NULL", name, i);
-    spans.emplace_back(static_cast<Byte*>(pointers[i]), static_cast<std::size_t>(bytes[i]));
+    spans.emplace_back(static_cast<Byte*>(pointers[i]), bytes[i]);
   }
   return spans;
 }
@@ -195,7 +195,7 @@ stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info
     stitch_plan_info made{};
     copy_text(from.id.hex(), made.id);
     copy_text(from.label, made.label);
-    made.launches = static_cast<int32_t>(from.launches.size());
+    made.launches = from.launches.size();
     made.swaps = plan->handle->swaps();
     made.predicted_us = from.predicted_us;
     made.measured_us = from.measured_us.value_or(-1);

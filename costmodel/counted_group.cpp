@@ -30,7 +30,7 @@ double CountedGroup::elements(AxisSet axes) const {
 
 double CountedGroup::per_thread(AxisSet axes) const {
   double count = 1;
-  for (const int a : axes | AxisSet(group.outer_loops)) {
+  for (const int a : axes | group.outer_loops) {
     count *= group.mapping.axes[a].at(Level::loop);
     if (axes.contains(a)) count *= group.extent(a, Level::vector) * group.extent(a, Level::reg);
   }
@@ -71,7 +71,7 @@ double CountedGroup::distinct_lanes(AxisSet axes) const {
 
 double CountedGroup::outer_iterations() const {
   double count = 1;
-  for (const int a : AxisSet(group.outer_loops)) count *= group.extent(a, Level::loop);
+  for (const int a : group.outer_loops) count *= group.extent(a, Level::loop);
   return count;
 }
 

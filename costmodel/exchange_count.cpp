@@ -105,7 +105,7 @@ void count_scatter(const CountedGroup& counted, GroupFeatures& features) {
   const bool by_warp = lanes == warp_lanes && hit_lanes == 1;
   const double window = results / std::max(rows, 1.0);
   const double warps = group.tiles * kernel::warps_of(group.threads);  // that take part
-  const AxisSet kept = AxisSet(anchor.axes) - AxisSet(anchor.reduced);
+  const AxisSet kept = anchor.axes - anchor.reduced;
   const double tests = by_warp ? warps * updates / warp_lanes : warps * updates * counted.per_iteration(kept);
   features.instructions +=
       tests * instructions_of_test + updates * std::max(1.0, window / warp_lanes) * instructions_of_hit;

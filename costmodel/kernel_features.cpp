@@ -132,7 +132,7 @@ void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
   for (const kernel::PhaseProgram& phase : program.phases) {
     for (const GroupProgram& group : phase.groups) {
       double elements = 1, reduced = 1, lanes = 1;
-      std::uint64_t reduced_axes = 0;
+      kernel::AxisSet reduced_axes;
       for (const Anchor& anchor : group.structure.anchors) {
         reduced_axes |= anchor.reduced;
         f.reduces += anchor.kind == Anchor::Kind::reduce ? 1 : 0;
@@ -140,10 +140,10 @@ void count_shape(const kernel::KernelProgram& program, KernelFeatures& f) {
         f.scans += anchor.kind == Anchor::Kind::scan ? 1 : 0;
         f.scatters += anchor.kind == Anchor::Kind::scatter || anchor.kind == Anchor::Kind::atomic ? 1 : 0;
       }
-      for (std::size_t a = 0; a < group.extents.size(); ++a) {
+      for (int a = 0; a < std::ssize(group.extents); ++a) {
         elements *= group.extents[a];
         lanes *= group.extent(a, Level::lane);
-        if (((reduced_axes >> a) & 1) != 0) reduced *= group.extents[a];
+        if (reduced_axes.contains(a)) reduced *= group.extents[a];
       }
       for (const kernel::HeldItem& held : group.held)
         (held.place == kernel::Hold::shared ? f.held_shared : f.held_registers) += 1;

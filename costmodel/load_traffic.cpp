@@ -48,7 +48,7 @@ void LoadTraffic::count_reads() {
   for (const ItemId id : group.hoisted) {
     read_once(id, reads[0]);
     if (counted_.places.of(id) == Place::registers) continue;
-    const AxisSet varying = AxisSet(counted_.program.at(id).axes) & AxisSet(group.varying);
+    const AxisSet varying = counted_.program.at(id).axes & group.varying;
     request(id, group.accesses[id].width, counted_.per_iteration(varying));
   }
   pass_to_l2();

@@ -47,7 +47,7 @@ std::optional<double> waste_of_lanes(const CountedGroup& counted, kernel::Index 
   int spread = 0;
   for (const int a : group.thread_order) {
     const std::int64_t extent = group.extent(a, Level::lane);
-    if (extent == 1 || !AxisSet(counted.program.axes_of(address)).contains(a)) continue;
+    if (extent == 1 || !counted.program.axes_of(address).contains(a)) continue;
     const kernel::IndexPool::Run run = run_of(counted, address, a);
     if (!run.regular || lanes * extent > warp_lanes) return std::nullopt;
     const std::int64_t step = run.step * group.mapping.axes[a].step(Level::lane) * bytes;
@@ -70,7 +70,7 @@ double sector_waste(const CountedGroup& counted, kernel::Index address, int byte
     const std::int64_t lanes = group.extent(a, Level::lane);
     if (lanes == 1 && group.mapping.vector_axis != a) continue;
     const kernel::IndexPool::Run run = run_of(counted, address, a);
-    if (!AxisSet(counted.program.axes_of(address)).contains(a)) continue;  // every lane reads the same: one sector
+    if (!counted.program.axes_of(address).contains(a)) continue;  // every lane reads the same: one sector
     const std::int64_t width = group.extent(a, Level::vector);
     const bool vector = group.mapping.vector_axis == a && width > 1;
     const double step = run.regular ? std::fabs(run.step) * bytes : sector_bytes;
@@ -106,7 +106,7 @@ double misaligned_waste(const CountedGroup& counted, kernel::Index address, int 
 double run_bytes(const CountedGroup& counted, const kernel::Item& load) {
   const int along = counted.group.mapping.vector_axis;
   const int bytes = graph::byte_size(load.dtype);
-  if (along < 0 || !AxisSet(load.axes).contains(along)) return bytes;
+  if (along < 0 || !load.axes.contains(along)) return bytes;
   // Across memory, each element is in a sector of its own; of windows, the others' loads take the rest of one.
   const auto run = run_of(counted, load.index, along);
   if (run.regular && std::abs(run.step) * bytes >= sector_bytes) return bytes;

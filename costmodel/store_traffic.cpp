@@ -19,7 +19,7 @@ constexpr int partial_bytes = 4;
 /// The axes of the elements that an anchor stores. A scatter writes each element once, whatever number of updates it
 /// tested.
 AxisSet written_axes(const Anchor& anchor) {
-  return anchor.kind == Anchor::Kind::scatter ? AxisSet(anchor.axes) - AxisSet(anchor.reduced) : AxisSet(anchor.axes);
+  return anchor.kind == Anchor::Kind::scatter ? anchor.axes - anchor.reduced : anchor.axes;
 }
 
 double stored_bytes(const CountedGroup& counted, int number) {
@@ -28,8 +28,7 @@ double stored_bytes(const CountedGroup& counted, int number) {
     return counted.elements(written_axes(anchor)) * graph::byte_size(anchor.dtype);
   double bytes = 0;
   for (const kernel::ReductionPlan& plan : counted.group.reductions) {
-    if (plan.anchor == number)
-      bytes = plan.partials * counted.elements(AxisSet(anchor.axes) - AxisSet(anchor.reduced)) * partial_bytes;
+    if (plan.anchor == number) bytes = plan.partials * counted.elements(anchor.axes - anchor.reduced) * partial_bytes;
   }
   return bytes;
 }

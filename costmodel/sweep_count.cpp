@@ -41,7 +41,7 @@ class SweepCounter {
   void count(int sweep) {
     for (const ItemId id : sweep_.uniform) {
       const Item& item = counted_.program.at(id);
-      const double times = counted_.per_thread(AxisSet(item.axes) & AxisSet(group_.outer_loops));
+      const double times = counted_.per_thread(item.axes & group_.outer_loops);
       if (item.kind == Item::Kind::load) {
         loads_.request(id, 1, times);
       } else {
@@ -75,7 +75,7 @@ class SweepCounter {
     near_ = near_ || place == Place::l1 || place == Place::shared;
     far_ = far_ || place == Place::device;
     if (place != Place::device && place != Place::l2) return;
-    const double lanes = AxisSet(item.axes).empty() ? 1 : warp_lanes;
+    const double lanes = item.axes.empty() ? 1 : warp_lanes;
     // Of what is copied to shared memory all of a tile is on its way.
     const bool copied = std::ranges::count(sweep_.copied, id) > 0;
     const double at_once =
@@ -130,8 +130,8 @@ class SweepCounter {
     features_.instructions += executions;
     body_ += times;
     const int along = std::max(group_.mapping.vector_axis, 0);
-    const bool loops = AxisSet(group_.inner_loops).contains(along);
-    if (!group_.shift || !AxisSet(anchor.axes).contains(along) || loops) return;
+    const bool loops = group_.inner_loops.contains(along);
+    if (!group_.shift || !anchor.axes.contains(along) || loops) return;
     features_.instructions += executions * instructions_of_range_test;
     features_.integer_instructions += executions * instructions_of_range_test;
     features_.index_instructions += executions * instructions_of_range_test;
@@ -167,7 +167,7 @@ class SweepCounter {
     // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
     // end of this one.
     double iterations = 1;
-    for (const int a : AxisSet(group_.inner_loops)) iterations *= group_.extent(a, Level::loop);
+    for (const int a : group_.inner_loops) iterations *= group_.extent(a, Level::loop);
     if (flight_ > 0 && !each_waits_) iterations = 1;
     const double rows = counted_.outer_iterations();
     chain += first * (rows * (1 + (iterations - 1) * latency_shown_per_iteration) - 1);

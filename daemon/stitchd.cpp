@@ -16,9 +16,9 @@
 #include "daemon/http/routes.h"
 #include "daemon/jobs/service.h"
 #include "db/sqlite_store.h"
+#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/devices/calibrated_device.h"
 #include "tuning/devices/device_set.h"
-#include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/tuner.h"
 
 namespace stitch::daemon {

@@ -13,7 +13,7 @@ constexpr int compression_level = 3;
 }  // namespace
 
 Result<std::string> compress(std::string_view bytes) {
-  if (static_cast<std::int64_t>(bytes.size()) > most_blob_bytes)
+  if (std::ssize(bytes) > most_blob_bytes)
     return make_error(ErrorKind::resource_exhausted, "{} bytes are too many for one blob (at most {})", bytes.size(),
                       most_blob_bytes);
   std::string frame(ZSTD_compressBound(bytes.size()), '\0');

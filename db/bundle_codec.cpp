@@ -53,7 +53,7 @@ void check_identity(Reader& reader, std::string_view field, const Hash128& said,
 
 // Every record is validated as it is read. These are found by the reader, in the namespace of the records.
 
-static void finish_reading(Reader& reader, const Fragment& fragment) { check(reader, fragment); }
+static void finish_reading(Reader& reader, const FragmentRecord& fragment) { check(reader, fragment); }
 static void finish_reading(Reader& reader, const Device& device) { check(reader, device); }
 static void finish_reading(Reader& reader, const Artifact& artifact) { check(reader, artifact); }
 static void finish_reading(Reader& reader, const Candidate& candidate) { check(reader, candidate); }
@@ -63,19 +63,19 @@ static void finish_reading(Reader& reader, const Kernel& kernel) {
   check_identity(reader, "hash", kernel.hash, kernel_hash(kernel));
 }
 
-static void finish_reading(Reader& reader, const Plan& plan) {
+static void finish_reading(Reader& reader, const PlanRecord& plan) {
   check(reader, plan);
   check_identity(reader, "id", plan.id, plan_id(plan));
 }
 
-static void finish_reading(Reader& reader, Measurement& measurement) {
+static void finish_reading(Reader& reader, MeasurementRecord& measurement) {
   measurement.summary = summarise(measurement.samples);
   check(reader, measurement);
   check_identity(reader, "id", measurement.id, measurement_id(measurement));
 }
 
 static void finish_reading(Reader& reader, const FragmentBundle& bundle) {
-  for (const Plan& plan : bundle.plans) {
+  for (const PlanRecord& plan : bundle.plans) {
     if (plan.key.fragment == bundle.fragment.key) continue;
     reader.fail(make_error(ErrorKind::corrupt, "plans hold a plan of another fragment"));
   }

@@ -21,7 +21,7 @@ class Collector {
   explicit Collector(Connection& connection) : connection_(connection) {}
 
   Status plan(const Hash128& id) {
-    STITCH_ASSIGN(Plan record, select_plan(connection_, id));
+    STITCH_ASSIGN(PlanRecord record, select_plan(connection_, id));
     for (const PlanStep& step : record.steps) STITCH_TRY(kernel(step.kernel));
     bundle.plans.push_back(std::move(record));
     return measurements(id);
@@ -58,8 +58,8 @@ class Collector {
 
   Status measurements(const Hash128& subject) {
     if (!measured_.insert(subject).second) return {};
-    STITCH_ASSIGN(std::vector<Measurement> found, select_measurements(connection_, subject));
-    for (Measurement& measurement : found) {
+    STITCH_ASSIGN(std::vector<MeasurementRecord> found, select_measurements(connection_, subject));
+    for (MeasurementRecord& measurement : found) {
       if (devices_.insert(measurement.device).second) {
         STITCH_ASSIGN(Device record, select_device(connection_, measurement.device));
         bundle.devices.push_back(std::move(record));
@@ -77,13 +77,13 @@ class Collector {
 /// Counts one record: new, or known.
 void count(bool inserted, std::int64_t& fresh, MergeReport& report) { ++(inserted ? fresh : report.known); }
 
-Status settle(Connection& connection, const Plan& plan, bool inserted) {
+Status settle(Connection& connection, const PlanRecord& plan, bool inserted) {
   const Hash128 id = plan_id(plan);
   if (inserted && plan.status == PlanStatus::withdrawn)
     return withdraw(connection, id, "withdrawn where it was imported from", plan.provenance);
   if (plan.status == PlanStatus::incumbent) STITCH_TRY(admit(connection, id, Admission::if_vacant, plan.provenance));
   if (plan.label != Label::measured) return {};
-  STITCH_ASSIGN(const Plan stored, select_plan(connection, id));
+  STITCH_ASSIGN(const PlanRecord stored, select_plan(connection, id));
   if (stored.label == Label::measured) return {};
   return make_error(ErrorKind::invalid_argument, "plan {}: labelled measured, but without a measurement of device time",
                     id.hex());
@@ -114,7 +114,7 @@ Result<MergeReport> merge_fragment(Connection& connection, const FragmentBundle&
     count(inserted, report.kernels, report);
   }
   std::vector<bool> fresh;
-  for (const Plan& plan : bundle.plans) {
+  for (const PlanRecord& plan : bundle.plans) {
     STITCH_ASSIGN(const bool inserted, insert_plan_rows(connection, plan));
     count(inserted, report.plans, report);
     fresh.push_back(inserted);
@@ -123,7 +123,7 @@ Result<MergeReport> merge_fragment(Connection& connection, const FragmentBundle&
     STITCH_ASSIGN(const bool inserted, merge_candidate(connection, candidate));
     count(inserted, report.candidates, report);
   }
-  for (const Measurement& measurement : bundle.measurements) {
+  for (const MeasurementRecord& measurement : bundle.measurements) {
     STITCH_ASSIGN(const RecordedMeasurement recorded, insert_measurement(connection, measurement));
     count(recorded.inserted, report.measurements, report);
   }

@@ -50,7 +50,7 @@ Result<std::vector<Device>> select_devices(Connection& connection) {
   return read_records<Device>(rows, "device");
 }
 
-Result<bool> insert_fragment(Connection& connection, const Fragment& fragment) {
+Result<bool> insert_fragment(Connection& connection, const FragmentRecord& fragment) {
   STITCH_TRY(validate(fragment));
   STITCH_ASSIGN(Statement known, connection.query("SELECT family FROM fragment WHERE key = ?", fragment.key));
   STITCH_ASSIGN(const bool found, known.step());
@@ -67,14 +67,15 @@ Result<bool> insert_fragment(Connection& connection, const Fragment& fragment) {
   return insert(connection, {.table = "fragment", .more_columns = {"graph"}}, fragment, graph.hash);
 }
 
-Result<Fragment> select_fragment(Connection& connection, const Hash128& key) {
-  static const std::string sql = fmt::format("SELECT {}, graph FROM fragment WHERE key = ?", columns_of<Fragment>());
+Result<FragmentRecord> select_fragment(Connection& connection, const Hash128& key) {
+  static const std::string sql =
+      fmt::format("SELECT {}, graph FROM fragment WHERE key = ?", columns_of<FragmentRecord>());
   STITCH_ASSIGN(Statement rows, connection.query(sql, key));
   STITCH_ASSIGN(const bool found, rows.step());
   if (!found) return make_error(ErrorKind::not_found, "no fragment {}", key.hex());
   const std::string name = fmt::format("fragment {}", key.hex());
   Row row(rows, name);
-  Fragment fragment;
+  FragmentRecord fragment;
   read_fields(row, fragment);
   const Hash128 graph = row.hash();
   STITCH_TRY(row.status());

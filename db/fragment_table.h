@@ -18,8 +18,8 @@ Result<Device> select_device(sqlite::Connection& connection, std::string_view ke
 Result<std::vector<Device>> select_devices(sqlite::Connection& connection);
 
 /// Stores a fragment once per key; true when it was new. invalid_argument if it is known with another family.
-Result<bool> insert_fragment(sqlite::Connection& connection, const Fragment& fragment);
-Result<Fragment> select_fragment(sqlite::Connection& connection, const Hash128& key);
+Result<bool> insert_fragment(sqlite::Connection& connection, const FragmentRecord& fragment);
+Result<FragmentRecord> select_fragment(sqlite::Connection& connection, const Hash128& key);
 Result<Listing<FragmentSummary>> select_fragments(sqlite::Connection& connection, const Page& page);
 
 Status upsert_workload(sqlite::Connection& connection, const Workload& workload);

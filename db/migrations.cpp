@@ -317,7 +317,7 @@ Status migrate(sqlite::Connection& connection, std::span<const Migration> steps,
 
 Status check_schema(sqlite::Connection& connection, int version) {
   STITCH_ASSIGN(const std::unique_ptr<sqlite::Connection> reference, sqlite::Connection::open_memory());
-  STITCH_TRY(migrate(*reference, migrations().first(static_cast<std::size_t>(version)), 0));
+  STITCH_TRY(migrate(*reference, migrations().first(version), 0));
   STITCH_ASSIGN(const auto expected, objects(*reference));
   STITCH_ASSIGN(const auto actual, objects(connection));
   for (const auto& [name, sql] : expected) {

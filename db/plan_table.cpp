@@ -17,18 +17,18 @@ using sqlite::Statement;
 
 /// A SELECT whose columns are row and those of a plan; listings leave its document out.
 std::string select_from_plans(bool with_document) {
-  Columns columns = Columns::of<Plan>(Columns::Purpose::select, "p.");
+  Columns columns = Columns::of<PlanRecord>(Columns::Purpose::select, "p.");
   if (!with_document) columns.instead_of("p.document", "'{}'");
   return fmt::format("SELECT p.row, {} FROM plan p JOIN target t ON t.row = p.target", columns.list());
 }
 
-Result<Plan> read_plan(const Statement& rows) { return read_record<Plan>(rows, "plan", 1); }
+Result<PlanRecord> read_plan(const Statement& rows) { return read_record<PlanRecord>(rows, "plan", 1); }
 
 /// The plan of the current row with its steps, checked against its id.
-Result<Plan> read_whole_plan(Connection& connection, const Statement& rows) {
+Result<PlanRecord> read_whole_plan(Connection& connection, const Statement& rows) {
   static const std::string sql =
       fmt::format("SELECT {} FROM plan_step WHERE plan = ? ORDER BY position", columns_of<PlanStep>());
-  STITCH_ASSIGN(Plan plan, read_plan(rows));
+  STITCH_ASSIGN(PlanRecord plan, read_plan(rows));
   STITCH_ASSIGN(Statement steps, connection.query(sql, rows.integer(0)));
   STITCH_ASSIGN(plan.steps, read_records<PlanStep>(steps, "plan_step"));
   if (const Hash128 id = plan_id(plan); id != plan.id)
@@ -36,7 +36,7 @@ Result<Plan> read_whole_plan(Connection& connection, const Statement& rows) {
   return plan;
 }
 
-Status require_references(Connection& connection, const Plan& plan) {
+Status require_references(Connection& connection, const PlanRecord& plan) {
   STITCH_ASSIGN(const bool known, connection.exists("SELECT 1 FROM fragment WHERE key = ?", plan.key.fragment));
   if (!known)
     return make_error(ErrorKind::invalid_argument, "plan: fragment {} is not stored", plan.key.fragment.hex());
@@ -48,8 +48,8 @@ Status require_references(Connection& connection, const Plan& plan) {
 }
 
 Status insert_measurements(Connection& connection, const PlanBundle& bundle, const Hash128& id) {
-  for (Measurement measurement : bundle.measurements) {
-    if (measurement.subject_kind == Measurement::Subject::plan) measurement.subject = id;
+  for (MeasurementRecord measurement : bundle.measurements) {
+    if (measurement.subject_kind == MeasurementRecord::Subject::plan) measurement.subject = id;
     STITCH_TRY(insert_measurement(connection, measurement));
   }
   if (bundle.plan.label != Label::measured) return {};
@@ -60,10 +60,10 @@ Status insert_measurements(Connection& connection, const PlanBundle& bundle, con
 }
 
 template <class... Arguments>
-Result<Listing<Plan>> page_of_plans(Connection& connection, const std::string& condition, const Page& page,
-                                    const Arguments&... arguments) {
-  return list_page<Plan>(connection, fmt::format("{} WHERE {}", select_from_plans(false), condition), "p.row", page,
-                         read_plan, arguments...);
+Result<Listing<PlanRecord>> page_of_plans(Connection& connection, const std::string& condition, const Page& page,
+                                          const Arguments&... arguments) {
+  return list_page<PlanRecord>(connection, fmt::format("{} WHERE {}", select_from_plans(false), condition), "p.row",
+                               page, read_plan, arguments...);
 }
 
 }  // namespace
@@ -80,9 +80,9 @@ Result<std::int64_t> target_row(Connection& connection, const Target& target) {
   return connection.last_row();
 }
 
-Result<bool> insert_plan_rows(Connection& connection, const Plan& plan) {
+Result<bool> insert_plan_rows(Connection& connection, const PlanRecord& plan) {
   STITCH_TRY(validate(plan));
-  Plan stored = plan;
+  PlanRecord stored = plan;
   stored.id = plan_id(plan);
   STITCH_ASSIGN(const bool known, connection.exists("SELECT 1 FROM plan WHERE id = ?", stored.id));
   if (known) return false;
@@ -113,7 +113,7 @@ Result<PutPlan> insert_plan(Connection& connection, const PlanBundle& bundle, Ad
   return put;
 }
 
-Result<Plan> select_plan(Connection& connection, const Hash128& id) {
+Result<PlanRecord> select_plan(Connection& connection, const Hash128& id) {
   static const std::string sql = select_from_plans(true) + " WHERE p.id = ?";
   STITCH_ASSIGN(Statement rows, connection.query(sql, id));
   STITCH_ASSIGN(const bool found, rows.step());
@@ -121,7 +121,7 @@ Result<Plan> select_plan(Connection& connection, const Hash128& id) {
   return read_whole_plan(connection, rows);
 }
 
-Result<std::optional<Plan>> select_incumbent(Connection& connection, const PlanKey& key) {
+Result<std::optional<PlanRecord>> select_incumbent(Connection& connection, const PlanKey& key) {
   static const std::string sql = fmt::format(
       "{} WHERE p.fragment = ? AND p.status = 'incumbent' "
       "AND t.device = ? AND t.architecture = ? AND t.toolkit = ? AND t.version = ?",
@@ -130,9 +130,9 @@ Result<std::optional<Plan>> select_incumbent(Connection& connection, const PlanK
   STITCH_ASSIGN(Statement rows, connection.query(sql, key.fragment, target.device, target.architecture, target.toolkit,
                                                  target.version));
   STITCH_ASSIGN(const bool found, rows.step());
-  if (!found) return std::optional<Plan>();
-  STITCH_ASSIGN(Plan plan, read_whole_plan(connection, rows));
-  return std::optional<Plan>(std::move(plan));
+  if (!found) return std::optional<PlanRecord>();
+  STITCH_ASSIGN(PlanRecord plan, read_whole_plan(connection, rows));
+  return std::optional<PlanRecord>(std::move(plan));
 }
 
 Result<PlanBundle> select_plan_bundle(Connection& connection, const Hash128& id) {
@@ -147,16 +147,16 @@ Result<PlanBundle> select_plan_bundle(Connection& connection, const Hash128& id)
       STITCH_ASSIGN(Artifact artifact, select_artifact(connection, hash));
       bundle.artifacts.push_back(std::move(artifact));
     }
-    STITCH_ASSIGN(std::vector<Measurement> of_kernel, select_measurements(connection, step.kernel));
+    STITCH_ASSIGN(std::vector<MeasurementRecord> of_kernel, select_measurements(connection, step.kernel));
     std::move(of_kernel.begin(), of_kernel.end(), std::back_inserter(bundle.measurements));
     bundle.kernels.push_back(std::move(kernel));
   }
-  STITCH_ASSIGN(std::vector<Measurement> of_plan, select_measurements(connection, id));
+  STITCH_ASSIGN(std::vector<MeasurementRecord> of_plan, select_measurements(connection, id));
   std::move(of_plan.begin(), of_plan.end(), std::back_inserter(bundle.measurements));
   return bundle;
 }
 
-Result<Listing<Plan>> select_plans(Connection& connection, const PlanFilter& filter, const Page& page) {
+Result<Listing<PlanRecord>> select_plans(Connection& connection, const PlanFilter& filter, const Page& page) {
   const auto text = [](const auto& value) -> std::optional<std::string> {
     if (!value) return std::nullopt;
     return std::string(to_string(*value));
@@ -188,7 +188,7 @@ Result<std::vector<Hash128>> plans_of(Connection& connection, const Hash128& fra
 Status judge_plan(Connection& connection, const Hash128& id, const PlanJudgement& judgement) {
   if (judgement.label == Label::measured)
     return make_error(ErrorKind::invalid_argument, "judgement: only a measurement makes a plan measured");
-  STITCH_ASSIGN(Plan plan, select_plan(connection, id));
+  STITCH_ASSIGN(PlanRecord plan, select_plan(connection, id));
   plan.label = judgement.label;
   plan.neighbour = judgement.neighbour;
   plan.predicted_us = judgement.predicted_us;

@@ -69,7 +69,7 @@ class PortableWriter {
       const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return failure("write", errno);
-      bytes.remove_prefix(static_cast<std::size_t>(written));
+      bytes.remove_prefix(written);
     }
     return {};
   }
@@ -133,7 +133,7 @@ class PortableReader {
     std::string frame(packed, '\0');
     STITCH_TRY(read(frame.data(), frame.size(), ErrorKind::corrupt));
     if (hash_bytes(frame) != hash) return damaged(at, "its checksum does not match");
-    const Result<std::string> document = decompress(frame, static_cast<std::int64_t>(raw));
+    const Result<std::string> document = decompress(frame, raw);
     if (!document) return damaged(at, document.error().message);
     Result<FragmentBundle> bundle = decode_bundle(*document);
     if (!bundle) return damaged(at, bundle.error().message);
@@ -149,8 +149,8 @@ class PortableReader {
   }
 
   Status read(char* bytes, std::size_t count, ErrorKind kind_at_end) {
-    stream_.read(bytes, static_cast<std::streamsize>(count));
-    at_ += static_cast<std::uint64_t>(stream_.gcount());
+    stream_.read(bytes, count);
+    at_ += stream_.gcount();
     if (stream_) return {};
     if (stream_.eof()) return make_error(kind_at_end, "{} ends at byte {}, before it should", path_.string(), at_);
     return make_error(ErrorKind::io, "cannot read {} at byte {}", path_.string(), at_);

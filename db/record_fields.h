@@ -90,7 +90,7 @@ void visit_summary(auto& archive, auto& fragment) {
 
 void visit_fields(auto& archive, Of<FragmentSummary> auto& fragment) { visit_summary(archive, fragment); }
 
-void visit_fields(auto& archive, Of<Fragment> auto& fragment) {
+void visit_fields(auto& archive, Of<FragmentRecord> auto& fragment) {
   archive.bytes("graph", fragment.graph, not_empty, Apart{});
   visit_summary(archive, fragment);
 }
@@ -128,7 +128,7 @@ void visit_fields(auto& archive, Of<PlanStep> auto& step) {
   archive("kernel", step.kernel)("arguments", step.arguments, called("arguments of a step", is_json));
 }
 
-void visit_fields(auto& archive, Of<Plan> auto& plan) {
+void visit_fields(auto& archive, Of<PlanRecord> auto& plan) {
   archive("id", plan.id)("fragment", plan.key.fragment)("target", plan.key.target);
   archive("document", plan.document, is_json)("steps", plan.steps)("bytes", plan.bytes, not_negative);
   archive("label", plan.label)("status", plan.status)("predicted_us", plan.predicted_us, is_time);
@@ -162,7 +162,7 @@ void visit_fields(auto& archive, Of<SampleSummary> auto& summary) {
   archive("mean", summary.mean)("median", summary.median)("minimum", summary.minimum)("rsd", summary.rsd);
 }
 
-void visit_fields(auto& archive, Of<Measurement> auto& measurement) {
+void visit_fields(auto& archive, Of<MeasurementRecord> auto& measurement) {
   constexpr auto reading = called("a clock or the temperature", IsFinite{});
   archive("id", measurement.id)("subject_kind", measurement.subject_kind)("subject", measurement.subject);
   archive("kind", measurement.kind)("device", measurement.device, not_empty);
@@ -175,7 +175,7 @@ void visit_fields(auto& archive, Of<Measurement> auto& measurement) {
   archive("conditions", measurement.conditions, is_json)("provenance", measurement.provenance);
 }
 
-void visit_fields(auto& archive, Of<TrainedModel> auto& model) {
+void visit_fields(auto& archive, Of<CostModelRecord> auto& model) {
   archive("name", model.name, not_empty)("device", model.device)("version", model.version);
   archive("training_set", model.training_set).bytes("bytes", model.bytes, not_empty, Apart{});
   archive("accuracy", model.accuracy, is_json)("seed", model.seed)("provenance", model.provenance);

@@ -12,8 +12,6 @@ constexpr Words<PlanStatus, 4> status_words{{"challenger", "incumbent", "superse
 // Part of the hashes: raised when they would come out differently for the same record.
 constexpr std::uint64_t identity_version = 1;
 
-std::uint64_t word(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-
 }  // namespace
 
 std::string_view to_string(Artifact::Kind kind) { return artifact_words.of(kind); }
@@ -29,19 +27,19 @@ Hash128 kernel_hash(const Kernel& kernel) {
   hasher.text(kernel.name).text(kernel.architecture).text(kernel.options);
   hasher.hash(kernel.source).hash(kernel.ptx).hash(kernel.cubin).text(kernel.launch);
   const Kernel::Resources& resources = kernel.resources;
-  hasher.integer(word(resources.registers)).integer(word(resources.shared_bytes)).integer(word(resources.stack_bytes));
-  hasher.integer(word(resources.spill_store_bytes)).integer(word(resources.spill_load_bytes));
+  hasher.integer(resources.registers).integer(resources.shared_bytes).integer(resources.stack_bytes);
+  hasher.integer(resources.spill_store_bytes).integer(resources.spill_load_bytes);
   return hasher.finish();
 }
 
-Hash128 plan_id(const Plan& plan) {
+Hash128 plan_id(const PlanRecord& plan) {
   Hasher hasher;
   hasher.text("plan").integer(identity_version);
   const Target& target = plan.key.target;
   hasher.hash(plan.key.fragment).text(target.device).text(target.architecture).text(target.toolkit);
   hasher.text(target.version).integer(plan.steps.size());
   for (const PlanStep& step : plan.steps) hasher.hash(step.kernel).text(step.arguments);
-  hasher.text(plan.document).integer(word(plan.bytes));
+  hasher.text(plan.document).integer(plan.bytes);
   return hasher.finish();
 }
 

@@ -9,9 +9,19 @@
 #include "base/hash.h"
 #include "base/result.h"
 
-// What the store keeps about fragments and the plans for them. Candidates, measurements and trained models are in
-// db/trial_records.h, jobs in db/job_records.h. Plain values: schedules, tables and launch descriptions are JSON text
-// of the caller's, checked to be JSON and otherwise opaque here. Times are µs; `wall_us` is since 1970.
+// What the store keeps about fragments and the plans for them: plain values, one struct for each table. (Candidates,
+// measurements and trained models are in db/trial_records.h, jobs in db/job_records.h.) A plan that was found is kept
+// as
+//
+//   Plan plan;
+//   plan.key = {fragment, {"h100", "sm_90a", "13.0", "codegen 1"}};
+//   plan.steps = {{kernel_hash(kernel), R"([{"parameter":0},{"result":0}])"}};
+//   store.put_plan({plan, {kernel}, artifacts, {}}, Admission::if_vacant);
+//
+// tuning/ makes records of its own values and reads them back (tuning/plans/plan_record, measurement_record), `stitch
+// show` and the daemon's listings print them. Schedules, tables and launch descriptions are JSON text of the caller's,
+// checked to be JSON and otherwise opaque here. Times are µs; `wall_us` is since 1970. The fields are listed once more,
+// for tables, portable files and checks alike, in db/record_fields.h.
 namespace stitch::db {
 
 /// Where a record comes from. Part of every record.
@@ -32,7 +42,7 @@ struct Device {
   std::string target;        ///< entry of the device table it corresponds to ("h100"); may be empty
   std::string name;          ///< as the driver gives it
   std::string architecture;  ///< "sm_90a"
-  std::string driver;        ///< driver version; empty for the others
+  std::string driver;        ///< version of a GPU's driver; empty for other kinds
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
   std::string constants = "{}";    ///< JSON: calibrated constants of the device table
@@ -43,7 +53,7 @@ struct Device {
 };
 
 /// A fragment: what plans are for.
-struct Fragment {
+struct FragmentRecord {
   Hash128 key;
   Hash128 family;
   std::string name;   ///< where it was seen first; for people
@@ -52,7 +62,7 @@ struct Fragment {
   std::int64_t parameter_bytes = 0;  ///< inputs and outputs, each once: what an ideal kernel moves
   Provenance provenance;
 
-  bool operator==(const Fragment&) const = default;
+  bool operator==(const FragmentRecord&) const = default;
 };
 
 /// A model that was submitted: its fragments in order of appearance, with how often each runs.
@@ -138,7 +148,7 @@ struct PlanStep {
 
 /// What a client gets. `id` is plan_id(): the key, steps and document by content; checked on read. Status and what is
 /// known about its time may change; the rest never does.
-struct Plan {
+struct PlanRecord {
   Hash128 id;
   PlanKey key;
   std::vector<PlanStep> steps;  ///< launches in order
@@ -153,7 +163,7 @@ struct Plan {
   std::int64_t sequence = 0;          ///< number of the promotion that made it incumbent; 0: never was
   Provenance provenance;
 
-  bool operator==(const Plan&) const = default;
+  bool operator==(const PlanRecord&) const = default;
 };
 
 std::string_view to_string(Artifact::Kind kind);
@@ -166,16 +176,16 @@ std::optional<PlanStatus> plan_status_of(std::string_view text);
 /// Identity by content: name, architecture, options, artifacts, launch and resources.
 Hash128 kernel_hash(const Kernel& kernel);
 /// Identity by content: key, steps, document and bytes.
-Hash128 plan_id(const Plan& plan);
+Hash128 plan_id(const PlanRecord& plan);
 
 /// What the store checks before it writes a record; invalid_argument names record and field.
 Status validate(const Provenance& provenance);
 Status validate(const Target& target);
 Status validate(const Device& device);
-Status validate(const Fragment& fragment);
+Status validate(const FragmentRecord& fragment);
 Status validate(const Workload& workload);
 Status validate(const Artifact& artifact);
 Status validate(const Kernel& kernel);
-Status validate(const Plan& plan);
+Status validate(const PlanRecord& plan);
 
 }  // namespace stitch::db

@@ -146,7 +146,7 @@ double Statement::real(int column) const { return sqlite3_column_double(handle_,
 std::string_view Statement::bytes(int column) const {
   const void* data = sqlite3_column_blob(handle_, column);  // text comes as its UTF-8 bytes
   const int size = sqlite3_column_bytes(handle_, column);
-  return data ? std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(size)) : std::string_view();
+  return data ? std::string_view(static_cast<const char*>(data), size) : std::string_view();
 }
 
 // ---- Connection
@@ -207,8 +207,8 @@ Result<Statement> Connection::prepare(std::string_view sql) {
   }
   const bool cache = found == cache_.end();  // the cached one is in use further out: make one for once
   sqlite3_stmt* handle = nullptr;
-  const int code = sqlite3_prepare_v3(handle_, key.c_str(), static_cast<int>(key.size() + 1),
-                                      cache ? SQLITE_PREPARE_PERSISTENT : 0, &handle, nullptr);
+  const int code =
+      sqlite3_prepare_v3(handle_, key.c_str(), key.size() + 1, cache ? SQLITE_PREPARE_PERSISTENT : 0, &handle, nullptr);
   if (code != SQLITE_OK) return error(code, sql);
   if (!handle) return make_error(ErrorKind::internal, "not a statement: {}", shortened(sql));
   if (!cache) return Statement(*this, handle, nullptr);

@@ -55,10 +55,10 @@ class SqliteStore final : public Store {
   }
   Result<std::vector<Device>> list_devices() const override { return read(tables::select_devices); }
 
-  Status put_fragment(const Fragment& fragment) override {
+  Status put_fragment(const FragmentRecord& fragment) override {
     return without_value(write([&](Connection& c) { return tables::insert_fragment(c, fragment); }));
   }
-  Result<Fragment> get_fragment(const Hash128& key) const override {
+  Result<FragmentRecord> get_fragment(const Hash128& key) const override {
     return read([&](Connection& c) { return tables::select_fragment(c, key); });
   }
   Result<Listing<FragmentSummary>> list_fragments(const Page& page) const override {
@@ -90,13 +90,13 @@ class SqliteStore final : public Store {
   Result<Lookup> find_plan(const PlanKey& key, const std::optional<Hash128>& family) const override {
     return read([&](Connection& c) { return tables::find_plan(c, key, family); });
   }
-  Result<Plan> get_plan(const Hash128& id) const override {
+  Result<PlanRecord> get_plan(const Hash128& id) const override {
     return read([&](Connection& c) { return tables::select_plan(c, id); });
   }
   Result<PlanBundle> get_plan_bundle(const Hash128& id) const override {
     return read([&](Connection& c) { return tables::select_plan_bundle(c, id); });
   }
-  Result<Listing<Plan>> list_plans(const PlanFilter& filter, const Page& page) const override {
+  Result<Listing<PlanRecord>> list_plans(const PlanFilter& filter, const Page& page) const override {
     return read([&](Connection& c) { return tables::select_plans(c, filter, page); });
   }
   Status judge_plan(const Hash128& id, const PlanJudgement& judgement) override {
@@ -134,24 +134,24 @@ class SqliteStore final : public Store {
   Result<Listing<Candidate>> list_candidates(const CandidateFilter& filter, const Page& page) const override {
     return read([&](Connection& c) { return tables::select_candidates(c, filter, page); });
   }
-  Result<Hash128> record_measurement(const Measurement& measurement) override {
+  Result<Hash128> record_measurement(const MeasurementRecord& measurement) override {
     return write([&](Connection& c) -> Result<Hash128> {
       STITCH_ASSIGN(const tables::RecordedMeasurement recorded, tables::insert_measurement(c, measurement));
       return recorded.id;
     });
   }
-  Result<std::vector<Measurement>> list_measurements(const Hash128& subject) const override {
+  Result<std::vector<MeasurementRecord>> list_measurements(const Hash128& subject) const override {
     return read([&](Connection& c) { return tables::select_measurements(c, subject); });
   }
 
-  Result<int> put_model(const TrainedModel& model) override {
+  Result<int> put_model(const CostModelRecord& model) override {
     return write([&](Connection& c) { return tables::insert_model(c, model); });
   }
-  Result<TrainedModel> get_model(std::string_view name, std::string_view device,
-                                 std::optional<int> version) const override {
+  Result<CostModelRecord> get_model(std::string_view name, std::string_view device,
+                                    std::optional<int> version) const override {
     return read([&](Connection& c) { return tables::select_model(c, name, device, version); });
   }
-  Result<std::vector<TrainedModel>> list_models() const override { return read(tables::select_models); }
+  Result<std::vector<CostModelRecord>> list_models() const override { return read(tables::select_models); }
 
   Result<EnqueuedJob> enqueue_job(const Job& job) override {
     return write([&](Connection& c) { return tables::enqueue_job(c, job, options_.max_queued_jobs, now()); });

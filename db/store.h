@@ -13,11 +13,20 @@
 #include "db/store_types.h"
 #include "db/trial_records.h"
 
+// The one way to what outlives a process. The store is an interface because there will be two: SQLite, in one file
+// (db/sqlite_store.h), and a server's. The daemon opens one when it starts and `stitch` one for --db:
+//
+//   STITCH_ASSIGN(const std::unique_ptr<Store> store, open_sqlite_store({.path = "stitch.db"}, clock));
+//   STITCH_TRY(store->put_fragment(fragment));
+//   STITCH_ASSIGN(const PutPlan put, store->put_plan(bundle, Admission::if_vacant));
+//   STITCH_ASSIGN(const Lookup found, store->find_plan(bundle.plan.key, fragment.family));  // what clients ask
+//
+// tuning/ writes fragments, plans, candidates and measurements, daemon/jobs/ works off jobs, look-ups and listings
+// read.
 namespace stitch::db {
 
-/// The store of everything that outlives a process. Every operation is one transaction: when a write returns
-/// success it is durable (it survives kill -9 and a power cut); when it returns an error nothing of it is visible.
-/// Safe to call from any number of threads.
+/// Every operation is one transaction: when a write returns success it is durable (it survives kill -9 and a power
+/// cut); when it returns an error nothing of it is visible. Safe to call from any number of threads.
 ///
 /// Errors: not_found, already_exists and invalid_argument as said; corrupt (stored bytes do not match their hash; the
 /// message names it); io (the operating system refused, or the store is read-only); resource_exhausted (disk full,
@@ -33,8 +42,8 @@ class Store {
 
   // Fragments and models. A fragment that is known stays as it is (invalid_argument if it has another family); a
   // workload's name, report and parts are replaced. Its fragments must be stored.
-  virtual Status put_fragment(const Fragment& fragment) = 0;
-  [[nodiscard]] virtual Result<Fragment> get_fragment(const Hash128& key) const = 0;
+  virtual Status put_fragment(const FragmentRecord& fragment) = 0;
+  [[nodiscard]] virtual Result<FragmentRecord> get_fragment(const Hash128& key) const = 0;
   [[nodiscard]] virtual Result<Listing<FragmentSummary>> list_fragments(const Page& page) const = 0;
   virtual Status put_workload(const Workload& workload) = 0;
   [[nodiscard]] virtual Result<Workload> get_workload(const Hash128& key) const = 0;
@@ -47,9 +56,9 @@ class Store {
   virtual Result<std::vector<PutPlan>> put_plans(std::span<const PlanBundle> bundles, Admission admission) = 0;
   /// The incumbent of the key, or what comes closest. `family` helps for a fragment that is not stored yet.
   [[nodiscard]] virtual Result<Lookup> find_plan(const PlanKey& key, const std::optional<Hash128>& family) const = 0;
-  [[nodiscard]] virtual Result<Plan> get_plan(const Hash128& id) const = 0;
+  [[nodiscard]] virtual Result<PlanRecord> get_plan(const Hash128& id) const = 0;
   [[nodiscard]] virtual Result<PlanBundle> get_plan_bundle(const Hash128& id) const = 0;
-  [[nodiscard]] virtual Result<Listing<Plan>> list_plans(const PlanFilter& filter, const Page& page) const = 0;
+  [[nodiscard]] virtual Result<Listing<PlanRecord>> list_plans(const PlanFilter& filter, const Page& page) const = 0;
   /// Never lowers a measured plan's label.
   virtual Status judge_plan(const Hash128& id, const PlanJudgement& judgement) = 0;
   /// Makes a plan the incumbent of its key; returns the promotion's sequence number. invalid_argument if withdrawn.
@@ -69,15 +78,15 @@ class Store {
   virtual Status record_candidates(std::span<const Candidate> candidates) = 0;
   [[nodiscard]] virtual Result<Listing<Candidate>> list_candidates(const CandidateFilter& filter,
                                                                    const Page& page) const = 0;
-  virtual Result<Hash128> record_measurement(const Measurement& measurement) = 0;
-  [[nodiscard]] virtual Result<std::vector<Measurement>> list_measurements(const Hash128& subject) const = 0;
+  virtual Result<Hash128> record_measurement(const MeasurementRecord& measurement) = 0;
+  [[nodiscard]] virtual Result<std::vector<MeasurementRecord>> list_measurements(const Hash128& subject) const = 0;
 
   // Cost models. put_model returns the version; get_model without one: the newest.
-  virtual Result<int> put_model(const TrainedModel& model) = 0;
-  [[nodiscard]] virtual Result<TrainedModel> get_model(std::string_view name, std::string_view device,
-                                                       std::optional<int> version) const = 0;
+  virtual Result<int> put_model(const CostModelRecord& model) = 0;
+  [[nodiscard]] virtual Result<CostModelRecord> get_model(std::string_view name, std::string_view device,
+                                                          std::optional<int> version) const = 0;
   /// Without their bytes.
-  [[nodiscard]] virtual Result<std::vector<TrainedModel>> list_models() const = 0;
+  [[nodiscard]] virtual Result<std::vector<CostModelRecord>> list_models() const = 0;
 
   // Jobs. enqueue_job reads kind, dedupe_key, priority, payload, max_stalled and provenance; resource_exhausted when
   // the queue is full. What a holder does carries the fence of its claim and is `cancelled` when the job is no longer

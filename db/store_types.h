@@ -39,8 +39,8 @@ struct Miss {
 };
 
 struct Lookup {
-  std::optional<Plan> plan;  ///< the incumbent of exactly this key
-  Miss miss;                 ///< empty on a hit
+  std::optional<PlanRecord> plan;  ///< the incumbent of exactly this key
+  Miss miss;                       ///< empty on a hit
 };
 
 /// What is known better about a plan than when it was stored. Label `measured` is not given here: it follows from
@@ -140,13 +140,13 @@ struct PruneReport {
 /// Everything about one fragment, to be moved between stores: each record once, plans in the order in which they were
 /// stored, and whatever plans and candidates refer to.
 struct FragmentBundle {
-  Fragment fragment;
+  FragmentRecord fragment;
   std::vector<Device> devices;
   std::vector<Artifact> artifacts;
   std::vector<Kernel> kernels;
-  std::vector<Plan> plans;
+  std::vector<PlanRecord> plans;
   std::vector<Candidate> candidates;
-  std::vector<Measurement> measurements;
+  std::vector<MeasurementRecord> measurements;
 };
 struct MergeReport {
   std::int64_t fragments = 0, plans = 0, kernels = 0, artifacts = 0, candidates = 0, measurements = 0;  ///< new ones

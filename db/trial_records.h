@@ -47,7 +47,7 @@ struct SampleSummary {
 SampleSummary summarise(std::span<const double> samples);
 
 /// Samples of one subject on one device. `id` is measurement_id(), checked on read.
-struct Measurement {
+struct MeasurementRecord {
   enum class Subject : std::uint8_t { plan, kernel, schedule };
   /// What samples are: µs of device time, or an emulator's event counts, which are never reported as time.
   enum class Kind : std::uint8_t { device_time, event_count };
@@ -68,22 +68,22 @@ struct Measurement {
   std::string conditions = "{}";  ///< JSON: whatever else is known (counters, CUDA graph or not)
   Provenance provenance;
 
-  bool operator==(const Measurement&) const = default;
+  bool operator==(const MeasurementRecord&) const = default;
 };
 
 /// A plan with everything it refers to, to be stored at once. Kernels and artifacts that the store already has may be
 /// left out. A plan labelled `measured` brings, or already has, a measurement of device time.
 struct PlanBundle {
-  Plan plan;
+  PlanRecord plan;
   std::vector<Kernel> kernels;
   std::vector<Artifact> artifacts;
-  std::vector<Measurement> measurements;
+  std::vector<MeasurementRecord> measurements;
 
   bool operator==(const PlanBundle&) const = default;
 };
 
 /// A trained cost model. Identity: name, device, version; versions count up from 1, given by the store.
-struct TrainedModel {
+struct CostModelRecord {
   std::string name;    ///< "xgboost-residual"
   std::string device;  ///< target it was trained for; empty: all
   int version = 0;
@@ -93,26 +93,26 @@ struct TrainedModel {
   std::uint64_t seed = 0;
   Provenance provenance;
 
-  bool operator==(const TrainedModel&) const = default;
+  bool operator==(const CostModelRecord&) const = default;
 };
 
 std::string_view to_string(Outcome outcome);
 std::string_view to_string(Candidate::Scope scope);
-std::string_view to_string(Measurement::Subject subject);
-std::string_view to_string(Measurement::Kind kind);
+std::string_view to_string(MeasurementRecord::Subject subject);
+std::string_view to_string(MeasurementRecord::Kind kind);
 std::optional<Outcome> outcome_of(std::string_view text);
 std::optional<Candidate::Scope> candidate_scope_of(std::string_view text);
-std::optional<Measurement::Subject> measurement_subject_of(std::string_view text);
-std::optional<Measurement::Kind> measurement_kind_of(std::string_view text);
+std::optional<MeasurementRecord::Subject> measurement_subject_of(std::string_view text);
+std::optional<MeasurementRecord::Kind> measurement_kind_of(std::string_view text);
 /// The outcome that a failure of this kind is; Outcome::runtime for kinds that are no candidate outcome.
 Outcome outcome_of(ErrorKind kind);
 
 /// Identity by content: all fields but the summary.
-Hash128 measurement_id(const Measurement& measurement);
+Hash128 measurement_id(const MeasurementRecord& measurement);
 
 /// What the store checks before it writes a record; invalid_argument names record and field.
 Status validate(const Candidate& candidate);
-Status validate(const Measurement& measurement);
-Status validate(const TrainedModel& model);
+Status validate(const MeasurementRecord& measurement);
+Status validate(const CostModelRecord& model);
 
 }  // namespace stitch::db

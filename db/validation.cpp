@@ -49,9 +49,9 @@ void Validation::refuse(std::string_view name, const Rule& rule, std::string_vie
 Status validate(const Provenance& provenance) { return Validation("provenance", provenance).done(); }
 Status validate(const Target& target) { return Validation("target", target).done(); }
 Status validate(const Device& device) { return Validation("device", device).done(); }
-Status validate(const Fragment& fragment) { return Validation("fragment", fragment).done(); }
+Status validate(const FragmentRecord& fragment) { return Validation("fragment", fragment).done(); }
 Status validate(const Kernel& kernel) { return Validation("kernel", kernel).done(); }
-Status validate(const TrainedModel& model) { return Validation("model", model).done(); }
+Status validate(const CostModelRecord& model) { return Validation("model", model).done(); }
 Status validate(const Job& job) { return Validation("job", job).done(); }
 
 Status validate(const Workload& workload) {
@@ -70,7 +70,7 @@ Status validate(const Artifact& artifact) {
       .done();
 }
 
-Status validate(const Plan& plan) {
+Status validate(const PlanRecord& plan) {
   return Validation("plan", plan)
       .require((plan.label == Label::near) == plan.neighbour.has_value(), "neighbour goes with the label near only")
       .done();
@@ -82,7 +82,7 @@ Status validate(const Candidate& candidate) {
       .done();
 }
 
-Status validate(const Measurement& measurement) {
+Status validate(const MeasurementRecord& measurement) {
   return Validation("measurement", measurement).require(!measurement.samples.empty(), "there are no samples").done();
 }
 

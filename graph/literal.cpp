@@ -153,7 +153,7 @@ ConstantAttributes splat(TensorType type, double value) {
   const int size = byte_size(type.dtype);
   ConstantAttributes constant{std::move(type), {}};
   constant.data.resize(constant.type.bytes());
-  for (std::size_t at = 0; at < constant.data.size(); at += static_cast<std::size_t>(size)) {
+  for (std::size_t at = 0; at < constant.data.size(); at += size) {
     store_element(constant.type.dtype, value, &constant.data[at]);
   }
   return constant;

@@ -30,7 +30,7 @@ using Buffer = std::vector<std::byte>;
 
 /// Numbers around ±1, and 0 or 1 where elements are integers.
 Buffer random_input(const graph::TensorType& type, std::uint64_t seed) {
-  Buffer buffer(static_cast<std::size_t>(type.bytes()));
+  Buffer buffer(type.bytes());
   const std::size_t step = graph::byte_size(type.dtype);
   for (std::size_t i = 0; i * step < buffer.size(); ++i) {
     const double uniform = uniform_at(seed, i);
@@ -66,7 +66,7 @@ Status run(const std::string& path, const std::string& server, const std::string
 
   std::vector<Buffer> inputs, outputs;
   for (const graph::TensorType& type : plan->parameters()) inputs.push_back(random_input(type, inputs.size()));
-  for (const graph::TensorType& type : plan->results()) outputs.emplace_back(static_cast<std::size_t>(type.bytes()));
+  for (const graph::TensorType& type : plan->results()) outputs.emplace_back(type.bytes());
   const std::vector<std::span<const std::byte>> parameters(inputs.begin(), inputs.end());
   const std::vector<std::span<std::byte>> results(outputs.begin(), outputs.end());
   STITCH_TRY(plan->run(parameters, results));

@@ -76,7 +76,7 @@ Result<db::Page> page_in_query(const Call& call) {
   STITCH_ASSIGN(const std::int64_t limit, number_in_query(call, "limit", 1, 1000, 100));
   STITCH_ASSIGN(page.after, number_in_query(call, "after", 0, most, 0));
   STITCH_ASSIGN(const std::int64_t newest_first, number_in_query(call, "newest_first", 0, 1, 0));
-  page.limit = static_cast<int>(limit);
+  page.limit = limit;
   page.newest_first = newest_first == 1;
   return page;
 }

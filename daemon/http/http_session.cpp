@@ -3,10 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -16,24 +13,18 @@
 #include <boost/beast/http.hpp>
 #include <chrono>
 #include <exception>
-#include <vector>
 
-#include "base/version.h"
+#include "daemon/http/http_messages.h"
 
 namespace stitch::daemon {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
-namespace wire = boost::beast::http;
 using boost::system::error_code;
 using ByteStream = beast::basic_stream<asio::generic::stream_protocol>;
 using RequestParser = wire::request_parser<wire::string_body>;
 
 namespace {
-
-/// Read ahead of what is being parsed. What lies between the parts of a body (extensions of chunks, trailers) has to
-/// fit, and no limit of the parser is for it.
-constexpr std::size_t most_read_ahead = 64 * 1024;
 
 std::chrono::steady_clock::duration seconds(double value) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
@@ -77,58 +68,6 @@ class BodyBudget {
   HttpShared& shared_;
   std::int64_t held_ = 0;
 };
-
-/// "127.0.0.1:8080", "localhost", "[::1]:80": names that only this machine has.
-bool names_this_machine(std::string_view host) {
-  std::string_view name = host.substr(0, host.find(':'));
-  if (const std::size_t end = host.find(']'); host.starts_with('[') && end != std::string_view::npos) {
-    name = host.substr(1, end - 1);
-  }
-  error_code error;
-  const asio::ip::address address = asio::ip::make_address(std::string(name), error);
-  return name == "localhost" || (!error && address.is_loopback());
-}
-
-/// What to answer when a request cannot be read; status 0: nobody listens any more, or the request took too long (the
-/// stream closes itself then).
-http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
-  const auto refuse = [](int status, ErrorKind kind, std::string message) {
-    return http::error_response(status, {kind, std::move(message)}, graph::Encoding::json);
-  };
-  if (error == wire::error::header_limit) {
-    return refuse(431, ErrorKind::resource_exhausted,
-                  fmt::format("the header is longer than {} bytes", limits.header_bytes));
-  }
-  if (error == wire::error::body_limit) {
-    return refuse(413, ErrorKind::resource_exhausted,
-                  fmt::format("the body is longer than {} bytes", limits.body_bytes));
-  }
-  if (error == wire::error::buffer_overflow) {
-    return refuse(431, ErrorKind::resource_exhausted,
-                  fmt::format("a chunk's extension or the trailers are longer than {} bytes", most_read_ahead));
-  }
-  static const error_code any = wire::error::bad_method;
-  if (error.category() == any.category() && error != wire::error::end_of_stream &&
-      error != wire::error::partial_message) {
-    return refuse(400, ErrorKind::parse, fmt::format("not HTTP/1.1: {}", error.message()));
-  }
-  http::Response nothing;
-  nothing.status = 0;
-  return nothing;
-}
-
-std::string text_of(beast::string_view text) { return {text.data(), text.size()}; }
-
-http::Request request_of(wire::request<wire::string_body>&& message) {
-  http::Request request;
-  request.method = text_of(message.method_string());
-  request.target = text_of(message.target());
-  request.content_type = text_of(message[wire::field::content_type]);
-  request.accept = text_of(message[wire::field::accept]);
-  request.last_event_id = text_of(message["Last-Event-ID"]);
-  request.body = std::move(message.body());
-  return request;
-}
 
 }  // namespace
 
@@ -374,14 +313,7 @@ asio::awaitable<bool> HttpSession::send(std::string bytes) {
 // ---- answers
 
 asio::awaitable<bool> HttpSession::send(http::Response response, unsigned version, bool keep_alive, bool is_head) {
-  wire::response<wire::string_body> message(static_cast<wire::status>(response.status), version);
-  message.set(wire::field::server, "stitchd/" + std::string(tool_version));
-  message.set(wire::field::content_type, response.content_type);
-  for (const auto& [name, value] : response.headers) message.set(name, value);
-  keep_alive = keep_alive && !shared_.stopping;
-  message.keep_alive(keep_alive);
-  message.body() = std::move(response.body);
-  message.prepare_payload();
+  wire::response<wire::string_body> message = message_of(std::move(response), version, keep_alive && !shared_.stopping);
   if (is_head) message.body().clear();
   stream_.expires_after(seconds(shared_.limits.write_seconds));
   error_code error;
@@ -391,7 +323,7 @@ asio::awaitable<bool> HttpSession::send(http::Response response, unsigned versio
   } else {
     co_await wire::async_write(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
   }
-  co_return keep_alive && !error;
+  co_return message.keep_alive() && !error;
 }
 
 asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
@@ -404,12 +336,7 @@ asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
 }
 
 asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
-  wire::response<wire::empty_body> head(wire::status::ok, 11);
-  head.set(wire::field::server, "stitchd/" + std::string(tool_version));
-  head.set(wire::field::content_type, stream.content_type);
-  head.set(wire::field::cache_control, "no-store");
-  head.keep_alive(false);
-  head.chunked(true);
+  wire::response<wire::empty_body> head = stream_head(stream);
   error_code error;
   wire::response_serializer<wire::empty_body> serializer(head);
   stream_.expires_after(seconds(shared_.limits.write_seconds));

@@ -130,7 +130,7 @@ http::Reply list_cost_models(const Call& call) {
   const auto models = call.service.store().list_models();
   if (!models) return refusal(call, models.error());
   Json items = Json::array();
-  for (const db::TrainedModel& model : *models) items.push_back(tuning::summarise(model));
+  for (const db::CostModelRecord& model : *models) items.push_back(tuning::summarise(model));
   return answer(call, {{"items", std::move(items)}, {"next", 0}});
 }
 

@@ -19,12 +19,10 @@ void single(std::string& text, std::string_view name, std::string_view kind, std
 
 void store_gauges(std::string& text, const db::StoreStatistics& store) {
   const std::pair<std::string_view, std::int64_t> records[] = {
-      {"devices", store.devices},           {"fragments", store.fragments},
-      {"models", store.workloads},          {"plans", store.plans},
-      {"incumbents", store.incumbents},     {"kernels", store.kernels},
-      {"artifacts", store.artifacts},       {"candidates", store.candidates},
-      {"measurements", store.measurements},
-      {"cost_models", store.models},        {"promotions", store.promotions}};
+      {"devices", store.devices},     {"fragments", store.fragments},   {"models", store.workloads},
+      {"plans", store.plans},         {"incumbents", store.incumbents}, {"kernels", store.kernels},
+      {"artifacts", store.artifacts}, {"candidates", store.candidates}, {"measurements", store.measurements},
+      {"cost_models", store.models},  {"promotions", store.promotions}};
   head(text, "stitch_store_records", "gauge", "Records in the store.");
   for (const auto& [kind, count] : records) {
     fmt::format_to(std::back_inserter(text), "stitch_store_records{{kind=\"{}\"}} {}\n", kind, count);

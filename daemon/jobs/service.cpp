@@ -93,7 +93,7 @@ void Service::start() {
   jobs_.start();
   // A new store has nothing to drop. One that cannot take the job now is asked again after the next one's work.
   const auto earlier = store_.list_jobs({}, {.limit = 1});
-  if (earlier && !earlier->items.empty()) static_cast<void>(enqueue_pruning().ok());
+  if (earlier && !earlier->items.empty()) (void)enqueue_pruning().ok();
 }
 Status Service::stop() { return jobs_.stop(); }
 
@@ -222,7 +222,7 @@ void Service::note_failure(const Hash128& fragment) {
 
 Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical, const Hash128& key,
                                                   std::string_view name, std::int64_t trials) {
-  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(canonical, name));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(canonical, name));
   STITCH_TRY(store_.put_fragment(fragment));
   const db::Target& target = tuner_.target();
   db::Job job;

@@ -49,7 +49,7 @@ Status Service::enqueue_chores() {
 
 Status Service::tune_fragment(const JobContext& context, const Hash128& key, const std::string& name,
                               std::int64_t trials) {
-  STITCH_ASSIGN(const db::Fragment fragment, store_.get_fragment(key));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
   const Result<search::FusionPlan> plan = tuner_.explore(graph);
   if (!plan) {

@@ -71,6 +71,38 @@ Status Decoder::copy_async() {
   return {};
 }
 
+/// .op.type of cp.reduce.async.bulk.
+Status Decoder::bulk_reduction(BulkAccess& access) {
+  modifiers_.take("noftz");
+  const auto type = modifiers_.take_last_type();
+  struct Row {
+    std::string_view name;
+    AtomicOperation operation;
+  };
+  constexpr Row rows[] = {{"add", AtomicOperation::add},       {"min", AtomicOperation::min},
+                          {"max", AtomicOperation::max},       {"inc", AtomicOperation::increment},
+                          {"dec", AtomicOperation::decrement}, {"and", AtomicOperation::bit_and},
+                          {"or", AtomicOperation::bit_or},     {"xor", AtomicOperation::bit_xor}};
+  const auto row = std::ranges::find_if(rows, [this](const Row& candidate) { return modifiers_.take(candidate.name); });
+  if (!type || row == std::end(rows)) return fail("the reduction needs an operation and a type");
+  access.operation = row->operation;
+  switch (*type) {
+    case Type::u32: access.type = AtomicType::u32; break;
+    case Type::s32: access.type = AtomicType::s32; break;
+    case Type::u64: access.type = AtomicType::u64; break;
+    case Type::s64: access.type = AtomicType::s64; break;
+    case Type::b32: access.type = AtomicType::b32; break;
+    case Type::b64: access.type = AtomicType::b64; break;
+    case Type::f16: access.type = AtomicType::f16; break;
+    case Type::bf16: access.type = AtomicType::bf16; break;
+    case Type::f32: access.type = AtomicType::f32; break;
+    case Type::f64: access.type = AtomicType::f64; break;
+    default: return unsupported(fmt::format("a bulk reduction of {}", to_string(*type)));
+  }
+  return {};
+}
+
+/// cp.async.bulk.dst.src, cp.reduce.async.bulk.dst.src.op.type, and their commit_group and wait_group.
 Status Decoder::bulk_copy(bool reduces) {
   if (modifiers_.take("tensor")) return unsupported("cp.async.bulk.tensor");
   if (modifiers_.take("prefetch")) return hint();
@@ -107,35 +139,7 @@ Status Decoder::bulk_copy(bool reduces) {
   if (by_group != (access.kind == BulkKind::shared_to_global) || by_mbarrier == by_group) {
     return fail("copies to global memory complete by bulk_group, copies to shared memory by an mbarrier");
   }
-  if (reduces) {
-    modifiers_.take("noftz");
-    const auto type = modifiers_.take_last_type();
-    struct Row {
-      std::string_view name;
-      AtomicOperation operation;
-    };
-    constexpr Row rows[] = {{"add", AtomicOperation::add},       {"min", AtomicOperation::min},
-                            {"max", AtomicOperation::max},       {"inc", AtomicOperation::increment},
-                            {"dec", AtomicOperation::decrement}, {"and", AtomicOperation::bit_and},
-                            {"or", AtomicOperation::bit_or},     {"xor", AtomicOperation::bit_xor}};
-    const auto row =
-        std::ranges::find_if(rows, [this](const Row& candidate) { return modifiers_.take(candidate.name); });
-    if (!type || row == std::end(rows)) return fail("the reduction needs an operation and a type");
-    access.operation = row->operation;
-    switch (*type) {
-      case Type::u32: access.type = AtomicType::u32; break;
-      case Type::s32: access.type = AtomicType::s32; break;
-      case Type::u64: access.type = AtomicType::u64; break;
-      case Type::s64: access.type = AtomicType::s64; break;
-      case Type::b32: access.type = AtomicType::b32; break;
-      case Type::b64: access.type = AtomicType::b64; break;
-      case Type::f16: access.type = AtomicType::f16; break;
-      case Type::bf16: access.type = AtomicType::bf16; break;
-      case Type::f32: access.type = AtomicType::f32; break;
-      case Type::f64: access.type = AtomicType::f64; break;
-      default: return unsupported(fmt::format("a bulk reduction of {}", to_string(*type)));
-    }
-  }
+  if (reduces) STITCH_TRY(bulk_reduction(access));
   STITCH_TRY(finish_modifiers());
   const bool to_global = access.kind == BulkKind::shared_to_global;
   STITCH_TRY(expect_operands(to_global ? 3 : 4, to_global ? 4 : 6));

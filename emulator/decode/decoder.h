@@ -194,6 +194,7 @@ class Decoder {
   // decode_async.cpp
   Status copy_async();
   Status bulk_copy(bool reduces);
+  Status bulk_reduction(BulkAccess& access);
   Status mbarrier();
   Status store_async();
   // decode_matrix.cpp

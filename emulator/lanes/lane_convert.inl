@@ -30,9 +30,9 @@ struct IntegerToInteger {
       const bool below = Traits<S>::is_signed && a < 0 &&
                          (!Traits<D>::is_signed || static_cast<s64>(a) < static_cast<s64>(Limits<D>::smallest));
       const bool above = (!Traits<S>::is_signed || a > 0) && static_cast<u64>(a) > static_cast<u64>(Limits<D>::largest);
-      return static_cast<Storage<D>>(below ? Limits<D>::smallest : above ? Limits<D>::largest : static_cast<D>(a));
+      return below ? Limits<D>::smallest : above ? Limits<D>::largest : static_cast<D>(a);
     } else {
-      return static_cast<Storage<D>>(static_cast<D>(a));
+      return static_cast<D>(a);
     }
   }
 };
@@ -72,7 +72,7 @@ STITCH_INLINE Storage<D> float_to_integer(F a) {
   const bool fits = x > below && x < above;
   const D converted = static_cast<D>(fits ? x : F{0});
   const D clamped = fits ? converted : x >= above ? Limits<D>::largest : x <= below ? Limits<D>::smallest : nan;
-  return static_cast<Storage<D>>(clamped);
+  return clamped;
 }
 template <class D, class F, Rounding R, bool Ftz>
 struct FloatToInteger {
@@ -102,9 +102,8 @@ template <class F, class S, Rounding R>
 struct IntegerToFloat {
   STITCH_INLINE F of(Storage<S> stored) {
     const S a = static_cast<S>(stored);
-    if constexpr (R == Rounding::nearest) return static_cast<F>(a);
-    return static_cast<F>(
-        round_magnitude<R>(magnitude_of(a), Traits<S>::is_signed && a < 0, sizeof(F) == 8 ? 53 : 24));
+    if constexpr (R == Rounding::nearest) return a;
+    return round_magnitude<R>(magnitude_of(a), Traits<S>::is_signed && a < 0, sizeof(F) == 8 ? 53 : 24);
   }
 };
 

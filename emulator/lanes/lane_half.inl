@@ -17,13 +17,13 @@ STITCH_INLINE u16 f32_to_half(f32 x) {
   const u32 subnormal = bits_of(f32_of(magnitude) + 0.5F) - 0x3F000000U;
   const u32 finite = magnitude < 0x38800000U ? subnormal : normal;
   const u32 large = magnitude > 0x7F800000U ? 0x7FFFU : 0x7C00U | sign;
-  return static_cast<u16>(magnitude >= 0x477FF000U ? large : finite | sign);
+  return magnitude >= 0x477FF000U ? large : finite | sign;
 }
 STITCH_INLINE f32 bfloat_to_f32(u16 h) { return f32_of(u32{h} << 16); }
 STITCH_INLINE u16 f32_to_bfloat(f32 x) {
   const u32 b = bits_of(x);
   const u32 rounded = (b + 0x7FFFU + ((b >> 16) & 1)) >> 16;
-  return static_cast<u16>(x != x ? 0x7FFFU : rounded);
+  return x != x ? 0x7FFFU : rounded;
 }
 // Rounds to odd: an inexact result gets an odd last bit, so that a later rounding to fewer bits is right.
 STITCH_INLINE f32 f64_to_f32_odd(f64 x) {
@@ -88,11 +88,11 @@ struct HalfFma {
 };
 template <class H, bool Ftz>
 struct HalfNeg {
-  STITCH_INLINE u16 of(u16 a) { return static_cast<u16>(half_flush<H, Ftz>(a) ^ H::sign); }
+  STITCH_INLINE u16 of(u16 a) { return half_flush<H, Ftz>(a) ^ H::sign; }
 };
 template <class H, bool Ftz>
 struct HalfAbs {
-  STITCH_INLINE u16 of(u16 a) { return static_cast<u16>(half_flush<H, Ftz>(a) & 0x7FFFU); }
+  STITCH_INLINE u16 of(u16 a) { return half_flush<H, Ftz>(a) & 0x7FFFU; }
 };
 template <class H>
 struct HalfSaturate {
@@ -132,23 +132,23 @@ STITCH_INLINE u8 f32_to_e4m3(f32 x) {
   const u8 sign = sign_of(x) ? 0x80 : 0;
   const f32 magnitude = f32_of(bits_of(x) & 0x7FFFFFFFU);
   if (x != x) return 0x7F;
-  if (magnitude >= 464.0F) return static_cast<u8>(sign | 0x7E);
+  if (magnitude >= 464.0F) return sign | 0x7E;
   const f32 r = round_to_place(magnitude, 3, 0x1p-9F);
-  if (r > 448.0F) return static_cast<u8>(sign | 0x7E);
-  if (r < 0x1p-6F) return static_cast<u8>(sign | static_cast<u8>(r * 0x1p9F));
+  if (r > 448.0F) return sign | 0x7E;
+  if (r < 0x1p-6F) return sign | static_cast<u8>(r * 0x1p9F);
   const u32 b = bits_of(r);
-  return static_cast<u8>(sign | (((b >> 23) - 120U) << 3) | ((b >> 20) & 7U));
+  return sign | (((b >> 23) - 120U) << 3) | ((b >> 20) & 7U);
 }
 STITCH_INLINE u8 f32_to_e5m2(f32 x) {
   const u8 sign = sign_of(x) ? 0x80 : 0;
   const f32 magnitude = f32_of(bits_of(x) & 0x7FFFFFFFU);
   if (x != x) return 0x7F;
-  if (magnitude >= 57344.0F) return static_cast<u8>(sign | 0x7B);
+  if (magnitude >= 57344.0F) return sign | 0x7B;
   const f32 r = round_to_place(magnitude, 2, 0x1p-16F);
-  if (r > 57344.0F) return static_cast<u8>(sign | 0x7B);
-  if (r < 0x1p-14F) return static_cast<u8>(sign | static_cast<u8>(r * 0x1p16F));
+  if (r > 57344.0F) return sign | 0x7B;
+  if (r < 0x1p-14F) return sign | static_cast<u8>(r * 0x1p16F);
   const u32 b = bits_of(r);
-  return static_cast<u8>(sign | (((b >> 23) - 112U) << 2) | ((b >> 21) & 3U));
+  return sign | (((b >> 23) - 112U) << 2) | ((b >> 21) & 3U);
 }
 struct E4M3 {
   STITCH_INLINE f32 load(u8 x) { return e4m3_to_f32(x); }
@@ -165,7 +165,7 @@ struct PackF8 {
   STITCH_INLINE u16 of(f32 high, f32 low) {
     const f32 h = Rectify ? Relu32::of(high) : high;
     const f32 l = Rectify ? Relu32::of(low) : low;
-    return static_cast<u16>(u32{E::store(l)} | (u32{E::store(h)} << 8));
+    return u32{E::store(l)} | (u32{E::store(h)} << 8);
   }
 };
 template <class E, bool Rectify>

@@ -3,12 +3,12 @@
 template <class T>
 struct Add {
   using U = typename Traits<T>::Unsigned;
-  STITCH_INLINE T of(T a, T b) { return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b))); }
+  STITCH_INLINE T of(T a, T b) { return static_cast<U>(static_cast<U>(a) + static_cast<U>(b)); }
 };
 template <class T>
 struct Sub {
   using U = typename Traits<T>::Unsigned;
-  STITCH_INLINE T of(T a, T b) { return static_cast<T>(static_cast<U>(static_cast<U>(a) - static_cast<U>(b))); }
+  STITCH_INLINE T of(T a, T b) { return static_cast<U>(static_cast<U>(a) - static_cast<U>(b)); }
 };
 // Signed addition that clamps instead of wrapping (add.sat.s32).
 struct AddSat {
@@ -28,21 +28,21 @@ struct MulLow {
   STITCH_INLINE T of(T a, T b) {
     // u16 × u16 would be multiplied as int and could overflow it.
     if constexpr (Traits<T>::bits < 32) {
-      return static_cast<T>(static_cast<u32>(a) * static_cast<u32>(b));
+      return static_cast<u32>(a) * static_cast<u32>(b);
     } else {
       using U = typename Traits<T>::Unsigned;
-      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+      return static_cast<U>(a) * static_cast<U>(b);
     }
   }
 };
 template <class T>
 struct MulWide {
   using W = typename Traits<T>::Wide;
-  STITCH_INLINE W of(T a, T b) { return static_cast<W>(static_cast<W>(a) * static_cast<W>(b)); }
+  STITCH_INLINE W of(T a, T b) { return static_cast<W>(a) * static_cast<W>(b); }
 };
 template <class T>
 struct MulHigh {
-  STITCH_INLINE T of(T a, T b) { return static_cast<T>(MulWide<T>::of(a, b) >> Traits<T>::bits); }
+  STITCH_INLINE T of(T a, T b) { return MulWide<T>::of(a, b) >> Traits<T>::bits; }
 };
 template <class T>
 struct MadLow {
@@ -76,9 +76,9 @@ struct Mad24Low {
 template <class T>
 struct Div {
   STITCH_INLINE T of(T a, T b) {
-    if (b == 0) return static_cast<T>(~T{0});
+    if (b == 0) return ~T{0};
     if (Traits<T>::is_signed && b == static_cast<T>(-1)) return Sub<T>::of(0, a);
-    return static_cast<T>(a / b);
+    return a / b;
   }
 };
 template <class T>
@@ -86,7 +86,7 @@ struct Rem {
   STITCH_INLINE T of(T a, T b) {
     if (b == 0) return a;
     if (Traits<T>::is_signed && b == static_cast<T>(-1)) return 0;
-    return static_cast<T>(a % b);
+    return a % b;
   }
 };
 template <class T>
@@ -119,19 +119,19 @@ struct Sad {
 
 template <class T>
 struct And {
-  STITCH_INLINE T of(T a, T b) { return static_cast<T>(a & b); }
+  STITCH_INLINE T of(T a, T b) { return a & b; }
 };
 template <class T>
 struct Or {
-  STITCH_INLINE T of(T a, T b) { return static_cast<T>(a | b); }
+  STITCH_INLINE T of(T a, T b) { return a | b; }
 };
 template <class T>
 struct Xor {
-  STITCH_INLINE T of(T a, T b) { return static_cast<T>(a ^ b); }
+  STITCH_INLINE T of(T a, T b) { return a ^ b; }
 };
 template <class T>
 struct Not {
-  STITCH_INLINE T of(T a) { return static_cast<T>(~a); }
+  STITCH_INLINE T of(T a) { return ~a; }
 };
 template <class T>
 struct CNot {
@@ -154,7 +154,7 @@ template <class T>
 struct ShiftRight {
   STITCH_INLINE T of(T a, u32 n) {
     constexpr u32 width = Traits<T>::bits;
-    if (Traits<T>::is_signed) return static_cast<T>(a >> (n >= width ? width - 1 : n));
+    if (Traits<T>::is_signed) return a >> (n >= width ? width - 1 : n);
     return n >= width ? T{0} : static_cast<T>(a >> n);
   }
 };
@@ -164,7 +164,7 @@ struct FunnelLeft {
   STITCH_INLINE u32 of(u32 a, u32 b, u32 c) {
     const u32 n = Clamp ? (c < 32 ? c : 32) : c & 31;
     const u64 pair = (u64{b} << 32) | a;
-    return static_cast<u32>((pair << n) >> 32);
+    return (pair << n) >> 32;
   }
 };
 template <bool Clamp>
@@ -172,7 +172,7 @@ struct FunnelRight {
   STITCH_INLINE u32 of(u32 a, u32 b, u32 c) {
     const u32 n = Clamp ? (c < 32 ? c : 32) : c & 31;
     const u64 pair = (u64{b} << 32) | a;
-    return static_cast<u32>(pair >> n);
+    return pair >> n;
   }
 };
 
@@ -231,7 +231,7 @@ struct FieldExtract {
     const U shifted = start >= width ? U{0} : static_cast<U>(static_cast<U>(a) >> start);
     const u32 kept = start >= width ? 0 : (start + length > width ? width - start : length);
     const U low = kept >= width ? static_cast<U>(~U{0}) : static_cast<U>((U{1} << kept) - 1);
-    return static_cast<T>((shifted & low) | (negative ? static_cast<U>(~low) : U{0}));
+    return (shifted & low) | (negative ? static_cast<U>(~low) : U{0});
   }
 };
 template <class T>
@@ -243,23 +243,23 @@ struct FieldInsert {
     if (start >= width || length == 0) return b;
     const T low = length >= width ? static_cast<T>(~T{0}) : static_cast<T>((T{1} << length) - 1);
     const T mask = static_cast<T>(low << start);
-    return static_cast<T>((b & static_cast<T>(~mask)) | (static_cast<T>(a << start) & mask));
+    return (b & static_cast<T>(~mask)) | (static_cast<T>(a << start) & mask);
   }
 };
 
 template <class T>
 struct PopulationCount {
   STITCH_INLINE u32 of(T a) {
-    if constexpr (Traits<T>::bits == 64) return static_cast<u32>(__builtin_popcountll(a));
-    return static_cast<u32>(__builtin_popcount(static_cast<u32>(a)));
+    if constexpr (Traits<T>::bits == 64) return __builtin_popcountll(a);
+    return __builtin_popcount(static_cast<u32>(a));
   }
 };
 template <class T>
 struct LeadingZeros {
   STITCH_INLINE u32 of(T a) {
     if (a == 0) return Traits<T>::bits;
-    if constexpr (Traits<T>::bits == 64) return static_cast<u32>(__builtin_clzll(a));
-    return static_cast<u32>(__builtin_clz(static_cast<u32>(a)));
+    if constexpr (Traits<T>::bits == 64) return __builtin_clzll(a);
+    return __builtin_clz(static_cast<u32>(a));
   }
 };
 template <class T, bool ShiftAmount>
@@ -292,7 +292,7 @@ struct FindNthSet {
     const int step = n > 0 ? 1 : -1;
     u32 left = n > 0 ? static_cast<u32>(n) : 0U - static_cast<u32>(n);
     for (int at = base & 31; at >= 0 && at < 32; at += step) {
-      if (((mask >> at) & 1) != 0 && --left == 0) return static_cast<u32>(at);
+      if (((mask >> at) & 1) != 0 && --left == 0) return at;
     }
     return 0xFFFFFFFFU;
   }
@@ -347,10 +347,10 @@ struct SignExtend {
 
 inline void lop3(const LaneRows& rows) {
   constexpr int N = 32;
-  u32* d = static_cast<u32*>(rows.d);
-  const u32* a = static_cast<const u32*>(rows.a);
-  const u32* b = static_cast<const u32*>(rows.b);
-  const u32* c = static_cast<const u32*>(rows.c);
+  u32* d = row<u32>(rows.d);
+  const u32* a = row<u32>(rows.a);
+  const u32* b = row<u32>(rows.b);
+  const u32* c = row<u32>(rows.c);
   u32 minterm[8];
   for (int k = 0; k < 8; ++k) minterm[k] = ((rows.immediate >> k) & 1) != 0 ? 0xFFFFFFFFU : 0U;
   STITCH_LANES {
@@ -369,7 +369,7 @@ struct Select {
 // a + b + carry, and the carry out; a - b - borrow, and the borrow out.
 template <class T>
 struct AddCarry {
-  STITCH_INLINE T of(T a, T b, bool carry) { return static_cast<T>(a + b + (carry ? 1 : 0)); }
+  STITCH_INLINE T of(T a, T b, bool carry) { return a + b + (carry ? 1 : 0); }
 };
 template <class T>
 struct CarryOfAdd {
@@ -380,7 +380,7 @@ struct CarryOfAdd {
 };
 template <class T>
 struct SubBorrow {
-  STITCH_INLINE T of(T a, T b, bool borrow) { return static_cast<T>(a - b - (borrow ? 1 : 0)); }
+  STITCH_INLINE T of(T a, T b, bool borrow) { return a - b - (borrow ? 1 : 0); }
 };
 template <class T>
 struct BorrowOfSub {
@@ -407,7 +407,7 @@ struct SelectBySign {
 // Changes a register's width: the source's type says how to extend.
 template <class D, class A>
 struct Resize {
-  STITCH_INLINE D of(A a) { return static_cast<D>(a); }
+  STITCH_INLINE D of(A a) { return a; }
 };
 struct Pack16 {
   STITCH_INLINE u32 of(u16 low, u16 high) { return low | (u32{high} << 16); }
@@ -417,7 +417,7 @@ struct Pack32 {
 };
 template <class D, class A, int Shift>
 struct Extract {
-  STITCH_INLINE D of(A a) { return static_cast<D>(a >> Shift); }
+  STITCH_INLINE D of(A a) { return a >> Shift; }
 };
 struct Low64 {
   STITCH_INLINE Wide128 of(u64 low, u64 high) { return {low, high}; }

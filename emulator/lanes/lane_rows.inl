@@ -22,39 +22,48 @@ alignas(64) constexpr u32 lane_bit[32] = {
     1U << 11, 1U << 12, 1U << 13, 1U << 14, 1U << 15, 1U << 16, 1U << 17, 1U << 18, 1U << 19, 1U << 20, 1U << 21,
     1U << 22, 1U << 23, 1U << 24, 1U << 25, 1U << 26, 1U << 27, 1U << 28, 1U << 29, 1U << 30, 1U << 31};
 
+template <class T>
+STITCH_INLINE T* row(void* rows) {
+  return static_cast<T*>(rows);
+}
+template <class T>
+STITCH_INLINE const T* row(const void* rows) {
+  return static_cast<const T*>(rows);
+}
+
 // F::of(a…) computes one element. N is 32, or 64 for packed 16-bit pairs.
 template <class F, class D, class A, int N = 32>
 void map1(const LaneRows& rows) {
-  D* d = static_cast<D*>(rows.d);
-  const A* a = static_cast<const A*>(rows.a);
+  D* d = row<D>(rows.d);
+  const A* a = row<A>(rows.a);
   STITCH_LANES d[i] = F::of(a[i]);
 }
 
 template <class F, class D, class A, class B = A, int N = 32>
 void map2(const LaneRows& rows) {
-  D* d = static_cast<D*>(rows.d);
-  const A* a = static_cast<const A*>(rows.a);
-  const B* b = static_cast<const B*>(rows.b);
+  D* d = row<D>(rows.d);
+  const A* a = row<A>(rows.a);
+  const B* b = row<B>(rows.b);
   STITCH_LANES d[i] = F::of(a[i], b[i]);
 }
 
 template <class F, class D, class A, class B = A, class C = A, int N = 32>
 void map3(const LaneRows& rows) {
-  D* d = static_cast<D*>(rows.d);
-  const A* a = static_cast<const A*>(rows.a);
-  const B* b = static_cast<const B*>(rows.b);
-  const C* c = static_cast<const C*>(rows.c);
+  D* d = row<D>(rows.d);
+  const A* a = row<A>(rows.a);
+  const B* b = row<B>(rows.b);
+  const C* c = row<C>(rows.c);
   STITCH_LANES d[i] = F::of(a[i], b[i], c[i]);
 }
 
 template <class F, class D, class A, class B, class C, class E>
 void map4(const LaneRows& rows) {
   constexpr int N = 32;
-  D* d = static_cast<D*>(rows.d);
-  const A* a = static_cast<const A*>(rows.a);
-  const B* b = static_cast<const B*>(rows.b);
-  const C* c = static_cast<const C*>(rows.c);
-  const E* e = static_cast<const E*>(rows.e);
+  D* d = row<D>(rows.d);
+  const A* a = row<A>(rows.a);
+  const B* b = row<B>(rows.b);
+  const C* c = row<C>(rows.c);
+  const E* e = row<E>(rows.e);
   STITCH_LANES d[i] = F::of(a[i], b[i], c[i], e[i]);
 }
 
@@ -62,52 +71,52 @@ void map4(const LaneRows& rows) {
 template <class F, class A>
 void test1(const LaneRows& rows) {
   constexpr int N = 32;
-  const A* a = static_cast<const A*>(rows.a);
+  const A* a = row<A>(rows.a);
   u32 mask = 0;
   STITCH_LANES mask |= F::of(a[i]) ? lane_bit[i] : 0U;
-  *static_cast<u32*>(rows.d) = mask;
+  *row<u32>(rows.d) = mask;
 }
 
 template <class F, class A>
 void test2(const LaneRows& rows) {
   constexpr int N = 32;
-  const A* a = static_cast<const A*>(rows.a);
-  const A* b = static_cast<const A*>(rows.b);
+  const A* a = row<A>(rows.a);
+  const A* b = row<A>(rows.b);
   u32 mask = 0;
   STITCH_LANES mask |= F::of(a[i], b[i]) ? lane_bit[i] : 0U;
-  *static_cast<u32*>(rows.d) = mask;
+  *row<u32>(rows.d) = mask;
 }
 
 // The third source is a predicate; F::of takes it as a bool.
 template <class F, class D, class A>
 void choose(const LaneRows& rows) {
   constexpr int N = 32;
-  D* d = static_cast<D*>(rows.d);
-  const A* a = static_cast<const A*>(rows.a);
-  const A* b = static_cast<const A*>(rows.b);
-  const u32 mask = *static_cast<const u32*>(rows.c);
+  D* d = row<D>(rows.d);
+  const A* a = row<A>(rows.a);
+  const A* b = row<A>(rows.b);
+  const u32 mask = *row<u32>(rows.c);
   STITCH_LANES d[i] = F::of(a[i], b[i], (mask & lane_bit[i]) != 0);
 }
 
 template <class F, class A>
 void test_choose(const LaneRows& rows) {
   constexpr int N = 32;
-  const A* a = static_cast<const A*>(rows.a);
-  const A* b = static_cast<const A*>(rows.b);
-  const u32 in = *static_cast<const u32*>(rows.c);
+  const A* a = row<A>(rows.a);
+  const A* b = row<A>(rows.b);
+  const u32 in = *row<u32>(rows.c);
   u32 mask = 0;
   STITCH_LANES mask |= F::of(a[i], b[i], (in & lane_bit[i]) != 0) ? lane_bit[i] : 0U;
-  *static_cast<u32*>(rows.d) = mask;
+  *row<u32>(rows.d) = mask;
 }
 
 // All operands are predicates: one word each.
 template <class F>
 void logic1(const LaneRows& rows) {
-  *static_cast<u32*>(rows.d) = F::of(*static_cast<const u32*>(rows.a));
+  *row<u32>(rows.d) = F::of(*row<u32>(rows.a));
 }
 template <class F>
 void logic2(const LaneRows& rows) {
-  *static_cast<u32*>(rows.d) = F::of(*static_cast<const u32*>(rows.a), *static_cast<const u32*>(rows.b));
+  *row<u32>(rows.d) = F::of(*row<u32>(rows.a), *row<u32>(rows.b));
 }
 
 template <class T>

@@ -71,7 +71,7 @@ Replacement without_effect(Rewriter& graph, RangeAnalysis& ranges, const Node& n
       const auto mask = splat_integer(graph, node.operands[1]);
       const std::uint64_t bits = mask.value_or(0);
       const bool ones = mask && *mask > 0 && (bits & (bits + 1)) == 0;
-      if (ones && range(0).low >= 0 && range(0).high <= static_cast<double>(*mask)) return node.operands[0];
+      if (ones && range(0).low >= 0 && range(0).high <= *mask) return node.operands[0];
       return {};
     }
     default: return {};

@@ -147,7 +147,7 @@ Replacement of_iota(const Slicing& s) {
   // Beyond, indices are rounded, and a rounded start added to a rounded distance is another number.
   if (is_floating(type.dtype) && s.end(0) > std::int64_t{2} << info(type.dtype).mantissa_bits) return {};
   const auto splat = [&](std::int64_t value) {
-    if (is_floating(type.dtype)) return s.graph.filled(type, static_cast<double>(value));
+    if (is_floating(type.dtype)) return s.graph.filled(type, value);
     return s.graph.broadcast(s.graph.scalar_integer(type.dtype, value), type.dims, {});
   };
   const Value index = s.graph.add(Op::iota, {}, IotaAttributes{type, 0});

@@ -104,7 +104,7 @@ class Splitter {
       rest.low[d] = rest.high[d] = 0;
       tiled.insert(tiled.end(), {covered / g, g});
       kept.push_back(covered / g);
-      reduced.push_back(static_cast<std::int64_t>(tiled.size()) - 1);
+      reduced.push_back(tiled.size() - 1);
     }
     const Dims none(extents.size(), 0);
     const Value covered = pad.low == none && pad.high == none ? x_ : graph_.add(Op::pad, {x_, identity()}, pad);
@@ -115,9 +115,7 @@ class Splitter {
 
   /// The dimension that leaves the fewest elements for the others.
   [[nodiscard]] std::size_t first_dimension() const {
-    const auto left = [&](std::size_t d) {
-      return static_cast<double>(type_.dims[d]) / static_cast<double>(graph_.dims(x_)[d]);
-    };
+    const auto left = [&](std::size_t d) { return static_cast<double>(type_.dims[d]) / graph_.dims(x_)[d]; };
     std::size_t first = a_.sizes.size();
     for (std::size_t d = 0; d < a_.sizes.size(); ++d) {
       if (a_.sizes[d] > 1 && (first == a_.sizes.size() || left(d) < left(first))) first = d;

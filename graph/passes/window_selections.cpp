@@ -93,7 +93,7 @@ class Selection {
   Value arg_reduced(Value covered) {
     Dims tiled, permutation, inner;
     for (const Line& line : lines_) {
-      if (line.size > 1) inner.push_back(static_cast<std::int64_t>(tiled.size()) + 1);
+      if (line.size > 1) inner.push_back(tiled.size() + 1);
       permutation.push_back(tiled.size());
       tiled.push_back(line.count);
       if (line.size > 1) tiled.push_back(line.size);

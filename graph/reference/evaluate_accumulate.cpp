@@ -27,9 +27,8 @@ Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulat
   }
   const double reach = t.magnitude + t.error;
   if (reach == 0) return {value, 0};
-  double bound = t.error + static_cast<double>(sum_depth(t.count, a.model)) * 0.5 * r.ulp * reach + r.floor;
-  bound += a.rounds_each ? static_cast<double>(t.count) * (r.narrow * reach + r.floor)
-                         : r.narrow * (std::fabs(value) + bound);
+  double bound = t.error + sum_depth(t.count, a.model) * 0.5 * r.ulp * reach + r.floor;
+  bound += a.rounds_each ? t.count * (r.narrow * reach + r.floor) : r.narrow * (std::fabs(value) + bound);
   // No partial sum leaves the range of what it is kept in.
   const double margin = 512 * r.ulp;
   if (reach + bound < (a.rounds_each ? r.largest : r.overflow) * (1 - margin)) {

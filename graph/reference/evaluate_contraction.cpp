@@ -91,7 +91,7 @@ void contract(const double* a, const double* ea, const double* b, const double* 
   multiply(a, b, c, m, n, k);
   if (ec == nullptr) return;
   const Rounding& r = accumulation.rounding;
-  const double gamma = static_cast<double>(sum_depth(k, accumulation.model) + 1) * 0.5 * r.ulp;
+  const double gamma = (sum_depth(k, accumulation.model) + 1) * 0.5 * r.ulp;
   const std::vector<double> plain_a = magnitudes(a, nullptr, m * k, 1), plain_b = magnitudes(b, nullptr, n * k, 1);
   std::vector<double> plain(at(m * n), 0);
   multiply(plain_a.data(), plain_b.data(), plain.data(), m, n, k);
@@ -107,8 +107,7 @@ void contract(const double* a, const double* ea, const double* b, const double* 
     }
   }
   for (std::int64_t i = 0; i < m * n; ++i) {
-    const double narrow =
-        r.error(std::fabs(c[i]) + ec[i], 0) + (plain[at(i)] > 0 ? static_cast<double>(k) * r.floor : 0);
+    const double narrow = r.error(std::fabs(c[i]) + ec[i], 0) + (plain[at(i)] > 0 ? k * r.floor : 0);
     if (std::fabs(c[i]) + ec[i] + narrow < r.largest && plain[at(i)] + ec[i] < r.overflow) {
       ec[i] += narrow;
       continue;

@@ -67,7 +67,7 @@ void fill_iota(const IotaAttributes& a, const Box& out, Storage& storage) {
   for (std::int64_t at = 0; at < total; at += run) {
     const std::int64_t index = out.start[d] + (at % period) / run;
     if (is_floating(a.type.dtype)) {
-      std::fill_n(storage.floats.begin() + at, run, round_to(a.type.dtype, static_cast<double>(index)));
+      std::fill_n(storage.floats.begin() + at, run, round_to(a.type.dtype, index));
     } else {
       std::byte memory[8];
       store_integer(a.type.dtype, index, memory);
@@ -96,7 +96,7 @@ Result<Block> evaluate_source(const OpContext& context, const Box& out) {
     for (std::int64_t i = 0, count = box.elements(); i < count; ++i) {
       std::int64_t offset = 0;
       for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
-      const std::byte* from = data.data() + static_cast<std::size_t>(offset) * size;
+      const std::byte* from = data.data() + offset * size;
       if (is_floating(dtype)) {
         storage->floats[i] = load_element(dtype, from);
       } else {

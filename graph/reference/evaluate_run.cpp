@@ -241,7 +241,7 @@ Status Evaluation::doubt_blocks(NodeId id) {
     s.results = s.blocks;
     for (Block& block : s.blocks) {
       const std::vector<double>& values = block.data->floats;
-      STITCH_ASSIGN(StorageRef doubted, memory_.make(block.dtype, static_cast<std::int64_t>(values.size()), true));
+      STITCH_ASSIGN(StorageRef doubted, memory_.make(block.dtype, values.size(), true));
       doubted->floats = values;
       doubted->bounds = block.exact() ? std::vector<double>(values.size()) : block.data->bounds;
       doubted->nonnegative = block.data->nonnegative;

@@ -51,7 +51,7 @@ class Evaluation {
 
   [[nodiscard]] Slot& slot(Value value) {
     const std::size_t first = first_slot_[value.node];
-    return slots_[first + static_cast<std::size_t>(value.result)];
+    return slots_[first + value.result];
   }
   NodeState& state(NodeId id) { return states_[id]; }
   [[nodiscard]] OpContext context(NodeId id, std::size_t box);

@@ -23,7 +23,7 @@ std::vector<T> take(std::vector<std::vector<T>>& pool, std::size_t count, std::i
   if (best == pool.end()) return std::vector<T>(count);
   std::vector<T> taken = std::move(*best);
   pool.erase(best);
-  pooled_bytes -= static_cast<std::int64_t>(taken.capacity() * sizeof(T));
+  pooled_bytes -= taken.capacity() * sizeof(T);
   taken.resize(count);
   return taken;
 }
@@ -31,7 +31,7 @@ std::vector<T> take(std::vector<std::vector<T>>& pool, std::size_t count, std::i
 template <class T>
 void give(std::vector<std::vector<T>>& pool, std::vector<T>&& array, std::int64_t& pooled_bytes) {
   if (array.size() < smallest_pooled) return;
-  pooled_bytes += static_cast<std::int64_t>(array.capacity() * sizeof(T));
+  pooled_bytes += array.capacity() * sizeof(T);
   pool.push_back(std::move(array));
 }
 

@@ -66,8 +66,7 @@ void add_shifted(const WindowTables& tables, const Dims& position, const Dims& o
     if (innermost) {
       accumulators[i].add(values[from], e == nullptr ? 0 : *e);
     } else {
-      add_shifted(tables, position, out_strides, d + 1, values + from, e,
-                  accumulators + static_cast<std::int64_t>(i) * out_strides[d]);
+      add_shifted(tables, position, out_strides, d + 1, values + from, e, accumulators + i * out_strides[d]);
     }
   }
 }

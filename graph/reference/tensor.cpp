@@ -40,7 +40,7 @@ Tensor tensor_from_bytes(TensorType type, Box box, std::span<const std::byte> by
 std::vector<std::byte> to_bytes(const Tensor& tensor) {
   const DType dtype = tensor.type.dtype;
   const std::size_t size = byte_size(dtype);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.elements()) * size);
+  std::vector<std::byte> bytes(tensor.elements() * size);
   for (std::size_t i = 0; i < tensor.floats.size(); ++i) store_element(dtype, tensor.floats[i], &bytes[i * size]);
   for (std::size_t i = 0; i < tensor.integers.size(); ++i) store_integer(dtype, tensor.integers[i], &bytes[i * size]);
   return bytes;

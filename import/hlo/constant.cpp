@@ -38,8 +38,8 @@ bool append_integer(DType dtype, bool negative, std::string_view word, std::vect
   if (magnitude > largest_magnitude(dtype, negative)) return false;
   const std::uint64_t bits = negative ? ~magnitude + 1 : magnitude;
   const std::size_t at = data.size();
-  data.resize(at + static_cast<std::size_t>(graph::byte_size(dtype)));
-  graph::store_integer(dtype, static_cast<std::int64_t>(bits), &data[at]);
+  data.resize(at + graph::byte_size(dtype));
+  graph::store_integer(dtype, bits, &data[at]);
   return true;
 }
 
@@ -50,12 +50,12 @@ bool append_float(DType dtype, bool negative, std::string_view word, std::vector
   } else if (word == "nan") {
     value = std::numeric_limits<double>::quiet_NaN();
   } else if (float single = 0; dtype == DType::f32 && read_number(word, single)) {
-    value = static_cast<double>(single);  // rounded once, from the decimal digits
+    value = single;  // rounded once, from the decimal digits
   } else if (!read_number(word, value)) {
     return false;
   }
   const std::size_t at = data.size();
-  data.resize(at + static_cast<std::size_t>(graph::byte_size(dtype)));
+  data.resize(at + graph::byte_size(dtype));
   graph::store_element(dtype, negative ? -value : value, &data[at]);
   return true;
 }

@@ -207,7 +207,7 @@ class ElementProgram::Compiler {
         const std::size_t dimension = node.as<graph::IotaAttributes>().dimension;
         const std::int64_t at = coordinates(place.element.index, node.type().dims)[dimension];
         step.op = Op::constant;
-        step.value = from_number(static_cast<double>(at), step.dtype);
+        step.value = from_number(at, step.dtype);
         break;
       }
       case Op::parameter:

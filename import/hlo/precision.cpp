@@ -65,9 +65,7 @@ class PrecisionReducer {
     const Value scalar = builder_.constant(graph::dense_integers({bits_, {}}, one));
     return type_.dims.empty() ? scalar : builder_.broadcast(scalar, type_.dims, {});
   }
-  Value shifted_right(Value x, int by) {
-    return builder_.binary(Op::shift_right_logical, x, all(static_cast<std::uint64_t>(by)));
-  }
+  Value shifted_right(Value x, int by) { return builder_.binary(Op::shift_right_logical, x, all(by)); }
 
   Builder& builder_;
   graph::TensorType type_;
@@ -87,8 +85,8 @@ Result<Values> lower_reduce_precision(const Site& site) {
   if (own_exponent == 0 || exponent < 1 || mantissa < 0) return site.error("there is no such precision");
   if (exponent >= own_exponent && mantissa >= own_mantissa) return Values{x};
   PrecisionReducer reducer(site.builder, x);
-  if (mantissa < own_mantissa) reducer.round_mantissa(static_cast<int>(mantissa));
-  if (exponent < own_exponent) reducer.limit_exponent(static_cast<int>(exponent));
+  if (mantissa < own_mantissa) reducer.round_mantissa(mantissa);
+  if (exponent < own_exponent) reducer.limit_exponent(exponent);
   return Values{reducer.result(x)};
 }
 

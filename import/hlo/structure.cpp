@@ -23,7 +23,7 @@ Result<Values> lower_get_tuple_element(const Site& site) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(index); ++i) first += leaf_count(tuple.elements[i]);
   const std::size_t count = leaf_count(tuple.elements[index]);
   const auto begin = site.operands[0]->begin() + first;
-  return Values(begin, begin + static_cast<std::ptrdiff_t>(count));
+  return Values(begin, begin + count);
 }
 
 Result<Values> lower_forwarded(const Site& site) { return *site.operands[0]; }

@@ -69,7 +69,7 @@ Result<ConstantAttributes> Call::need_constant(std::size_t input) {
 }
 
 Dims integers_of(const ConstantAttributes& constant) {
-  Dims list(static_cast<std::size_t>(constant.type.elements()));
+  Dims list(constant.type.elements());
   const std::size_t size = graph::byte_size(constant.type.dtype);
   for (std::size_t i = 0; i < list.size(); ++i) {
     list[i] = graph::load_integer(constant.type.dtype, &constant.data[i * size]);
@@ -92,7 +92,7 @@ Result<std::int64_t> Call::need_integer(std::size_t input) {
 Result<std::vector<double>> Call::need_numbers(std::size_t input) {
   STITCH_ASSIGN(const ConstantAttributes value, need_constant(input));
   std::vector<double> list(value.type.elements());
-  for (std::size_t i = 0; i < list.size(); ++i) list[i] = graph::element(value, static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < list.size(); ++i) list[i] = graph::element(value, i);
   return list;
 }
 

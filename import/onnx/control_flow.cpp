@@ -35,7 +35,7 @@ Result<Values> read_body(const Call& c, Frame& frame, const pb::GraphProto& body
     return Call::wrong("the {} takes {} inputs, {} are given", what, body.input_size(), inputs.size());
   }
   Scope scope = child_scope(c, frame, what);
-  for (std::size_t i = 0; i < inputs.size(); ++i) scope.values[body.input(static_cast<int>(i)).name()] = inputs[i];
+  for (std::size_t i = 0; i < inputs.size(); ++i) scope.values[body.input(i).name()] = inputs[i];
   STITCH_TRY(read_graph(scope, body));
   return graph_outputs(scope, body);
 }
@@ -167,9 +167,9 @@ Result<Values> rolled_loop(Call& c, const LoopPlan& plan, const Probe& probe) {
     graph::Builder& b = region.builder;
     const Value condition = condition_at != 0 ? parameters[condition_at] : b.scalar(DType::pred, 1.0);
     Values inputs{parameters[0], condition};
-    inputs.insert(inputs.end(), parameters.begin() + 1, parameters.begin() + 1 + static_cast<std::ptrdiff_t>(own));
+    inputs.insert(inputs.end(), parameters.begin() + 1, parameters.begin() + 1 + own);
     STITCH_ASSIGN(const Values outputs, read_body(c, region, *plan.body, inputs, "body"));
-    Values next(outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(own));
+    Values next(outputs.begin() + 1, outputs.begin() + 1 + own);
     for (std::size_t i = own + 1; i < outputs.size(); ++i) {
       next.push_back(append_row(b, parameters[i], outputs[i], parameters[0]));
     }
@@ -336,7 +336,7 @@ Result<Values> scan_once(Call& c, const ScanPlan& plan, const Values& inputs) {
     graph::Builder& b = region.builder;
     const Value last = integers(b, DType::s64, {}, {length - 1});
     const Value backwards = b.binary(Op::subtract, last, parameters[0]);
-    Values given(parameters.begin() + 1, parameters.begin() + 1 + static_cast<std::ptrdiff_t>(plan.states));
+    Values given(parameters.begin() + 1, parameters.begin() + 1 + plan.states);
     for (std::size_t i = 0; i < plan.scanned; ++i) {
       const Value source = region.import(c.frame, sources[i]);
       given.push_back(take_row(b, source, plan.input_reversed[i] ? backwards : parameters[0]));

@@ -60,7 +60,7 @@ Value mean_keep(Builder& b, Value x, const Dims& axes) {
   for (const std::int64_t axis : axes) {
     if (axis < std::ssize(b.dims(x))) count *= b.dims(x)[axis];
   }
-  return div(b, reduce_keep(b, ReduceKind::sum, x, axes), static_cast<double>(count));
+  return div(b, reduce_keep(b, ReduceKind::sum, x, axes), count);
 }
 
 Value integers(Builder& b, DType dtype, Dims dims, const std::vector<std::int64_t>& values) {
@@ -72,7 +72,7 @@ Value numbers(Builder& b, DType dtype, Dims dims, const std::vector<double>& val
 }
 
 Dims first_axes(std::int64_t count) {
-  Dims axes(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+  Dims axes(std::max<std::int64_t>(count, 0));
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }
@@ -98,7 +98,7 @@ Value slice_axis(Builder& b, Value x, std::int64_t axis, std::int64_t start, std
 }
 
 Value swap_axes(Builder& b, Value v, std::int64_t x, std::int64_t y) {
-  Dims permutation = first_axes(static_cast<std::int64_t>(b.dims(v).size()));
+  Dims permutation = first_axes(b.dims(v).size());
   if (std::max(x, y) >= std::ssize(permutation)) return v;  // the builder has failed
   std::swap(permutation[x], permutation[y]);
   return b.transpose(v, permutation);
@@ -107,7 +107,7 @@ Value swap_axes(Builder& b, Value v, std::int64_t x, std::int64_t y) {
 Value wrap_indices(Builder& b, Value indices, std::int64_t extent) {
   if (b.failed() || graph::is_unsigned_integer(b.dtype(indices))) return indices;
   const Value negative = compare(b, Comparison::lt, indices, 0.0);
-  return b.select(negative, add(b, indices, static_cast<double>(extent)), indices);
+  return b.select(negative, add(b, indices, extent), indices);
 }
 
 }  // namespace stitch::import::onnx

@@ -21,7 +21,7 @@ Result<pb::ModelProto> parse(std::string_view bytes, std::int64_t max_bytes) {
                       max_bytes);
   }
   pb::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  if (!model.ParseFromArray(bytes.data(), bytes.size())) {
     return make_error(ErrorKind::parse, "ONNX model: damaged or truncated at {}",
                       locate_damage(bytes, *pb::ModelProto::descriptor()));
   }

@@ -57,7 +57,7 @@ const std::string& NodeView::op() const { return node_->op_type(); }
 
 std::size_t NodeView::outputs() const { return node_->output_size(); }
 
-const std::string& NodeView::output(std::size_t i) const { return node_->output(static_cast<int>(i)); }
+const std::string& NodeView::output(std::size_t i) const { return node_->output(i); }
 
 Result<const AttributeProto*> NodeView::typed(std::string_view name, int wanted) const {
   const AttributeProto* attribute = find(name);
@@ -78,7 +78,7 @@ Result<std::int64_t> NodeView::integer(std::string_view name, std::int64_t fallb
 
 Result<double> NodeView::number(std::string_view name, double fallback) const {
   STITCH_ASSIGN(const AttributeProto* attribute, typed(name, AttributeProto::FLOAT));
-  return attribute == nullptr ? fallback : static_cast<double>(attribute->f());
+  return attribute == nullptr ? fallback : attribute->f();
 }
 
 Result<std::string> NodeView::text(std::string_view name, std::string_view fallback) const {

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <compare>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -50,9 +49,6 @@ class AxisSet {
   };
 
   constexpr AxisSet() = default;
-  // MIGRATION: masks and sets mix until every folder is moved over.
-  constexpr AxisSet(std::uint64_t bits) : bits_(bits) {}
-  constexpr operator std::uint64_t() const { return bits_; }
   /// The set of one axis.
   [[nodiscard]] static constexpr AxisSet of(int axis) { return AxisSet(std::uint64_t{1} << axis); }
   /// The first `count` axes.
@@ -85,45 +81,17 @@ class AxisSet {
     bits_ &= ~others.bits_;
     return *this;
   }
-  template <std::same_as<AxisSet> Set>
-  [[nodiscard]] friend constexpr AxisSet operator|(Set a, AxisSet b) {
-    return a |= b;
-  }
-  template <std::same_as<AxisSet> Set>
-  [[nodiscard]] friend constexpr AxisSet operator&(Set a, AxisSet b) {
-    return a &= b;
-  }
-  template <std::same_as<AxisSet> Set>
-  [[nodiscard]] friend constexpr AxisSet operator-(Set a, AxisSet b) {
-    return a -= b;
-  }
+  [[nodiscard]] friend constexpr AxisSet operator|(AxisSet a, AxisSet b) { return a |= b; }
+  [[nodiscard]] friend constexpr AxisSet operator&(AxisSet a, AxisSet b) { return a &= b; }
+  [[nodiscard]] friend constexpr AxisSet operator-(AxisSet a, AxisSet b) { return a -= b; }
   constexpr auto operator<=>(const AxisSet&) const = default;
-  // MIGRATION: the same of a set and a mask; goes with the conversions above.
-  template <std::integral Mask>
-  [[nodiscard]] friend constexpr AxisSet operator|(AxisSet a, Mask b) {
-    return AxisSet(a.bits_ | static_cast<std::uint64_t>(b));
-  }
-  template <std::integral Mask>
-  [[nodiscard]] friend constexpr AxisSet operator|(Mask a, AxisSet b) {
-    return AxisSet(static_cast<std::uint64_t>(a) | b.bits_);
-  }
-  template <std::integral Mask>
-  [[nodiscard]] friend constexpr AxisSet operator&(AxisSet a, Mask b) {
-    return AxisSet(a.bits_ & static_cast<std::uint64_t>(b));
-  }
-  template <std::integral Mask>
-  [[nodiscard]] friend constexpr AxisSet operator&(Mask a, AxisSet b) {
-    return AxisSet(static_cast<std::uint64_t>(a) & b.bits_);
-  }
-  template <std::integral Mask>
-  [[nodiscard]] friend constexpr bool operator==(AxisSet a, Mask b) {
-    return a.bits_ == static_cast<std::uint64_t>(b);
-  }
 
   [[nodiscard]] constexpr Iterator begin() const { return Iterator(bits_); }
   [[nodiscard]] constexpr Iterator end() const { return Iterator(); }
 
  private:
+  constexpr explicit AxisSet(std::uint64_t bits) : bits_(bits) {}
+
   std::uint64_t bits_ = 0;
 };
 

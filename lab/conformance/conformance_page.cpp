@@ -32,7 +32,7 @@ struct OperatorRow {
 std::string cell(std::int64_t count) { return count == 0 ? std::string() : std::to_string(count); }
 
 /// A reason without its case's own numbers would be another text for every case; the first 100 characters do.
-std::string shortened(const std::string& why) {
+std::string shortened_reason(const std::string& why) {
   constexpr std::size_t length = 100;
   std::string text = why.size() <= length ? why : why.substr(0, length) + "…";
   for (char& c : text) {
@@ -78,7 +78,7 @@ Tally tally_of(const std::vector<CaseRow>& rows) {
     tally.with_kernels += counted ? 1 : 0;
     line.kernels += row.kernels;
     if (row.verdict() == Verdict::wrong || row.verdict() == Verdict::crashed) {
-      line.reasons.insert(fmt::format("{}: {}", row.name, shortened(row.why)));
+      line.reasons.insert(fmt::format("{}: {}", row.name, shortened_reason(row.why)));
     }
   }
   return tally;

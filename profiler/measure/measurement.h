@@ -13,7 +13,7 @@
 // What measuring a kernel or a plan gives: its samples, and what they were taken under, so that a record of it can be
 // judged later. A TimedDevice makes measurements (profiler/measure/timed_device.h); stitch-runner sends them to its
 // parent as documents; the tuning loop compares them (profiler/measure/sample_comparison.h) and stores them
-// (db::Measurement); `stitch bench` prints them:
+// (db::MeasurementRecord); `stitch bench` prints them:
 //
 //     12.34 us (noise 0.31 %, 40 samples, 2 dropped: power cap), cold L2, precise (noise 0.31 %)
 //
@@ -49,8 +49,8 @@ struct HardwareCounters {
   bool operator==(const HardwareCounters&) const = default;
 };
 
-/// Samples of a kernel or of a plan on one device, with what a record of them has to say (db::Measurement holds the
-/// same under the same names, what it has no column for in `conditions`).
+/// Samples of a kernel or of a plan on one device, with what a record of them has to say (db::MeasurementRecord holds
+/// the same under the same names, what it has no column for in `conditions`).
 struct Measurement {
   /// What samples are: µs of device time, or events that the emulator counted, which are never a time.
   enum class Kind : std::uint8_t { device_time, event_count };

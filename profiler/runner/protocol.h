@@ -14,8 +14,16 @@
 #include "profiler/verify/input_source.h"
 
 // What stitch-runner and its parent say to each other over the runner's standard streams (docs/measurement.md): the
-// parent sends a request and reads the reply to it, one at a time. A frame is 4 bytes of length, little-endian, and
-// that many bytes of CBOR.
+// parent sends a request and reads the reply to it, one at a time. A kernel is run by
+//
+//   {1, 0, HelloRequest{}}                          {1, false, WelcomeReply{…}}
+//   {2, 0, OpenRequest{}}                           {2, false, OpenedReply{1, false}}
+//   {3, 1, LoadRequest{image}}                      {3, false, LoadedReply{kernel}}
+//   {4, 1, AllocateRequest{"x", 4096, Zero{}}}      {4, false, AllocatedReply{buffer}}
+//   {5, 1, LaunchRequest{{kernel, shape, {buffer}}, {}}}   {5, false, LaunchedReply{…}}
+//
+// A frame is 4 bytes of length, little-endian, and that many bytes of CBOR. The parent is profiler/runner/device and
+// process, the runner profiler/runner/server; fields of the documents are listed in profiler/runner/message_fields.h.
 namespace stitch::profiler {
 
 /// Both sides must speak the same; counted up with every change.
@@ -36,7 +44,7 @@ struct HelloRequest {
   int protocol = protocol_version;
   std::string tool;  ///< the parent's version
 };
-struct OpenRequest {};  ///< a session
+struct OpenRequest {};  ///< Opens a session.
 struct CloseRequest {};
 struct LoadRequest {
   KernelImage image;

@@ -127,16 +127,16 @@ class Sampler {
 
   /// The longest grid axis that all of the group's partial reductions combine over.
   static void choose_axis(Placed& placed) {
-    std::uint64_t common = ~std::uint64_t{0};
+    kernel::AxisSet common = kernel::AxisSet::first(kernel::AxisSet::capacity);
     for (const Anchor& anchor : placed.group->structure.anchors) {
       if (anchor.kind == Anchor::Kind::partial) common &= anchor.reduced;
     }
     placed.stride = placed.group->tiles;
     std::int64_t after = 1;
-    for (std::size_t a = placed.group->extents.size(); a-- > 0;) {
+    for (int a = std::ssize(placed.group->extents); a-- > 0;) {
       const std::int64_t extent = placed.group->extent(a, Level::grid);
       // Tiles of shifted rows are of other elements in every row.
-      if (((common >> a) & 1) != 0 && extent > placed.digits && !placed.group->is_shifted(a)) {
+      if (common.contains(a) && extent > placed.digits && !placed.group->is_shifted(a)) {
         placed.axis = a;
         placed.digits = extent;
         placed.stride = after;
@@ -261,8 +261,8 @@ class Sampler {
     if (kind == graph::ReduceKind::replace) return false;
     // Sets are numbered by the grid digits of the reduced axes, the last one fastest.
     std::int64_t inner = 1;
-    for (std::size_t a = placed.axis + 1; a < placed.group->extents.size(); ++a) {
-      if (((anchor.reduced >> a) & 1) != 0) inner *= placed.group->extent(a, Level::grid);
+    for (int a = placed.axis + 1; a < std::ssize(placed.group->extents); ++a) {
+      if (anchor.reduced.contains(a)) inner *= placed.group->extent(a, Level::grid);
     }
     for (std::size_t r = 0; r < anchor.buffers.size(); ++r) {
       const std::size_t number = anchor.buffers[r].number;

@@ -115,7 +115,7 @@ TEST(PlanDocumentTest, WhateverIsAcceptedCanBeWrittenAndReadAgain) {
 
 TEST(PlanRecordTest, AStoredPlanComesBackWithWhatTheRecordKnows) {
   const Plan plan = tuning::samples::plan();
-  db::Plan record;
+  db::PlanRecord record;
   record.id = plan.id;
   record.key = {plan.fragment, tuning::to_record(plan.target)};
   record.document = plan_document(plan);

@@ -105,7 +105,7 @@ TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
 }
 
 /// Stores another plan for the fragment (the same kernels under another document) and makes it the one served.
-db::Plan promote_another(db::Store& store, const Hash128& fragment, int number) {
+db::PlanRecord promote_another(db::Store& store, const Hash128& fragment, int number) {
   const auto target = tuning::shared_tuner(tuning::shared_device()).target();
   auto bundle = store.get_plan_bundle(store.find_plan({fragment, target}, {})->plan->id);
   bundle->plan.document.insert(1, fmt::format("\"number {0}\":{0},", number));
@@ -121,7 +121,7 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_FALSE(*(*plan)->check_for_update());
   const Hash128 before = (*plan)->plan().id;
-  const db::Plan better = promote_another(*running_->store, (*plan)->plan().fragment, 1);
+  const db::PlanRecord better = promote_another(*running_->store, (*plan)->plan().fragment, 1);
   EXPECT_TRUE(*(*plan)->check_for_update());
   EXPECT_EQ((*plan)->plan().id, better.id);
   EXPECT_NE(better.id, before);
@@ -153,7 +153,7 @@ TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
     }
   });
   for (int number = 1; number <= 3; ++number) {
-    const db::Plan better = promote_another(*running_->store, (*plan)->plan().fragment, number);
+    const db::PlanRecord better = promote_another(*running_->store, (*plan)->plan().fragment, number);
     std::unique_lock lock(mutex);
     ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(60), [&] { return swaps == number; }));
     EXPECT_EQ((*plan)->plan().id, better.id);
@@ -180,17 +180,17 @@ TEST_F(ClientDaemonTest, OfSeveralChangesAtOnceNoneIsMissed) {
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const Hash128 key = (*plan)->plan().fragment;
-  const auto withdraw = [&](const db::Plan& which) {
+  const auto withdraw = [&](const db::PlanRecord& which) {
     EXPECT_TRUE(running_->store->withdraw(which.id, "found wrong", which.provenance).ok());
   };
   // The last change is of a plan that was never in use here, and hides neither the better plan …
-  const db::Plan passed = promote_another(*running_->store, key, 1);
-  const db::Plan better = promote_another(*running_->store, key, 2);
+  const db::PlanRecord passed = promote_another(*running_->store, key, 1);
+  const db::PlanRecord better = promote_another(*running_->store, key, 2);
   withdraw(passed);
   EXPECT_TRUE(*(*plan)->check_for_update());
   EXPECT_EQ((*plan)->plan().id, better.id);
   // … nor that the plan in use was withdrawn.
-  const db::Plan last = promote_another(*running_->store, key, 3);
+  const db::PlanRecord last = promote_another(*running_->store, key, 3);
   withdraw(better);
   withdraw(last);
   ASSERT_TRUE((*plan)->check_for_update().ok());

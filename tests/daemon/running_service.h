@@ -44,7 +44,8 @@ class RunningService {
     serving.jobs.owner = "the test";
     serving.jobs.poll_us = 20'000;
     serving.predictions.most_waiting = options.predictions;
-    serving.fragment_trials = options.fragment_trials, serving.keep_us = options.keep_us;
+    serving.fragment_trials = options.fragment_trials;
+    serving.keep_us = options.keep_us;
     const tuning::Tuner& tuner =
         options.tuner != nullptr ? *options.tuner : tuning::shared_tuner(tuning::shared_device());
     auto made = Service::create(*store, tuner, clock, serving);

@@ -111,7 +111,7 @@ int work_along(const fs::path& path, int process, int plans, int pipe) {
   auto store = open_sqlite_store(options, clock);
   if (!store) return 1;
   for (int i = 0; i < plans; ++i) {
-    const Fragment fragment = samples::fragment(process * plans + i);
+    const FragmentRecord fragment = samples::fragment(process * plans + i);
     if (!(*store)->put_fragment(fragment)) return 2;
     if (!(*store)->put_plan(samples::bundle(fragment, process * plans + i), Admission::if_vacant)) return 3;
     const auto job = (*store)->claim_job("some process", 60'000'000, {});

@@ -72,7 +72,7 @@ TEST_F(CorruptionTest, APlanThatIsNotItsIdIsNeverServed) {
 
 TEST_F(CorruptionTest, EveryRecordWithAnIdentityIsChecked) {
   ASSERT_OK(store->put_device(samples::gpu()));
-  ASSERT_OK(store->record_measurement(samples::measurement(Measurement::Subject::plan, id, {1, 2})));
+  ASSERT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, id, {1, 2})));
   change("UPDATE measurement SET samples = zeroblob(16)");
   expect_error(store->list_measurements(id), ErrorKind::corrupt, "measurement ");
 
@@ -84,7 +84,7 @@ TEST_F(CorruptionTest, EveryRecordWithAnIdentityIsChecked) {
   change("UPDATE candidate SET schedule = '{}'");
   expect_error(store->list_candidates({}, {}), ErrorKind::corrupt, candidate.schedule_hash.hex());
 
-  TrainedModel model;
+  CostModelRecord model;
   model.name = "residual";
   model.bytes = "trees";
   model.provenance = samples::provenance();
@@ -162,13 +162,13 @@ void make_full_database(const fs::path& path, const Clock& clock) {
   EXPECT_OK(store->put_device(samples::gpu()));
   for (int i = 0; i < 5; ++i) {
     const Hash128 id = samples::put(*store, i);
-    EXPECT_OK(store->record_measurement(samples::measurement(Measurement::Subject::plan, id, {1.0 * i, 2})));
+    EXPECT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, id, {1.0 * i, 2})));
     const Candidate candidate = samples::candidate(samples::fragment(i), i, Outcome::correct);
     EXPECT_OK(store->record_candidates({&candidate, 1}));
     EXPECT_OK(store->enqueue_job(samples::job(std::to_string(i))));
   }
   EXPECT_OK(store->claim_job("a daemon", 1000, {}));
-  TrainedModel model;
+  CostModelRecord model;
   model.name = "residual";
   model.bytes = "trees";
   model.provenance = samples::provenance();

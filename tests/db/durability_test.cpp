@@ -138,7 +138,7 @@ TEST_P(FaultTest, AFailedWriteIsReportedAndLosesNothing) {
 
   int failures = 0;
   for (int at = 1;; ++at) {
-    const Fragment fragment = samples::fragment(at);
+    const FragmentRecord fragment = samples::fragment(at);
     ASSERT_OK(store->put_fragment(fragment));
     const PlanBundle bundle = samples::bundle(fragment, at);
     vfs.fail_at(at, GetParam());
@@ -202,7 +202,7 @@ TEST(DurabilityTest, ASizeLimitIsADiskThatIsFull) {
   Result<PutPlan> put = make_error(ErrorKind::internal, "not tried");
   int number = 0;
   for (; number < 1000; ++number) {
-    const Fragment fragment = samples::fragment(number);
+    const FragmentRecord fragment = samples::fragment(number);
     if (!store->put_fragment(fragment)) break;
     put = store->put_plan(samples::bundle(fragment, number), Admission::if_vacant);
     if (!put) break;

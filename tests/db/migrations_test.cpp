@@ -81,7 +81,7 @@ TEST(MigrationsTest, VersionOneKeepsAllItHad) {
   ASSERT_TRUE(store);
   EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
 
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   EXPECT_EQ(*store->get_fragment(fragment.key), fragment);
   EXPECT_THAT(*store->list_devices(), ElementsAre(samples::gpu()));
   EXPECT_EQ(store->list_workloads({})->items.at(0).parts.at(0).occurrences, 12);
@@ -89,7 +89,7 @@ TEST(MigrationsTest, VersionOneKeepsAllItHad) {
                                                                  samples::candidate(fragment, 2, Outcome::compile)));
 
   PlanBundle served = samples::bundle(fragment, 1);
-  served.measurements = {samples::measurement(Measurement::Subject::plan, served.plan.id, {9.5, 9.25, 10})};
+  served.measurements = {samples::measurement(MeasurementRecord::Subject::plan, served.plan.id, {9.5, 9.25, 10})};
   served.plan.label = Label::measured;
   served.plan.measured_us = 9.5;
   served.plan.status = PlanStatus::incumbent;
@@ -98,7 +98,7 @@ TEST(MigrationsTest, VersionOneKeepsAllItHad) {
   EXPECT_EQ(*store->get_plan_bundle(served.plan.id), served);
   EXPECT_EQ(store->find_plan(served.plan.key, {})->plan->id, served.plan.id);
 
-  const Plan once_near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
+  const PlanRecord once_near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
   EXPECT_EQ(once_near.label, Label::predicted) << "version 1 did not say near what";
 
   EXPECT_GT(store->statistics()->artifact_stored_bytes, 7 * 20) << "seven artifacts, counted after the fact";
@@ -119,12 +119,12 @@ TEST(MigrationsTest, VersionTwoLosesItsQuarantineAlone) {
   const auto store = samples::opened(path, clock);
   ASSERT_TRUE(store);
   EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   EXPECT_EQ(*store->get_fragment(fragment.key), fragment);
-  const Plan near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
+  const PlanRecord near = *store->get_plan(plan_id(samples::bundle(fragment, 2).plan));
   EXPECT_EQ(near.label, Label::near);
   EXPECT_EQ(near.neighbour, samples::bundle(fragment, 1).plan.id);
-  const TrainedModel model = *store->get_model("residual", "h100", 1);
+  const CostModelRecord model = *store->get_model("residual", "h100", 1);
   EXPECT_EQ(model.bytes, "trees");
   EXPECT_EQ(model.seed, ~std::uint64_t{0});
   EXPECT_EQ(model.training_set, samples::hash(5));

@@ -18,11 +18,11 @@ class PortableTest : public testing::Test {
  protected:
   void SetUp() override {
     store = samples::opened(folder / "source.db", clock);
-    const Fragment fragment = samples::fragment(1);
+    const FragmentRecord fragment = samples::fragment(1);
     ASSERT_OK(store->put_device(samples::gpu()));
     ASSERT_OK(store->put_device(samples::gpu(1)));
     measured = samples::put(*store, 1);
-    ASSERT_OK(store->record_measurement(samples::measurement(Measurement::Subject::plan, measured, {1.5, 2.5})));
+    ASSERT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, measured, {1.5, 2.5})));
     withdrawn = store->put_plan(samples::bundle(fragment, 2), Admission::challenger)->id;
     ASSERT_OK(store->withdraw(withdrawn, "wrong", samples::provenance()));
     PlanBundle near = samples::bundle(fragment, 3);
@@ -33,8 +33,8 @@ class PortableTest : public testing::Test {
     tried.kernel = near.kernels[0].hash;
     const std::vector<Candidate> candidates = {tried, samples::candidate(fragment, 2, Outcome::compile)};
     ASSERT_OK(store->record_candidates(candidates));
-    ASSERT_OK(store->record_measurement(
-        samples::measurement(Measurement::Subject::schedule, tried.schedule_hash, {0.1, 0.2, 0.30000000000000004})));
+    ASSERT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::schedule, tried.schedule_hash,
+                                                             {0.1, 0.2, 0.30000000000000004})));
     samples::put(*store, 4);
   }
 
@@ -53,7 +53,7 @@ void expect_same(const FragmentBundle& a, const FragmentBundle& b) {
   EXPECT_EQ(a.measurements, b.measurements);
   ASSERT_EQ(a.plans.size(), b.plans.size());
   for (std::size_t i = 0; i < a.plans.size(); ++i) {
-    Plan plan = a.plans[i];
+    PlanRecord plan = a.plans[i];
     plan.sequence = b.plans[i].sequence;  // counted by each store for itself
     EXPECT_EQ(plan, b.plans[i]);
   }

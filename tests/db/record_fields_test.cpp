@@ -21,13 +21,13 @@ FragmentBundle filled_bundle() {
   for (Device& device : bundle.devices) device.kind = "recorded";
   for (Artifact& artifact : bundle.artifacts) artifact.hash = hash_bytes(artifact.bytes);
   for (Kernel& kernel : bundle.kernels) kernel.hash = kernel_hash(kernel);
-  for (Plan& plan : bundle.plans) {
+  for (PlanRecord& plan : bundle.plans) {
     plan.key.fragment = bundle.fragment.key;
     plan.label = Label::near;
     plan.id = plan_id(plan);
   }
   for (Candidate& candidate : bundle.candidates) candidate.schedule_hash = hash_bytes(candidate.schedule);
-  for (Measurement& measurement : bundle.measurements) {
+  for (MeasurementRecord& measurement : bundle.measurements) {
     measurement.summary = summarise(measurement.samples);
     measurement.id = measurement_id(measurement);
   }
@@ -44,7 +44,7 @@ TEST(RecordFieldsTest, EveryFieldGoesThroughAPortableFile) {
   EXPECT_EQ(back->kernels, bundle.kernels);
   EXPECT_EQ(back->candidates, bundle.candidates);
   EXPECT_EQ(back->measurements, bundle.measurements);
-  for (Plan& plan : bundle.plans) {  // what each store counts for itself
+  for (PlanRecord& plan : bundle.plans) {  // what each store counts for itself
     plan.sequence = 0;
     plan.measured_us.reset();
   }
@@ -107,18 +107,18 @@ void expect_table_round_trip(bool has_target = false) {
 
 TEST(RecordFieldsTest, EveryFieldGoesThroughATable) {
   expect_table_round_trip<Device>();
-  expect_table_round_trip<Fragment>();
+  expect_table_round_trip<FragmentRecord>();
   expect_table_round_trip<FragmentSummary>();
   expect_table_round_trip<Workload>();
   expect_table_round_trip<Workload::Part>();
   expect_table_round_trip<Artifact>();
   expect_table_round_trip<Kernel>();
-  expect_table_round_trip<Plan>(true);
+  expect_table_round_trip<PlanRecord>(true);
   expect_table_round_trip<PlanStep>();
   expect_table_round_trip<Promotion>(true);
   expect_table_round_trip<Candidate>(true);
-  expect_table_round_trip<Measurement>();
-  expect_table_round_trip<TrainedModel>();
+  expect_table_round_trip<MeasurementRecord>();
+  expect_table_round_trip<CostModelRecord>();
   expect_table_round_trip<Job>();
   expect_table_round_trip<JobEvent>();
 }
@@ -146,18 +146,18 @@ void expect_columns(std::string_view table, std::initializer_list<std::string> m
 
 TEST(RecordFieldsTest, EveryColumnIsAField) {
   expect_columns<Device>("device");
-  expect_columns<Fragment>("fragment", {"row", "graph"});
+  expect_columns<FragmentRecord>("fragment", {"row", "graph"});
   expect_columns<Workload>("workload", {"row"});
   expect_columns<Workload::Part>("workload_part", {"workload", "position"});
   expect_columns<Target>("target", {"row"});
   expect_columns<Artifact>("artifact", {"row", "raw_bytes", "stored_bytes", "data"});
   expect_columns<Kernel>("kernel", {"row"});
-  expect_columns<Plan>("plan", {"row"});
+  expect_columns<PlanRecord>("plan", {"row"});
   expect_columns<PlanStep>("plan_step", {"plan", "position"});
   expect_columns<Promotion>("promotion", {"sequence"});
   expect_columns<Candidate>("candidate", {"row"});
-  expect_columns<Measurement>("measurement", {"row"});
-  expect_columns<TrainedModel>("model", {"row", "hash", "raw_bytes", "data"});
+  expect_columns<MeasurementRecord>("measurement", {"row"});
+  expect_columns<CostModelRecord>("model", {"row", "hash", "raw_bytes", "data"});
   expect_columns<Job>("job", {"id"});
   expect_columns<JobEvent>("job_event", {"sequence"});
 }

@@ -51,21 +51,21 @@ TEST(RecordsTest, IdentityIsWhatAClientGetsNotWhatIsKnownAboutIt) {
   const PlanBundle bundle = samples::bundle(samples::fragment(1), 1);
   const Hash128 id = plan_id(bundle.plan);
   const auto changed = [&](auto change) {
-    Plan plan = bundle.plan;
+    PlanRecord plan = bundle.plan;
     change(plan);
     return plan_id(plan) != id;
   };
-  EXPECT_TRUE(changed([](Plan& p) { p.key.fragment.low ^= 1; }));
-  EXPECT_TRUE(changed([](Plan& p) { p.key.target.device += "x"; }));
-  EXPECT_TRUE(changed([](Plan& p) { p.key.target.version += "x"; }));
-  EXPECT_TRUE(changed([](Plan& p) { p.steps[0].arguments = "[]"; }));
-  EXPECT_TRUE(changed([](Plan& p) { p.steps.push_back(p.steps[0]); }));
-  EXPECT_TRUE(changed([](Plan& p) { p.document = "{}"; }));
-  EXPECT_TRUE(changed([](Plan& p) { p.bytes += 1; }));
-  EXPECT_FALSE(changed([](Plan& p) { p.label = Label::measured; }));
-  EXPECT_FALSE(changed([](Plan& p) { p.predicted_us = 1; }));
-  EXPECT_FALSE(changed([](Plan& p) { p.status = PlanStatus::withdrawn; }));
-  EXPECT_FALSE(changed([](Plan& p) { p.provenance.judged = "otherwise"; }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.key.fragment.low ^= 1; }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.key.target.device += "x"; }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.key.target.version += "x"; }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.steps[0].arguments = "[]"; }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.steps.push_back(p.steps[0]); }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.document = "{}"; }));
+  EXPECT_TRUE(changed([](PlanRecord& p) { p.bytes += 1; }));
+  EXPECT_FALSE(changed([](PlanRecord& p) { p.label = Label::measured; }));
+  EXPECT_FALSE(changed([](PlanRecord& p) { p.predicted_us = 1; }));
+  EXPECT_FALSE(changed([](PlanRecord& p) { p.status = PlanStatus::withdrawn; }));
+  EXPECT_FALSE(changed([](PlanRecord& p) { p.provenance.judged = "otherwise"; }));
 }
 
 TEST(RecordsTest, Summaries) {
@@ -108,21 +108,21 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(RecordsTest, WhatValidationRefuses) {
   const PlanBundle bundle = samples::bundle(samples::fragment(1), 1);
-  expect_refused<Plan>(bundle.plan,
-                       {{[](Plan& p) { p.key.target.device = ""; }, "plan: target: device is empty"},
-                        {[](Plan& p) { p.key.target.architecture = ""; }, "architecture is empty"},
-                        {[](Plan& p) { p.key.target.toolkit = ""; }, "toolkit is empty"},
-                        {[](Plan& p) { p.key.target.version = ""; }, "version is empty"},
-                        {[](Plan& p) { p.document = "{'a':1}"; }, "document is not JSON"},
-                        {[](Plan& p) { p.steps[0].arguments = ""; }, "arguments of a step is not JSON"},
-                        {[](Plan& p) { p.bytes = -1; }, "bytes is negative"},
-                        {[](Plan& p) { p.predicted_us = nan; }, "predicted_us is nan, not a time"},
-                        {[](Plan& p) { p.predicted_us = -1; }, "predicted_us is -1, not a time"},
-                        {[](Plan& p) { p.verified_share = 1.5; }, "verified_share is 1.5, not between 0 and 1"},
-                        {[](Plan& p) { p.label = Label::near; }, "neighbour goes with the label near only"},
-                        {[](Plan& p) { p.neighbour = Hash128{}; }, "neighbour goes with the label near only"},
-                        {[](Plan& p) { p.provenance.tool = ""; }, "plan: provenance: tool is empty"},
-                        {[](Plan& p) { p.provenance.wall_us = -1; }, "wall_us is negative"}});
+  expect_refused<PlanRecord>(
+      bundle.plan, {{[](PlanRecord& p) { p.key.target.device = ""; }, "plan: target: device is empty"},
+                    {[](PlanRecord& p) { p.key.target.architecture = ""; }, "architecture is empty"},
+                    {[](PlanRecord& p) { p.key.target.toolkit = ""; }, "toolkit is empty"},
+                    {[](PlanRecord& p) { p.key.target.version = ""; }, "version is empty"},
+                    {[](PlanRecord& p) { p.document = "{'a':1}"; }, "document is not JSON"},
+                    {[](PlanRecord& p) { p.steps[0].arguments = ""; }, "arguments of a step is not JSON"},
+                    {[](PlanRecord& p) { p.bytes = -1; }, "bytes is negative"},
+                    {[](PlanRecord& p) { p.predicted_us = nan; }, "predicted_us is nan, not a time"},
+                    {[](PlanRecord& p) { p.predicted_us = -1; }, "predicted_us is -1, not a time"},
+                    {[](PlanRecord& p) { p.verified_share = 1.5; }, "verified_share is 1.5, not between 0 and 1"},
+                    {[](PlanRecord& p) { p.label = Label::near; }, "neighbour goes with the label near only"},
+                    {[](PlanRecord& p) { p.neighbour = Hash128{}; }, "neighbour goes with the label near only"},
+                    {[](PlanRecord& p) { p.provenance.tool = ""; }, "plan: provenance: tool is empty"},
+                    {[](PlanRecord& p) { p.provenance.wall_us = -1; }, "wall_us is negative"}});
   expect_refused<Kernel>(bundle.kernels[0], {{[](Kernel& k) { k.name = ""; }, "kernel: name is empty"},
                                              {[](Kernel& k) { k.architecture = ""; }, "architecture is empty"},
                                              {[](Kernel& k) { k.resources.registers = -1; }, "a resource is negative"},
@@ -130,8 +130,9 @@ TEST(RecordsTest, WhatValidationRefuses) {
   expect_refused<Artifact>(bundle.artifacts[0],
                            {{[](Artifact& a) { a.bytes += 'x'; }, "artifact: hash is not that of its bytes"},
                             {[](Artifact& a) { a.hash.high ^= 1; }, "artifact: hash is not that of its bytes"}});
-  expect_refused<Fragment>(samples::fragment(1), {{[](Fragment& f) { f.graph = ""; }, "fragment: graph is empty"},
-                                                  {[](Fragment& f) { f.operator_count = -1; }, "a count is negative"}});
+  expect_refused<FragmentRecord>(samples::fragment(1),
+                                 {{[](FragmentRecord& f) { f.graph = ""; }, "fragment: graph is empty"},
+                                  {[](FragmentRecord& f) { f.operator_count = -1; }, "a count is negative"}});
   expect_refused<Device>(samples::gpu(), {{[](Device& d) { d.key = ""; }, "device: key is empty"},
                                           {[](Device& d) { d.kind = "tpu"; }, "none of gpu, emulated, recorded"},
                                           {[](Device& d) { d.constants = "1,"; }, "constants is not JSON"}});
@@ -153,22 +154,23 @@ TEST(RecordsTest, WhatValidationRefusesOfTrials) {
                              {[](Candidate& c) { c.schedule = "{ }"; }, "schedule_hash is not that of its schedule"},
                              {[](Candidate& c) { c.verified_share = -0.5; }, "verified_share"},
                              {[](Candidate& c) { c.predicted_us = nan; }, "predicted_us is nan"}});
-  const Measurement measurement = samples::measurement(Measurement::Subject::plan, samples::hash(1), {1, 2});
-  expect_refused<Measurement>(measurement,
-                              {{[](Measurement& m) { m.samples.clear(); }, "measurement: there are no samples"},
-                               {[](Measurement& m) { m.samples[1] = nan; }, "a sample is nan, not a time"},
-                               {[](Measurement& m) { m.samples[0] = -1; }, "a sample is -1, not a time"},
-                               {[](Measurement& m) { m.device = ""; }, "device is empty"},
-                               {[](Measurement& m) { m.dropped = -1; }, "dropped is negative"},
-                               {[](Measurement& m) { m.temperature_c = nan; }, "is not finite"},
-                               {[](Measurement& m) { m.conditions = ""; }, "conditions is not JSON"}});
-  TrainedModel model;
+  const MeasurementRecord measurement =
+      samples::measurement(MeasurementRecord::Subject::plan, samples::hash(1), {1, 2});
+  expect_refused<MeasurementRecord>(
+      measurement, {{[](MeasurementRecord& m) { m.samples.clear(); }, "measurement: there are no samples"},
+                    {[](MeasurementRecord& m) { m.samples[1] = nan; }, "a sample is nan, not a time"},
+                    {[](MeasurementRecord& m) { m.samples[0] = -1; }, "a sample is -1, not a time"},
+                    {[](MeasurementRecord& m) { m.device = ""; }, "device is empty"},
+                    {[](MeasurementRecord& m) { m.dropped = -1; }, "dropped is negative"},
+                    {[](MeasurementRecord& m) { m.temperature_c = nan; }, "is not finite"},
+                    {[](MeasurementRecord& m) { m.conditions = ""; }, "conditions is not JSON"}});
+  CostModelRecord model;
   model.name = "residual";
   model.bytes = "x";
   model.provenance = samples::provenance();
-  expect_refused<TrainedModel>(model, {{[](TrainedModel& m) { m.name = ""; }, "model: name is empty"},
-                                       {[](TrainedModel& m) { m.bytes = ""; }, "bytes is empty"},
-                                       {[](TrainedModel& m) { m.accuracy = "?"; }, "accuracy is not JSON"}});
+  expect_refused<CostModelRecord>(model, {{[](CostModelRecord& m) { m.name = ""; }, "model: name is empty"},
+                                          {[](CostModelRecord& m) { m.bytes = ""; }, "bytes is empty"},
+                                          {[](CostModelRecord& m) { m.accuracy = "?"; }, "accuracy is not JSON"}});
 }
 
 TEST(BlobTest, RoundTrips) {

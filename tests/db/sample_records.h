@@ -26,7 +26,7 @@ inline Provenance provenance(std::string_view judged = "predicted by analytical 
 
 inline Hash128 hash(int number) { return hash_bytes(text_of(number, "hash")); }
 
-inline Fragment fragment(int number, int family = 0) {
+inline FragmentRecord fragment(int number, int family = 0) {
   return {hash(number),        hash(1'000'000 + family),  text_of(number, "layer norm"), text_of(number, "graph of"), 7,
           4096 * (number + 1), provenance("cut by 0.1.0")};
 }
@@ -39,7 +39,7 @@ inline Artifact artifact(Artifact::Kind kind, std::string bytes) {
 }
 
 /// A plan of one kernel with its three artifacts.
-inline PlanBundle bundle(const Fragment& of, int number, const Target& to = target()) {
+inline PlanBundle bundle(const FragmentRecord& of, int number, const Target& to = target()) {
   PlanBundle made;
   made.artifacts = {artifact(Artifact::Kind::source, text_of(number, "__global__ void kernel() {} //")),
                     artifact(Artifact::Kind::ptx, text_of(number, ".version 9.0 //")),
@@ -91,8 +91,9 @@ inline Device emulated() {
   return device;
 }
 
-inline Measurement measurement(Measurement::Subject kind, const Hash128& subject, std::vector<double> samples) {
-  Measurement made;
+inline MeasurementRecord measurement(MeasurementRecord::Subject kind, const Hash128& subject,
+                                     std::vector<double> samples) {
+  MeasurementRecord made;
   made.subject_kind = kind;
   made.subject = subject;
   made.device = gpu().key;
@@ -110,7 +111,7 @@ inline Measurement measurement(Measurement::Subject kind, const Hash128& subject
   return made;
 }
 
-inline Candidate candidate(const Fragment& of, int number, Outcome outcome) {
+inline Candidate candidate(const FragmentRecord& of, int number, Outcome outcome) {
   Candidate made;
   made.key = {of.key, target()};
   made.schedule = fmt::format(R"({{"vector":{}}})", number);
@@ -158,7 +159,7 @@ inline std::unique_ptr<Store> opened(const std::filesystem::path& path, const Cl
 
 /// Stores a fragment and a plan for it; returns the plan's id.
 inline Hash128 put(Store& store, int number, Admission admission = Admission::if_vacant) {
-  const Fragment of = fragment(number);
+  const FragmentRecord of = fragment(number);
   const Status stored = store.put_fragment(of);
   EXPECT_TRUE(stored.ok()) << stored.error().message;
   const Result<PutPlan> plan = store.put_plan(bundle(of, number), admission);

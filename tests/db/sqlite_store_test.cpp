@@ -34,13 +34,13 @@ TEST_F(SqliteStoreTest, DevicesAreInsertedAndRefreshed) {
 }
 
 TEST_F(SqliteStoreTest, FragmentsComeBackWhole) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   ASSERT_OK(store->put_fragment(fragment));
   ASSERT_OK(store->put_fragment(fragment));
   EXPECT_EQ(*store->get_fragment(fragment.key), fragment);
   expect_error(store->get_fragment(samples::hash(99)), ErrorKind::not_found, samples::hash(99).hex());
 
-  Fragment stranger = fragment;
+  FragmentRecord stranger = fragment;
   stranger.family = samples::hash(5);
   expect_error(store->put_fragment(stranger), ErrorKind::invalid_argument, "is stored with family");
 }
@@ -66,7 +66,7 @@ TEST_F(SqliteStoreTest, WorkloadsListTheirFragmentsInOrder) {
 }
 
 TEST_F(SqliteStoreTest, APlanIsStoredWithAllThatBelongsToIt) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   const PlanBundle bundle = samples::bundle(fragment, 1);
   ASSERT_OK(store->put_fragment(fragment));
   const Result<PutPlan> put = store->put_plan(bundle, Admission::if_vacant);
@@ -85,7 +85,7 @@ TEST_F(SqliteStoreTest, APlanIsStoredWithAllThatBelongsToIt) {
 
 TEST_F(SqliteStoreTest, StoringAPlanTwiceChangesNothing) {
   const Hash128 id = samples::put(*store, 1);
-  const Plan before = *store->get_plan(id);
+  const PlanRecord before = *store->get_plan(id);
   const Result<PutPlan> again = store->put_plan(samples::bundle(samples::fragment(1), 1), Admission::if_vacant);
   ASSERT_OK(again);
   EXPECT_FALSE(again->inserted);
@@ -95,7 +95,7 @@ TEST_F(SqliteStoreTest, StoringAPlanTwiceChangesNothing) {
 }
 
 TEST_F(SqliteStoreTest, AnIncompletePlanLeavesNothingBehind) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   const PlanBundle whole = samples::bundle(fragment, 1);
   expect_error(store->put_plan(whole, Admission::if_vacant), ErrorKind::invalid_argument, "fragment");
 
@@ -122,7 +122,7 @@ TEST_F(SqliteStoreTest, AnIncompletePlanLeavesNothingBehind) {
 }
 
 TEST_F(SqliteStoreTest, ManyPlansAreOneTransaction) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   ASSERT_OK(store->put_fragment(fragment));
   std::vector<PlanBundle> bundles = {samples::bundle(fragment, 1), samples::bundle(fragment, 2)};
   bundles[1].plan.document = "{";
@@ -184,7 +184,7 @@ TEST_F(SqliteStoreTest, AMissSaysWhichFieldsOfTheKeyDiffer) {
 }
 
 TEST_F(SqliteStoreTest, TheClosestMissDiffersInWhatTellsLeast) {
-  const Fragment of = samples::fragment(1);
+  const FragmentRecord of = samples::fragment(1);
   ASSERT_OK(store->put_fragment(of));
   const auto put = [&](const Target& target) {
     return store->put_plan(samples::bundle(of, 1, target), Admission::if_vacant)->id;
@@ -243,8 +243,8 @@ TEST_F(SqliteStoreTest, OnlyAMeasurementMakesAPlanMeasured) {
   EXPECT_EQ(store->get_plan(id)->label, Label::near);
 
   ASSERT_OK(store->put_device(samples::gpu()));
-  ASSERT_OK(store->record_measurement(samples::measurement(Measurement::Subject::plan, id, {9, 8, 10})));
-  Plan plan = *store->get_plan(id);
+  ASSERT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, id, {9, 8, 10})));
+  PlanRecord plan = *store->get_plan(id);
   EXPECT_EQ(plan.label, Label::measured);
   EXPECT_EQ(plan.measured_us, 9.0);
   EXPECT_EQ(plan.neighbour, std::nullopt);
@@ -261,20 +261,20 @@ TEST_F(SqliteStoreTest, OnlyAMeasurementMakesAPlanMeasured) {
 TEST_F(SqliteStoreTest, TheNewestMeasurementStands) {
   const Hash128 id = samples::put(*store, 1);
   ASSERT_OK(store->put_device(samples::gpu()));
-  Measurement newer = samples::measurement(Measurement::Subject::plan, id, {5});
+  MeasurementRecord newer = samples::measurement(MeasurementRecord::Subject::plan, id, {5});
   newer.provenance.wall_us += 10;
   ASSERT_OK(store->record_measurement(newer));
-  ASSERT_OK(store->record_measurement(samples::measurement(Measurement::Subject::plan, id, {6})));
+  ASSERT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, id, {6})));
   EXPECT_EQ(store->get_plan(id)->measured_us, 5.0);
 }
 
 TEST_F(SqliteStoreTest, EventCountsAreNeverTime) {
   const Hash128 id = samples::put(*store, 1);
   ASSERT_OK(store->put_device(samples::emulated()));
-  Measurement measurement = samples::measurement(Measurement::Subject::plan, id, {1024, 1024});
+  MeasurementRecord measurement = samples::measurement(MeasurementRecord::Subject::plan, id, {1024, 1024});
   measurement.device = "emulated";
   expect_error(store->record_measurement(measurement), ErrorKind::invalid_argument, "tells no device time");
-  measurement.kind = Measurement::Kind::event_count;
+  measurement.kind = MeasurementRecord::Kind::event_count;
   ASSERT_OK(store->record_measurement(measurement));
   EXPECT_EQ(store->get_plan(id)->label, Label::predicted);
 }
@@ -282,23 +282,24 @@ TEST_F(SqliteStoreTest, EventCountsAreNeverTime) {
 TEST_F(SqliteStoreTest, MeasurementsKeepEverySample) {
   const Hash128 id = samples::put(*store, 1);
   const Hash128 kernel = store->get_plan(id)->steps[0].kernel;
-  expect_error(store->record_measurement(samples::measurement(Measurement::Subject::kernel, kernel, {1})),
+  expect_error(store->record_measurement(samples::measurement(MeasurementRecord::Subject::kernel, kernel, {1})),
                ErrorKind::invalid_argument, "device \"GPU-0000\" is not stored");
   ASSERT_OK(store->put_device(samples::gpu()));
-  const Measurement measurement =
-      samples::measurement(Measurement::Subject::kernel, kernel, {4.25, 1e-300, 3.5, 0.1, 4.0});
+  const MeasurementRecord measurement =
+      samples::measurement(MeasurementRecord::Subject::kernel, kernel, {4.25, 1e-300, 3.5, 0.1, 4.0});
   const Result<Hash128> recorded = store->record_measurement(measurement);
   ASSERT_OK(recorded);
   EXPECT_EQ(*recorded, measurement.id);
   ASSERT_OK(store->record_measurement(measurement));
   EXPECT_THAT(*store->list_measurements(kernel), ElementsAre(measurement)) << "once per content";
-  expect_error(store->record_measurement(samples::measurement(Measurement::Subject::plan, samples::hash(9), {1})),
+  expect_error(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, samples::hash(9), {1})),
                ErrorKind::invalid_argument, "is not stored");
-  ASSERT_OK(store->record_measurement(samples::measurement(Measurement::Subject::schedule, samples::hash(9), {1})));
+  ASSERT_OK(
+      store->record_measurement(samples::measurement(MeasurementRecord::Subject::schedule, samples::hash(9), {1})));
 }
 
 TEST_F(SqliteStoreTest, CandidatesKeepTheirOutcomesApart) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   ASSERT_OK(store->put_fragment(fragment));
   std::vector<Candidate> candidates;
   for (int i = 0; i < 7; ++i) candidates.push_back(samples::candidate(fragment, i, static_cast<Outcome>(i)));
@@ -314,7 +315,7 @@ TEST_F(SqliteStoreTest, CandidatesKeepTheirOutcomesApart) {
 }
 
 TEST_F(SqliteStoreTest, ATestedCandidateDoesNotBecomeUntested) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   ASSERT_OK(store->put_fragment(fragment));
   const auto record = [&](Outcome outcome) {
     const Candidate candidate = samples::candidate(fragment, 1, outcome);
@@ -328,7 +329,7 @@ TEST_F(SqliteStoreTest, ATestedCandidateDoesNotBecomeUntested) {
 }
 
 TEST_F(SqliteStoreTest, ModelsCountTheirVersions) {
-  TrainedModel model;
+  CostModelRecord model;
   model.name = "residual";
   model.device = "h100";
   model.training_set = samples::hash(4);
@@ -354,9 +355,9 @@ TEST_F(SqliteStoreTest, ListingsArePaged) {
     std::vector<Hash128> listed;
     Page page{3, 0, newest_first};
     do {
-      const Listing<Plan> plans = *store->list_plans({}, page);
+      const Listing<PlanRecord> plans = *store->list_plans({}, page);
       EXPECT_LE(plans.items.size(), 3U);
-      for (const Plan& plan : plans.items) listed.push_back(plan.id);
+      for (const PlanRecord& plan : plans.items) listed.push_back(plan.id);
       page.after = plans.next;
     } while (page.after != 0);
     if (newest_first) std::reverse(listed.begin(), listed.end());
@@ -376,8 +377,8 @@ TEST_F(SqliteStoreTest, PlansAreFiltered) {
   const Hash128 other = store->put_plan(samples::bundle(samples::fragment(3, 9), 3, a100), Admission::challenger)->id;
   const auto ids = [&](const PlanFilter& filter) {
     std::vector<Hash128> found;
-    const Listing<Plan> plans = *store->list_plans(filter, {});
-    for (const Plan& plan : plans.items) found.push_back(plan.id);
+    const Listing<PlanRecord> plans = *store->list_plans(filter, {});
+    for (const PlanRecord& plan : plans.items) found.push_back(plan.id);
     return found;
   };
   EXPECT_THAT(ids({.fragment = samples::hash(1)}), ElementsAre(first));
@@ -392,8 +393,8 @@ TEST_F(SqliteStoreTest, StatisticsCountWhatIsThere) {
   for (int i = 0; i < 3; ++i) samples::put(*store, i);
   ASSERT_OK(store->put_plan(samples::bundle(samples::fragment(0), 9), Admission::challenger));
   ASSERT_OK(store->put_device(samples::gpu()));
-  ASSERT_OK(store->record_measurement(
-      samples::measurement(Measurement::Subject::plan, plan_id(samples::bundle(samples::fragment(0), 0).plan), {1})));
+  ASSERT_OK(store->record_measurement(samples::measurement(
+      MeasurementRecord::Subject::plan, plan_id(samples::bundle(samples::fragment(0), 0).plan), {1})));
   ASSERT_OK(store->enqueue_job(samples::job()));
   const StoreStatistics statistics = *store->statistics();
   EXPECT_EQ(statistics.fragments, 3);
@@ -410,14 +411,14 @@ TEST_F(SqliteStoreTest, StatisticsCountWhatIsThere) {
 }
 
 TEST_F(SqliteStoreTest, PruningKeepsWhatIsServedMeasuredOrReferredTo) {
-  const Fragment fragment = samples::fragment(1);
+  const FragmentRecord fragment = samples::fragment(1);
   ASSERT_OK(store->put_fragment(fragment));
   ASSERT_OK(store->put_device(samples::gpu()));
   const auto put = [&](int number) {
     return store->put_plan(samples::bundle(fragment, number), Admission::replace)->id;
   };
   const Hash128 measured = put(1);
-  ASSERT_OK(store->record_measurement(samples::measurement(Measurement::Subject::plan, measured, {1})));
+  ASSERT_OK(store->record_measurement(samples::measurement(MeasurementRecord::Subject::plan, measured, {1})));
   const Hash128 forgotten = put(2);
   const Hash128 served = put(3);
   const std::int64_t later = samples::provenance().wall_us + 1;

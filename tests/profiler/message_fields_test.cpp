@@ -46,7 +46,9 @@ TEST(RunnerMessageFields, EveryFieldOfEveryRequestComesBack) {
       allocate->fill = std::string(allocate->bytes, 'x');
     if (auto* launch = std::get_if<LaunchRequest>(&request.body)) launch->launch.shape = {6, 32, 2, 64, true};
     if (auto* measure = std::get_if<MeasureRequest>(&request.body)) {
-      measure->task.rotations = {{PlanStep(graph::filled<PlannedLaunch>()), PlanStep(graph::filled<PlannedCopy>())}};
+      auto launch = graph::filled<PlannedLaunch>();
+      launch.shape = {6, 32, 2, 64, true};
+      measure->task.rotations = {{PlanStep(launch), PlanStep(graph::filled<PlannedCopy>())}};
     }
     const std::string bytes = encode(request);
     const auto back = decode_request(bytes);

@@ -7,8 +7,8 @@ namespace {
 
 using db::Admission;
 
-db::Plan plan(double verified, std::optional<double> measured = {}) {
-  db::Plan made;
+db::PlanRecord plan(double verified, std::optional<double> measured = {}) {
+  db::PlanRecord made;
   made.verified_share = verified;
   made.measured_us = measured;
   return made;
@@ -17,7 +17,9 @@ db::Plan plan(double verified, std::optional<double> measured = {}) {
 profiler::SampleComparison compared(profiler::Comparison verdict) {
   profiler::SampleComparison comparison;
   comparison.verdict = verdict;
-  comparison.ratio = 0.9, comparison.low = 0.88, comparison.high = 0.92;
+  comparison.ratio = 0.9;
+  comparison.low = 0.88;
+  comparison.high = 0.92;
   return comparison;
 }
 
@@ -26,8 +28,8 @@ TEST(AdmissionTest, WhoTakesWhosePlace) {
   const auto faster = compared(Comparison::faster);
   struct Case {
     std::string name;
-    std::optional<db::Plan> incumbent;
-    db::Plan challenger;
+    std::optional<db::PlanRecord> incumbent;
+    db::PlanRecord challenger;
     std::optional<profiler::SampleComparison> comparison;
     Admission expected;
   };

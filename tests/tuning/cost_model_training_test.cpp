@@ -51,12 +51,12 @@ class ModelTrainingTest : public testing::Test {
 
   /// A candidate with one measurement; numbers keep candidates apart.
   void put(const CandidateFacts& facts, double us, int number, std::string target = "h100",
-           const std::function<void(db::Measurement&)>& change = {}) {
+           const std::function<void(db::MeasurementRecord&)>& change = {}) {
     db::Candidate candidate = db::samples::candidate(fragment_, number, db::Outcome::correct);
     candidate.key.target.device = std::move(target);
     ASSERT_OK(store_->record_candidates(std::span(&candidate, 1)));
-    db::Measurement measurement =
-        db::samples::measurement(db::Measurement::Subject::schedule, candidate.schedule_hash, {us, us, us});
+    db::MeasurementRecord measurement =
+        db::samples::measurement(db::MeasurementRecord::Subject::schedule, candidate.schedule_hash, {us, us, us});
     measurement.conditions = with_facts(measurement.conditions, facts);
     if (change) change(measurement);
     ASSERT_OK(store_->record_measurement(measurement));
@@ -69,7 +69,9 @@ class ModelTrainingTest : public testing::Test {
   }
   static costmodel::TrainingOptions quick(Kind kind = Kind::combined) {
     costmodel::TrainingOptions options;
-    options.kind = kind, options.trees.rounds = 40, options.pretraining_rounds = 20;
+    options.kind = kind;
+    options.trees.rounds = 40;
+    options.pretraining_rounds = 20;
     return options;
   }
   TrainedAndStored train(const costmodel::TrainingSet& set, Kind kind = Kind::combined) {
@@ -81,7 +83,7 @@ class ModelTrainingTest : public testing::Test {
   TestFolder folder_;
   SystemClock clock_;
   std::unique_ptr<db::Store> store_;
-  db::Fragment fragment_ = db::samples::fragment(1);
+  db::FragmentRecord fragment_ = db::samples::fragment(1);
 };
 
 // ---- samples ------------------------------------------------------------------------------------------------------
@@ -90,14 +92,14 @@ TEST_F(ModelTrainingTest, SamplesAreTheTimesThatWereMeasured) {
   const TrainingSample& sample = costmodel::test::all_synthetic().samples[3];
   const CandidateFacts facts = facts_of(sample);
   put(facts, 12, 1);
-  put(facts, 14, 1, "h100", [](db::Measurement& m) { m.provenance.wall_us += 1; });  // later: it counts
+  put(facts, 14, 1, "h100", [](db::MeasurementRecord& m) { m.provenance.wall_us += 1; });  // later: it counts
   put(facts, 900, 2, "h100",
-      [](db::Measurement& m) { m.kind = db::Measurement::Kind::event_count, m.device = "emulated"; });
+      [](db::MeasurementRecord& m) { m.kind = db::MeasurementRecord::Kind::event_count, m.device = "emulated"; });
   put(facts, 15, 3, "a100");
   CandidateFacts other = facts;
   other.feature_set.low ^= 1;
   put(other, 16, 4);
-  put(facts, 17, 5, "h100", [](db::Measurement& m) { m.conditions = "{}"; });  // of an older version
+  put(facts, 17, 5, "h100", [](db::MeasurementRecord& m) { m.conditions = "{}"; });  // of an older version
   const auto set = samples_of_store(*store_, "h100");
   ASSERT_TRUE(set.ok()) << set.error().message;
   EXPECT_EQ(set->unit, "us");
@@ -110,7 +112,8 @@ TEST_F(ModelTrainingTest, SamplesAreTheTimesThatWereMeasured) {
   EXPECT_EQ(read.analytical_us, sample.analytical_us);
   EXPECT_EQ(read.device, db::samples::gpu().key);
   TrainingSample same = sample;
-  same.measured = 14, same.device = read.device;
+  same.measured = 14;
+  same.device = read.device;
   EXPECT_EQ(costmodel::hash_of({"h100", "us", {}, {read}}), costmodel::hash_of({"h100", "us", {}, {same}}))
       << "the row is the same, what is missing included";
 }
@@ -128,7 +131,8 @@ TEST_F(ModelTrainingTest, FactsThatMakeNoSenseAreNamed) {
     ASSERT_FALSE(facts) << field;
     EXPECT_EQ(facts.error().kind, ErrorKind::corrupt);
   }
-  put(facts_of(sample), 12, 1, "h100", [](db::Measurement& m) { m.conditions = R"({"candidate":{"kernel":"x"}})"; });
+  put(facts_of(sample), 12, 1, "h100",
+      [](db::MeasurementRecord& m) { m.conditions = R"({"candidate":{"kernel":"x"}})"; });
   const auto set = samples_of_store(*store_, "h100");
   ASSERT_FALSE(set);
   EXPECT_THAT(set.error().message, HasSubstr("measurement "));
@@ -181,7 +185,7 @@ TEST_F(ModelTrainingTest, ModelsThatAreNotFitArePassedOver) {
   train(costmodel::test::synthetic_set({costmodel::test::sized_kernels().front()}));
   nothing_fit("not better than the analytical model");
   // Bytes that say something else than their record, damaged ones, and those of a newer program.
-  db::TrainedModel record = *store_->get_model("combined:sectors", "h100", {});
+  db::CostModelRecord record = *store_->get_model("combined:sectors", "h100", {});
   record.name = "combined";
   ASSERT_OK(store_->put_model(record));
   nothing_fit("not what its record says");
@@ -221,7 +225,9 @@ TEST_F(ModelTrainingTest, TheReportHasModelsAndTheAnalyticalModelByFamily) {
 
 TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
   IncrementalOptions options;
-  options.least_samples = 40, options.growth = 0.5, options.training = quick();
+  options.least_samples = 40;
+  options.growth = 0.5;
+  options.training = quick();
   CostModelTrainer trainer(*store_, "h100", clock_, options);
   put_samples(0, 39);
   EXPECT_FALSE(*trainer.is_due());
@@ -248,7 +254,8 @@ TEST_F(ModelTrainingTest, TrainsWhenMeasurementsHaveGrown) {
 
 TEST_F(ModelTrainingTest, WhatCannotBeTrainedOnIsNotLookedAtAgainAtOnce) {
   IncrementalOptions options;
-  options.least_samples = 4, options.training = quick();
+  options.least_samples = 4;
+  options.training = quick();
   CostModelTrainer trainer(*store_, "a100", clock_, options);
   put_samples(0, 8);  // of another target
   EXPECT_TRUE(*trainer.is_due());
@@ -314,19 +321,26 @@ profiler::Recording recording_of(Result<graph::Graph> graph) {
   const auto space = kernel_space(form->graph, form->key, scorer, {40, 16});
   profiler::Recording recording;
   recording.generator = codegen::generator_version();
-  recording.target = "h100", recording.scorer = "analytical v8", recording.device.key = "GPU-7";
+  recording.target = "h100";
+  recording.scorer = "analytical v8";
+  recording.device.key = "GPU-7";
   recording.feature_names = costmodel::feature_names();
   profiler::RecordedKernel kernel;
-  kernel.key = form->key, kernel.name = "softmax", kernel.wanted = 40;
+  kernel.key = form->key;
+  kernel.name = "softmax";
+  kernel.wanted = 40;
   kernel.graph = graph::encode(form->graph, graph::Encoding::cbor);
   for (const search::StitchCandidate& candidate : space->kernel->candidates) {
     codegen::ResourceUsage used;
-    used.registers = 40, used.shared_bytes = 128;
+    used.registers = 40;
+    used.shared_bytes = 128;
     const costmodel::CompiledFacts compiled = compiled_facts(used, candidate.program.shared_bytes);
     profiler::RecordedCandidate recorded;
     recorded.schedule = kernel::schedule_hash(candidate.schedule);
-    recorded.predicted_us = candidate.predicted_us, recorded.median = 2 * candidate.predicted_us;
-    recorded.registers = 40, recorded.shared_bytes = 128 + candidate.program.shared_bytes;
+    recorded.predicted_us = candidate.predicted_us;
+    recorded.median = 2 * candidate.predicted_us;
+    recorded.registers = 40;
+    recorded.shared_bytes = 128 + candidate.program.shared_bytes;
     recorded.features =
         features_for_record(candidate_row(space->kernel->graph, candidate, *find_device("h100"), &compiled).features);
     kernel.candidates.push_back(std::move(recorded));
@@ -356,7 +370,8 @@ TEST(SamplesOfRecording, CountsKeepTheirUnitAndFitNothing) {
   const auto fit = fit_samples_of(recording);
   ASSERT_TRUE(fit.ok()) << fit.error().message;
   EXPECT_THAT(*fit, SizeIs(39)) << "all but the one that failed";
-  recording.kind = profiler::Measurement::Kind::event_count, recording.unit = "sectors";
+  recording.kind = profiler::Measurement::Kind::event_count;
+  recording.unit = "sectors";
   EXPECT_EQ(samples_of_recording(recording)->unit, "sectors");
   const auto refused = fit_samples_of(recording);
   ASSERT_FALSE(refused);

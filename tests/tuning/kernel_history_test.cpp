@@ -39,7 +39,7 @@ class KernelHistoryEmulated : public testing::Test {
   }
 
   /// Tunes and searches a fragment for an H100 on which 512 threads are best; the plan that is served then.
-  db::Plan measure(const graph::Graph& fragment) {
+  db::PlanRecord measure(const graph::Graph& fragment) {
     plan_for("h100", &timer_);
     const auto form = graph::canonicalise(fragment);
     const auto plan = tuner_->explore(form->graph);
@@ -80,7 +80,7 @@ TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
   EXPECT_EQ(blind->plan.label, "predicted");
   ASSERT_NE(blind->plan.launches.at(0).threads, 512) << "else nothing can be learned";
 
-  const db::Plan neighbour = measure(samples::softmax(64, 512));
+  const db::PlanRecord neighbour = measure(samples::softmax(64, 512));
   ASSERT_EQ(neighbour.label, db::Label::measured);
   plan_for("h100", nullptr);
   const TunedFragment near = predict(other);
@@ -105,7 +105,7 @@ TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
 }
 
 TEST_F(KernelHistoryEmulated, AnotherGpuIsPlannedByWhatWasMeasured) {
-  const db::Plan neighbour = measure(samples::softmax(64, 512));
+  const db::PlanRecord neighbour = measure(samples::softmax(64, 512));
   plan_for("a100", nullptr);
   const TunedFragment near = predict(samples::softmax(64, 512));
   EXPECT_EQ(near.plan.label, "near");
@@ -122,7 +122,7 @@ TEST_F(KernelHistoryEmulated, StrangersStayPredicted) {
 
 TEST_F(KernelHistoryEmulated, OwnTrialsAndNeighboursAreToldApart) {
   const auto form = graph::canonicalise(samples::softmax(64, 512));
-  const db::Plan plan = measure(form->graph);
+  const db::PlanRecord plan = measure(form->graph);
   const auto kernel = tuner_->explore(form->graph)->kernels.at(0).kernel;
   const Hash128 family = graph::canonicalise(kernel->graph)->family_key;
   const auto here = FragmentHistory::read(*store_, plan.key, form->family_key, "GPU-law");

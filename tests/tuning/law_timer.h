@@ -35,8 +35,11 @@ class LawTimer final : public KernelTimer {
   using Law = std::function<Result<double>(const search::StitchCandidate&)>;
 
   explicit LawTimer(Law of = by_threads) : law(std::move(of)) {
-    identity_.key = "GPU-law", identity_.kind = "gpu", identity_.name = "law";
-    identity_.architecture = "sm_90a", identity_.sm_count = 132;
+    identity_.key = "GPU-law";
+    identity_.kind = "gpu";
+    identity_.name = "law";
+    identity_.architecture = "sm_90a";
+    identity_.sm_count = 132;
   }
   [[nodiscard]] const profiler::DeviceIdentity& identity() const override { return identity_; }
   [[nodiscard]] bool has_plans() const override { return plans; }

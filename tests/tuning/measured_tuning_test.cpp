@@ -188,7 +188,7 @@ TEST_F(MeasuredTuningEmulated, EventCountsAreNoTimes) {
   EXPECT_EQ(tuned->plan.label, "predicted");
   EXPECT_FALSE(tuned->plan.measured_us);
   ASSERT_FALSE(tuned->bundle.measurements.empty());
-  EXPECT_EQ(tuned->bundle.measurements[0].kind, db::Measurement::Kind::event_count);
+  EXPECT_EQ(tuned->bundle.measurements[0].kind, db::MeasurementRecord::Kind::event_count);
   EXPECT_GE(tuned->kernels.at(0).measurement->median, 2.0 * 64 * 512 * 4 / 32);  // read and written once
 }
 

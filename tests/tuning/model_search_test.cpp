@@ -61,7 +61,7 @@ class ModelSearchEmulated : public testing::Test {
     for (const db::Candidate& candidate : listing->items) schedules.insert(candidate.schedule_hash);
     return schedules;
   }
-  std::vector<db::Plan> served() {
+  std::vector<db::PlanRecord> served() {
     db::PlanFilter filter;
     filter.status = db::PlanStatus::incumbent;
     return store_->list_plans(filter, {})->items;
@@ -81,7 +81,7 @@ class ModelSearchEmulated : public testing::Test {
 TEST_F(ModelSearchEmulated, TheBudgetIsSpentAndFasterPlansAreServed) {
   const ModelTuning before = tune(0);
   EXPECT_EQ(before.report.search.trials, 0);
-  const std::vector<db::Plan> first = served();
+  const std::vector<db::PlanRecord> first = served();
   ASSERT_EQ(first.size(), 2U);
   const std::set<Hash128> few = tried();
 
@@ -93,13 +93,13 @@ TEST_F(ModelSearchEmulated, TheBudgetIsSpentAndFasterPlansAreServed) {
   EXPECT_GT(search.saved_us, 5.0 * static_cast<double>(search.improved)) << "half as many threads off are 10 us";
   EXPECT_GE(tried().size(), few.size() + 20);
   std::set<Hash128> now;
-  for (const db::Plan& plan : served()) {
+  for (const db::PlanRecord& plan : served()) {
     EXPECT_EQ(plan.label, db::Label::measured);
     EXPECT_EQ(plan.verified_share, 1);
     now.insert(plan.id);
   }
   EXPECT_EQ(now.size(), 2U);
-  const auto stayed = std::ranges::count_if(first, [&](const db::Plan& plan) { return now.contains(plan.id); });
+  const auto stayed = std::ranges::count_if(first, [&](const db::PlanRecord& plan) { return now.contains(plan.id); });
   EXPECT_EQ(stayed, 2 - search.improved);
   EXPECT_THAT(to_table(after.report), AllOf(HasSubstr("24 trials ("), HasSubstr("faster by search")));
 }
@@ -107,7 +107,7 @@ TEST_F(ModelSearchEmulated, TheBudgetIsSpentAndFasterPlansAreServed) {
 TEST_F(ModelSearchEmulated, ALaterRunGoesOnWhereTheLastOneEnded) {
   (void)tune(16);
   const std::set<Hash128> first = tried();
-  const std::vector<db::Plan> plans = served();
+  const std::vector<db::PlanRecord> plans = served();
   const int measured = timer_.kernels_measured;
   const ModelTuning again = tune(16);
   EXPECT_EQ(again.report.search.trials, 16);
@@ -124,11 +124,11 @@ TEST_F(ModelSearchEmulated, WherePlansCannotBeMeasuredTheFirstOneIsTheBest) {
   const ModelTuning tuning = tune(24);
   EXPECT_EQ(tuning.report.search.trials, 24);
   ASSERT_EQ(tuning.fragments.size(), 2U);
-  const std::vector<db::Plan> plans = served();
+  const std::vector<db::PlanRecord> plans = served();
   ASSERT_EQ(plans.size(), 2U);
   for (const TunedFragment& fragment : tuning.fragments) {
     EXPECT_LT(fragment.kernels.at(0).measurement->median, 12);
-    EXPECT_TRUE(std::ranges::any_of(plans, [&](const db::Plan& plan) { return plan.id == fragment.plan.id; }));
+    EXPECT_TRUE(std::ranges::any_of(plans, [&](const db::PlanRecord& plan) { return plan.id == fragment.plan.id; }));
   }
 }
 

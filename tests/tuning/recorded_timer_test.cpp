@@ -25,10 +25,13 @@ class RecordedTimerOf : public testing::Test {
     canonical_ = graph::canonicalise(samples::softmax(16, 256))->graph;
     kernel_ = search::KernelCache(shared_tuner(shared_device()).scorer(), {6, false}).explore(canonical_)->kernel;
     recording_.generator = codegen::generator_version();
-    recording_.target = "h100", recording_.architecture = "sm_90a", recording_.method = "CUPTI activity";
+    recording_.target = "h100";
+    recording_.architecture = "sm_90a";
+    recording_.method = "CUPTI activity";
     recording_.device = {"GPU-1", "gpu", "NVIDIA H100 80GB HBM3", "sm_90a", "580.95 (CUDA 13.0)", 132, 85000000000};
     profiler::RecordedKernel kernel;
-    kernel.key = kernel_->key, kernel.name = "softmax";
+    kernel.key = kernel_->key;
+    kernel.name = "softmax";
     for (std::size_t i = 0; i < kernel_->candidates.size(); ++i) kernel.candidates.push_back(took(i, 10));
     recording_.kernels = {kernel};
   }

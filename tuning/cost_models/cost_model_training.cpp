@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/version.h"
 #include "tuning/kernels/training_samples.h"
@@ -41,7 +42,8 @@ std::string cost_model_name(Kind kind, std::string_view unit) {
 Json accuracy_document(const costmodel::Training& training) {
   Json document = to_document(training.accuracy);
   document["unit"] = training.model.unit;
-  document["samples"] = training.model.samples, document["kernels"] = training.model.kernels;
+  document["samples"] = training.model.samples;
+  document["kernels"] = training.model.kernels;
   document["features"] = training.model.features;
   return document;
 }
@@ -54,7 +56,7 @@ Result<TrainedAndStored> train_and_store(db::Store& store, const costmodel::Trai
   STITCH_ASSIGN(done.training, costmodel::train_model(set, options));
   Json accuracy = accuracy_document(done.training);
   accuracy[measurements_then] = before.measurements;
-  db::TrainedModel record;
+  db::CostModelRecord record;
   record.name = cost_model_name(options.kind, set.unit);
   record.device = set.device;
   record.training_set = done.training.model.training_set;
@@ -70,11 +72,11 @@ Result<std::shared_ptr<const costmodel::TrainedCostModel>> newest_fit_cost_model
                                                                                  std::string_view device,
                                                                                  std::string* why) {
   using Model = std::shared_ptr<const costmodel::TrainedCostModel>;
-  STITCH_ASSIGN(std::vector<db::TrainedModel> models, store.list_models());
+  STITCH_ASSIGN(std::vector<db::CostModelRecord> models, store.list_models());
   std::string reason;  // of the newest
   const std::string name = cost_model_name(Kind::combined, "us");
   std::reverse(models.begin(), models.end());  // they come by version
-  for (const db::TrainedModel& listed : models) {
+  for (const db::CostModelRecord& listed : models) {
     if (listed.name != name || listed.device != device) continue;
     const auto passed_over = [&](std::string_view what) {
       if (!reason.empty()) return;
@@ -115,7 +117,7 @@ Result<std::shared_ptr<const costmodel::TrainedCostModel>> choose_cost_model(con
   return model;
 }
 
-Json summarise(const db::TrainedModel& model) {
+Json summarise(const db::CostModelRecord& model) {
   Json accuracy = Json::parse(model.accuracy, nullptr, false);
   return {{"name", model.name},
           {"device", model.device},
@@ -129,9 +131,9 @@ Json summarise(const db::TrainedModel& model) {
 }
 
 Result<Json> cost_model_report(const db::Store& store) {
-  STITCH_ASSIGN(const std::vector<db::TrainedModel> models, store.list_models());
+  STITCH_ASSIGN(const std::vector<db::CostModelRecord> models, store.list_models());
   Json listed = Json::array(), analytical = Json::array();
-  for (const db::TrainedModel& model : models) listed.push_back(summarise(model));
+  for (const db::CostModelRecord& model : models) listed.push_back(summarise(model));
   STITCH_ASSIGN(const auto sets, samples_by_device(store));
   for (const auto& [device, set] : sets) analytical.push_back(analytical_report(set));
   return Json{{"cost_models", std::move(listed)}, {"analytical", std::move(analytical)}};
@@ -144,14 +146,12 @@ Result<std::int64_t> CostModelTrainer::measured() const {
 
 Result<bool> CostModelTrainer::is_due() const {
   STITCH_ASSIGN(const std::int64_t now, measured());
-  if (now < static_cast<std::int64_t>(options_.least_samples)) return false;
-  const auto grown = [&](std::int64_t then) {
-    return static_cast<double>(now) >= (1 + options_.growth) * static_cast<double>(then) && now > then;
-  };
+  if (std::cmp_less(now, options_.least_samples)) return false;
+  const auto grown = [&](std::int64_t then) { return now >= (1 + options_.growth) * then && now > then; };
   if (const std::int64_t then = looked_at_; then >= 0 && !grown(then)) return false;
-  STITCH_ASSIGN(const std::vector<db::TrainedModel> models, store_.list_models());
+  STITCH_ASSIGN(const std::vector<db::CostModelRecord> models, store_.list_models());
   std::int64_t then = 0;
-  for (const db::TrainedModel& model : models) {
+  for (const db::CostModelRecord& model : models) {
     if (model.device != device_) continue;
     const Json accuracy = Json::parse(model.accuracy, nullptr, false);
     if (accuracy.is_object()) then = std::max(then, accuracy.value(measurements_then, std::int64_t{0}));

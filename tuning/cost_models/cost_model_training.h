@@ -57,7 +57,7 @@ Result<std::shared_ptr<const costmodel::TrainedCostModel>> choose_cost_model(con
 Result<nlohmann::json> cost_model_report(const db::Store& store);
 
 /// The members of a listing: name, device, version, training_set, seed, accuracy, tool, wall_us.
-nlohmann::json summarise(const db::TrainedModel& model);
+nlohmann::json summarise(const db::CostModelRecord& model);
 
 struct IncrementalOptions {
   double growth = 0.25;            ///< trains anew when there are so many more measurements than last time, as a share

@@ -45,15 +45,15 @@ std::optional<ErrorKind> failure_of(Outcome outcome) {
 }
 
 /// The newest measurement of a candidate; on one device, or device times of any when `device` is empty.
-Result<std::optional<db::Measurement>> newest(const db::Store& store, const Hash128& candidate,
-                                              const std::string& device) {
+Result<std::optional<db::MeasurementRecord>> newest(const db::Store& store, const Hash128& candidate,
+                                                    const std::string& device) {
   STITCH_ASSIGN(auto measurements, store.list_measurements(candidate));  // oldest first
   for (auto measurement = measurements.rbegin(); measurement != measurements.rend(); ++measurement) {
     const bool wanted =
-        device.empty() ? measurement->kind == db::Measurement::Kind::device_time : measurement->device == device;
+        device.empty() ? measurement->kind == db::MeasurementRecord::Kind::device_time : measurement->device == device;
     if (wanted && measurement->summary.median > 0) return std::optional(std::move(*measurement));
   }
-  return std::optional<db::Measurement>();
+  return std::optional<db::MeasurementRecord>();
 }
 
 Result<std::vector<db::Candidate>> candidates_of(const db::Store& store, const db::PlanKey& key) {
@@ -93,7 +93,7 @@ Result<FragmentHistory> FragmentHistory::read(const db::Store& store, const db::
   measured_plans.label = db::Label::measured;
   measured_plans.status = db::PlanStatus::incumbent;
   STITCH_ASSIGN(const auto plans, store.list_plans(measured_plans, {.limit = most_neighbours, .newest_first = true}));
-  for (const db::Plan& plan : plans.items) {
+  for (const db::PlanRecord& plan : plans.items) {
     if (plan.key == key) continue;
     STITCH_ASSIGN(const auto candidates, candidates_of(store, plan.key));
     for (const db::Candidate& candidate : candidates) {

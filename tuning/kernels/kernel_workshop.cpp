@@ -51,7 +51,7 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   // All that there are where they wait for each other; else no more than the schedule counts on.
   const std::int64_t all = (program.blocks + device_.sm_count - 1) / device_.sm_count;
   const std::int64_t counted_on = program.blocks_wait() ? all : std::max(1, kernel::resident_blocks(program, device_));
-  options.blocks_per_sm = static_cast<int>(std::min(all, counted_on));
+  options.blocks_per_sm = std::min(all, counted_on);
   Result<codegen::GeneratedKernel> generated = codegen::generate(kernel.graph, program, options);
   if (!generated) {
     trial.failure = generated.error();
@@ -177,7 +177,7 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
         trial + 1, trials.end(), [&](const Trial& behind) { return behind.candidate.place < trial->candidate.place; });
     if (overtaken == 0) continue;
     BuiltKernel built = *trial->built;
-    built.overtaken = static_cast<int>(overtaken);
+    built.overtaken = overtaken;
     trial->built = std::make_shared<const BuiltKernel>(std::move(built));
   }
   entry.ahead = std::move(trials);

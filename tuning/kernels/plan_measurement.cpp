@@ -47,8 +47,7 @@ Result<PlanOnDevice> PlanOnDevice::prepare(profiler::TimedSession& session, cons
   const std::int64_t affordable = options.most_bytes / std::max<std::int64_t>(1, bytes_of(*plan.plan));
   const auto sets = std::clamp<std::int64_t>(affordable, 1, options.rotations);
   for (std::int64_t i = 0; i < sets; ++i) {
-    const auto inputs =
-        profiler::make_inputs(*plan.fragment, options.distribution, mix(options.seed, static_cast<std::uint64_t>(i)));
+    const auto inputs = profiler::make_inputs(*plan.fragment, options.distribution, mix(options.seed, i));
     STITCH_ASSIGN(const Set set, ready.allocate(*plan.plan, inputs));
     ready.rotations_.push_back(ready.steps(*plan.plan, kernels, set));
   }
@@ -81,7 +80,7 @@ Result<PlanOnDevice::Set> PlanOnDevice::allocate(const api::Plan& plan,
   if (plan.workspace_bytes > 0) {
     STITCH_ASSIGN(set.workspace, add("workspace", plan.workspace_bytes, profiler::Poison{}, Access::read_write));
     for (const api::ZeroedRange& range : plan.zeroed) {
-      const std::vector<std::byte> zeros(static_cast<std::size_t>(range.bytes));
+      const std::vector<std::byte> zeros(range.bytes);
       STITCH_TRY(session_->write(set.workspace, range.offset, zeros));
     }
   }

@@ -54,9 +54,9 @@ Status for_each_item(const Fetch& fetch, const Visit& visit) {
 Result<std::size_t> add_measured(const db::Store& store, const Hash128& schedule, std::string_view target,
                                  TrainingSet& set) {
   STITCH_ASSIGN(const auto measurements, store.list_measurements(schedule));
-  std::map<std::string, const db::Measurement*> newest;  // they come oldest first
-  for (const db::Measurement& measurement : measurements) {
-    if (measurement.kind == db::Measurement::Kind::device_time) newest[measurement.device] = &measurement;
+  std::map<std::string, const db::MeasurementRecord*> newest;  // they come oldest first
+  for (const db::MeasurementRecord& measurement : measurements) {
+    if (measurement.kind == db::MeasurementRecord::Kind::device_time) newest[measurement.device] = &measurement;
   }
   std::size_t added = 0;
   for (const auto& [device, measurement] : newest) {
@@ -181,7 +181,7 @@ Result<std::optional<CandidateFacts>> facts_in(std::string_view conditions) {
 
 std::vector<double> features_for_record(const std::vector<float>& row) {
   std::vector<double> features;
-  for (const float value : row) features.push_back(std::isnan(value) ? -1 : static_cast<double>(value));
+  for (const float value : row) features.push_back(std::isnan(value) ? -1.0 : value);
   return features;
 }
 

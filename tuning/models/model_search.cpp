@@ -28,7 +28,7 @@ Status search_one(const ModelKernel& wanted, const Tuner& tuner, RememberingTune
     if (found.in_us) done.saved_us += wanted.occurrences * (found.before - found.after);
   }
   if (memory == nullptr) return {};
-  STITCH_ASSIGN(const db::Fragment fragment, tuner.describe(*wanted.graph, wanted.name));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner.describe(*wanted.graph, wanted.name));
   return memory->keep(fragment, searched->records);
 }
 

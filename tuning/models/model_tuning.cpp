@@ -55,8 +55,7 @@ std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner&
     const std::size_t ready = ++done;
     const std::lock_guard lock(reporting);
     if (progress) {
-      progress({"plan", until * static_cast<double>(ready) / static_cast<double>(order.size()),
-                fmt::format("fragment {} of {}", ready, order.size())});
+      progress({"plan", until * ready / order.size(), fmt::format("fragment {} of {}", ready, order.size())});
     }
   });
   return planned;
@@ -69,18 +68,18 @@ void count(const ModelFragments& model, const std::vector<PlannedEntry>& planned
     report.fragments += times;
     if (planned[i].fused) {
       for (const search::PlannedKernel& kernel : planned[i].fused->kernels) kernels.insert(kernel.kernel->key);
-      report.launches += times * static_cast<std::int64_t>(planned[i].fused->kernels.size());
+      report.launches += times * std::ssize(planned[i].fused->kernels);
       report.bytes += times * search::plan_bytes(*planned[i].fused);
-      report.predicted_us += static_cast<double>(times) * planned[i].fused->predicted_us;
+      report.predicted_us += times * planned[i].fused->predicted_us;
     }
     if (planned[i].unfused) {
       report.launches_unfused += times * planned[i].unfused->launches();
       report.bytes_unfused += times * planned[i].unfused->bytes();
-      report.predicted_unfused_us += static_cast<double>(times) * planned[i].unfused->predicted_us();
+      report.predicted_unfused_us += times * planned[i].unfused->predicted_us();
     }
     if (!planned[i].failure.empty()) report.failures.push_back(planned[i].failure);
   }
-  report.kernels = static_cast<std::int64_t>(kernels.size());
+  report.kernels = kernels.size();
 }
 
 /// Import, cut and plan: what plan_model and tune_model have in common.
@@ -102,7 +101,7 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   STITCH_ASSIGN(result.model, cut_model(std::move(imported), tuner));
   report.seconds.import = importing.seconds();
   report.operators = result.model.operators;
-  report.distinct_fragments = static_cast<std::int64_t>(result.model.entries.size());
+  report.distinct_fragments = result.model.entries.size();
   report.library_calls = result.model.library_calls;
   for (const import::Boundary& boundary : result.model.boundaries) {
     const auto known = std::find_if(report.boundaries.begin(), report.boundaries.end(),
@@ -148,7 +147,7 @@ class ModelTuner {
     for (const std::size_t i : by_gain()) {
       if (plans_[i].fused && !failed_.contains(model_.entries[i].key)) order.push_back(i);
     }
-    const double span = (until - from) / static_cast<double>(std::max<std::size_t>(1, order.size()));
+    const double span = (until - from) / std::max<std::size_t>(1, order.size());
     for (std::size_t step = 0; step < order.size(); ++step) {
       const ModelFragments::Entry& entry = model_.entries[order[step]];
       const search::FusionPlan& plan = *plans_[order[step]].fused;
@@ -156,7 +155,7 @@ class ModelTuner {
         for (const search::PlannedKernel& kernel : plan.kernels) verified_.insert(kernel.kernel->key);
         continue;
       }
-      const double begun = from + span * static_cast<double>(step);
+      const double begun = from + span * step;
       STITCH_TRY(tune_fragment(entry, plan, [&](const Progress& p) {
         if (progress_) {
           progress_({p.stage, begun + span * p.share,
@@ -180,7 +179,7 @@ class ModelTuner {
   }
 
   Result<ModelTuning> finish() {
-    tuning_.report.verified_kernels = static_cast<std::int64_t>(verified_.size());
+    tuning_.report.verified_kernels = verified_.size();
     tuning_.workload.report = to_json(tuning_.report);
     if (memory_ != nullptr) STITCH_TRY(memory_->keep(tuning_.workload));
     return std::move(tuning_);
@@ -191,8 +190,7 @@ class ModelTuner {
     const auto gain = [&](std::size_t i) {
       const PlannedEntry& plan = plans_[i];
       if (!plan.fused || !plan.unfused) return 0.0;
-      return static_cast<double>(model_.entries[i].occurrences) *
-             (plan.unfused->predicted_us() - plan.fused->predicted_us);
+      return model_.entries[i].occurrences * (plan.unfused->predicted_us() - plan.fused->predicted_us);
     };
     std::vector<std::size_t> order(plans_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -306,7 +304,7 @@ Result<ModelFragments> cut_model(import::Imported imported,
     options.whole_loop = whole_loop;
     const graph::CutGraph cut = graph::cut(site.graph, options);
     for (const graph::NodeId id : cut.loops) whole.emplace(&site.graph, id);
-    model.library_calls += site.occurrences * static_cast<std::int64_t>(cut.calls.size());
+    model.library_calls += site.occurrences * std::ssize(cut.calls);
     for (const graph::NodeId id : cut.others) {
       const Op op = site.graph.node(id).op;
       if (op != Op::loop && op != Op::conditional) model.library_calls += site.occurrences;

@@ -4,7 +4,7 @@
 
 namespace stitch::tuning {
 
-AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger,
+AdmissionRuling rule_on(const std::optional<db::PlanRecord>& incumbent, const db::PlanRecord& challenger,
                         const std::optional<profiler::SampleComparison>& comparison) {
   using db::Admission;
   const bool verified = challenger.verified_share > 0;

@@ -17,7 +17,7 @@ struct AdmissionRuling {
 /// Whether a plan takes the place of the one that is served for its key. A plan that nobody verified makes way for one
 /// that was; between verified plans only `comparison` decides, of samples taken side by side, and an ambiguous one
 /// keeps the incumbent.
-AdmissionRuling rule_on(const std::optional<db::Plan>& incumbent, const db::Plan& challenger,
+AdmissionRuling rule_on(const std::optional<db::PlanRecord>& incumbent, const db::PlanRecord& challenger,
                         const std::optional<profiler::SampleComparison>& comparison);
 
 }  // namespace stitch::tuning

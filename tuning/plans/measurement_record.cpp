@@ -2,17 +2,17 @@
 
 namespace stitch::tuning {
 
-db::Measurement to_record(const profiler::Measurement& measurement, db::Measurement::Subject kind,
-                          const Hash128& subject, std::string device, db::Provenance provenance) {
+db::MeasurementRecord to_record(const profiler::Measurement& measurement, db::MeasurementRecord::Subject kind,
+                                const Hash128& subject, std::string device, db::Provenance provenance) {
   using profiler::mean_of;
-  db::Measurement record;
+  db::MeasurementRecord record;
   record.subject_kind = kind;
   record.subject = subject;
-  record.kind = measurement.kind == profiler::Measurement::Kind::device_time ? db::Measurement::Kind::device_time
-                                                                             : db::Measurement::Kind::event_count;
+  record.kind = measurement.kind == profiler::Measurement::Kind::device_time ? db::MeasurementRecord::Kind::device_time
+                                                                             : db::MeasurementRecord::Kind::event_count;
   record.device = std::move(device);
   record.samples = measurement.samples;
-  record.dropped = static_cast<std::int64_t>(measurement.dropped_samples.size());
+  record.dropped = measurement.dropped_samples.size();
   record.cold_l2 = measurement.cold_l2;
   record.sm_clock_mhz = mean_of(measurement.before.sm_clock_mhz, measurement.after.sm_clock_mhz);
   record.memory_clock_mhz = mean_of(measurement.before.memory_clock_mhz, measurement.after.memory_clock_mhz);

@@ -8,7 +8,7 @@
 namespace stitch::tuning {
 
 /// What the store keeps of a measurement. `device` is the key of the device that took it.
-db::Measurement to_record(const profiler::Measurement& measurement, db::Measurement::Subject kind,
-                          const Hash128& subject, std::string device, db::Provenance provenance);
+db::MeasurementRecord to_record(const profiler::Measurement& measurement, db::MeasurementRecord::Subject kind,
+                                const Hash128& subject, std::string device, db::Provenance provenance);
 
 }  // namespace stitch::tuning

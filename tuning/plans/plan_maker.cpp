@@ -154,7 +154,7 @@ Status PlanMaker::measure_plan() {
   }
   const std::string& on = context_.timer->identity().key;
   const auto record_of = [&](std::size_t i) {
-    return to_record((*measured)[i], db::Measurement::Subject::plan, plans[i].plan->id, on,
+    return to_record((*measured)[i], db::MeasurementRecord::Subject::plan, plans[i].plan->id, on,
                      context_.provenance("measured", on));
   };
   const profiler::Measurement& mine = measured->front();

@@ -35,7 +35,7 @@ api::JobEvent to_wire(const db::JobEvent& event) {
   return {event.sequence, event.job, event.wall_us, event.kind, event.progress, event.detail};
 }
 
-Result<api::Plan> plan_from_record(const db::Plan& record) {
+Result<api::Plan> plan_from_record(const db::PlanRecord& record) {
   const auto corrupt = [&](const Error& error) {
     return make_error(ErrorKind::corrupt, "plan {}: document: {}", record.id.hex(), error.message);
   };

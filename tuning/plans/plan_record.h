@@ -10,7 +10,7 @@ namespace stitch::tuning {
 
 /// The plan that a client gets for a stored one, whose document plan_document wrote. Errors: corrupt, naming the plan
 /// and the field of its document.
-Result<api::Plan> plan_from_record(const db::Plan& record);
+Result<api::Plan> plan_from_record(const db::PlanRecord& record);
 
 api::PlanTarget to_wire(const db::Target& target);
 db::Target to_record(const api::PlanTarget& target);

@@ -38,7 +38,7 @@ Json summarise(const db::Workload& workload) {
           {"parts", std::move(parts)}, {"provenance", provenance(workload.provenance)}};
 }
 
-Json summarise(const db::Plan& plan) {
+Json summarise(const db::PlanRecord& plan) {
   const db::Target& target = plan.key.target;
   Json document = {{"id", plan.id.hex()},
                    {"fragment", plan.key.fragment.hex()},

@@ -10,7 +10,7 @@ namespace stitch::tuning {
 
 nlohmann::json summarise(const db::FragmentSummary& fragment);
 nlohmann::json summarise(const db::Workload& workload);
-nlohmann::json summarise(const db::Plan& plan);  ///< without its launches
+nlohmann::json summarise(const db::PlanRecord& plan);  ///< without its launches
 nlohmann::json summarise(const db::Device& device);
 nlohmann::json summarise(const db::Job& job);
 nlohmann::json summarise(const db::PruneReport& pruned);

@@ -41,14 +41,14 @@ db::Provenance RememberingTuner::provenance(std::string_view judged) const {
 }
 
 Result<TunedFragment> RememberingTuner::predict(PlanRequest request) const {
-  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(request.fragment, request.name));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(request.fragment, request.name));
   STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
   request.history = &known;
   return tuner_.predict(request);
 }
 
 Result<TunedFragment> RememberingTuner::tune(PlanRequest request) const {
-  STITCH_ASSIGN(const db::Fragment fragment, tuner_.describe(request.fragment, request.name));
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(request.fragment, request.name));
   if (!tuner_.measures()) {
     STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));
     request.history = &known;
@@ -62,7 +62,7 @@ Result<TunedFragment> RememberingTuner::tune(PlanRequest request) const {
 }
 
 Status RememberingTuner::keep(const TunedFragment& tuned) {
-  const db::Plan& plan = tuned.bundle.plan;
+  const db::PlanRecord& plan = tuned.bundle.plan;
   STITCH_TRY(store_.put_fragment(tuned.fragment));
   STITCH_ASSIGN(const db::Lookup before, store_.find_plan(plan.key, {}));
   const AdmissionRuling ruling = rule_on(before.plan, plan, tuned.comparison);
@@ -83,14 +83,14 @@ Status RememberingTuner::keep(const TunedFragment& tuned) {
 
 Status RememberingTuner::keep(const TrialRecords& trials) {
   STITCH_TRY(store_.record_candidates(trials.candidates));
-  for (const db::Measurement& measurement : trials.measurements) {
+  for (const db::MeasurementRecord& measurement : trials.measurements) {
     STITCH_ASSIGN(const Hash128 id, store_.record_measurement(measurement));
     (void)id;
   }
   return {};
 }
 
-Status RememberingTuner::keep(const db::Fragment& fragment, const TrialRecords& trials) {
+Status RememberingTuner::keep(const db::FragmentRecord& fragment, const TrialRecords& trials) {
   STITCH_TRY(store_.put_fragment(fragment));
   return keep(trials);
 }

@@ -45,7 +45,7 @@ class RememberingTuner {
   /// Stores a fragment with its plan, what became of the candidates, and who is served from now on.
   Status keep(const TunedFragment& tuned);
   /// Stores what a search of one kernel of the fragment brought.
-  Status keep(const db::Fragment& fragment, const TrialRecords& trials);
+  Status keep(const db::FragmentRecord& fragment, const TrialRecords& trials);
   /// Stores the model with its report; fragments without a plan are left out.
   Status keep(db::Workload workload);
 

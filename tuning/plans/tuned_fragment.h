@@ -49,7 +49,7 @@ struct SearchRequest {
 /// What became of candidates, ready for the store.
 struct TrialRecords {
   std::vector<db::Candidate> candidates;
-  std::vector<db::Measurement> measurements;  ///< of candidates, by schedule; of plans that were compared with
+  std::vector<db::MeasurementRecord> measurements;  ///< of candidates, by schedule; of plans that were compared with
 };
 
 struct SearchedKernel {
@@ -74,7 +74,7 @@ struct KernelReport {
 
 /// A fragment that was worked on, ready for the store and for a client.
 struct TunedFragment {
-  db::Fragment fragment;
+  db::FragmentRecord fragment;
   api::Plan plan;
   db::PlanBundle bundle;  ///< what put_plan takes: plan, kernels, artifacts
   TrialRecords trials;

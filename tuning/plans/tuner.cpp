@@ -30,7 +30,7 @@ bool Tuner::measures() const { return context_->timer != nullptr; }
 bool Tuner::measures_plans() const { return measures() && context_->timer->has_plans(); }
 std::int64_t Tuner::trials_at_once() const { return context_->options.search.batch; }
 
-Result<db::Fragment> Tuner::describe(const graph::Graph& canonical, std::string_view name) const {
+Result<db::FragmentRecord> Tuner::describe(const graph::Graph& canonical, std::string_view name) const {
   return fragment_record(*context_, canonical, name);
 }
 

@@ -54,7 +54,7 @@ class Tuner {
   [[nodiscard]] std::int64_t trials_at_once() const;
 
   /// The record of a fragment. `canonical` must be a canonical form's graph.
-  Result<db::Fragment> describe(const graph::Graph& canonical, std::string_view name) const;
+  Result<db::FragmentRecord> describe(const graph::Graph& canonical, std::string_view name) const;
 
   /// Partition and schedules only; nothing is compiled.
   Result<search::FusionPlan> explore(const graph::Graph& canonical) const;

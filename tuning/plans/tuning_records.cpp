@@ -55,12 +55,13 @@ db::Candidate candidate_record(const TuningContext& context, const Hash128& frag
 }
 
 /// The measurement of a candidate with what cost models are trained on. `family`: of the kernel, where it is known.
-db::Measurement measurement_record(const TuningContext& context, const search::ExploredKernel& kernel,
-                                   const std::optional<Hash128>& family, const Hash128& schedule, const Trial& trial) {
+db::MeasurementRecord measurement_record(const TuningContext& context, const search::ExploredKernel& kernel,
+                                         const std::optional<Hash128>& family, const Hash128& schedule,
+                                         const Trial& trial) {
   const BuiltKernel& built = *trial.built;
   const std::string& on = context.timer->identity().key;
-  db::Measurement record = to_record(*built.measurement, db::Measurement::Subject::schedule, schedule, on,
-                                     context.provenance("measured", on));
+  db::MeasurementRecord record = to_record(*built.measurement, db::MeasurementRecord::Subject::schedule, schedule, on,
+                                           context.provenance("measured", on));
   if (!family) return record;
   auto compiled = compiled_facts(built.compiled.resources, built.generated.shared_bytes);
   if (built.machine_code) compiled.machine_code = &*built.machine_code;
@@ -119,10 +120,10 @@ double verified_share_of(const std::vector<std::shared_ptr<const BuiltKernel>>& 
 
 }  // namespace
 
-Result<db::Fragment> fragment_record(const TuningContext& context, const graph::Graph& canonical,
-                                     std::string_view name) {
+Result<db::FragmentRecord> fragment_record(const TuningContext& context, const graph::Graph& canonical,
+                                           std::string_view name) {
   STITCH_ASSIGN(const auto form, graph::canonicalise(canonical));
-  db::Fragment fragment;
+  db::FragmentRecord fragment;
   fragment.key = form.key;
   fragment.family = form.family_key;
   fragment.name = name;
@@ -177,7 +178,7 @@ void record_plan(const TuningContext& context, const ChosenKernels& chosen, Tune
   plan.label = db::to_string(label);
   plan.verified_share = verified_share_of(chosen.built, plan);
   plan.judged = origin.judged;
-  db::Plan& stored = tuned.bundle.plan;
+  db::PlanRecord& stored = tuned.bundle.plan;
   stored.key = {tuned.fragment.key, context.target};
   stored.document = api::plan_document(plan);
   stored.bytes = plan.bytes;

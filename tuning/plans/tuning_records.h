@@ -14,8 +14,8 @@
 namespace stitch::tuning {
 
 /// The record of a fragment. `canonical` must be a canonical form's graph.
-Result<db::Fragment> fragment_record(const TuningContext& context, const graph::Graph& canonical,
-                                     std::string_view name);
+Result<db::FragmentRecord> fragment_record(const TuningContext& context, const graph::Graph& canonical,
+                                           std::string_view name);
 
 /// Adds what became of a kernel's candidates. `verified`: those without failure were found to be right.
 void record_trials(const TuningContext& context, const Hash128& fragment, const search::ExploredKernel& kernel,

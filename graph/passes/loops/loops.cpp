@@ -44,8 +44,7 @@ struct Loop {
 /// Whether two carried values start equal and are counted up by the same constant.
 bool equal_counters(const Loop& loop, std::size_t i, std::size_t j) {
   const auto a = counter_step(loop.body, i), b = counter_step(loop.body, j);
-  if (!a || !b || *a != *b ||
-      loop.node.type(static_cast<std::int32_t>(i)) != loop.node.type(static_cast<std::int32_t>(j))) {
+  if (!a || !b || *a != *b || loop.node.type(i) != loop.node.type(j)) {
     return false;
   }
   const auto start = splat_integer(loop.graph, loop.node.operands[i]);
@@ -205,7 +204,7 @@ std::vector<ValueRange> carried_ranges(const Graph& graph, const Node& loop) {
     const Node& start = graph.node(loop.operands[i].node);
     if (!step || trips < 1 || start.op != Op::constant || type.rank() != 0) continue;
     const double first = load_integer(type.dtype, start.as<ConstantAttributes>().data.data());
-    const double last = first + static_cast<double>(*step) * static_cast<double>(trips - 1);
+    const double last = first + *step * static_cast<double>(trips - 1);
     const ValueRange all = ranges.back();
     const ValueRange visited{std::min(first, last), std::max(first, last), false};
     if (visited.low < all.low || visited.high > all.high || !is_exact(visited)) continue;

@@ -58,7 +58,7 @@ std::optional<TurnLines::Line> TurnLines::line_of(const Node& node) const {
 
 bool TurnLines::fits(const Line& line, DType dtype) const {
   const double first = line.first;
-  const double last = first + static_cast<double>(line.step) * static_cast<double>(turns_ - 1);
+  const double last = first + line.step * static_cast<double>(turns_ - 1);
   const ValueRange all = range_of(dtype);
   return std::min(first, last) >= all.low && std::max(first, last) <= all.high;
 }

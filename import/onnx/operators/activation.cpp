@@ -38,7 +38,7 @@ Result<Values> prelu(Call& c) {
   Value slope = c.in(1);
   // Up to opset 6 a vector of slopes belongs to the channels.
   if (c.version < 7 && c.rank(slope) == 1 && c.rank(c.in(0)) > 1) {
-    Dims dims(static_cast<std::size_t>(c.rank(c.in(0)) - 1), 1);
+    Dims dims(c.rank(c.in(0)) - 1, 1);
     dims[0] = c.dims(slope)[0];
     slope = c.b.reshape(slope, dims);
   }

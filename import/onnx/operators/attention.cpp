@@ -96,19 +96,18 @@ Result<Masking> mask_positions(Call& c, const Heads& h, Value scores) {
   const Dims plane{c.has(6) ? h.batch : 1, h.queries, h.keys};
   const Value key = c.b.iota(DType::s64, plane, 2);
   // Position of a query among the keys: behind those that were there before.
-  Value query = add(c.b, c.b.iota(DType::s64, plane, 1), static_cast<double>(h.past));
+  Value query = add(c.b, c.b.iota(DType::s64, plane, 1), h.past);
   Value lengths;
   if (c.has(6)) {
     STITCH_TRY(c.need_rank(6, 1, 1));
     lengths = spread(c.b, c.b.convert(c.in(6), DType::s64), plane, {0});
-    if (!c.has(4))
-      query = sub(c.b, c.b.binary(Op::add, c.b.iota(DType::s64, plane, 1), lengths), static_cast<double>(h.queries));
+    if (!c.has(4)) query = sub(c.b, c.b.binary(Op::add, c.b.iota(DType::s64, plane, 1), lengths), h.queries);
     result.may_hide_rows = true;
   }
   std::vector<Value> conditions;
   if (causal != 0) conditions.push_back(c.b.compare(Comparison::le, key, query));
-  if (left >= 0) conditions.push_back(c.b.compare(Comparison::ge, key, sub(c.b, query, static_cast<double>(left))));
-  if (right >= 0) conditions.push_back(c.b.compare(Comparison::le, key, add(c.b, query, static_cast<double>(right))));
+  if (left >= 0) conditions.push_back(c.b.compare(Comparison::ge, key, sub(c.b, query, left)));
+  if (right >= 0) conditions.push_back(c.b.compare(Comparison::le, key, add(c.b, query, right)));
   if (c.has(6)) conditions.push_back(c.b.compare(Comparison::lt, key, lengths));
   if (conditions.empty()) return result;
   result.may_hide_rows |= left >= 0 || right >= 0;

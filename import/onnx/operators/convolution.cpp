@@ -11,7 +11,7 @@ namespace {
 /// Attributes of a convolution in ONNX's layout.
 graph::ConvolutionAttributes convolution_of(const Window& w, std::int64_t groups, DType result) {
   graph::ConvolutionAttributes a;
-  for (std::size_t d = 0; d < w.sizes.size(); ++d) a.input_spatial.push_back(static_cast<std::int64_t>(d) + 2);
+  for (std::size_t d = 0; d < w.sizes.size(); ++d) a.input_spatial.push_back(d + 2);
   a.kernel_spatial = a.output_spatial = a.input_spatial;
   a.strides = w.strides;
   a.low = w.low;
@@ -66,7 +66,7 @@ Value regroup(graph::Builder& b, Value weights, std::int64_t groups) {
   Dims split{groups, dims[0] / groups, dims[1]}, order{1, 0, 2}, joined{dims[0] / groups, groups * dims[1]};
   for (std::size_t d = 2; d < dims.size(); ++d) {
     split.push_back(dims[d]);
-    order.push_back(static_cast<std::int64_t>(d) + 1);
+    order.push_back(d + 1);
     joined.push_back(dims[d]);
   }
   return b.reshape(b.transpose(b.reshape(weights, split), order), joined);

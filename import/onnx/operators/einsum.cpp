@@ -108,9 +108,7 @@ Value aligned(graph::Builder& b, const Term& term, const Labels& target) {
   for (const Label label : target) {
     if (contains(term.labels, label)) permutation.push_back(position(term.labels, label));
   }
-  const Value moved = permutation == first_axes(static_cast<std::int64_t>(permutation.size()))
-                          ? term.value
-                          : b.transpose(term.value, permutation);
+  const Value moved = permutation == first_axes(permutation.size()) ? term.value : b.transpose(term.value, permutation);
   std::size_t next = 0;
   for (const Label label : target) {
     const bool present = contains(term.labels, label);

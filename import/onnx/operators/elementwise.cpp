@@ -64,7 +64,7 @@ Result<Values> min_rule(Call& c) { return variadic(c, Op::minimum); }
 
 Result<Values> mean_rule(Call& c) {
   STITCH_ASSIGN(const Values total, variadic(c, Op::add));
-  return Values{div(c.b, total[0], static_cast<double>(c.inputs.size()))};
+  return Values{div(c.b, total[0], c.inputs.size())};
 }
 
 Result<Values> reciprocal(Call& c) { return Values{div(c.b, like(c.b, c.in(0), 1.0), c.in(0))}; }

@@ -43,7 +43,7 @@ Value take(graph::Builder& b, Value x, std::int64_t axis, const Dims& list) {
   a.index_vector_dim = 1;
   a.slice_sizes = dims;
   a.slice_sizes[at(axis)] = 1;
-  a.offset_dims = other_axes(static_cast<std::int64_t>(dims.size()), {axis});
+  a.offset_dims = other_axes(dims.size(), {axis});
   const Value indices = integers(b, DType::s64, {static_cast<std::int64_t>(list.size())}, list);
   return b.add(Op::gather, {x, indices}, std::move(a));
 }
@@ -113,7 +113,7 @@ Result<Interpolation> read_interpolation(Call& c) {
 
 /// Extents from scales: the floor, with a hair of tolerance for scales that are rounded quotients.
 std::int64_t scaled_extent(std::int64_t extent, double scale) {
-  const double exact = static_cast<double>(extent) * scale;
+  const double exact = extent * scale;
   return exact >= 0 && exact < 1e12 ? static_cast<std::int64_t>(std::floor(exact + 1e-6)) : -1;
 }
 
@@ -126,7 +126,7 @@ Status axes_from_sizes(Call& c, const Dims& sizes, const Dims& listed, std::vect
     ResizedAxis& a = axes[at(listed[i])];
     if (a.input < 1 || sizes[i] < 0) return Call::wrong("an extent of {} resized to {}", a.input, sizes[i]);
     a.output = sizes[i];
-    a.scale = static_cast<double>(sizes[i]) / static_cast<double>(a.input);
+    a.scale = static_cast<double>(sizes[i]) / a.input;
     scales.push_back(a.scale);
   }
   if (policy == "stretch" || scales.empty()) return {};
@@ -137,7 +137,7 @@ Status axes_from_sizes(Call& c, const Dims& sizes, const Dims& listed, std::vect
   for (const std::int64_t axis : listed) {
     ResizedAxis& a = axes[at(axis)];
     a.scale = scale;
-    a.output = std::floor(scale * static_cast<double>(a.input) + 0.5);
+    a.output = std::floor(scale * a.input + 0.5);
   }
   return {};
 }

@@ -26,7 +26,7 @@ std::optional<Value> gather_slice(Call& c, Value x, std::int64_t axis, Value ind
     const std::int64_t index = list[i] < 0 ? list[i] + extent : list[i];
     if (index < 0 || index >= extent || index != first + static_cast<std::int64_t>(i)) return std::nullopt;
   }
-  const Value rows = slice_axis(c.b, x, axis, first, first + static_cast<std::int64_t>(list.size()));
+  const Value rows = slice_axis(c.b, x, axis, first, first + list.size());
   if (c.rank(indices) == 1) return rows;
   Dims dims = c.dims(x);
   dims.erase(dims.begin() + axis);
@@ -242,7 +242,7 @@ Result<Values> compress(Call& c) {
     std::size_t end = i;
     while (end < condition.size() && condition[end] != 0) ++end;
     if (end > i) {
-      parts.push_back(slice_axis(c.b, x, axis, static_cast<std::int64_t>(i), static_cast<std::int64_t>(end)));
+      parts.push_back(slice_axis(c.b, x, axis, i, end));
     }
     i = end + 1;
   }
@@ -272,8 +272,7 @@ Value reverse_within(graph::Builder& b, Value x, Value lengths, std::int64_t bat
   const Value source = b.select(b.compare(Comparison::lt, position, length), mirrored, position);
   // [batch, time, rest...], so that the batch is a batching dimension of the gather.
   Dims order{batch, time};
-  for (const std::int64_t d :
-       other_axes(static_cast<std::int64_t>(dims.size()), {std::min(batch, time), std::max(batch, time)})) {
+  for (const std::int64_t d : other_axes(dims.size(), {std::min(batch, time), std::max(batch, time)})) {
     order.push_back(d);
   }
   const Value moved = b.transpose(x, order);

@@ -19,7 +19,7 @@ Result<double> source_position(const std::string& mode, const ResizedAxis& axis,
   if (mode == "pytorch_half_pixel") return axis.output == 1 ? -0.5 : (x + 0.5) / axis.scale - 0.5;
   if (mode == "align_corners") return axis.output == 1 ? 0.0 : x * (input - 1) / (output - 1);
   if (mode == "half_pixel_symmetric") {
-    const double adjustment = static_cast<double>(axis.output) / output;
+    const double adjustment = axis.output / output;
     return input / 2 * (1 - adjustment) + (x + 0.5) / axis.scale - 0.5;
   }
   if (mode == "tf_crop_and_resize") {
@@ -60,22 +60,21 @@ Result<Taps> interpolation_taps(const Interpolation& how, const ResizedAxis& axi
   // Shrinking with antialias stretches the kernel over as many elements as fall together.
   const double stretch = how.antialias ? std::min(axis.scale, 1.0) : 1.0;
   const double reach = (how.mode == "linear" ? 1.0 : 2.0) / stretch;
-  if (!(reach < static_cast<double>(most_taps))) return make_error(ErrorKind::unsupported, "{} taps", reach);
+  if (!(reach < most_taps)) return make_error(ErrorKind::unsupported, "{} taps", reach);
   const std::int64_t first = nearest ? 0 : static_cast<std::int64_t>(std::floor(-reach)) + 1;
   const std::int64_t count = nearest ? 1 : 2 - 2 * first;
   Taps taps;
-  taps.indices.resize(static_cast<std::size_t>(count));
-  taps.weights.resize(static_cast<std::size_t>(count));
+  taps.indices.resize(count);
+  taps.weights.resize(count);
   for (std::int64_t i = 0; i < axis.output; ++i) {
     STITCH_ASSIGN(const double x, source_position(how.coordinates, axis, i));
     if (!(std::abs(x) < 1e15)) return make_error(ErrorKind::invalid_argument, "the scale is {}", axis.scale);
-    taps.outside.push_back(how.coordinates == "tf_crop_and_resize" &&
-                           (x < 0 || x > static_cast<double>(axis.input - 1)));
+    taps.outside.push_back(how.coordinates == "tf_crop_and_resize" && (x < 0 || x > axis.input - 1));
     STITCH_ASSIGN(const std::int64_t base, nearest_index(nearest ? how.nearest : "floor", x));
     double total = 0.0;
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t index = base + first + k;
-      double weight = nearest ? 1.0 : kernel(how, (static_cast<double>(index) - x) * stretch);
+      double weight = nearest ? 1.0 : kernel(how, (index - x) * stretch);
       if (how.exclude_outside && (index < 0 || index >= axis.input)) weight = 0.0;
       total += weight;
       taps.indices[k].push_back(std::clamp<std::int64_t>(index, 0, axis.input - 1));

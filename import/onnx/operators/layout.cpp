@@ -206,7 +206,7 @@ Result<Values> slice(Call& c) {
   STITCH_ASSIGN(const std::optional<Dims> axes_given, c.integers_from(3, "axes"));
   STITCH_ASSIGN(const std::optional<Dims> steps_given, c.integers_from(4, "steps"));
   if (!starts || !ends || starts->size() != ends->size()) return Call::wrong("starts and ends do not match");
-  const Dims axes = axes_given.value_or(first_axes(static_cast<std::int64_t>(starts->size())));
+  const Dims axes = axes_given.value_or(first_axes(starts->size()));
   const Dims steps = steps_given.value_or(Dims(starts->size(), 1));
   if (axes.size() != starts->size() || steps.size() != starts->size()) return Call::wrong("axes or steps do not match");
   Dims from(dims.size(), 0), to = dims, strides(dims.size(), 1), reversed;
@@ -264,7 +264,7 @@ Result<Values> trilu(Call& c) {
   const std::int64_t rank = c.rank(c.in(0));
   const Dims matrix(dims.end() - 2, dims.end());
   const Value row = c.b.iota(DType::s64, matrix, 0), column = c.b.iota(DType::s64, matrix, 1);
-  const Value shifted = add(c.b, row, static_cast<double>(k));
+  const Value shifted = add(c.b, row, k);
   const Value kept = c.b.compare(upper != 0 ? Comparison::ge : Comparison::le, column, shifted);
   const Value mask = c.b.broadcast(kept, dims, {rank - 2, rank - 1});
   return Values{c.b.select(mask, c.in(0), like(c.b, c.in(0), 0.0))};

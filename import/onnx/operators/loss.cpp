@@ -26,7 +26,7 @@ Result<Value> negative_log_likelihood(Call& c, Value log_probability) {
     weight = c.b.reduce(ReduceKind::sum, c.b.select(hot, weights, zero), {1});
   }
   if (ignores) {
-    const Value counts = compare(c.b, Comparison::ne, target, static_cast<double>(ignored));
+    const Value counts = compare(c.b, Comparison::ne, target, ignored);
     const Value one = c.has(2) ? weight : like(c.b, loss, 1.0);
     weight = c.b.select(counts, one, like(c.b, loss, 0.0));
     // A row of infinities that does not count must not count.
@@ -40,7 +40,7 @@ Result<Value> negative_log_likelihood(Call& c, Value log_probability) {
   if (reduction == "sum") return total;
   if (reduction != "mean") return Call::wrong("attribute 'reduction' is '{}'", reduction);
   if (weighted) return div(c.b, total, c.b.reduce(ReduceKind::sum, weight, all));
-  return div(c.b, total, static_cast<double>(graph::element_count(c.dims(loss))));
+  return div(c.b, total, graph::element_count(c.dims(loss)));
 }
 
 }  // namespace

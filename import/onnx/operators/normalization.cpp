@@ -207,7 +207,7 @@ Result<Values> lrn(Call& c) {
   a.low[1] = (size - 1) / 2;
   a.high[1] = size - 1 - (size - 1) / 2;
   const Value sum = c.b.add(Op::reduce_window, {square(c.b, x)}, std::move(a));
-  const Value base = add(c.b, mul(c.b, sum, alpha / static_cast<double>(size)), bias);
+  const Value base = add(c.b, mul(c.b, sum, alpha / size), bias);
   const Value y = div(c.b, x, c.b.binary(Op::power, base, like(c.b, base, beta)));
   return Values{c.b.convert(y, c.dtype(c.in(0)))};
 }

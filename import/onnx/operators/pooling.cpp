@@ -69,7 +69,7 @@ std::vector<double> window_counts(const Pool& pool, std::size_t d, std::int64_t 
       const std::int64_t position = start + k * w.dilations[d];
       count += position >= low && position < high;
     }
-    counts.push_back(static_cast<double>(count));
+    counts.push_back(count);
   }
   return counts;
 }
@@ -105,7 +105,7 @@ Value flat_positions(graph::Builder& b, const Dims& dims, bool column_major) {
   Value sum = b.filled(DType::s64, dims, 0.0);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     const Value along = b.iota(DType::s64, dims, d);
-    sum = b.binary(Op::add, sum, mul(b, along, static_cast<double>(strides[d])));
+    sum = b.binary(Op::add, sum, mul(b, along, strides[d]));
   }
   return sum;
 }
@@ -201,7 +201,7 @@ Result<Values> lp_pool(Call& c) {
     STITCH_ASSIGN(p, c.node.number("p", 2.0));
   } else {
     STITCH_ASSIGN(const std::int64_t whole, c.node.integer("p", 2));
-    p = static_cast<double>(whole);
+    p = whole;
   }
   const Value y =
       lp_of(c.b, widen(c.b, c.in(0)), p, [&](Value v) { return reduce_windows(c.b, ReduceKind::sum, v, pool); });

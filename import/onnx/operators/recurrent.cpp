@@ -170,7 +170,7 @@ Result<std::vector<Value>> run_direction(Call& c, const Layer& l, const Directio
     const auto outer = [&](Value v) { return v.node < 0 ? v : region.import(c.frame, v); };
     const Value zero = b.scalar(DType::s64, 0.0);
     Value time = parameters[0];
-    if (backwards) time = b.binary(Op::subtract, b.scalar(DType::s64, static_cast<double>(l.steps - 1)), time);
+    if (backwards) time = b.binary(Op::subtract, b.scalar(DType::s64, l.steps - 1), time);
     const std::int64_t width = l.gates * l.hidden;
     const Value row = b.add(Op::dynamic_slice, {outer(d.inputs), time, zero, zero},
                             graph::DynamicSliceAttributes{{1, l.batch, width}});

@@ -70,7 +70,7 @@ Result<Values> reduce_mean(Call& c) {
   }
   // The mean of nothing is NaN for floats; integers have no such value.
   if (count == 0 && graph::is_integer(c.dtype(c.in(0)))) return Call::wrong("the mean of no integers");
-  return reduce(c, ReduceKind::sum, as_is, [&](Value sum) { return div(c.b, sum, static_cast<double>(count)); });
+  return reduce(c, ReduceKind::sum, as_is, [&](Value sum) { return div(c.b, sum, count); });
 }
 
 Result<Values> reduce_l1(Call& c) {

@@ -90,7 +90,7 @@ Result<Values> eye_like(Call& c) {
   }
   const Dims dims = c.dims(c.in(0));
   const Value row = c.b.iota(DType::s64, dims, 0), column = c.b.iota(DType::s64, dims, 1);
-  const Value diagonal = c.b.compare(Comparison::eq, add(c.b, row, static_cast<double>(k)), column);
+  const Value diagonal = c.b.compare(Comparison::eq, add(c.b, row, k), column);
   return Values{c.b.convert(diagonal, dtype)};
 }
 

@@ -56,11 +56,11 @@ Result<Values> mel_weight_matrix(Call& c) {
   }
   const std::int64_t rows = length / 2 + 1;
   const double low_mel = hertz_to_mel(low[0]);
-  const double step = (hertz_to_mel(high[0]) - low_mel) / static_cast<double>(bins + 2);
+  const double step = (hertz_to_mel(high[0]) - low_mel) / (bins + 2);
   std::vector<std::int64_t> edges;  // in rows of the spectrum
   for (std::int64_t i = 0; i < bins + 2; ++i) {
-    const double hertz = mel_to_hertz(static_cast<double>(i) * step + low_mel);
-    const double row = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));
+    const double hertz = mel_to_hertz(i * step + low_mel);
+    const double row = std::floor((length + 1) * hertz / rate);
     edges.push_back(std::clamp(row, 0.0, static_cast<double>(rows)));
   }
   std::vector<double> matrix(rows * bins, 0.0);
@@ -69,10 +69,10 @@ Result<Values> mel_weight_matrix(Call& c) {
     const std::int64_t left = edges[i], centre = edges[i + 1], right = edges[i + 2];
     if (left == centre && centre < rows) cell(centre, i) = 1.0;
     for (std::int64_t k = left; k <= std::min(centre, rows - 1); ++k) {
-      if (centre > left) cell(k, i) = static_cast<double>(k - left) / static_cast<double>(centre - left);
+      if (centre > left) cell(k, i) = static_cast<double>(k - left) / (centre - left);
     }
     for (std::int64_t k = centre; k < std::min(right, rows); ++k) {
-      if (right > centre) cell(k, i) = static_cast<double>(right - k) / static_cast<double>(right - centre);
+      if (right > centre) cell(k, i) = static_cast<double>(right - k) / (right - centre);
     }
   }
   return Values{numbers(c.b, dtype, {rows, bins}, matrix)};
