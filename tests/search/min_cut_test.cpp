@@ -69,7 +69,7 @@ TEST(MinCut, IsTheCheapestOfAllCutsAndNearestToEitherEnd) {
     std::vector<Edge> edges;
     const auto count = random.below(20);
     for (std::uint64_t e = 0; e < count; ++e) {
-      const auto any = [&] { return random.below(nodes); };
+      const auto any = [&]() -> int { return random.below(nodes); };
       const Edge edge{any(), any(), static_cast<std::int64_t>(random.below(12))};
       if (edge.from != edge.to) edges.push_back(edge);
     }
