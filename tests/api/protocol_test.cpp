@@ -9,7 +9,6 @@
 #include "graph/builder.h"
 #include "graph/literal.h"
 #include "tests/tuning/sample_plan.h"
-#include "tuning/plans/plan_record.h"
 
 namespace stitch::api {
 namespace {
@@ -111,30 +110,6 @@ TEST(PlanDocumentTest, WhateverIsAcceptedCanBeWrittenAndReadAgain) {
       }
     }
   }
-}
-
-TEST(PlanRecordTest, AStoredPlanComesBackWithWhatTheRecordKnows) {
-  const Plan plan = tuning::samples::plan();
-  db::PlanRecord record;
-  record.id = plan.id;
-  record.key = {plan.fragment, tuning::to_record(plan.target)};
-  record.document = plan_document(plan);
-  record.bytes = plan.bytes;
-  record.label = db::Label::measured;
-  record.predicted_us = plan.predicted_us;
-  record.measured_us = plan.measured_us;
-  record.verified_share = plan.verified_share;
-  record.sequence = plan.sequence;
-  record.provenance.judged = plan.judged;
-  const Result<Plan> back = tuning::plan_from_record(record);
-  ASSERT_TRUE(back.ok()) << back.error().message;
-  EXPECT_EQ(*back, plan);
-
-  record.document = R"({"parameters":[]})";
-  EXPECT_EQ(tuning::plan_from_record(record).error(),
-            (Error{ErrorKind::corrupt, "plan " + plan.id.hex() + ": document: results: missing"}));
-  record.document = "{";
-  EXPECT_THAT(tuning::plan_from_record(record).error().message, HasSubstr("document: byte 2"));
 }
 
 graph::Graph small_graph() {
