@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "db/sqlite_store.h"
 #include "tuning/devices/calibrated_device.h"
 

@@ -2,7 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "lab/recording/recorder.h"
 #include "tuning/devices/calibrated_device.h"
 

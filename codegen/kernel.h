@@ -9,7 +9,7 @@ namespace stitch::codegen {
 
 /// Lowers a kernel program to CUDA C++: the last step of planning that knows groups, axes and mappings, and the first
 /// that knows text. The explorer makes the program, the workshop of tuning/ has it printed here, the compiler
-/// (codegen/compiler.h) gets the source, verification and timing get the arguments and the grid.
+/// (codegen/compile/compiler.h) gets the source, verification and timing get the arguments and the grid.
 ///
 ///     STITCH_ASSIGN(const GeneratedKernel kernel, generate(graph, candidate.program, {.name = "softmax"}));
 ///     // kernel.source: #include "stitch/kernel.cuh" … extern "C" __global__ void softmax(const f32* …, f32* …)

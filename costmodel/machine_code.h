@@ -80,9 +80,9 @@ struct MachineCodeFeatures {
   int bytes_before_wait = 0;  ///< the same in bytes of a lane
 };
 
-/// Reads what `nvdisasm -c -hex` prints of a cubin with one kernel (codegen/disassembler.h), for sm_70 and later.
-/// Errors: parse, with the line: no instruction in it, an instruction without its two words of encoding, an operation
-/// that cannot be read, a branch to a label that there is not.
+/// Reads what `nvdisasm -c -hex` prints of a cubin with one kernel (codegen/compile/disassembler.h), for sm_70 and
+/// later. Errors: parse, with the line: no instruction in it, an instruction without its two words of encoding, an
+/// operation that cannot be read, a branch to a label that there is not.
 Result<MachineCodeFeatures> parse_machine_code(std::string_view listing, const CodeLatencies& latencies = {});
 
 /// A warp's cycles for one iteration of the hot loop, alone on its scheduler: MachineCodeFeatures::Hot::cycles.

@@ -9,7 +9,7 @@
 
 #include "base/processors.h"
 #include "base/version.h"
-#include "codegen/disassembler.h"
+#include "codegen/compile/disassembler.h"
 #include "costmodel/kernel_features.h"
 #include "graph/codec/codec.h"
 #include "kernel/program/schedule_hash.h"

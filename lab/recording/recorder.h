@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "lab/recording/recording_report.h"
 #include "profiler/measure/recording.h"
 #include "tuning/kernels/kernel_space.h"

@@ -9,7 +9,7 @@
 
 #include "base/device_spec.h"
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "profiler/measure/measurement.h"
 #include "profiler/measure/timed_device.h"
 

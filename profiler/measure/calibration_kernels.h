@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "profiler/measure/timed_device.h"
 
 // The microbenchmarks behind profiler/measure/calibration.h, ready to be launched. What each leaves behind shows that

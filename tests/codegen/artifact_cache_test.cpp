@@ -1,4 +1,4 @@
-#include "codegen/artifact_cache.h"
+#include "codegen/compile/artifact_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "codegen/artifact.h"
+#include "codegen/compile/artifact.h"
 #include "tests/base/test_folder.h"
 
 namespace stitch::codegen {

@@ -1,4 +1,4 @@
-#include "codegen/artifact.h"
+#include "codegen/compile/artifact.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

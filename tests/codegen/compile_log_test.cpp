@@ -1,4 +1,4 @@
-#include "codegen/compile_log.h"
+#include "codegen/compile/compile_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

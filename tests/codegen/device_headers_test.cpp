@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/file.h"
-#include "codegen/nvrtc.h"
+#include "codegen/compile/nvrtc.h"
 
 namespace stitch::codegen {
 namespace {

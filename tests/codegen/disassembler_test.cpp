@@ -1,11 +1,11 @@
-#include "codegen/disassembler.h"
+#include "codegen/compile/disassembler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "tests/base/test_folder.h"
 
 namespace stitch::codegen {

@@ -1,4 +1,4 @@
-#include "codegen/nvrtc.h"
+#include "codegen/compile/nvrtc.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

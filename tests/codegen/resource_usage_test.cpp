@@ -1,10 +1,10 @@
-#include "codegen/resource_usage.h"
+#include "codegen/compile/resource_usage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "codegen/nvrtc.h"
+#include "codegen/compile/nvrtc.h"
 
 namespace stitch::codegen {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "cli/explain/explanation.h"
-#include "codegen/nvrtc.h"
+#include "codegen/compile/nvrtc.h"
 #include "emulator/counters.h"
 #include "import/import.h"
 #include "profiler/device/emulated_device.h"

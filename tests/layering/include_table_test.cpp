@@ -20,7 +20,7 @@ constexpr const char* small_table = R"(Text before.
 | `graph/` | the IR | base |
 | `db/` | records | graph, base |
 | `daemon/` | jobs | all but client, cli |
-| `client/` | fetching | `api/protocol.h`, base |
+| `client/` | fetching | `daemon/protocol.h`, base |
 | `cli/` | commands | all |
 
 | other | table | – |
@@ -34,7 +34,7 @@ TEST(IncludeTable, ReadsFoldersHeadersAllAndAllBut) {
       table->allowed,
       UnorderedElementsAre(Pair("base", IsEmpty()), Pair("graph", ElementsAre("base")),
                            Pair("db", ElementsAre("base", "graph")), Pair("daemon", ElementsAre("base", "db", "graph")),
-                           Pair("client", ElementsAre("base", "api/protocol.h")),
+                           Pair("client", ElementsAre("base", "daemon/protocol.h")),
                            Pair("cli", ElementsAre("base", "client", "daemon", "db", "graph"))));
   EXPECT_THAT(find_cycle(*table), IsEmpty());
 }
@@ -90,9 +90,9 @@ TEST(IncludeTable, RefusesIncludes) {
       {"graph", "#include \"graph/op.h\"", ""},
       {"graph", "#include \"base/hash.h\"", ""},
       {"graph", "\n#include \"db/records.h\"", "graph/x.cpp:2 includes db/records.h; graph/ may include {base}"},
-      {"client", "#include \"api/protocol.h\"", ""},
+      {"client", "#include \"daemon/protocol.h\"", ""},
       {"client", "#include \"daemon/jobs.h\"",
-       "client/x.cpp:1 includes daemon/jobs.h; client/ may include {base, api/protocol.h}"},
+       "client/x.cpp:1 includes daemon/jobs.h; client/ may include {base, daemon/protocol.h}"},
       {"daemon", "#include \"cli/main.h\"", "includes cli/main.h; daemon/ may include {base, db, graph}"},
       {"graph", "#include \"op.h\"", "graph/x.cpp:1 includes \"op.h\": name it from the top folder"},
       {"db", "#include <sqlite3.h>", ""},

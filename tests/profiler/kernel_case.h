@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/kernel.h"
 #include "graph/builder.h"
 #include "profiler/device/emulated_device.h"

@@ -37,7 +37,7 @@ TEST_P(RecurrentEmulated, KernelsAreRight) {
     const kernel::Schedule& schedule = candidate.schedule;
     ASSERT_NE(candidate.program.recurrent, nullptr);
     const bool loops = std::ranges::any_of(candidate.program.phases, [](const kernel::PhaseProgram& phase) {
-      return std::ranges::any_of(phase.groups, [](const kernel::GroupProgram& g) { return g.outer_loops != 0; });
+      return std::ranges::any_of(phase.groups, [](const kernel::GroupProgram& g) { return !g.outer_loops.empty(); });
     });
     if (schedule.threads > 256 || !seen.emplace(schedule.rows, schedule.threads, schedule.cluster, loops).second)
       continue;

@@ -217,7 +217,7 @@ class CopyingScorer final : public search::Scorer {
 TEST(VerifyRetainedEmulated, RowsHeldBetweenSweepsAreFoundByALaterPhase) {
   const auto copied_and_retained = [](const kernel::KernelProgram& p) {
     const kernel::GroupProgram& group = p.phases[0].groups[0];
-    return retaining(1, 0.05, 0.9)(p) && !group.sweeps[0].copied.empty() && group.inner_loops != 0 &&
+    return retaining(1, 0.05, 0.9)(p) && !group.sweeps[0].copied.empty() && !group.inner_loops.empty() &&
            p.phases.back().groups[0].outer_loops != group.outer_loops;
   };
   for (const DType dtype : {DType::f32, DType::bf16}) {

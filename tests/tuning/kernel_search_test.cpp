@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "costmodel/analytical.h"
 #include "graph/canonical.h"
 #include "kernel/program/schedule_hash.h"

@@ -113,7 +113,7 @@ TEST_P(FragmentTuningSlow, NoCandidateOnTheWayToThePlanFails) {
   EXPECT_EQ(tuned->report.failures, std::vector<std::string>());
   EXPECT_EQ(tuned->report.verified_kernels, tuned->report.kernels);
   for (const TunedFragment& fragment : tuned->fragments) {
-    for (const db::Candidate& candidate : fragment.candidates) {
+    for (const db::Candidate& candidate : fragment.trials.candidates) {
       const bool fine = candidate.outcome == db::Outcome::untested || candidate.outcome == db::Outcome::correct;
       EXPECT_TRUE(fine) << candidate.detail << "\n" << candidate.schedule;
     }

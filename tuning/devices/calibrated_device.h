@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/device_spec.h"
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "db/store.h"
 #include "profiler/measure/calibration.h"
 #include "profiler/measure/timed_device.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/kernel.h"
 #include "costmodel/machine_code.h"
 #include "profiler/measure/measurement.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "codegen/disassembler.h"
+#include "codegen/compile/disassembler.h"
 #include "costmodel/compiled_estimate.h"
 #include "kernel/program/legality.h"
 #include "profiler/measure/sample_comparison.h"

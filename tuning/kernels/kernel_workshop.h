@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "profiler/verify/verify.h"
 #include "search/schedule/kernel_cache.h"
 #include "tuning/kernels/built_kernel.h"

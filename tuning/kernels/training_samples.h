@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "costmodel/constant_fit.h"
 #include "costmodel/kernel_features.h"
 #include "costmodel/training.h"

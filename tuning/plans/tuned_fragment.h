@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/protocol.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "db/records.h"
 #include "db/trial_records.h"
 #include "graph/graph.h"

@@ -1,4 +1,4 @@
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/processors.h"
-#include "codegen/compile_log.h"
+#include "codegen/compile/compile_log.h"
 #include "codegen/device_headers.h"
 
 namespace stitch::codegen {

@@ -1,4 +1,4 @@
-#include "codegen/disassembler.h"
+#include "codegen/compile/disassembler.h"
 
 #include "base/file.h"
 

@@ -9,8 +9,8 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "codegen/nvrtc.h"
-#include "codegen/resource_usage.h"
+#include "codegen/compile/nvrtc.h"
+#include "codegen/compile/resource_usage.h"
 
 namespace stitch::codegen {
 
@@ -43,7 +43,7 @@ struct CompiledKernel {
 /// GPU, with a report of the registers and shared memory that each entry takes.
 ///
 ///     STITCH_ASSIGN(const auto nvrtc, NvrtcCompiler::create());
-///     CachingCompiler compiler(*nvrtc, cache);  // codegen/artifact_cache.h
+///     CachingCompiler compiler(*nvrtc, cache);  // codegen/compile/artifact_cache.h
 ///     STITCH_ASSIGN(const CompiledKernel made, compiler.compile({.source = kernel.source, .architecture = "sm_90a"}));
 ///     // made.resources.registers, made.ptx, made.cubin
 ///

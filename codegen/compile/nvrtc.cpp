@@ -1,4 +1,4 @@
-#include "codegen/nvrtc.h"
+#include "codegen/compile/nvrtc.h"
 
 #include <dlfcn.h>
 #include <nvrtc.h>

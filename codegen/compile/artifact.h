@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 
 namespace stitch::codegen {
 

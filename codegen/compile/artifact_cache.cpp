@@ -1,10 +1,10 @@
-#include "codegen/artifact_cache.h"
+#include "codegen/compile/artifact_cache.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "codegen/artifact.h"
+#include "codegen/compile/artifact.h"
 
 namespace stitch::codegen {
 namespace {

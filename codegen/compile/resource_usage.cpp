@@ -1,4 +1,4 @@
-#include "codegen/resource_usage.h"
+#include "codegen/compile/resource_usage.h"
 
 #include <elf.h>
 
