@@ -22,7 +22,7 @@ std::string described(const Result<GroupProgram>& derived) {
   const GroupProgram& group = *derived;
   std::string text = fmt::format("{} threads, {} tiles, {} exchange, {} held, {} registers, loops {:x} {:x} {:x}\n",
                                  group.threads, group.tiles, group.exchange_bytes, group.held_bytes, group.registers,
-                                 group.outer_loops, group.inner_loops, group.varying);
+                                 group.outer_loops.bits(), group.inner_loops.bits(), group.varying.bits());
   for (const Access& access : group.accesses) text += fmt::format("{}{} ", access.width, access.uniform ? "u" : "");
   for (const auto& stores : group.stores) {
     for (const Access& access : stores) text += fmt::format("{}{} ", access.width, access.uniform ? "u" : "");
@@ -136,7 +136,7 @@ TEST(LastingLoads, OfARecurrentKernelAreMadeOnceWhereRegistersHoldThem) {
       EXPECT_EQ((*step)->sources[item.buffer.number].kind, RecurrentStep::Source::Kind::input);
       EXPECT_FALSE((*step)->is_sequence(item.buffer.number)) << "where it is depends on the turn";
       for (std::size_t a = 0; a < group.extents.size(); ++a)
-        EXPECT_TRUE(((item.axes >> a) & 1) == 0 || group.extent(a, Level::loop) == 1);
+        EXPECT_TRUE(!item.axes.contains(a) || group.extent(a, Level::loop) == 1);
       for (const Sweep& sweep : group.sweeps) EXPECT_EQ(std::ranges::count(sweep.body, id), 0);
     }
     (group.hoisted.size() >= 3 ? whole : looped) += 1;  // the three gates' weights

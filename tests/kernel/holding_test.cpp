@@ -33,7 +33,7 @@ struct Example {
   std::function<Graph()> graph;
   std::string held;
   Hold hold = Hold::registers;
-  std::uint64_t varying = 0b10;  ///< a thread has several columns of one row
+  AxisSet varying = AxisSet::of(1);  ///< a thread has several columns of one row
 };
 
 void PrintTo(const Example& example, std::ostream* out) { *out << example.name; }
@@ -98,7 +98,7 @@ std::vector<Example> examples() {
       // Only the sum is kept, not its parts.
       {"biased_rows", biased_rows, "add 0-1"},
       // A thread with one element has it in a register anyway.
-      {"one_element_a_thread", [] { return softmax(64, 300); }, "", Hold::registers, 0},
+      {"one_element_a_thread", [] { return softmax(64, 300); }, "", Hold::registers, AxisSet()},
   };
 }
 
@@ -135,7 +135,8 @@ TEST(Holding, HoistedLoadsAreAtHand) {
   mapping.axes.resize(2);
   ItemId load = 0;
   while (group.program->at(load).kind != Item::Kind::load) ++load;
-  EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, 0b10, {load})), "exp 1-2");
+  EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, AxisSet::of(1), {load})),
+            "exp 1-2");
 }
 
 // ---- the same by cuts of the whole group ----------------------------------------------------------------------------
@@ -145,7 +146,7 @@ TEST(Holding, HoistedLoadsAreAtHand) {
 constexpr std::int64_t price_of_byte = 3, price_of_scarce_byte = 24;
 constexpr std::int64_t price_light = 2, price_expensive = 40, price_reload = 4000, price_small_reload = 20;
 
-std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold hold) {
+std::int64_t recompute_price(const Item& item, AxisSet group_axes, Hold hold) {
   switch (item.kind) {
     case Item::Kind::literal:
     case Item::Kind::index:
@@ -158,7 +159,7 @@ std::int64_t recompute_price(const Item& item, std::uint64_t group_axes, Hold ho
     case Item::Kind::load: break;
   }
   // An operand that is broadcast along some axis comes from a cache the second time.
-  return (item.axes & group_axes) == group_axes ? price_reload : price_small_reload;
+  return item.axes.contains_all(group_axes) ? price_reload : price_small_reload;
 }
 
 std::vector<bool> closure(const ScalarProgram& program, const std::vector<ItemId>& roots) {
@@ -174,15 +175,15 @@ std::vector<bool> closure(const ScalarProgram& program, const std::vector<ItemId
   return in;
 }
 
-std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold hold, std::uint64_t varying,
+std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold hold, AxisSet varying,
                                          const std::vector<ItemId>& hoisted) {
   const ScalarProgram& program = *structure.program;
   std::vector<HeldItem> held;
   if (hold == Hold::reload || structure.sweep_count < 2) return held;
   const auto count = program.items().size();
-  std::uint64_t group_axes = 0;
+  AxisSet group_axes;
   for (const Anchor& anchor : structure.anchors) group_axes |= anchor.axes;
-  if (structure.partial_axis >= 0) group_axes &= ~(std::uint64_t{1} << structure.partial_axis);
+  if (structure.partial_axis >= 0) group_axes.erase(structure.partial_axis);
 
   const Hold place = hold == Hold::registers ? Hold::registers : Hold::shared;
   std::map<ItemId, HeldItem> open;  // held across the boundary before
@@ -200,7 +201,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
     for (ItemId i = 0; i < n; ++i) {
       const Item& item = program.at(i);
       if (!late[i]) continue;
-      const bool stays = item.kind == Item::Kind::reduced || (item.axes & varying) == 0;
+      const bool stays = item.kind == Item::Kind::reduced || !item.axes.meets(varying);
       const bool available = structure.item_sweep[i] <= boundary && early[i];
       const bool in_registers = std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end();
       if ((stays && available) || in_registers) {
@@ -221,7 +222,7 @@ std::vector<HeldItem> held_by_whole_cuts(const GroupStructure& structure, Hold h
     for (ItemId i = 0; i < n; ++i) {
       const Item& item = program.at(i);
       if (!late[i] || !side[n + i] || side[i]) continue;
-      if (item.kind == Item::Kind::reduced || (item.axes & varying) == 0) continue;
+      if (item.kind == Item::Kind::reduced || !item.axes.meets(varying)) continue;
       if (std::find(hoisted.begin(), hoisted.end(), i) != hoisted.end()) continue;
       const auto before = open.find(i);
       HeldItem kept = before != open.end() ? before->second : HeldItem{i, boundary, boundary + 1, place, 0};
@@ -277,8 +278,8 @@ TEST(Holding, CutsFromTheFrontierAreThoseOfTheWholeGroup) {
         GroupMapping mapping;
         mapping.axes.resize(2);
         mapping.hold = hold;
-        EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, 0b10, hoisted)),
-                  to_text(*group.program, held_by_whole_cuts(group, hold, 0b10, hoisted)));
+        EXPECT_EQ(to_text(*group.program, choose_held(ItemFlow(group), group, mapping.hold, AxisSet::of(1), hoisted)),
+                  to_text(*group.program, held_by_whole_cuts(group, hold, AxisSet::of(1), hoisted)));
       }
     }
   }

@@ -54,7 +54,7 @@ TEST(DeriveGroup, ReadsReductionsOffTheMapping) {
   ASSERT_TRUE(group) << group.error().message;
   EXPECT_EQ(group->threads, 64);
   EXPECT_EQ(group->tiles, 64);
-  EXPECT_EQ(group->in_thread, 0b10U);
+  EXPECT_EQ(group->in_thread.bits(), 0b10U);
   EXPECT_EQ(group->thread_order, (std::vector{1, 0}));
   ASSERT_EQ(group->reductions.size(), 1U);
   const ReductionPlan& plan = group->reductions[0];
@@ -95,8 +95,8 @@ TEST(DeriveGroup, PartialResultsComeFromTheGrid) {
   const auto group = derive_group(each.group(), mapping, schedule, 1);
   ASSERT_TRUE(group) << group.error().message;
   EXPECT_EQ(group->tiles, 16);
-  EXPECT_EQ(group->outer_loops, 0b01U);  // all sweeps of a row, then the next row
-  EXPECT_EQ(group->inner_loops, 0U);
+  EXPECT_EQ(group->outer_loops.bits(), 0b01U);  // all sweeps of a row, then the next row
+  EXPECT_EQ(group->inner_loops.bits(), 0U);
   ASSERT_EQ(group->reductions.size(), 2U);
   EXPECT_EQ(group->reductions[0].partials, 1);
   EXPECT_EQ(group->reductions[1].partials, 16);
@@ -113,7 +113,7 @@ TEST(DeriveGroup, LoopsOverWhatIsReducedAreInsideTheSweep) {
   mapping.hold = Hold::shared;
   const auto group = derive_group(each.group(), mapping, schedule, 1);
   ASSERT_TRUE(group) << group.error().message;
-  EXPECT_EQ(group->inner_loops, 0b10U);
+  EXPECT_EQ(group->inner_loops.bits(), 0b10U);
   EXPECT_EQ(group->sweeps.size(), 3U);
   // x, then exp in its place: 16 elements of 4 bytes in 64 threads.
   EXPECT_EQ(group->held_bytes, 16 * 4 * 64);

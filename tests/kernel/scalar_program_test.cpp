@@ -287,10 +287,10 @@ TEST(ScalarProgram, ItemsKnowTheAxesTheyDependOn) {
   const Value y = b.binary(Op::add, x, b.broadcast(bias, {8, 6}, {1}));
   const Propagated made(finished(b, {b.binary(Op::multiply, y, b.broadcast(scale, {8, 6}, {0}))}), 0);
   ASSERT_EQ(made.program->axes().extents, (std::vector<std::int64_t>{8, 6}));
-  EXPECT_EQ(made.program->at(made.loads_of(0).at(0)).axes, 0b10U);
-  EXPECT_EQ(made.program->at(made.loads_of(1).at(0)).axes, 0b01U);
-  EXPECT_EQ(made.program->at(made.loads_of(2).at(0)).axes, 0b11U);
-  EXPECT_EQ(made.program->at(made.item).axes, 0b11U);
+  EXPECT_EQ(made.program->at(made.loads_of(0).at(0)).axes.bits(), 0b10U);
+  EXPECT_EQ(made.program->at(made.loads_of(1).at(0)).axes.bits(), 0b01U);
+  EXPECT_EQ(made.program->at(made.loads_of(2).at(0)).axes.bits(), 0b11U);
+  EXPECT_EQ(made.program->at(made.item).axes.bits(), 0b11U);
 }
 
 TEST(ScalarProgram, DynamicIndicesDependOnWhatTheirItemDependsOn) {
@@ -298,9 +298,9 @@ TEST(ScalarProgram, DynamicIndicesDependOnWhatTheirItemDependsOn) {
   const Value table = parameter(b, {500, 96}), at = b.parameter(DType::s32, {300, 1});
   const Propagated made(finished(b, {b.add(Op::gather, {table, at}, row_gather(96))}), 0);
   const Item& load = made.program->at(made.loads_of(0).at(0));
-  EXPECT_EQ(load.axes, 0b11U);
+  EXPECT_EQ(load.axes.bits(), 0b11U);
   EXPECT_EQ(made.program->items_of(load.index), made.loads_of(1));
-  EXPECT_EQ(made.program->at(made.loads_of(1).at(0)).axes, 0b01U);
+  EXPECT_EQ(made.program->at(made.loads_of(1).at(0)).axes.bits(), 0b01U);
 }
 
 // ---- constants ----------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ TEST(ScalarProgram, FinishedReductionsAreAtHandAtTheirOwnIndicesOnly) {
   const auto own = program.item(sum, kept);
   ASSERT_TRUE(own);
   EXPECT_EQ(program.at(*own).kind, Item::Kind::reduced);
-  EXPECT_EQ(program.at(*own).axes, 0b01U);
+  EXPECT_EQ(program.at(*own).axes.bits(), 0b01U);
   const auto other = program.item(sum, {program.pool().offset(kept[0], 1)});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind, ErrorKind::constraint);

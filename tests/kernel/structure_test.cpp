@@ -26,9 +26,7 @@ std::string_view name_of(Anchor::Kind kind) {
 
 std::string to_text(const Anchor& anchor) {
   std::string text(name_of(anchor.kind));
-  for (int axis = 0; axis < 64; ++axis) {
-    if (((anchor.reduced >> axis) & 1) != 0) text += fmt::format("/{}", axis);
-  }
+  for (const int axis : anchor.reduced) text += fmt::format("/{}", axis);
   for (const Buffer& buffer : anchor.buffers)
     text += fmt::format(":{}{}", buffer.kind == Buffer::Kind::scratch ? "s" : "", buffer.number);
   return text + fmt::format("@{}", anchor.sweep);

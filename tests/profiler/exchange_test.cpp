@@ -48,7 +48,7 @@ bool exchanges_in_a_loop(const kernel::KernelProgram& program) {
       return plan.exchange > 1 && is_partial(group, plan) == partial;
     });
   };
-  return program.phases.size() == 2 && group.outer_loops != 0 && crosses(false) && crosses(true);
+  return program.phases.size() == 2 && !group.outer_loops.empty() && crosses(false) && crosses(true);
 }
 
 class ExchangesEmulated : public testing::TestWithParam<int> {};
