@@ -149,7 +149,7 @@ TEST(Residence, OfLoadsFollowsWhatTurnsChange) {
 }
 
 TEST(Residence, WhatL1HasNoRoomForComesFromL2) {
-  KernelProgram kernel = recurrent_kernel(gru({.turns = 7, .rows = 8, .width = 36}), 2);
+  KernelProgram kernel = recurrent_kernel(gru({.turns = 7, .rows = 12, .width = 8}), 3);
   const auto from_l1 = [&](double l1_bytes) {
     int count = 0;
     for_each_load(kernel, l1_bytes, [&](const GroupProgram&, const Item&, ItemId id, const LoadPlaces& places) {
