@@ -263,7 +263,7 @@ class Issue {
   int most_loads_ = 0, most_bytes_ = 0;
 };
 
-void count(const Instruction& one, MachineCodeFeatures& features) {
+void count_instruction(const Instruction& one, MachineCodeFeatures& features) {
   ++features.instructions;
   ++features.by_pipe[one.pipe];
   features.stall_cycles += std::max(1, one.stall);
@@ -340,7 +340,7 @@ Result<MachineCodeFeatures> parse_machine_code(std::string_view listing, const C
     code.pop_back();
   }
   MachineCodeFeatures features;
-  for (const Instruction& one : code) count(one, features);
+  for (const Instruction& one : code) count_instruction(one, features);
   const Range all{0, static_cast<int>(code.size()) - 1};
   Issue once(latencies);
   once.run(code, all);

@@ -9,11 +9,11 @@
 namespace stitch::costmodel {
 namespace {
 
-using Samples = std::span<const TrainingSample* const>;
+using SampleSpan = std::span<const TrainingSample* const>;
 
 /// Calls `visit` with each kernel's samples on each device.
 template <class Visit>
-void for_each_group(Samples samples, Visit&& visit) {
+void for_each_group(SampleSpan samples, Visit&& visit) {
   for (std::size_t from = 0; from < samples.size();) {
     std::size_t to = from + 1;
     while (to < samples.size() && samples[to]->kernel == samples[from]->kernel &&
@@ -45,18 +45,18 @@ double residual_of(const TrainingSample& sample) { return std::log(sample.measur
 
 }  // namespace
 
-bool can_train(Samples samples) {
+bool can_train(SampleSpan samples) {
   bool can = false;
-  for_each_group(samples, [&](Samples group) {
+  for_each_group(samples, [&](SampleSpan group) {
     can = can || std::count_if(group.begin(), group.end(), [](const auto* each) { return each->is_measured(); }) >= 2;
   });
   return can;
 }
 
-TreeSamples ranking_rows(Samples samples, Opinion opinion) {
+TreeSamples ranking_rows(SampleSpan samples, Opinion opinion) {
   TreeSamples rows;
   rows.columns = feature_columns().size();
-  for_each_group(samples, [&](Samples group) {
+  for_each_group(samples, [&](SampleSpan group) {
     std::vector<const TrainingSample*> known;
     for (const TrainingSample* sample : group) {
       const bool tried = sample->failed || sample->measured > 0;
@@ -82,9 +82,9 @@ TreeSamples ranking_rows(Samples samples, Opinion opinion) {
   return rows;
 }
 
-KernelLevels kernel_levels(Samples samples, const BoostedTrees* trees) {
+KernelLevels kernel_levels(SampleSpan samples, const BoostedTrees* trees) {
   std::vector<std::pair<double, double>> known;  // median, candidates
-  for_each_group(samples, [&](Samples group) {
+  for_each_group(samples, [&](SampleSpan group) {
     std::vector<double> rest;
     for (const TrainingSample* sample : group) {
       if (!sample->is_measured()) continue;
@@ -108,7 +108,7 @@ KernelLevels kernel_levels(Samples samples, const BoostedTrees* trees) {
   return kernels;
 }
 
-TreeSamples residual_rows(Samples samples, const KernelLevels& levels) {
+TreeSamples residual_rows(SampleSpan samples, const KernelLevels& levels) {
   TreeSamples rows;
   rows.columns = feature_columns().size();
   const auto add = [&](const std::vector<float>& row, double label, double weight) {
@@ -117,7 +117,7 @@ TreeSamples residual_rows(Samples samples, const KernelLevels& levels) {
     rows.weights.push_back(weight);
   };
   std::size_t number = 0;
-  for_each_group(samples, [&](Samples group) {
+  for_each_group(samples, [&](SampleSpan group) {
     const double level = levels.levels[number++];
     double best = 0;
     for (const TrainingSample* sample : group) {

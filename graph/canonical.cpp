@@ -11,8 +11,6 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// Whether parameters and results are told apart by their position (regions) or by their use alone (whole graphs).
 enum class Interface : std::uint8_t { ordered, unordered };
 
@@ -38,8 +36,8 @@ class Canonicaliser {
     Form result;
     result.exact = order.exact && regions_exact_;
     result.nodes = topological(graph, interface, order.order);
-    std::vector<int> position(at(graph.size()));
-    for (std::size_t i = 0; i < result.nodes.size(); ++i) position[at(result.nodes[i])] = i;
+    std::vector<int> position(graph.size());
+    for (std::size_t i = 0; i < result.nodes.size(); ++i) position[result.nodes[i]] = i;
     order_interface(graph, interface, position, result);
     result.key = serialise(graph, interface, position, regions, result);
     return result;
@@ -85,10 +83,10 @@ class Canonicaliser {
     for (std::size_t i = 0; i < graph.results().size(); ++i) {
       const auto& [producer, output] = graph.results()[i];
       const std::uint64_t mark = mix(interface == Interface::ordered ? i + 1 : 0, static_cast<std::uint64_t>(output));
-      result.colours[at(producer)] += mix(mark, 0x7e5);  // a multiset: the same value may be returned twice
+      result.colours[producer] += mix(mark, 0x7e5);  // a multiset: the same value may be returned twice
     }
     for (std::size_t i = 0; i < graph.parameters().size() && interface == Interface::ordered; ++i) {
-      auto& colour = result.colours[at(graph.parameters()[i])];
+      auto& colour = result.colours[graph.parameters()[i]];
       colour = mix(colour, i);
     }
     return result;
@@ -97,25 +95,25 @@ class Canonicaliser {
   /// Parameters first, then whatever is ready, by canonical order.
   static std::vector<NodeId> topological(const Graph& graph, Interface interface, const std::vector<int>& order) {
     std::vector<int> rank(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) rank[at(order[i])] = i;
+    for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = i;
     std::vector<NodeId> result(graph.parameters().begin(), graph.parameters().end());
-    const auto by_rank = [&](NodeId a, NodeId b) { return rank[at(a)] < rank[at(b)]; };
+    const auto by_rank = [&](NodeId a, NodeId b) { return rank[a] < rank[b]; };
     if (interface == Interface::unordered) std::sort(result.begin(), result.end(), by_rank);
 
     const std::vector<std::vector<NodeId>> uses = users(graph);
     std::vector<int> missing(order.size(), 0);
     for (const auto& list : uses) {
-      for (const NodeId user : list) ++missing[at(user)];
+      for (const NodeId user : list) ++missing[user];
     }
     const auto later = [&](NodeId a, NodeId b) { return by_rank(b, a); };
     std::priority_queue<NodeId, std::vector<NodeId>, decltype(later)> ready(later);
     const auto place = [&](NodeId id) {
-      for (const NodeId user : uses[at(id)]) {
-        if (--missing[at(user)] == 0) ready.push(user);
+      for (const NodeId user : uses[id]) {
+        if (--missing[user] == 0) ready.push(user);
       }
     };
     for (NodeId id = 0; id < graph.size(); ++id) {
-      if (missing[at(id)] == 0 && graph.node(id).op != Op::parameter) ready.push(id);
+      if (missing[id] == 0 && graph.node(id).op != Op::parameter) ready.push(id);
     }
     for (const NodeId parameter : graph.parameters()) place(parameter);
     while (!ready.empty()) {
@@ -131,12 +129,12 @@ class Canonicaliser {
     for (std::size_t i = 0; i < graph.parameters().size(); ++i) form.parameters.push_back(i);
     for (std::size_t i = 0; i < graph.results().size(); ++i) form.results.push_back(i);
     if (interface == Interface::ordered) return;
-    const auto parameter_position = [&](int i) { return position[at(graph.parameters()[at(i)])]; };
+    const auto parameter_position = [&](int i) { return position[graph.parameters()[i]]; };
     std::sort(form.parameters.begin(), form.parameters.end(),
               [&](int a, int b) { return parameter_position(a) < parameter_position(b); });
     const auto result_position = [&](int i) {
-      const Value& value = graph.results()[at(i)];
-      return std::tuple(position[at(value.node)], value.result, i);
+      const Value& value = graph.results()[i];
+      return std::tuple(position[value.node], value.result, i);
     };
     std::sort(form.results.begin(), form.results.end(),
               [&](int a, int b) { return result_position(a) < result_position(b); });
@@ -144,23 +142,23 @@ class Canonicaliser {
 
   Hash128 serialise(const Graph& graph, Interface interface, const std::vector<int>& position,
                     const std::vector<Hash128>& regions, const Form& form) const {
-    std::vector<std::size_t> first_region(at(graph.size()) + 1, 0);
+    std::vector<std::size_t> first_region(graph.size() + 1, 0);
     for (NodeId id = 0; id < graph.size(); ++id) {
-      first_region[at(id) + 1] = first_region[at(id)] + graph.node(id).regions.size();
+      first_region[id + 1] = first_region[id] + graph.node(id).regions.size();
     }
     Hasher hasher;
     hasher.text("stitch-canonical").integer(canonical_version);
     hasher.integer(detail_ == HashDetail::exact ? 0 : 1).integer(interface == Interface::ordered ? 0 : 1);
     hasher.integer(form.nodes.size());
     for (const NodeId id : form.nodes) {
-      hash_node(hasher, graph.node(id), regions.data() + first_region[at(id)]);
+      hash_node(hasher, graph.node(id), regions.data() + first_region[id]);
       hasher.integer(graph.node(id).operands.size());
       for (const Value& operand : canonical_operands(graph.node(id), position)) hash_value(hasher, operand);
     }
     hasher.integer(form.results.size());
     for (const int i : form.results) {
-      const Value& value = graph.results()[at(i)];
-      hash_value(hasher, {position[at(value.node)], value.result});
+      const Value& value = graph.results()[i];
+      hash_value(hasher, {position[value.node], value.result});
     }
     return hasher.finish();
   }
@@ -173,15 +171,15 @@ class Canonicaliser {
   /// The node's operands by canonical position, ascending when their order means nothing.
   static std::vector<Value> canonical_operands(const Node& node, const std::vector<int>& position) {
     std::vector<Value> operands;
-    for (const Value& operand : node.operands) operands.push_back({position[at(operand.node)], operand.result});
+    for (const Value& operand : node.operands) operands.push_back({position[operand.node], operand.result});
     if (is_commutative(node)) std::sort(operands.begin(), operands.end());
     return operands;
   }
 
   /// The graph in the order of its form.
   Graph rebuild(const Graph& graph, const Form& form) {
-    std::vector<int> position(at(graph.size()));
-    for (std::size_t i = 0; i < form.nodes.size(); ++i) position[at(form.nodes[i])] = i;
+    std::vector<int> position(graph.size());
+    for (std::size_t i = 0; i < form.nodes.size(); ++i) position[form.nodes[i]] = i;
     Graph result;
     for (const NodeId id : form.nodes) {
       const Node& from = graph.node(id);
@@ -190,8 +188,8 @@ class Canonicaliser {
       result.add_unchecked(std::move(node));
     }
     for (const int i : form.results) {
-      const Value& value = graph.results()[at(i)];
-      result.add_result({position[at(value.node)], value.result});
+      const Value& value = graph.results()[i];
+      result.add_result({position[value.node], value.result});
     }
     return result;
   }

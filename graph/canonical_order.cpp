@@ -11,8 +11,6 @@ namespace {
 
 using Vertices = std::vector<int>;  // ascending, i.e. in topological order
 
-std::size_t at(int index) { return index; }
-
 /// One end of an edge, seen from the other.
 struct Arc {
   int other;
@@ -23,16 +21,16 @@ struct Arc {
 class Arcs {
  public:
   Arcs(std::size_t vertices, const std::vector<ColouredGraph::Edge>& edges, bool incoming) : first_(vertices + 1) {
-    for (const auto& edge : edges) ++first_[at(incoming ? edge.to : edge.from) + 1];
+    for (const auto& edge : edges) ++first_[incoming ? edge.to : edge.from + 1];
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
     arcs_.resize(edges.size());
     std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
     for (const auto& edge : edges) {
-      arcs_[next[at(incoming ? edge.to : edge.from)]++] = {incoming ? edge.from : edge.to, edge.label};
+      arcs_[next[incoming ? edge.to : edge.from]++] = {incoming ? edge.from : edge.to, edge.label};
     }
   }
-  [[nodiscard]] const Arc* begin(int vertex) const { return arcs_.data() + first_[at(vertex)]; }
-  [[nodiscard]] const Arc* end(int vertex) const { return arcs_.data() + first_[at(vertex) + 1]; }
+  [[nodiscard]] const Arc* begin(int vertex) const { return arcs_.data() + first_[vertex]; }
+  [[nodiscard]] const Arc* end(int vertex) const { return arcs_.data() + first_[vertex + 1]; }
 
  private:
   std::vector<std::size_t> first_;
@@ -112,19 +110,19 @@ class Search {
   void absorb(int v, const Arcs& arcs) {
     std::uint64_t sum = 0;  // commutative: arcs are a multiset
     for (const Arc* arc = arcs.begin(v); arc != arcs.end(v); ++arc) {
-      if (part_[at(arc->other)] == stamp_) sum += mix(arc->label, colours_[at(arc->other)]);
+      if (part_[arc->other] == stamp_) sum += mix(arc->label, colours_[arc->other]);
     }
-    colours_[at(v)] = mix(colours_[at(v)], sum);
+    colours_[v] = mix(colours_[v], sum);
   }
 
   void mark(const Vertices& vertices) {
     ++stamp_;
-    for (const int v : vertices) part_[at(v)] = stamp_;
+    for (const int v : vertices) part_[v] = stamp_;
   }
 
   std::size_t count_classes(const Vertices& vertices) {
     scratch_.clear();
-    for (const int v : vertices) scratch_.push_back(colours_[at(v)]);
+    for (const int v : vertices) scratch_.push_back(colours_[v]);
     std::sort(scratch_.begin(), scratch_.end());
     return std::unique(scratch_.begin(), scratch_.end()) - scratch_.begin();
   }
@@ -134,12 +132,12 @@ class Search {
   Labelling label(const Vertices& vertices, bool greedy, int depth) {
     Vertices by_colour = vertices;
     std::sort(by_colour.begin(), by_colour.end(),
-              [&](int a, int b) { return std::pair(colours_[at(a)], a) < std::pair(colours_[at(b)], b); });
+              [&](int a, int b) { return std::pair(colours_[a], a) < std::pair(colours_[b], b); });
     Labelling result;
     Vertices rest;
     for (std::size_t i = 0; i < by_colour.size();) {
       std::size_t end = i + 1;
-      while (end < by_colour.size() && colours_[at(by_colour[end])] == colours_[at(by_colour[i])]) ++end;
+      while (end < by_colour.size() && colours_[by_colour[end]] == colours_[by_colour[i]]) ++end;
       auto& target = end == i + 1 ? result.order : rest;
       target.insert(target.end(), by_colour.begin() + i, by_colour.begin() + end);
       i = end;
@@ -182,14 +180,14 @@ class Search {
     const std::uint64_t inside = stamp_;
     std::vector<Vertices> components;
     for (const int start : vertices) {
-      if (part_[at(start)] != inside) continue;
+      if (part_[start] != inside) continue;
       Vertices component = {start};
-      part_[at(start)] = 0;
+      part_[start] = 0;
       for (std::size_t i = 0; i < component.size(); ++i) {
         for (const Arcs* arcs : {&in_, &out_}) {
           for (const Arc* arc = arcs->begin(component[i]); arc != arcs->end(component[i]); ++arc) {
-            if (part_[at(arc->other)] != inside) continue;
-            part_[at(arc->other)] = 0;
+            if (part_[arc->other] != inside) continue;
+            part_[arc->other] = 0;
             component.push_back(arc->other);
           }
         }
@@ -234,7 +232,7 @@ class Search {
 
   Vertices target_cell(const Vertices& vertices) {
     std::vector<std::pair<std::uint64_t, int>> sorted;
-    for (const int v : vertices) sorted.emplace_back(colours_[at(v)], v);
+    for (const int v : vertices) sorted.emplace_back(colours_[v], v);
     std::sort(sorted.begin(), sorted.end());
     std::size_t best = 0, best_size = sorted.size() + 1;
     for (std::size_t i = 0; i < sorted.size();) {
@@ -254,25 +252,25 @@ class Search {
   Labelling individualise(const Vertices& vertices, int chosen, bool greedy, int depth) {
     --budget_;
     std::vector<std::uint64_t> saved;
-    for (const int v : vertices) saved.push_back(colours_[at(v)]);
-    colours_[at(chosen)] = mix(colours_[at(chosen)], 0x1d1f1d);
+    for (const int v : vertices) saved.push_back(colours_[v]);
+    colours_[chosen] = mix(colours_[chosen], 0x1d1f1d);
     refine(vertices);
     Labelling result = label(vertices, greedy, depth + 1);
-    for (std::size_t i = 0; i < vertices.size(); ++i) colours_[at(vertices[i])] = saved[i];
+    for (std::size_t i = 0; i < vertices.size(); ++i) colours_[vertices[i]] = saved[i];
     return result;
   }
 
   /// Colours by position and the edges among positions; edges that leave the set are implied by the colours.
   void certify(const Vertices& vertices, Labelling& result) {
     mark(vertices);
-    for (std::size_t i = 0; i < result.order.size(); ++i) position_[at(result.order[i])] = i;
+    for (std::size_t i = 0; i < result.order.size(); ++i) position_[result.order[i]] = i;
     std::uint64_t hash = result.order.size();
     for (const int v : result.order) {
       std::uint64_t sum = 0;
       for (const Arc* arc = in_.begin(v); arc != in_.end(v); ++arc) {
-        if (part_[at(arc->other)] == stamp_) sum += mix(arc->label, position_[at(arc->other)]);
+        if (part_[arc->other] == stamp_) sum += mix(arc->label, position_[arc->other]);
       }
-      hash = mix(mix(hash, colours_[at(v)]), sum);
+      hash = mix(mix(hash, colours_[v]), sum);
     }
     result.certificate = hash;
   }

@@ -56,9 +56,9 @@ Result<Types> infer_broadcast(const TensorType& operand, const BroadcastAttribut
     return bad("attribute 'mapping': {} is not increasing (transpose instead)", to_string(a.mapping));
   }
   for (std::size_t i = 0; i < a.mapping.size(); ++i) {
-    if (operand.dims[i] != a.dims[at(a.mapping[i])]) {
+    if (operand.dims[i] != a.dims[a.mapping[i]]) {
       return bad("attribute 'mapping': operand dimension {} of extent {} becomes dimension {} of extent {}", i,
-                 operand.dims[i], a.mapping[i], a.dims[at(a.mapping[i])]);
+                 operand.dims[i], a.mapping[i], a.dims[a.mapping[i]]);
     }
   }
   return Types{{operand.dtype, a.dims}};
@@ -77,7 +77,7 @@ Result<Types> infer_transpose(const TensorType& operand, const TransposeAttribut
   STITCH_TRY(check_length("permutation", a.permutation, operand.rank()));
   STITCH_TRY(check_dimensions("permutation", a.permutation, operand.rank()));
   TensorType result{operand.dtype, {}};
-  for (const std::int64_t d : a.permutation) result.dims.push_back(operand.dims[at(d)]);
+  for (const std::int64_t d : a.permutation) result.dims.push_back(operand.dims[d]);
   return Types{result};
 }
 
@@ -105,11 +105,11 @@ Result<Types> infer_concatenate(Operands operands, const ConcatenateAttributes& 
   }
   for (std::size_t i = 1; i < operands.size(); ++i) {
     TensorType expected = operands[0];
-    if (operands[i].rank() == expected.rank()) expected.dims[at(a.dimension)] = operands[i].dims[at(a.dimension)];
+    if (operands[i].rank() == expected.rank()) expected.dims[a.dimension] = operands[i].dims[a.dimension];
     if (operands[i] != expected) {
       return bad("operand {} is {}, operand 0 is {}", i, to_string(operands[i]), to_string(operands[0]));
     }
-    result.dims[at(a.dimension)] += operands[i].dims[at(a.dimension)];
+    result.dims[a.dimension] += operands[i].dims[a.dimension];
   }
   return Types{result};
 }

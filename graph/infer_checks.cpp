@@ -17,11 +17,11 @@ Dims without(const Dims& dims, const Dims& removed) {
 }
 
 Status check_dimensions(std::string_view attribute, const Dims& list, int rank) {
-  std::vector<bool> seen(at(rank), false);
+  std::vector<bool> seen(rank, false);
   for (const std::int64_t d : list) {
     if (d < 0 || d >= rank) return bad("attribute '{}': {} is not a dimension of rank {}", attribute, d, rank);
-    if (seen[at(d)]) return bad("attribute '{}': dimension {} appears twice", attribute, d);
-    seen[at(d)] = true;
+    if (seen[d]) return bad("attribute '{}': dimension {} appears twice", attribute, d);
+    seen[d] = true;
   }
   return {};
 }

@@ -27,8 +27,6 @@ Error bad(fmt::format_string<Args...> format, Args&&... args) {
   return make_error(ErrorKind::invalid_argument, format, std::forward<Args>(args)...);
 }
 
-inline std::size_t at(std::int64_t index) { return index; }
-
 /// a followed by b.
 Dims joined(const Dims& a, const Dims& b);
 /// Extents of `dims` without the dimensions listed in `removed`.

@@ -34,7 +34,7 @@ Status check_indices(const TensorType& operand, const TensorType& indices, const
   if (m.index_vector_dim < 0 || m.index_vector_dim > indices.rank()) {
     return bad("attribute 'index_vector_dim': {} for indices {}", m.index_vector_dim, to_string(indices));
   }
-  const std::int64_t length = m.index_vector_dim == indices.rank() ? 1 : indices.dims[at(m.index_vector_dim)];
+  const std::int64_t length = m.index_vector_dim == indices.rank() ? 1 : indices.dims[m.index_vector_dim];
   if (length != std::ssize(m.map)) {
     return bad("index vectors have {} entries, '{}' names {} dimensions", length, m.map_name, m.map.size());
   }
@@ -54,9 +54,9 @@ Status check_indices(const TensorType& operand, const TensorType& indices, const
     if (m.index_batching[i] == m.index_vector_dim) {
       return bad("attribute '{}': {} is the index vector dimension", m.index_batching_name, m.index_batching[i]);
     }
-    if (operand.dims[at(m.batching[i])] != indices.dims[at(m.index_batching[i])]) {
+    if (operand.dims[m.batching[i]] != indices.dims[m.index_batching[i]]) {
       return bad("attribute '{}': dimension {} has extent {}, the indices have {}", m.batching_name, m.batching[i],
-                 operand.dims[at(m.batching[i])], indices.dims[at(m.index_batching[i])]);
+                 operand.dims[m.batching[i]], indices.dims[m.index_batching[i]]);
     }
   }
   return {};
@@ -147,7 +147,7 @@ Result<Types> infer_scatter(OperandTypes operands, const ScatterAttributes& a) {
     return bad("operand 2 {} does not match the indices {}", to_string(updates), to_string(operands[1]));
   }
   for (std::size_t i = 0; i < bounds.size(); ++i) {
-    if (updates.dims[at(a.update_window_dims[i])] > bounds[i]) {
+    if (updates.dims[a.update_window_dims[i]] > bounds[i]) {
       return bad("operand 2 {}: window does not fit the operand {}", to_string(updates), to_string(operand));
     }
   }

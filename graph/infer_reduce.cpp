@@ -68,7 +68,7 @@ Result<Types> infer_arg_reduce(const TensorType& operand, const ArgReduceAttribu
   STITCH_TRY(check_dimensions("dimension", {a.dimension}, operand.rank()));
   STITCH_TRY(check_extreme("kind", a.kind));
   STITCH_TRY(check_number({&operand, 1}));
-  if (operand.dims[at(a.dimension)] == 0) return bad("the reduced dimension {} is empty", a.dimension);
+  if (operand.dims[a.dimension] == 0) return bad("the reduced dimension {} is empty", a.dimension);
   if (!is_integer(a.index_dtype)) return bad("attribute 'index_dtype': {} is no integer", to_string(a.index_dtype));
   const Dims dims = without(operand.dims, {a.dimension});
   return Types{{operand.dtype, dims}, {a.index_dtype, dims}};
@@ -116,12 +116,12 @@ Result<Types> infer_dot(OperandTypes operands, const DotAttributes& a) {
   }
   TensorType result{a.result, {}};
   for (std::size_t i = 0; i < a.lhs_batch.size(); ++i) {
-    const std::int64_t left = lhs.dims[at(a.lhs_batch[i])], right = rhs.dims[at(a.rhs_batch[i])];
+    const std::int64_t left = lhs.dims[a.lhs_batch[i]], right = rhs.dims[a.rhs_batch[i]];
     if (left != right) return bad("batch dimension {} is {} on the left, {} on the right", i, left, right);
     result.dims.push_back(left);
   }
   for (std::size_t i = 0; i < a.lhs_contracting.size(); ++i) {
-    const std::int64_t left = lhs.dims[at(a.lhs_contracting[i])], right = rhs.dims[at(a.rhs_contracting[i])];
+    const std::int64_t left = lhs.dims[a.lhs_contracting[i]], right = rhs.dims[a.rhs_contracting[i]];
     if (left != right) return bad("contracted dimension {} is {} on the left, {} on the right", i, left, right);
   }
   result.dims = joined(joined(result.dims, without(lhs.dims, lhs_used)), without(rhs.dims, rhs_used));
@@ -157,9 +157,9 @@ Status check_convolution_groups(const TensorType& input, const TensorType& kerne
     return bad("attributes 'feature_groups' {} and 'batch_groups' {} must be positive, one of them 1", a.feature_groups,
                a.batch_groups);
   }
-  const std::int64_t features = input.dims[at(a.input_feature)], batch = input.dims[at(a.input_batch)];
-  const std::int64_t inputs = kernel.dims[at(a.kernel_input_feature)];
-  const std::int64_t outputs = kernel.dims[at(a.kernel_output_feature)];
+  const std::int64_t features = input.dims[a.input_feature], batch = input.dims[a.input_batch];
+  const std::int64_t inputs = kernel.dims[a.kernel_input_feature];
+  const std::int64_t outputs = kernel.dims[a.kernel_output_feature];
   if (features % a.feature_groups != 0 || features / a.feature_groups != inputs) {
     return bad("input features {} ≠ kernel input features {} × {} groups", features, inputs, a.feature_groups);
   }
@@ -185,15 +185,15 @@ Result<Types> infer_convolution(OperandTypes operands, const ConvolutionAttribut
   STITCH_TRY(check_convolution_groups(input, kernel, a));
   Dims base, window;
   for (std::size_t i = 0; i < a.input_spatial.size(); ++i) {
-    base.push_back(input.dims[at(a.input_spatial[i])]);
-    window.push_back(kernel.dims[at(a.kernel_spatial[i])]);
+    base.push_back(input.dims[a.input_spatial[i]]);
+    window.push_back(kernel.dims[a.kernel_spatial[i]]);
   }
   STITCH_ASSIGN(const Dims extents,
                 window_extents({base, window, a.strides, a.low, a.high, a.input_dilation, a.kernel_dilation}));
   TensorType result{a.result, Dims(extents.size() + 2)};
-  result.dims[at(a.output_batch)] = input.dims[at(a.input_batch)] / a.batch_groups;
-  result.dims[at(a.output_feature)] = kernel.dims[at(a.kernel_output_feature)];
-  for (std::size_t i = 0; i < extents.size(); ++i) result.dims[at(a.output_spatial[i])] = extents[i];
+  result.dims[a.output_batch] = input.dims[a.input_batch] / a.batch_groups;
+  result.dims[a.output_feature] = kernel.dims[a.kernel_output_feature];
+  for (std::size_t i = 0; i < extents.size(); ++i) result.dims[a.output_spatial[i]] = extents[i];
   return Types{result};
 }
 

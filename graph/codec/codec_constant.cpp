@@ -39,8 +39,6 @@ std::uint64_t bits_of(DType dtype, const std::byte* from) {
   return bits;
 }
 
-std::string_view text_of(const Json& value) { return value.get_ref<const std::string&>(); }
-
 Status decode_float(const Json& value, const std::string& path, DType dtype, std::byte* to) {
   if (value.is_number()) {
     const double number = value.get<double>();
@@ -145,6 +143,8 @@ Status decode_bytes(std::string_view bytes, const Json& document, const std::str
 }
 
 }  // namespace
+
+std::string_view text_of(const nlohmann::json& value) { return value.get_ref<const std::string&>(); }
 
 Json encode_data(const ConstantAttributes& constant, Encoding encoding) {
   const DType dtype = constant.type.dtype;

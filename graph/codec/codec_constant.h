@@ -17,6 +17,9 @@ nlohmann::json encode_data(const ConstantAttributes& constant, Encoding encoding
 /// Fills constant.data for constant.type, which the caller has checked. Errors name the place below `path`.
 Status decode_data(const nlohmann::json& value, const std::string& path, ConstantAttributes& constant);
 
+/// The text of a value that is one.
+std::string_view text_of(const nlohmann::json& value);
+
 std::string base64(std::string_view bytes);
 /// Nothing for text that is not canonical base64 with padding.
 std::optional<std::string> from_base64(std::string_view text);

@@ -32,8 +32,6 @@ Error bad_at(const Place& place, fmt::format_string<Args...> format, Args&&... a
   return path.empty() ? error : error.within(path);
 }
 
-std::string_view text_of(const Json& value) { return value.get_ref<const std::string&>(); }
-
 // ---- fields, by type
 
 Status decode_field(const Json& value, const Place& place, std::int64_t& to) {

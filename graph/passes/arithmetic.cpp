@@ -199,7 +199,7 @@ Replacement divide(const Rules& r) {
   return {};
 }
 
-Replacement rule(const Rules& r) {
+Replacement arithmetic_rule(const Rules& r) {
   auto& g = r.graph;
   switch (r.node.op) {
     case Op::add: return add(r);
@@ -238,7 +238,7 @@ bool rounds_quotients(const Graph& graph) {
 Result<int> simplify_arithmetic(Graph& graph, const PassContext& context) {
   const bool reciprocals = context.reassociate && !rounds_quotients(graph);
   return rewrite(graph, [&](Rewriter& rewriter, const Node& node) {
-    return rule({rewriter, node, context.reassociate, reciprocals});
+    return arithmetic_rule({rewriter, node, context.reassociate, reciprocals});
   });
 }
 

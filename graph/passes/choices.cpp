@@ -166,7 +166,7 @@ Replacement bit_not(Rewriter& graph, const Node& node) {
   return graph.compare(opposite(direction), graph.operand(x), graph.operand(x, 1));
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement choices_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::select: return select(graph, node);
     case Op::compare: return compare(graph, node);
@@ -188,6 +188,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_choices(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_choices(Graph& graph, const PassContext&) { return rewrite(graph, choices_rule); }
 
 }  // namespace stitch::graph

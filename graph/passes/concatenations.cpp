@@ -8,7 +8,7 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t dimension_of(const Node& node) { return at(node.as<ConcatenateAttributes>().dimension); }
+std::size_t dimension_of(const Node& node) { return node.as<ConcatenateAttributes>().dimension; }
 
 /// Parts with those of inner concatenations along the same dimension, without empty ones.
 std::vector<Value> flattened(const Rewriter& graph, const Node& node) {
@@ -26,7 +26,7 @@ std::vector<Value> flattened(const Rewriter& graph, const Node& node) {
 }
 
 /// Two neighbours as one value: slices of one tensor that continue each other, or repetitions of one value.
-std::optional<Value> joined(Rewriter& graph, Value a, Value b, std::size_t along) {
+std::optional<Value> joined_slices(Rewriter& graph, Value a, Value b, std::size_t along) {
   if (graph.is(a, Op::slice) && graph.is(b, Op::slice) && graph.operand(a) == graph.operand(b)) {
     const auto &left = graph.node(a).as<SliceAttributes>(), &right = graph.node(b).as<SliceAttributes>();
     for (std::size_t d = 0; d < left.starts.size(); ++d) {
@@ -97,7 +97,7 @@ Replacement concatenation(Rewriter& graph, const Node& node) {
   const std::size_t along = dimension_of(node);
   std::vector<Value> parts;
   for (const Value& part : flattened(graph, node)) {
-    const auto both = parts.empty() ? std::nullopt : joined(graph, parts.back(), part, along);
+    const auto both = parts.empty() ? std::nullopt : joined_slices(graph, parts.back(), part, along);
     if (both) {
       parts.back() = *both;
     } else {

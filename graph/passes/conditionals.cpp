@@ -9,15 +9,13 @@
 namespace stitch::graph {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// The branch that runs, if it is known.
 const Graph* chosen(const Rewriter& graph, const Node& node) {
   const auto& branches = node.regions;
   if (const auto selector = splat_integer(graph, node.operands[0])) {
     if (graph.dtype(node.operands[0]) == DType::pred) return branches[*selector != 0 ? 0 : branches.size() - 1].get();
     const auto last = static_cast<std::int64_t>(branches.size()) - 1;
-    return branches[at(*selector < 0 || *selector > last ? last : *selector)].get();
+    return branches[*selector < 0 || *selector > last ? last : *selector].get();
   }
   const Hash128 key = region_key(*branches[0]);
   const bool equal =
@@ -62,20 +60,20 @@ std::shared_ptr<const Graph> narrowed(const Graph& branch, const std::vector<boo
 std::vector<bool> used_operands(const Node& node, const std::vector<bool>& wanted) {
   std::vector<bool> used(node.operands.size() - 1, false);
   for (const auto& branch : node.regions) {
-    std::vector<bool> live(at(branch->size()), false);
+    std::vector<bool> live(branch->size(), false);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) live[at(branch->results()[i].node)] = true;
+      if (wanted[i]) live[branch->results()[i].node] = true;
     }
     for (NodeId id = branch->size(); id-- > 0;) {
-      if (!live[at(id)]) continue;
-      for (const Value& operand : branch->node(id).operands) live[at(operand.node)] = true;
+      if (!live[id]) continue;
+      for (const Value& operand : branch->node(id).operands) live[operand.node] = true;
     }
-    for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || live[at(branch->parameters()[i])];
+    for (std::size_t i = 0; i < used.size(); ++i) used[i] = used[i] || live[branch->parameters()[i]];
   }
   return used;
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement conditionals_rule(Rewriter& graph, const Node& node) {
   if (node.op != Op::conditional) return {};
   const std::span<const Value> arguments(node.operands.begin() + 1, node.operands.end());
   if (const Graph* branch = chosen(graph, node)) return inline_region(graph, *branch, arguments);
@@ -118,6 +116,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_conditionals(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_conditionals(Graph& graph, const PassContext&) { return rewrite(graph, conditionals_rule); }
 
 }  // namespace stitch::graph

@@ -50,7 +50,7 @@ std::optional<Side> without_transpose(Rewriter& graph, const Side& side) {
   const auto form = [&](bool contracted_last) {
     const Dims free = side.free(graph);
     Dims order = joined(side.batch, contracted_last ? joined(free, side.contracting) : joined(side.contracting, free));
-    for (std::int64_t& d : order) d = permutation[at(d)];
+    for (std::int64_t& d : order) d = permutation[d];
     return order;
   };
   const auto innermost = static_cast<std::int64_t>(permutation.size()) - 1;
@@ -65,7 +65,7 @@ std::optional<Side> without_transpose(Rewriter& graph, const Side& side) {
   }
   if (!best || *best == permutation) return std::nullopt;
   const auto place = [&](std::int64_t d) {  // of a dimension of the transposed operand, in the new one
-    return std::find(best->begin(), best->end(), permutation[at(d)]) - best->begin();
+    return std::find(best->begin(), best->end(), permutation[d]) - best->begin();
   };
   Side result{graph.transpose(source, *best), {}, {}};
   for (const std::int64_t d : side.batch) result.batch.push_back(place(d));
@@ -93,7 +93,7 @@ Value written_out(Rewriter& graph, const Node& node) {
   // Products and sums are as precise as the dot's: in the accumulator of its result.
   const DType dtype = info(result).accumulator;
   Dims shape = node.type().dims;
-  for (const std::int64_t d : left.contracting) shape.push_back(graph.dims(left.value)[at(d)]);
+  for (const std::int64_t d : left.contracting) shape.push_back(graph.dims(left.value)[d]);
   const std::size_t left_free = left.batch.size();
   const Value product = graph.binary(Op::multiply, spread(graph, left, shape, left_free, dtype),
                                      spread(graph, right, shape, left_free + left.free(graph).size(), dtype));
@@ -138,7 +138,7 @@ Replacement of_transpose(Rewriter& graph, const Node& node) {
   return graph.transpose(dot(graph, right, left, product.type().dtype), permutation);
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement contractions_rule(Rewriter& graph, const Node& node) {
   if (node.op == Op::dot) return of_dot(graph, node);
   if (node.op == Op::transpose) return of_transpose(graph, node);
   return {};
@@ -146,6 +146,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_contractions(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_contractions(Graph& graph, const PassContext&) { return rewrite(graph, contractions_rule); }
 
 }  // namespace stitch::graph

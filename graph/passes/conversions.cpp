@@ -46,7 +46,7 @@ Replacement bitcast(Rewriter& graph, const Node& node) {
   return graph.dtype(source) == to ? source : graph.add(Op::bitcast_convert, {source}, ConvertAttributes{to});
 }
 
-Replacement select(Rewriter& graph, const Node& node) {
+Replacement converted_select(Rewriter& graph, const Node& node) {
   if (node.type().dtype == DType::pred) return {};
   if (!is_splat_of(graph, node.operands[1], 1) || !is_splat_of(graph, node.operands[2], 0)) return {};
   const ConstantAttributes* zero = splat_constant(graph, node.operands[2]);
@@ -54,11 +54,11 @@ Replacement select(Rewriter& graph, const Node& node) {
   return graph.convert(node.operands[0], node.type().dtype);
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement conversions_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::convert: return convert(graph, node);
     case Op::bitcast_convert: return bitcast(graph, node);
-    case Op::select: return select(graph, node);
+    case Op::select: return converted_select(graph, node);
     default: return {};
   }
 }
@@ -83,6 +83,6 @@ bool counts_exactly(DType dtype, std::int64_t count) {
   return value_bits(dtype) >= 63 || count <= std::int64_t{1} << value_bits(dtype);
 }
 
-Result<int> simplify_conversions(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_conversions(Graph& graph, const PassContext&) { return rewrite(graph, conversions_rule); }
 
 }  // namespace stitch::graph

@@ -160,7 +160,7 @@ bool may_end_an_expansion(const Node& node) {
   return ends && (node.type().dtype == DType::f32 || node.type().dtype == DType::f64);
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement expansions_rule(Rewriter& graph, const Node& node) {
   if (!may_end_an_expansion(node)) return {};
   Region region(graph, node);
   for (int trial = 0; trial < most_trials;) {
@@ -180,7 +180,7 @@ Replacement rule(Rewriter& graph, const Node& node) {
 Result<int> recognise_expansions(Graph& graph, const PassContext& context) {
   if (!context.reassociate) return 0;
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), may_end_an_expansion)) return 0;
-  return rewrite(graph, rule);
+  return rewrite(graph, expansions_rule);
 }
 
 }  // namespace stitch::graph

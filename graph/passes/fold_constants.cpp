@@ -104,7 +104,7 @@ Replacement constant(Rewriter& graph, const Node& node) {
   return graph.broadcast(graph.constant(one), a.type.dims, {});
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement fold_constants_rule(Rewriter& graph, const Node& node) {
   if (node.op == Op::constant) return constant(graph, node);
   if (!is_foldable(node)) return {};
   const auto repeated = [&](const Value& v) { return is_repeated_constant(graph, v); };
@@ -122,6 +122,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> fold_constants(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> fold_constants(Graph& graph, const PassContext&) { return rewrite(graph, fold_constants_rule); }
 
 }  // namespace stitch::graph

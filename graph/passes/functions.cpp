@@ -63,7 +63,7 @@ Replacement square_root(Rewriter& graph, const Node& node) {
   return graph.unary(node.op == Op::sqrt ? Op::rsqrt : Op::sqrt, graph.operand(x, 1));
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement functions_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::power: return power(graph, node);
     case Op::divide: return divide(graph, node);
@@ -75,6 +75,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_functions(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_functions(Graph& graph, const PassContext&) { return rewrite(graph, functions_rule); }
 
 }  // namespace stitch::graph

@@ -114,9 +114,9 @@ std::optional<std::vector<std::optional<std::int64_t>>> operand_to_result(const 
     const std::int64_t dimension = d;
     const auto batching = std::find(a.operand_batching_dims.begin(), a.operand_batching_dims.end(), dimension);
     if (batching != a.operand_batching_dims.end()) {
-      std::int64_t index_dim = a.start_indices_batching_dims[at(batching - a.operand_batching_dims.begin())];
+      std::int64_t index_dim = a.start_indices_batching_dims[batching - a.operand_batching_dims.begin()];
       if (index_dim > a.index_vector_dim) --index_dim;
-      result[d] = batch_result[at(index_dim)];
+      result[d] = batch_result[index_dim];
     } else if (!contains(a.collapsed_slice_dims, dimension)) {
       if (a.slice_sizes[d] != extents[d]) return std::nullopt;
       result[d] = a.offset_dims[next_offset++];
@@ -132,8 +132,8 @@ Replacement gather_of_broadcast(Rewriter& graph, const Node& node) {
   if (!places) return {};
   Dims mapping;
   for (const std::int64_t d : a.mapping) {
-    if (!(*places)[at(d)]) return {};
-    mapping.push_back(*(*places)[at(d)]);
+    if (!(*places)[d]) return {};
+    mapping.push_back(*(*places)[d]);
   }
   if (!std::is_sorted(mapping.begin(), mapping.end())) return {};
   return graph.broadcast(graph.operand(node.operands[0]), node.type().dims, mapping);
@@ -165,11 +165,11 @@ std::optional<RowScatter> row_scatter(const Rewriter& graph, const Node& node) {
       a.scatter_dims_to_operand_dims != a.inserted_window_dims || a.index_vector_dim != graph.type(index).rank()) {
     return std::nullopt;
   }
-  RowScatter rows{at(a.inserted_window_dims[0]), {}};
+  RowScatter rows{static_cast<std::size_t>(a.inserted_window_dims[0]), {}};
   Dims window;
   for (std::int64_t d = 0; d < graph.type(update).rank(); ++d) {
     if (contains(a.update_window_dims, d)) {
-      window.push_back(graph.dims(update)[at(d)]);
+      window.push_back(graph.dims(update)[d]);
     } else {
       rows.batch.push_back(d);
     }
@@ -220,8 +220,7 @@ std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
   const std::int64_t first = load_integer(constant.type.dtype, constant.data.data());
   for (std::int64_t i = 1; i < constant.type.elements(); ++i) {
     // In unsigned arithmetic: what follows the greatest of 64 bits is no run, but no overflow either.
-    const auto here =
-        static_cast<std::uint64_t>(load_integer(constant.type.dtype, constant.data.data() + at(i) * size));
+    const auto here = static_cast<std::uint64_t>(load_integer(constant.type.dtype, constant.data.data() + i * size));
     if (here - static_cast<std::uint64_t>(first) != static_cast<std::uint64_t>(i)) return std::nullopt;
   }
   return first;
@@ -258,7 +257,7 @@ Replacement scatter(Rewriter& graph, const Node& node) {
       a.scatter_dims_to_operand_dims != a.inserted_window_dims) {
     return {};
   }
-  const auto axis = at(a.inserted_window_dims[0]);
+  const std::size_t axis = a.inserted_window_dims[0];
   Dims others(extents.size()), in_order(batch.size());
   std::iota(others.begin(), others.end(), 0);
   others.erase(others.begin() + axis);
@@ -276,7 +275,7 @@ Replacement scatter(Rewriter& graph, const Node& node) {
   return graph.select(chosen, replaces ? wide : graph.binary(combining_op(a.combiner), x, wide), x);
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement indexing_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::dynamic_slice: return dynamic_slice(graph, node);
     case Op::dynamic_update_slice: return dynamic_update_slice(graph, node);
@@ -288,6 +287,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_indexing(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_indexing(Graph& graph, const PassContext&) { return rewrite(graph, indexing_rule); }
 
 }  // namespace stitch::graph

@@ -78,7 +78,7 @@ Replacement without_effect(Rewriter& graph, RangeAnalysis& ranges, const Node& n
   }
 }
 
-Replacement rule(Rewriter& graph, RangeAnalysis& ranges, const Node& node) {
+Replacement integer_ranges_rule(Rewriter& graph, RangeAnalysis& ranges, const Node& node) {
   if (is_source(graph, node)) return {};
   const TensorType& type = node.type();
   if (!is_floating(type.dtype) && node.results.size() == 1) {
@@ -98,8 +98,9 @@ Replacement rule(Rewriter& graph, RangeAnalysis& ranges, const Node& node) {
 
 Result<int> apply_integer_ranges(Graph& graph, const PassContext& context) {
   RangeAnalysis ranges(context.parameter_ranges);
-  return rewrite(graph,
-                 [&](Rewriter& rewriter, const Node& node) -> Replacement { return rule(rewriter, ranges, node); });
+  return rewrite(graph, [&](Rewriter& rewriter, const Node& node) -> Replacement {
+    return integer_ranges_rule(rewriter, ranges, node);
+  });
 }
 
 }  // namespace stitch::graph

@@ -26,11 +26,11 @@ Replacement reshape_of_broadcast(Rewriter& graph, Value broadcast, const Dims& r
   for (const DimGroup& group : *groups) {
     int mapped = 0, repeated = 0;
     for (int d = group.from_begin; d < group.from_end; ++d) {
-      if (wide[at(d)] != 1) ++(contains(mapping, d) ? mapped : repeated);
+      if (wide[d] != 1) ++(contains(mapping, d) ? mapped : repeated);
     }
     if (mapped > 0 && repeated > 0) return {};
     for (int d = group.to_begin; d < group.to_end && mapped > 0; ++d) {
-      operand_dims.push_back(target[at(d)]);
+      operand_dims.push_back(target[d]);
       new_mapping.push_back(d);
     }
   }
@@ -68,7 +68,7 @@ Replacement transpose_of_broadcast(Rewriter& graph, Value broadcast, const Dims&
 bool keeps_order(const Dims& permutation, const Dims& operand_dims) {
   std::int64_t last = -1;
   for (const std::int64_t d : permutation) {
-    if (operand_dims[at(d)] == 1) continue;
+    if (operand_dims[d] == 1) continue;
     if (d < last) return false;
     last = d;
   }
@@ -96,12 +96,12 @@ Replacement broadcast(Rewriter& graph, const Node& node) {
 Replacement iota(Rewriter& graph, const Node& node) {
   const auto& a = node.as<IotaAttributes>();
   if (a.type.rank() == 1) return {};
-  const Dims length = {a.type.dims[at(a.dimension)]};
+  const Dims length = {a.type.dims[a.dimension]};
   return graph.broadcast(graph.add(Op::iota, {}, IotaAttributes{{a.type.dtype, length}, 0}), a.type.dims,
                          {a.dimension});
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement layout_chains_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::reshape: return reshape(graph, node);
     case Op::transpose: return transpose(graph, node);
@@ -113,6 +113,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> merge_layout_chains(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> merge_layout_chains(Graph& graph, const PassContext&) { return rewrite(graph, layout_chains_rule); }
 
 }  // namespace stitch::graph

@@ -128,8 +128,7 @@ ValueRange RangeAnalysis::compute(const Rewriter& graph, const Node& node, std::
     case Op::constant: return of_constant(node.as<ConstantAttributes>());
     case Op::iota: {
       const auto& a = node.as<IotaAttributes>();
-      const ValueRange range{0, static_cast<double>(std::max<std::int64_t>(a.type.dims[at(a.dimension)] - 1, 0)),
-                             false};
+      const ValueRange range{0, static_cast<double>(std::max<std::int64_t>(a.type.dims[a.dimension] - 1, 0)), false};
       return is_floating(dtype) ? rounded(range, dtype) : wrapped(range, dtype);
     }
     case Op::broadcast:
@@ -162,7 +161,7 @@ ValueRange RangeAnalysis::compute(const Rewriter& graph, const Node& node, std::
     }
     case Op::arg_reduce: {
       if (result == 0) return operand(graph, node, 0);
-      const std::int64_t length = graph.dims(node.operands[0])[at(node.as<ArgReduceAttributes>().dimension)];
+      const std::int64_t length = graph.dims(node.operands[0])[node.as<ArgReduceAttributes>().dimension];
       return wrapped({0, static_cast<double>(length - 1), false}, dtype);
     }
     case Op::compare:

@@ -32,7 +32,7 @@ struct Reduction {
 
 Value identity(Rewriter& graph, const TensorType& type, ReduceKind kind) {
   const std::uint64_t bits = identity_bits(kind, type.dtype);
-  ConstantAttributes one{{type.dtype, {}}, std::vector<std::byte>(at(byte_size(type.dtype)))};
+  ConstantAttributes one{{type.dtype, {}}, std::vector<std::byte>(byte_size(type.dtype))};
   for (std::size_t i = 0; i < one.data.size(); ++i) one.data[i] = static_cast<std::byte>(bits >> (8 * i));
   return graph.broadcast(graph.constant(std::move(one)), type.dims, {});
 }
@@ -73,7 +73,7 @@ Replacement of_broadcast(const Reduction& r) {
   }
   std::int64_t count = 1;
   for (const std::int64_t d : r.reduced()) {
-    if (!contains(a.mapping, d)) count *= a.dims[at(d)];
+    if (!contains(a.mapping, d)) count *= a.dims[d];
   }
   // Nothing is repeated along a reduced dimension: still worth it, the broadcast moves below.
   const Value inner = r.graph.reduce(r.kind(), r.graph.operand(r.x()), inner_reduced);
@@ -108,7 +108,7 @@ Replacement of_reshape(const Reduction& r) {
   for (const DimGroup& group : *groups) {
     int reduced = 0, kept = 0;
     for (int d = group.to_begin; d < group.to_end; ++d) {
-      if (below[at(d)] != 1) ++(r.is_reduced(d) ? reduced : kept);
+      if (below[d] != 1) ++(r.is_reduced(d) ? reduced : kept);
     }
     if (reduced > 0 && kept > 0) return {};
     for (int d = group.from_begin; d < group.from_end && reduced > 0; ++d) above.push_back(d);
@@ -194,7 +194,7 @@ Replacement of_one_hot(const Reduction& r) {
     const auto bound = [&](std::int64_t value) {
       return g.broadcast(g.scalar_integer(type.dtype, value), type.dims, {});
     };
-    const std::int64_t length = g.dims(r.x())[at(axis)];
+    const std::int64_t length = g.dims(r.x())[axis];
     if (!counts_exactly(type.dtype, length + 1)) continue;  // the bound below is the length
     Value inside = g.compare(Comparison::lt, *small_index, bound(length));
     if (is_signed_integer(type.dtype)) {
@@ -218,13 +218,13 @@ Replacement structural(const Reduction& r) {
   }
 }
 
-Replacement rule(Rewriter& graph, const Node& node, bool reassociate) {
+Replacement reductions_rule(Rewriter& graph, const Node& node, bool reassociate) {
   if (node.op != Op::reduce) return {};
   const Reduction r{graph, node};
   if (r.reduced().empty()) return r.x();
   if (graph.type(r.x()).elements() == 0) return identity(graph, node.type(), r.kind());
   const Dims& dims = graph.dims(r.x());
-  if (std::all_of(r.reduced().begin(), r.reduced().end(), [&](std::int64_t d) { return dims[at(d)] == 1; })) {
+  if (std::all_of(r.reduced().begin(), r.reduced().end(), [&](std::int64_t d) { return dims[d] == 1; })) {
     return graph.reshape(r.x(), node.type().dims);
   }
   if (Replacement replacement = structural(r)) return replacement;
@@ -236,8 +236,9 @@ Replacement rule(Rewriter& graph, const Node& node, bool reassociate) {
 }  // namespace
 
 Result<int> simplify_reductions(Graph& graph, const PassContext& context) {
-  return rewrite(graph,
-                 [&](Rewriter& rewriter, const Node& node) { return rule(rewriter, node, context.reassociate); });
+  return rewrite(graph, [&](Rewriter& rewriter, const Node& node) {
+    return reductions_rule(rewriter, node, context.reassociate);
+  });
 }
 
 }  // namespace stitch::graph

@@ -7,11 +7,7 @@
 #include "graph/passes/dead_code.h"
 
 namespace stitch::graph {
-namespace {
-
-std::size_t at(std::int64_t index) { return index; }
-
-}  // namespace
+namespace {}  // namespace
 
 bool holds_opaque(const Node& node) {
   return node.op == Op::opaque || std::any_of(node.regions.begin(), node.regions.end(), [](const auto& region) {
@@ -20,10 +16,10 @@ bool holds_opaque(const Node& node) {
 }
 
 std::vector<Value> inline_region(Rewriter& graph, const Graph& region, std::span<const Value> arguments) {
-  std::vector<Value> copies(at(region.size()));  // first results
-  for (std::size_t i = 0; i < arguments.size(); ++i) copies[at(region.parameters()[i])] = arguments[i];
+  std::vector<Value> copies(region.size());  // first results
+  for (std::size_t i = 0; i < arguments.size(); ++i) copies[region.parameters()[i]] = arguments[i];
   const auto copied = [&](const Value& old) {
-    const Value first = copies[at(old.node)];
+    const Value first = copies[old.node];
     return Value{first.node, first.result + old.result};
   };
   for (NodeId id = 0; id < region.size(); ++id) {
@@ -31,7 +27,7 @@ std::vector<Value> inline_region(Rewriter& graph, const Graph& region, std::span
     if (node.op == Op::parameter) continue;
     std::vector<Value> operands;
     for (const Value& operand : node.operands) operands.push_back(copied(operand));
-    copies[at(id)] = graph.add(node.op, std::move(operands), node.attributes, node.regions);
+    copies[id] = graph.add(node.op, std::move(operands), node.attributes, node.regions);
   }
   std::vector<Value> results;
   for (const Value& result : region.results()) results.push_back(copied(result));
@@ -63,14 +59,14 @@ Value RegionCopy::add_zeros(const TensorType& type) {
 std::shared_ptr<const Graph> RegionCopy::finish(std::span<const Value> old_results,
                                                 std::span<const Value> more_results) {
   const auto copied = [&](const Value& old) {
-    const Value first = *copies_[at(old.node)];
+    const Value first = *copies_[old.node];
     return Value{first.node, first.result + old.result};
   };
   for (NodeId id = 0; id < from_.size(); ++id) {
-    if (copies_[at(id)]) continue;
+    if (copies_[id]) continue;
     Node node = from_.node(id);
     for (Value& operand : node.operands) operand = copied(operand);
-    copies_[at(id)] = to_.add_unchecked(std::move(node));
+    copies_[id] = to_.add_unchecked(std::move(node));
   }
   for (const Value& result : old_results) to_.add_result(copied(result));
   for (const Value& result : more_results) to_.add_result(result);

@@ -11,22 +11,20 @@ namespace {
 // Rules that build what they rewrite converge in a few steps; deeper nesting is left to the next round of the pass.
 constexpr int most_nested_rules = 12;
 
-std::size_t at(std::int64_t index) { return index; }
-
 }  // namespace
 
 Rewriter::Rewriter(Graph& graph, const Rule& rule) : rule_(rule) {
-  from_uses_.assign(at(graph.size()), 0);
-  std::vector<bool> has_several(at(graph.size()), false);
+  from_uses_.assign(graph.size(), 0);
+  std::vector<bool> has_several(graph.size(), false);
   const auto use = [&](const Value& value) {
-    ++from_uses_[at(value.node)];
-    if (has_several[at(value.node)]) from_used_[value.node][at(value.result)] = true;
+    ++from_uses_[value.node];
+    if (has_several[value.node]) from_used_[value.node][value.result] = true;
   };
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     for (const Value& operand : node.operands) use(operand);
     if (node.results.size() < 2) continue;
-    has_several[at(id)] = true;
+    has_several[id] = true;
     from_used_[id].resize(node.results.size(), false);
   }
   for (const Value& value : graph.results()) use(value);
@@ -75,7 +73,7 @@ Value Rewriter::add(Op op, std::vector<Value> operands, Attributes attributes,
   if (node.results.size() == 1) {
     if (const Replacement replacement = apply(node)) return replacement.values()[0];
   }
-  for (const Value& operand : node.operands) ++uses_[at(operand.node)];
+  for (const Value& operand : node.operands) ++uses_[operand.node];
   made_.push_back(std::move(node));
   return append(made_.back(), 0);
 }
@@ -96,7 +94,7 @@ Value Rewriter::broadcast(Value x, Dims to, Dims mapping) {
   if (dims(x) == to) return x;
   if (is(x, Op::broadcast)) {
     Dims composed = node(x).as<BroadcastAttributes>().mapping;
-    for (std::int64_t& d : composed) d = mapping[at(d)];
+    for (std::int64_t& d : composed) d = mapping[d];
     return broadcast(operand(x), std::move(to), std::move(composed));
   }
   return add(Op::broadcast, {x}, BroadcastAttributes{std::move(to), std::move(mapping)});
@@ -110,7 +108,7 @@ Value Rewriter::reshape(Value x, Dims to) {
 Value Rewriter::transpose(Value x, Dims permutation) {
   if (is(x, Op::transpose)) {
     const Dims& inner = node(x).as<TransposeAttributes>().permutation;
-    for (std::int64_t& d : permutation) d = inner[at(d)];
+    for (std::int64_t& d : permutation) d = inner[d];
     return transpose(operand(x), std::move(permutation));
   }
   if (std::is_sorted(permutation.begin(), permutation.end())) return x;
@@ -142,7 +140,7 @@ Result<int> Rewriter::run(Graph& graph) {
   std::vector<std::size_t> first(from_.size());  // of a node's results in `mapped`
   std::vector<Value> mapped;
   mapped.reserve(from_.size());
-  const auto now = [&](const Value& old) { return mapped[first[at(old.node)] + at(old.result)]; };
+  const auto now = [&](const Value& old) { return mapped[first[old.node] + old.result]; };
   for (std::size_t id = 0; id < from_.size(); ++id) {
     Node& node = from_[id];
     for (Value& operand : node.operands) operand = now(operand);
@@ -151,8 +149,8 @@ Result<int> Rewriter::run(Graph& graph) {
     first[id] = mapped.size();
     if (const Replacement replacement = apply(node)) {
       ++changes_;
-      for (const Value& operand : node.operands) --uses_[at(operand.node)];
-      for (const Value& value : replacement.values()) uses_[at(value.node)] += from_uses_[id];
+      for (const Value& operand : node.operands) --uses_[operand.node];
+      for (const Value& value : replacement.values()) uses_[value.node] += from_uses_[id];
       mapped.insert(mapped.end(), replacement.values().begin(), replacement.values().end());
       continue;
     }
@@ -181,25 +179,25 @@ bool Rewriter::has_dead_nodes() const {
 
 void Rewriter::emit_live(Graph& graph, const std::vector<Value>& results) {
   std::vector<bool> live(nodes_.size(), false);
-  for (const Value& value : results) live[at(value.node)] = true;
+  for (const Value& value : results) live[value.node] = true;
   std::size_t count = 0;
   for (std::size_t id = nodes_.size(); id-- > 0;) {
     if (nodes_[id]->op == Op::parameter) live[id] = true;
     if (!live[id]) continue;
     ++count;
-    for (const Value& operand : nodes_[id]->operands) live[at(operand.node)] = true;
+    for (const Value& operand : nodes_[id]->operands) live[operand.node] = true;
   }
   std::vector<NodeId> position(nodes_.size(), -1);
   std::vector<Node> nodes;
   nodes.reserve(count);
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
     if (!live[id]) continue;
-    for (Value& operand : nodes_[id]->operands) operand.node = position[at(operand.node)];
+    for (Value& operand : nodes_[id]->operands) operand.node = position[operand.node];
     position[id] = nodes.size();
     nodes.push_back(std::move(*nodes_[id]));
   }
   graph.adopt_nodes(std::move(nodes));
-  for (const Value& value : results) graph.add_result({position[at(value.node)], value.result});
+  for (const Value& value : results) graph.add_result({position[value.node], value.result});
 }
 
 Result<int> rewrite(Graph& graph, const Rewriter::Rule& rule) { return Rewriter(graph, rule).run(graph); }

@@ -6,13 +6,13 @@
 namespace stitch::graph {
 namespace {
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement sink_broadcasts_rule(Rewriter& graph, const Node& node) {
   if (!is_elementwise(node.op)) return {};
   const Dims& wide = node.type().dims;
   std::vector<bool> mapped(wide.size(), false);
   for (const Value& operand : node.operands) {
     if (!graph.is(operand, Op::broadcast)) return {};
-    for (const std::int64_t d : graph.node(operand).as<BroadcastAttributes>().mapping) mapped[at(d)] = true;
+    for (const std::int64_t d : graph.node(operand).as<BroadcastAttributes>().mapping) mapped[d] = true;
   }
   Dims small, mapping;
   std::vector<std::int64_t> position(wide.size(), -1);
@@ -26,7 +26,7 @@ Replacement rule(Rewriter& graph, const Node& node) {
   std::vector<Value> operands;
   for (const Value& operand : node.operands) {
     Dims inner = graph.node(operand).as<BroadcastAttributes>().mapping;
-    for (std::int64_t& d : inner) d = position[at(d)];
+    for (std::int64_t& d : inner) d = position[d];
     operands.push_back(graph.broadcast(graph.operand(operand), small, inner));
   }
   const Value value = graph.add(node.op, operands, node.attributes);
@@ -40,6 +40,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> sink_broadcasts(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> sink_broadcasts(Graph& graph, const PassContext&) { return rewrite(graph, sink_broadcasts_rule); }
 
 }  // namespace stitch::graph

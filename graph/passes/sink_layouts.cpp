@@ -44,7 +44,7 @@ std::optional<Above> broadcast_above(const Rewriter& graph, Value broadcast, con
   Above above{{}, {move.from, {}}};
   if (move.op == Op::transpose) {
     above.operand_dims = graph.dims(graph.operand(broadcast));
-    for (const std::int64_t d : a.mapping) above.attributes.mapping.push_back(move.permutation[at(d)]);
+    for (const std::int64_t d : a.mapping) above.attributes.mapping.push_back(move.permutation[d]);
     if (!std::is_sorted(above.attributes.mapping.begin(), above.attributes.mapping.end())) return std::nullopt;
     return above;
   }
@@ -56,7 +56,7 @@ std::optional<Above> broadcast_above(const Rewriter& graph, Value broadcast, con
     if (mapped == 0) continue;
     if (mapped != group.to_end - group.to_begin) return std::nullopt;  // the group mixes mapped and repeated dimensions
     for (int d = group.from_begin; d < group.from_end; ++d) {
-      above.operand_dims.push_back(move.from[at(d)]);
+      above.operand_dims.push_back(move.from[d]);
       above.attributes.mapping.push_back(d);
     }
   }
@@ -102,7 +102,7 @@ Replacement sink(Rewriter& graph, const Node& node, const Move& move) {
   return results;
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement sink_layouts_rule(Rewriter& graph, const Node& node) {
   if (!is_elementwise(node.op)) return {};
   for (const Value& operand : node.operands) {
     const std::optional<Move> move = move_above(graph, operand);
@@ -113,6 +113,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> sink_layouts(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> sink_layouts(Graph& graph, const PassContext&) { return rewrite(graph, sink_layouts_rule); }
 
 }  // namespace stitch::graph

@@ -47,9 +47,9 @@ Replacement of_broadcast(const Slicing& s) {
   const auto& a = s.graph.node(s.x()).as<BroadcastAttributes>();
   SliceAttributes inner;
   for (const std::int64_t d : a.mapping) {
-    inner.starts.push_back(s.a().starts[at(d)]);
-    inner.limits.push_back(s.a().limits[at(d)]);
-    inner.strides.push_back(s.a().strides[at(d)]);
+    inner.starts.push_back(s.a().starts[d]);
+    inner.limits.push_back(s.a().limits[d]);
+    inner.strides.push_back(s.a().strides[d]);
   }
   const Value part = s.graph.slice(s.graph.operand(s.x()), inner.starts, inner.limits, inner.strides);
   return s.graph.broadcast(part, s.result(), a.mapping);
@@ -57,7 +57,7 @@ Replacement of_broadcast(const Slicing& s) {
 
 Replacement of_concatenate(const Slicing& s) {
   const Node& joined = s.graph.node(s.x());
-  const auto along = at(joined.as<ConcatenateAttributes>().dimension);
+  const std::size_t along = joined.as<ConcatenateAttributes>().dimension;
   std::vector<Value> parts;
   bool cuts = false;
   for (std::size_t d = 0; d < s.rank(); ++d) cuts = cuts || (d != along && !s.whole(d));
@@ -114,12 +114,12 @@ Replacement of_reshape(const Slicing& s) {
   for (const DimGroup& group : *groups) {
     std::int64_t width = 1;  // elements of the source dimension per element of the outermost one below
     for (int d = group.to_begin; d < group.to_end; ++d) {
-      if (d > group.to_begin && !s.whole(at(d))) return {};
-      if (d > group.to_begin) width *= below[at(d)];
+      if (d > group.to_begin && !s.whole(d)) return {};
+      if (d > group.to_begin) width *= below[d];
     }
-    if (group.to_begin == group.to_end || s.whole(at(group.to_begin))) continue;
-    const auto outer = at(group.to_begin);
-    const auto d = at(group.from_begin);
+    if (group.to_begin == group.to_end || s.whole(group.to_begin)) continue;
+    const std::size_t outer = group.to_begin;
+    const std::size_t d = group.from_begin;
     if (group.from_end - group.from_begin != 1 || (width > 1 && s.a().strides[outer] != 1)) return {};
     inner.starts[d] = s.a().starts[outer] * width;
     inner.limits[d] = s.end(outer) * width;
@@ -133,9 +133,9 @@ Replacement of_transpose(const Slicing& s) {
   const Dims& permutation = s.graph.node(s.x()).as<TransposeAttributes>().permutation;
   SliceAttributes inner{Dims(s.rank()), Dims(s.rank()), Dims(s.rank())};
   for (std::size_t d = 0; d < s.rank(); ++d) {
-    inner.starts[at(permutation[d])] = s.a().starts[d];
-    inner.limits[at(permutation[d])] = s.a().limits[d];
-    inner.strides[at(permutation[d])] = s.a().strides[d];
+    inner.starts[permutation[d]] = s.a().starts[d];
+    inner.limits[permutation[d]] = s.a().limits[d];
+    inner.strides[permutation[d]] = s.a().strides[d];
   }
   const Value part = s.graph.slice(s.graph.operand(s.x()), inner.starts, inner.limits, inner.strides);
   return s.graph.transpose(part, permutation);
@@ -254,7 +254,7 @@ Replacement reverse(Rewriter& graph, const Node& node) {
   return graph.broadcast(turned, a.dims, a.mapping);
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement slices_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::slice: return slice(graph, node);
     case Op::pad: return pad(graph, node);
@@ -267,6 +267,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_slices(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_slices(Graph& graph, const PassContext&) { return rewrite(graph, slices_rule); }
 
 }  // namespace stitch::graph

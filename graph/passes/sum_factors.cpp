@@ -81,7 +81,7 @@ class Collector {
 
 std::int64_t reduced_elements(const Rewriter& graph, Value x, const Dims& reduced) {
   std::int64_t count = 1;
-  for (const std::int64_t d : reduced) count *= graph.dims(x)[at(d)];
+  for (const std::int64_t d : reduced) count *= graph.dims(x)[d];
   return count;
 }
 

@@ -17,9 +17,9 @@ class Dropped {
     for (std::size_t d = 0; d < dims.size(); ++d) gone_[d] = dims[d] == 1;
   }
 
-  void keep(std::int64_t dimension) { gone_[at(dimension)] = false; }
-  void drop(std::int64_t dimension) { gone_[at(dimension)] = true; }
-  [[nodiscard]] bool has(std::int64_t dimension) const { return gone_[at(dimension)]; }
+  void keep(std::int64_t dimension) { gone_[dimension] = false; }
+  void drop(std::int64_t dimension) { gone_[dimension] = true; }
+  [[nodiscard]] bool has(std::int64_t dimension) const { return gone_[dimension]; }
   [[nodiscard]] bool none() const { return std::find(gone_.begin(), gone_.end(), true) == gone_.end(); }
 
   /// Per-dimension entries (extents, starts, …) of the dimensions that stay.
@@ -143,7 +143,7 @@ Replacement reverse(Rewriter& graph, const Node& node) {
 
 Replacement iota(Rewriter& graph, const Node& node) {
   const auto& a = node.as<IotaAttributes>();
-  if (a.type.dims[at(a.dimension)] == 1) return graph.filled(a.type, 0);
+  if (a.type.dims[a.dimension] == 1) return graph.filled(a.type, 0);
   const Dropped dropped(a.type.dims);
   if (dropped.none()) return {};
   const IotaAttributes narrow{{a.type.dtype, dropped.entries(a.type.dims)}, dropped.number(a.dimension)};
@@ -152,7 +152,7 @@ Replacement iota(Rewriter& graph, const Node& node) {
 
 Replacement scan(Rewriter& graph, const Node& node) {
   auto a = node.as<ScanAttributes>();
-  if (node.type().dims[at(a.dimension)] == 1 && !a.exclusive) return node.operands[0];
+  if (node.type().dims[a.dimension] == 1 && !a.exclusive) return node.operands[0];
   Dropped dropped(node.type().dims);
   dropped.keep(a.dimension);
   a.dimension = dropped.number(a.dimension);
@@ -264,7 +264,7 @@ Replacement dot(Rewriter& graph, const Node& node) {
   return graph.reshape(product, node.type().dims);
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement unit_dimensions_rule(Rewriter& graph, const Node& node) {
   if (is_elementwise(node.op)) return elementwise(graph, node);
   switch (node.op) {
     case Op::broadcast: return broadcast(graph, node);
@@ -287,6 +287,6 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> drop_unit_dimensions(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> drop_unit_dimensions(Graph& graph, const PassContext&) { return rewrite(graph, unit_dimensions_rule); }
 
 }  // namespace stitch::graph

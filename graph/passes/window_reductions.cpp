@@ -79,7 +79,7 @@ class Splitter {
 
   Value identity() {
     const std::uint64_t bits = identity_bits(a_.kind, type_.dtype);
-    ConstantAttributes one{{type_.dtype, {}}, std::vector<std::byte>(at(byte_size(type_.dtype)))};
+    ConstantAttributes one{{type_.dtype, {}}, std::vector<std::byte>(byte_size(type_.dtype))};
     for (std::size_t i = 0; i < one.data.size(); ++i) one.data[i] = static_cast<std::byte>(bits >> (8 * i));
     return graph_.constant(std::move(one));
   }

@@ -13,7 +13,7 @@ namespace stitch::graph {
 namespace {
 
 // Comparing all elements of a window for each of them is faster up to here.
-constexpr std::int64_t few_elements = 4;
+constexpr std::int64_t few_selected = 4;
 constexpr std::int64_t most_terms = 16;          // of the sum over windows; beyond, a scatter
 constexpr std::int64_t longest_comparison = 12;  // elements that are compared one after another
 
@@ -85,7 +85,7 @@ class Selection {
   Value identity() {
     const DType dtype = graph_.dtype(x_);
     const std::uint64_t bits = identity_bits(select_, dtype);
-    ConstantAttributes one{{dtype, {}}, std::vector<std::byte>(at(byte_size(dtype)))};
+    ConstantAttributes one{{dtype, {}}, std::vector<std::byte>(byte_size(dtype))};
     for (std::size_t i = 0; i < one.data.size(); ++i) one.data[i] = static_cast<std::byte>(bits >> (8 * i));
     return graph_.constant(std::move(one));
   }
@@ -101,7 +101,7 @@ class Selection {
     permutation.insert(permutation.end(), inner.begin(), inner.end());
     Dims flat = windows_;
     std::int64_t elements = 1;
-    for (const std::int64_t d : inner) elements *= tiled[at(d)];
+    for (const std::int64_t d : inner) elements *= tiled[d];
     flat.push_back(elements);
     const Value elements_of = graph_.reshape(graph_.transpose(graph_.reshape(covered, tiled), permutation), flat);
     const ArgReduceAttributes a{select_, static_cast<std::int64_t>(windows_.size()), DType::s32, false};
@@ -388,7 +388,7 @@ Replacement select_once(Rewriter& graph, const Node& node) {
   const auto& a = node.as<SelectAndScatterAttributes>();
   const Dims& x = graph.dims(node.operands[0]);
   const bool empty = graph.type(node.operands[0]).elements() == 0 || graph.type(node.operands[1]).elements() == 0;
-  if (empty || element_count(a.sizes) <= few_elements) return {};
+  if (empty || element_count(a.sizes) <= few_selected) return {};
   for (const Line& line : lines_of(a, x, graph.dims(node.operands[1]))) {
     if (line.count <= 0) return {};
   }

@@ -9,7 +9,7 @@
 namespace stitch::graph {
 namespace {
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement windows_rule(Rewriter& graph, const Node& node) {
   switch (node.op) {
     case Op::reduce_window: return split_window(graph, node);
     case Op::select_and_scatter: return select_once(graph, node);
@@ -24,7 +24,7 @@ Result<int> simplify_windows(Graph& graph, const PassContext&) {
     return node.op == Op::reduce_window || node.op == Op::select_and_scatter;
   };
   if (std::none_of(graph.nodes().begin(), graph.nodes().end(), is_candidate)) return 0;
-  return rewrite(graph, rule);
+  return rewrite(graph, windows_rule);
 }
 
 }  // namespace stitch::graph

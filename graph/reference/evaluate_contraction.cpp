@@ -8,8 +8,6 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 constexpr std::int64_t tile = 4;     ///< rows and columns of the result kept in registers
 constexpr std::int64_t depth = 512;  ///< of k per pass: two panels stay in the first-level cache
 
@@ -25,7 +23,7 @@ void pack_panel(const double* matrix, std::int64_t rows, std::int64_t k, std::in
 
 /// c[m][n] += Σ a[m][k] b[n][k]; all dense.
 void multiply(const double* a, const double* b, double* c, std::int64_t m, std::int64_t n, std::int64_t k) {
-  std::vector<double> b_panels(at((n + tile - 1) / tile * tile * std::min(depth, k)));
+  std::vector<double> b_panels((n + tile - 1) / tile * tile * std::min(depth, k));
   double a_panel[tile * depth];
   for (std::int64_t first = 0; first < k; first += depth) {
     const std::int64_t count = std::min(depth, k - first);
@@ -58,8 +56,8 @@ struct Matrix {
 
 /// |x| scaled, plus the bound.
 std::vector<double> magnitudes(const double* x, const double* e, std::int64_t count, double scale) {
-  std::vector<double> result(at(count));
-  for (std::int64_t i = 0; i < count; ++i) result[at(i)] = std::fabs(x[i]) * scale + (e == nullptr ? 0 : e[i]);
+  std::vector<double> result(count);
+  for (std::int64_t i = 0; i < count; ++i) result[i] = std::fabs(x[i]) * scale + (e == nullptr ? 0 : e[i]);
   return result;
 }
 
@@ -93,22 +91,22 @@ void contract(const double* a, const double* ea, const double* b, const double* 
   const Rounding& r = accumulation.rounding;
   const double gamma = (sum_depth(k, accumulation.model) + 1) * 0.5 * r.ulp;
   const std::vector<double> plain_a = magnitudes(a, nullptr, m * k, 1), plain_b = magnitudes(b, nullptr, n * k, 1);
-  std::vector<double> plain(at(m * n), 0);
+  std::vector<double> plain(m * n, 0);
   multiply(plain_a.data(), plain_b.data(), plain.data(), m, n, k);
   if (ea == nullptr && eb == nullptr) {
-    for (std::int64_t i = 0; i < m * n; ++i) ec[i] = gamma * plain[at(i)];
+    for (std::int64_t i = 0; i < m * n; ++i) ec[i] = gamma * plain[i];
   } else {
     const std::vector<double> wide_a = magnitudes(a, ea, m * k, 1 + gamma), wide_b = magnitudes(b, eb, n * k, 1);
     std::fill_n(ec, m * n, 0);
     multiply(wide_a.data(), wide_b.data(), ec, m, n, k);
     for (std::int64_t i = 0; i < m * n; ++i) {
-      const double more = ec[i] - plain[at(i)];
+      const double more = ec[i] - plain[i];
       ec[i] = more < 0 ? 0 : more;  // NaN, which an unchecked operand times 0 makes, stays and is looked at below
     }
   }
   for (std::int64_t i = 0; i < m * n; ++i) {
-    const double narrow = r.error(std::fabs(c[i]) + ec[i], 0) + (plain[at(i)] > 0 ? k * r.floor : 0);
-    if (std::fabs(c[i]) + ec[i] + narrow < r.largest && plain[at(i)] + ec[i] < r.overflow) {
+    const double narrow = r.error(std::fabs(c[i]) + ec[i], 0) + (plain[i] > 0 ? k * r.floor : 0);
+    if (std::fabs(c[i]) + ec[i] + narrow < r.largest && plain[i] + ec[i] < r.overflow) {
       ec[i] += narrow;
       continue;
     }
@@ -124,12 +122,12 @@ Matrix reordered(const Block& block, const Dims& order) {
   StridedCopy walk;
   const Dims strides = row_major_strides(block.box.size);
   for (const std::int64_t d : order) {
-    walk.extents.push_back(block.box.size[at(d)]);
-    walk.from_strides.push_back(block.uniform ? 0 : strides[at(d)]);
+    walk.extents.push_back(block.box.size[d]);
+    walk.from_strides.push_back(block.uniform ? 0 : strides[d]);
   }
   walk.to_strides = row_major_strides(walk.extents);
   Matrix matrix;
-  const auto count = at(block.box.elements());
+  const std::size_t count = block.box.elements();
   if (is_floating(block.dtype)) {
     matrix.floats.resize(count);
     copy_strided(walk, block.data->floats.data(), matrix.floats.data());
@@ -163,10 +161,10 @@ void contract_into(const Matrix& a, std::int64_t a_at, const Matrix& b, std::int
   for (std::int64_t i = 0; i < m * n; ++i) {
     std::uint64_t sum = 0;
     for (std::int64_t l = 0; l < k; ++l) {
-      sum += static_cast<std::uint64_t>(a.integers[at(a_at + i / n * k + l)]) *
-             static_cast<std::uint64_t>(b.integers[at(b_at + i % n * k + l)]);
+      sum += static_cast<std::uint64_t>(a.integers[a_at + i / n * k + l]) *
+             static_cast<std::uint64_t>(b.integers[b_at + i % n * k + l]);
     }
-    storage.integers[at(to + i)] = wrap_integer(accumulation.dtype, sum);
+    storage.integers[to + i] = wrap_integer(accumulation.dtype, sum);
     if (bounds != nullptr) bounds[i] = uncertain ? unchecked : 0;
   }
 }
@@ -193,18 +191,18 @@ struct Side {
 Side side_of(const Dims& dims, const Dims& batch, const Dims& contracting, std::size_t first_free, const Box& out) {
   Side side{Box::whole(dims), batch, 1, 1, 1};
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    side.box.start[at(batch[i])] = out.start[i];
-    side.box.size[at(batch[i])] = out.size[i];
+    side.box.start[batch[i]] = out.start[i];
+    side.box.size[batch[i]] = out.size[i];
     side.batches *= out.size[i];
   }
   for (const std::int64_t d : free_dimensions(dims.size(), batch, contracting)) {
-    side.box.start[at(d)] = out.start[first_free];
-    side.box.size[at(d)] = out.size[first_free];
+    side.box.start[d] = out.start[first_free];
+    side.box.size[d] = out.size[first_free];
     side.rows *= out.size[first_free++];
     side.order.push_back(d);
   }
   for (const std::int64_t d : contracting) {
-    side.k *= dims[at(d)];
+    side.k *= dims[d];
     side.order.push_back(d);
   }
   return side;
@@ -255,19 +253,19 @@ ConvolutionBoxes convolution_boxes(const OpContext& context, const Box& out) {
     box.start.push_back(start);
     box.size.push_back(size);
   };
-  add(boxes.output, out.start[at(a.output_batch)], out.size[at(a.output_batch)]);
-  add(boxes.output, out.start[at(a.output_feature)], out.size[at(a.output_feature)]);
+  add(boxes.output, out.start[a.output_batch], out.size[a.output_batch]);
+  add(boxes.output, out.start[a.output_feature], out.size[a.output_feature]);
   if (a.batch_groups == 1) {
     add(boxes.input, boxes.output.start[0], boxes.output.size[0]);
   } else {
-    add(boxes.input, 0, input[at(a.input_batch)]);
+    add(boxes.input, 0, input[a.input_batch]);
   }
-  add(boxes.input, 0, input[at(a.input_feature)]);
+  add(boxes.input, 0, input[a.input_feature]);
   add(boxes.kernel, boxes.output.start[1], boxes.output.size[1]);
-  add(boxes.kernel, 0, kernel[at(a.kernel_input_feature)]);
+  add(boxes.kernel, 0, kernel[a.kernel_input_feature]);
   for (std::size_t s = 0; s < a.output_spatial.size(); ++s) {
-    const std::int64_t start = out.start[at(a.output_spatial[s])], size = out.size[at(a.output_spatial[s])];
-    const std::int64_t window = kernel[at(a.kernel_spatial[s])], extent = input[at(a.input_spatial[s])];
+    const std::int64_t start = out.start[a.output_spatial[s]], size = out.size[a.output_spatial[s]];
+    const std::int64_t window = kernel[a.kernel_spatial[s]], extent = input[a.input_spatial[s]];
     add(boxes.output, start, size);
     add(boxes.kernel, 0, window);
     const std::int64_t low = start * a.strides[s] - a.low[s];
@@ -290,8 +288,8 @@ Dims canonical_order(std::int64_t first, std::int64_t second, const Dims& spatia
 Box actual_box(const Box& canonical, const Dims& order) {
   Box box = canonical;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    box.start[at(order[i])] = canonical.start[i];
-    box.size[at(order[i])] = canonical.size[i];
+    box.start[order[i]] = canonical.start[i];
+    box.size[order[i]] = canonical.size[i];
   }
   return box;
 }
@@ -306,14 +304,14 @@ std::vector<FeatureGroup> feature_groups(const OpContext& context, const Box& ou
   const ConvolutionAttributes& a = context.node().as<ConvolutionAttributes>();
   const Dims &input = context.operand_type(0).dims, &kernel = context.operand_type(1).dims;
   const std::int64_t groups = std::max(a.feature_groups, a.batch_groups);
-  const std::int64_t per_group = kernel[at(a.kernel_output_feature)] / groups;
+  const std::int64_t per_group = kernel[a.kernel_output_feature] / groups;
   std::vector<FeatureGroup> result;
   for (std::int64_t g = 0; g < groups; ++g) {
     const std::int64_t first = std::max(output.start[1], g * per_group);
     const std::int64_t end = std::min(output.end(1), (g + 1) * per_group);
     if (first >= end) continue;
-    const std::int64_t features = a.feature_groups > 1 ? g * kernel[at(a.kernel_input_feature)] : 0;
-    const std::int64_t batch = a.batch_groups > 1 ? g * (input[at(a.input_batch)] / a.batch_groups) : 0;
+    const std::int64_t features = a.feature_groups > 1 ? g * kernel[a.kernel_input_feature] : 0;
+    const std::int64_t batch = a.batch_groups > 1 ? g * (input[a.input_batch] / a.batch_groups) : 0;
     result.push_back({first, end - first, features, batch});
   }
   return result;
@@ -331,7 +329,7 @@ Matrix patches(const OpContext& context, const ConvolutionBoxes& boxes, const Fe
   Box window = boxes.kernel;
   window.start.erase(window.start.begin());
   window.size.erase(window.size.begin());
-  const auto count = at(positions.elements() * window.elements());
+  const std::size_t count = positions.elements() * window.elements();
   Matrix matrix;
   const bool floats = !input.floats.empty();
   floats ? matrix.floats.assign(count, 0) : matrix.integers.assign(count, 0);
@@ -354,9 +352,8 @@ Matrix patches(const OpContext& context, const ConvolutionBoxes& boxes, const Fe
         from += (index - boxes.input.start[s + 2]) * strides[s + 2];
       }
       if (inside) {
-        floats ? void(matrix.floats[to] = input.floats[at(from)])
-               : void(matrix.integers[to] = input.integers[at(from)]);
-        if (!matrix.bounds.empty()) matrix.bounds[to] = input.bounds[at(from)];
+        floats ? void(matrix.floats[to] = input.floats[from]) : void(matrix.integers[to] = input.integers[from]);
+        if (!matrix.bounds.empty()) matrix.bounds[to] = input.bounds[from];
       }
       ++to;
     } while (next_index(window, in_window));
@@ -390,9 +387,9 @@ Status convolve(const OpContext& context, const Box& canonical, const Dims& outp
     Dims part_size{target.size[0]};
     part_size.insert(part_size.end(), target.size.begin() + 2, target.size.end());
     part_size.push_back(group.count);
-    StridedCopy walk{part_size, row_major_strides(part_size), {strides[at(output_order[0])]}};
-    for (std::size_t s = 2; s < output_order.size(); ++s) walk.to_strides.push_back(strides[at(output_order[s])]);
-    walk.to_strides.push_back(strides[at(output_order[1])]);
+    StridedCopy walk{part_size, row_major_strides(part_size), {strides[output_order[0]]}};
+    for (std::size_t s = 2; s < output_order.size(); ++s) walk.to_strides.push_back(strides[output_order[s]]);
+    walk.to_strides.push_back(strides[output_order[1]]);
     const Box place = actual_box(target, output_order);
     copy_values(walk, Block{accumulation.dtype, place, std::move(part), false}, 0, storage,
                 offset_in(out, place.start));

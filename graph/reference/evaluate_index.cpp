@@ -116,8 +116,8 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
   const Dims batch_dims = batch_dims_of(a.offset_dims, out.size.size());
   Box batches;
   for (const std::int64_t d : batch_dims) {
-    batches.start.push_back(out.start[at(d)]);
-    batches.size.push_back(out.size[at(d)]);
+    batches.start.push_back(out.start[d]);
+    batches.size.push_back(out.size[d]);
   }
   // The window's part of both boxes is the same for all index vectors.
   Box from{Dims(dims.size(), 0), Dims(dims.size(), 1)}, to = out;
@@ -125,7 +125,7 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
   for (std::size_t d = 0, w = 0; d < dims.size(); ++d) {
     const std::int64_t dimension = d;
     if (contains(a.collapsed_slice_dims, dimension) || contains(a.operand_batching_dims, dimension)) continue;
-    const auto r = at(a.offset_dims[w++]);
+    const std::size_t r = a.offset_dims[w++];
     offsets[d] = out.start[r];
     from.size[d] = out.size[r];
   }
@@ -136,18 +136,17 @@ void for_each_gathered(const OpContext& context, const Block& indices, const Box
     for (std::size_t k = 0; k < a.start_index_map.size(); ++k) {
       const Dims position = index_position(batch, a.index_vector_dim, index_rank, k);
       const std::int64_t offset = offset_in(indices.box, position);
-      const auto d = at(a.start_index_map[k]);
+      const std::size_t d = a.start_index_map[k];
       start[d] = std::clamp<std::int64_t>(index_value(indices, offset), 0, dims[d] - a.slice_sizes[d]);
       uncertain = uncertain || index_uncertain(indices, offset);
     }
     for (std::size_t k = 0; k < a.operand_batching_dims.size(); ++k) {
-      start[at(a.operand_batching_dims[k])] =
-          batch_coordinate(batch, a.index_vector_dim, a.start_indices_batching_dims[k]);
+      start[a.operand_batching_dims[k]] = batch_coordinate(batch, a.index_vector_dim, a.start_indices_batching_dims[k]);
     }
     for (std::size_t d = 0; d < dims.size(); ++d) from.start[d] = start[d] + offsets[d];
     for (std::size_t i = 0; i < batch_dims.size(); ++i) {
-      to.start[at(batch_dims[i])] = batch[i];
-      to.size[at(batch_dims[i])] = 1;
+      to.start[batch_dims[i]] = batch[i];
+      to.size[batch_dims[i]] = 1;
     }
     visit(from, to, uncertain);
   } while (next_index(batches, batch));
@@ -162,7 +161,7 @@ Result<Block> evaluate_gather(const OpContext& context, const Box& out) {
   for (std::size_t d = 0, w = 0; d < to_strides.size(); ++d) {
     const std::int64_t dimension = d;
     if (contains(a.collapsed_slice_dims, dimension) || contains(a.operand_batching_dims, dimension)) continue;
-    to_strides[d] = out_strides[at(a.offset_dims[w++])];
+    to_strides[d] = out_strides[a.offset_dims[w++]];
   }
   for_each_gathered(context, context.indices[0], out, [&](const Box& from, const Box& to, bool uncertain) {
     const Block& block = context.holding(0, from);
@@ -185,8 +184,8 @@ Box gather_index_box(const Node& node, const TensorType& indices, const Box& out
   const Dims batch_dims = batch_dims_of(a.offset_dims, out.size.size());
   for (std::size_t i = 0; i < batch_dims.size(); ++i) {
     const std::size_t d = static_cast<std::int64_t>(i) < a.index_vector_dim ? i : i + 1;
-    box.start[d] = out.start[at(batch_dims[i])];
-    box.size[d] = out.size[at(batch_dims[i])];
+    box.start[d] = out.start[batch_dims[i]];
+    box.size[d] = out.size[batch_dims[i]];
   }
   return box;
 }

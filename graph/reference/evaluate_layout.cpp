@@ -7,8 +7,6 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// A run of dimensions of each shape with equal products: a reshape never moves elements between groups.
 struct ReshapeGroup {
   std::size_t from_begin, from_end, to_begin, to_end;
@@ -106,8 +104,8 @@ View view_of(const Node& node, const Dims& from, const Box& out) {
   for (std::size_t d = 0; d < from.size(); ++d) {
     const std::int64_t r = result_dimension_of(node, d);
     result_dimension[d] = r;
-    view.box.start[d] = out.start[at(r)];
-    view.box.size[d] = out.size[at(r)];
+    view.box.start[d] = out.start[r];
+    view.box.size[d] = out.size[r];
     if (node.op == Op::slice) {
       step[d] = node.as<SliceAttributes>().strides[d];
       view.box.start[d] = node.as<SliceAttributes>().starts[d] + out.start[d] * step[d];
@@ -116,13 +114,13 @@ View view_of(const Node& node, const Dims& from, const Box& out) {
   }
   if (node.op == Op::reverse) {
     for (const std::int64_t d : node.as<ReverseAttributes>().dimensions) {
-      view.box.start[at(d)] = from[at(d)] - out.end(at(d));
-      step[at(d)] = -1;
+      view.box.start[d] = from[d] - out.end(d);
+      step[d] = -1;
     }
   }
   const Dims strides = row_major_strides(view.box.size);
   for (std::size_t d = 0; d < from.size(); ++d) {
-    view.strides[at(result_dimension[d])] = strides[d] * step[d];
+    view.strides[result_dimension[d]] = strides[d] * step[d];
     if (step[d] < 0) view.offset += strides[d] * (view.box.size[d] - 1);
   }
   return view;
@@ -146,7 +144,7 @@ Result<Block> evaluate_view(const OpContext& context, const Box& out) {
 
 /// Where a part of a concatenation lies in the result.
 Box part_box(const OpContext& context, std::size_t part) {
-  const auto d = at(context.node().as<ConcatenateAttributes>().dimension);
+  const std::size_t d = context.node().as<ConcatenateAttributes>().dimension;
   Box box = Box::whole(context.operand_type(part).dims);
   for (std::size_t i = 0; i < part; ++i) box.start[d] += context.operand_type(i).dims[d];
   return box;

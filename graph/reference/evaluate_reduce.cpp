@@ -8,8 +8,6 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// The reduced dimensions of reduce and arg_reduce.
 Dims reduced_dimensions(const Node& node) {
   if (node.op == Op::reduce) return node.as<ReduceAttributes>().dimensions;
@@ -89,7 +87,7 @@ void accumulate(const StridedCopy& walk, std::size_t d, const T* values, const d
 template <class Accumulator>
 Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator& fresh,
                    const Accumulation& accumulation, Storage& storage, std::int64_t offset) {
-  std::vector<Accumulator> accumulators(at(slab.elements()), fresh);
+  std::vector<Accumulator> accumulators(slab.elements(), fresh);
   const Dims reduced = reduced_dimensions(context.node());
   for (const Box& box : contributing_boxes(context, slab)) {
     if (box.empty()) continue;
@@ -211,7 +209,7 @@ template <class T>
 void arg_reduce_elements(const OpContext& context, const Box& out, const std::vector<Box>& boxes,
                          const T* (*data)(const Block&), Storage& values, Storage& positions) {
   const ArgReduceAttributes& a = context.node().as<ArgReduceAttributes>();
-  const auto d = at(a.dimension);
+  const std::size_t d = a.dimension;
   const bool bounded = !positions.bounds.empty();
   Dims index = out.start;
   for (std::int64_t i = 0, count = out.elements(); i < count; ++i) {
@@ -230,14 +228,14 @@ void arg_reduce_elements(const OpContext& context, const Box& out, const std::ve
         std::any_of(line.begin(), line.end(), [](const auto& part) { return part.bounds != nullptr; });
     arg_reduce_line(a, line, best);
     if constexpr (std::is_same_v<T, double>) {
-      values.floats[at(i)] = best.value;
+      values.floats[i] = best.value;
     } else {
-      values.integers[at(i)] = best.value;
+      values.integers[i] = best.value;
     }
-    positions.integers[at(i)] = wrap_integer(a.index_dtype, best.position);
+    positions.integers[i] = wrap_integer(a.index_dtype, best.position);
     if (bounded) {
-      values.bounds[at(i)] = best.bound;
-      positions.bounds[at(i)] = any_bounds ? position_bound(line, best, a.kind == ReduceKind::max) : 0;
+      values.bounds[i] = best.bound;
+      positions.bounds[i] = any_bounds ? position_bound(line, best, a.kind == ReduceKind::max) : 0;
     }
     next_index(out, index);
   }
@@ -274,7 +272,7 @@ namespace {
 /// The operand's box of a scan: everything up to (or from) the wanted elements.
 Box scan_box(const OpContext& context, const Box& out) {
   const ScanAttributes& a = context.node().as<ScanAttributes>();
-  const auto d = at(a.dimension);
+  const std::size_t d = a.dimension;
   Box box = out;
   if (a.reverse) {
     box.size[d] = context.operand_type(0).dims[d] - out.start[d];
@@ -290,7 +288,7 @@ Box scan_box(const OpContext& context, const Box& out) {
 Result<Block> evaluate_scan(const OpContext& context, const Box& out) {
   const ScanAttributes& a = context.node().as<ScanAttributes>();
   const DType dtype = context.node().type().dtype;
-  const auto d = at(a.dimension);
+  const std::size_t d = a.dimension;
   const Box box = scan_box(context, out);
   STITCH_ASSIGN(const Block sub, context.operand(0, box));
   STITCH_ASSIGN(const Block operand, expanded(context.memory, sub));
@@ -312,9 +310,9 @@ Result<Block> evaluate_scan(const OpContext& context, const Box& out) {
         if (wanted && a.exclusive) finish_elements(&accumulator, 1, accumulation, *storage, to + o * inner);
         const double e = bounds == nullptr ? 0 : bounds[from + i * inner];
         if constexpr (std::is_same_v<typename decltype(accumulator)::Value, double>) {
-          accumulator.add(operand.data->floats[at(from + i * inner)], e);
+          accumulator.add(operand.data->floats[from + i * inner], e);
         } else {
-          accumulator.add(operand.data->integers[at(from + i * inner)], e);
+          accumulator.add(operand.data->integers[from + i * inner], e);
         }
         if (wanted && !a.exclusive) finish_elements(&accumulator, 1, accumulation, *storage, to + o * inner);
       }

@@ -32,7 +32,7 @@ Dims window_extents(const OpContext& context) {
   Dims extents(context.operand_type(0).dims.size(), 1);
   const Dims dims = window_operand_dims(a, extents.size());
   for (std::size_t w = 0; w < dims.size(); ++w) {
-    extents[at(dims[w])] = context.operand_type(2).dims[at(a.update_window_dims[w])];
+    extents[dims[w]] = context.operand_type(2).dims[a.update_window_dims[w]];
   }
   return extents;
 }
@@ -59,11 +59,11 @@ void for_each_scattered(const OpContext& context, Visit visit) {
     for (std::size_t k = 0; k < a.scatter_dims_to_operand_dims.size(); ++k) {
       const std::int64_t offset =
           offset_in(indices.box, index_position(window.batch, a.index_vector_dim, index_dims.size(), k));
-      window.start[at(a.scatter_dims_to_operand_dims[k])] = index_value(indices, offset);
+      window.start[a.scatter_dims_to_operand_dims[k]] = index_value(indices, offset);
       window.uncertain = window.uncertain || index_uncertain(indices, offset);
     }
     for (std::size_t k = 0; k < a.input_batching_dims.size(); ++k) {
-      window.start[at(a.input_batching_dims[k])] =
+      window.start[a.input_batching_dims[k]] =
           batch_coordinate(window.batch, a.index_vector_dim, a.scatter_indices_batching_dims[k]);
     }
     window.inside = true;
@@ -82,7 +82,7 @@ Box updates_box(const OpContext& context, const ScatterWindow& window, const Box
   const Dims operand_dims = window_operand_dims(a, common.size.size());
   for (std::size_t d = 0, w = 0, b = 0; d < rank; ++d) {
     if (w < a.update_window_dims.size() && a.update_window_dims[w] == static_cast<std::int64_t>(d)) {
-      const auto o = at(operand_dims[w++]);
+      const std::size_t o = operand_dims[w++];
       box.start[d] = common.start[o] - window.start[o];
       box.size[d] = common.size[o];
     } else {
@@ -98,7 +98,7 @@ Dims update_strides(const OpContext& context, const Box& box) {
   const Dims strides = row_major_strides(box.size);
   Dims result(context.operand_type(0).dims.size(), 0);
   const Dims dims = window_operand_dims(a, result.size());
-  for (std::size_t w = 0; w < dims.size(); ++w) result[at(dims[w])] = strides[at(a.update_window_dims[w])];
+  for (std::size_t w = 0; w < dims.size(); ++w) result[dims[w]] = strides[a.update_window_dims[w]];
   return result;
 }
 
@@ -125,11 +125,11 @@ void scatter_window(const OpContext& context, const ScatterWindow& window, const
       to += index[d] * walk.to_strides[d];
     }
     for (std::int64_t i = 0; i < count; ++i, offset += from_step) {
-      const double e = block.exact() ? 0 : block.data->bounds[at(offset)];
+      const double e = block.exact() ? 0 : block.data->bounds[offset];
       if constexpr (std::is_same_v<typename Accumulator::Value, double>) {
-        accumulators[at(to + i)].add(block.data->floats[at(offset)], e);
+        accumulators[to + i].add(block.data->floats[offset], e);
       } else {
-        accumulators[at(to + i)].add(block.data->integers[at(offset)], e);
+        accumulators[to + i].add(block.data->integers[offset], e);
       }
     }
   } while (next_index(lines, index));
@@ -140,7 +140,7 @@ template <class Accumulator>
 Status scatter_slab(const OpContext& context, const Box& slab, const Accumulator& fresh,
                     const Accumulation& accumulation, Storage& storage, std::int64_t offset) {
   STITCH_ASSIGN(const Block below, context.operand(0, slab));
-  std::vector<Accumulator> accumulators(at(slab.elements()), fresh);
+  std::vector<Accumulator> accumulators(slab.elements(), fresh);
   for (std::size_t i = 0; i < accumulators.size(); ++i) {
     const std::size_t from = below.uniform ? 0 : i;
     const double e = below.exact() ? 0 : below.data->bounds[from];

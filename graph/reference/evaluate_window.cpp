@@ -10,8 +10,6 @@
 namespace stitch::graph::reference {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 std::int64_t floor_divide(std::int64_t x, std::int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); }
 std::int64_t ceil_divide(std::int64_t x, std::int64_t y) { return -floor_divide(-x, y); }
 
@@ -37,12 +35,12 @@ WindowTables window_tables(const ReduceWindowAttributes& a, const Box& slab, con
   const Dims strides = row_major_strides(operand.size);
   for (std::size_t d = 0; d < tables.size(); ++d) {
     for (std::int64_t k = 0; k < a.sizes[d]; ++k) {
-      std::vector<std::int64_t>& table = tables[d].emplace_back(at(slab.size[d]), -1);
+      std::vector<std::int64_t>& table = tables[d].emplace_back(slab.size[d], -1);
       for (std::int64_t i = 0; i < slab.size[d]; ++i) {
         const std::int64_t place = (slab.start[d] + i) * a.strides[d] + k * a.window_dilation[d] - a.low[d];
         const std::int64_t index = floor_divide(place, a.base_dilation[d]);
         if (place % a.base_dilation[d] != 0 || index < operand.start[d] || index >= operand.end(d)) continue;
-        table[at(i)] = uniform ? 0 : (index - operand.start[d]) * strides[d];
+        table[i] = uniform ? 0 : (index - operand.start[d]) * strides[d];
       }
     }
   }
@@ -57,7 +55,7 @@ void add_shifted(const WindowTables& tables, const Dims& position, const Dims& o
     accumulators->add(*values, bounds == nullptr ? 0 : *bounds);
     return;
   }
-  const std::vector<std::int64_t>& table = tables[d][at(position[d])];
+  const std::vector<std::int64_t>& table = tables[d][position[d]];
   const bool innermost = d + 1 == tables.size();
   for (std::size_t i = 0; i < table.size(); ++i) {
     const std::int64_t from = table[i];
@@ -75,7 +73,7 @@ template <class Accumulator>
 Status window_slab(const OpContext& context, const Box& slab, const Accumulator& fresh,
                    const Accumulation& accumulation, Storage& storage, std::int64_t offset) {
   const ReduceWindowAttributes& a = context.node().as<ReduceWindowAttributes>();
-  std::vector<Accumulator> accumulators(at(slab.elements()), fresh);
+  std::vector<Accumulator> accumulators(slab.elements(), fresh);
   const Box box = window_operand_box(a, context.operand_type(0).dims, slab);
   if (!box.empty()) {
     STITCH_ASSIGN(const Block operand, context.operand(0, box));
@@ -179,11 +177,11 @@ void scatter_source(const std::vector<Candidate<T>>& window, bool largest, T sou
     if (i == best || !may_be_selected(window[i], window[best], largest)) continue;
     certain = false;
     if (out.contains({window[i].index, Dims(out.size.size(), 1)})) {
-      accumulators[at(offset_in(out, window[i].index))].add(T{0}, whole);
+      accumulators[offset_in(out, window[i].index)].add(T{0}, whole);
     }
   }
   if (out.contains({window[best].index, Dims(out.size.size(), 1)})) {
-    accumulators[at(offset_in(out, window[best].index))].add(source, certain ? source_bound : whole);
+    accumulators[offset_in(out, window[best].index)].add(source, certain ? source_bound : whole);
   }
 }
 
@@ -193,8 +191,8 @@ void scatter_sources(const OpContext& context, const Block& operand, const Block
   using T = typename Accumulator::Value;
   const SelectAndScatterAttributes& a = context.node().as<SelectAndScatterAttributes>();
   const auto value = [](const Block& block, std::int64_t offset) -> T {
-    if constexpr (std::is_same_v<T, double>) return block.data->floats[at(block.uniform ? 0 : offset)];
-    if constexpr (!std::is_same_v<T, double>) return block.data->integers[at(block.uniform ? 0 : offset)];
+    if constexpr (std::is_same_v<T, double>) return block.data->floats[block.uniform ? 0 : offset];
+    if constexpr (!std::is_same_v<T, double>) return block.data->integers[block.uniform ? 0 : offset];
   };
   // Flipping the top bit orders unsigned 64-bit values as signed ones.
   const auto ordered = [&](T x) -> T {
@@ -204,7 +202,7 @@ void scatter_sources(const OpContext& context, const Block& operand, const Block
     }
   };
   const auto bound = [](const Block& block, std::int64_t offset) {
-    return block.exact() ? 0 : block.data->bounds[at(block.uniform ? 0 : offset)];
+    return block.exact() ? 0 : block.data->bounds[block.uniform ? 0 : offset];
   };
   std::vector<Candidate<T>> window;
   Dims source = sources.box.start;
@@ -230,7 +228,7 @@ Result<Block> evaluate_select_and_scatter(const OpContext& context, const Box& o
   const Box sources = source_box(a, context.operand_type(1).dims, out);
   const Box windows = sources.empty() ? sources : windows_box(a, context.operand_type(0).dims, sources);
   STITCH_TRY(with_accumulator(ReduceKind::sum, dtype, !storage->bounds.empty(), [&](auto fresh) -> Status {
-    std::vector accumulators(at(out.elements()), fresh);
+    std::vector accumulators(out.elements(), fresh);
     if (!windows.empty()) {
       STITCH_ASSIGN(const Block source, context.operand(1, sources));
       STITCH_ASSIGN(const Block operand, context.operand(0, windows));

@@ -18,19 +18,18 @@ class Stages {
   explicit Stages(const VertexGraph& vertices) : vertices_(vertices), stage_(size(), 0), repeated_(size(), false) {}
 
   std::vector<VertexSet> parts() {
-    for (int v = 0; v < vertices_.size(); ++v) repeated_[at(v)] = readings(v) >= many_readings;
+    for (int v = 0; v < vertices_.size(); ++v) repeated_[v] = readings(v) >= many_readings;
     for (int v = 0; v < vertices_.size(); ++v) {
       for (const int producer : vertices_.producers(v))
-        stage_[at(v)] = std::max(stage_[at(v)], stage_[at(producer)] + rise(producer, v));
+        stage_[v] = std::max(stage_[v], stage_[producer] + rise(producer, v));
     }
     if (std::ranges::max(stage_) == 0) return {};
     // What nobody needs sooner waits for its readers.
     for (int v = vertices_.size(); v-- > 0;) {
       if (vertices_.is_result(v) || vertices_.consumers(v).empty()) continue;
       int latest = vertices_.size();
-      for (const int consumer : vertices_.consumers(v))
-        latest = std::min(latest, stage_[at(consumer)] - rise(v, consumer));
-      stage_[at(v)] = latest;
+      for (const int consumer : vertices_.consumers(v)) latest = std::min(latest, stage_[consumer] - rise(v, consumer));
+      stage_[v] = latest;
     }
     return connected();
   }
@@ -62,19 +61,19 @@ class Stages {
 
   /// Whether a reader belongs to a later stage than the value.
   [[nodiscard]] int rise(int producer, int consumer) const {
-    return repeated_[at(producer)] && read_elsewhere(consumer) > 0 ? 1 : 0;
+    return repeated_[producer] && read_elsewhere(consumer) > 0 ? 1 : 0;
   }
 
   [[nodiscard]] std::vector<VertexSet> connected() const {
     std::vector<int> parent(size());
     std::iota(parent.begin(), parent.end(), 0);
     const auto root = [&](int v) {
-      while (parent[at(v)] != v) v = parent[at(v)] = parent[at(parent[at(v)])];
+      while (parent[v] != v) v = parent[v] = parent[parent[v]];
       return v;
     };
     for (int v = 0; v < vertices_.size(); ++v) {
       for (const int producer : vertices_.producers(v)) {
-        if (stage_[at(producer)] == stage_[at(v)]) parent[at(root(v))] = root(producer);
+        if (stage_[producer] == stage_[v]) parent[root(v)] = root(producer);
       }
     }
     std::map<int, VertexSet> parts;

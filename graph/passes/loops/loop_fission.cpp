@@ -261,7 +261,7 @@ Replacement without_departures(Rewriter& graph, const Node& loop, bool reassocia
   return leaving.results(graph);
 }
 
-Replacement rule(Rewriter& graph, const Node& node, bool reassociate) {
+Replacement loop_fission_rule(Rewriter& graph, const Node& node, bool reassociate) {
   if (node.op != Op::loop) return {};
   const auto before = with_dots_before(graph, node);
   Replacement after = without_departures(graph, before ? graph.node(before->first) : node, reassociate);
@@ -277,7 +277,8 @@ Replacement rule(Rewriter& graph, const Node& node, bool reassociate) {
 }  // namespace
 
 Result<int> split_loops(Graph& graph, const PassContext& context) {
-  return rewrite(graph, [&](Rewriter& to, const Node& node) { return rule(to, node, context.reassociate); });
+  return rewrite(graph,
+                 [&](Rewriter& to, const Node& node) { return loop_fission_rule(to, node, context.reassociate); });
 }
 
 }  // namespace stitch::graph

@@ -15,7 +15,7 @@ namespace {
 class BodyCopy {
  public:
   BodyCopy(const Rewriter& graph, const LoopTurns& turns, const LoopEdit& edit)
-      : graph_(graph), turns_(turns), edit_(edit), from_(turns.body()), to_(from_.name), copies_(at(from_.size())) {}
+      : graph_(graph), turns_(turns), edit_(edit), from_(turns.body()), to_(from_.name), copies_(from_.size()) {}
 
   std::shared_ptr<const Graph> made() {
     add_parameters();
@@ -33,7 +33,7 @@ class BodyCopy {
 
  private:
   [[nodiscard]] Value copied(Value old) const {
-    const Value first = copies_[at(old.node)];
+    const Value first = copies_[old.node];
     return {first.node, first.result + old.result};
   }
 
@@ -43,7 +43,7 @@ class BodyCopy {
       parameters_.emplace_back();
       if (edit_.removed[i]) continue;
       parameters_.back() = to_.parameter(old.type().dtype, old.type().dims, old.name);
-      copies_[at(from_.parameters()[i])] = parameters_.back();
+      copies_[from_.parameters()[i]] = parameters_.back();
     }
     for (const auto& slice : edit_.slices) {
       const TensorType& type = graph_.type(slice.tensor);
@@ -57,14 +57,14 @@ class BodyCopy {
 
   /// Those that what stays depends on; what stood for the values removed has no copy to refer to.
   [[nodiscard]] std::vector<bool> live() const {
-    std::vector<bool> live(at(from_.size()), false);
+    std::vector<bool> live(from_.size(), false);
     for (std::size_t i = 0; i < turns_.carried(); ++i) {
-      if (!edit_.removed[i]) live[at(from_.results()[i].node)] = true;
+      if (!edit_.removed[i]) live[from_.results()[i].node] = true;
     }
-    for (const auto& stack : edit_.stacks) live[at(stack.value.node)] = true;
+    for (const auto& stack : edit_.stacks) live[stack.value.node] = true;
     for (NodeId id = from_.size(); id-- > 0;) {
-      if (!live[at(id)] || slice_for(id)) continue;
-      for (const Value& operand : from_.node(id).operands) live[at(operand.node)] = true;
+      if (!live[id] || slice_for(id)) continue;
+      for (const Value& operand : from_.node(id).operands) live[operand.node] = true;
     }
     return live;
   }
@@ -80,15 +80,15 @@ class BodyCopy {
     const std::vector<bool> needed = live();
     for (NodeId id = 0; id < from_.size(); ++id) {
       const Node& node = from_.node(id);
-      if (!needed[at(id)] || node.op == Op::parameter) continue;
+      if (!needed[id] || node.op == Op::parameter) continue;
       to_.at(node.name, node.line);
       if (const auto slice = slice_for(id)) {
-        copies_[at(id)] = to_.reshape(sliced(*slice), node.type().dims);
+        copies_[id] = to_.reshape(sliced(*slice), node.type().dims);
         continue;
       }
       std::vector<Value> operands;
       for (const Value& operand : node.operands) operands.push_back(copied(operand));
-      copies_[at(id)] = to_.add(node.op, std::move(operands), node.attributes, node.regions);
+      copies_[id] = to_.add(node.op, std::move(operands), node.attributes, node.regions);
     }
   }
 
@@ -96,14 +96,14 @@ class BodyCopy {
   std::vector<Value> starts(std::size_t rank, const TurnAxis& axis) {
     const Value place = turns_.place(to_, parameters_, axis.backward);
     std::vector<Value> starts(rank, rank > 1 ? to_.scalar(to_.dtype(place), 0) : place);
-    starts[at(axis.dimension)] = place;
+    starts[axis.dimension] = place;
     return starts;
   }
 
   Value sliced(std::size_t i) {
     const TurnAxis& axis = edit_.slices[i].axis;
     Dims sizes = to_.dims(tensors_[i]);
-    sizes[at(axis.dimension)] = 1;
+    sizes[axis.dimension] = 1;
     std::vector<Value> operands = starts(sizes.size(), axis);
     operands.insert(operands.begin(), tensors_[i]);
     return to_.add(Op::dynamic_slice, std::move(operands), DynamicSliceAttributes{sizes});

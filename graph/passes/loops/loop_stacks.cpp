@@ -134,9 +134,9 @@ Value LoopStacks::part(Rewriter& graph, const RebuiltLoop* loop, const Place& pl
   const Value x = outside(graph, loop, place.whole, place.backward);
   Dims starts(graph.dims(x).size(), 0), limits = graph.dims(x), strides(graph.dims(x).size(), 1);
   for (std::size_t i = 0; i < place.index; ++i) {
-    starts[at(dimension + 1)] += body_.type(whole.operands[i]).dims[at(dimension)];
+    starts[dimension + 1] += body_.type(whole.operands[i]).dims[dimension];
   }
-  limits[at(dimension + 1)] = starts[at(dimension + 1)] + body_.type(place.at).dims[at(dimension)];
+  limits[dimension + 1] = starts[dimension + 1] + body_.type(place.at).dims[dimension];
   return graph.slice(x, starts, limits, strides);
 }
 

@@ -31,27 +31,27 @@ LoopTurns::LoopTurns(const Rewriter& graph, const Node& loop)
     if (is_invariant({body().parameters()[i], 0}) && is_closed(graph, loop.operands[i])) return;
     decides_.push_back(reads(condition(), condition().parameters()[i]));
   }
-  uses_.assign(at(body().size()), 0);
+  uses_.assign(body().size(), 0);
   for (const Node& node : body().nodes()) {
-    for (const Value& operand : node.operands) ++uses_[at(operand.node)];
+    for (const Value& operand : node.operands) ++uses_[operand.node];
   }
-  for (const Value& result : body().results()) ++uses_[at(result.node)];
+  for (const Value& result : body().results()) ++uses_[result.node];
   find_lines(graph);
   if (known()) find_writes();
 }
 
 void LoopTurns::find_invariants() {
   const Graph& inside = body();
-  invariant_.assign(at(inside.size()), true);
+  invariant_.assign(inside.size(), true);
   for (std::size_t i = 0; i < carried(); ++i) {
     const Value parameter{inside.parameters()[i], 0};
-    invariant_[at(parameter.node)] = inside.results()[i] == parameter;
+    invariant_[parameter.node] = inside.results()[i] == parameter;
   }
   for (NodeId id = 0; id < inside.size(); ++id) {
     const Node& node = inside.node(id);
     const bool depends = std::any_of(node.operands.begin(), node.operands.end(),
                                      [&](const Value& operand) { return !is_invariant(operand); });
-    if (depends || holds_opaque(node)) invariant_[at(id)] = false;
+    if (depends || holds_opaque(node)) invariant_[id] = false;
   }
 }
 

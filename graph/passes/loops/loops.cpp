@@ -60,8 +60,8 @@ std::vector<std::size_t> reach(const Graph& region, const std::vector<Value>& fr
   while (!stack.empty()) {
     const NodeId id = stack.back();
     stack.pop_back();
-    if (seen[at(id)]) continue;
-    seen[at(id)] = true;
+    if (seen[id]) continue;
+    seen[id] = true;
     const auto& list = region.parameters();
     if (region.node(id).op == Op::parameter) {
       parameters.push_back(std::find(list.begin(), list.end(), id) - list.begin());
@@ -73,8 +73,8 @@ std::vector<std::size_t> reach(const Graph& region, const std::vector<Value>& fr
 
 /// Carried values on which the condition or a used result depends.
 std::vector<bool> needed(const Loop& loop, const Plan& plan, const std::vector<bool>& used) {
-  std::vector<bool> needed(loop.count(), false), seen(at(loop.body.size()), false),
-      seen_condition(at(loop.condition.size()), false);
+  std::vector<bool> needed(loop.count(), false), seen(loop.body.size(), false),
+      seen_condition(loop.condition.size(), false);
   std::vector<std::size_t> fresh = reach(loop.condition, {loop.condition.results()[0]}, seen_condition);
   for (std::size_t i = 0; i < loop.count(); ++i) {
     if (used[i] && !plan.invariant[i]) fresh.push_back(i);
@@ -174,7 +174,7 @@ Replacement rebuilt(const Loop& loop, const Plan& plan, std::int64_t trips) {
   return results;
 }
 
-Replacement rule(Rewriter& graph, const Node& node) {
+Replacement loops_rule(Rewriter& graph, const Node& node) {
   if (node.op != Op::loop || node.operands.empty()) return {};
   const Loop loop{graph, node, *node.regions[0], *node.regions[1]};
   const auto start = [&](std::size_t i) { return splat_integer(graph, node.operands[i]); };
@@ -191,7 +191,7 @@ Replacement rule(Rewriter& graph, const Node& node) {
 
 }  // namespace
 
-Result<int> simplify_loops(Graph& graph, const PassContext&) { return rewrite(graph, rule); }
+Result<int> simplify_loops(Graph& graph, const PassContext&) { return rewrite(graph, loops_rule); }
 
 std::vector<ValueRange> carried_ranges(const Graph& graph, const Node& loop) {
   std::vector<ValueRange> ranges;

@@ -20,16 +20,16 @@ bool is_small(const TurnLines::Line& line) {
 }  // namespace
 
 TurnLines::TurnLines(const Graph& body, std::span<const std::optional<std::int64_t>> starts, std::int64_t turns)
-    : body_(body), turns_(turns), lines_(at(body.size())) {
+    : body_(body), turns_(turns), lines_(body.size()) {
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const auto step = counter_step(body, i);
-    if (step && starts[i] && is_small({*starts[i], *step})) lines_[at(body.parameters()[i])] = Line{*starts[i], *step};
+    if (step && starts[i] && is_small({*starts[i], *step})) lines_[body.parameters()[i]] = Line{*starts[i], *step};
   }
   for (NodeId id = 0; id < body.size(); ++id) {
     const Node& node = body.node(id);
     if (node.op == Op::parameter || node.results.size() != 1 || node.type().elements() != 1) continue;
     const auto line = line_of(node);
-    if (line && is_small(*line)) lines_[at(id)] = line;
+    if (line && is_small(*line)) lines_[id] = line;
   }
 }
 

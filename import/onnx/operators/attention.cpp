@@ -10,8 +10,6 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// batch, heads, length, size of one of the three inputs; 3-D inputs hold the heads side by side.
 Result<Value> split_heads(Call& c, std::size_t input, std::int64_t heads) {
   STITCH_TRY(c.need_rank(input, 3, 4));
@@ -123,7 +121,7 @@ Result<Value> apply_mask(Call& c, const Heads& h, Value scores) {
   STITCH_TRY(c.need_rank(3, 1, 4));
   const bool boolean = c.dtype(mask) == DType::pred;
   if (const std::int64_t missing = h.keys - c.dims(mask).back(); missing > 0 && c.dims(mask).back() != 1) {
-    Dims low(at(c.rank(mask)), 0), high = low;
+    Dims low(c.rank(mask), 0), high = low;
     high.back() = missing;
     mask = c.b.pad(mask, c.b.scalar(c.dtype(mask), boolean ? 0.0 : -INFINITY), low, high);
   }

@@ -9,15 +9,13 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// Every element `times` times in a row, if that is what the list says.
 std::optional<std::int64_t> repeats(const Dims& list, std::int64_t extent) {
   const std::int64_t count = list.size();
   if (extent == 0 || count % extent != 0) return std::nullopt;
   const std::int64_t times = count / extent;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (list[at(i)] != i / times) return std::nullopt;
+    if (list[i] != i / times) return std::nullopt;
   }
   return times;
 }
@@ -26,12 +24,12 @@ std::optional<std::int64_t> repeats(const Dims& list, std::int64_t extent) {
 Value take(graph::Builder& b, Value x, std::int64_t axis, const Dims& list) {
   const Dims dims = b.dims(x);
   if (b.failed()) return x;
-  const std::int64_t extent = dims[at(axis)];
+  const std::int64_t extent = dims[axis];
   if (const std::optional<std::int64_t> times = repeats(list, extent)) {
     if (*times == 1) return x;
     Dims wide = dims, joined = dims;
     wide.insert(wide.begin() + axis + 1, *times);
-    joined[at(axis)] *= *times;
+    joined[axis] *= *times;
     return b.reshape(spread(b, x, wide, other_axes(wide.size(), {axis + 1})), joined);
   }
   const std::int64_t stride = list.size() > 1 ? list[1] - list[0] : 1;
@@ -42,7 +40,7 @@ Value take(graph::Builder& b, Value x, std::int64_t axis, const Dims& list) {
   a.collapsed_slice_dims = a.start_index_map = {axis};
   a.index_vector_dim = 1;
   a.slice_sizes = dims;
-  a.slice_sizes[at(axis)] = 1;
+  a.slice_sizes[axis] = 1;
   a.offset_dims = other_axes(dims.size(), {axis});
   const Value indices = integers(b, DType::s64, {static_cast<std::int64_t>(list.size())}, list);
   return b.add(Op::gather, {x, indices}, std::move(a));
@@ -63,7 +61,7 @@ Value mix(graph::Builder& b, Value x, std::int64_t axis, const Taps& taps) {
   if (sum.node >= 0) return sum;
   // Every weight is 0, or there is no element.
   Dims dims = b.dims(x);
-  dims[at(axis)] = taps.indices.empty() ? 0 : static_cast<std::int64_t>(taps.indices[0].size());
+  dims[axis] = taps.indices.empty() ? 0 : static_cast<std::int64_t>(taps.indices[0].size());
   return b.filled(b.dtype(x), dims, 0.0);
 }
 
@@ -75,7 +73,7 @@ Result<Values> resize_axes(Call& c, const Interpolation& how, const std::vector<
   Value y = nearest ? c.in(0) : widen(c.b, c.in(0));
   std::vector<std::pair<std::int64_t, std::vector<bool>>> outside;
   for (std::int64_t axis = 0; axis < std::ssize(axes); ++axis) {
-    const ResizedAxis& a = axes[at(axis)];
+    const ResizedAxis& a = axes[axis];
     const bool whole = a.roi_start == 0.0 && a.roi_end == 1.0;
     if (a.input == a.output && a.scale == 1.0 && whole) continue;
     if (a.input < 1 || a.output < 0 || !(a.scale > 0))
@@ -123,7 +121,7 @@ Status axes_from_sizes(Call& c, const Dims& sizes, const Dims& listed, std::vect
   if (sizes.size() != listed.size()) return Call::wrong("{} sizes for {} axes", sizes.size(), listed.size());
   std::vector<double> scales;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    ResizedAxis& a = axes[at(listed[i])];
+    ResizedAxis& a = axes[listed[i]];
     if (a.input < 1 || sizes[i] < 0) return Call::wrong("an extent of {} resized to {}", a.input, sizes[i]);
     a.output = sizes[i];
     a.scale = static_cast<double>(sizes[i]) / a.input;
@@ -135,7 +133,7 @@ Status axes_from_sizes(Call& c, const Dims& sizes, const Dims& listed, std::vect
   const double scale = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
                                               : *std::max_element(scales.begin(), scales.end());
   for (const std::int64_t axis : listed) {
-    ResizedAxis& a = axes[at(axis)];
+    ResizedAxis& a = axes[axis];
     a.scale = scale;
     a.output = std::floor(scale * a.input + 0.5);
   }
@@ -145,7 +143,7 @@ Status axes_from_sizes(Call& c, const Dims& sizes, const Dims& listed, std::vect
 Status axes_from_scales(const std::vector<double>& scales, const Dims& listed, std::vector<ResizedAxis>& axes) {
   if (scales.size() != listed.size()) return Call::wrong("{} scales for {} axes", scales.size(), listed.size());
   for (std::size_t i = 0; i < scales.size(); ++i) {
-    ResizedAxis& a = axes[at(listed[i])];
+    ResizedAxis& a = axes[listed[i]];
     a.scale = scales[i];
     a.output = scaled_extent(a.input, scales[i]);
   }
@@ -200,8 +198,8 @@ Result<Values> resize(Call& c) {
     STITCH_ASSIGN(const std::vector<double> roi, c.need_numbers(1));
     if (roi.size() != 2 * listed.size()) return Call::wrong("{} entries in the region of interest", roi.size());
     for (std::size_t i = 0; i < listed.size(); ++i) {
-      axes[at(listed[i])].roi_start = roi[i];
-      axes[at(listed[i])].roi_end = roi[i + listed.size()];
+      axes[listed[i]].roi_start = roi[i];
+      axes[listed[i]].roi_end = roi[i + listed.size()];
     }
   }
   return resize_axes(c, how, axes);

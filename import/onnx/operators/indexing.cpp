@@ -11,15 +11,13 @@ namespace {
 using graph::GatherAttributes;
 using graph::ScatterAttributes;
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// The rows of `x` along `axis` that constant indices name, when they are neighbours: a slice.
 std::optional<Value> gather_slice(Call& c, Value x, std::int64_t axis, Value indices) {
   if (c.rank(indices) > 1) return std::nullopt;
   const std::optional<graph::ConstantAttributes> constant = c.constant(indices);
   if (!constant) return std::nullopt;
   const Dims list = integers_of(*constant);
-  const std::int64_t extent = c.dims(x)[at(axis)];
+  const std::int64_t extent = c.dims(x)[axis];
   if (list.empty()) return std::nullopt;
   const std::int64_t first = list[0] < 0 ? list[0] + extent : list[0];
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -80,7 +78,7 @@ Result<Values> gather(Call& c) {
   STITCH_TRY(need_indices(c, 1));
   const Value x = c.in(0);
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", 0, c.rank(x)));
-  const std::int64_t extent = c.dims(x)[at(axis)];
+  const std::int64_t extent = c.dims(x)[axis];
   c.note_range(c.in(1), 0, extent - 1);
   if (const std::optional<Value> sliced = gather_slice(c, x, axis, c.in(1))) return Values{*sliced};
   const Value indices = normal_indices(c, c.in(1), extent);
@@ -88,7 +86,7 @@ Result<Values> gather(Call& c) {
   a.collapsed_slice_dims = a.start_index_map = {axis};
   a.index_vector_dim = c.rank(indices);
   a.slice_sizes = c.dims(x);
-  a.slice_sizes[at(axis)] = std::min<std::int64_t>(extent, 1);
+  a.slice_sizes[axis] = std::min<std::int64_t>(extent, 1);
   const std::int64_t index_rank = c.rank(indices);
   for (std::int64_t d = 0; d < c.rank(x); ++d) {
     if (d != axis) a.offset_dims.push_back(d < axis ? d : d - 1 + index_rank);
@@ -102,19 +100,19 @@ Result<Values> gather_elements(Call& c) {
   Value x = c.in(0);
   if (c.rank(c.in(1)) != c.rank(x)) return Call::wrong("input 1 has another rank than input 0");
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", 0, c.rank(x)));
-  const std::int64_t extent = c.dims(x)[at(axis)];
+  const std::int64_t extent = c.dims(x)[axis];
   c.note_range(c.in(1), 0, extent - 1);
   const Value indices = normal_indices(c, c.in(1), extent);
   for (std::int64_t d = 0; d < c.rank(x); ++d) {
     if (d == axis) continue;
-    if (c.dims(indices)[at(d)] > c.dims(x)[at(d)]) return Call::wrong("input 1 is larger than input 0");
-    x = slice_axis(c.b, x, d, 0, c.dims(indices)[at(d)]);
+    if (c.dims(indices)[d] > c.dims(x)[d]) return Call::wrong("input 1 is larger than input 0");
+    x = slice_axis(c.b, x, d, 0, c.dims(indices)[d]);
   }
   GatherAttributes a;
   a.collapsed_slice_dims = a.start_index_map = {axis};
   a.operand_batching_dims = a.start_indices_batching_dims = other_axes(c.rank(x), {axis});
   a.index_vector_dim = c.rank(indices);
-  a.slice_sizes.assign(at(c.rank(x)), 1);
+  a.slice_sizes.assign(c.rank(x), 1);
   return Values{c.b.add(Op::gather, {x, indices}, std::move(a))};
 }
 
@@ -124,7 +122,7 @@ namespace {
 Value normal_vectors(Call& c, Value x, Value indices, std::int64_t batch) {
   const std::int64_t length = c.dims(indices).back();
   Dims extents;
-  for (std::int64_t i = 0; i < length; ++i) extents.push_back(c.dims(x)[at(batch + i)]);
+  for (std::int64_t i = 0; i < length; ++i) extents.push_back(c.dims(x)[batch + i]);
   if (const std::optional<graph::ConstantAttributes> constant = c.constant(indices)) {
     Dims list = integers_of(*constant);
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -163,7 +161,7 @@ Result<Values> gather_nd(Call& c) {
   a.index_vector_dim = index_rank - 1;
   for (std::int64_t d = 0; d < c.rank(x); ++d) {
     const bool window = d >= batch + length;
-    a.slice_sizes.push_back(window ? c.dims(x)[at(d)] : std::min<std::int64_t>(c.dims(x)[at(d)], 1));
+    a.slice_sizes.push_back(window ? c.dims(x)[d] : std::min<std::int64_t>(c.dims(x)[d], 1));
     if (window) a.offset_dims.push_back(index_rank - 1 + d - batch - length);
   }
   return Values{c.b.add(Op::gather, {x, indices}, std::move(a))};
@@ -193,7 +191,7 @@ Result<Values> scatter_elements(Call& c) {
   const Value x = c.in(0);
   if (c.rank(c.in(1)) != c.rank(x)) return Call::wrong("input 1 has another rank than input 0");
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", 0, c.rank(x)));
-  const std::int64_t extent = c.dims(x)[at(axis)];
+  const std::int64_t extent = c.dims(x)[axis];
   c.note_range(c.in(1), 0, extent - 1);
   const Value indices = coordinates(c, normal_indices(c, c.in(1), extent), axis);
   ScatterAttributes a;
@@ -236,7 +234,7 @@ Result<Values> compress(Call& c) {
     x = c.b.reshape(x, {graph::element_count(c.dims(x))});
   }
   if (c.rank(x) == 0) return Call::wrong("input 0 is a scalar");
-  if (std::ssize(condition) > c.dims(x)[at(axis)]) return Call::wrong("input 1 is too long");
+  if (std::ssize(condition) > c.dims(x)[axis]) return Call::wrong("input 1 is too long");
   Values parts;
   for (std::size_t i = 0; i < condition.size();) {
     std::size_t end = i;
@@ -257,15 +255,14 @@ Result<Values> reverse_sequence(Call& c) {
   STITCH_ASSIGN(const std::int64_t time, c.axis("time_axis", 0, 2));
   if (batch == time) return Call::wrong("attribute 'batch_axis' and 'time_axis' are the same");
   const Value x = c.in(0);
-  if (c.rank(c.in(1)) != 1 || c.dims(c.in(1))[0] != c.dims(x)[at(batch)])
-    return Call::wrong("input 1 has another size");
+  if (c.rank(c.in(1)) != 1 || c.dims(c.in(1))[0] != c.dims(x)[batch]) return Call::wrong("input 1 has another size");
   return Values{reverse_within(c.b, x, c.in(1), batch, time)};
 }
 
 Value reverse_within(graph::Builder& b, Value x, Value lengths, std::int64_t batch, std::int64_t time) {
   const Dims dims = b.dims(x);
   if (b.failed()) return x;
-  const Dims plane{dims[at(batch)], dims[at(time)]};
+  const Dims plane{dims[batch], dims[time]};
   const Value length = b.broadcast(b.convert(lengths, DType::s64), plane, {0});
   const Value position = b.iota(DType::s64, plane, 1);
   const Value mirrored = b.binary(Op::subtract, sub(b, length, 1.0), position);
@@ -286,7 +283,7 @@ Value reverse_within(graph::Builder& b, Value x, Value lengths, std::int64_t bat
   for (std::size_t d = 2; d < dims.size(); ++d) a.offset_dims.push_back(d);
   const Value gathered = b.add(Op::gather, {moved, source}, std::move(a));
   Dims back(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) back[at(order[i])] = i;
+  for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
   return b.transpose(gathered, back);
 }
 

@@ -8,8 +8,6 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// Dims of a reshape: 0 copies the extent (unless `allow_zero`), one -1 takes what is left.
 Result<Dims> target_dims(const Dims& from, Dims to, bool allow_zero) {
   std::int64_t known = 1, open = -1;
@@ -31,7 +29,7 @@ Result<Dims> target_dims(const Dims& from, Dims to, bool allow_zero) {
     for (const std::int64_t extent : to) {
       if (extent == 0) return Call::wrong("shape {} leaves an extent open beside 0", graph::to_string(to));
     }
-    to[at(open)] = graph::element_count(from) / known;
+    to[open] = graph::element_count(from) / known;
   }
   return to;
 }
@@ -68,9 +66,9 @@ Result<Values> squeeze(Call& c) {
     }
   }
   Dims rest;
-  for (const std::int64_t d : other_axes(c.rank(c.in(0)), axes)) rest.push_back(dims[at(d)]);
+  for (const std::int64_t d : other_axes(c.rank(c.in(0)), axes)) rest.push_back(dims[d]);
   for (const std::int64_t d : axes) {
-    if (dims[at(d)] != 1) return Call::wrong("axis {} of {} is not 1", d, graph::to_string(dims));
+    if (dims[d] != 1) return Call::wrong("axis {} of {} is not 1", d, graph::to_string(dims));
   }
   return Values{c.b.reshape(c.in(0), std::move(rest))};
 }
@@ -115,7 +113,7 @@ Result<Values> tile(Call& c) {
     STITCH_ASSIGN(const std::int64_t given, c.need_integer(2));
     STITCH_ASSIGN(const std::int64_t axis, Call::normal_axis(given, c.rank(c.in(0))));
     repeats.assign(from.size(), 1);
-    repeats[at(axis)] = count;
+    repeats[axis] = count;
   } else {
     STITCH_ASSIGN(repeats, c.need_integers(1));
   }
@@ -148,7 +146,7 @@ Result<Values> concat(Call& c) {
 Result<Values> split(Call& c) {
   STITCH_TRY(c.need_rank(0, 1));
   STITCH_ASSIGN(const std::int64_t axis, c.axis("axis", 0, c.rank(c.in(0))));
-  const std::int64_t extent = c.dims(c.in(0))[at(axis)];
+  const std::int64_t extent = c.dims(c.in(0))[axis];
   STITCH_ASSIGN(std::optional<Dims> sizes, c.integers_from(1, "split"));
   if (!sizes) {
     const std::int64_t parts = std::max<std::size_t>(c.outputs(), 1);
@@ -213,10 +211,10 @@ Result<Values> slice(Call& c) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     STITCH_ASSIGN(const std::int64_t axis, Call::normal_axis(axes[i], rank));
     if (steps[i] == 0) return Call::wrong("step 0");
-    const AxisSlice part = numpy_slice((*starts)[i], (*ends)[i], steps[i], dims[at(axis)]);
-    from[at(axis)] = part.start;
-    to[at(axis)] = part.limit;
-    strides[at(axis)] = part.stride;
+    const AxisSlice part = numpy_slice((*starts)[i], (*ends)[i], steps[i], dims[axis]);
+    from[axis] = part.start;
+    to[axis] = part.limit;
+    strides[axis] = part.stride;
     if (part.reversed) reversed.push_back(axis);
   }
   Value y = c.in(0);

@@ -9,8 +9,6 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// x minus its mean over `axes`, and 1 / sqrt(variance + epsilon); extents of 1 in the places of the axes.
 struct Moments {
   Value mean, centred, variance;
@@ -28,7 +26,7 @@ Value inverse_deviation(graph::Builder& b, Value variance, double epsilon) {
 
 /// A vector over dimension 1 as a tensor that broadcasts against one of that rank.
 Value per_channel(Call& c, Value vector, std::int64_t rank) {
-  Dims dims(at(rank), 1);
+  Dims dims(rank, 1);
   if (c.b.failed() || c.rank(vector) != 1 || rank < 2) return vector;
   dims[1] = c.dims(vector)[0];
   return c.b.reshape(vector, dims);
@@ -201,7 +199,7 @@ Result<Values> lrn(Call& c) {
   STITCH_ASSIGN(const double bias, c.node.number("bias", 1.0));
   if (size < 1 || size > (1 << 20)) return Call::wrong("attribute 'size' is {}", size);
   const Value x = widen(c.b, c.in(0));
-  const Dims ones(at(c.rank(x)), 1);
+  const Dims ones(c.rank(x), 1);
   graph::ReduceWindowAttributes a{ReduceKind::sum, ones, ones, Dims(ones.size(), 0), Dims(ones.size(), 0), ones, ones};
   a.sizes[1] = size;
   a.low[1] = (size - 1) / 2;

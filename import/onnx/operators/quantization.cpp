@@ -8,8 +8,6 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// A scale or zero point with the shape of x: one for all, one per extent of `axis`, or one per block along it.
 Result<Value> parameter_like(Call& c, Value x, Value parameter) {
   const Dims dims = c.dims(x), given = c.dims(parameter);
@@ -26,9 +24,9 @@ Result<Value> parameter_like(Call& c, Value x, Value parameter) {
   wide.insert(wide.begin() + axis + 1, block);
   for (std::int64_t d = 0; d < c.rank(x); ++d) mapping.push_back(d + (d > axis));
   Dims joined = given;
-  joined[at(axis)] *= block;
+  joined[axis] *= block;
   const Value repeated = c.b.reshape(spread(c.b, parameter, wide, mapping), joined);
-  return slice_axis(c.b, repeated, axis, 0, dims[at(axis)]);  // the last block may be cut
+  return slice_axis(c.b, repeated, axis, 0, dims[axis]);  // the last block may be cut
 }
 
 Result<std::optional<DType>> output_dtype(Call& c) {

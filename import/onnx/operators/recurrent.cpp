@@ -11,8 +11,6 @@
 namespace stitch::import::onnx {
 namespace {
 
-std::size_t at(std::int64_t index) { return index; }
-
 /// What all three operators have in common: T steps of batch B, state size H, G gates.
 struct Layer {
   std::int64_t steps = 0, batch = 0, hidden = 0, gates = 0, directions = 1;
@@ -246,11 +244,11 @@ Result<Values> run_layer(Call& c, const Layer& l, const Kind& kind, const Cell& 
   if (c.has(4) && c.dims(c.in(4)) != Dims{l.batch}) return Call::wrong("input 4 is no list of {} lengths", l.batch);
   const Value x = l.batch_first ? c.b.transpose(c.in(0), {1, 0, 2}) : c.in(0);
   std::vector<std::vector<Value>> parts;
-  const std::size_t each = l.activations.size() / at(l.directions);
+  const std::size_t each = l.activations.size() / l.directions;
   for (std::int64_t k = 0; k < l.directions; ++k) {
     Direction d;
     d.reversed = l.direction == "reverse" || k == 1;
-    d.activations = std::span(l.activations).subspan(at(k) * each, each);
+    d.activations = std::span(l.activations).subspan(k * each, each);
     const bool turned = d.reversed && c.has(4);
     const Value source = turned ? reverse_within(c.b, x, c.in(4), 1, 0) : x;
     d.inputs = product(c.b, source, of_direction(c, 1, k));
