@@ -21,7 +21,7 @@ struct Arc {
 class Arcs {
  public:
   Arcs(std::size_t vertices, const std::vector<ColouredGraph::Edge>& edges, bool incoming) : first_(vertices + 1) {
-    for (const auto& edge : edges) ++first_[incoming ? edge.to : edge.from + 1];
+    for (const auto& edge : edges) ++first_[(incoming ? edge.to : edge.from) + 1];
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
     arcs_.resize(edges.size());
     std::vector<std::size_t> next(first_.begin(), first_.end() - 1);

@@ -31,6 +31,8 @@ std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64
   return bits;
 }
 
+Error too_many_items() { return make_error(ErrorKind::constraint, "more than {} scalar computations", max_items); }
+
 }  // namespace
 
 const StoredValue* ScalarProgram::stored(Value value) const {
@@ -51,7 +53,7 @@ std::vector<Index> ScalarProgram::canonical_indices(const AxisAnalysis& analysis
 Result<ItemId> ScalarProgram::item(Value value, const std::vector<Index>& indices, ItemId guard) {
   const Request request{value, indices, guard};
   if (const auto found = memo_.find(request); found != memo_.end()) return found->second;
-  if (item_count() > max_items) return make_error(ErrorKind::constraint, "more than {} scalar computations", max_items);
+  if (item_count() > max_items) return too_many_items();
   STITCH_ASSIGN(const ItemId made, propagate(value, indices, guard));
   memo_[request] = made;
   return made;
@@ -110,18 +112,41 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
       return make_error(ErrorKind::constraint, "scatter '{}' is used inside its kernel", node.name);
     default: break;
   }
-  if (graph::is_elementwise(node.op)) return propagate_elementwise(node, value, indices, guard);
+  if (graph::is_elementwise(node.op)) return propagate_elementwise(value, indices, guard);
   return layout_item(*this, node, value, indices, guard);
 }
 
-Result<ItemId> ScalarProgram::propagate_elementwise(const Node& node, Value value, const std::vector<Index>& indices,
-                                                    ItemId guard) {
-  std::vector<ItemId> operands;
-  for (const Value operand : node.operands) {
-    STITCH_ASSIGN(const ItemId item, this->item(operand, indices, guard));
-    operands.push_back(item);
+bool ScalarProgram::is_computed_by_element(Value value) const {
+  return stored(value) == nullptr && graph::is_elementwise(graph().node(value.node).op);
+}
+
+Result<ItemId> ScalarProgram::propagate_elementwise(Value value, const std::vector<Index>& indices, ItemId guard) {
+  struct Begun {
+    Value value;
+    std::vector<ItemId> operands;
+  };
+  std::vector<Begun> begun = {{value, {}}};
+  while (true) {
+    Begun& last = begun.back();
+    const Node& node = graph().node(last.value.node);
+    if (last.operands.size() < node.operands.size()) {
+      const Value operand = node.operands[last.operands.size()];
+      if (is_computed_by_element(operand) && !memo_.contains({operand, indices, guard})) {
+        if (item_count() > max_items) return too_many_items();
+        begun.push_back({operand, {}});
+        continue;
+      }
+      STITCH_ASSIGN(const ItemId item, this->item(operand, indices, guard));
+      last.operands.push_back(item);
+      continue;
+    }
+    const Value done = last.value;
+    const ItemId made = compute(node.op, done, node.type(done.result).dtype, std::move(last.operands));
+    begun.pop_back();
+    if (begun.empty()) return made;
+    memo_[{done, indices, guard}] = made;
+    begun.back().operands.push_back(made);
   }
-  return compute(node.op, value, node.type(value.result).dtype, std::move(operands));
 }
 
 Result<ItemId> ScalarProgram::small_reduce(const Node& node, Value value, const std::vector<Index>& indices,

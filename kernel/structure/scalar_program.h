@@ -64,8 +64,10 @@ class ScalarProgram final : public OperandItems {
   };
 
   Result<ItemId> propagate(graph::Value value, const std::vector<Index>& indices, ItemId guard);
-  Result<ItemId> propagate_elementwise(const graph::Node& node, graph::Value value, const std::vector<Index>& indices,
-                                       ItemId guard);
+  /// Operands first, by a list of what is begun: chains of operators are longer than a thread's stack is deep.
+  Result<ItemId> propagate_elementwise(graph::Value value, const std::vector<Index>& indices, ItemId guard);
+  /// Neither read from memory nor of any kind but element-wise: its operands are asked for at its own indices.
+  [[nodiscard]] bool is_computed_by_element(graph::Value value) const;
   Result<ItemId> small_reduce(const graph::Node& node, graph::Value value, const std::vector<Index>& indices,
                               ItemId guard);
   [[nodiscard]] const StoredValue* stored(graph::Value value) const;

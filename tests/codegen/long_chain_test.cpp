@@ -1,11 +1,9 @@
 // Kernels of thousands of operators: no step of printing them may go as deep as they are long.
 
 #include <gtest/gtest.h>
-#include <pthread.h>
-
-#include <functional>
 
 #include "graph/builder.h"
+#include "tests/base/small_stack.h"
 #include "tests/profiler/kernel_case.h"
 
 namespace stitch::codegen::test {
@@ -17,21 +15,7 @@ using graph::Op;
 using graph::Value;
 using profiler::test::KernelCase;
 using profiler::test::make_case;
-
-/// Runs `work` on a thread with a stack of so many bytes.
-void on_stack_of(std::size_t bytes, std::function<void()> work) {
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
-  pthread_t thread{};
-  const auto run = [](void* argument) -> void* {
-    (*static_cast<std::function<void()>*>(argument))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
-}
+using stitch::test::on_stack_of;
 
 constexpr int length = 2000;
 constexpr std::size_t small_stack = 256 << 10;  // a call for each operator takes more

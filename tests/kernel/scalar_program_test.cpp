@@ -1,5 +1,4 @@
 #include "kernel/structure/scalar_program.h"
-#include "kernel/structure/scatter_items.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,8 @@
 #include <functional>
 
 #include "base/random.h"
+#include "kernel/structure/scatter_items.h"
+#include "tests/base/small_stack.h"
 #include "tests/graph/random_graph.h"
 #include "tests/kernel/example_graphs.h"
 #include "tests/kernel/item_interpreter.h"
@@ -263,6 +264,20 @@ TEST(ScalarProgram, EqualRequestsShareOneItem) {
   const Propagated made(finished(b, {sum}), 0);
   EXPECT_EQ(count(*made.program, Item::Kind::load), 1U);
   EXPECT_EQ(count(*made.program, Item::Kind::compute), 4U);  // tanh, two products, one sum
+}
+
+TEST(ScalarProgram, AChainMayBeLongerThanTheStackIsDeep) {
+  constexpr int length = 6000;
+  Builder b;
+  Value x = parameter(b, {64});
+  for (int i = 0; i < length; ++i) x = b.unary(i % 2 == 0 ? Op::tanh : Op::negate, x);
+  const Graph graph = finished(b, {x});
+  stitch::test::on_stack_of(256 << 10, [&] {
+    const Propagated made(graph, 0);
+    ASSERT_GE(made.item, 0);
+    EXPECT_EQ(count(*made.program, Item::Kind::compute), length);
+    EXPECT_EQ(made.item, length) << "operands come first";
+  });
 }
 
 TEST(ScalarProgram, DifferentIndicesAndGuardsDoNot) {
