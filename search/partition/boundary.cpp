@@ -38,7 +38,7 @@ class BoundaryCut {
     std::vector<std::pair<VertexSet, VertexSet>> divisions;
     for (const std::vector<bool>& in_first : {near, cut.far_source_side(sink)}) {
       VertexSet before(vertices_.size()), after = before;
-      for (const int v : members_) (in_first[v] ? before : after).insert(v);
+      for (const int v : members_) (in_first[at(v)] ? before : after).insert(v);
       if (bytes_between(before, after) >= bytes_between(first_, second_)) continue;
       if (divisions.empty() || divisions[0].first != before)
         divisions.emplace_back(std::move(before), std::move(after));

@@ -35,8 +35,7 @@ class Stages {
   }
 
  private:
-  static std::size_t at(int vertex) { return vertex; }
-  [[nodiscard]] std::size_t size() const { return at(vertices_.size()); }
+  [[nodiscard]] std::size_t size() const { return vertices_.size(); }
   [[nodiscard]] const Node& node(int vertex) const { return vertices_.fragment().node(vertices_.node(vertex)); }
 
   /// Elements that an operator reads elsewhere than where its own are; 0 for all others.
