@@ -76,7 +76,7 @@ class Found {
   template <class T>
   void read(std::optional<T>& into) const {
     into.reset();
-    if (!json.is_null()) read(into.emplace());
+    if (!json.is_null()) read(into.emplace(T()));
   }
   template <class T>
   void read(std::vector<T>& into) const {
