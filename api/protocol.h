@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/device_traits.h"
 #include "base/hash.h"
 #include "base/result.h"
 #include "graph/codec/codec.h"
@@ -131,6 +132,8 @@ struct LookupRequest {
   std::string name;              ///< for people: where the fragment comes from
   std::int64_t deadline_ms = 0;  ///< how long a predicted plan may be waited for on a miss; 0 … 600,000
   bool improve = true;           ///< on a miss, start (or join) the job that tunes the fragment
+  /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
+  std::optional<DeviceTraits> device = {};
 };
 
 /// What the look-up found. Parameter i of the plan is parameter parameter_order[i] of the fragment in the request,
@@ -143,7 +146,7 @@ struct LookupAnswer {
   };
   Source source = Source::pending;
   Hash128 fragment, family;
-  PlanTarget target;  ///< what plans of this server are made for
+  PlanTarget target;  ///< what plans are made for: of this server, or of the request's device
   std::vector<int> parameter_order, result_order;
   std::optional<Plan> plan;             ///< absent when pending
   std::vector<std::string> matched;     ///< fields of the key: "fragment", "device", "architecture", …

@@ -30,10 +30,19 @@ std::vector<graph::TensorType> types_of(const graph::Graph& graph, bool paramete
   return types;
 }
 
+/// The same options, for the GPU that the executor runs on unless they name one.
+FetchOptions for_device(FetchOptions options, const Executor& executor) {
+  if (!options.device) options.device = executor.traits();
+  return options;
+}
+
 }  // namespace
 
 PlanHandle::PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options)
-    : client_(client), executor_(executor), fragment_(std::move(fragment)), options_(std::move(options)) {}
+    : client_(client),
+      executor_(executor),
+      fragment_(std::move(fragment)),
+      options_(for_device(std::move(options), executor)) {}
 
 PlanHandle::~PlanHandle() = default;
 
@@ -101,7 +110,7 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
 
 /// The plan in use was found to be wrong: another one, or none until there is one.
 Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
-  api::LookupRequest request{fragment_, options_.name, 0, options_.improve};
+  api::LookupRequest request{fragment_, options_.name, 0, options_.improve, options_.device};
   STITCH_ASSIGN(api::LookupAnswer answer, client_.look_up(request));
   if (!answer.plan || answer.plan->id == *notice.previous) {
     put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/device_traits.h"
+
 namespace stitch::profiler {
 namespace {
 
@@ -87,6 +89,7 @@ Status GpuContext::identify() {
   identity.architecture = fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
   identity.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
   identity.memory_bytes = memory;
+  identity.traits = cuda::read_traits(*driver, device_);
   return {};
 }
 
