@@ -91,6 +91,7 @@ void visit_fields(auto& archive, Of<LookupAnswer> auto& answer) {
   archive("parameter_order", answer.parameter_order)("result_order", answer.result_order);
   archive.optional("plan", answer.plan)("matched", answer.matched)("differed", answer.differed);
   archive.optional("closest_plan", answer.closest_plan).optional("job", answer.job);
+  archive.optional("made_by", answer.made_by);
 }
 void finish_reading(Reader& reader, const LookupAnswer& answer);
 

@@ -140,7 +140,7 @@ struct LookupRequest {
 /// likewise results.
 struct LookupAnswer {
   enum class Source : std::uint8_t {
-    store,      ///< the incumbent of exactly this key
+    store,      ///< served from the store: the incumbent of exactly this key, or a stale one (`made_by`)
     predicted,  ///< a miss: the best predicted plan, made for this request or for one that came at the same time
     pending,    ///< a miss, and the deadline passed; ask again, or follow the job
   };
@@ -153,6 +153,9 @@ struct LookupAnswer {
   std::vector<std::string> differed;    ///< on a miss: those in which the closest stored plan differs ("shape")
   std::optional<Hash128> closest_plan;  ///< on a miss, if anything is close
   std::optional<std::int64_t> job;      ///< that tunes the fragment
+  /// The plan is stale: this other environment made it (`differed` names its fields: toolkit, version), and it is served
+  /// until one of `target` is as well founded.
+  std::optional<PlanTarget> made_by;
 };
 
 /// A job was made, or an unfinished one for the same work was joined.

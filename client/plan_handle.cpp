@@ -88,6 +88,8 @@ api::Plan PlanHandle::plan() const {
   return latest_;
 }
 
+bool PlanHandle::stale() const { return plan().target != target_; }
+
 std::vector<graph::TensorType> PlanHandle::parameters() const { return types_of(fragment_, true); }
 std::vector<graph::TensorType> PlanHandle::results() const { return types_of(fragment_, false); }
 
@@ -129,9 +131,9 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   const api::PromotionNotice* withdrawal = nullptr;
   std::optional<Hash128> promoted;
   for (const api::PromotionNotice& notice : feed.promotions) {
+    if (!notice.plan && notice.previous == current) withdrawal = &notice;  // of whatever environment made it
     if (notice.fragment != key_ || notice.target != target_) continue;
     if (notice.plan || notice.previous == promoted) promoted = notice.plan;
-    if (!notice.plan && notice.previous == current) withdrawal = &notice;
   }
   bool swapped = false;
   if (withdrawal != nullptr) {

@@ -209,6 +209,7 @@ stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info
     made.measured_us = from.measured_us.value_or(-1);
     made.verified_share = from.verified_share;
     made.workspace_bytes = from.workspace_bytes;
+    made.stale = plan->handle->stale() ? 1 : 0;
     return hand_over(made, info);
   });
 }

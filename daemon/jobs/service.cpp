@@ -119,6 +119,28 @@ Result<std::optional<api::LookupAnswer>> Service::find(const Planner& planner, c
   return std::optional(std::move(hit));
 }
 
+/// The plan of another environment in a copy of `answer`, where it is better founded than `hit`. What is served stays
+/// served when the toolkit or the generator changes: a kernel that was right is right.
+Result<std::optional<api::LookupAnswer>> Service::find_stale(const Planner& planner, const api::LookupAnswer& answer,
+                                                             const std::optional<api::LookupAnswer>& hit) const {
+  const api::Plan* const own = hit ? &*hit->plan : nullptr;
+  if (own != nullptr && planner.remembering->is_settled(*own)) return std::optional<api::LookupAnswer>();
+  STITCH_ASSIGN(std::optional<api::Plan> plan, planner.remembering->stale(answer.fragment, own));
+  if (!plan) return std::optional<api::LookupAnswer>();
+  api::LookupAnswer stale = answer;
+  stale.source = api::LookupAnswer::Source::store;
+  stale.made_by = plan->target;
+  db::Miss miss;
+  miss.closest = db::PlanKey{plan->fragment, tuning::to_record(plan->target)};
+  miss.closest_plan = plan->id;
+  const db::Target& wanted = planner.target();
+  if (miss.closest->target.version != wanted.version) miss.differs.push_back(db::KeyField::version);
+  if (miss.closest->target.toolkit != wanted.toolkit) miss.differs.push_back(db::KeyField::toolkit);
+  compare(planner.key_of(answer.fragment), miss, stale);
+  stale.plan = *std::move(plan);
+  return std::optional(std::move(stale));
+}
+
 Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request) {
   using Begun = std::variant<api::LookupAnswer, PendingLookup>;
   PendingLookup missed;
@@ -133,8 +155,10 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
   answer.parameter_order = form.parameter_order;
   answer.result_order = form.result_order;
   STITCH_ASSIGN(std::optional<api::LookupAnswer> hit, find(planner, form, answer));
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> stale, find_stale(planner, answer, hit));
+  if (stale) hit = std::move(stale);
   if (hit) {
-    if (request.improve && !planner.remembering->is_settled(*hit->plan))
+    if (request.improve && (hit->made_by || !planner.remembering->is_settled(*hit->plan)))
       improve_served(planner, form.graph, request.name, *hit);
     metrics_.count_lookup(hit->source);
     return Begun(*std::move(hit));
@@ -194,7 +218,8 @@ Status Service::predict_and_store(const Planner& planner, const graph::Graph& ca
   return stored;
 }
 
-/// A plan is served that nobody has verified, and perhaps no job is left that will. What keeps the job from being made
+/// A plan is served that nobody has verified, or that another environment made, and perhaps no job is left that will
+/// make a better one. What keeps the job from being made
 /// (a full queue or disk, a store that is locked) costs the improvement, not the answer; the next look-up asks again.
 void Service::improve_served(const Planner& planner, const graph::Graph& canonical, const std::string& name,
                              api::LookupAnswer& answer) {

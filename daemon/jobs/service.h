@@ -123,6 +123,8 @@ class Service {
 
   Result<std::optional<api::LookupAnswer>> find(const Planner& planner, const graph::CanonicalForm& form,
                                                 api::LookupAnswer& answer) const;
+  Result<std::optional<api::LookupAnswer>> find_stale(const Planner& planner, const api::LookupAnswer& answer,
+                                                      const std::optional<api::LookupAnswer>& hit) const;
   Status predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name);
   void improve_served(const Planner& planner, const graph::Graph& canonical, const std::string& name,
                       api::LookupAnswer& answer);
