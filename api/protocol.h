@@ -153,8 +153,8 @@ struct LookupAnswer {
   std::vector<std::string> differed;    ///< on a miss: those in which the closest stored plan differs ("shape")
   std::optional<Hash128> closest_plan;  ///< on a miss, if anything is close
   std::optional<std::int64_t> job;      ///< that tunes the fragment
-  /// The plan is stale: this other environment made it (`differed` names its fields: toolkit, version), and it is served
-  /// until one of `target` is as well founded.
+  /// The plan is stale: this other environment made it (`differed` names its fields: toolkit, version), and it is
+  /// served until one of `target` is as well founded.
   std::optional<PlanTarget> made_by;
 };
 

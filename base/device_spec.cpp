@@ -107,23 +107,17 @@ DeviceSpec a100() {
   return d;
 }
 
-DeviceSpec a100_80gb() {
+DeviceSpec a100_with(const char* name, const char* full_name, double dram_bandwidth) {
   DeviceSpec d = a100();
-  d.name = "a100-80gb";
-  d.full_name = "NVIDIA A100-SXM4-80GB";
-  d.dram_bandwidth = 2039e9;
+  d.name = name;
+  d.full_name = full_name;
+  d.dram_bandwidth = dram_bandwidth;
   d.source = "NVIDIA A100 data sheet (bandwidth); the rest as for the A100 with 40 GB, whose SM and L2 it shares";
   return d;
 }
 
-DeviceSpec a100_pcie() {
-  DeviceSpec d = a100();
-  d.name = "a100-pcie";
-  d.full_name = "NVIDIA A100 80GB PCIe";
-  d.dram_bandwidth = 1935e9;
-  d.source = "NVIDIA A100 data sheet (bandwidth); the rest as for the A100 with 40 GB, whose SM and L2 it shares";
-  return d;
-}
+DeviceSpec a100_80gb() { return a100_with("a100-80gb", "NVIDIA A100-SXM4-80GB", 2039e9); }
+DeviceSpec a100_pcie() { return a100_with("a100-pcie", "NVIDIA A100 80GB PCIe", 1935e9); }
 
 DeviceSpec rtx3090() {
   DeviceSpec d = a100();

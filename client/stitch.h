@@ -102,8 +102,8 @@ typedef struct stitch_plan_info {
   double measured_us;      /* negative: not measured */
   double verified_share;   /* of its outputs that were compared with the reference, 0 to 1 */
   int64_t workspace_bytes; /* device memory it holds */
-  int32_t stale;           /* 1: made by an earlier toolkit or generator, until the server's own is verified (version 2) */
-  int32_t reserved;        /* 0 */
+  int32_t stale;    /* 1: made by an earlier toolkit or generator, until the server's own is verified (version 2) */
+  int32_t reserved; /* 0 */
 } stitch_plan_info;
 STITCH_API stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info);
 

@@ -32,6 +32,8 @@ Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) 
   }
   STITCH_TRY(gpu->identify());
   if (auto monitor = GpuMonitor::open(gpu->identity.key, options.nvml)) gpu->monitor = std::move(*monitor);
+  // Records of a slice are not the whole GPU's, whose UUID drivers may give for both.
+  if (!gpu->identity.traits.mig_profile.empty()) gpu->identity.key += " " + gpu->identity.traits.mig_profile;
   if (gpu->monitor && !gpu->monitor->driver_version().empty()) {
     gpu->identity.driver = fmt::format("{} ({})", gpu->monitor->driver_version(), gpu->identity.driver);
   }

@@ -18,8 +18,8 @@ std::string table() {
       "| device | | arch | SMs | clock | memory | L2 | L2 bandwidth | shared, L2, memory latency | FP64 lanes |\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
   for (const DeviceSpec& d : known_devices()) {
-    text += fmt::format("| `{}` | {} | {} | {} | {:.0f} | {:.0f} | {} | {:.0f} | {:.0f}, {:.0f}, {:.0f} | {} |\n", d.name,
-                        d.full_name, d.architecture(), d.sm_count, d.clock_hz / 1e6, d.dram_bandwidth / 1e9,
+    text += fmt::format("| `{}` | {} | {} | {} | {:.0f} | {:.0f} | {} | {:.0f} | {:.0f}, {:.0f}, {:.0f} | {} |\n",
+                        d.name, d.full_name, d.architecture(), d.sm_count, d.clock_hz / 1e6, d.dram_bandwidth / 1e9,
                         d.l2_bytes >> 20, d.l2_bandwidth / 1e9, d.shared_latency, d.l2_latency, d.dram_latency,
                         d.fp64_lanes_per_sm);
   }

@@ -32,8 +32,8 @@ class UpgradeDaemonTest : public testing::Test {
     return answer.value_or({});
   }
 
-  /// Tunes the fragment with the real thing, in a database of its own, and says afterwards that another environment did:
-  /// the one served is the same in all but its key.
+  /// Tunes the fragment with the real thing, in a database of its own, and says afterwards that another environment
+  /// did: the one served is the same in all but its key.
   db::PlanBundle made_by(const db::Target& other, const graph::Graph& fragment, bool verified = true) {
     RunningService making(folder_ / "this" / fmt::format("{}.db", ++made_), {.work = verified});
     const api::LookupAnswer first = ask(*making.service, fragment);
@@ -182,14 +182,14 @@ TEST_F(UpgradeDaemonTest, APredictionDoesNotTakeThePlaceOfWhatWasVerified) {
 
 /// Asks a process over its socket.
 Json ask_process(const StitchdProcess& daemon, const graph::Graph& fragment) {
-  const std::string body =
-      api::encode_document(api::to_document(api::LookupRequest{fragment, "test", patient_ms, true}, graph::Encoding::json),
-                           graph::Encoding::json);
+  const std::string body = api::encode_document(
+      api::to_document(api::LookupRequest{fragment, "test", patient_ms, true}, graph::Encoding::json),
+      graph::Encoding::json);
   return Json::parse(raw::request(daemon.socket, "POST", "/v1/lookup", body).body);
 }
 
-// The program itself, on a database of another version: the old plan at once, the new one when it is verified, through a
-// kill in between.
+// The program itself, on a database of another version: the old plan at once, the new one when it is verified, through
+// a kill in between.
 TEST_F(UpgradeDaemonTest, TheProgramServesTheOldPlanAndPromotesTheNewOne) {
   const graph::Graph fragment = tuning::samples::softmax(16, 72);
   const Hash128 old = fill(made_by(older(), fragment));

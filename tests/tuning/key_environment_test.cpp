@@ -171,8 +171,8 @@ TEST(KeyOfPlansEmulated, EachFieldOfItCounts) {
     EXPECT_TRUE(plans.insert(plan_id(plan->bundle.plan)).second) << variant.what;
     if (variant.what != "as it is") continue;
     // What no process can vary of itself.
-    for (std::string db::Target::*const field : {&db::Target::device, &db::Target::architecture, &db::Target::toolkit,
-                                                 &db::Target::version}) {
+    for (std::string db::Target::*const field :
+         {&db::Target::device, &db::Target::architecture, &db::Target::toolkit, &db::Target::version}) {
       db::PlanRecord other = plan->bundle.plan;
       other.key.target.*field += "0";
       EXPECT_TRUE(plans.insert(plan_id(other)).second);

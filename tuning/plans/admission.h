@@ -15,7 +15,8 @@ struct AdmissionRuling {
   std::string reason;  ///< for people
 };
 
-/// How much was found out about a plan, as far as it is worth waiting for: nothing, that it is right, how long it takes.
+/// How much was found out about a plan, as far as it is worth waiting for: nothing, that it is right, how long it
+/// takes.
 enum class Standing : std::uint8_t { unverified, verified, measured };
 Standing standing_of(double verified_share, bool measured);
 
