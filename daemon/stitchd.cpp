@@ -97,11 +97,12 @@ Status Daemon::start(const StitchdOptions& options) {
   tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
   STITCH_ASSIGN(tuner, tuning::Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
   ServiceOptions serving;
-  serving.make_tuner = [this, folder = tuning.artifact_folder](const DeviceSpec& spec) {
+  serving.make_tuner = [this, tuning](const DeviceSpec& spec) {
     spdlog::info("a client runs on a {}: {}", spec.name, spec.source);
-    tuning::TunerOptions other;
+    tuning::TunerOptions other = tuning;
     other.device = spec;
-    other.artifact_folder = folder;
+    other.architecture.clear();  // the class's own
+    other.cost_model = nullptr;  // trained for the own target
     return tuning::Tuner::create(std::move(other), emulated, nullptr, files, clock);
   };
   serving.jobs.workers = options.workers;
