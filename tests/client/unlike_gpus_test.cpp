@@ -56,7 +56,7 @@ TEST_F(UnlikeGpusDaemonTest, EachGetsThePlansOfItsOwnClass) {
   EXPECT_EQ((*on_a100)->plan().target.architecture, "sm_80");
   EXPECT_EQ((*on_h100)->plan().target.device, "h100");
   EXPECT_EQ((*on_h100)->plan().target.architecture, "sm_90a");
-  EXPECT_EQ((*anywhere)->plan().id, (*on_h100)->plan().id) << "the server's own target, for who does not say";
+  EXPECT_EQ((*anywhere)->plan().target.device, "h100") << "the server's own target, for who does not say";
   EXPECT_EQ((*on_a100)->plan().fragment, (*on_h100)->plan().fragment);
 
   // Both are tuned in the background, and each is told of its own only.

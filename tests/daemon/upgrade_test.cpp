@@ -185,7 +185,8 @@ Json ask_process(const StitchdProcess& daemon, const graph::Graph& fragment) {
   const std::string body = api::encode_document(
       api::to_document(api::LookupRequest{fragment, "test", patient_ms, true}, graph::Encoding::json),
       graph::Encoding::json);
-  return Json::parse(raw::request(daemon.socket, "POST", "/v1/lookup", body).body);
+  return Json::parse(
+      raw::request(daemon.socket, "POST", "/v1/lookup", body, "Content-Type: application/json\r\n").body);
 }
 
 // The program itself, on a database of another version: the old plan at once, the new one when it is verified, through
