@@ -53,6 +53,12 @@ std::string keys_of_this_process(const std::filesystem::path& folder) {
   RealFileSystem files;
   TunerOptions options;
   options.threads = std::atoi(std::getenv("STITCH_TEST_THREADS"));
+  if (std::getenv("STITCH_TEST_MOVED") != nullptr) {
+    const auto nvrtc = codegen::Nvrtc::load();
+    const auto beside = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    if (!nvrtc || (*nvrtc)->path().parent_path() != beside)
+      return "error: the toolkit is not the one beside the program";
+  }
   const auto tuner = Tuner::create(options, shared_device(), nullptr, files, clock);
   if (!tuner) return "error: " + tuner.error().message;
   const auto form = graph::canonicalise(samples::softmax(96, 200));
@@ -132,7 +138,9 @@ TEST(KeyOfEnvironmentsSlow, NothingOfTheHostIsInIt) {
     };
     if (random.below(2) == 0) environment.emplace_back("STITCH_TEST_COMMAS=1");
     if (random.below(3) == 0) environment.emplace_back("STITCH_TEST_ONE_PROCESSOR=1");
-    const std::string keys = keys_in(random.below(2) == 0 ? here : moved, environment);
+    const bool elsewhere = random.below(2) == 0;
+    if (elsewhere) environment.emplace_back("STITCH_TEST_MOVED=1");
+    const std::string keys = keys_in(elsewhere ? moved : here, environment);
     ASSERT_THAT(keys, testing::StartsWith(std::string(answer))) << "seed " << seed << ", round " << round;
     ASSERT_THAT(keys, testing::Not(testing::HasSubstr("error"))) << "seed " << seed << ", round " << round;
     if (round == 0) first = keys;
