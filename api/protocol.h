@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/device_traits.h"
 #include "base/hash.h"
 #include "base/result.h"
 #include "graph/codec/codec.h"
@@ -131,25 +132,30 @@ struct LookupRequest {
   std::string name;              ///< for people: where the fragment comes from
   std::int64_t deadline_ms = 0;  ///< how long a predicted plan may be waited for on a miss; 0 … 600,000
   bool improve = true;           ///< on a miss, start (or join) the job that tunes the fragment
+  /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
+  std::optional<DeviceTraits> device = {};
 };
 
 /// What the look-up found. Parameter i of the plan is parameter parameter_order[i] of the fragment in the request,
 /// likewise results.
 struct LookupAnswer {
   enum class Source : std::uint8_t {
-    store,      ///< the incumbent of exactly this key
+    store,      ///< served from the store: the incumbent of exactly this key, or a stale one (`made_by`)
     predicted,  ///< a miss: the best predicted plan, made for this request or for one that came at the same time
     pending,    ///< a miss, and the deadline passed; ask again, or follow the job
   };
   Source source = Source::pending;
   Hash128 fragment, family;
-  PlanTarget target;  ///< what plans of this server are made for
+  PlanTarget target;  ///< what plans are made for: of this server, or of the request's device
   std::vector<int> parameter_order, result_order;
   std::optional<Plan> plan;             ///< absent when pending
   std::vector<std::string> matched;     ///< fields of the key: "fragment", "device", "architecture", …
   std::vector<std::string> differed;    ///< on a miss: those in which the closest stored plan differs ("shape")
   std::optional<Hash128> closest_plan;  ///< on a miss, if anything is close
   std::optional<std::int64_t> job;      ///< that tunes the fragment
+  /// The plan is stale: this other environment made it (`differed` names its fields: toolkit, version), and it is
+  /// served until one of `target` is as well founded.
+  std::optional<PlanTarget> made_by;
 };
 
 /// A job was made, or an unfinished one for the same work was joined.

@@ -107,6 +107,41 @@ DeviceSpec a100() {
   return d;
 }
 
+DeviceSpec a100_with(const char* name, const char* full_name, double dram_bandwidth) {
+  DeviceSpec d = a100();
+  d.name = name;
+  d.full_name = full_name;
+  d.dram_bandwidth = dram_bandwidth;
+  d.source = "NVIDIA A100 data sheet (bandwidth); the rest as for the A100 with 40 GB, whose SM and L2 it shares";
+  return d;
+}
+
+DeviceSpec a100_80gb() { return a100_with("a100-80gb", "NVIDIA A100-SXM4-80GB", 2039e9); }
+DeviceSpec a100_pcie() { return a100_with("a100-pcie", "NVIDIA A100 80GB PCIe", 1935e9); }
+
+DeviceSpec rtx3090() {
+  DeviceSpec d = a100();
+  d.name = "rtx3090";
+  d.full_name = "NVIDIA GeForce RTX 3090";
+  d.compute_minor = 6;
+  d.sm_count = 82;
+  d.clock_hz = 1.695e9;
+  d.fp32_lanes_per_sm = 128;
+  d.fp64_lanes_per_sm = 2;
+  d.dram_bandwidth = 936e9;
+  d.l2_bandwidth = 2.4e12;
+  d.l2_bytes = 6 * MiB;
+  d.shared_per_sm = 100 * KiB;
+  d.shared_per_block = 99 * KiB;
+  d.threads_per_sm = 1536;
+  d.blocks_per_sm = 16;
+  d.source =
+      "NVIDIA Ampere GA102 GPU architecture white paper; CUDA programming guide; the rest is a guess: latencies, "
+      "launch "
+      "gap and barriers as for the A100";
+  return d;
+}
+
 DeviceSpec l4() {
   DeviceSpec d;
   d.name = "l4";
@@ -156,6 +191,22 @@ DeviceSpec rtx4090() {
   return d;
 }
 
+DeviceSpec l40s() {
+  DeviceSpec d = rtx4090();
+  d.name = "l40s";
+  d.full_name = "NVIDIA L40S";
+  d.sm_count = 142;
+  d.dram_bandwidth = 864e9;
+  d.copy_fraction = 0.88;
+  d.l2_bytes = 96 * MiB;
+  d.source =
+      "NVIDIA L40S data sheet and Ada GPU architecture white paper; latencies: arXiv 2402.13499 table IV (RTX 4090, "
+      "same "
+      "SM); the rest is a guess: copy fraction as for the L4, L2 bandwidth, launch gap and barriers as for the RTX "
+      "4090";
+  return d;
+}
+
 DeviceSpec h100() {
   DeviceSpec d;
   d.name = "h100";
@@ -191,6 +242,49 @@ DeviceSpec h100() {
   return d;
 }
 
+DeviceSpec h100_pcie() {
+  DeviceSpec d = h100();
+  d.name = "h100-pcie";
+  d.full_name = "NVIDIA H100 PCIe";
+  d.sm_count = 114;
+  d.dram_bandwidth = 2039e9;
+  d.l2_bandwidth = 4.8e12;
+  d.source =
+      "NVIDIA H100 architecture white paper (PCIe variant); latencies: arXiv 2402.13499; the rest is a guess: L2 "
+      "bandwidth by SMs of the H100's, launch gap and barriers as for the H100";
+  return d;
+}
+
+DeviceSpec h100_nvl() {
+  DeviceSpec d = h100();
+  d.name = "h100-nvl";
+  d.full_name = "NVIDIA H100 NVL";
+  d.clock_hz = 1.785e9;
+  d.dram_bandwidth = 3938e9;
+  d.l2_bytes = 60 * MiB;
+  d.source =
+      "NVIDIA H100 NVL product brief (bandwidth, clock); the rest as for the H100, whose SM it shares; size of L2 with "
+      "all six stacks of memory: guess";
+  return d;
+}
+
+DeviceSpec h20() {
+  DeviceSpec d = h100();
+  d.name = "h20";
+  d.full_name = "NVIDIA H20";
+  d.sm_count = 78;
+  d.clock_hz = 1.98e9;
+  d.fp64_lanes_per_sm = 4;
+  d.dram_bandwidth = 4000e9;
+  d.l2_bandwidth = 3.7e12 * 60 / 50;
+  d.l2_bytes = 60 * MiB;
+  d.source =
+      "NVIDIA H20 data sheet (bandwidth, FP64 rate); SMs as its driver reports them; the rest as for the H100, whose "
+      "SM "
+      "it shares; clock and L2: guess";
+  return d;
+}
+
 DeviceSpec h200() {
   DeviceSpec d = h100();
   d.name = "h200";
@@ -218,6 +312,66 @@ DeviceSpec b200() {
   return d;
 }
 
+DeviceSpec gb200() {
+  DeviceSpec d = b200();
+  d.name = "gb200";
+  d.full_name = "NVIDIA GB200";
+  d.sm_count = 152;
+  d.source = "SMs as its driver reports them; the rest as for the B200, whose SM, L2 and memory it shares: guess";
+  return d;
+}
+
+DeviceSpec b300() {
+  DeviceSpec d = b200();
+  d.name = "b300";
+  d.full_name = "NVIDIA B300 SXM6 AC";
+  d.compute_minor = 3;
+  d.fp64_lanes_per_sm = 2;
+  d.source =
+      "NVIDIA DGX B300 data sheet (bandwidth, FP64 rate); SMs, clock, L2, latencies, launch gap and barriers as for "
+      "the "
+      "B200: guess";
+  return d;
+}
+
+DeviceSpec rtx5090() {
+  DeviceSpec d = rtx4090();
+  d.name = "rtx5090";
+  d.full_name = "NVIDIA GeForce RTX 5090";
+  d.compute_major = 12;
+  d.compute_minor = 0;
+  d.sm_count = 170;
+  d.clock_hz = 2.407e9;
+  d.int32_lanes_per_sm = 128;
+  d.dram_bandwidth = 1792e9;
+  d.l2_bandwidth = 6.5e12;
+  d.l2_bytes = 96 * MiB;
+  d.max_cluster_blocks = 8;
+  d.cluster_latency = 195;
+  d.l2_latency = 358;
+  d.dram_latency = 877;
+  d.source =
+      "NVIDIA RTX Blackwell GPU architecture white paper; CUDA programming guide; latencies: guess, after those of the "
+      "RTX 5080 in arXiv 2507.10789; the rest is a guess: L2 bandwidth by SMs of the RTX 4090's, launch gap and "
+      "barriers "
+      "as for it, cluster as for the H100";
+  return d;
+}
+
+DeviceSpec rtx_pro_6000() {
+  DeviceSpec d = rtx5090();
+  d.name = "rtx-pro-6000";
+  d.full_name = "NVIDIA RTX PRO 6000 Blackwell Workstation Edition";
+  d.sm_count = 188;
+  d.clock_hz = 2.617e9;
+  d.l2_bandwidth = 7.2e12;
+  d.l2_bytes = 128 * MiB;
+  d.source =
+      "NVIDIA RTX PRO Blackwell GPU architecture white paper; the rest as for the RTX 5090, whose SM it shares, L2 "
+      "bandwidth by SMs of its: guess";
+  return d;
+}
+
 }  // namespace
 
 std::string DeviceSpec::architecture() const {
@@ -226,7 +380,9 @@ std::string DeviceSpec::architecture() const {
 }
 
 std::span<const DeviceSpec> known_devices() {
-  static const std::vector<DeviceSpec> table = {v100(), t4(), a100(), l4(), rtx4090(), h100(), h200(), b200()};
+  static const std::vector<DeviceSpec> table = {
+      v100(), t4(),  a100(),      a100_80gb(), a100_pcie(), rtx3090(), l4(),   rtx4090(), l40s(),        h100(),
+      h200(), h20(), h100_pcie(), h100_nvl(),  b200(),      gb200(),   b300(), rtx5090(), rtx_pro_6000()};
   return table;
 }
 

@@ -60,10 +60,12 @@ struct DeviceSpec {
   [[nodiscard]] double reachable_bandwidth() const { return dram_bandwidth * copy_fraction; }
 };
 
-/// The embedded table: V100, T4, A100, L4, RTX 4090, H100, H200, B200.
+/// The embedded table, docs/devices.md. Where each figure comes from: base/device_sources.h; what their drivers report:
+/// base/device_traits.h.
 std::span<const DeviceSpec> known_devices();
 
-/// Looks a device up by short name, ignoring case; the error lists the names there are.
+/// Looks a device up by short name, ignoring case; the error lists the names there are. Names of classes that the table
+/// does not have are understood by find_device_class (base/device_class.h).
 Result<DeviceSpec> find_device(std::string_view name);
 
 }  // namespace stitch

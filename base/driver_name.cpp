@@ -1,7 +1,6 @@
 #include "base/driver_name.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
@@ -15,15 +14,26 @@ struct DriverName {
   std::vector<std::string_view> other;  ///< words that make it another GPU
 };
 
-const std::array<DriverName, 8>& table() {
-  static const std::array<DriverName, 8> names = {{{"v100", {"V100"}, {}},
-                                                   {"t4", {"T4"}, {}},
-                                                   {"a100", {"A100"}, {}},
-                                                   {"l4", {"L4"}, {}},
-                                                   {"rtx4090", {"RTX", "4090"}, {"D", "Laptop"}},
-                                                   {"h100", {"H100"}, {}},
-                                                   {"h200", {"H200"}, {}},
-                                                   {"b200", {"B200"}, {}}}};
+const std::vector<DriverName>& table() {
+  static const std::vector<DriverName> names = {{"v100", {"V100"}, {}},
+                                                {"t4", {"T4"}, {}},
+                                                {"a100-80gb", {"A100", "SXM4", "80GB"}, {}},
+                                                {"a100-pcie", {"A100", "PCIe", "80GB"}, {}},
+                                                {"a100", {"A100"}, {"80GB"}},
+                                                {"rtx3090", {"RTX", "3090"}, {"Ti"}},
+                                                {"l4", {"L4"}, {}},
+                                                {"rtx4090", {"RTX", "4090"}, {"D", "Laptop"}},
+                                                {"l40s", {"L40S"}, {}},
+                                                {"h100-pcie", {"H100", "PCIe"}, {}},
+                                                {"h100-nvl", {"H100", "NVL"}, {}},
+                                                {"h100", {"H100"}, {}},
+                                                {"h200", {"H200"}, {}},
+                                                {"h20", {"H20"}, {}},
+                                                {"gb200", {"GB200"}, {}},
+                                                {"b200", {"B200"}, {}},
+                                                {"b300", {"B300"}, {}},
+                                                {"rtx5090", {"RTX", "5090"}, {"D", "Laptop"}},
+                                                {"rtx-pro-6000", {"RTX", "PRO", "6000"}, {}}};
   return names;
 }
 

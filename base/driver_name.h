@@ -6,10 +6,10 @@
 
 namespace stitch {
 
-/// The entry of the device table for a GPU as its driver names it: "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe",
-/// "Tesla V100-SXM2-16GB". Variants of a GPU (memory, form factor) share an entry: what differs has to come from the
-/// device itself (tuning/devices/calibrated_device.h). Errors: not_found, for GPUs that are not in the table and for
-/// parts of one (MIG), naming those there are.
+/// The entry of the device table that a driver's name sounds like: "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe". A name
+/// is a hint and no more (OEMs have their own, unlike GPUs share one): it is asked only where nothing but the name is
+/// known, in records of before drivers' other answers were kept; what a GPU is says base/device_class.h. Errors:
+/// not_found, for GPUs that are not in the table and for parts of one (MIG), naming those there are.
 Result<DeviceSpec> find_device_by_driver_name(std::string_view name);
 
 }  // namespace stitch

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/device_spec.h"
+#include "base/device_class.h"
 #include "tuning/devices/device_set.h"
 
 namespace stitch::cli {
@@ -16,11 +16,17 @@ CLI::Validator device_name() {
   return {check, "DEVICE"};
 }
 
+CLI::Validator target_name() {
+  const auto check = [](const std::string& name) -> std::string {
+    const auto known = find_device_class(name);
+    return known ? "" : known.error().message;
+  };
+  return {check, "GPU"};
+}
+
 void add_common_options(CLI::App& command, CommonOptions& options) {
-  std::vector<std::string> targets;
-  for (const DeviceSpec& device : known_devices()) targets.push_back(device.name);
   command.add_option("--target", options.target, "GPU that is planned for; by default the one that is there, or h100")
-      ->check(CLI::IsMember(targets));
+      ->check(target_name());
   command.add_option("--arch", options.architecture, "architecture to compile for; the target's when not given");
   command
       .add_option("--device", options.device,

@@ -25,6 +25,9 @@ void add_verify_command(CLI::App& app, ExitCode& code);
 /// What --device takes; whether there is such a device is seen when it is opened (tuning/devices/device_set.h).
 CLI::Validator device_name();
 
+/// What --target takes: an entry of the device table or another class (base/device_class.h).
+CLI::Validator target_name();
+
 /// Options that several commands take.
 void add_common_options(CLI::App& command, CommonOptions& options);
 

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/device_class.h"
 #include "cli/catalogue.h"
 #include "cli/commands.h"
 #include "cli/cost_model_table.h"
@@ -96,8 +97,8 @@ Result<costmodel::ConstantFit> fit_recordings(const CostModelOptions& options, s
     if (!some) return some.error().within(path.string());
     for (costmodel::FitSample& sample : *some) samples.push_back(std::move(sample));
   }
-  STITCH_ASSIGN(const DeviceSpec device, find_device(target));
-  return costmodel::fit_constants(samples, device);
+  STITCH_ASSIGN(const DeviceClass device, find_device_class(target));
+  return costmodel::fit_constants(samples, device.spec);
 }
 
 Result<ExitCode> train(const CostModelOptions& options) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/device_class.h"
 #include "client/event_parser.h"
 
 namespace stitch::client {
@@ -92,9 +93,16 @@ Result<Message> Client::ask(HttpCall call) {
 
 // ---- plans
 
+bool Client::plans_for(const DeviceTraits& device) const {
+  const auto own = classify(device);
+  return own && own->spec.name == server_.target.device && own->spec.architecture() == server_.target.architecture;
+}
+
 Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
   HttpCall call{.method = "POST", .target = "/v1/lookup", .content_type = std::string(cbor)};
-  call.body = api::encode_document(api::to_document(request, Encoding::cbor), Encoding::cbor);
+  nlohmann::json document = api::to_document(request, Encoding::cbor);
+  if (request.device && plans_for(*request.device)) document.erase("device");
+  call.body = api::encode_document(document, Encoding::cbor);
   call.timeout_seconds = options_.timeout_seconds + request.deadline_ms * 1e-3;
   return ask<api::LookupAnswer>(std::move(call));
 }
@@ -102,7 +110,7 @@ Result<api::LookupAnswer> Client::look_up(const api::LookupRequest& request) {
 Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const FetchOptions& options) {
   using namespace std::chrono;
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
-  api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve};
+  api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device};
   while (true) {
     STITCH_ASSIGN(api::LookupAnswer answer, look_up(request));
     if (answer.plan) {

@@ -5,12 +5,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/protocol.h"
 #include "base/clock.h"
+#include "base/device_traits.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "client/artifact_folder.h"
@@ -30,6 +32,8 @@ struct FetchOptions {
   std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
   bool improve = true;                ///< let the server tune the fragment in the background when it must predict
   std::string name = {};              ///< for people: where the fragment comes from
+  /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
+  std::optional<DeviceTraits> device = {};
 };
 
 /// A stitchd and what was fetched from it: looks plans up, fetches machine code, hands work in and follows it.
@@ -54,7 +58,8 @@ class Client {
   /// A plan for the fragment, from the server's store or predicted. Parameter i of the plan is parameter
   /// parameter_order[i] of `fragment`, likewise results. Error: timeout when there is none at the deadline.
   Result<api::LookupAnswer> fetch(const graph::Graph& fragment, const FetchOptions& options = {});
-  /// One look-up; its answer may be `pending`.
+  /// One look-up; its answer may be `pending`. A device of the server's own class is not sent: plans are for it anyway,
+  /// also those of servers that know nothing of the field.
   Result<api::LookupAnswer> look_up(const api::LookupRequest& request);
   Result<api::Plan> plan(const Hash128& id);
 
@@ -80,6 +85,8 @@ class Client {
  private:
   Client(const ClientOptions& options, ServerAddress address);
 
+  /// Whether the server's own target is this GPU's class.
+  [[nodiscard]] bool plans_for(const DeviceTraits& device) const;
   Result<std::unique_ptr<Connection>> connection();
   Result<HttpAnswer> send(const HttpCall& call);
   template <class Message>

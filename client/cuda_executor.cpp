@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "cuda/device_traits.h"
 #include "cuda/driver_api.h"
 
 namespace stitch::client {
@@ -16,6 +17,7 @@ struct CudaContext {
   CUdevice device = 0;
   CUcontext context = nullptr;
   int capability = 0;  ///< 90
+  DeviceTraits traits;
 
   CudaContext() = default;
   CudaContext(const CudaContext&) = delete;
@@ -251,9 +253,14 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(int device, const std
       driver.check(driver.device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, context->device),
                    "cuDeviceGetAttribute", ErrorKind::unavailable));
   context->capability = major * 10 + minor;
+  context->traits = cuda::read_traits(driver, context->device);
   STITCH_TRY(driver.check(driver.retain_primary(&context->context, context->device), "cuDevicePrimaryCtxRetain",
                           ErrorKind::unavailable));
   return std::unique_ptr<CudaExecutor>(new CudaExecutor(std::move(context)));
+}
+
+std::optional<DeviceTraits> CudaExecutor::traits() const {
+  return context_->traits.known() ? std::optional(context_->traits) : std::nullopt;
 }
 
 Result<std::unique_ptr<LoadedPlan>> CudaExecutor::load(const api::Plan& plan, const ArtifactSource& artifacts) {

@@ -13,9 +13,11 @@ struct CudaContext;
 /// pointers and streams are good here).
 class CudaExecutor final : public Executor {
  public:
-  /// Errors: unavailable (no driver, no such device).
+  /// `device`: as CUDA numbers the GPUs that this process sees; executors of several, unlike ones too, may be used side
+  /// by side, and each gets the plans of its own class. Errors: unavailable (no driver, no such device).
   static Result<std::unique_ptr<CudaExecutor>> create(int device = 0, const std::string& library = "libcuda.so.1");
 
+  [[nodiscard]] std::optional<DeviceTraits> traits() const override;
   Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) override;
 
  private:

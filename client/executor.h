@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "api/protocol.h"
+#include "base/device_traits.h"
 #include "base/hash.h"
 #include "base/result.h"
 
@@ -47,6 +49,8 @@ class LoadedPlan {
 class Executor {
  public:
   virtual ~Executor() = default;
+  /// What the driver reports of the GPU, so that plans are for it; nothing where any server's target will do.
+  [[nodiscard]] virtual std::optional<DeviceTraits> traits() const { return std::nullopt; }
   /// Fetches the plan's kernels and loads them. Errors: those of `artifacts`; unsupported (compiled for another
   /// device), resource_exhausted, runtime.
   virtual Result<std::unique_ptr<LoadedPlan>> load(const api::Plan& plan, const ArtifactSource& artifacts) = 0;

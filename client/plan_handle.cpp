@@ -30,10 +30,19 @@ std::vector<graph::TensorType> types_of(const graph::Graph& graph, bool paramete
   return types;
 }
 
+/// The same options, for the GPU that the executor runs on unless they name one.
+FetchOptions for_device(FetchOptions options, const Executor& executor) {
+  if (!options.device) options.device = executor.traits();
+  return options;
+}
+
 }  // namespace
 
 PlanHandle::PlanHandle(Client& client, Executor& executor, graph::Graph fragment, FetchOptions options)
-    : client_(client), executor_(executor), fragment_(std::move(fragment)), options_(std::move(options)) {}
+    : client_(client),
+      executor_(executor),
+      fragment_(std::move(fragment)),
+      options_(for_device(std::move(options), executor)) {}
 
 PlanHandle::~PlanHandle() = default;
 
@@ -79,6 +88,8 @@ api::Plan PlanHandle::plan() const {
   return latest_;
 }
 
+bool PlanHandle::stale() const { return plan().target != target_; }
+
 std::vector<graph::TensorType> PlanHandle::parameters() const { return types_of(fragment_, true); }
 std::vector<graph::TensorType> PlanHandle::results() const { return types_of(fragment_, false); }
 
@@ -101,7 +112,7 @@ void PlanHandle::put_in_use(std::shared_ptr<InUse> next, std::string why_none) {
 
 /// The plan in use was found to be wrong: another one, or none until there is one.
 Result<bool> PlanHandle::replace_withdrawn(const api::PromotionNotice& notice) {
-  api::LookupRequest request{fragment_, options_.name, 0, options_.improve};
+  api::LookupRequest request{fragment_, options_.name, 0, options_.improve, options_.device};
   STITCH_ASSIGN(api::LookupAnswer answer, client_.look_up(request));
   if (!answer.plan || answer.plan->id == *notice.previous) {
     put_in_use(nullptr, fmt::format("plan {} was withdrawn: {}", notice.previous->hex(), notice.reason));
@@ -120,9 +131,9 @@ Result<bool> PlanHandle::update(std::int64_t wait_ms) {
   const api::PromotionNotice* withdrawal = nullptr;
   std::optional<Hash128> promoted;
   for (const api::PromotionNotice& notice : feed.promotions) {
+    if (!notice.plan && notice.previous == current) withdrawal = &notice;  // of whatever environment made it
     if (notice.fragment != key_ || notice.target != target_) continue;
     if (notice.plan || notice.previous == promoted) promoted = notice.plan;
-    if (!notice.plan && notice.previous == current) withdrawal = &notice;
   }
   bool swapped = false;
   if (withdrawal != nullptr) {

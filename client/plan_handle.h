@@ -38,6 +38,9 @@ class PlanHandle {
 
   /// The plan in use; parameters and results in the plan's order.
   [[nodiscard]] api::Plan plan() const;
+  /// Whether another environment of the server's (an earlier toolkit or generator) made it; the server's own plan takes
+  /// its place when that is verified.
+  [[nodiscard]] bool stale() const;
   /// Types in the fragment's order.
   [[nodiscard]] std::vector<graph::TensorType> parameters() const;
   [[nodiscard]] std::vector<graph::TensorType> results() const;

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
-#define STITCH_API_VERSION 1
+#define STITCH_API_VERSION 2
 
 typedef enum stitch_code {
   STITCH_OK = 0,
@@ -79,6 +79,11 @@ STITCH_API void stitch_client_close(stitch_client* client);
 STITCH_API stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_t fragment_bytes,
                                          stitch_encoding encoding, stitch_device device, int64_t deadline_ms,
                                          stitch_plan** plan);
+/* The same on the GPU that CUDA numbers `ordinal` in this process, with a plan for that GPU: unlike ones get each their
+ * own. stitch_plan_fetch takes the first. Of the emulated device there is only number 0. (Since version 2.) */
+STITCH_API stitch_code stitch_plan_fetch_on(stitch_client* client, const void* fragment, size_t fragment_bytes,
+                                            stitch_encoding encoding, stitch_device device, int ordinal,
+                                            int64_t deadline_ms, stitch_plan** plan);
 STITCH_API void stitch_plan_release(stitch_plan* plan);
 
 /* Parameters and results, in the fragment's order; an index out of range has 0 bytes. */
@@ -97,6 +102,8 @@ typedef struct stitch_plan_info {
   double measured_us;      /* negative: not measured */
   double verified_share;   /* of its outputs that were compared with the reference, 0 to 1 */
   int64_t workspace_bytes; /* device memory it holds */
+  int32_t stale;    /* 1: made by an earlier toolkit or generator, until the server's own is verified (version 2) */
+  int32_t reserved; /* 0 */
 } stitch_plan_info;
 STITCH_API stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info);
 

@@ -107,14 +107,16 @@ stitch::Result<std::vector<std::span<Byte>>> spans_of(Pointer pointers, const st
   return spans;
 }
 
-Status open_executor(stitch_plan& plan, stitch_device device) {
+Status open_executor(stitch_plan& plan, stitch_device device, int ordinal) {
   switch (device) {
     case STITCH_DEVICE_EMULATED:
+      if (ordinal != 0)
+        return make_error(ErrorKind::unavailable, "there is one emulated device, and {} is not its number", ordinal);
       plan.device = std::make_unique<stitch::profiler::EmulatedDevice>();
       plan.executor = std::make_unique<stitch::client::EmulatedExecutor>(*plan.device);
       return {};
     case STITCH_DEVICE_CUDA: {
-      STITCH_ASSIGN(plan.executor, stitch::client::CudaExecutor::create());
+      STITCH_ASSIGN(plan.executor, stitch::client::CudaExecutor::create(ordinal));
       return {};
     }
   }
@@ -153,6 +155,12 @@ void stitch_client_close(stitch_client* client) { delete client; }
 
 stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_t fragment_bytes,
                               stitch_encoding encoding, stitch_device device, int64_t deadline_ms, stitch_plan** plan) {
+  return stitch_plan_fetch_on(client, fragment, fragment_bytes, encoding, device, 0, deadline_ms, plan);
+}
+
+stitch_code stitch_plan_fetch_on(stitch_client* client, const void* fragment, size_t fragment_bytes,
+                                 stitch_encoding encoding, stitch_device device, int ordinal, int64_t deadline_ms,
+                                 stitch_plan** plan) {
   return guarded([&]() -> Status {
     STITCH_TRY(need(client, "client"));
     STITCH_TRY(need(fragment, "fragment"));
@@ -162,7 +170,7 @@ stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_
     const auto form = encoding == STITCH_CBOR ? stitch::graph::Encoding::cbor : stitch::graph::Encoding::json;
     STITCH_ASSIGN(stitch::graph::Graph graph, stitch::graph::decode(bytes, form));
     auto fetched = std::make_unique<stitch_plan>();
-    STITCH_TRY(open_executor(*fetched, device));
+    STITCH_TRY(open_executor(*fetched, device, ordinal));
     stitch::client::FetchOptions options;
     options.deadline_ms = deadline_ms;
     options.name = graph.name;
@@ -201,6 +209,7 @@ stitch_code stitch_plan_get_info(const stitch_plan* plan, stitch_plan_info* info
     made.measured_us = from.measured_us.value_or(-1);
     made.verified_share = from.verified_share;
     made.workspace_bytes = from.workspace_bytes;
+    made.stale = plan->handle->stale() ? 1 : 0;
     return hand_over(made, info);
   });
 }

@@ -16,6 +16,7 @@
 #include "daemon/http/routes.h"
 #include "daemon/jobs/service.h"
 #include "db/sqlite_store.h"
+#include "profiler/device/emulated_device.h"
 #include "tuning/cost_models/cost_model_training.h"
 #include "tuning/devices/calibrated_device.h"
 #include "tuning/devices/device_set.h"
@@ -58,6 +59,7 @@ struct Daemon {
   std::unique_ptr<db::Store> store;
   std::unique_ptr<tuning::DeviceSet> devices;
   std::unique_ptr<tuning::Tuner> tuner;
+  profiler::EmulatedDevice emulated;  ///< where plans for GPUs that are not here are verified
   std::unique_ptr<Service> service;
   std::unique_ptr<HttpServer> server;
 
@@ -95,6 +97,14 @@ Status Daemon::start(const StitchdOptions& options) {
   tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
   STITCH_ASSIGN(tuner, tuning::Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
   ServiceOptions serving;
+  serving.make_tuner = [this, tuning](const DeviceSpec& spec) {
+    spdlog::info("a client runs on a {}: {}", spec.name, spec.source);
+    tuning::TunerOptions other = tuning;
+    other.device = spec;
+    other.architecture.clear();  // the class's own
+    other.cost_model = nullptr;  // trained for the own target
+    return tuning::Tuner::create(std::move(other), emulated, nullptr, files, clock);
+  };
   serving.jobs.workers = options.workers;
   serving.fragment_trials = options.trials;
   serving.keep_us = std::chrono::microseconds(std::chrono::days(options.keep_days)).count();

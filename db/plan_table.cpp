@@ -135,6 +135,23 @@ Result<std::optional<PlanRecord>> select_incumbent(Connection& connection, const
   return std::optional<PlanRecord>(std::move(plan));
 }
 
+Result<std::optional<PlanRecord>> select_stale_plan(Connection& connection, const PlanKey& key) {
+  // Versions of a toolkit are "13.0"; as a number, that is its major version.
+  static const std::string sql = fmt::format(
+      "{} WHERE p.fragment = ? AND p.status = 'incumbent' AND p.verified_share > 0 "
+      "AND t.device = ? AND t.architecture = ? AND (t.toolkit <> ? OR t.version <> ?) "
+      "AND CAST(t.toolkit AS INTEGER) <= CAST(? AS INTEGER) "
+      "ORDER BY p.label = 'measured' DESC, p.sequence DESC LIMIT 1",
+      select_from_plans(true));
+  const Target& target = key.target;
+  STITCH_ASSIGN(Statement rows, connection.query(sql, key.fragment, target.device, target.architecture, target.toolkit,
+                                                 target.version, target.toolkit));
+  STITCH_ASSIGN(const bool found, rows.step());
+  if (!found) return std::optional<PlanRecord>();
+  STITCH_ASSIGN(PlanRecord plan, read_whole_plan(connection, rows));
+  return std::optional<PlanRecord>(std::move(plan));
+}
+
 Result<PlanBundle> select_plan_bundle(Connection& connection, const Hash128& id) {
   PlanBundle bundle;
   STITCH_ASSIGN(bundle.plan, select_plan(connection, id));

@@ -90,6 +90,9 @@ class SqliteStore final : public Store {
   Result<Lookup> find_plan(const PlanKey& key, const std::optional<Hash128>& family) const override {
     return read([&](Connection& c) { return tables::find_plan(c, key, family); });
   }
+  Result<std::optional<PlanRecord>> find_stale_plan(const PlanKey& key) const override {
+    return read([&](Connection& c) { return tables::select_stale_plan(c, key); });
+  }
   Result<PlanRecord> get_plan(const Hash128& id) const override {
     return read([&](Connection& c) { return tables::select_plan(c, id); });
   }

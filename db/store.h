@@ -56,6 +56,10 @@ class Store {
   virtual Result<std::vector<PutPlan>> put_plans(std::span<const PlanBundle> bundles, Admission admission) = 0;
   /// The incumbent of the key, or what comes closest. `family` helps for a fragment that is not stored yet.
   [[nodiscard]] virtual Result<Lookup> find_plan(const PlanKey& key, const std::optional<Hash128>& family) const = 0;
+  /// The best founded plan that is served for the key's fragment, device and architecture in another environment, that
+  /// is of another toolkit or generator version: measured before verified ones, then the one promoted last. None that
+  /// nobody verified, nor of a later major version of the toolkit, whose machine code this one's drivers may not load.
+  [[nodiscard]] virtual Result<std::optional<PlanRecord>> find_stale_plan(const PlanKey& key) const = 0;
   [[nodiscard]] virtual Result<PlanRecord> get_plan(const Hash128& id) const = 0;
   [[nodiscard]] virtual Result<PlanBundle> get_plan_bundle(const Hash128& id) const = 0;
   [[nodiscard]] virtual Result<Listing<PlanRecord>> list_plans(const PlanFilter& filter, const Page& page) const = 0;

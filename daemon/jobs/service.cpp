@@ -59,12 +59,13 @@ Status can_try(std::int64_t trials, const tuning::Tuner& tuner) {
 
 }  // namespace
 
-Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
-                 std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options)
+Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock, std::unique_ptr<Planners> planners,
+                 ServiceOptions options)
     : store_(store),
       tuner_(tuner),
       clock_(clock),
-      remembering_(std::move(remembering)),
+      planners_(std::move(planners)),
+      remembering_(planners_->own().remembering.get()),
       started_us_(clock.now_us()),
       remember_failure_us_(options.remember_failure_us),
       fragment_trials_(options.fragment_trials),
@@ -82,9 +83,9 @@ Service::~Service() = default;
 Result<std::unique_ptr<Service>> Service::create(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
                                                  ServiceOptions options) {
   STITCH_TRY(can_try(options.fragment_trials, tuner));
-  STITCH_ASSIGN(auto remembering, tuning::RememberingTuner::open(store, tuner, clock));
+  STITCH_ASSIGN(auto planners, Planners::open(store, tuner, clock, options.make_tuner));
   const bool alone = options.alone;
-  std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(remembering), std::move(options)));
+  std::unique_ptr<Service> service(new Service(store, tuner, clock, std::move(planners), std::move(options)));
   STITCH_ASSIGN(const auto touched, store.requeue_orphans({.everyone = alone, .owner = ""}));
   return service;
 }
@@ -100,9 +101,9 @@ Status Service::stop() { return jobs_.stop(); }
 // ---- look-ups
 
 /// The served plan in `answer`'s copy, or nothing; then `answer` says what the closest one differs in.
-Result<std::optional<api::LookupAnswer>> Service::find(const graph::CanonicalForm& form,
+Result<std::optional<api::LookupAnswer>> Service::find(const Planner& planner, const graph::CanonicalForm& form,
                                                        api::LookupAnswer& answer) const {
-  const db::PlanKey key = key_of(form.key);
+  const db::PlanKey key = planner.key_of(form.key);
   STITCH_ASSIGN(const db::Lookup found, store_.find_plan(key, form.family_key));
   if (!found.plan) {
     compare(key, found.miss, answer);
@@ -118,26 +119,53 @@ Result<std::optional<api::LookupAnswer>> Service::find(const graph::CanonicalFor
   return std::optional(std::move(hit));
 }
 
+/// The plan of another environment in a copy of `answer`, where it is better founded than `hit`. What is served stays
+/// served when the toolkit or the generator changes: a kernel that was right is right.
+Result<std::optional<api::LookupAnswer>> Service::find_stale(const Planner& planner, const api::LookupAnswer& answer,
+                                                             const std::optional<api::LookupAnswer>& hit) const {
+  const api::Plan* const own = hit ? &*hit->plan : nullptr;
+  if (own != nullptr && planner.remembering->is_settled(*own)) return std::optional<api::LookupAnswer>();
+  STITCH_ASSIGN(std::optional<api::Plan> plan, planner.remembering->stale(answer.fragment, own));
+  if (!plan) return std::optional<api::LookupAnswer>();
+  api::LookupAnswer stale = answer;
+  stale.source = api::LookupAnswer::Source::store;
+  stale.made_by = plan->target;
+  db::Miss miss;
+  miss.closest = db::PlanKey{plan->fragment, tuning::to_record(plan->target)};
+  miss.closest_plan = plan->id;
+  const db::Target& wanted = planner.target();
+  if (miss.closest->target.version != wanted.version) miss.differs.push_back(db::KeyField::version);
+  if (miss.closest->target.toolkit != wanted.toolkit) miss.differs.push_back(db::KeyField::toolkit);
+  compare(planner.key_of(answer.fragment), miss, stale);
+  stale.plan = *std::move(plan);
+  return std::optional(std::move(stale));
+}
+
 Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request) {
   using Begun = std::variant<api::LookupAnswer, PendingLookup>;
   PendingLookup missed;
+  STITCH_ASSIGN(missed.planner, planners_->of(request.device));
+  const Planner& planner = *missed.planner;
   STITCH_ASSIGN(missed.form, graph::canonicalise(request.fragment));
   const graph::CanonicalForm& form = missed.form;
   api::LookupAnswer& answer = missed.answer;
   answer.fragment = form.key;
   answer.family = form.family_key;
-  answer.target = tuning::to_wire(tuner_.target());
+  answer.target = tuning::to_wire(planner.target());
   answer.parameter_order = form.parameter_order;
   answer.result_order = form.result_order;
-  STITCH_ASSIGN(std::optional<api::LookupAnswer> hit, find(form, answer));
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> hit, find(planner, form, answer));
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> stale, find_stale(planner, answer, hit));
+  if (stale) hit = std::move(stale);
   if (hit) {
-    if (request.improve && !remembering_->is_settled(*hit->plan)) improve_served(form.graph, request.name, *hit);
+    if (request.improve && (hit->made_by || !planner.remembering->is_settled(*hit->plan)))
+      improve_served(planner, form.graph, request.name, *hit);
     metrics_.count_lookup(hit->source);
     return Begun(*std::move(hit));
   }
-  if (request.improve && !failed_lately(form.key)) {
+  if (request.improve && !failed_lately(planner.key_of(form.key))) {
     // A full queue costs the improvement, not the answer.
-    const auto job = enqueue_fragment(form.graph, form.key, request.name, fragment_trials_);
+    const auto job = enqueue_fragment(planner, form.graph, form.key, request.name, trials_of(planner));
     if (job) {
       answer.job = job->job.id;
       changes_.notify();
@@ -146,7 +174,8 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
   }
   missed.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(request.deadline_ms);
   const auto flight = predictions_.join(
-      key_of(form.key), [this, graph = form.graph, name = request.name] { return predict_and_store(graph, name); });
+      planner.key_of(form.key),
+      [this, &planner, graph = form.graph, name = request.name] { return predict_and_store(planner, graph, name); });
   if (!flight) {
     metrics_.count_lookup(answer.source);
     return Begun(std::move(answer));
@@ -163,7 +192,7 @@ Result<api::LookupAnswer> Service::end_lookup(const PendingLookup& lookup) {
   if (const Status predicted = lookup.flight.get(); !predicted) return predicted.error();
   // The miss is what the caller is told of, with the plan that there is now.
   api::LookupAnswer answer = lookup.answer, after = lookup.answer;
-  STITCH_ASSIGN(std::optional<api::LookupAnswer> served, find(lookup.form, after));
+  STITCH_ASSIGN(std::optional<api::LookupAnswer> served, find(*lookup.planner, lookup.form, after));
   // Withdrawn between prediction and now: it was found to be wrong, and nothing else is there yet.
   if (served) {
     answer.source = api::LookupAnswer::Source::predicted;
@@ -181,55 +210,61 @@ Result<api::LookupAnswer> Service::lookup(const api::LookupRequest& request) {
   return end_lookup(missed);
 }
 
-Status Service::predict_and_store(const graph::Graph& canonical, const std::string& name) {
-  STITCH_ASSIGN(const tuning::TunedFragment predicted, remembering_->predict({.fragment = canonical, .name = name}));
-  const Status stored = remembering_->keep(predicted);
+Status Service::predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name) {
+  STITCH_ASSIGN(const tuning::TunedFragment predicted,
+                planner.remembering->predict({.fragment = canonical, .name = name}));
+  const Status stored = planner.remembering->keep(predicted);
   job_enqueued();  // tuning waits for this, so that it does not slow down what a client waits for
   return stored;
 }
 
-/// A plan is served that nobody has verified, and perhaps no job is left that will. What keeps the job from being made
+/// A plan is served that nobody has verified, or that another environment made, and perhaps no job is left that will
+/// make a better one. What keeps the job from being made
 /// (a full queue or disk, a store that is locked) costs the improvement, not the answer; the next look-up asks again.
-void Service::improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer) {
+void Service::improve_served(const Planner& planner, const graph::Graph& canonical, const std::string& name,
+                             api::LookupAnswer& answer) {
+  const db::PlanKey key = planner.key_of(answer.fragment);
   {
     const std::lock_guard lock(asked_mutex_);
     if (asked_.size() >= most_asked) asked_.clear();
-    if (!asked_.insert(answer.fragment).second) return;
+    if (!asked_.insert(key).second) return;
   }
-  const auto job = enqueue_fragment(canonical, answer.fragment, name, fragment_trials_);
+  const auto job = enqueue_fragment(planner, canonical, answer.fragment, name, trials_of(planner));
   if (!job) {
     const std::lock_guard lock(asked_mutex_);
-    asked_.erase(answer.fragment);
+    asked_.erase(key);
     return;
   }
   answer.job = job->job.id;
   job_enqueued();
 }
 
-bool Service::failed_lately(const Hash128& fragment) const {
+bool Service::failed_lately(const db::PlanKey& key) const {
   const std::lock_guard lock(asked_mutex_);
-  const auto failure = failed_.find(fragment);
+  const auto failure = failed_.find(key);
   return failure != failed_.end() && clock_.now_us() < failure->second;
 }
 
-void Service::note_failure(const Hash128& fragment) {
+void Service::note_failure(const db::PlanKey& key) {
   const std::lock_guard lock(asked_mutex_);
   if (failed_.size() >= most_asked) failed_.clear();
-  failed_[fragment] = clock_.now_us() + remember_failure_us_;
+  failed_[key] = clock_.now_us() + remember_failure_us_;
 }
 
 // ---- jobs
 
-Result<db::EnqueuedJob> Service::enqueue_fragment(const graph::Graph& canonical, const Hash128& key,
-                                                  std::string_view name, std::int64_t trials) {
-  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(canonical, name));
+Result<db::EnqueuedJob> Service::enqueue_fragment(const Planner& planner, const graph::Graph& canonical,
+                                                  const Hash128& key, std::string_view name, std::int64_t trials) {
+  STITCH_ASSIGN(const db::FragmentRecord fragment, planner.tuner.describe(canonical, name));
   STITCH_TRY(store_.put_fragment(fragment));
-  const db::Target& target = tuner_.target();
+  const db::Target& target = planner.target();
   db::Job job;
   job.kind = fragment_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", fragment_job, key.hex(), target.device, target.architecture,
                                target.toolkit, target.version);
-  ask_for(trials, {{"fragment", key.hex()}, {"name", name}}, job);
+  Json payload = {{"fragment", key.hex()}, {"name", name}};
+  if (!planner.own) payload["device"] = target.device;
+  ask_for(trials, std::move(payload), job);
   job.max_stalled = most_stalled;
   job.provenance = remembering_->provenance("asked for by a client");
   return store_.enqueue_job(job);
@@ -277,7 +312,7 @@ Result<api::Submitted> Service::submit_fragment(const graph::Graph& fragment, st
   STITCH_TRY(can_try(trials.value_or(0), tuner_));
   STITCH_ASSIGN(const graph::CanonicalForm form, graph::canonicalise(fragment));
   STITCH_ASSIGN(const db::EnqueuedJob job,
-                enqueue_fragment(form.graph, form.key, name, trials.value_or(fragment_trials_)));
+                enqueue_fragment(planners_->own(), form.graph, form.key, name, trials.value_or(fragment_trials_)));
   job_enqueued();
   return api::Submitted{job.job.id, job.joined, form.key};
 }

@@ -18,6 +18,7 @@
 #include "daemon/jobs/job_runner.h"
 #include "daemon/jobs/metrics.h"
 #include "daemon/jobs/notifier.h"
+#include "daemon/jobs/planners.h"
 #include "daemon/jobs/single_flight.h"
 #include "db/store.h"
 #include "graph/canonical.h"
@@ -39,6 +40,8 @@ struct ServiceOptions {
   std::int64_t fragment_trials = 0;
   /// Finished jobs, plans that were overtaken unmeasured and models' files are dropped when they are older; 0: never.
   std::int64_t keep_us = 0;
+  /// Makes tuners for clients' GPUs of other classes than the server's own; empty: they are refused.
+  MakeTuner make_tuner = {};
 };
 
 inline constexpr std::string_view fragment_job = "tune-fragment";
@@ -50,6 +53,7 @@ inline constexpr std::string_view pruning_job = "prune";
 struct PendingLookup {
   api::LookupAnswer answer;  ///< what is known already: what the closest plan differs in, the job
   graph::CanonicalForm form;
+  const Planner* planner = nullptr;  ///< whose plans were looked for
   Flight flight;
   Notifier::Deadline until;
 };
@@ -114,21 +118,27 @@ class Service {
   [[nodiscard]] const db::Store& store() const { return store_; }
 
  private:
-  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
-          std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options);
+  Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock, std::unique_ptr<Planners> planners,
+          ServiceOptions options);
 
-  [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
-  Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
-  Status predict_and_store(const graph::Graph& canonical, const std::string& name);
-  void improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer);
-  Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name,
-                                           std::int64_t trials);
+  Result<std::optional<api::LookupAnswer>> find(const Planner& planner, const graph::CanonicalForm& form,
+                                                api::LookupAnswer& answer) const;
+  Result<std::optional<api::LookupAnswer>> find_stale(const Planner& planner, const api::LookupAnswer& answer,
+                                                      const std::optional<api::LookupAnswer>& hit) const;
+  Status predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name);
+  void improve_served(const Planner& planner, const graph::Graph& canonical, const std::string& name,
+                      api::LookupAnswer& answer);
+  Result<db::EnqueuedJob> enqueue_fragment(const Planner& planner, const graph::Graph& canonical, const Hash128& key,
+                                           std::string_view name, std::int64_t trials);
 
-  [[nodiscard]] bool failed_lately(const Hash128& fragment) const;
-  void note_failure(const Hash128& fragment);
+  /// Trials need something that measures, which only the own planner may have.
+  [[nodiscard]] std::int64_t trials_of(const Planner& planner) const { return planner.own ? fragment_trials_ : 0; }
+  [[nodiscard]] bool failed_lately(const db::PlanKey& key) const;
+  void note_failure(const db::PlanKey& key);
   Result<std::string> tune_fragment_job(const JobContext& context);
-  Status tune_fragment(const JobContext& context, const Hash128& key, const std::string& name, std::int64_t trials);
-  Status tune_and_keep(const Hash128& key, const tuning::PlanRequest& request);
+  Status tune_fragment(const Planner& planner, const JobContext& context, const Hash128& key, const std::string& name,
+                       std::int64_t trials);
+  Status tune_and_keep(const Planner& planner, const Hash128& key, const tuning::PlanRequest& request);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
@@ -142,7 +152,8 @@ class Service {
   db::Store& store_;
   const tuning::Tuner& tuner_;
   const Clock& clock_;
-  std::unique_ptr<tuning::RememberingTuner> remembering_;
+  std::unique_ptr<Planners> planners_;
+  tuning::RememberingTuner* remembering_;  ///< of the own planner
   const std::int64_t started_us_;
   const std::int64_t remember_failure_us_;
   const std::int64_t fragment_trials_, keep_us_;
@@ -151,8 +162,8 @@ class Service {
   Metrics metrics_;
   tuning::CostModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
-  std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
-  std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again
+  std::set<db::PlanKey> asked_;     ///< whose improvement was asked for on a hit, so that later hits write nothing
+  std::map<db::PlanKey, std::int64_t> failed_;  ///< whose tuning failed, until when look-ups do not ask again
   Notifier changes_;
   JobRunner jobs_;
   SingleFlight predictions_;  ///< last: its threads use everything above

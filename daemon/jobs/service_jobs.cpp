@@ -18,26 +18,29 @@ struct Payload {
   Hash128 subject;
   std::string name;
   std::int64_t trials = 0;
+  std::string device;  ///< class of GPUs; empty: the server's own
 };
 
-/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, and "trials" if any were asked for.
+/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, "trials" if any were asked for, and "device" if it
+/// is not the server's own.
 Result<Payload> read_payload(const db::Job& job, const char* subject) {
   const auto document = graph::parse_document(job.payload, graph::Encoding::json);
   if (!document) return document.error().within(fmt::format("payload of job {}", job.id));
   const auto hash = Hash128::from_hex(document->value(subject, std::string()));
   if (!hash) return make_error(ErrorKind::corrupt, "payload of job {}: no {}", job.id, subject);
-  return Payload{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0})};
+  return Payload{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0}),
+                 document->value("device", std::string())};
 }
 
 }  // namespace
 
-Status Service::tune_and_keep(const Hash128& key, const tuning::PlanRequest& request) {
-  const Result<tuning::TunedFragment> tuned = remembering_->tune(request);
-  if (tuned) return remembering_->keep(*tuned);
+Status Service::tune_and_keep(const Planner& planner, const Hash128& key, const tuning::PlanRequest& request) {
+  const Result<tuning::TunedFragment> tuned = planner.remembering->tune(request);
+  if (tuned) return planner.remembering->keep(*tuned);
   const ErrorKind kind = tuned.error().kind;
-  if (kind != ErrorKind::cancelled) note_failure(key);
+  if (kind != ErrorKind::cancelled) note_failure(planner.key_of(key));
   if (kind == ErrorKind::correctness || kind == ErrorKind::runtime)
-    STITCH_TRY(remembering_->withdraw_unverified(key, tuned.error().message));
+    STITCH_TRY(planner.remembering->withdraw_unverified(key, tuned.error().message));
   return tuned.error();
 }
 
@@ -47,42 +50,44 @@ Status Service::enqueue_chores() {
   return enqueue_pruning();
 }
 
-Status Service::tune_fragment(const JobContext& context, const Hash128& key, const std::string& name,
-                              std::int64_t trials) {
+Status Service::tune_fragment(const Planner& planner, const JobContext& context, const Hash128& key,
+                              const std::string& name, std::int64_t trials) {
   STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
-  const Result<search::FusionPlan> plan = tuner_.explore(graph);
+  const Result<search::FusionPlan> plan = planner.tuner.explore(graph);
   if (!plan) {
-    note_failure(key);
+    note_failure(planner.key_of(key));
     return plan.error();
   }
   const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };
   const auto tune = [&](double from, double until, const std::set<Hash128>& changed) -> Status {
-    if (changed.empty() && remembering_->is_settled(key)) return {};
-    return tune_and_keep(key, {.fragment = graph,
-                               .name = name,
-                               .plan = &*plan,
-                               .progress = tuning::part_of(report, from, until),
-                               .stop = context.stop()});
+    if (changed.empty() && planner.remembering->is_settled(key)) return {};
+    return tune_and_keep(planner, key,
+                         {.fragment = graph,
+                          .name = name,
+                          .plan = &*plan,
+                          .progress = tuning::part_of(report, from, until),
+                          .stop = context.stop()});
   };
   const auto search = [&](double from, double until) -> Result<std::set<Hash128>> {
     std::vector<tuning::ModelKernel> kernels;
     tuning::add_kernels(*plan, {nullptr, key, fragment.family, &graph, name, 1}, kernels);
     const tuning::ProgressSink progress = tuning::part_of(report, from, until);
-    STITCH_ASSIGN(tuning::ModelSearch found,
-                  tuning::search_kernels(kernels, tuner_, remembering_.get(), trials, progress, context.stop()));
+    STITCH_ASSIGN(tuning::ModelSearch found, tuning::search_kernels(kernels, planner.tuner, planner.remembering.get(),
+                                                                    trials, progress, context.stop()));
     return std::move(found.changed);
   };
-  return tuning::take_steps({tune, search}, {.trials = trials, .compares_plans = tuner_.measures_plans()});
+  return tuning::take_steps({tune, search}, {.trials = trials, .compares_plans = planner.tuner.measures_plans()});
 }
 
 Result<std::string> Service::tune_fragment_job(const JobContext& context) {
   STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "fragment"));
-  if (payload.trials > 0 || !remembering_->is_settled(payload.subject)) {
-    STITCH_TRY(tune_fragment(context, payload.subject, payload.name, payload.trials));
+  STITCH_ASSIGN(const Planner* const planner, planners_->named(payload.device));
+  if (payload.trials > 0 || !planner->remembering->is_settled(payload.subject)) {
+    STITCH_TRY(tune_fragment(*planner, context, payload.subject, payload.name, payload.trials));
     STITCH_TRY(enqueue_chores());
   }
-  STITCH_ASSIGN(const db::Lookup served, store_.find_plan(key_of(payload.subject), {}));
+  STITCH_ASSIGN(const db::Lookup served, store_.find_plan(planner->key_of(payload.subject), {}));
   Json result = {{"fragment", payload.subject.hex()}};
   if (served.plan) result["plan"] = served.plan->id.hex();
   return result.dump();
@@ -92,9 +97,8 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "model"));
   STITCH_ASSIGN(const db::Artifact model, store_.get_artifact(payload.subject));
   const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
-  STITCH_ASSIGN(const tuning::ModelTuning tuning,
-                tuning::tune_model(model.bytes, payload.name, tuner_, report, context.stop(), remembering_.get(),
-                                   payload.trials));
+  STITCH_ASSIGN(const tuning::ModelTuning tuning, tuning::tune_model(model.bytes, payload.name, tuner_, report,
+                                                                     context.stop(), remembering_, payload.trials));
   STITCH_TRY(enqueue_chores());
   return tuning::to_json(tuning.report);
 }

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/device_traits.h"
 #include "base/result.h"
 #include "emulator/counters.h"
 
@@ -96,6 +97,7 @@ struct DeviceIdentity {
   std::string driver;
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
+  DeviceTraits traits = {};  ///< of a GPU: what its driver reports, from which its class follows
 };
 
 /// Somewhere kernels run. Not thread-safe: one session per thread (open one with Device::session).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/device_traits.h"
+
 namespace stitch::profiler {
 namespace {
 
@@ -30,6 +32,8 @@ Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) 
   }
   STITCH_TRY(gpu->identify());
   if (auto monitor = GpuMonitor::open(gpu->identity.key, options.nvml)) gpu->monitor = std::move(*monitor);
+  // Records of a slice are not the whole GPU's, whose UUID drivers may give for both.
+  if (!gpu->identity.traits.mig_profile.empty()) gpu->identity.key += " " + gpu->identity.traits.mig_profile;
   if (gpu->monitor && !gpu->monitor->driver_version().empty()) {
     gpu->identity.driver = fmt::format("{} ({})", gpu->monitor->driver_version(), gpu->identity.driver);
   }
@@ -87,6 +91,7 @@ Status GpuContext::identify() {
   identity.architecture = fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
   identity.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
   identity.memory_bytes = memory;
+  identity.traits = cuda::read_traits(*driver, device_);
   return {};
 }
 

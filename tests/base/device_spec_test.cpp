@@ -11,7 +11,9 @@ namespace {
 TEST(DeviceSpec, TableHasTheGpusItSays) {
   std::set<std::string> names;
   for (const DeviceSpec& device : known_devices()) names.insert(device.name);
-  EXPECT_EQ(names, (std::set<std::string>{"a100", "b200", "h100", "h200", "l4", "rtx4090", "t4", "v100"}));
+  EXPECT_EQ(names, (std::set<std::string>{"a100", "a100-80gb", "a100-pcie", "b200", "b300", "gb200", "h100", "h100-nvl",
+                                          "h100-pcie", "h20", "h200", "l4", "l40s", "rtx-pro-6000", "rtx3090",
+                                          "rtx4090", "rtx5090", "t4", "v100"}));
   EXPECT_EQ(names.size(), known_devices().size());
 }
 
@@ -48,8 +50,9 @@ TEST(DeviceSpec, FiguresAreFilledInAndPlausible) {
 
 TEST(DeviceSpec, ArchitectureNames) {
   const std::pair<std::string_view, std::string_view> cases[] = {
-      {"v100", "sm_70"},    {"t4", "sm_75"},    {"a100", "sm_80"},  {"l4", "sm_89"},
-      {"rtx4090", "sm_89"}, {"h100", "sm_90a"}, {"h200", "sm_90a"}, {"b200", "sm_100a"},
+      {"v100", "sm_70"},    {"t4", "sm_75"},     {"a100", "sm_80"},      {"l4", "sm_89"},
+      {"rtx4090", "sm_89"}, {"h100", "sm_90a"},  {"h200", "sm_90a"},     {"b200", "sm_100a"},
+      {"rtx3090", "sm_86"}, {"b300", "sm_103a"}, {"rtx5090", "sm_120a"},
   };
   for (const auto& [name, architecture] : cases) EXPECT_EQ(find_device(name)->architecture(), architecture) << name;
 }

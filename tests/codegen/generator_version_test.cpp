@@ -73,8 +73,25 @@ TEST(GeneratorVersion, IsOfTheEmittersAsTheyLieInTheFolder) {
                        contents.find("codegen/group_emitter.h") != std::string::npos;
     if (emits) emitters[name] = contents;
   }
-  ASSERT_GE(emitters.size(), 9U);
+  // And all that they read: programs as kernel/ derives them, and the options that their sources are compiled with.
+  const std::filesystem::path root = STITCH_SOURCE_DIR;
+  emitters["compiler.cpp"] = *files.read(root / "codegen/compile/compiler.cpp");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "kernel")) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".cpp" && extension != ".h") continue;
+    const bool inserted = emitters.emplace(entry.path().filename().string(), *files.read(entry.path())).second;
+    EXPECT_TRUE(inserted) << entry.path() << ": another source has its name, and the hash goes by names";
+  }
+  ASSERT_GE(emitters.size(), 60U);
   EXPECT_THAT(hashed(emitters), HasSubstr(std::string(emitters_hash())));
+  // Each of them counts, to the last byte.
+  std::vector<std::string> names;
+  for (const auto& [name, contents] : emitters) names.push_back(name);
+  for (std::size_t i = 0; i < names.size(); i += 10) {
+    auto edited = emitters;
+    edited[names[i]] += " ";
+    EXPECT_THAT(hashed(edited), Not(HasSubstr(std::string(emitters_hash())))) << names[i];
+  }
   emitters.erase("writer.h");
   EXPECT_THAT(hashed(emitters), Not(HasSubstr(std::string(emitters_hash()))));
 }

@@ -1,6 +1,7 @@
 // A CUDA driver for a machine without a GPU: device memory is host memory, a launch writes down what it was given, and
 // a kernel named "copy" copies its first argument's bytes to its second's. Built as a library of its own and loaded
-// like the real one; the test reads its log through stitch_fake_log.
+// like the real one; the test reads its log through stitch_fake_log. It has three devices: one that tells nothing but
+// its compute capability, an H100 SXM5 of an OEM, and an A100 with 80 GB.
 #include <cuda.h>
 
 #include <cstdio>
@@ -21,6 +22,27 @@ int& current() {
 struct Function {
   std::string name;
 };
+/// What the devices report, by device; as deviceQuery prints it of the real ones.
+int reported(CUdevice_attribute attribute, CUdevice device) {
+  struct Row {
+    CUdevice_attribute attribute;
+    int values[3];
+  };
+  constexpr Row rows[] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, {9, 9, 8}},
+                          {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, {0, 0, 0}},
+                          {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, {0, 132, 108}},
+                          {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, {0, 52428800, 41943040}},
+                          {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, {0, 233472, 167936}},
+                          {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, {0, 232448, 166912}},
+                          {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, {0, 2048, 2048}},
+                          {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, {0, 32, 32}},
+                          {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, {0, 2619000, 1593000}},
+                          {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, {0, 5120, 5120}}};
+  for (const Row& row : rows) {
+    if (row.attribute == attribute) return row.values[device];
+  }
+  return 0;
+}
 void note(const char* format, auto... values) {
   char line[256];
   std::snprintf(line, sizeof line, format, values...);
@@ -46,10 +68,14 @@ CUresult cuGetErrorString(CUresult, const char** text) {
 }
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   *device = ordinal;
-  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return ordinal >= 0 && ordinal < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
-  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 0;
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  *value = reported(attribute, device);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int bytes, CUdevice) {
+  std::snprintf(name, bytes, "ACME Accelerator");
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {

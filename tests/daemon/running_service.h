@@ -28,6 +28,7 @@ struct RunningOptions {
   const tuning::Tuner* tuner = nullptr;  ///< the shared one, which measures nothing, when null
   std::int64_t fragment_trials = 0;
   std::int64_t keep_us = 0;  ///< 0: everything
+  bool other_gpus = false;   ///< plans for clients' GPUs of other classes, too
 };
 
 class RunningService {
@@ -46,6 +47,14 @@ class RunningService {
     serving.predictions.most_waiting = options.predictions;
     serving.fragment_trials = options.fragment_trials;
     serving.keep_us = options.keep_us;
+    if (options.other_gpus) {
+      serving.make_tuner = [this](const DeviceSpec& spec) {
+        tuning::TunerOptions other;
+        other.device = spec;
+        other.verify.distributions.resize(1);
+        return tuning::Tuner::create(std::move(other), tuning::shared_device(), nullptr, files, clock);
+      };
+    }
     const tuning::Tuner& tuner =
         options.tuner != nullptr ? *options.tuner : tuning::shared_tuner(tuning::shared_device());
     auto made = Service::create(*store, tuner, clock, serving);
@@ -78,6 +87,7 @@ class RunningService {
   }
 
   SystemClock clock;
+  RealFileSystem files;
   std::filesystem::path socket;
   std::unique_ptr<db::Store> store;
   std::unique_ptr<Service> service;

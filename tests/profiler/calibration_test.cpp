@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/driver_name.h"
+#include "base/device_class.h"
 #include "profiler/device/emulated_device.h"
 #include "profiler/measure/calibration_kernels.h"
 #include "profiler/measure/counted_device.h"
@@ -304,9 +304,9 @@ TEST(CalibrationGpu, EveryConstantIsMeasuredAndSane) {
   RunningDevice running(runner_options({"--device", "gpu:0"}));
   if (!running.device) GTEST_SKIP() << running.error.message;
   const DeviceIdentity& identity = running.device->identity();
-  auto spec = find_device_by_driver_name(identity.name);
-  if (!spec) GTEST_SKIP() << spec.error().message;
-  spec->sm_count = identity.sm_count;
+  const auto own = classify(identity.traits);
+  ASSERT_TRUE(own) << own.error().message;
+  const DeviceSpec* spec = &own->spec;
   const auto compiler = codegen::NvrtcCompiler::create();
   ASSERT_TRUE(compiler);
   const auto done = calibrate(*running.device, *spec, **compiler, identity.architecture, CalibrationSizes::of(*spec));

@@ -106,12 +106,54 @@ TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
 
 TEST_F(KernelHistoryEmulated, AnotherGpuIsPlannedByWhatWasMeasured) {
   const db::PlanRecord neighbour = measure(samples::softmax(64, 512));
-  plan_for("a100", nullptr);
-  const TunedFragment near = predict(samples::softmax(64, 512));
-  EXPECT_EQ(near.plan.label, "near");
-  EXPECT_EQ(near.bundle.plan.neighbour, neighbour.id);
-  EXPECT_EQ(near.plan.launches.at(0).threads, 512);
-  EXPECT_TRUE(near.plan.judged.find(neighbour.id.hex()) != std::string::npos) << near.plan.judged;
+  // Another entry of the table, a variant of the same GPU, a slice of it.
+  for (const char* const target : {"a100", "h100-pcie", "h100~sm60-l2.25600-gbs1676-mig3g.40gb"}) {
+    SCOPED_TRACE(target);
+    plan_for(target, nullptr);
+    const TunedFragment near = predict(samples::softmax(64, 512));
+    EXPECT_EQ(near.plan.target.device, target);
+    EXPECT_EQ(near.plan.label, "near");
+    EXPECT_EQ(near.bundle.plan.neighbour, neighbour.id);
+    EXPECT_EQ(near.plan.launches.at(0).threads, 512);
+    EXPECT_TRUE(near.plan.judged.find(neighbour.id.hex()) != std::string::npos) << near.plan.judged;
+  }
+}
+
+// After an upgrade: what was measured stays served until its like is measured, not only verified.
+TEST_F(KernelHistoryEmulated, WhatAnotherVersionMeasuredStaysUntilItIsMeasuredAgain) {
+  const graph::Graph fragment = samples::softmax(64, 512);
+  const Hash128 key = graph::canonicalise(fragment)->key;
+  db::PlanBundle old = *store_->get_plan_bundle(measure(fragment).id);
+  const db::FragmentRecord record = *store_->get_fragment(key);
+  const std::vector<db::Device> devices = *store_->list_devices();
+  old.plan.key.target.version = "0.0.9-0123456789ab";
+  tuned_.reset();
+  db::SqliteOptions storage;
+  storage.path = folder_ / "upgraded.db";
+  store_ = *db::open_sqlite_store(storage, clock_);
+  for (const db::Device& device : devices) ASSERT_TRUE(store_->put_device(device).ok());
+  ASSERT_TRUE(store_->put_fragment(record).ok());
+  const auto put = store_->put_plan(old, db::Admission::replace);
+  ASSERT_TRUE(put.ok()) << put.error().message;
+
+  plan_for("h100", nullptr);
+  const auto before = tuned_->stale(key, nullptr);
+  ASSERT_TRUE(before.ok() && *before);
+  EXPECT_EQ((*before)->id, put->id);
+  EXPECT_EQ((*before)->label, "measured");
+  EXPECT_EQ((*before)->target.version, "0.0.9-0123456789ab");
+  const TunedFragment verified = keep(tuned_->tune({.fragment = graph::canonicalise(fragment)->graph}));
+  EXPECT_GT(verified.plan.verified_share, 0);
+  const auto still = tuned_->stale(key, &verified.plan);
+  ASSERT_TRUE(still.ok() && *still) << "verified is less than measured";
+  EXPECT_EQ((*still)->id, put->id);
+
+  plan_for("h100", &timer_);
+  const TunedFragment measured = keep(tuned_->tune({.fragment = graph::canonicalise(fragment)->graph}));
+  EXPECT_EQ(measured.plan.label, "measured");
+  const auto after = tuned_->stale(key, &measured.plan);
+  ASSERT_TRUE(after.ok());
+  EXPECT_FALSE(*after);
 }
 
 TEST_F(KernelHistoryEmulated, StrangersStayPredicted) {

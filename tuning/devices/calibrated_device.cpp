@@ -2,26 +2,51 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/device_class.h"
 #include "base/driver_name.h"
 #include "base/version.h"
 
 namespace stitch::tuning {
+namespace {
 
-Result<DeviceSpec> planning_entry(std::string_view target, const profiler::TimedDevice* gpu) {
-  if (gpu == nullptr) return find_device(target.empty() ? "h100" : target);
-  const profiler::DeviceIdentity& identity = gpu->identity();
-  const auto own = find_device_by_driver_name(identity.name);
-  STITCH_ASSIGN(DeviceSpec entry, target.empty() ? own : find_device(target));
-  if (own && own->name != entry.name) {
-    return make_error(ErrorKind::invalid_argument, "the GPU is an {} ({}): plans for {} cannot be measured on it",
-                      identity.name, own->name, entry.name);
+Result<DeviceSpec> recorded_entry(const db::Device& device) {
+  if (device.target.empty()) return find_device_by_driver_name(device.name);
+  STITCH_ASSIGN(DeviceClass named, find_device_class(device.target));
+  return std::move(named.spec);
+}
+
+}  // namespace
+
+Result<DeviceSpec> entry_of(const profiler::DeviceIdentity& identity) {
+  if (identity.traits.known()) {
+    STITCH_ASSIGN(DeviceClass own, classify(identity.traits));
+    return std::move(own.spec);
   }
+  STITCH_ASSIGN(DeviceSpec entry, find_device_by_driver_name(identity.name));
   if (identity.sm_count > 0) entry.sm_count = identity.sm_count;
   return entry;
 }
 
+Result<DeviceSpec> planning_entry(std::string_view target, const profiler::TimedDevice* gpu) {
+  if (gpu == nullptr) {
+    STITCH_ASSIGN(DeviceClass named, find_device_class(target.empty() ? "h100" : target));
+    return std::move(named.spec);
+  }
+  const profiler::DeviceIdentity& identity = gpu->identity();
+  Result<DeviceSpec> own = entry_of(identity);
+  if (target.empty()) return own;
+  STITCH_ASSIGN(DeviceClass named, find_device_class(target));
+  if (own && own->name != named.spec.name) {
+    return make_error(ErrorKind::invalid_argument, "the GPU is an {} ({}): plans for {} cannot be measured on it",
+                      identity.name, own->name, named.spec.name);
+  }
+  if (own) return own;
+  if (identity.sm_count > 0) named.spec.sm_count = identity.sm_count;
+  return std::move(named.spec);
+}
+
 Result<profiler::CalibratedSpec> calibrated_spec(const db::Device& device) {
-  const auto entry = device.target.empty() ? find_device_by_driver_name(device.name) : find_device(device.target);
+  const auto entry = recorded_entry(device);
   if (!entry) return make_error(ErrorKind::not_found, "device {}: {}", device.key, entry.error().message);
   DeviceSpec spec = *entry;
   if (device.sm_count > 0) spec.sm_count = device.sm_count;
@@ -80,11 +105,17 @@ Result<profiler::CalibratedSpec> calibrated_once(profiler::TimedDevice& device, 
 Result<profiler::CalibratedSpec> planning_device(std::string_view target, profiler::TimedDevice* gpu, db::Store* store,
                                                  const Clock& clock) {
   STITCH_ASSIGN(DeviceSpec entry, planning_entry(target, gpu));
-  if (gpu == nullptr || store == nullptr) return profiler::CalibratedSpec{std::move(entry), {}};
+  std::vector<std::string> notes;
+  if (gpu != nullptr && !find_device(entry.name))
+    notes.push_back(fmt::format("{} is of class {}: {}", gpu->identity().name, entry.name, entry.source));
+  if (gpu == nullptr || store == nullptr) return profiler::CalibratedSpec{std::move(entry), std::move(notes)};
   auto calibrated = calibrated_once(*gpu, entry, *store, clock);
-  if (calibrated) return calibrated;
-  std::string note = "planning with the device table: " + calibrated.error().message;
-  return profiler::CalibratedSpec{std::move(entry), {std::move(note)}};
+  if (calibrated) {
+    calibrated->notes.insert(calibrated->notes.begin(), notes.begin(), notes.end());
+    return calibrated;
+  }
+  notes.push_back("planning with the device table: " + calibrated.error().message);
+  return profiler::CalibratedSpec{std::move(entry), std::move(notes)};
 }
 
 db::Device device_record(const profiler::DeviceIdentity& identity, db::Device known) {
@@ -95,6 +126,9 @@ db::Device device_record(const profiler::DeviceIdentity& identity, db::Device kn
   known.driver = identity.driver;
   known.sm_count = identity.sm_count;
   known.memory_bytes = identity.memory_bytes;
+  // A calibration names the entry that it was made against.
+  if (const auto own = entry_of(identity); own && known.calibrated_us == 0 && identity.traits.known())
+    known.target = own->name;
   return known;
 }
 

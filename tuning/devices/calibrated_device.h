@@ -13,13 +13,17 @@
 // A device's place in the device table, and what calibration found out about it, as the store keeps it.
 namespace stitch::tuning {
 
-/// The entry of the device table that is planned for: `target`, or where it is empty the GPU's own, and an H100's
-/// without a GPU (null); with the number of SMs that the GPU has. Errors: not_found (no such entry, or none is for this
-/// GPU); invalid_argument (the GPU's own is another one: what is measured on it says nothing of the target).
+/// The class of a GPU by what its driver reports (base/device_class.h). Where that was not kept, in records of before,
+/// the entry that its name sounds like, with its SMs. Error: not_found (nothing is known but a name, and it is none).
+Result<DeviceSpec> entry_of(const profiler::DeviceIdentity& identity);
+
+/// What is planned for: `target`, or where it is empty the GPU's own class, and an H100 without a GPU (null). Errors:
+/// those of entry_of; invalid_argument (no such class; the GPU's own is another one: what is measured on it says
+/// nothing of the target).
 Result<DeviceSpec> planning_entry(std::string_view target, const profiler::TimedDevice* gpu);
 
-/// What to plan with for a device: the table's entry (Device::target; of a GPU without one, by the driver's name) with
-/// the device's own number of SMs and its calibrated constants. Notes name constants that were not believed.
+/// What to plan with for a device: its class (Device::target; of a GPU without one, by the driver's name) with the
+/// device's own number of SMs and its calibrated constants. Notes name constants that were not believed.
 /// Errors: not_found (no entry is for it); parse (constants that nobody here wrote).
 Result<profiler::CalibratedSpec> calibrated_spec(const db::Device& device);
 
@@ -36,7 +40,8 @@ Result<profiler::Calibration> calibrate_device(profiler::TimedDevice& device, co
 Status store_calibration(db::Store& store, const profiler::DeviceIdentity& identity, const DeviceSpec& entry,
                          const profiler::Calibration& calibration, const std::string& toolkit, const Clock& clock);
 
-/// What to plan with. Without a GPU (null) the entry of the table. With one its own constants, from the store; a GPU
+/// What to plan with. A class that is no entry of the table is said so in a note, with where its constants come from.
+/// Without a GPU (null) the entry of the table. With one its own constants, from the store; a GPU
 /// that was not calibrated yet, or for another entry, is calibrated and stored. Without a store, or where that fails (a
 /// GPU that throttles is no reason not to plan), the table's constants serve, all of them or the one that could not be
 /// measured, and a note says why. Errors: those of planning_entry.

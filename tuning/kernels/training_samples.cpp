@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/device_class.h"
 #include "costmodel/analytical.h"
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
@@ -197,7 +198,8 @@ Result<TrainingSet> samples_of_store(const db::Store& store, std::string_view de
 }
 
 Result<TrainingSet> samples_of_recording(const profiler::Recording& recording) {
-  STITCH_ASSIGN(const DeviceSpec device, find_device(recording.target));
+  STITCH_ASSIGN(const DeviceClass planned, find_device_class(recording.target));
+  const DeviceSpec& device = planned.spec;
   const costmodel::AnalyticalScorer scorer(device);
   const bool known =
       recording.feature_names == costmodel::feature_names() && recording.scorer == costmodel::AnalyticalScorer::version;
@@ -241,7 +243,8 @@ Result<std::vector<costmodel::FitSample>> fit_samples_of(const profiler::Recordi
   if (recording.kind != profiler::Measurement::Kind::device_time)
     return make_error(ErrorKind::invalid_argument, "the recording holds {}, which are no times: nothing can be fitted",
                       recording.unit);
-  STITCH_ASSIGN(const DeviceSpec device, find_device(recording.target));
+  STITCH_ASSIGN(const DeviceClass planned, find_device_class(recording.target));
+  const DeviceSpec& device = planned.spec;
   const costmodel::AnalyticalScorer scorer(device);
   std::vector<costmodel::FitSample> samples;
   for (const profiler::RecordedKernel& kernel : recording.kernels) {

@@ -4,6 +4,11 @@
 
 namespace stitch::tuning {
 
+Standing standing_of(double verified_share, bool measured) {
+  if (verified_share <= 0) return Standing::unverified;
+  return measured ? Standing::measured : Standing::verified;
+}
+
 AdmissionRuling rule_on(const std::optional<db::PlanRecord>& incumbent, const db::PlanRecord& challenger,
                         const std::optional<profiler::SampleComparison>& comparison) {
   using db::Admission;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,11 @@ struct AdmissionRuling {
   db::Admission admission = db::Admission::challenger;
   std::string reason;  ///< for people
 };
+
+/// How much was found out about a plan, as far as it is worth waiting for: nothing, that it is right, how long it
+/// takes.
+enum class Standing : std::uint8_t { unverified, verified, measured };
+Standing standing_of(double verified_share, bool measured);
 
 /// Whether a plan takes the place of the one that is served for its key. A plan that nobody verified makes way for one
 /// that was; between verified plans only `comparison` decides, of samples taken side by side, and an ambiguous one

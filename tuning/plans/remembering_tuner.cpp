@@ -119,6 +119,17 @@ bool RememberingTuner::is_settled(double verified_share, bool measured) const {
   return verified_share > 0 && (measured || !tuner_.measures());
 }
 
+Result<std::optional<api::Plan>> RememberingTuner::stale(const Hash128& fragment, const api::Plan* own) const {
+  const auto standing = [](const api::Plan& plan) {
+    return standing_of(plan.verified_share, plan.label == to_string(db::Label::measured));
+  };
+  STITCH_ASSIGN(const std::optional<db::PlanRecord> other, store_.find_stale_plan({fragment, tuner_.target()}));
+  if (!other) return std::optional<api::Plan>();
+  STITCH_ASSIGN(api::Plan plan, plan_from_record(*other));
+  if (own != nullptr && standing(*own) >= standing(plan)) return std::optional<api::Plan>();
+  return std::optional(std::move(plan));
+}
+
 Result<std::optional<ServedPlan>> RememberingTuner::served(const Hash128& fragment) const {
   STITCH_ASSIGN(const db::Lookup found, store_.find_plan({fragment, tuner_.target()}, {}));
   if (!found.plan) return std::optional<ServedPlan>();

@@ -54,6 +54,10 @@ class RememberingTuner {
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
   /// Whether tuning the fragment that this plan is served for would find nothing new.
   [[nodiscard]] bool is_settled(const api::Plan& served) const;
+  /// The plan of another environment (an earlier toolkit or generator, or a later one after a downgrade) that is served
+  /// in the place of `own`, the plan of this one, until that is as well founded; nothing when there is none or `own`
+  /// is. Errors: those of the store.
+  [[nodiscard]] Result<std::optional<api::Plan>> stale(const Hash128& fragment, const api::Plan* own) const;
   /// The plan that is served for the fragment now. Errors: those of the store.
   [[nodiscard]] Result<std::optional<ServedPlan>> served(const Hash128& fragment) const;
   /// What was tried of the fragment's kernels before, and of kernels like them. Errors: those of the store.

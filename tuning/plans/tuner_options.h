@@ -15,7 +15,7 @@
 namespace stitch::tuning {
 
 struct TunerOptions {
-  std::string target = "h100";            ///< entry of the device table that is planned for
+  std::string target = "h100";            ///< class that is planned for (base/device_class.h)
   std::optional<DeviceSpec> device;       ///< instead of the entry: what planning_device found out
   std::string architecture;               ///< compiled for; empty: the target's
   std::filesystem::path artifact_folder;  ///< compiled kernels are kept here; empty: not kept

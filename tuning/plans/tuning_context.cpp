@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/device_class.h"
 #include "base/processors.h"
 #include "base/version.h"
 #include "codegen/generator_version.h"
@@ -38,7 +39,8 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   if (options.device) {
     context->device = *options.device;
   } else {
-    STITCH_ASSIGN(context->device, find_device(options.target));
+    STITCH_ASSIGN(DeviceClass named, find_device_class(options.target));
+    context->device = std::move(named.spec);
   }
   if (options.architecture.empty()) options.architecture = context->device.architecture();
   if (options.compiles) {
