@@ -58,21 +58,31 @@ def expectation(argument, dtype, data, relative=0.0, absolute=0.0):
     return row
 
 
+# What the emulator finds in kernels that are right all the same; findings.json says in which.
+REASONS = {
+    "redundant_write": "lanes that hold copies of a value all store it, to one address",
+    "global_race": "warps that hold copies of an element load it again while another warp stores its new value in place; "
+                   "what they load is not stored",
+    "async_before_wait": "packed f16 accumulators of wgmma are moved to other registers before wgmma.wait_group",
+    "uninitialised_read": "merging reads one key past the end, whose value is not used",
+}
+
+
 class Corpus:
     def __init__(self, maker, origin, licence):
         self.document = {"maker": maker, "origin": origin, "licence": licence, "modules": {}, "kernels": []}
         self.names = set()
+        with open(os.path.join(os.path.dirname(__file__), "findings.json")) as file:
+            self.known = json.load(file).get(maker, {})
 
     def module(self, ptx):
         """Files a PTX text, once, and gives its name."""
         lines = []
         for line in ptx.splitlines():
             # Debugging sections tell nothing that a kernel executes, and would name the machine's folders.
-            if line.lstrip().startswith((".section", ".file", ".loc")) and not line.lstrip().startswith(".loc"):
-                if line.lstrip().startswith(".section"):
-                    break
-                continue
-            if line.lstrip().startswith((".loc", "//")):
+            if line.lstrip().startswith(".section"):
+                break
+            if line.lstrip().split(None, 1)[:1] in ([".file"], [".loc"]):
                 continue
             lines.append(line.split("//")[0].rstrip())
         text = "\n".join(line for line in lines if line) + "\n"
@@ -83,8 +93,7 @@ class Corpus:
         self.document["modules"][name] = text
         return name
 
-    def add(self, name, ptx, grid, block, arguments, expect, entry="", shared=0, cluster=None, reference="NumPy",
-            findings=(), why=""):
+    def add(self, name, ptx, grid, block, arguments, expect, entry="", shared=0, cluster=None, reference="NumPy"):
         base, n = name, 2
         while name in self.names:
             name, n = f"{base}.{n}", n + 1
@@ -95,9 +104,10 @@ class Corpus:
             row["shared"] = shared
         if cluster and list(cluster) != [1, 1, 1]:
             row["cluster"] = list(cluster)
-        if findings:
-            row["findings"] = list(findings)
-            row["why"] = why
+        known = self.known.get(name)
+        if known:
+            row["findings"] = known
+            row["why"] = "; ".join(REASONS[finding] for finding in known)
         self.document["kernels"].append(row)
 
     def write(self, path):

@@ -6,13 +6,17 @@ interpreter (NumPy) for its result, and filed in a corpus with its arguments bef
 """
 import contextlib
 import inspect
+import math
 import os
 import re
+import sys
+import types
 import warnings
 
 import numpy as np
 import torch
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.runtime import interpreter
 from triton.runtime.autotuner import Autotuner
@@ -40,7 +44,8 @@ class Recorder:
     tolerance = None
     seeds = {}     # storage address → (spec, bytes) of arrays that random() made
     keep = []      # … which must live as long as their addresses are remembered
-    nested = 0
+    smallest = 1e-6   # absolute tolerances are relative to the largest value, or to this
+    override = None   # what computes the result in the interpreter's place
 
 
 def random(shape, seed, dtype=torch.float32, low=-2.0, high=2.0):
@@ -121,11 +126,18 @@ class Launch:
         address = value.untyped_storage().data_ptr()
         offset = value.data_ptr() - address
         if address in owners:
-            return f"&{owners[address]}+{offset}"
-        owners[address] = name
-        if offset:
-            raise ValueError(f"{name} begins inside its storage")
-        return describe(value, self.before[address][1])
+            owner, begin = owners[address]
+            if offset < begin:
+                raise ValueError(f"{name} begins before {owner}, in the same storage")
+            return f"&{owner}+{offset - begin}"
+        owners[address] = (name, offset)
+        return describe(value, self.before[address][1][offset:])
+
+    def tolerance(self, kind):
+        """That of the result, or of the coarsest type among the arguments, which the kernel may round to on its way."""
+        kinds = [kind] + [TYPES[tensor.dtype] for tensor, _ in self.before.values()]
+        known = [TOLERANCES[k] for k in kinds if k in TOLERANCES]
+        return max(known, default=(0.0, 0.0))
 
     def expectations(self, owners):
         rows = []
@@ -134,22 +146,113 @@ class Launch:
             if now == data or address not in owners:
                 continue
             kind = TYPES[tensor.dtype]
-            relative, absolute = Recorder.tolerance or TOLERANCES.get(kind, (0.0, 0.0))
+            relative, absolute = Recorder.tolerance or self.tolerance(kind)
             if kind in TOLERANCES:
                 values = torch.tensor([], dtype=tensor.dtype).set_(tensor.untyped_storage()).double()
                 values = values[torch.isfinite(values)].abs()
                 values = values[values < 1e30]
-                absolute *= max(float(values.max()) if values.numel() else 1.0, 1e-6)
+                absolute *= max(float(values.max()) if values.numel() else 1.0, Recorder.smallest)
             else:
                 relative = absolute = 0.0
-            rows.append(corpora.expectation(owners[address], kind, now, relative, float(f"{absolute:.3g}")))
+            name, begin = owners[address]
+            rows.append(corpora.expectation(name, kind, now[begin:], relative, float(f"{absolute:.3g}")))
         return rows
+
+
+def widen(handle):
+    """bf16, which the interpreter holds as 16-bit integers and would compute with as such, as f32."""
+    if handle.dtype.scalar != tl.bfloat16:
+        return handle
+    data = (np.asarray(handle.data).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return interpreter.TensorHandle(data, tl.float32)
+
+
+def narrow(handle):
+    if handle.data.dtype != np.float32:
+        return handle
+    bits = handle.data.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    rounded = np.where(np.isnan(handle.data), np.uint32(0x7FFF), rounded)
+    return interpreter.TensorHandle(rounded.astype(np.uint16), tl.bfloat16)
+
+
+def in_f32(method):
+    """A method of the interpreter's builder on handles, computed in f32 and rounded where they are bf16."""
+    def computed(self, *operands):
+        handles = [o for o in operands if isinstance(o, interpreter.TensorHandle)]
+        if not any(h.dtype.scalar == tl.bfloat16 for h in handles):
+            return method(self, *operands)
+        wide = [widen(o) if isinstance(o, interpreter.TensorHandle) else o for o in operands]
+        return narrow(method(self, *wide))
+    return computed
+
+
+original_apply = interpreter.ReduceScanOpInterface.apply
+original_dot = interpreter.InterpreterBuilder.create_dot
+
+
+def reduce_in_f32(self, operands):
+    """Reductions and scans of bf16."""
+    if not isinstance(operands, tuple):
+        return reduce_in_f32(self, (operands,))[0]
+    halves = [isinstance(o, tl.tensor) and o.handle.dtype.scalar == tl.bfloat16 for o in operands]
+    if not any(halves):
+        return original_apply(self, operands)
+    wide = tuple(self.to_tensor(widen(o.handle).data, tl.float32) if h else o for o, h in zip(operands, halves))
+    results = original_apply(self, wide)
+    return tuple(self.to_tensor(narrow(r.handle).data, tl.bfloat16) if h else r for r, h in zip(results, halves))
+
+
+def dot_in_f32(self, a, b, d, precision, imprecise):
+    return original_dot(self, widen(a), widen(b), d, precision, imprecise)
+
+
+def erf(x):
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+# libdevice's functions, which the interpreter does not know.
+LIBDEVICE = {"rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh, "erf": erf, "exp": np.exp, "exp2": np.exp2, "log": np.log,
+             "log2": np.log2, "log1p": np.log1p, "expm1": np.expm1, "sqrt": np.sqrt, "pow": np.power, "floor": np.floor,
+             "ceil": np.ceil, "asin": np.arcsin, "rint": np.rint, "sin": np.sin, "cos": np.cos, "atan2": np.arctan2}
+
+
+def from_numpy(function):
+    def computed(*operands):
+        first = operands[0]
+        values = [widen(o.handle).data.astype(np.float64) if isinstance(o, tl.tensor) else o for o in operands]
+        with np.errstate(all="ignore"):
+            result = np.asarray(function(*values))
+        if first.handle.dtype.scalar == tl.bfloat16:
+            return tl.tensor(narrow(interpreter.TensorHandle(result.astype(np.float32), tl.float32)), first.type)
+        return tl.tensor(interpreter.TensorHandle(result.astype(first.handle.data.dtype), first.handle.dtype), first.type)
+    return computed
+
+
+@contextlib.contextmanager
+def libdevice_by_numpy(names):
+    """libdevice's functions compute with NumPy, in its modules and in `names`, the globals of a kernel's module."""
+    saved = []
+    for module in [m for n, m in sys.modules.items() if n.startswith("triton.language.extra") and "libdevice" in n]:
+        saved += [(vars(module), key, vars(module)[key]) for key in LIBDEVICE
+                  if getattr(vars(module).get(key), "__name__", "") == key]
+    for key, value in names.items():
+        if "libdevice" in str(getattr(value, "__module__", "")) and getattr(value, "__name__", "") in LIBDEVICE:
+            saved.append((names, key, value))
+    for holder, key, value in saved:
+        holder[key] = from_numpy(LIBDEVICE[value.__name__])
+    try:
+        yield
+    finally:
+        for holder, key, value in saved:
+            holder[key] = value
 
 
 def interpret(function, args, kwargs, grid):
     interpreted = interpreter.InterpretedFunction(function.fn)
     names = set(inspect.signature(function.fn).parameters)
-    interpreted.run(*args, grid=grid, warmup=False, **{k: v for k, v in kwargs.items() if k in names})
+    with libdevice_by_numpy(function.fn.__globals__):
+        interpreted.run(*args, grid=grid, warmup=False, **{k: v for k, v in kwargs.items() if k in names})
 
 
 def record_run(function, *args, grid, warmup, **kwargs):
@@ -159,7 +262,10 @@ def record_run(function, *args, grid, warmup, **kwargs):
     compiled = compile_kernel(function, args, kwargs)
     shape = grid(dict(launch.values)) if callable(grid) else grid
     shape = tuple(int(n) for n in shape) + (1,) * (3 - len(shape))
-    interpret(function, args, kwargs, grid)
+    if Recorder.override:
+        Recorder.override(launch.values)
+    else:
+        interpret(function, args, kwargs, grid)
     try:
         texts, owners = launch.arguments(compiled)
     except (ValueError, TypeError) as error:
@@ -172,7 +278,7 @@ def record_run(function, *args, grid, warmup, **kwargs):
     metadata = compiled.metadata
     name = f"{Recorder.prefix}.{function.fn.__name__.strip('_')}"
     Recorder.corpus.add(name, compiled.asm["ptx"], shape, [32 * metadata.num_warps, 1, 1], texts, expect,
-                        entry=metadata.name, shared=metadata.shared, reference="Triton's interpreter (NumPy)")
+                        entry=metadata.name, shared=metadata.shared, reference="PyTorch" if Recorder.override else "Triton's interpreter (NumPy)")
     return compiled
 
 
@@ -218,11 +324,39 @@ def first_config(tuner, *args, **kwargs):
     return tuner.fn.run(*args, **{**kwargs, **config.all_kwargs()})
 
 
+def interpret_call(function, *args, **kwargs):
+    """A call of one kernel function by another while it is interpreted; leaves Triton's language as it was."""
+    scope = interpreter._patch_lang(function.fn)
+    try:
+        with libdevice_by_numpy(function.fn.__globals__):
+            return interpreter.InterpretedFunction(function.fn).rewrite()(*args, **kwargs)
+    finally:
+        scope.restore()
+
+
+original_convert = interpreter._implicit_cvt
+
+
+def convert_argument(value):
+    """Scalars of Python are f32 to a kernel, whose code asks them for what tensors have; the interpreter leaves them."""
+    if isinstance(value, float):
+        return tl.tensor(interpreter.TensorHandle(np.array([value], dtype=np.float32), tl.float32), tl.float32)
+    return original_convert(value)
+
+
 def install():
+    interpreter._implicit_cvt = convert_argument
+    builder = interpreter.InterpreterBuilder
+    for name in ("binary_op", "ternary_op", "unary_op"):
+        setattr(builder, name, in_f32(getattr(builder, name)))
+    builder.create_dot = dot_in_f32
+    interpreter.ReduceScanOpInterface.apply = reduce_in_f32
     triton.runtime.driver.set_active(RecordingDriver())
     JITFunction.run = record_run
-    JITFunction.__call__ = lambda self, *a, **k: interpreter.InterpretedFunction(self.fn)(*a, **k)
+    JITFunction.__call__ = interpret_call
     Autotuner.run = first_config
+    properties = types.SimpleNamespace(multi_processor_count=4, major=9, minor=0, name="a GPU that is not there")
+    torch.cuda.get_device_properties = lambda device=None: properties
     poison_empty()
 
 
@@ -241,8 +375,9 @@ def poison_empty():
 
 
 @contextlib.contextmanager
-def recording(corpus, prefix, tolerance=None):
+def recording(corpus, prefix, tolerance=None, smallest=1e-6, override=None):
     Recorder.corpus, Recorder.prefix, Recorder.tolerance = corpus, prefix, tolerance
+    Recorder.smallest, Recorder.override = smallest, override
     try:
         yield
     finally:

@@ -207,7 +207,7 @@ struct BulkAccess {
   AtomicType type = AtomicType::u32;
 };
 
-enum class MatrixType : std::uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, b1 };
+enum class MatrixType : std::uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, b1, s4, u4, e4m3, e5m2 };
 struct MatrixForm {
   std::uint16_t m = 16;
   std::uint16_t n = 8;
@@ -216,6 +216,7 @@ struct MatrixForm {
   MatrixType b = MatrixType::f16;
   MatrixType accumulator = MatrixType::f32;
   bool saturate = false;
+  bool differs = false;  ///< b1: counts where the bits differ, instead of where both are set
   // wgmma
   bool a_in_registers = false;
   bool transpose_a = false;
