@@ -103,7 +103,7 @@ class Launch:
             if torch.is_tensor(value):
                 self.before[value.untyped_storage().data_ptr()] = (value, storage_bytes(value))
 
-    def arguments(self, compiled):
+    def arguments(self, compiled, blocks):
         texts, owners = [], {}
         for name, kind in compiled.src.signature.items():
             if kind == "constexpr":
@@ -117,7 +117,9 @@ class Launch:
                 texts.append(f"{name}={scalar(kind, value)}")
             else:
                 raise TypeError(f"argument {name} of type {kind}")
-        # Triton's scratch pointers, which these kernels do not use.
+        # Triton's pointers to scratch memory, for each block so much, and for profiling.
+        if compiled.metadata.global_scratch_size:
+            texts.append(f"out:u8[{compiled.metadata.global_scratch_size * blocks}]")
         parameters = re.search(r"\.entry[^(]*\((.*?)\)", compiled.asm["ptx"], re.S).group(1).count(".param")
         texts += ["null"] * (parameters - len(texts))
         return texts, owners
@@ -267,7 +269,7 @@ def record_run(function, *args, grid, warmup, **kwargs):
     else:
         interpret(function, args, kwargs, grid)
     try:
-        texts, owners = launch.arguments(compiled)
+        texts, owners = launch.arguments(compiled, shape[0] * shape[1] * shape[2])
     except (ValueError, TypeError) as error:
         print(f"  not recorded: {function.fn.__name__}: {error}")
         return compiled

@@ -15,6 +15,7 @@
 #include "emulator/run/launch_context.h"
 #include "emulator/run/reporter.h"
 #include "emulator/run/unit.h"
+#include "emulator/tensor_map.h"
 
 namespace stitch::emulator {
 
@@ -257,6 +258,10 @@ class Interpreter {
   void land_bulk_store(PendingBulk& copy);
   void reduce_into_global(MemoryRegion& region, const PendingBulk& copy, std::uint32_t at, std::uint32_t length);
   void land_bulk_arrival(PendingBulk& copy);
+  bool read_run_for_bulk(std::uint64_t address, std::uint32_t bytes, std::uint32_t lane, std::vector<std::byte>& data,
+                         bool is_request);
+  void send_to_shared(const Instruction& in, const BulkAccess& access, PendingBulk copy, const SharedTarget& target,
+                      std::uint32_t lane);
   bool read_for_bulk(Space space, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                      std::vector<std::byte>& data);
   Step store_async(const Instruction& in, std::uint32_t lanes);
@@ -269,6 +274,18 @@ class Interpreter {
   void arrive_on(Mbarrier& barrier, std::uint32_t count, bool drop, std::uint32_t lane);
   void complete_phase(Mbarrier& barrier);
   void land_arrivals(Mbarrier& barrier);
+
+  // interpreter_tensor.cpp
+  struct TensorBox;
+  Step tensor_copy(const Instruction& in, std::uint32_t lanes);
+  Step tensor_map_replace(const Instruction& in, std::uint32_t lanes);
+  Step tensor_map_copy(const Instruction& in, std::uint32_t lanes);
+  bool read_tensor_map(std::uint64_t address, std::uint32_t lane, TensorMap& map);
+  template <class F>
+  void change_tensor_map(std::uint64_t address, Space space, std::uint32_t lane, F&& change);
+  void load_box(const Instruction& in, const TensorBox& box, std::uint64_t shared, std::uint32_t lane);
+  void store_box(const Instruction& in, const TensorBox& box, std::uint64_t shared, std::uint32_t lane);
+  static AtomicType reduction_type(TensorMapType type);
 
   // interpreter_matrix.cpp, interpreter_wgmma.cpp
   Step load_matrix(const Instruction& in, std::uint32_t lanes);

@@ -145,7 +145,7 @@ void Interpreter::report_global(const GlobalOutcome& outcome, const MemoryRegion
   const bool foreign = other.ordinal() - unit_->clock->first_ordinal() >= unit_->clock->blocks();
   const bool fenced_would_do = foreign && unit_->clock->weakly_ordered(warp_->agent, other.ordinal(), other.warp(),
                                                                        other.several_warps(), other.time());
-  const bool redundant = !changes && outcome.other_wrote;
+  const bool redundant = !changes && outcome.other_wrote && context_.blocks[other.ordinal()] == block_->linear;
   const Detector detector = fenced_would_do ? Detector::missing_fence
                             : redundant     ? Detector::redundant_write
                                             : Detector::global_race;
