@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   add_bench_command(app, code);
   add_record_command(app, code);
   add_calibrate_command(app, code);
+  add_emulate_command(app, code);
   add_explain_command(app, code);
   add_conformance_command(app, code);
   add_cost_model_command(app, code);

@@ -24,6 +24,7 @@ enum class Detector : std::uint8_t {
   uninitialised_read,   ///< of memory that nobody wrote; a register never written that is stored, addresses or decides
   shared_race,          ///< two lanes touch a byte of shared memory, one writes, and no synchronisation orders them
   global_race,          ///< two blocks touch a byte of global memory, one writes, and nothing orders them
+  redundant_write,      ///< an unordered write of a value that another one of the same block left there
   missing_fence,        ///< a global race that the kernel's relaxed atomics would order, had they been fenced
   divergent_barrier,    ///< a barrier that some threads of the warp or block cannot reach, or with a wrong count
   deadlock,             ///< every warp waits, or spins on memory that nobody left can change

@@ -163,6 +163,24 @@ Result<Ref> Decoder::compare(std::string_view relation, bool ftz, Type type, con
   return outcome;
 }
 
+/// Temporary predicates with the outcomes of operands 1 and 2, halves packed in 32 bits: low half, high half.
+Result<Decoder::HalfOutcomes> Decoder::compare_halves(std::string_view relation, bool ftz, Type type) {
+  STITCH_ASSIGN(const Ref a, source(operand(1), type));
+  STITCH_ASSIGN(const Ref b, source(operand(2), type));
+  HalfOutcomes outcomes;
+  for (int half = 0; half < 2; ++half) {
+    const Ref x = temporary(Width::b16);
+    const Ref y = temporary(Width::b16);
+    outcomes[half] = temporary(Width::predicate);
+    const std::string extract = fmt::format("extract.{}.b16.b32", half);
+    STITCH_TRY(emit_lane(extract, x, a));
+    STITCH_TRY(emit_lane(extract, y, b));
+    const std::string_view half_type = type == Type::f16x2 ? "f16" : "bf16";
+    STITCH_TRY(emit_lane(join({"setp", relation, ftz ? "ftz" : "", half_type}), outcomes[half], x, y));
+  }
+  return outcomes;
+}
+
 /// setp.Relation[.Bool][.ftz].type p[|q], a, b[, c]: p = (a R b) Bool c, q = !(a R b) Bool c. For packed halves p and
 /// q belong to the two halves instead.
 Status Decoder::set_predicate() {
@@ -177,21 +195,9 @@ Status Decoder::set_predicate() {
   Ref second;
   if (type == Type::f16x2 || type == Type::bf16x2) {
     if (!q.exists()) return fail("packed halves need two destination predicates");
-    STITCH_ASSIGN(const Ref a, source(operand(1), type));
-    STITCH_ASSIGN(const Ref b, source(operand(2), type));
-    Ref outcome[2];
-    for (int half = 0; half < 2; ++half) {
-      const Ref x = temporary(Width::b16);
-      const Ref y = temporary(Width::b16);
-      outcome[half] = temporary(Width::predicate);
-      const std::string extract = fmt::format("extract.{}.b16.b32", half);
-      STITCH_TRY(emit_lane(extract, x, a));
-      STITCH_TRY(emit_lane(extract, y, b));
-      const std::string_view half_type = type == Type::f16x2 ? "f16" : "bf16";
-      STITCH_TRY(emit_lane(join({"setp", relation, ftz ? "ftz" : "", half_type}), outcome[half], x, y));
-    }
-    first = outcome[0];
-    second = outcome[1];
+    STITCH_ASSIGN(const HalfOutcomes outcomes, compare_halves(relation, ftz, type));
+    first = outcomes[0];
+    second = outcomes[1];
   } else {
     STITCH_ASSIGN(first, compare(relation, ftz, type, operand(1), operand(2)));
     if (q.exists()) {
@@ -228,7 +234,10 @@ Status Decoder::set_value() {
   STITCH_TRY(finish(combine.empty() ? 3 : 4));
   const Width width = register_width(*to);
   STITCH_ASSIGN(const Ref d, destination(operand(0), width));
-  if (*from == Type::f16x2 || *from == Type::bf16x2) return unsupported("set on packed halves");
+  if (*from == Type::f16x2 || *from == Type::bf16x2) {
+    if (!combine.empty()) return unsupported("set on packed halves with a predicate");
+    return set_halves(relation, ftz, *to, *from, d);
+  }
   STITCH_ASSIGN(Ref outcome, compare(relation, ftz, *from, operand(1), operand(2)));
   if (!combine.empty()) {
     STITCH_ASSIGN(const Ref c, predicate(operand(3)));
@@ -241,6 +250,18 @@ Status Decoder::set_value() {
                             : *to == Type::bf16 ? 0x3F80U
                                                 : ~0ULL;
   return emit_lane(join({"selp", bit_name(*to)}), d, constant(width, one), constant(width, 0), outcome);
+}
+
+/// set on packed halves: both halves of d hold 1.0 or 0, or of an integer type all ones or 0.
+Status Decoder::set_halves(std::string_view relation, bool ftz, Type to, Type from, Ref d) {
+  STITCH_ASSIGN(const HalfOutcomes outcomes, compare_halves(relation, ftz, from));
+  const std::uint64_t one = to == Type::f16x2 ? 0x3C00U : to == Type::bf16x2 ? 0x3F80U : 0xFFFFU;
+  Ref values[2];
+  for (int half = 0; half < 2; ++half) {
+    values[half] = temporary(Width::b16);
+    STITCH_TRY(emit_lane("selp.b16", values[half], constant(Width::b16, one), constant(Width::b16, 0), outcomes[half]));
+  }
+  return emit_lane("pack.b32.b16", d, values[0], values[1]);
 }
 
 Status Decoder::select() {

@@ -71,10 +71,8 @@ Status Decoder::copy_async() {
   return {};
 }
 
-/// .op.type of cp.reduce.async.bulk.
-Status Decoder::bulk_reduction(BulkAccess& access) {
-  modifiers_.take("noftz");
-  const auto type = modifiers_.take_last_type();
+/// .op of cp.reduce.async.bulk.
+Status Decoder::reduction_operation(BulkAccess& access) {
   struct Row {
     std::string_view name;
     AtomicOperation operation;
@@ -84,8 +82,17 @@ Status Decoder::bulk_reduction(BulkAccess& access) {
                           {"dec", AtomicOperation::decrement}, {"and", AtomicOperation::bit_and},
                           {"or", AtomicOperation::bit_or},     {"xor", AtomicOperation::bit_xor}};
   const auto row = std::ranges::find_if(rows, [this](const Row& candidate) { return modifiers_.take(candidate.name); });
-  if (!type || row == std::end(rows)) return fail("the reduction needs an operation and a type");
+  if (row == std::end(rows)) return fail("the reduction needs an operation");
   access.operation = row->operation;
+  return {};
+}
+
+/// .op.type of cp.reduce.async.bulk.
+Status Decoder::bulk_reduction(BulkAccess& access) {
+  modifiers_.take("noftz");
+  const auto type = modifiers_.take_last_type();
+  if (!type) return fail("the reduction needs an operation and a type");
+  STITCH_TRY(reduction_operation(access));
   switch (*type) {
     case Type::u32: access.type = AtomicType::u32; break;
     case Type::s32: access.type = AtomicType::s32; break;
@@ -104,8 +111,8 @@ Status Decoder::bulk_reduction(BulkAccess& access) {
 
 /// cp.async.bulk.dst.src, cp.reduce.async.bulk.dst.src.op.type, and their commit_group and wait_group.
 Status Decoder::bulk_copy(bool reduces) {
-  if (modifiers_.take("tensor")) return unsupported("cp.async.bulk.tensor");
   if (modifiers_.take("prefetch")) return hint();
+  if (modifiers_.take("tensor")) return tensor_copy(reduces);
   if (modifiers_.take("commit_group")) {
     emit(Opcode::bulk_commit, InstructionClass::async_copy);
     return finish_modifiers();

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <charconv>
+#include <initializer_list>
 
 #include "emulator/decode/decoder.h"
 
@@ -16,6 +18,42 @@ bool parse_shape(std::string_view text, MatrixForm& form) {
   return read('k', read('n', read('m', text.data(), form.m), form.n), form.k) == end;
 }
 
+/// Whether operands of these types have a product, and it may be accumulated so.
+bool types_multiply(const MatrixForm& form) {
+  const auto both = [&form](std::initializer_list<MatrixType> types) {
+    return std::ranges::find(types, form.a) != types.end() && std::ranges::find(types, form.b) != types.end();
+  };
+  const bool to_f16 = form.accumulator == MatrixType::f16;
+  const bool to_f32 = form.accumulator == MatrixType::f32;
+  if (both({MatrixType::f16}) || both({MatrixType::e4m3, MatrixType::e5m2})) return to_f16 || to_f32;
+  if (both({MatrixType::bf16}) || both({MatrixType::tf32})) return to_f32;
+  if (both({MatrixType::f64})) return form.accumulator == MatrixType::f64;
+  return (both({MatrixType::s8, MatrixType::u8}) || both({MatrixType::s4, MatrixType::u4}) || both({MatrixType::b1})) &&
+         form.accumulator == MatrixType::s32;
+}
+
+/// The forms of mma (PTX ISA, "Matrix Fragments for mma"): types that multiply, and the k that their shape may have.
+/// All have one layout but m8n8k4 of f16, which sm_70 had.
+bool is_product(const MatrixForm& form) {
+  struct Row {
+    MatrixType type;
+    std::uint16_t m;
+    std::initializer_list<std::uint16_t> k;
+  };
+  static const Row rows[] = {
+      {MatrixType::f16, 16, {8, 16}},   {MatrixType::bf16, 16, {8, 16}},   {MatrixType::tf32, 16, {4, 8}},
+      {MatrixType::f64, 8, {4}},        {MatrixType::f64, 16, {4, 8, 16}}, {MatrixType::s8, 8, {16}},
+      {MatrixType::s8, 16, {16, 32}},   {MatrixType::u8, 8, {16}},         {MatrixType::u8, 16, {16, 32}},
+      {MatrixType::s4, 8, {32}},        {MatrixType::s4, 16, {32, 64}},    {MatrixType::u4, 8, {32}},
+      {MatrixType::u4, 16, {32, 64}},   {MatrixType::b1, 8, {128}},        {MatrixType::b1, 16, {128, 256}},
+      {MatrixType::e4m3, 16, {16, 32}}, {MatrixType::e5m2, 16, {16, 32}}};
+  const bool integers = form.accumulator == MatrixType::s32 && form.a != MatrixType::b1;
+  return form.n == 8 && types_multiply(form) && (!form.saturate || integers) &&
+         std::ranges::any_of(rows, [&form](const Row& row) {
+           return row.type == form.a && row.m == form.m && std::ranges::find(row.k, form.k) != row.k.end();
+         });
+}
+
 }  // namespace
 
 Result<MatrixType> Decoder::matrix_type(Type type) const {
@@ -27,6 +65,12 @@ Result<MatrixType> Decoder::matrix_type(Type type) const {
     case Type::s8: return MatrixType::s8;
     case Type::u8: return MatrixType::u8;
     case Type::s32: return MatrixType::s32;
+    case Type::f64: return MatrixType::f64;
+    case Type::s4: return MatrixType::s4;
+    case Type::u4: return MatrixType::u4;
+    case Type::b1: return MatrixType::b1;
+    case Type::e4m3: return MatrixType::e4m3;
+    case Type::e5m2: return MatrixType::e5m2;
     default: return unsupported(fmt::format("a matrix of {}", to_string(type)));
   }
 }
@@ -58,7 +102,7 @@ Status Decoder::matrix_move() {
   return {};
 }
 
-/// mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c.
+/// mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c[.xor.popc, .and.popc].
 Status Decoder::mma() {
   MatrixForm form;
   modifiers_.take("sync");
@@ -71,27 +115,26 @@ Status Decoder::mma() {
   const auto b_type = modifiers_.take_type();
   const auto c_type = modifiers_.take_type();
   if (!d_type || !a_type || !b_type || !c_type) return fail("mma needs four types");
+  form.differs = modifiers_.take("xor");
+  const bool bitwise = form.differs || modifiers_.take("and");
+  if (bitwise) modifiers_.take("popc");
   if (!row_column || !modifiers_.rest().empty() || *d_type != *c_type) return unsupported("this form of mma");
   STITCH_ASSIGN(form.accumulator, matrix_type(*d_type));
   STITCH_ASSIGN(form.a, matrix_type(*a_type));
   STITCH_ASSIGN(form.b, matrix_type(*b_type));
-  const int element_bits = bits(*a_type) == 8 ? 8 : *a_type == Type::tf32 ? 32 : 16;
-  const int per_register = 32 / element_bits;
-  const bool k_fits = form.k == 8 * per_register || form.k == 4 * per_register;
-  const bool accumulates =
-      form.a == MatrixType::s8 || form.a == MatrixType::u8
-          ? form.accumulator == MatrixType::s32
-          : form.accumulator == MatrixType::f32 || (form.accumulator == MatrixType::f16 && form.a == MatrixType::f16);
-  if (form.m != 16 || form.n != 8 || !k_fits || !accumulates || form.saturate) return unsupported("this form of mma");
+  if (!is_product(form) || bitwise != (form.a == MatrixType::b1)) return unsupported("this form of mma");
   STITCH_TRY(expect_operands(4));
-  const std::size_t k_steps = form.k / (4 * per_register);
-  const std::size_t d_count = form.accumulator == MatrixType::f16 ? 2 : 4;
-  const std::size_t counts[] = {d_count, 2 * k_steps, k_steps, d_count};
+  const std::size_t per_register = std::max(32 / bits(*a_type), 1);
+  const std::size_t rows = form.m / 8;
+  const std::size_t steps = form.k / (4 * per_register);
+  const std::size_t d_count = form.accumulator == MatrixType::f16 ? rows : 2 * rows;
+  const std::size_t counts[] = {d_count, rows * steps, steps, d_count};
+  const bool wide = form.a == MatrixType::f64;
   InstructionDraft lists;
   for (std::size_t i = 0; i < 4; ++i) {
     MemoryAccess shape;
     shape.elements = counts[i];
-    STITCH_TRY(vector_list(lists, operand(i), shape, Type::b32, i == 0));
+    STITCH_TRY(vector_list(lists, operand(i), shape, wide ? Type::b64 : Type::b32, i == 0));
   }
   InstructionDraft& draft = emit(Opcode::mma, InstructionClass::tensor);
   draft.list = std::move(lists.list);
@@ -128,25 +171,30 @@ Status Decoder::wgmma_product() {
   const auto a_type = modifiers_.take_type();
   const auto b_type = modifiers_.take_type();
   if (!d_type || !a_type || !b_type) return fail("wgmma needs three types");
+  form.saturate = modifiers_.take("satfinite");
+  const bool counts_both = modifiers_.take("and") && modifiers_.take("popc");
   STITCH_TRY(finish_modifiers());
   STITCH_ASSIGN(form.accumulator, matrix_type(*d_type));
   STITCH_ASSIGN(form.a, matrix_type(*a_type));
   STITCH_ASSIGN(form.b, matrix_type(*b_type));
-  const bool halves = form.a == form.b && (form.a == MatrixType::f16 || form.a == MatrixType::bf16) && form.k == 16;
-  const bool accumulates =
-      form.accumulator == MatrixType::f32 || (form.accumulator == MatrixType::f16 && form.a == MatrixType::f16);
-  if (form.m != 64 || form.n % 8 != 0 || form.n > 256 || !halves || !accumulates)
+  const bool integers = form.accumulator == MatrixType::s32;
+  // Every row of an operand is 32 bytes.
+  const bool fits = form.k * bits(*a_type) == 256 && bits(*a_type) != 4 && bits(*a_type) != 64;
+  if (form.m != 64 || form.n % 8 != 0 || form.n > 256 || !fits || !types_multiply(form) ||
+      (form.saturate && (!integers || counts_both)) || counts_both != (form.a == MatrixType::b1)) {
     return unsupported("this form of wgmma");
+  }
   STITCH_TRY(expect_operands(4, 8));
   form.a_in_registers = operand(1).kind == ptx::Operand::Kind::vector;
   InstructionDraft lists;
   MemoryAccess shape;
-  shape.elements = form.accumulator == MatrixType::f32 ? form.n / 2 : form.n / 4;
+  shape.elements = form.accumulator == MatrixType::f16 ? form.n / 4 : form.n / 2;
   STITCH_TRY(vector_list(lists, operand(0), shape, Type::b32, true));
   Ref a;
   if (form.a_in_registers) {
-    shape.elements = 4;
-    STITCH_TRY(vector_list(lists, operand(1), shape, Type::b32, false));
+    MemoryAccess a_shape;
+    a_shape.elements = 4;
+    STITCH_TRY(vector_list(lists, operand(1), a_shape, Type::b32, false));
   } else {
     STITCH_ASSIGN(a, source(operand(1), Type::b64));
   }
@@ -160,7 +208,7 @@ Status Decoder::wgmma_product() {
   form.transpose_a = !form.a_in_registers && flag(6) != 0;
   form.transpose_b = flag(form.a_in_registers ? 6 : 7) != 0;
   InstructionDraft& draft = emit(Opcode::wgmma, InstructionClass::tensor);
-  draft.list_defines = form.accumulator == MatrixType::f32 ? form.n / 2U : form.n / 4U;
+  draft.list_defines = shape.elements;
   draft.list = std::move(lists.list);
   draft.list_reads_definitions = true;
   draft.a = a;

@@ -155,6 +155,9 @@ class Decoder {
   Status set_predicate();
   Status set_value();
   Result<Ref> compare(std::string_view relation, bool ftz, Type type, const ptx::Operand& a, const ptx::Operand& b);
+  using HalfOutcomes = std::array<Ref, 2>;
+  Result<HalfOutcomes> compare_halves(std::string_view relation, bool ftz, Type type);
+  Status set_halves(std::string_view relation, bool ftz, Type to, Type from, Ref d);
   Status select();
   Status select_by_sign();
   Status lop3();
@@ -194,6 +197,7 @@ class Decoder {
   // decode_async.cpp
   Status copy_async();
   Status bulk_copy(bool reduces);
+  Status reduction_operation(BulkAccess& access);
   Status bulk_reduction(BulkAccess& access);
   Status mbarrier();
   Status store_async();
@@ -202,6 +206,10 @@ class Decoder {
   Status mma();
   Status wgmma();
   Status wgmma_product();
+  // decode_tensor.cpp
+  Status tensor_copy(bool reduces);
+  Status tensor_address(const ptx::Operand& operand, std::uint8_t rank, InstructionDraft& draft);
+  Status tensor_map();
   Result<MatrixType> matrix_type(Type type) const;
 
   std::string_view source_;

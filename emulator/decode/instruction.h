@@ -60,8 +60,11 @@ enum class Opcode : std::uint8_t {
   wgmma_fence,
   wgmma_commit,
   wgmma_wait,
+  tensor_copy,         ///< cp.async.bulk.tensor, cp.reduce.async.bulk.tensor
+  tensor_map_replace,  ///< tensormap.replace
+  tensor_map_copy,     ///< tensormap.cp_fenceproxy
 };
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::wgmma_wait) + 1;
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::tensor_map_copy) + 1;
 
 /// Where an operand's row lies: a byte offset into the warp's register file, or, with the lowest bit set, into the
 /// launch's constant rows.
@@ -203,11 +206,27 @@ struct BulkAccess {
   BulkKind kind = BulkKind::global_to_shared;
   bool multicast = false;
   bool reduces = false;
+  std::uint8_t tensor_rank = 0;  ///< of a copy by a tensor map
   AtomicOperation operation = AtomicOperation::add;
   AtomicType type = AtomicType::u32;
 };
 
-enum class MatrixType : std::uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, b1 };
+/// What tensormap.replace changes.
+enum class TensorMapField : std::uint8_t {
+  global_address,
+  rank,
+  box,
+  size,
+  stride,
+  element_stride,
+  type,
+  interleave,
+  swizzle,
+  atomicity,
+  fill
+};
+
+enum class MatrixType : std::uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, b1, s4, u4, e4m3, e5m2 };
 struct MatrixForm {
   std::uint16_t m = 16;
   std::uint16_t n = 8;
@@ -216,6 +235,7 @@ struct MatrixForm {
   MatrixType b = MatrixType::f16;
   MatrixType accumulator = MatrixType::f32;
   bool saturate = false;
+  bool differs = false;  ///< b1: counts where the bits differ, instead of where both are set
   // wgmma
   bool a_in_registers = false;
   bool transpose_a = false;

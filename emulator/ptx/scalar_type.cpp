@@ -6,7 +6,7 @@
 namespace stitch::emulator {
 namespace {
 
-constexpr std::array<TypeInfo, 25> types{{
+constexpr std::array<TypeInfo, 30> types{{
     {"pred", 1, TypeKind::predicate},
     {"b8", 8, TypeKind::bits},
     {"b16", 16, TypeKind::bits},
@@ -32,8 +32,13 @@ constexpr std::array<TypeInfo, 25> types{{
     {"s16x2", 32, TypeKind::signed_integer},
     {"e4m3x2", 16, TypeKind::floating},
     {"e5m2x2", 16, TypeKind::floating},
+    {"e4m3", 8, TypeKind::floating},
+    {"e5m2", 8, TypeKind::floating},
+    {"s4", 4, TypeKind::signed_integer},
+    {"u4", 4, TypeKind::unsigned_integer},
+    {"b1", 1, TypeKind::bits},
 }};
-static_assert(types.size() == static_cast<std::size_t>(Type::e5m2x2) + 1);
+static_assert(types.size() == static_cast<std::size_t>(Type::b1) + 1);
 
 }  // namespace
 

@@ -33,6 +33,11 @@ enum class Type : std::uint8_t {
   s16x2,
   e4m3x2,
   e5m2x2,
+  e4m3,
+  e5m2,
+  s4,
+  u4,
+  b1,
 };
 
 enum class TypeKind : std::uint8_t { predicate, bits, unsigned_integer, signed_integer, floating };

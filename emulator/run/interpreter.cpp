@@ -69,6 +69,9 @@ const std::array<Interpreter::Handler, opcode_count>& Interpreter::handlers() {
       &I::wgmma_fence,
       &I::wgmma_commit,
       &I::wgmma_wait,
+      &I::tensor_copy,
+      &I::tensor_map_replace,
+      &I::tensor_map_copy,
   };
   return table;
 }

@@ -15,6 +15,7 @@
 #include "emulator/run/launch_context.h"
 #include "emulator/run/reporter.h"
 #include "emulator/run/unit.h"
+#include "emulator/tensor_map.h"
 
 namespace stitch::emulator {
 
@@ -180,7 +181,8 @@ class Interpreter {
                      bool counted);
   void global_run(MemoryRegion& region, std::uint64_t address, std::uint32_t bytes, std::uint32_t first_lane,
                   Touch touch, const MemoryAccess& access);
-  void report_global(const GlobalOutcome& outcome, const MemoryRegion& region, std::uint32_t lane, Touch touch);
+  void report_global(const GlobalOutcome& outcome, const MemoryRegion& region, std::uint32_t lane, Touch touch,
+                     bool changes = true);
   [[nodiscard]] GlobalAccessor global_accessor(bool strong, bool read_only) const;
   /// Indices of 32-byte sectors; a warp's lanes of 16 bytes touch at most two each.
   using Sectors = std::array<std::uint64_t, 64>;
@@ -200,7 +202,7 @@ class Interpreter {
   bool shared_target(std::uint64_t address, std::uint32_t bytes, bool cluster, std::uint32_t lane,
                      SharedTarget& target);
   [[nodiscard]] SharedAccessor shared_accessor(const Block& target, std::uint32_t lane, bool strong) const;
-  void report_shared(const SharedOutcome& outcome, std::uint32_t lane, bool writes);
+  void report_shared(const SharedOutcome& outcome, std::uint32_t lane, bool writes, bool changes = true);
   void note_remote(Block& target);
   void count_wavefronts(const Addresses& addresses, std::uint32_t lanes, std::uint32_t bytes);
   void access_local(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes, Touch touch,
@@ -224,7 +226,6 @@ class Interpreter {
   void arrive(BlockBarrier& barrier, const Instruction& in, std::uint32_t lanes, std::uint32_t index);
   void complete_barriers(Unit& unit, Block& block);
   void release_barrier(Unit& unit, Block& block, BlockBarrier& barrier, std::uint32_t index);
-  Step warp_barrier(const Instruction& in, std::uint32_t lanes);
   Step cluster_arrive(const Instruction& in, std::uint32_t lanes);
   Step cluster_wait(const Instruction& in, std::uint32_t lanes);
   void complete_cluster_barrier(Unit& unit);
@@ -237,8 +238,12 @@ class Interpreter {
   Step reduce_lanes(const Instruction& in, std::uint32_t lanes);
   Step active_mask(const Instruction& in, std::uint32_t lanes);
   Step elect(const Instruction& in, std::uint32_t lanes);
-  /// Waits until the lanes of the mask operand are here; false when the split was suspended.
-  bool meet(Slot mask, std::uint32_t lanes, std::uint32_t& members);
+  Step warp_barrier(const Instruction& in, std::uint32_t lanes);
+  void shuffle_group(const Instruction& in, std::uint32_t members);
+  void match_group(const Instruction& in, std::uint32_t members);
+  void meet(std::uint32_t named, std::uint32_t group);
+  template <class F>
+  Step for_each_group(Slot mask, std::uint32_t lanes, F&& use);
 
   // interpreter_async.cpp, interpreter_mbarrier.cpp
   Step copy_async(const Instruction& in, std::uint32_t lanes);
@@ -253,6 +258,10 @@ class Interpreter {
   void land_bulk_store(PendingBulk& copy);
   void reduce_into_global(MemoryRegion& region, const PendingBulk& copy, std::uint32_t at, std::uint32_t length);
   void land_bulk_arrival(PendingBulk& copy);
+  bool read_run_for_bulk(std::uint64_t address, std::uint32_t bytes, std::uint32_t lane, std::vector<std::byte>& data,
+                         bool is_request);
+  void send_to_shared(const Instruction& in, const BulkAccess& access, PendingBulk copy, const SharedTarget& target,
+                      std::uint32_t lane);
   bool read_for_bulk(Space space, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                      std::vector<std::byte>& data);
   Step store_async(const Instruction& in, std::uint32_t lanes);
@@ -266,17 +275,31 @@ class Interpreter {
   void complete_phase(Mbarrier& barrier);
   void land_arrivals(Mbarrier& barrier);
 
+  // interpreter_tensor.cpp
+  struct TensorBox;
+  Step tensor_copy(const Instruction& in, std::uint32_t lanes);
+  Step tensor_map_replace(const Instruction& in, std::uint32_t lanes);
+  Step tensor_map_copy(const Instruction& in, std::uint32_t lanes);
+  bool read_tensor_map(std::uint64_t address, std::uint32_t lane, TensorMap& map);
+  template <class F>
+  void change_tensor_map(std::uint64_t address, Space space, std::uint32_t lane, F&& change);
+  void load_box(const Instruction& in, const TensorBox& box, std::uint64_t shared, std::uint32_t lane);
+  void store_box(const Instruction& in, const TensorBox& box, std::uint64_t shared, std::uint32_t lane);
+  static AtomicType reduction_type(TensorMapType type);
+
   // interpreter_matrix.cpp, interpreter_wgmma.cpp
   Step load_matrix(const Instruction& in, std::uint32_t lanes);
   Step store_matrix(const Instruction& in, std::uint32_t lanes);
   Step mma(const Instruction& in, std::uint32_t lanes);
+  struct Factors;
+  void read_factors(const MatrixForm& form, const Slot* a_slots, const Slot* b_slots, Factors& factors) const;
   Step wgmma(const Instruction& in, std::uint32_t lanes);
   Step wgmma_fence(const Instruction& in, std::uint32_t lanes);
   Step wgmma_commit(const Instruction& in, std::uint32_t lanes);
   Step wgmma_wait(const Instruction& in, std::uint32_t lanes);
-  float tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
-                     MatrixType type);
-  void check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t columns);
+  double tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
+                      MatrixType type);
+  void check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows);
 
   std::vector<std::unique_ptr<Unit>> spare_;
   LaunchContext& context_;

@@ -83,29 +83,34 @@ Interpreter::Step Interpreter::copy_async_wait(const Instruction& in, std::uint3
   return Step::next;
 }
 
+/// Bytes of global memory for a bulk copy, checked as the issuing lane's reads; `is_request`: counts as one, else only
+/// as sectors. False after a finding.
+bool Interpreter::read_run_for_bulk(std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
+                                    std::vector<std::byte>& data, bool is_request) {
+  MemoryRegion* region = region_of(address, bytes, lane, Touch::read, "bulk read");
+  if (region == nullptr) return false;
+  data.resize(bytes);
+  MemoryAccess access;
+  access.element_bytes = 16;
+  const std::size_t chunk = 512;
+  for (std::size_t at = 0; at < bytes; at += chunk) {
+    const std::size_t length = std::min<std::size_t>(chunk, bytes - at);
+    global_run(*region, address + at, length, 0, Touch::read, access);
+    std::memcpy(data.data() + at, staging_.data(), length);
+  }
+  const std::uint64_t sectors = (address + bytes - 1) / sector_bytes - address / sector_bytes + 1;
+  for (GlobalTraffic* traffic : {&counters_.global_loads, &traffic_of(*region).loads}) {
+    traffic->requests += is_request ? 1 : 0;
+    traffic->sectors += sectors;
+    traffic->l2_sectors += sectors;
+  }
+  return true;
+}
+
 /// Source bytes of a bulk copy, checked as the issuing lane's reads. False after a finding.
 bool Interpreter::read_for_bulk(Space space, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                                 std::vector<std::byte>& data) {
-  if (space == Space::global) {
-    MemoryRegion* region = region_of(address, bytes, lane, Touch::read, "bulk read");
-    if (region == nullptr) return false;
-    data.resize(bytes);
-    MemoryAccess access;
-    access.element_bytes = 16;
-    const std::size_t chunk = 512;
-    for (std::size_t at = 0; at < bytes; at += chunk) {
-      const std::size_t length = std::min<std::size_t>(chunk, bytes - at);
-      global_run(*region, address + at, length, 0, Touch::read, access);
-      std::memcpy(data.data() + at, staging_.data(), length);
-    }
-    const std::uint64_t sectors = (address + bytes - 1) / sector_bytes - address / sector_bytes + 1;
-    for (GlobalTraffic* traffic : {&counters_.global_loads, &traffic_of(*region).loads}) {
-      ++traffic->requests;
-      traffic->sectors += sectors;
-      traffic->l2_sectors += sectors;
-    }
-    return true;
-  }
+  if (space == Space::global) return read_run_for_bulk(address, bytes, lane, data, true);
   SharedTarget source;
   if (!shared_target(address, bytes, false, lane, source)) return false;
   const SharedOutcome outcome = block_->shared.read(source.offset, bytes, shared_accessor(*block_, lane, false));
@@ -142,6 +147,7 @@ void Interpreter::issue_bulk(const Instruction& in, const BulkAccess& access, st
   if (bytes == 0) return;
   PendingBulk copy;
   copy.reduces = access.reduces;
+  copy.reduction = access.type;
   copy.detail = in.detail;
   copy.instruction = pc_;
   copy.lane = lane;
@@ -159,10 +165,17 @@ void Interpreter::issue_bulk(const Instruction& in, const BulkAccess& access, st
     warp_->bulk_stores.push_back(std::move(copy));
     return;
   }
-  std::uint32_t receivers = 0;
   SharedTarget target;
   if (!shared_target(to, bytes, true, lane, target)) return;
-  receivers = access.multicast ? row_of<std::uint16_t>(code_.lists[in.list])[lane] : 1U << target.block->rank;
+  send_to_shared(in, access, std::move(copy), target, lane);
+}
+
+/// On its way to the target's block, or with a multicast to those of its mask, until somebody looks at the mbarrier.
+void Interpreter::send_to_shared(const Instruction& in, const BulkAccess& access, PendingBulk copy,
+                                 const SharedTarget& target, std::uint32_t lane) {
+  const std::uint32_t bytes = copy.data.size();
+  const std::uint32_t receivers =
+      access.multicast ? row_of<std::uint16_t>(code_.lists[in.list])[lane] : 1U << target.block->rank;
   const std::uint64_t barrier_address = row_of<std::uint64_t>(in.e)[lane];
   constexpr std::uint64_t within = (std::uint64_t{1} << shared_rank_shift) - 1;
   for (std::uint32_t rank = 0; rank < unit_->blocks.size(); ++rank) {
@@ -213,7 +226,7 @@ void Interpreter::land_bulk_store(PendingBulk& copy) {
   }
   const std::uint64_t sectors = (copy.target + bytes - 1) / sector_bytes - copy.target / sector_bytes + 1;
   for (GlobalTraffic* traffic : {&counters_.global_stores, &traffic_of(*region).stores}) {
-    ++traffic->requests;
+    traffic->requests += copy.first_of_tile ? 1 : 0;
     traffic->sectors += sectors;
     traffic->l2_sectors += sectors;
   }
@@ -226,7 +239,7 @@ void Interpreter::reduce_into_global(MemoryRegion& region, const PendingBulk& co
                                      std::uint32_t length) {
   const BulkAccess& access = code_.bulks[copy.detail];
   constexpr std::uint32_t sizes[] = {4, 4, 8, 8, 4, 8, 2, 2, 4, 4, 2, 4, 8, 16};
-  const std::uint32_t size = sizes[static_cast<int>(access.type)];
+  const std::uint32_t size = sizes[static_cast<int>(copy.reduction)];
   const std::uint64_t offset = copy.target + at - region.buffer.address;
   GlobalOutcome outcome;
   const GlobalAccessor who = global_accessor(true, false);
@@ -237,7 +250,7 @@ void Interpreter::reduce_into_global(MemoryRegion& region, const PendingBulk& co
     region.touch(page, context_.generation);
     check_global_read(region, offset + done, size, who, outcome);
     check_global_write(region, offset + done, size, who, outcome);
-    combine_element(access.type, access.operation, false, region.data + offset + done, copy.data.data() + at + done);
+    combine_element(copy.reduction, access.operation, false, region.data + offset + done, copy.data.data() + at + done);
   }
   counters_.global_loads.unique_sectors += outcome.new_read_sectors;
   counters_.global_stores.unique_sectors += outcome.new_written_sectors;

@@ -122,14 +122,6 @@ void Interpreter::release_barrier(Unit& unit, Block& block, BlockBarrier& barrie
   ++unit.events;
 }
 
-/// bar.warp.sync a.
-Interpreter::Step Interpreter::warp_barrier(const Instruction& in, std::uint32_t lanes) {
-  std::uint32_t members = 0;
-  if (!meet(in.a, lanes, members)) return Step::wait;
-  ++counters_.warp_barriers;
-  return Step::next;
-}
-
 /// barrier.cluster.arrive; form 0: relaxed, orders nothing.
 Interpreter::Step Interpreter::cluster_arrive(const Instruction& in, std::uint32_t lanes) {
   for (std::uint32_t lane = 0; lane < 32; ++lane) {

@@ -124,8 +124,9 @@ std::uint32_t Interpreter::load_through_l1(const Sectors& sectors, std::uint32_t
   return missed;
 }
 
+/// `changes`: whether a write leaves other bytes than it found.
 void Interpreter::report_global(const GlobalOutcome& outcome, const MemoryRegion& region, std::uint32_t lane,
-                                Touch touch) {
+                                Touch touch, bool changes) {
   const auto where = [&](GlobalFault fault) {
     return fmt::format("offset {} of buffer \"{}\" ({} bytes)", outcome.offset[static_cast<int>(fault)], region.name,
                        region.buffer.bytes);
@@ -144,7 +145,11 @@ void Interpreter::report_global(const GlobalOutcome& outcome, const MemoryRegion
   const bool foreign = other.ordinal() - unit_->clock->first_ordinal() >= unit_->clock->blocks();
   const bool fenced_would_do = foreign && unit_->clock->weakly_ordered(warp_->agent, other.ordinal(), other.warp(),
                                                                        other.several_warps(), other.time());
-  report(fenced_would_do ? Detector::missing_fence : Detector::global_race, lane, [&] {
+  const bool redundant = !changes && outcome.other_wrote && context_.blocks[other.ordinal()] == block_->linear;
+  const Detector detector = fenced_would_do ? Detector::missing_fence
+                            : redundant     ? Detector::redundant_write
+                                            : Detector::global_race;
+  report(detector, lane, [&] {
     const std::uint64_t linear = context_.blocks[other.ordinal()];
     const Dim3& grid = context_.config.grid;
     const char* mine = touch == Touch::read ? "read" : touch == Touch::write ? "write" : "atomic";
@@ -153,6 +158,7 @@ void Interpreter::report_global(const GlobalOutcome& outcome, const MemoryRegion
                     outcome.other_wrote ? "a write" : "a read", other.warp(), linear % grid.x, linear / grid.x % grid.y,
                     linear / (std::uint64_t{grid.x} * grid.y));
     return text + (fenced_would_do ? " are ordered only by relaxed atomics: a fence or .release/.acquire is missing"
+                   : redundant     ? ", of the same value, are not ordered"
                                    : " are not ordered");
   });
 }
@@ -166,6 +172,7 @@ void Interpreter::global_run(MemoryRegion& region, std::uint64_t address, std::u
   const GlobalAccessor who = global_accessor(access.strong(), access.read_only);
   std::byte* staged = staging_.data() + std::size_t{first_lane} * access.bytes();
   GlobalOutcome outcome;
+  bool changes = true;
   {
     const PageGuard guard(region, first_page, last_page, !context_.single_threaded);
     for (std::uint64_t page = first_page; page <= last_page; ++page) region.touch(page, context_.generation);
@@ -174,6 +181,7 @@ void Interpreter::global_run(MemoryRegion& region, std::uint64_t address, std::u
       std::memcpy(staged, region.data + offset, bytes);
     } else {
       check_global_write(region, offset, bytes, who, outcome);
+      if (outcome.faults != 0) changes = std::memcmp(region.data + offset, staged, bytes) != 0;
       std::memcpy(region.data + offset, staged, bytes);
     }
   }
@@ -185,7 +193,7 @@ void Interpreter::global_run(MemoryRegion& region, std::uint64_t address, std::u
   if (outcome.faults != 0) {
     const std::uint64_t at = outcome.offset[std::countr_zero(outcome.faults)];
     const std::uint32_t lane = at < offset ? 0 : (at - offset) / access.bytes();
-    report_global(outcome, region, std::min(first_lane + lane, 31U), touch);
+    report_global(outcome, region, std::min(first_lane + lane, 31U), touch, changes);
   }
 }
 

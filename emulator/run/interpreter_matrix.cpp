@@ -1,32 +1,9 @@
-#include "emulator/lanes/float_format.h"
+#include <cmath>
+
 #include "emulator/run/interpreter.h"
+#include "emulator/run/matrix_element.h"
 
 namespace stitch::emulator {
-namespace {
-
-float element_of(std::uint32_t bits, std::uint32_t index, MatrixType type) {
-  switch (type) {
-    case MatrixType::f16: return half_to_float(bits >> (16 * index));
-    case MatrixType::bf16: return bfloat_to_float(bits >> (16 * index));
-    // The tensor core reads f32 registers and ignores the lower mantissa bits.
-    case MatrixType::tf32: return std::bit_cast<float>(bits & 0xFFFFE000U);
-    case MatrixType::s8: return static_cast<std::int8_t>(bits >> (8 * index));
-    case MatrixType::u8: return static_cast<std::uint8_t>(bits >> (8 * index));
-    default: return std::bit_cast<float>(bits);
-  }
-}
-
-std::uint32_t elements_per_register(MatrixType type) {
-  switch (type) {
-    case MatrixType::f16:
-    case MatrixType::bf16: return 2;
-    case MatrixType::s8:
-    case MatrixType::u8: return 4;
-    default: return 1;
-  }
-}
-
-}  // namespace
 
 /// ldmatrix: lanes 8i … 8i+7 give the row addresses of matrix i; lane l receives elements 2(l%4), +1 of row l/4.
 /// form 1: transposed. a = addresses, list = one row of registers per matrix, detail = space.
@@ -101,60 +78,81 @@ Interpreter::Step Interpreter::store_matrix(const Instruction& in, std::uint32_t
   return Step::next;
 }
 
-/// mma.sync m16n8: fragments as the PTX ISA lays them out. Lane l has g = l/4, t = l%4; with e elements per register,
-/// register i of A holds row g + 8(i%2), columns 4e(i/2) + et …; of B rows 4ei + et …, column g; of C and D row
-/// g + 8(i/2), column 2t + i%2 (two columns per register for f16). Products are exact, sums are formed in f64 and
-/// rounded once.
+/// Operands of an mma, dense and as numbers.
+struct Interpreter::Factors {
+  static constexpr std::size_t most_k = 256;
+  double a[16][most_k];
+  double b[8][most_k];
+};
+
+/// Fragments as the PTX ISA lays them out. Lane l has g = l/4, t = l%4; with e elements per register and m/8 = R rows
+/// of registers, register i of A holds row g + 8(i%R), columns 4e(i/R) + et …; of B rows 4ei + et …, column g.
+void Interpreter::read_factors(const MatrixForm& form, const Slot* a_slots, const Slot* b_slots,
+                               Factors& factors) const {
+  const std::uint32_t width = element_bits(form.a);
+  const std::uint32_t e = width == 64 ? 1 : 32 / width;
+  const std::uint32_t rows = form.m / 8;
+  const std::uint32_t steps = form.k / (4 * e);
+  const auto word = [&](Slot slot, std::uint32_t lane) {
+    return width == 64 ? row_of<std::uint64_t>(slot)[lane] : row_of<std::uint32_t>(slot)[lane];
+  };
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    const std::uint32_t g = lane / 4;
+    const std::uint32_t t = lane % 4;
+    for (std::uint32_t i = 0; i < rows * steps; ++i) {
+      const std::uint64_t bits = word(a_slots[i], lane);
+      double* to = factors.a[g + 8 * (i % rows)] + 4 * e * (i / rows) + e * t;
+      for (std::uint32_t j = 0; j < e; ++j) to[j] = element_value(form.a, bits >> (width * j));
+    }
+    for (std::uint32_t i = 0; i < steps; ++i) {
+      const std::uint64_t bits = word(b_slots[i], lane);
+      double* to = factors.b[g] + 4 * e * i + e * t;
+      for (std::uint32_t j = 0; j < e; ++j) to[j] = element_value(form.b, bits >> (width * j));
+    }
+  }
+}
+
+/// mma.sync: register i of C and D holds row g + 8(i/2), column 2t + i%2 (two columns per register for f16). Products
+/// are exact, sums are formed in f64 and rounded once; those of f64 are chains of fma.
 Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
   if (lanes != warp_->alive || warp_->alive != 0xFFFFFFFF) {
     report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("mma.sync by lanes 0x{:08x} only", lanes); });
   }
   const MatrixForm& form = code_.matrices[in.detail];
-  const std::uint32_t e = elements_per_register(form.a);
-  const std::uint32_t steps = form.k / (4 * e);
+  const std::uint32_t width = element_bits(form.a);
+  const std::uint32_t rows = form.m / 8;
+  const std::uint32_t steps = form.k / (4 * (width == 64 ? 1 : 32 / width));
   const bool half = form.accumulator == MatrixType::f16;
-  const std::uint32_t d_count = half ? 2 : 4;
+  const std::uint32_t d_count = half ? rows : 2 * rows;
   const Slot* slots = code_.lists.data() + in.list;
   const Slot* a_slots = slots + d_count;
-  const Slot* b_slots = a_slots + 2 * steps;
+  const Slot* b_slots = a_slots + rows * steps;
   const Slot* c_slots = b_slots + steps;
-  double a[16][32];
-  double b[32][8];
+  Factors factors;
+  read_factors(form, a_slots, b_slots, factors);
+  std::array<std::array<std::uint64_t, 32>, 4> results{};
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    const std::uint32_t g = lane / 4;
-    const std::uint32_t t = lane % 4;
-    for (std::uint32_t i = 0; i < 2 * steps; ++i) {
-      const std::uint32_t bits = row_of<std::uint32_t>(a_slots[i])[lane];
-      for (std::uint32_t j = 0; j < e; ++j)
-        a[g + 8 * (i % 2)][4 * e * (i / 2) + e * t + j] = element_of(bits, j, form.a);
-    }
-    for (std::uint32_t i = 0; i < steps; ++i) {
-      const std::uint32_t bits = row_of<std::uint32_t>(b_slots[i])[lane];
-      for (std::uint32_t j = 0; j < e; ++j) b[4 * e * i + e * t + j][g] = element_of(bits, j, form.b);
-    }
-  }
-  std::array<std::array<std::uint32_t, 32>, 4> results{};
-  for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::uint32_t i = 0; i < 4; ++i) {
-      const std::uint32_t r = lane / 4 + 8 * (i / 2);
-      const std::uint32_t c = lane % 4 * 2 + i % 2;
+    for (std::uint32_t i = 0; i < 2 * rows; ++i) {
+      const double* a = factors.a[lane / 4 + 8 * (i / 2)];
+      const double* b = factors.b[lane % 4 * 2 + i % 2];
       const std::uint32_t slot = half ? i / 2 : i;
-      const std::uint32_t old = row_of<std::uint32_t>(c_slots[slot])[lane];
-      double sum = form.accumulator == MatrixType::s32 ? static_cast<double>(static_cast<std::int32_t>(old))
-                   : half                              ? half_to_float(old >> (16 * (i % 2)))
-                                                       : std::bit_cast<float>(old);
-      for (std::uint32_t k = 0; k < form.k; ++k) sum += a[r][k] * b[k][c];
-      if (half) {
-        results[slot][lane] |= std::uint32_t{double_to_half(sum)} << (16 * (i % 2));
-      } else if (form.accumulator == MatrixType::s32) {
-        results[slot][lane] = static_cast<std::int64_t>(sum);
-      } else {
-        results[slot][lane] = std::bit_cast<std::uint32_t>(canonical(static_cast<float>(sum)));
-      }
+      const std::uint32_t shift = half ? 16 * (i % 2) : 0;
+      const std::uint64_t old = form.accumulator == MatrixType::f64 ? row_of<std::uint64_t>(c_slots[slot])[lane]
+                                                                    : row_of<std::uint32_t>(c_slots[slot])[lane];
+      const double sum = add_products(form, a, b, element_value(form.accumulator, old >> shift));
+      results[slot][lane] |= accumulator_bits(form, sum) << shift;
     }
   }
-  for (std::uint32_t i = 0; i < d_count; ++i) set_row(slots[i], lanes, results[i].data());
+  for (std::uint32_t i = 0; i < d_count; ++i) {
+    if (form.accumulator == MatrixType::f64) {
+      set_row(slots[i], lanes, results[i].data());
+      continue;
+    }
+    std::array<std::uint32_t, 32> words;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) words[lane] = static_cast<std::uint32_t>(results[i][lane]);
+    set_row(slots[i], lanes, words.data());
+  }
   return Step::next;
 }
 

@@ -88,7 +88,8 @@ void Interpreter::note_remote(Block& target) {
   target.remote_accesses[warp_->agent] = unit_->clock->now();
 }
 
-void Interpreter::report_shared(const SharedOutcome& outcome, std::uint32_t lane, bool writes) {
+/// `changes`: whether a write leaves other bytes than it found.
+void Interpreter::report_shared(const SharedOutcome& outcome, std::uint32_t lane, bool writes, bool changes) {
   const char* what = writes ? "write" : "read";
   const auto other = [&] {
     return fmt::format("lane {} of {}", outcome.other.lane(), name_agent(*unit_, outcome.other.agent()));
@@ -114,9 +115,11 @@ void Interpreter::report_shared(const SharedOutcome& outcome, std::uint32_t lane
     case SharedFault::read_after_write:
     case SharedFault::write_after_write:
     case SharedFault::write_after_read:
-      report(Detector::shared_race, lane, [&] {
-        return fmt::format("{} of shared memory at offset {} and a {} by {} are not ordered", what, outcome.offset,
-                           outcome.fault == SharedFault::write_after_read ? "read" : "write", other());
+      const bool redundant = !changes && outcome.fault == SharedFault::write_after_write;
+      report(redundant ? Detector::redundant_write : Detector::shared_race, lane, [&] {
+        return fmt::format("{} of shared memory at offset {} and a {} by {}{} are not ordered", what, outcome.offset,
+                           outcome.fault == SharedFault::write_after_read ? "read" : "write", other(),
+                           redundant ? ", of the same value," : "");
       });
       return;
   }
@@ -208,7 +211,10 @@ void Interpreter::access_shared(const MemoryAccess& access, const Addresses& add
     SharedMemory& shared = target.block->shared;
     const SharedOutcome outcome =
         writes ? shared.write(target.offset, bytes, who) : shared.read(target.offset, bytes, who);
-    if (outcome.fault != SharedFault::none) report_shared(outcome, lane, writes);
+    if (outcome.fault != SharedFault::none) {
+      const bool changes = !writes || std::memcmp(shared.data() + target.offset, staged, bytes) != 0;
+      report_shared(outcome, lane, writes, changes);
+    }
     if (writes) {
       std::memcpy(shared.data() + target.offset, staged, bytes);
     } else {

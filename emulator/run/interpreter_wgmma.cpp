@@ -1,10 +1,12 @@
 #include <algorithm>
 
-#include "emulator/lanes/float_format.h"
 #include "emulator/run/interpreter.h"
+#include "emulator/run/matrix_element.h"
 
 namespace stitch::emulator {
 namespace {
+
+constexpr std::uint32_t row_bytes_of_tile = 32;
 
 /// A shared-memory matrix descriptor of wgmma (PTX ISA, "matrix descriptor"), in bytes.
 struct TileDescriptor {
@@ -19,26 +21,29 @@ struct TileDescriptor {
     swizzle_bytes = modes[bits >> 62];
   }
 
-  /// Shared address of the 16-bit element at (row, k) of an operand whose rows are M or N. The canonical layouts are
-  /// those of CUTLASS (cute/arch/mma_sm90_desc.hpp): 8 × 16-byte core matrices, `leading` and `stride` apart; with a
-  /// swizzle, rows of that many bytes whose 16-byte pieces are exchanged by the row number.
+  /// Shared address of byte `k` of row `row` of an operand whose rows are M or N; where M or N is contiguous instead
+  /// (16-bit elements only) of the first byte of element (row, k / 2). The canonical layouts are those of CUTLASS
+  /// (cute/arch/mma_sm90_desc.hpp): 8 × 16-byte core matrices, `leading` and `stride` apart; with a swizzle, rows of
+  /// that many bytes whose 16-byte pieces are exchanged by the row number.
   [[nodiscard]] std::uint32_t address(std::uint32_t row, std::uint32_t k, bool row_major_in_memory) const {
     std::uint32_t at = 0;
     if (!row_major_in_memory) {
       // K is contiguous.
       if (swizzle_bytes == 0) {
-        at = row / 8 * stride + row % 8 * 16 + k / 8 * leading + k % 8 * 2;
+        at = row / 8 * stride + row % 8 * 16 + k / 16 * leading + k % 16;
       } else {
-        at = row / 8 * stride + row % 8 * swizzle_bytes + k * 2;
+        at = row / 8 * stride + row % 8 * swizzle_bytes + k;
       }
     } else {
       // M or N is contiguous.
       const std::uint32_t unit = row / 8;
+      const std::uint32_t column = k / 2;
       if (swizzle_bytes == 0) {
-        at = unit * stride + k % 8 * 16 + k / 8 * leading + row % 8 * 2;
+        at = unit * stride + column % 8 * 16 + column / 8 * leading + row % 8 * 2;
       } else {
         const std::uint32_t units = swizzle_bytes / 16;
-        at = unit / units * leading + unit % units * 16 + k % 8 * swizzle_bytes + k / 8 * stride + row % 8 * 2;
+        at =
+            unit / units * leading + unit % units * 16 + column % 8 * swizzle_bytes + column / 8 * stride + row % 8 * 2;
       }
     }
     at += start;
@@ -55,15 +60,15 @@ struct TileDescriptor {
 
 /// Checks that the operand may be read asynchronously, as accesses of the warp's first lane, and notes it as being
 /// read.
-void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t columns) {
+void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows) {
   const TileDescriptor tile(descriptor);
   SharedMemory& shared = block_->shared;
   const SharedAccessor who = shared_accessor(*block_, 0, false);
   bool unfenced = false;
   for (std::uint32_t r = 0; r < rows; ++r) {
-    for (std::uint32_t k = 0; k < columns; ++k) {
-      // Runs of 16 bytes along the contiguous dimension.
-      if ((transposed ? r : k) % 8 != 0) continue;
+    // Runs of 16 bytes along the contiguous dimension: of a row's 32 bytes, or of 8 rows' elements.
+    if (transposed && r % 8 != 0) continue;
+    for (std::uint32_t k = 0; k < row_bytes_of_tile; k += transposed ? 2 : 16) {
       SharedTarget target;
       if (!shared_target(tile.address(r, k, transposed), 16, false, 0, target)) return;
       const SharedOutcome outcome = shared.read(target.offset, 16, who);
@@ -78,18 +83,20 @@ void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uin
          [] { return std::string("wgmma reads shared memory that was written without a fence.proxy.async since"); });
 }
 
-float Interpreter::tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
-                                MatrixType type) {
-  const std::uint32_t address = TileDescriptor(descriptor).address(row, column, transposed);
-  if (address < shared_base || !block_->shared.contains(address - shared_base, 2)) return 0;
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, block_->shared.data() + (address - shared_base), sizeof(bits));
-  return type == MatrixType::f16 ? half_to_float(bits) : bfloat_to_float(bits);
+double Interpreter::tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
+                                 MatrixType type) {
+  const std::uint32_t width = element_bits(type);
+  const std::uint32_t address = TileDescriptor(descriptor).address(row, column * width / 8, transposed);
+  const std::uint32_t bytes = std::max(width / 8, 1U);
+  if (address < shared_base || !block_->shared.contains(address - shared_base, bytes)) return 0;
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, block_->shared.data() + (address - shared_base), bytes);
+  return element_value(type, width < 8 ? bits >> (column * width % 8) : bits);
 }
 
-/// wgmma.mma_async m64nNk16: the warp computes its 16 of the 64 rows; warps of a group agree on everything else. list:
-/// accumulators, then A's registers if it is not in shared memory; a, b = descriptors; c = predicate: add to what is
-/// there. The result is in the registers at once, and guarded until the wait.
+/// wgmma.mma_async m64nN, k of 32 bytes: the warp computes its 16 of the 64 rows; warps of a group agree on everything
+/// else. list: accumulators, then A's registers if it is not in shared memory; a, b = descriptors; c = predicate: add
+/// to what is there. The result is in the registers at once, and guarded until the wait.
 Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes) {
   if (lanes != 0xFFFFFFFF) {
     report(Detector::invalid_use, std::countr_zero(lanes),
@@ -99,34 +106,34 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
   const MatrixForm& form = code_.matrices[in.detail];
   const bool half = form.accumulator == MatrixType::f16;
   const std::uint32_t d_count = half ? form.n / 4U : form.n / 2U;
+  const std::uint32_t width = element_bits(form.a);
   const Slot* d_slots = code_.lists.data() + in.list;
   const std::uint64_t b_descriptor = row_of<std::uint64_t>(in.b)[0];
   const std::uint32_t row_base = warp_->index % 4 * 16;
-  std::vector<std::array<double, 16>> a(16);
-  std::vector<std::array<double, 16>> b(form.n);
+  using Row = std::array<double, 256>;
+  std::vector<Row> a(16);
+  std::vector<Row> b(form.n);
   if (form.a_in_registers) {
+    const std::uint32_t e = 32 / width;
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       for (std::uint32_t i = 0; i < 4; ++i) {
         const std::uint32_t bits = row_of<std::uint32_t>(d_slots[d_count + i])[lane];
-        for (std::uint32_t j = 0; j < 2; ++j) {
-          const std::uint16_t piece = bits >> (16 * j);
-          a[lane / 4 + 8 * (i % 2)][8 * (i / 2) + lane % 4 * 2 + j] =
-              form.a == MatrixType::f16 ? half_to_float(piece) : bfloat_to_float(piece);
-        }
+        double* to = a[lane / 4 + 8 * (i % 2)].data() + 4 * e * (i / 2) + lane % 4 * e;
+        for (std::uint32_t j = 0; j < e; ++j) to[j] = element_value(form.a, bits >> (width * j));
       }
     }
   } else {
     const std::uint64_t a_descriptor = row_of<std::uint64_t>(in.a)[0];
-    if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64, 16);
+    if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64);
     for (std::uint32_t r = 0; r < 16; ++r) {
-      for (std::uint32_t k = 0; k < 16; ++k) {
+      for (std::uint32_t k = 0; k < form.k; ++k) {
         a[r][k] = tile_element(a_descriptor, form.transpose_a, row_base + r, k, form.a);
       }
     }
   }
-  if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n, 16);
+  if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n);
   for (std::uint32_t n = 0; n < form.n; ++n) {
-    for (std::uint32_t k = 0; k < 16; ++k) b[n][k] = tile_element(b_descriptor, form.transpose_b, n, k, form.b);
+    for (std::uint32_t k = 0; k < form.k; ++k) b[n][k] = tile_element(b_descriptor, form.transpose_b, n, k, form.b);
   }
   const double sign = form.negate_a != form.negate_b ? -1.0 : 1.0;
   const std::uint32_t accumulate = mask_of(in.c);
@@ -135,19 +142,12 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
       // Accumulators come in groups of four per 8 columns: (row, col), (row, col + 1), (row + 8, …).
       const std::uint32_t r = lane / 4 + 8 * (i % 4 / 2);
       const std::uint32_t n = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      double sum = 0;
-      for (std::uint32_t k = 0; k < 16; ++k) sum += a[r][k] * b[n][k];
-      sum *= sign;
       auto* slot = row_of<std::uint32_t>(d_slots[half ? i / 2 : i]);
-      const bool adds = ((accumulate >> lane) & 1) != 0;
-      if (half) {
-        const std::uint32_t shift = 16 * (i % 2);
-        if (adds) sum += half_to_float(slot[lane] >> shift);
-        slot[lane] = (slot[lane] & ~(0xFFFFU << shift)) | std::uint32_t{double_to_half(sum)} << shift;
-      } else {
-        if (adds) sum += std::bit_cast<float>(slot[lane]);
-        slot[lane] = std::bit_cast<std::uint32_t>(canonical(static_cast<float>(sum)));
-      }
+      const std::uint32_t shift = half ? 16 * (i % 2) : 0;
+      double sum = sign * add_products(form, a[r].data(), b[n].data(), 0);
+      if (((accumulate >> lane) & 1) != 0) sum += element_value(form.accumulator, slot[lane] >> shift);
+      const auto bits = static_cast<std::uint32_t>(accumulator_bits(form, sum));
+      slot[lane] = half ? (slot[lane] & ~(0xFFFFU << shift)) | bits << shift : bits;
     }
   }
   for (std::uint32_t i = 0; i < d_count; ++i) warp_->products.push_back({d_slots[i], warp_->product_groups, in.detail});

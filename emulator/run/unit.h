@@ -66,6 +66,8 @@ struct PendingCopy {
 struct PendingBulk {
   bool to_global = false;
   bool reduces = false;
+  bool first_of_tile = true;  ///< counts as the request; the other rows of a tile only as sectors
+  AtomicType reduction = AtomicType::u32;
   std::uint32_t detail = 0;  ///< Code::bulks
   std::uint32_t instruction = 0;
   std::uint32_t lane = 0;  ///< issuer
