@@ -99,10 +99,11 @@ void print_report(const lab::BreadthReport& report, const RandomOptions& options
 
 /// The first failures, each as small as it gets.
 void print_shrunk(const codegen::Nvrtc& nvrtc, const lab::BreadthReport& report, const RandomOptions& options) {
+  const auto check = [&](std::span<const lab::BreadthCase> cases) { return lab::check_cases(nvrtc, cases); };
   int left = options.shrunk;
   for (const auto& [number, why] : report.failures) {
     if (left-- <= 0) break;
-    const lab::ShrunkCase found = lab::shrink(nvrtc, lab::breadth_case(options.seed, number));
+    const lab::ShrunkCase found = lab::shrink(check, lab::breadth_case(options.seed, number));
     std::printf("%lld, in %d steps, for %s, seed %llu: %s\n%s", static_cast<long long>(number), found.steps,
                 found.smallest.device.name.c_str(), static_cast<unsigned long long>(found.smallest.seed),
                 found.verdict.why.c_str(), graph::to_text(found.smallest.graph).c_str());

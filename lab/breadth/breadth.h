@@ -16,7 +16,7 @@
 //
 //     const BreadthCase drawn = breadth_case(s, n);            // a graph, a device, and a seed for all else
 //     const CaseVerdict verdict = check_cases(nvrtc, {&drawn, 1}).front();
-//     if (verdict.outcome == CaseVerdict::Outcome::wrong) … shrink(nvrtc, drawn) …   (lab/breadth/shrinker.h)
+//     if (verdict.outcome == CaseVerdict::Outcome::wrong) … shrink(check, drawn) …   (lab/breadth/shrinker.h)
 //
 // `stitch conformance random` runs any number of them, tests/lab some in every test run.
 namespace stitch::lab {

@@ -8,32 +8,32 @@
 namespace stitch::lab {
 namespace {
 
-struct Step {
+struct DrawStep {
   int weight;
   void (*draw)(GraphDraft&);
 };
 
-constexpr std::array steps = {
-    Step{8, draw_unary},         Step{12, draw_binary},
-    Step{3, draw_compare},       Step{3, draw_select},
-    Step{2, draw_clamp},         Step{4, draw_convert},
-    Step{1, draw_bitcast},       Step{1, draw_random_bits},
-    Step{1, draw_iota},          Step{4, draw_broadcast},
-    Step{3, draw_reshape},       Step{3, draw_transpose},
-    Step{3, draw_slice},         Step{3, draw_pad},
-    Step{2, draw_reverse},       Step{3, draw_concatenate},
-    Step{2, draw_dynamic_slice}, Step{2, draw_dynamic_update_slice},
-    Step{2, draw_gather},        Step{2, draw_scatter},
-    Step{8, draw_reduce},        Step{3, draw_normalisation},
-    Step{2, draw_arg_reduce},    Step{2, draw_scan},
-    Step{2, draw_reduce_window}, Step{1, draw_select_and_scatter},
+constexpr std::array draw_table = {
+    DrawStep{8, draw_unary},         DrawStep{12, draw_binary},
+    DrawStep{3, draw_compare},       DrawStep{3, draw_select},
+    DrawStep{2, draw_clamp},         DrawStep{4, draw_convert},
+    DrawStep{1, draw_bitcast},       DrawStep{1, draw_random_bits},
+    DrawStep{1, draw_iota},          DrawStep{4, draw_broadcast},
+    DrawStep{3, draw_reshape},       DrawStep{3, draw_transpose},
+    DrawStep{3, draw_slice},         DrawStep{3, draw_pad},
+    DrawStep{2, draw_reverse},       DrawStep{3, draw_concatenate},
+    DrawStep{2, draw_dynamic_slice}, DrawStep{2, draw_dynamic_update_slice},
+    DrawStep{2, draw_gather},        DrawStep{2, draw_scatter},
+    DrawStep{8, draw_reduce},        DrawStep{3, draw_normalisation},
+    DrawStep{2, draw_arg_reduce},    DrawStep{2, draw_scan},
+    DrawStep{2, draw_reduce_window}, DrawStep{1, draw_select_and_scatter},
 };
 
 void draw_step(GraphDraft& draft) {
   int total = 0;
-  for (const Step& step : steps) total += step.weight;
+  for (const DrawStep& step : draw_table) total += step.weight;
   std::int64_t chosen = draft.below(total);
-  for (const Step& step : steps) {
+  for (const DrawStep& step : draw_table) {
     chosen -= step.weight;
     if (chosen < 0) return step.draw(draft);
   }

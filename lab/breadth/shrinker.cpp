@@ -56,13 +56,13 @@ std::vector<Value> results_of(const Graph& graph) { return {graph.results().begi
 bool is_source(const Node& node) { return node.operands.empty(); }
 
 /// Whether the case, with any of some seeds, has a fault of this class; which, if so.
-std::optional<ShrunkCase> still_wrong(const codegen::Nvrtc& nvrtc, const BreadthCase& like, const Graph& graph,
+std::optional<ShrunkCase> still_wrong(const CaseCheck& check, const BreadthCase& like, const Graph& graph,
                                       const std::string& fault) {
   constexpr int seeds = 12;
   std::vector<BreadthCase> cases;
   for (int i = 0; i < seeds; ++i)
     cases.push_back({graph, like.device, i == 0 ? like.seed : random_at(like.seed, static_cast<std::uint64_t>(i))});
-  const std::vector<CaseVerdict> verdicts = check_cases(nvrtc, cases);
+  const std::vector<CaseVerdict> verdicts = check(cases);
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
     if (verdicts[i].outcome == CaseVerdict::Outcome::wrong && fault_class(verdicts[i]) == fault)
       return ShrunkCase{std::move(cases[i]), verdicts[i]};
@@ -103,14 +103,14 @@ std::vector<Graph> smaller_graphs(const Graph& graph) {
   return graphs;
 }
 
-ShrunkCase shrink(const codegen::Nvrtc& nvrtc, const BreadthCase& wrong) {
-  ShrunkCase best{wrong, check_cases(nvrtc, {&wrong, 1}).front()};
+ShrunkCase shrink(const CaseCheck& check, const BreadthCase& wrong) {
+  ShrunkCase best{wrong, check({&wrong, 1}).front()};
   if (best.verdict.outcome != CaseVerdict::Outcome::wrong) return best;
   const std::string fault = fault_class(best.verdict);
   for (bool smaller = true; smaller;) {
     smaller = false;
     for (const Graph& graph : smaller_graphs(best.smallest.graph)) {
-      std::optional<ShrunkCase> found = still_wrong(nvrtc, best.smallest, graph, fault);
+      std::optional<ShrunkCase> found = still_wrong(check, best.smallest, graph, fault);
       if (!found) continue;
       const int steps = best.steps + 1;
       best = std::move(*found);
