@@ -159,7 +159,9 @@ void add_conformance_command(CLI::App& app, ExitCode& code) {
   command->add_flag("--worker", options->worker, "answer folders on standard input with rows; for internal use")
       ->group("");
   add_common_options(*command, options->common);
-  command->callback([options, &code] {
+  add_random_conformance(*command, code);
+  command->callback([options, command, &code] {
+    if (!command->get_subcommands().empty()) return;  // it has run
     if (!options->worker && options->folders.empty()) throw CLI::RequiredError("folder");
     const Result<ExitCode> result = conformance(*options);
     code = result ? *result : report(result.error(), options->common.json);

@@ -19,20 +19,6 @@ using graph::Graph;
 using graph::Tensor;
 using graph::TensorType;
 
-/// Longest chain of additions that one thread makes, over all groups and phases: what the error bound of a sum has to
-/// allow (graph/reference/evaluate_error.h).
-std::int64_t serial_additions(const kernel::KernelProgram& program) {
-  std::int64_t longest = 32;
-  for (const kernel::PhaseProgram& phase : program.phases) {
-    for (const kernel::GroupProgram& group : phase.groups) {
-      std::int64_t chain = 1;
-      for (const kernel::AxisMapping& axis : group.mapping.axes) chain *= axis.per_thread();
-      longest = std::max(longest, chain + 32);
-    }
-  }
-  return longest;
-}
-
 /// One run of the kernel on fresh inputs.
 class Run {
  public:
@@ -297,6 +283,18 @@ std::vector<Distribution> affordable(const VerifyOptions& options, std::int64_t 
 }
 
 }  // namespace
+
+std::int64_t serial_additions(const kernel::KernelProgram& program) {
+  std::int64_t longest = 32;
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
+      std::int64_t chain = 1;
+      for (const kernel::AxisMapping& axis : group.mapping.axes) chain *= axis.per_thread();
+      longest = std::max(longest, chain + 32);
+    }
+  }
+  return longest;
+}
 
 Result<Verification> verify_kernel(Device& device, const Graph& graph, const kernel::KernelProgram& program,
                                    const codegen::GeneratedKernel& kernel, const KernelImage& image,

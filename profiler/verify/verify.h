@@ -55,6 +55,10 @@ struct Verification {
   std::int64_t blocks_run = 0, blocks = 0;     ///< of one run
 };
 
+/// Longest chain of additions that one thread makes, over all groups and phases: what the error bound of a sum has to
+/// allow (graph/reference/evaluate_error.h).
+std::int64_t serial_additions(const kernel::KernelProgram& program);
+
 /// Runs a kernel on inputs of several distributions and compares every output that it wrote with the float64 reference,
 /// by a tolerance that follows from dtypes and reduction lengths (graph/reference/evaluate_error.h). Outputs and
 /// scratch start poisoned, red zones surround every buffer. `graph` and `program` are what the kernel was generated

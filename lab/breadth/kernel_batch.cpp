@@ -1,0 +1,74 @@
+#include "lab/breadth/kernel_batch.h"
+
+#include <string_view>
+
+#include "codegen/device_headers.h"
+
+namespace stitch::lab {
+namespace {
+
+constexpr std::string_view include = "#include \"stitch/kernel.cuh\"\n";
+
+/// The kernels as one source, each in a namespace of its own. The headers are included once, before all.
+std::string joined(const std::vector<const codegen::GeneratedKernel*>& kernels) {
+  std::string source(include);
+  for (const codegen::GeneratedKernel* kernel : kernels) {
+    std::string text = kernel->source;
+    if (const std::size_t at = text.find(include); at != std::string::npos) text.erase(at, include.size());
+    source += fmt::format("namespace of_{} {{\n{}\n}}\n", kernel->name, text);
+  }
+  return source;
+}
+
+Result<std::string> compile_source(const codegen::Nvrtc& nvrtc, std::string source, const std::string& architecture) {
+  codegen::NvrtcInput input;
+  input.source = std::move(source);
+  input.name = "breadth.cu";
+  for (const codegen::DeviceHeader& header : codegen::device_headers())
+    input.headers.push_back({header.name.data(), header.contents.data()});
+  // A virtual architecture: PTX alone is made.
+  const std::string virtual_architecture = "compute" + architecture.substr(architecture.find('_'));
+  input.options = {"-arch=" + virtual_architecture, "--std=c++20", "-default-device", "-no-source-include"};
+  STITCH_ASSIGN(codegen::NvrtcOutput output, nvrtc.compile(input));
+  if (!output.compiled) return make_error(ErrorKind::compile, "{}", output.log);
+  return std::move(output.ptx);
+}
+
+}  // namespace
+
+std::string ptx_of_entry(const std::string& ptx, const std::string& entry) {
+  constexpr std::string_view begin = ".visible .entry ", end = "\n}\n";
+  std::string text;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t start = ptx.find(begin, at);
+    if (start == std::string::npos) break;
+    const std::size_t stop = ptx.find(end, start);
+    const std::size_t next = stop == std::string::npos ? ptx.size() : stop + end.size();
+    text.append(ptx, at, start - at);
+    if (std::string_view(ptx).substr(start + begin.size()).starts_with(entry + "("))
+      text.append(ptx, start, next - start);
+    at = next;
+  }
+  return text.append(ptx, at);
+}
+
+std::vector<Result<profiler::KernelImage>> compile_batch(const codegen::Nvrtc& nvrtc,
+                                                         const std::vector<const codegen::GeneratedKernel*>& kernels,
+                                                         const std::string& architecture) {
+  std::vector<Result<profiler::KernelImage>> images;
+  if (kernels.empty()) return images;
+  const Result<std::string> ptx = compile_source(nvrtc, joined(kernels), architecture);
+  for (const codegen::GeneratedKernel* kernel : kernels) {
+    if (ptx) {
+      images.emplace_back(profiler::KernelImage{kernel->name, ptx_of_entry(*ptx, kernel->name), {}, architecture});
+    } else if (kernels.size() == 1) {
+      images.emplace_back(ptx.error());
+    } else {
+      images.push_back(std::move(compile_batch(nvrtc, {kernel}, architecture).front()));
+    }
+  }
+  return images;
+}
+
+}  // namespace stitch::lab
