@@ -14,8 +14,10 @@
 #include "search/partition/part_limits.h"
 #include "search/partition/part_prices.h"
 #include "search/partition/partition_moves.h"
+#include "search/partition/pieces.h"
 #include "search/partition/quotient.h"
 #include "search/partition/reread_cut.h"
+#include "search/schedule/kernel_size.h"
 
 namespace stitch::search {
 namespace {
@@ -34,7 +36,7 @@ constexpr double as_good_as_least = 1.15;  ///< times what any plan takes at lea
 class PlanBuilder {
  public:
   PlanBuilder(const VertexGraph& vertices, KernelCache& cache, const FusionOptions& options)
-      : vertices_(vertices), cache_(cache), options_(options), prices_(vertices, cache), limits_(vertices) {}
+      : vertices_(vertices), cache_(cache), options_(options), prices_(vertices, cache, options.stop), limits_(vertices) {}
 
   Result<FusionPlan> build(std::vector<std::vector<VertexSet>> partitions) {
     VertexSet everything(vertices_.size());
@@ -51,6 +53,7 @@ class PlanBuilder {
       if (!break_cycles(parts)) continue;
       STITCH_TRY(make_feasible(parts));
       const double us = prices_.total_us(parts);
+      STITCH_TRY(check_stop());
       if (best.empty() || us < best_us) {
         best_us = us;
         best = parts;
@@ -63,6 +66,7 @@ class PlanBuilder {
       move_boundaries(vertices_, best, prices_, limits_);
       polish(best);
     }
+    STITCH_TRY(check_stop());
     return finish(best);
   }
 
@@ -78,12 +82,18 @@ class PlanBuilder {
       STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
       plan.predicted_us += kernel.kernel->predicted_us();
+      if (getenv("STITCH_DEBUG_SIZES")) fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(), instructions_per_element(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
     }
     return plan;
   }
 
  private:
+  [[nodiscard]] Status check_stop() const {
+    if (!options_.stop.stop_requested()) return {};
+    return make_error(ErrorKind::cancelled, "stopped while fusion plans were explored");
+  }
+
   /// Splits parts that no schedule fits in two until all do.
   Status make_feasible(std::vector<VertexSet>& parts) {
     prices_.warm(parts);
@@ -91,6 +101,7 @@ class PlanBuilder {
     while (!open.empty()) {
       VertexSet part = std::move(open.back());
       open.pop_back();
+      STITCH_TRY(check_stop());
       if (prices_.feasible_us(part)) {
         done.push_back(std::move(part));
         continue;
@@ -151,15 +162,28 @@ class PlanBuilder {
   PartLimits limits_;
 };
 
-}  // namespace
-
-Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
+Result<FusionPlan> explore_piece(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
   const VertexGraph vertices(fragment);
   if (vertices.size() == 0) return FusionPlan{};
   const kernel::AxisAnalysis axes(fragment);
   const DeltaEvaluator evaluator(vertices, axes, options.delta.value_or(DeltaModel::of(cache.scorer().device())));
-  const auto patterns = generate_patterns(vertices, evaluator, options.patterns);
+  PatternOptions looking = options.patterns;
+  looking.stop = options.stop;
+  const auto patterns = generate_patterns(vertices, evaluator, looking);
+  if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while patterns were found");
   return PlanBuilder(vertices, cache, options).build(beam_search(vertices, patterns, options.beam_width));
+}
+
+}  // namespace
+
+Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
+  if (operators_of(fragment) <= options.most_together) return explore_piece(fragment, cache, options);
+  FusionPlan whole;
+  for (const kernel::KernelGraph& piece : cut_in_pieces(fragment, options.most_together)) {
+    STITCH_ASSIGN(FusionPlan plan, explore_piece(piece.graph, cache, options));
+    append_plan(piece, std::move(plan), whole);
+  }
+  return whole;
 }
 
 Result<FusionPlan> unfused_plan(const Graph& fragment, KernelCache& cache) {

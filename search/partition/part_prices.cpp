@@ -19,6 +19,7 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
 }
 
 std::optional<double> PartPrices::explore(const VertexSet& part) const {
+  if (stop_.stop_requested()) return infeasible_us;
   const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
   if (!planned || !planned->kernel->feasible()) return std::nullopt;
   return planned->kernel->predicted_us();

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <optional>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "search/partition/fusion_plan.h"
@@ -24,7 +26,10 @@ inline constexpr double rounding_us = 1e-6;
 /// What each set of vertices of a fragment takes as one kernel, by the full model, each explored once.
 class PartPrices {
  public:
-  PartPrices(const VertexGraph& vertices, KernelCache& cache) : vertices_(vertices), cache_(cache) {}
+  /// Once `stop` fires, what is not known yet takes infeasible_us without being explored: whoever works with prices
+  /// comes to an end soon, and what it found is thrown away.
+  PartPrices(const VertexGraph& vertices, KernelCache& cache, std::stop_token stop = {})
+      : vertices_(vertices), cache_(cache), stop_(std::move(stop)) {}
 
   /// Predicted µs, or nothing when no schedule is legal.
   std::optional<double> feasible_us(const VertexSet& part);
@@ -42,6 +47,7 @@ class PartPrices {
 
   const VertexGraph& vertices_;
   KernelCache& cache_;
+  std::stop_token stop_;
   std::map<VertexSet, std::optional<double>> known_;
 };
 
