@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -17,13 +18,16 @@ struct FusionOptions {
   bool packing = true;              ///< join independent kernels into one launch
   bool refine = true;               ///< merge kernels of the best plan while the full model approves
   std::optional<DeltaModel> delta;  ///< constants of the fast score; from the device when not given
+  /// Keys of kernels that no plan may have: nothing that was made of them was right.
+  std::set<Hash128> excluded;
 };
 
 /// The fusion explorer (FusionStitching §5): patterns per vertex by the delta evaluator, plans by beam search over the
 /// vertices, the best plan by the full model; then kernels are merged, neighbours first, then independent ones (remote
 /// fusion, packing), as long as the full model predicts a gain. The result does not depend on the number of threads.
 ///
-/// Fails with kind constraint when an operator fits no kernel by itself; the message names it.
+/// Fails with kind constraint when an operator fits no kernel by itself, and with kind correctness when the kernels it
+/// is in are excluded; the message names it.
 Result<FusionPlan> explore_fusion(const graph::Graph& fragment, KernelCache& cache, const FusionOptions& options);
 
 /// The plan with every operator in a kernel of its own: what "unfused" means in every table.
