@@ -36,7 +36,11 @@ constexpr double as_good_as_least = 1.15;  ///< times what any plan takes at lea
 class PlanBuilder {
  public:
   PlanBuilder(const VertexGraph& vertices, KernelCache& cache, const FusionOptions& options)
-      : vertices_(vertices), cache_(cache), options_(options), prices_(vertices, cache, options.stop), limits_(vertices) {}
+      : vertices_(vertices),
+        cache_(cache),
+        options_(options),
+        prices_(vertices, cache, options.excluded, options.stop),
+        limits_(vertices) {}
 
   Result<FusionPlan> build(std::vector<std::vector<VertexSet>> partitions) {
     VertexSet everything(vertices_.size());
@@ -48,10 +52,13 @@ class PlanBuilder {
     for (int v = 0; v < vertices_.size(); ++v) partitions.back().push_back(single(vertices_, v).vertices);
     double best_us = 0;
     std::vector<VertexSet> best;
+    Status why;
     for (std::vector<VertexSet>& parts : partitions) {
-      STITCH_TRY(make_feasible(parts));
-      if (!break_cycles(parts)) continue;
-      STITCH_TRY(make_feasible(parts));
+      // An operator whose own kernel is excluded may still be right in another one's.
+      if (const Status feasible = make_runnable(parts); !feasible) {
+        if (why) why = feasible;
+        continue;
+      }
       const double us = prices_.total_us(parts);
       STITCH_TRY(check_stop());
       if (best.empty() || us < best_us) {
@@ -59,6 +66,7 @@ class PlanBuilder {
         best = parts;
       }
     }
+    if (best.empty() && !why) return why.error();
     if (options_.refine) merge_neighbours(vertices_, best, most_before_packing, prices_, limits_);
     if (options_.packing) pack_independent(vertices_, best, prices_);
     if (options_.refine) {
@@ -81,6 +89,7 @@ class PlanBuilder {
     for (std::optional<Result<PlannedKernel>>& each : planned) {
       STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
+      if (options_.excluded.contains(kernel.kernel->key)) return excluded_kernel(kernel.kernel->key);
       plan.predicted_us += kernel.kernel->predicted_us();
       if (getenv("STITCH_DEBUG_SIZES")) fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(), instructions_per_element(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
@@ -92,6 +101,14 @@ class PlanBuilder {
   [[nodiscard]] Status check_stop() const {
     if (!options_.stop.stop_requested()) return {};
     return make_error(ErrorKind::cancelled, "stopped while fusion plans were explored");
+  }
+
+  /// Makes parts kernels that fit, in an order in which they can run.
+  Status make_runnable(std::vector<VertexSet>& parts) {
+    STITCH_TRY(make_feasible(parts));
+    if (!break_cycles(parts))
+      return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
+    return make_feasible(parts);
   }
 
   /// Splits parts that no schedule fits in two until all do.
