@@ -9,11 +9,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <deque>
+#include <functional>
+#include <future>
 #include <limits>
+#include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/parent_watch.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves declaring it to the program
 
@@ -327,14 +334,63 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::vector<std::string> merged_environment(const std::vector<std::string>& changes) {
-  std::vector<std::string> merged = changes;
+bool is_inherited(std::string_view name, const ProcessOptions& options) {
+  if (!options.inherited) return true;
+  return std::ranges::any_of(*options.inherited, [&](std::string_view allowed) {
+    return allowed.ends_with('*') ? name.starts_with(allowed.substr(0, allowed.size() - 1)) : name == allowed;
+  });
+}
+
+std::vector<std::string> environment_of(const ProcessOptions& options) {
+  std::vector<std::string> merged = options.environment;
+  if (options.ends_with_us) merged.push_back(fmt::format("{}={}", parent_variable, ::getpid()));
+  const std::size_t changes = merged.size();
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const auto replaces = [&](const std::string& change) { return variable_name(change) == variable_name(*entry); };
-    if (std::none_of(changes.begin(), changes.end(), replaces)) merged.emplace_back(*entry);
+    const std::string_view name = variable_name(*entry);
+    const auto replaces = [&](const std::string& change) { return variable_name(change) == name; };
+    if (std::any_of(merged.begin(), merged.begin() + static_cast<std::ptrdiff_t>(changes), replaces)) continue;
+    if (is_inherited(name, options)) merged.emplace_back(*entry);
   }
   return merged;
 }
+
+/// A thread that lives as long as the program and does what it is given, one after the other. The kernel tells a child
+/// of the death of the thread that started it, not of its process.
+class LaunchThread {
+ public:
+  static LaunchThread& get() {
+    static auto* const thread = new LaunchThread;  // never destroyed: its thread is not joined either
+    return *thread;
+  }
+  int run(std::function<int()> work) {
+    std::packaged_task<int()> task(std::move(work));
+    std::future<int> done = task.get_future();
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    wake_.notify_one();
+    return done.get();
+  }
+
+ private:
+  LaunchThread() {
+    std::thread([this] {
+      while (true) {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return !tasks_.empty(); });
+        std::packaged_task<int()> task = std::move(tasks_.front());
+        tasks_.pop_front();
+        lock.unlock();
+        task();
+      }
+    }).detach();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::packaged_task<int()>> tasks_;
+};
 
 }  // namespace
 
@@ -368,10 +424,13 @@ Result<std::unique_ptr<Process>> RealProcessLauncher::start(const ProcessOptions
   ::posix_spawn_file_actions_addclosefrom_np(&plan.actions, STDERR_FILENO + 1);
 
   std::vector<std::string> arguments = options.arguments;
-  std::vector<std::string> environment = merged_environment(options.environment);
+  std::vector<std::string> environment = environment_of(options);
   pid_t pid = -1;
-  const int failure = ::posix_spawnp(&pid, arguments[0].c_str(), &plan.actions, &plan.attributes,
-                                     pointers_to(arguments).data(), pointers_to(environment).data());
+  const auto spawn = [&] {
+    return ::posix_spawnp(&pid, arguments[0].c_str(), &plan.actions, &plan.attributes, pointers_to(arguments).data(),
+                          pointers_to(environment).data());
+  };
+  const int failure = options.ends_with_us ? LaunchThread::get().run(spawn) : spawn();
   if (failure != 0) {
     return make_error(failure == ENOENT ? ErrorKind::not_found : ErrorKind::io, "cannot start {}: {}", arguments[0],
                       std::strerror(failure));

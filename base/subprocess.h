@@ -35,6 +35,11 @@ struct ProcessOptions {
   std::vector<std::string> arguments;
   /// "NAME=value" entries that are added to the inherited environment or replace what it has.
   std::vector<std::string> environment;
+  /// The names of what is inherited; "CUDA_*" are all that begin so. Nothing: the whole environment is.
+  std::optional<std::vector<std::string>> inherited = {};
+  /// The kernel kills the child when this process ends, however that happens, if the child's main lets it
+  /// (base/parent_watch.h).
+  bool ends_with_us = false;
   enum class Stderr : unsigned char {
     inherit,  ///< the child writes to our standard error
     capture,  ///< kept for standard_error()

@@ -1,6 +1,7 @@
 # Everything outside the repository. scripts/dependencies installs it on Debian bookworm.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

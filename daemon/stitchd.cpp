@@ -95,6 +95,7 @@ Status Daemon::start(const StitchdOptions& options) {
   STITCH_ASSIGN(tuning::TunerOptions tuning, planning(options));
   tuning.architecture = options.architecture;
   tuning.artifact_folder = options.cache.empty() ? options.database.parent_path() / "kernels" : options.cache;
+  tuning.complain = [](std::string_view message) { spdlog::warn("{}", message); };
   STITCH_ASSIGN(tuner, tuning::Tuner::create(tuning, devices->verifier(), devices->timer(), files, clock));
   ServiceOptions serving;
   serving.make_tuner = [this, tuning](const DeviceSpec& spec) {

@@ -1,6 +1,7 @@
 #include "codegen/compile/artifact_cache.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace {
 constexpr std::string_view suffix = ".stitchk";
 /// A temporary file this old was left by a process that died while it published.
 constexpr std::int64_t stale_us = std::int64_t{3600} * 1'000'000;
+
+/// How soon somebody who waits for another's compilation sees that nobody wants it any more.
+constexpr std::chrono::milliseconds look_at_stop_every{20};
 
 bool is_artifact(const std::filesystem::path& path) { return path.extension() == suffix; }
 
@@ -97,19 +101,35 @@ ArtifactCacheCounts ArtifactCache::counts() const {
 
 Result<CompiledKernel> CachingCompiler::compile(const CompileRequest& request) {
   const Hash128 wanted = key(request);
-  std::promise<Result<CompiledKernel>> promise;
-  Flight joined;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto under_way = flights_.find(wanted); under_way != flights_.end()) {
-      joined = under_way->second;
-      ++shared_;
-    } else {
-      flights_.emplace(wanted, promise.get_future().share());
+  while (true) {
+    std::promise<Result<CompiledKernel>> promise;
+    const Flight joined = join(wanted, promise);
+    if (!joined.valid()) {
+      Result<CompiledKernel> result = fly(request, wanted);
+      promise.set_value(result);
+      return result;
     }
+    while (joined.wait_for(look_at_stop_every) != std::future_status::ready) {
+      if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while another compiled");
+    }
+    // Whoever compiled it may have been stopped, which is nothing to those who were not.
+    if (joined.get() || joined.get().error().kind != ErrorKind::cancelled) return joined.get();
+    if (request.stop.stop_requested()) return joined.get();
   }
-  if (joined.valid()) return joined.get();
+}
 
+/// The compilation of this artifact that is under way; none where there was none: then `promise` is the one.
+CachingCompiler::Flight CachingCompiler::join(const Hash128& key, std::promise<Result<CompiledKernel>>& promise) {
+  const std::lock_guard lock(mutex_);
+  if (const auto under_way = flights_.find(key); under_way != flights_.end()) {
+    ++shared_;
+    return under_way->second;
+  }
+  flights_.emplace(key, promise.get_future().share());
+  return {};
+}
+
+Result<CompiledKernel> CachingCompiler::fly(const CompileRequest& request, const Hash128& key) {
   struct Landing {
     CachingCompiler& self;
     const Hash128& key;
@@ -118,10 +138,8 @@ Result<CompiledKernel> CachingCompiler::compile(const CompileRequest& request) {
       self.flights_.erase(key);
     }
   };
-  const Landing landing{*this, wanted};
-  Result<CompiledKernel> result = find_or_compile(request, wanted);
-  promise.set_value(result);
-  return result;
+  const Landing landing{*this, key};
+  return find_or_compile(request, key);
 }
 
 Result<CompiledKernel> CachingCompiler::find_or_compile(const CompileRequest& request, const Hash128& wanted) {

@@ -90,6 +90,8 @@ class CachingCompiler final : public Compiler {
 
  private:
   using Flight = std::shared_future<Result<CompiledKernel>>;
+  Flight join(const Hash128& key, std::promise<Result<CompiledKernel>>& promise);
+  Result<CompiledKernel> fly(const CompileRequest& request, const Hash128& key);
   Result<CompiledKernel> find_or_compile(const CompileRequest& request, const Hash128& key);
 
   Compiler& compiler_;

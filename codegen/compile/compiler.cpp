@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/processors.h"
 #include "codegen/compile/compile_log.h"
+#include "codegen/compile/compiler_pool.h"
 #include "codegen/device_headers.h"
 
 namespace stitch::codegen {
@@ -36,7 +37,7 @@ std::optional<int> capability_of(std::string_view architecture) {
   return value;
 }
 
-Status check_architecture(const std::string& architecture, const Nvrtc& nvrtc) {
+Status check_architecture(const std::string& architecture, const NvrtcEngine& nvrtc) {
   const auto capability = capability_of(architecture);
   if (capability && std::ranges::count(nvrtc.architectures(), *capability) != 0) return {};
   std::string known;
@@ -46,7 +47,7 @@ Status check_architecture(const std::string& architecture, const Nvrtc& nvrtc) {
 }
 
 /// Everything but the include folders, whose contents the toolkit's version stands for.
-std::vector<std::string> options_of(const CompileRequest& request, const Nvrtc& nvrtc) {
+std::vector<std::string> options_of(const CompileRequest& request, const NvrtcEngine& nvrtc) {
   std::vector<std::string> options = {
       "-arch=" + request.architecture,
       "--std=c++20",
@@ -74,7 +75,7 @@ const std::vector<std::string>& placed_headers() {
   return headers;
 }
 
-NvrtcInput input_for(const CompileRequest& request, const CompilerOptions& options, const Nvrtc& nvrtc) {
+NvrtcInput input_for(const CompileRequest& request, const CompilerOptions& options, const NvrtcEngine& nvrtc) {
   NvrtcInput input;
   input.source = request.source;
   input.name = fmt::format("{}{}", virtual_folder, source_name);
@@ -84,6 +85,7 @@ NvrtcInput input_for(const CompileRequest& request, const CompilerOptions& optio
   input.options = options_of(request, nvrtc);
   for (const auto& folder : options.include_directories) input.options.push_back("-I" + folder.string());
   input.timeout_seconds = options.timeout_seconds;
+  input.stop = request.stop;
   return input;
 }
 
@@ -101,7 +103,7 @@ std::string_view contents_of(std::string_view file, const CompileRequest& reques
   return {};
 }
 
-Error compile_error(const CompileRequest& request, const NvrtcOutput& output, const Nvrtc& nvrtc) {
+Error compile_error(const CompileRequest& request, const NvrtcOutput& output, const NvrtcEngine& nvrtc) {
   std::vector<CompileMessage> errors = compile_errors(output.log);
   for (CompileMessage& error : errors) error.file = without_virtual_folder(error.file);
   const auto contents = [&](std::string_view file) { return contents_of(file, request, output); };
@@ -123,12 +125,22 @@ Status read_resources(const NvrtcOutput& output, CompiledKernel& kernel) {
 
 }  // namespace
 
-NvrtcCompiler::NvrtcCompiler(CompilerOptions options, std::shared_ptr<const Nvrtc> nvrtc)
+NvrtcCompiler::NvrtcCompiler(CompilerOptions options, std::shared_ptr<const NvrtcEngine> nvrtc)
     : options_(std::move(options)), nvrtc_(std::move(nvrtc)) {}
 
 Result<std::unique_ptr<NvrtcCompiler>> NvrtcCompiler::create(const CompilerOptions& options) {
   STITCH_ASSIGN(auto nvrtc, Nvrtc::load(options.nvrtc));
-  return std::unique_ptr<NvrtcCompiler>(new NvrtcCompiler(options, std::move(nvrtc)));
+  return std::make_unique<NvrtcCompiler>(options, std::move(nvrtc));
+}
+
+Result<std::unique_ptr<NvrtcCompiler>> NvrtcCompiler::create_pool(const CompilerOptions& options,
+                                                                  std::function<void(std::string_view)> complain) {
+  CompilerPoolOptions children;
+  children.nvrtc = options.nvrtc;
+  children.readable = options.include_directories;
+  children.complain = std::move(complain);
+  STITCH_ASSIGN(auto pool, CompilerPool::start(std::move(children)));
+  return std::make_unique<NvrtcCompiler>(options, std::move(pool));
 }
 
 Hash128 NvrtcCompiler::key(const CompileRequest& request) const {
@@ -141,6 +153,10 @@ Hash128 NvrtcCompiler::key(const CompileRequest& request) const {
 
 Result<CompiledKernel> NvrtcCompiler::compile(const CompileRequest& request) {
   STITCH_TRY(check_architecture(request.architecture, *nvrtc_));
+  if (request.source.size() > most_source_bytes) {
+    return make_error(ErrorKind::constraint, "a source of {} bytes, at most {} are compiled", request.source.size(),
+                      most_source_bytes);
+  }
   const Stopwatch watch;
   STITCH_ASSIGN(NvrtcOutput output, nvrtc_->compile(input_for(request, options_, *nvrtc_)));
   if (!output.compiled) return compile_error(request, output, *nvrtc_);

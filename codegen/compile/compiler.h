@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/hash.h"
@@ -21,6 +23,7 @@ struct CompileRequest {
   std::vector<std::string> options;  ///< further NVRTC options: "-DNAME=1"
   int max_registers = 0;             ///< per thread; 0 = no limit but the launch bounds
   bool line_info = true;             ///< keep source lines in PTX (.loc) and cubin
+  std::stop_token stop = {};         ///< ends the compilation (error: cancelled); no part of the key
 };
 
 /// What came of a request: the kernel in both forms, and what the compiler said about it.
@@ -54,7 +57,7 @@ class Compiler {
   virtual ~Compiler() = default;
 
   /// Errors: compile (message: each error with its source lines quoted, then the log), unsupported (architecture),
-  /// timeout, unavailable, runtime.
+  /// constraint (too long), timeout, cancelled, unavailable, runtime.
   virtual Result<CompiledKernel> compile(const CompileRequest& request) = 0;
 
   /// Hash of everything that the result depends on: source, device headers, architecture, options, toolkit.
@@ -69,21 +72,28 @@ struct CompilerOptions {
   double timeout_seconds = 120;  ///< of one compilation
 };
 
+/// A longer source is refused (kind constraint) without asking the compiler, whose time and memory grow faster than it.
+inline constexpr std::size_t most_source_bytes = std::size_t{4} << 20;
+
 /// The real compiler: one NVRTC compilation gives PTX and cubin.
 class NvrtcCompiler final : public Compiler {
  public:
-  /// Errors: unavailable, version_mismatch (see Nvrtc::load).
+  /// With NVRTC in this process, where compilations wait for each other: for tests and short tools. Errors:
+  /// unavailable, version_mismatch (see Nvrtc::load).
   static Result<std::unique_ptr<NvrtcCompiler>> create(const CompilerOptions& options = {});
+  /// With NVRTC in processes of its own (codegen/compile/compiler_pool.h). Errors: those of CompilerPool::start.
+  static Result<std::unique_ptr<NvrtcCompiler>> create_pool(const CompilerOptions& options,
+                                                            std::function<void(std::string_view)> complain = {});
+  /// With whatever compiles; options.nvrtc means nothing then.
+  NvrtcCompiler(CompilerOptions options, std::shared_ptr<const NvrtcEngine> nvrtc);
 
   Result<CompiledKernel> compile(const CompileRequest& request) override;
   [[nodiscard]] Hash128 key(const CompileRequest& request) const override;
-  [[nodiscard]] const Nvrtc& nvrtc() const { return *nvrtc_; }
+  [[nodiscard]] const NvrtcEngine& nvrtc() const { return *nvrtc_; }
 
  private:
-  NvrtcCompiler(CompilerOptions options, std::shared_ptr<const Nvrtc> nvrtc);
-
   CompilerOptions options_;
-  std::shared_ptr<const Nvrtc> nvrtc_;
+  std::shared_ptr<const NvrtcEngine> nvrtc_;
 };
 
 /// Called as results arrive, one call at a time but from any worker thread: the request's index and its result.

@@ -96,8 +96,15 @@ std::string word_after(std::string_view text, std::string_view before) {
   return std::string(text.substr(0, text.find_first_of(" \n\r\t,")));
 }
 
-int is_past(void* deadline, void*) {
-  return std::chrono::steady_clock::now() >= *static_cast<std::chrono::steady_clock::time_point*>(deadline) ? 1 : 0;
+/// When a compilation is to end before it is done.
+struct Bound {
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  const std::stop_token& stop;
+};
+
+int is_past(void* bound, void*) {
+  const auto& [deadline, stop] = *static_cast<const Bound*>(bound);
+  return stop.stop_requested() || (deadline && std::chrono::steady_clock::now() >= *deadline) ? 1 : 0;
 }
 
 /// Asks for a size, then for that many bytes.
@@ -130,7 +137,7 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::load(const NvrtcOptions& options) {
   for (const auto& path : candidates(options.library)) {
     functions.library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (functions.library != nullptr) {
-      nvrtc->path_ = path;
+      nvrtc->facts_.path = path;
       break;
     }
     std::error_code ignored;
@@ -142,8 +149,8 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::load(const NvrtcOptions& options) {
                       "no NVRTC to compile with; install the CUDA toolkit's libnvrtc or name it; tried:{}", tried);
   }
   if (const auto missing = functions.resolve()) {
-    return make_error(ErrorKind::unavailable, "{} is no NVRTC that can be used: it has no {}", nvrtc->path_.string(),
-                      *missing);
+    return make_error(ErrorKind::unavailable, "{} is no NVRTC that can be used: it has no {}",
+                      nvrtc->facts_.path.string(), *missing);
   }
   STITCH_TRY(nvrtc->query_toolkit());
   return std::shared_ptr<const Nvrtc>(std::move(nvrtc));
@@ -152,32 +159,33 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::load(const NvrtcOptions& options) {
 bool Nvrtc::can_interrupt() const { return functions_->set_flow_callback != nullptr; }
 
 Status Nvrtc::query_toolkit() {
-  functions_->version(&major_, &minor_);
-  if (major_ < oldest_major) {
-    return make_error(ErrorKind::version_mismatch, "{} is NVRTC {}.{}; {}.0 or newer is needed", path_.string(), major_,
-                      minor_, oldest_major);
+  functions_->version(&facts_.major, &facts_.minor);
+  if (facts_.major < oldest_major) {
+    return make_error(ErrorKind::version_mismatch, "{} is NVRTC {}.{}; {}.0 or newer is needed", facts_.path.string(),
+                      facts_.major, facts_.minor, oldest_major);
   }
   // NVRTC has the loader look for its builtins by their bare name, which fails where its folder is not on the search
   // path (NVIDIA's Python packages). A library that is loaded already is found by its name.
-  if (path_.has_parent_path()) {
-    const auto builtins = path_.parent_path() / fmt::format("libnvrtc-builtins.so.{}.{}", major_, minor_);
+  if (facts_.path.has_parent_path()) {
+    const auto builtins =
+        facts_.path.parent_path() / fmt::format("libnvrtc-builtins.so.{}.{}", facts_.major, facts_.minor);
     ::dlopen(builtins.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   int count = 0;
   functions_->architecture_count(&count);
-  architectures_.resize(std::max(count, 0));
-  functions_->architectures(architectures_.data());
-  std::sort(architectures_.begin(), architectures_.end());
-  if (architectures_.empty()) {
-    return make_error(ErrorKind::unavailable, "{} supports no architecture", path_.string());
+  facts_.architectures.resize(std::max(count, 0));
+  functions_->architectures(facts_.architectures.data());
+  std::sort(facts_.architectures.begin(), facts_.architectures.end());
+  if (facts_.architectures.empty()) {
+    return make_error(ErrorKind::unavailable, "{} supports no architecture", facts_.path.string());
   }
   NvrtcInput probe;
   probe.source = "extern \"C\" __global__ void probe() {}";
   probe.name = "probe.cu";
-  probe.options = {fmt::format("-arch=compute_{}", architectures_.front())};
+  probe.options = {fmt::format("-arch=compute_{}", facts_.architectures.front())};
   STITCH_ASSIGN(const NvrtcOutput output, compile(probe));
-  const std::string build = word_after(output.ptx, fmt::format("release {}.{}, V", major_, minor_));
-  toolkit_ = build.empty() ? fmt::format("{}.{}", major_, minor_) : build;
+  const std::string build = word_after(output.ptx, fmt::format("release {}.{}, V", facts_.major, facts_.minor));
+  facts_.toolkit = build.empty() ? fmt::format("{}.{}", facts_.major, facts_.minor) : build;
   return {};
 }
 
@@ -197,11 +205,12 @@ Result<NvrtcOutput> Nvrtc::compile(const NvrtcInput& input) const {
   if (code != NVRTC_SUCCESS) {
     return make_error(ErrorKind::runtime, "NVRTC cannot take {}: {}", input.name, functions_->error_string(code));
   }
-  auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                         std::chrono::duration<double>(input.timeout_seconds));
-  if (input.timeout_seconds > 0 && can_interrupt()) {
-    functions_->set_flow_callback(program, is_past, &deadline);
+  Bound bound{std::nullopt, input.stop};
+  if (input.timeout_seconds > 0) {
+    bound.deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                            std::chrono::duration<double>(input.timeout_seconds));
   }
+  if (can_interrupt()) functions_->set_flow_callback(program, is_past, &bound);
   code = functions_->compile(program, options.size(), options.data());
   NvrtcOutput output;
   output.compiled = code == NVRTC_SUCCESS;
@@ -216,6 +225,7 @@ Result<NvrtcOutput> Nvrtc::compile(const NvrtcInput& input) const {
     case NVRTC_ERROR_INVALID_OPTION:
       return make_error(ErrorKind::invalid_argument, "NVRTC refuses an option: {}", output.log);
     case NVRTC_ERROR_CANCELLED:
+      if (input.stop.stop_requested()) return make_error(ErrorKind::cancelled, "compilation of {}", input.name);
       return make_error(ErrorKind::timeout, "compilation of {} took more than {} s", input.name, input.timeout_seconds);
     default:
       return make_error(ErrorKind::runtime, "NVRTC fails on {}: {}; {}", input.name, functions_->error_string(code),

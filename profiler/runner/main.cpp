@@ -1,14 +1,15 @@
 // stitch-runner: owns a device, and serves it to a parent over standard input and output (docs/measurement.md).
-#include <poll.h>
 #include <tbb/global_control.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include <CLI/CLI.hpp>
 
+#include "base/confinement.h"
+#include "base/parent_watch.h"
 #include "base/processors.h"
 #include "base/version.h"
 #include "profiler/device/device_document.h"
@@ -58,27 +59,37 @@ int probe(const RunnerMainOptions& options) {
   return 0;
 }
 
-/// Ends the process when the other end of `input` is closed, which is how a parent's death shows: a kernel that hangs
-/// would otherwise keep the device for good. What was sent before gets five seconds to be served.
-void end_with_parent(int input) {
-  std::thread([input] {
-    pollfd closed{input, 0, 0};
-    while (::poll(&closed, 1, -1) < 0 && errno == EINTR) {
-    }
-    if ((closed.revents & (POLLHUP | POLLERR)) == 0) return;  // a file, which never hangs up
-    std::this_thread::sleep_for(std::chrono::seconds(5));
-    ::_exit(static_cast<int>(ServeEnd::broken));
-  }).detach();
+/// What a runner still needs when it has its device. A driver starts threads and opens files whenever it likes, and
+/// reaches its own services by sockets of the machine; an interpreter needs nothing.
+stitch::Confinement confinement_of(const RunnerMainOptions& options) {
+  stitch::Confinement confinement;
+  const bool emulated = options.device == "emulated";
+  confinement.files = emulated;
+  confinement.local_sockets = !emulated;
+  if (emulated) {
+    confinement.limits.file_bytes = 0;
+    confinement.limits.address_space_bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  }
+  return confinement;
+}
+
+void give_up_the_rest(const RunnerMainOptions& options) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  for (const std::string& what : stitch::confine(confinement_of(options))) {
+    std::fprintf(stderr, "stitch-runner: less confined: %s\n", what.c_str());
+  }
 }
 
 int run(const RunnerMainOptions& options) {
   // Replies have a descriptor of their own: what libraries print must not end up between them.
   const int output = ::dup(STDOUT_FILENO);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  end_with_parent(STDIN_FILENO);
+  // A kernel that hangs would keep the device for good. What was sent before gets five seconds to be served.
+  stitch::end_with_parent(STDIN_FILENO, 5, static_cast<int>(ServeEnd::broken));
   ServeEnd end;
   {
     const auto device = open_device(options);
+    give_up_the_rest(options);
     end = stitch::profiler::serve(device, STDIN_FILENO, output);
   }
   // Nothing is left to be done, and libraries' handlers at exit have been seen to wait for a lost device.

@@ -42,6 +42,12 @@ Result<WelcomeReply> RunnerProcess::start() {
   ProcessOptions options;
   options.arguments = {options_.program};
   options.arguments.insert(options.arguments.end(), options_.arguments.begin(), options_.arguments.end());
+  // What loader and locale, the driver and its tools, and builds with sanitizers or coverage look at.
+  options.inherited = {
+      "PATH",          "HOME",         "LANG",        "LC_*",   "LD_LIBRARY_PATH", "TMPDIR",       "XDG_RUNTIME_DIR",
+      "CUDA_*",        "NVIDIA_*",     "NVML*",       "CUPTI*", "STITCH_*",        "ASAN_OPTIONS", "LSAN_OPTIONS",
+      "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_PREFIX*"};
+  options.ends_with_us = true;
   STITCH_ASSIGN(process_, launcher_.start(options));
   ++generation_;
   return greet();

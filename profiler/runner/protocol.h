@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/frame.h"
 #include "base/result.h"
 #include "profiler/device/device.h"
 #include "profiler/measure/timed_device.h"
@@ -22,23 +23,15 @@
 //   {4, 1, AllocateRequest{"x", 4096, Zero{}}}      {4, false, AllocatedReply{buffer}}
 //   {5, 1, LaunchRequest{{kernel, shape, {buffer}}, {}}}   {5, false, LaunchedReply{…}}
 //
-// A frame is 4 bytes of length, little-endian, and that many bytes of CBOR. The parent is profiler/runner/device and
+// A frame (base/frame.h) holds CBOR. The parent is profiler/runner/device and
 // process, the runner profiler/runner/server; fields of the documents are listed in profiler/runner/message_fields.h.
 namespace stitch::profiler {
 
 /// Both sides must speak the same; counted up with every change.
 inline constexpr int protocol_version = 2;
 
-/// A longer frame is an error, so that a damaged length cannot make anybody allocate what it says.
-inline constexpr std::uint32_t most_frame_bytes = std::uint32_t{64} << 20;
 /// Bytes of a buffer in one message; more go in several.
 inline constexpr std::int64_t most_data_bytes = std::int64_t{32} << 20;
-
-inline constexpr std::size_t frame_prefix_bytes = 4;
-/// Length and body. Error: resource_exhausted.
-Result<std::string> make_frame(std::string_view body);
-/// The length that the first 4 bytes of a frame announce. Errors: parse (0), resource_exhausted (over the bound).
-Result<std::uint32_t> frame_length(std::string_view prefix);
 
 struct HelloRequest {
   int protocol = protocol_version;

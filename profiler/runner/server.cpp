@@ -1,8 +1,5 @@
 #include "profiler/runner/server.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 
 #include "base/version.h"
@@ -20,47 +17,10 @@ Fill fill_of(const SentFill& sent) {
   });
 }
 
-/// Reads until `size` bytes are there or the other side has closed; returns how many came.
-std::size_t read_bytes(int input, char* into, std::size_t size) {
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::read(input, into + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += got;
-  }
-  return done;
-}
-
-bool write_bytes(int output, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(output, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes.remove_prefix(put);
-  }
-  return true;
-}
-
-/// The body of the next frame; nothing at the end of input.
-Result<std::optional<std::string>> next_body(int input) {
-  char prefix[frame_prefix_bytes];
-  const std::size_t got = read_bytes(input, prefix, sizeof prefix);
-  if (got == 0) return std::optional<std::string>();
-  if (got < sizeof prefix) return make_error(ErrorKind::parse, "input ended after {} bytes of a frame's length", got);
-  STITCH_ASSIGN(const std::uint32_t length, frame_length({prefix, sizeof prefix}));
-  std::string body(length, '\0');
-  const std::size_t came = read_bytes(input, body.data(), body.size());
-  if (came < body.size()) {
-    return make_error(ErrorKind::parse, "input ended after {} of a frame's {} bytes", came, body.size());
-  }
-  return std::optional(std::move(body));
-}
-
 bool send(int output, const Reply& reply) {
   auto frame = make_frame(encode(reply));
   if (!frame) frame = make_frame(encode(Reply{reply.id, reply.lost, frame.error()}));
-  return write_bytes(output, *frame);
+  return write_frame(output, *frame);
 }
 
 }  // namespace
@@ -171,7 +131,7 @@ ServeEnd serve(const Result<std::unique_ptr<TimedDevice>>& device, int input, in
   std::optional<RunnerServer> server;
   if (device) server.emplace(**device);
   while (true) {
-    auto body = next_body(input);
+    auto body = read_frame(input);
     if (body && !*body) return ServeEnd::finished;
     const auto request = body ? decode_request(**body) : Result<Request>(body.error());
     if (!request) {

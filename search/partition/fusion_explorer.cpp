@@ -14,8 +14,10 @@
 #include "search/partition/part_limits.h"
 #include "search/partition/part_prices.h"
 #include "search/partition/partition_moves.h"
+#include "search/partition/pieces.h"
 #include "search/partition/quotient.h"
 #include "search/partition/reread_cut.h"
+#include "search/schedule/kernel_size.h"
 
 namespace stitch::search {
 namespace {
@@ -34,7 +36,11 @@ constexpr double as_good_as_least = 1.15;  ///< times what any plan takes at lea
 class PlanBuilder {
  public:
   PlanBuilder(const VertexGraph& vertices, KernelCache& cache, const FusionOptions& options)
-      : vertices_(vertices), cache_(cache), options_(options), prices_(vertices, cache), limits_(vertices) {}
+      : vertices_(vertices),
+        cache_(cache),
+        options_(options),
+        prices_(vertices, cache, options.excluded, options.stop),
+        limits_(vertices) {}
 
   Result<FusionPlan> build(std::vector<std::vector<VertexSet>> partitions) {
     VertexSet everything(vertices_.size());
@@ -46,16 +52,21 @@ class PlanBuilder {
     for (int v = 0; v < vertices_.size(); ++v) partitions.back().push_back(single(vertices_, v).vertices);
     double best_us = 0;
     std::vector<VertexSet> best;
+    Status why;
     for (std::vector<VertexSet>& parts : partitions) {
-      STITCH_TRY(make_feasible(parts));
-      if (!break_cycles(parts)) continue;
-      STITCH_TRY(make_feasible(parts));
+      // An operator whose own kernel is excluded may still be right in another one's.
+      if (const Status feasible = make_runnable(parts); !feasible) {
+        if (why) why = feasible;
+        continue;
+      }
       const double us = prices_.total_us(parts);
+      STITCH_TRY(check_stop());
       if (best.empty() || us < best_us) {
         best_us = us;
         best = parts;
       }
     }
+    if (best.empty() && !why) return why.error();
     if (options_.refine) merge_neighbours(vertices_, best, most_before_packing, prices_, limits_);
     if (options_.packing) pack_independent(vertices_, best, prices_);
     if (options_.refine) {
@@ -63,6 +74,7 @@ class PlanBuilder {
       move_boundaries(vertices_, best, prices_, limits_);
       polish(best);
     }
+    STITCH_TRY(check_stop());
     return finish(best);
   }
 
@@ -77,13 +89,28 @@ class PlanBuilder {
     for (std::optional<Result<PlannedKernel>>& each : planned) {
       STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
+      if (options_.excluded.contains(kernel.kernel->key)) return excluded_kernel(kernel.kernel->key);
       plan.predicted_us += kernel.kernel->predicted_us();
+      if (getenv("STITCH_DEBUG_SIZES")) fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(), instructions_per_element(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
     }
     return plan;
   }
 
  private:
+  [[nodiscard]] Status check_stop() const {
+    if (!options_.stop.stop_requested()) return {};
+    return make_error(ErrorKind::cancelled, "stopped while fusion plans were explored");
+  }
+
+  /// Makes parts kernels that fit, in an order in which they can run.
+  Status make_runnable(std::vector<VertexSet>& parts) {
+    STITCH_TRY(make_feasible(parts));
+    if (!break_cycles(parts))
+      return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
+    return make_feasible(parts);
+  }
+
   /// Splits parts that no schedule fits in two until all do.
   Status make_feasible(std::vector<VertexSet>& parts) {
     prices_.warm(parts);
@@ -91,6 +118,7 @@ class PlanBuilder {
     while (!open.empty()) {
       VertexSet part = std::move(open.back());
       open.pop_back();
+      STITCH_TRY(check_stop());
       if (prices_.feasible_us(part)) {
         done.push_back(std::move(part));
         continue;
@@ -151,15 +179,28 @@ class PlanBuilder {
   PartLimits limits_;
 };
 
-}  // namespace
-
-Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
+Result<FusionPlan> explore_piece(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
   const VertexGraph vertices(fragment);
   if (vertices.size() == 0) return FusionPlan{};
   const kernel::AxisAnalysis axes(fragment);
   const DeltaEvaluator evaluator(vertices, axes, options.delta.value_or(DeltaModel::of(cache.scorer().device())));
-  const auto patterns = generate_patterns(vertices, evaluator, options.patterns);
+  PatternOptions looking = options.patterns;
+  looking.stop = options.stop;
+  const auto patterns = generate_patterns(vertices, evaluator, looking);
+  if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while patterns were found");
   return PlanBuilder(vertices, cache, options).build(beam_search(vertices, patterns, options.beam_width));
+}
+
+}  // namespace
+
+Result<FusionPlan> explore_fusion(const Graph& fragment, KernelCache& cache, const FusionOptions& options) {
+  if (operators_of(fragment) <= options.most_together) return explore_piece(fragment, cache, options);
+  FusionPlan whole;
+  for (const kernel::KernelGraph& piece : cut_in_pieces(fragment, options.most_together)) {
+    STITCH_ASSIGN(FusionPlan plan, explore_piece(piece.graph, cache, options));
+    append_plan(piece, std::move(plan), whole);
+  }
+  return whole;
 }
 
 Result<FusionPlan> unfused_plan(const Graph& fragment, KernelCache& cache) {

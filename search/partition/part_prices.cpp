@@ -18,9 +18,15 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
   return planned;
 }
 
+Error excluded_kernel(const Hash128& key) {
+  return make_error(ErrorKind::correctness, "kernel {} is excluded: no way to compute it was found to be right",
+                    key.hex());
+}
+
 std::optional<double> PartPrices::explore(const VertexSet& part) const {
+  if (stop_.stop_requested()) return infeasible_us;
   const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
-  if (!planned || !planned->kernel->feasible()) return std::nullopt;
+  if (!planned || !planned->kernel->feasible() || excluded_.contains(planned->kernel->key)) return std::nullopt;
   return planned->kernel->predicted_us();
 }
 
@@ -49,7 +55,8 @@ void PartPrices::warm(const std::vector<VertexSet>& parts) {
 
 Error PartPrices::why_not(const VertexSet& part) const {
   const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
-  return planned ? planned->kernel->why : planned.error();
+  if (!planned) return planned.error();
+  return planned->kernel->feasible() ? excluded_kernel(planned->kernel->key) : planned->kernel->why;
 }
 
 }  // namespace stitch::search

@@ -2,6 +2,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
+#include <stop_token>
+#include <utility>
 #include <vector>
 
 #include "search/partition/fusion_plan.h"
@@ -18,13 +21,21 @@ Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& 
 /// takes, and finite, so that of two partitions the one with fewer such sets is the better one.
 inline constexpr double infeasible_us = 1e12;
 
+/// Why a kernel that is excluded is in no plan.
+Error excluded_kernel(const Hash128& key);
+
 /// Predictions that differ by less than this are equal but for rounding.
 inline constexpr double rounding_us = 1e-6;
 
-/// What each set of vertices of a fragment takes as one kernel, by the full model, each explored once.
+/// What each set of vertices of a fragment takes as one kernel, by the full model, each explored once. Sets whose
+/// kernel is among the `excluded` (by key) count as such that fit no kernel.
 class PartPrices {
  public:
-  PartPrices(const VertexGraph& vertices, KernelCache& cache) : vertices_(vertices), cache_(cache) {}
+  /// Once `stop` fires, what is not known yet takes infeasible_us without being explored: whoever works with prices
+  /// comes to an end soon, and what it found is thrown away.
+  PartPrices(const VertexGraph& vertices, KernelCache& cache, const std::set<Hash128>& excluded,
+             std::stop_token stop = {})
+      : vertices_(vertices), cache_(cache), excluded_(excluded), stop_(std::move(stop)) {}
 
   /// Predicted µs, or nothing when no schedule is legal.
   std::optional<double> feasible_us(const VertexSet& part);
@@ -42,6 +53,8 @@ class PartPrices {
 
   const VertexGraph& vertices_;
   KernelCache& cache_;
+  const std::set<Hash128>& excluded_;
+  std::stop_token stop_;
   std::map<VertexSet, std::optional<double>> known_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stop_token>
 #include <vector>
 
 #include "search/partition/delta_evaluator.h"
@@ -21,6 +22,7 @@ struct PatternOptions {
   int per_vertex = 3;      ///< patterns kept per vertex (FusionStitching's k)
   int group = 3;           ///< consumers whose combinations are enumerated together
   int max_vertices = 192;  ///< of one pattern
+  std::stop_token stop = {};  ///< what is found when it fires is of no use
 };
 
 /// Patterns that start at each vertex, best first, found in post-order: a vertex's patterns extend those of its

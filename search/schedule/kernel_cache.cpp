@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernel/rewrite/tiled_variance.h"
+#include "search/schedule/kernel_size.h"
 
 namespace stitch::search {
 namespace {
@@ -61,7 +62,18 @@ Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form
   return Entry{faster, std::move(other.parameter_order), std::move(other.result_order)};
 }
 
+/// What stands for a kernel that is too large to be looked at; nothing where it is not.
+std::optional<KernelCache::Entry> KernelCache::too_large(const graph::Graph& kernel) {
+  const double instructions = instructions_per_element(kernel);
+  if (instructions <= most_instructions_per_element) return std::nullopt;
+  auto infeasible = std::make_shared<ExploredKernel>();
+  infeasible->why = make_error(ErrorKind::constraint, "about {:.0f} instructions an element, at most {:.0f} fit a kernel",
+                               instructions, most_instructions_per_element);
+  return Entry{std::move(infeasible), {}, {}};
+}
+
 Result<KernelCache::Entry> KernelCache::explore(const graph::Graph& kernel) {
+  if (auto large = too_large(kernel)) return std::move(*large);
   STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(kernel));
   const auto placed = [&](const Entry& known) {
     return Entry{known.kernel, composed(form.parameter_order, known.parameter_order),

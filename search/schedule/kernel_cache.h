@@ -45,6 +45,7 @@ class KernelCache {
   [[nodiscard]] std::size_t size() const;
 
  private:
+  static std::optional<Entry> too_large(const graph::Graph& kernel);
   Result<std::shared_ptr<ExploredKernel>> explore_form(graph::CanonicalForm& form) const;
   Result<Entry> explore_fresh(graph::CanonicalForm& form) const;
 

@@ -11,11 +11,14 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/base/test_variable.h"
+
 namespace stitch {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr double patience = 30;  // seconds; only a test that fails waits so long
 
@@ -302,6 +305,24 @@ TEST(RunProcess, KillsAtTheDeadline) {
   const auto output = run_process(launcher, options, "", deadline_in(0.05));
   ASSERT_FALSE(output);
   EXPECT_EQ(output.error().kind, ErrorKind::timeout);
+}
+
+TEST(Subprocess, AChildGetsOnlyTheVariablesThatItIsMeantToHave) {
+  const TestVariable mine("STITCH_TEST_ONE", "1");
+  const TestVariable secret("STITCH_SECRET", "2");
+  ProcessOptions options;
+  options.arguments = {"/usr/bin/env"};
+  options.environment = {"ADDED=3"};
+  options.inherited = {{"STITCH_TEST_*", "PATH"}};
+  options.ends_with_us = true;
+  RealProcessLauncher launcher;
+  const auto output = run_process(launcher, options, "", deadline_in(patience));
+  ASSERT_TRUE(output) << output.error().message;
+  EXPECT_THAT(output->standard_output, HasSubstr("STITCH_TEST_ONE=1\n"));
+  EXPECT_THAT(output->standard_output, HasSubstr("ADDED=3\n"));
+  EXPECT_THAT(output->standard_output, HasSubstr(fmt::format("STITCH_PARENT={}\n", ::getpid())));
+  EXPECT_THAT(output->standard_output, Not(HasSubstr("STITCH_SECRET")));
+  EXPECT_THAT(output->standard_output, Not(HasSubstr("HOME=")));
 }
 
 }  // namespace

@@ -128,17 +128,6 @@ TEST(RunnerProtocol, ValuesAreMadeAlikeOnBothSides) {
   EXPECT_EQ(here, there);
 }
 
-TEST(RunnerProtocol, FramesAreBounded) {
-  const auto frame = make_frame("abc");
-  ASSERT_TRUE(frame);
-  EXPECT_EQ(*frame, std::string("\3\0\0\0abc", 7));
-  EXPECT_EQ(*frame_length(*frame), 3U);
-  EXPECT_EQ(frame_length(std::string_view("\0\0\0\0", 4)).error().message, "a frame of no bytes");
-  EXPECT_EQ(frame_length(std::string_view("\1\0\0\4", 4)).error().message,
-            "a frame of 67108865 bytes, at most 67108864 are read");
-  EXPECT_EQ(make_frame(std::string(most_frame_bytes + 1, 'x')).error().kind, ErrorKind::resource_exhausted);
-}
-
 TEST(RunnerProtocol, ErrorsSayWhatAndWhere) {
   using Json = nlohmann::json;
   const auto changed = [](std::size_t which, const char* pointer, const Json& value) {

@@ -122,7 +122,8 @@ Attempts KernelWorkshop::build(const search::SharedKernel& kernel) {
   Entry& entry = entry_of(kernel->key);
   const std::lock_guard lock(entry.mutex);
   for (const auto* known : {&entry.measured, &entry.verified}) {
-    if (*known && (*known)->best) return **known;
+    // One that was found to be wrong is not built again to be served as if nobody had looked.
+    if (*known) return **known;
   }
   while (!entry.built.best && entry.built.size() < std::ssize(kernel->candidates))
     entry.built.add(build_candidate({kernel, entry.built.size()}));

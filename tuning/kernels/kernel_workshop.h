@@ -61,7 +61,7 @@ class KernelWorkshop {
   [[nodiscard]] bool measures() const { return timer_ != nullptr; }
 
   /// The first candidate that generates, compiles and keeps to the device's limits, in the order of the predictions; a
-  /// kernel that was verified or measured is given as such. The others failed.
+  /// kernel that was verified or measured is given as such, with no best if nothing of it is right. The others failed.
   Attempts build(const search::SharedKernel& kernel);
 
   /// The first of these candidates of one kernel that builds, and that is right if `verifies`; the others failed. What

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "tuning/plans/measurement_record.h"
 #include "tuning/plans/near_choices.h"
@@ -16,7 +17,17 @@
 namespace stitch::tuning {
 namespace {
 
-/// Makes one plan.
+/// How often a fragment is partitioned again because of kernels that are wrong, before every operator gets its own.
+constexpr int most_partitions = 6;
+
+/// Whether a kernel that failed like this may be left out of the plan: it is the kernel that is to blame, or what was
+/// made of it, and not the machine.
+bool blames_kernel(ErrorKind kind) {
+  return kind != ErrorKind::unavailable && kind != ErrorKind::io && kind != ErrorKind::cancelled;
+}
+
+/// Makes one plan. A kernel of which no candidate is right costs the plan this kernel: the fragment is partitioned
+/// again without it, and in the last resort every operator has a kernel of its own.
 class PlanMaker {
  public:
   PlanMaker(const TuningContext& context, const PlanRequest& request, bool verifies)
@@ -37,9 +48,15 @@ class PlanMaker {
   };
 
   Status explore();
+  Status partition();
+  bool partition_again();
   void find_distinct();
   double run(const Stage& stage);
+  Attempts attempt(const search::SharedKernel& kernel, bool verifies);
+  void run_stages();
   Status make_kernels();
+  Status choose_kernels();
+  Error give_up(const Error& why);
   Status measure_plan();
 
   const TuningContext& context_;
@@ -49,10 +66,14 @@ class PlanMaker {
   search::FusionPlan explored_;  ///< where the request has none
   const search::FusionPlan* fusion_ = nullptr;
   NearChoices near_;
-  std::vector<search::SharedKernel> distinct_;             ///< equal kernels of a plan are worked on once
-  std::map<Hash128, std::size_t> place_;                   ///< of a kernel among the distinct ones, by key
-  std::vector<Attempts> attempts_;                         ///< of each distinct kernel
+  std::atomic<bool> strayed_ = false;           ///< none of what the neighbours chose is right for some kernel
+  std::vector<search::SharedKernel> distinct_;  ///< equal kernels of a plan are worked on once
+  std::map<Hash128, std::size_t> place_;        ///< of a kernel among the distinct ones, by key
+  std::vector<Attempts> attempts_;              ///< of each distinct kernel
   std::vector<std::shared_ptr<const BuiltKernel>> built_;  ///< by launch
+  std::set<Hash128> recorded_;                             ///< kernels whose trials are written down
+  search::FusionOptions partitioning_;                     ///< with the kernels that were excluded
+  int partitions_ = 0;                                     ///< made so far, beyond the first one
   TunedFragment tuned_;
 };
 
@@ -60,27 +81,55 @@ Result<TunedFragment> PlanMaker::make() {
   STITCH_ASSIGN(tuned_.fragment, fragment_record(context_, request_.fragment, request_.name));
   STITCH_TRY(explore());
   if (request_.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped after planning");
-  if (request_.history != nullptr && !measures_) near_ = choose_near(*fusion_, *context_.scorer, *request_.history);
-  STITCH_TRY(make_kernels());
+  for (Status made = make_kernels(); !made; made = make_kernels()) {
+    if (!blames_kernel(made.error().kind)) return made.error();
+    if (!partition_again()) return give_up(made.error());
+  }
   STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, *fusion_, built_));
-  record_plan(context_, {*fusion_, built_, verifies_, near_.neighbour}, tuned_);
+  record_plan(context_, {*fusion_, built_, verifies_, strayed_ ? std::nullopt : near_.neighbour}, tuned_);
   if (measures_) STITCH_TRY(measure_plan());
   return std::move(tuned_);
 }
 
 Status PlanMaker::explore() {
   if (request_.progress) request_.progress({"plan", 0.0, std::string(request_.name)});
-  const Stopwatch watch;
+  partitioning_ = context_.options.fusion;
   fusion_ = request_.plan;
-  if (fusion_ == nullptr) {
-    STITCH_ASSIGN(explored_, search::explore_fusion(request_.fragment, *context_.kernels, context_.options.fusion));
-    fusion_ = &explored_;
-  }
-  tuned_.seconds.plan = watch.seconds();
+  return fusion_ == nullptr ? partition() : Status();
+}
+
+/// Partitions the fragment without the kernels that are excluded.
+Status PlanMaker::partition() {
+  const Stopwatch watch;
+  STITCH_ASSIGN(explored_, search::explore_fusion(request_.fragment, *context_.kernels, partitioning_));
+  fusion_ = &explored_;
+  tuned_.seconds.plan += watch.seconds();
   return {};
 }
 
+/// Excludes the kernels that failed and partitions the fragment anew. False when nothing is left to be tried.
+bool PlanMaker::partition_again() {
+  for (std::size_t k = 0; k < distinct_.size(); ++k) {
+    if (!attempts_[k].best) partitioning_.excluded.insert(distinct_[k]->key);
+  }
+  if (++partitions_ < most_partitions && partition()) return true;
+  if (partitions_ > most_partitions) return false;
+  partitions_ = most_partitions;
+  Result<search::FusionPlan> unfused = search::unfused_plan(request_.fragment, *context_.kernels);
+  if (!unfused) return false;
+  explored_ = std::move(*unfused);
+  fusion_ = &explored_;
+  const auto excluded = [&](const search::PlannedKernel& planned) {
+    return partitioning_.excluded.contains(planned.kernel->key);
+  };
+  return std::ranges::none_of(fusion_->kernels, excluded);
+}
+
 void PlanMaker::find_distinct() {
+  place_.clear();
+  distinct_.clear();
+  attempts_.clear();
+  built_.clear();
   for (const search::PlannedKernel& kernel : fusion_->kernels) {
     if (place_.emplace(kernel.kernel->key, distinct_.size()).second) distinct_.push_back(kernel.kernel);
   }
@@ -106,36 +155,66 @@ double PlanMaker::run(const Stage& stage) {
   return watch.seconds();
 }
 
-Status PlanMaker::make_kernels() {
-  find_distinct();
-  tuned_.seconds.codegen =
+/// What the neighbours chose of a kernel, or else its own candidates.
+Attempts PlanMaker::attempt(const search::SharedKernel& kernel, bool verifies) {
+  Attempts near;
+  if (const auto* candidates = near_.of(kernel->key)) {
+    near = workshop_.first_of(*candidates, verifies);
+    if (near.best) return near;
+    strayed_ = true;
+  }
+  Attempts own = verifies ? workshop_.verify(kernel) : workshop_.build(kernel);
+  own.others.insert(own.others.begin(), near.others.begin(), near.others.end());
+  return own;
+}
+
+void PlanMaker::run_stages() {
+  tuned_.seconds.codegen +=
       run({"codegen", 0.2, verifies_ ? 0.5 : 1.0, [&](const search::SharedKernel& kernel) {
-             if (const auto* candidates = near_.of(kernel->key)) return workshop_.first_of(*candidates, false);
-             if (!verifies_) return workshop_.build(kernel);
-             (void)workshop_.build_ahead(kernel);  // it remembers them, and takes one in what follows
+             if (!verifies_) return attempt(kernel, false);
+             if (near_.of(kernel->key) == nullptr)
+               (void)workshop_.build_ahead(kernel);  // it remembers them, and takes one in what follows
              return Attempts();
            }});
   if (verifies_) {
-    tuned_.seconds.verify =
-        run({"verify", 0.5, measures_ ? 0.7 : 1.0, [&](const search::SharedKernel& kernel) {
-               const auto* candidates = near_.of(kernel->key);
-               return candidates != nullptr ? workshop_.first_of(*candidates, true) : workshop_.verify(kernel);
-             }});
+    tuned_.seconds.verify += run({"verify", 0.5, measures_ ? 0.7 : 1.0,
+                                  [&](const search::SharedKernel& kernel) { return attempt(kernel, true); }});
   }
   if (measures_) {
-    tuned_.seconds.measure =
+    tuned_.seconds.measure +=
         run({"measure", 0.7, 1.0, [&](const search::SharedKernel& kernel) { return workshop_.measure(kernel); }});
   }
+}
+
+/// Every kernel of the partition, made as far as is wanted. Error: why there is none of the first that failed.
+Status PlanMaker::make_kernels() {
+  find_distinct();
+  strayed_ = false;
+  near_ = {};
+  if (request_.history != nullptr && !measures_) near_ = choose_near(*fusion_, *context_.scorer, *request_.history);
+  run_stages();
   if (request_.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
   for (std::size_t k = 0; k < distinct_.size(); ++k) {
-    const search::ExploredKernel& kernel = *distinct_[k];
-    record_trials(context_, tuned_.fragment.key, kernel, attempts_[k].all(), verifies_, tuned_.trials);
-    if (!attempts_[k].best) return attempts_[k].why_none().within(fmt::format("kernel {}", kernel.key.hex()));
+    if (!recorded_.insert(distinct_[k]->key).second) continue;  // as it was in a partition before
+    record_trials(context_, tuned_.fragment.key, *distinct_[k], attempts_[k].all(), verifies_, tuned_.trials);
+  }
+  return choose_kernels();
+}
+
+Status PlanMaker::choose_kernels() {
+  for (std::size_t k = 0; k < distinct_.size(); ++k) {
+    if (!attempts_[k].best) return attempts_[k].why_none().within(fmt::format("kernel {}", distinct_[k]->key.hex()));
   }
   for (const search::PlannedKernel& kernel : fusion_->kernels) {
     built_.push_back(attempts_[place_.at(kernel.kernel->key)].best->built);
   }
   return {};
+}
+
+/// What was found out is kept although there is no plan: that the fragment has none is our fault.
+Error PlanMaker::give_up(const Error& why) {
+  if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);
+  return why;
 }
 
 /// Times the whole plan, and the one that is served now beside it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -22,6 +23,12 @@
 // What a tuner is asked for, and what it gives back.
 namespace stitch::tuning {
 
+/// What became of candidates, ready for the store.
+struct TrialRecords {
+  std::vector<db::Candidate> candidates;
+  std::vector<db::MeasurementRecord> measurements;  ///< of candidates, by schedule; of plans that were compared with
+};
+
 /// A plan that somebody wants.
 struct PlanRequest {
   const graph::Graph& fragment;  ///< canonical
@@ -34,6 +41,8 @@ struct PlanRequest {
   const FragmentHistory* history = nullptr;
   ProgressSink progress = {};
   std::stop_token stop = {};
+  /// Told what was found out where kernels failed and no plan is left to be made without them.
+  std::function<void(const db::FragmentRecord& fragment, const TrialRecords& trials)> failed = {};
 };
 
 /// A search among the candidates of one kernel that somebody wants.
@@ -44,12 +53,6 @@ struct SearchRequest {
   KernelHistory history = {};
   ProgressSink progress = {};
   std::stop_token stop = {};
-};
-
-/// What became of candidates, ready for the store.
-struct TrialRecords {
-  std::vector<db::Candidate> candidates;
-  std::vector<db::MeasurementRecord> measurements;  ///< of candidates, by schedule; of plans that were compared with
 };
 
 struct SearchedKernel {

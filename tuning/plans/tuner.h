@@ -69,9 +69,10 @@ class Tuner {
   Result<TunedFragment> predict(const PlanRequest& request) const;
 
   /// The best plan whose every kernel was verified on the device. A candidate that fails is recorded with its outcome
-  /// and seed, and the next one is taken. With a timer, several candidates of each kernel are measured and the fastest
-  /// are taken; then the whole plan is, beside the incumbent. Errors: cancelled; correctness when no candidate is
-  /// right; those of predict.
+  /// and seed, and the next one is taken; a kernel that has no right one costs the plan this kernel (the fragment is
+  /// partitioned again without it, in the last resort operator by operator). With a timer, several candidates of each
+  /// kernel are measured and the fastest are taken; then the whole plan is, beside the incumbent. Errors: cancelled;
+  /// correctness when no partition has right kernels; those of predict.
   Result<TunedFragment> tune(const PlanRequest& request) const;
 
   /// How much faster the kernel could be at most, µs: what it takes (predicted; where there is a timer, measured,

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/device_spec.h"
 #include "costmodel/trained_model.h"
@@ -27,6 +29,8 @@ struct TunerOptions {
   int compiled_candidates = 0;  ///< of each kernel before any is verified; 0: as WorkshopOptions says
   KernelSearchOptions search;   ///< of kernels, beyond those; its seed is that of verification
   int threads = 0;              ///< 0: one per hardware thread
+  /// Told what does not keep plans from being made, for a log: that compilers cannot be confined here. May be empty.
+  std::function<void(std::string_view)> complain = {};
   /// Predicts times with this combined cost model; null: with the analytical one.
   std::shared_ptr<const costmodel::TrainedCostModel> cost_model;
 };

@@ -44,7 +44,7 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   }
   if (options.architecture.empty()) options.architecture = context->device.architecture();
   if (options.compiles) {
-    STITCH_ASSIGN(context->nvrtc, codegen::NvrtcCompiler::create());
+    STITCH_ASSIGN(context->nvrtc, codegen::NvrtcCompiler::create_pool({}, options.complain));
     context->toolkit = context->nvrtc->nvrtc().toolkit();
   }
   codegen::Compiler* compiler = context->nvrtc.get();
