@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,9 @@ struct Response {
   std::string content_type = "application/json";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::shared_ptr<const std::string> kept = {};  ///< the body, where it is kept for others too; `body` is empty then
+
+  [[nodiscard]] const std::string& bytes() const { return kept ? *kept : body; }
 };
 
 /// How a reply that is not ready yet waits, without holding a thread. The connection that it is for hands it to the
@@ -69,6 +73,9 @@ struct Stream {
 using Reply = std::variant<Response, Pending, Stream>;
 /// Called on threads that may block for a while.
 using Handler = std::function<Reply(const Request&)>;
+/// Answers what can be answered without blocking, and nothing else; called on the threads that read and write. What it
+/// leaves is the handler's.
+using QuickHandler = std::function<std::optional<Response>(const Request&)>;
 
 /// A request's target, taken apart and percent-decoded.
 struct Target {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/ip/address.hpp>
+#include <iterator>
 
 #include "base/version.h"
 
@@ -36,6 +37,9 @@ http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
     return refuse(431, ErrorKind::resource_exhausted,
                   fmt::format("a chunk's extension or the trailers are longer than {} bytes", most_read_ahead));
   }
+  if (error == boost::system::errc::not_enough_memory) {
+    return refuse(503, ErrorKind::resource_exhausted, "too many large requests at once");
+  }
   static const error_code any = wire::error::bad_method;
   if (error.category() == any.category() && error != wire::error::end_of_stream &&
       error != wire::error::partial_message) {
@@ -48,36 +52,36 @@ http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
 
 std::string_view text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-http::Request request_of(wire::request<wire::string_body>&& message) {
+http::Request request_of(wire::request<CountedBody>&& message) {
   http::Request request;
   request.method = text_of(message.method_string());
   request.target = text_of(message.target());
   request.content_type = text_of(message[wire::field::content_type]);
   request.accept = text_of(message[wire::field::accept]);
   request.last_event_id = text_of(message["Last-Event-ID"]);
-  request.body = std::move(message.body());
+  request.body = std::move(message.body().bytes);
   return request;
 }
 
-wire::response<wire::string_body> message_of(http::Response response, unsigned version, bool keep_alive) {
-  wire::response<wire::string_body> message(static_cast<wire::status>(response.status), version);
-  message.set(wire::field::server, "stitchd/" + std::string(tool_version));
-  message.set(wire::field::content_type, response.content_type);
-  for (const auto& [name, value] : response.headers) message.set(name, value);
-  message.keep_alive(keep_alive);
-  message.body() = std::move(response.body);
-  message.prepare_payload();
-  return message;
+std::string head_of(const http::Response& response, unsigned version, bool keep_alive) {
+  std::string head;
+  head.reserve(256);
+  const auto out = std::back_inserter(head);
+  fmt::format_to(out, "HTTP/1.{} {} {}\r\nServer: stitchd/{}\r\nContent-Type: {}\r\n", version % 10, response.status,
+                 text_of(wire::obsolete_reason(static_cast<wire::status>(response.status))), tool_version,
+                 response.content_type);
+  for (const auto& [name, value] : response.headers) fmt::format_to(out, "{}: {}\r\n", name, value);
+  const bool usual = version >= 11;  // what the version does without being told
+  if (keep_alive != usual) head += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
+  fmt::format_to(out, "Content-Length: {}\r\n\r\n", response.bytes().size());
+  return head;
 }
 
-wire::response<wire::empty_body> stream_head(const http::Stream& stream) {
-  wire::response<wire::empty_body> head(wire::status::ok, 11);
-  head.set(wire::field::server, "stitchd/" + std::string(tool_version));
-  head.set(wire::field::content_type, stream.content_type);
-  head.set(wire::field::cache_control, "no-store");
-  head.keep_alive(false);
-  head.chunked(true);
-  return head;
+std::string head_of(const http::Stream& stream) {
+  return fmt::format(
+      "HTTP/1.1 200 OK\r\nServer: stitchd/{}\r\nContent-Type: {}\r\nCache-Control: no-store\r\nConnection: close\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n",
+      tool_version, stream.content_type);
 }
 
 }  // namespace stitch::daemon

@@ -7,6 +7,7 @@
 
 #include "daemon/http/http.h"
 #include "daemon/http/http_limits.h"
+#include "daemon/http/request_body.h"
 
 // Between the messages of Boost.Beast, as they travel, and those that routes see.
 namespace stitch::daemon {
@@ -21,15 +22,15 @@ inline constexpr std::size_t most_read_ahead = 64 * 1024;
 bool names_this_machine(std::string_view host);
 
 /// What to answer when a request cannot be read; status 0: nobody listens any more, or the request took too long (the
-/// stream closes itself then).
+/// connection is closed then).
 http::Response refusal_of(const boost::system::error_code& error, const HttpLimits& limits);
 
-http::Request request_of(wire::request<wire::string_body>&& message);
+http::Request request_of(wire::request<CountedBody>&& message);
 std::string_view text_of(boost::beast::string_view text);
 
-/// The message that carries a response; `keep_alive`: whether the connection goes on.
-wire::response<wire::string_body> message_of(http::Response response, unsigned version, bool keep_alive);
+/// What comes before a response's body; `keep_alive`: whether the connection goes on.
+std::string head_of(const http::Response& response, unsigned version, bool keep_alive);
 /// What comes before the parts of a stream, which ends the connection.
-wire::response<wire::empty_body> stream_head(const http::Stream& stream);
+std::string head_of(const http::Stream& stream);
 
 }  // namespace stitch::daemon

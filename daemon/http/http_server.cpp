@@ -3,13 +3,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <thread>
 
@@ -27,7 +28,7 @@ using boost::system::error_code;
 
 namespace {
 
-using Strand = asio::strand<asio::io_context::executor_type>;
+using Executor = asio::io_context::executor_type;
 
 /// "8080", "127.0.0.1:8080", "localhost:8080", "[::1]:8080".
 Result<tcp::endpoint> parse_endpoint(const std::string& text) {
@@ -68,13 +69,13 @@ Status remove_stale(const std::filesystem::path& path) {
   return make_error(ErrorKind::io, "{}: {}", path.string(), std::strerror(errno));
 }
 
-Result<stream_protocol::acceptor> listen_on(const Strand& strand, const std::filesystem::path& path) {
+Result<stream_protocol::acceptor> listen_on(const Executor& executor, const std::filesystem::path& path) {
   constexpr std::size_t longest = 107;  // sockaddr_un::sun_path
   if (path.native().size() > longest) {
     return make_error(ErrorKind::invalid_argument, "socket path {} is longer than {} bytes", path.string(), longest);
   }
   STITCH_TRY(remove_stale(path));
-  stream_protocol::acceptor acceptor(strand);
+  stream_protocol::acceptor acceptor(executor);
   error_code error;
   acceptor.open(stream_protocol(), error);
   // On Linux the file takes the mode of the descriptor, so that at no moment anybody else can connect.
@@ -86,8 +87,8 @@ Result<stream_protocol::acceptor> listen_on(const Strand& strand, const std::fil
   return acceptor;
 }
 
-Result<tcp::acceptor> listen_on(const Strand& strand, const tcp::endpoint& endpoint) {
-  tcp::acceptor acceptor(strand);
+Result<tcp::acceptor> listen_on(const Executor& executor, const tcp::endpoint& endpoint) {
+  tcp::acceptor acceptor(executor);
   error_code error;
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
@@ -99,43 +100,71 @@ Result<tcp::acceptor> listen_on(const Strand& strand, const tcp::endpoint& endpo
 
 }  // namespace
 
+/// A thread with its connections: they share nothing with those of other threads, so that no request waits for a lock
+/// or wakes another thread.
+struct IoThread {
+  asio::io_context context{1};
+  asio::executor_work_guard<Executor> work{context.get_executor()};
+  std::thread thread;
+};
+
 struct HttpServer::State {
-  State(HttpServerOptions with, Handler handler)
-      : options(std::move(with)), shared(options.limits, std::move(handler), options.handler_threads) {}
+  State(HttpServerOptions with, Handler handler, http::QuickHandler quick)
+      : options(std::move(with)),
+        shared(options.limits, std::move(handler), std::move(quick), options.handler_threads),
+        io(static_cast<std::size_t>(std::max(1, options.io_threads))),
+        look_around(accepting()) {}
 
   template <class Acceptor>
   void accept(Acceptor& acceptor, bool check_host);
+  void close_late();
+  /// All that touches the acceptors, which are closed while they accept, happens on this thread.
+  Executor accepting() { return io.front().context.get_executor(); }
 
   HttpServerOptions options;
   HttpShared shared;
   HttpSessions sessions;
-  asio::io_context context;
-  Strand accepting =
-      asio::make_strand(context);  ///< all that touches the acceptors, which are closed while they accept
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
-  std::optional<FileLock> lock;  ///< beside the socket: whoever holds it may replace the socket
+  std::vector<IoThread> io;
+  std::size_t next_io = 0;         ///< who gets the next connection
+  asio::steady_timer look_around;  ///< for connections that have missed a time limit
+  std::optional<FileLock> lock;    ///< beside the socket: whoever holds it may replace the socket
   std::optional<stream_protocol::acceptor> local;
   std::optional<tcp::acceptor> network;
   int port = 0;
-  std::vector<std::thread> threads;
+  bool running = false;
 };
 
 template <class Acceptor>
 void HttpServer::State::accept(Acceptor& acceptor, bool check_host) {
-  const asio::any_io_executor strand = asio::make_strand(context);
-  acceptor.async_accept(strand, [this, &acceptor, check_host](const error_code& error, auto socket) {
+  const asio::any_io_executor executor = io[next_io++ % io.size()].context.get_executor();
+  acceptor.async_accept(executor, [this, &acceptor, check_host](const error_code& error, auto socket) {
     if (shared.stopping || error == asio::error::operation_aborted) return;
     if (!error) {
-      const bool full = sessions.count() >= options.limits.connections;
-      serve_connection(asio::generic::stream_protocol::socket(std::move(socket)), shared, sessions, check_host, full);
+      error_code ignored;  // a Unix-domain socket has no such option, and no such delay
+      if (check_host) socket.set_option(tcp::no_delay(true), ignored);
+      serve_connection(asio::generic::stream_protocol::socket(std::move(socket)), shared, sessions, check_host,
+                       sessions.admit(options.limits));
       accept(acceptor, check_host);
       return;
     }
     // Out of descriptors, most likely: others must close first.
-    auto timer = std::make_shared<asio::steady_timer>(accepting, std::chrono::milliseconds(100));
+    auto timer = std::make_shared<asio::steady_timer>(accepting(), std::chrono::milliseconds(100));
     timer->async_wait([this, timer, &acceptor, check_host](const error_code&) {
       if (!shared.stopping) accept(acceptor, check_host);
     });
+  });
+}
+
+/// Time limits are kept to a quarter of the shortest, or to a second.
+void HttpServer::State::close_late() {
+  const HttpLimits& limits = options.limits;
+  const double shortest =
+      std::min({limits.idle_seconds, limits.header_seconds, limits.body_seconds, limits.write_seconds, 4.0});
+  look_around.expires_after(std::chrono::microseconds(std::llround(shortest * 0.25e6) + 1));
+  look_around.async_wait([this](const error_code& error) {
+    if (error || shared.stopping) return;
+    sessions.close_late(std::chrono::steady_clock::now());
+    close_late();
   });
 }
 
@@ -143,7 +172,8 @@ HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 HttpServer::~HttpServer() { stop(0); }
 int HttpServer::port() const { return state_->port; }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options, Handler handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options, Handler handler,
+                                                      http::QuickHandler quick) {
   if (options.socket.empty() && !options.tcp) {
     return make_error(ErrorKind::invalid_argument, "neither a socket path nor a TCP port to serve on");
   }
@@ -151,31 +181,32 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   if (options.tcp) {
     STITCH_ASSIGN(endpoint, parse_endpoint(*options.tcp));
   }
-  auto state = std::make_unique<State>(std::move(options), std::move(handler));
+  auto state = std::make_unique<State>(std::move(options), std::move(handler), std::move(quick));
   if (const auto& path = state->options.socket; !path.empty()) {
     // Without a runtime folder it lies in /tmp, where anybody may have made its folder first.
     if (path == api::default_socket_path()) STITCH_TRY(make_private_folder(path.parent_path()));
     STITCH_ASSIGN(state->lock, FileLock::acquire(path.string() + ".lock", "another stitchd serves here"));
-    STITCH_ASSIGN(state->local, listen_on(state->accepting, path));
+    STITCH_ASSIGN(state->local, listen_on(state->accepting(), path));
   }
   if (endpoint) {
-    STITCH_ASSIGN(state->network, listen_on(state->accepting, *endpoint));
+    STITCH_ASSIGN(state->network, listen_on(state->accepting(), *endpoint));
     state->port = state->network->local_endpoint().port();
   }
   if (state->local) state->accept(*state->local, false);
   if (state->network) state->accept(*state->network, true);
-  state->work.emplace(state->context.get_executor());
-  for (int i = 0; i < state->options.io_threads; ++i) {
-    state->threads.emplace_back([context = &state->context] { context->run(); });
-  }
+  state->close_late();
+  for (IoThread& io : state->io) io.thread = std::thread([&io] { io.context.run(); });
+  state->running = true;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
 void HttpServer::stop(double grace_seconds) {
   State& state = *state_;
-  if (state.threads.empty()) return;
+  if (!state.running) return;
+  state.running = false;
   state.shared.stopping = true;
-  asio::post(state.accepting, [&state] {
+  asio::post(state.accepting(), [&state] {
+    state.look_around.cancel();
     error_code ignored;
     if (state.local) state.local->close(ignored);
     if (state.network) state.network->close(ignored);
@@ -190,10 +221,10 @@ void HttpServer::stop(double grace_seconds) {
     state.sessions.close_all();
     ended = state.sessions.wait_for_end(std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
   }
-  state.work.reset();
-  state.context.stop();
-  for (std::thread& thread : state.threads) thread.join();
-  state.threads.clear();
+  for (IoThread& io : state.io) {
+    io.context.stop();
+    io.thread.join();
+  }
   state.shared.pool.join();
 }
 

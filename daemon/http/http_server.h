@@ -16,7 +16,7 @@ namespace stitch::daemon {
 struct HttpServerOptions {
   std::filesystem::path socket;    ///< Unix-domain socket, mode 0600; empty: none
   std::optional<std::string> tcp;  ///< "8080", "127.0.0.1:8080", "[::1]:0" (any port); loopback addresses only
-  int io_threads = 2;
+  int io_threads = 2;              ///< each serves the connections that it was given, alone
   int handler_threads = 4;
   HttpLimits limits;
 };
@@ -29,7 +29,9 @@ class HttpServer {
 
   /// Binds and starts to serve. A socket file that a dead server left is replaced; a live one is already_exists.
   /// Errors: invalid_argument (an address that is not loopback, a path that is too long, no endpoint), io.
-  static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, Handler handler);
+  /// `quick` is asked first, where there is one.
+  static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, Handler handler,
+                                                   http::QuickHandler quick = {});
   ~HttpServer();
 
   /// Port that TCP was bound to; 0 without TCP.

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -21,13 +22,12 @@ namespace stitch::daemon {
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 using boost::system::error_code;
-using ByteStream = beast::basic_stream<asio::generic::stream_protocol>;
-using RequestParser = wire::request_parser<wire::string_body>;
+using RequestParser = wire::request_parser<CountedBody>;
 
 namespace {
 
 std::chrono::steady_clock::duration seconds(double value) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
+  return std::chrono::duration_cast<OpenConnection::Duration>(std::chrono::duration<double>(value));
 }
 
 /// Runs `work` on the pool and comes back with its result.
@@ -51,57 +51,58 @@ http::Response internal_error(const char* what) {
   return http::error_response({ErrorKind::internal, what}, graph::Encoding::json);
 }
 
-/// Holds part of the memory that bodies may take together.
-class BodyBudget {
- public:
-  explicit BodyBudget(HttpShared& shared) : shared_(shared) {}
-  BodyBudget(const BodyBudget&) = delete;
-  BodyBudget& operator=(const BodyBudget&) = delete;
-  ~BodyBudget() { shared_.buffered_bytes -= held_; }
-
-  bool take(std::int64_t bytes) {
-    held_ += bytes;
-    return (shared_.buffered_bytes += bytes) <= shared_.limits.buffered_bytes;
+std::optional<http::Response> quick_answer(const http::QuickHandler& quick, const http::Request& request) {
+  try {
+    return quick(request);
+  } catch (const std::exception& exception) {
+    return internal_error(exception.what());
   }
-
- private:
-  HttpShared& shared_;
-  std::int64_t held_ = 0;
-};
+}
 
 }  // namespace
 
-/// All its coroutines, and what they are woken by, run on one strand.
-class HttpSession final : public std::enable_shared_from_this<HttpSession>, private http::StreamWriter {
+/// All its coroutines, and what they are woken by, run on one thread: that of its socket's executor.
+class HttpSession final : public OpenConnection,
+                          public std::enable_shared_from_this<HttpSession>,
+                          private http::StreamWriter {
  public:
-  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host)
-      : stream_(std::move(socket)),
+  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host, Admission admission)
+      : OpenConnection(admission),
+        socket_(std::move(socket)),
         shared_(shared),
         check_host_(check_host),
         buffer_(shared.limits.header_bytes + most_read_ahead),
-        alarm_(stream_.get_executor()) {}
+        alarm_(socket_.get_executor()) {
+    begin_waiting();
+    expire_after(shared.limits.idle_seconds);
+  }
 
   asio::awaitable<void> run();
-  asio::awaitable<void> turn_away();
 
-  /// From any thread.
-  void close(bool only_idle) {
-    asio::post(stream_.get_executor(), [self = shared_from_this(), only_idle] {
-      if (!only_idle || self->idle_) self->stream_.close();
+  void close(Closing which) override {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), which] {
+      const bool closes = which == Closing::all || (which == Closing::waiting && self->is_waiting()) ||
+                          (which == Closing::late && self->is_late(std::chrono::steady_clock::now()));
+      error_code ignored;
+      if (closes) self->socket_.close(ignored);
+      self->set_leaving(false);
       self->alarm_.cancel();
     });
   }
-  [[nodiscard]] auto executor() { return stream_.get_executor(); }
+  [[nodiscard]] auto executor() { return socket_.get_executor(); }
 
  private:
   asio::awaitable<bool> wait_for_request();
   asio::awaitable<bool> serve_one();
-  asio::awaitable<error_code> read_body(RequestParser& parser, BodyBudget& budget, bool& over_budget);
+  asio::awaitable<error_code> read(RequestParser& parser, bool whole);
+  asio::awaitable<error_code> read_body(RequestParser& parser);
+  asio::awaitable<error_code> write(std::string_view head, std::string_view body);
   asio::awaitable<bool> answer(http::Reply reply, unsigned version, bool keep_alive, bool is_head);
   asio::awaitable<std::optional<http::Response>> await_response(const http::Pending& pending);
-  asio::awaitable<bool> send(http::Response response, unsigned version, bool keep_alive, bool is_head);
+  asio::awaitable<bool> send(const http::Response& response, unsigned version, bool keep_alive, bool is_head);
   asio::awaitable<bool> send_stream(const http::Stream& stream);
   asio::awaitable<bool> send_chunk(const std::string& bytes);
+  asio::awaitable<bool> refuse_full(unsigned version, bool is_head);
   void watch_peer();
   void stop_watching();
   [[nodiscard]] bool peer_is_gone();
@@ -110,11 +111,10 @@ class HttpSession final : public std::enable_shared_from_this<HttpSession>, priv
   asio::awaitable<void> work(std::function<void()> task) override;
   asio::awaitable<bool> send(std::string bytes) override;
 
-  ByteStream stream_;
+  asio::generic::stream_protocol::socket socket_;
   HttpShared& shared_;
   const bool check_host_;
   beast::flat_buffer buffer_;
-  bool idle_ = false;
   asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
   std::int64_t round_ = 0;    ///< number of the wait: a wake that comes late is not taken for one of the next
   bool woken_ = false;        ///< by the notifier, in this round
@@ -125,80 +125,108 @@ class HttpSession final : public std::enable_shared_from_this<HttpSession>, priv
 };
 
 asio::awaitable<void> HttpSession::run() {
-  while (!shared_.stopping) {
-    if (!co_await wait_for_request()) break;
-    if (!co_await serve_one()) break;
-  }
   error_code ignored;
-  stream_.socket().shutdown(asio::socket_base::shutdown_both, ignored);
+  socket_.non_blocking(true, ignored);
+  if (admission() == Admission::refused) {
+    co_await refuse_full(11, false);
+  } else {
+    while (!shared_.stopping) {
+      if (!co_await wait_for_request()) break;
+      if (!co_await serve_one()) break;
+    }
+  }
+  socket_.shutdown(asio::socket_base::shutdown_both, ignored);
 }
 
-asio::awaitable<void> HttpSession::turn_away() {
+asio::awaitable<bool> HttpSession::refuse_full(unsigned version, bool is_head) {
   const auto error = make_error(ErrorKind::resource_exhausted, "{} connections are open", shared_.limits.connections);
-  co_await send(http::error_response(503, error, graph::Encoding::json), 11, false, false);
+  co_return co_await send(http::error_response(503, error, graph::Encoding::json), version, false, is_head);
 }
 
 /// Waits for a request's first bytes; false when the peer has gone or has been silent for too long.
 asio::awaitable<bool> HttpSession::wait_for_request() {
+  constexpr std::size_t usual_request = 16 * 1024;
   if (buffer_.size() > 0) co_return true;
+  const HttpLimits& limits = shared_.limits;
+  begin_waiting();
+  expire_after(admission() == Admission::open ? limits.idle_seconds : limits.header_seconds);
   error_code error;
-  idle_ = true;
-  stream_.expires_after(seconds(shared_.limits.idle_seconds));
-  const std::size_t size =
-      co_await stream_.async_read_some(buffer_.prepare(4096), asio::redirect_error(asio::use_awaitable, error));
-  idle_ = false;
+  const std::size_t size = co_await socket_.async_read_some(buffer_.prepare(usual_request),
+                                                            asio::redirect_error(asio::use_awaitable, error));
   buffer_.commit(size);
   co_return !error;
 }
 
-/// Reads the rest of a request whose header has arrived.
-asio::awaitable<error_code> HttpSession::read_body(RequestParser& parser, BodyBudget& budget, bool& over_budget) {
+/// Feeds the parser with what was read ahead, and reads more while it needs more: until the header has ended, or all.
+asio::awaitable<error_code> HttpSession::read(RequestParser& parser, bool whole) {
   error_code error;
-  const auto length = parser.content_length();
-  const std::int64_t expected = length             ? static_cast<std::int64_t>(*length)
-                                : parser.chunked() ? shared_.limits.body_bytes
-                                                   : 0;
-  over_budget = !budget.take(expected);
-  if (over_budget) co_return error;
-  if (beast::iequals(parser.get()[wire::field::expect], "100-continue")) {
-    const wire::response<wire::empty_body> go_on(wire::status::continue_, parser.get().version());
-    co_await wire::async_write(stream_, go_on, asio::redirect_error(asio::use_awaitable, error));
+  while (whole ? !parser.is_done() : !parser.is_header_done()) {
+    if (buffer_.size() > 0) {
+      buffer_.consume(parser.put(buffer_.data(), error));
+      if (!error) continue;
+      if (error != wire::error::need_more) co_return error;
+    }
+    const std::size_t room = std::min(buffer_.max_size() - buffer_.size(), most_read_ahead);
+    if (room == 0) co_return wire::error::buffer_overflow;
+    error = {};
+    const std::size_t size =
+        co_await socket_.async_read_some(buffer_.prepare(room), asio::redirect_error(asio::use_awaitable, error));
+    buffer_.commit(size);
+    if (error == asio::error::eof && parser.got_some()) {
+      error = {};
+      parser.put_eof(error);
+      if (!error && !parser.is_done()) error = wire::error::partial_message;
+    }
     if (error) co_return error;
   }
-  stream_.expires_after(seconds(shared_.limits.body_seconds));
-  co_await wire::async_read(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
-  co_return error;
+  co_return error_code();
+}
+
+/// Reads the rest of a request whose header has arrived.
+asio::awaitable<error_code> HttpSession::read_body(RequestParser& parser) {
+  if (parser.is_done()) co_return error_code();
+  if (beast::iequals(parser.get()[wire::field::expect], "100-continue")) {
+    const error_code error = co_await write("HTTP/1.1 100 Continue\r\n\r\n", {});
+    if (error) co_return error;
+  }
+  expire_after(shared_.limits.body_seconds);
+  co_return co_await read(parser, true);
 }
 
 /// One request and its answer; whether the connection goes on.
 asio::awaitable<bool> HttpSession::serve_one() {
+  BodyShare share(shared_.bodies);
   RequestParser parser;
   parser.header_limit(static_cast<std::uint32_t>(shared_.limits.header_bytes));
   parser.body_limit(static_cast<std::uint64_t>(shared_.limits.body_bytes));
-  error_code error;
-  stream_.expires_after(seconds(shared_.limits.header_seconds));
-  co_await wire::async_read_header(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
-  BodyBudget budget(shared_);
-  bool over_budget = false;
-  if (!error) error = co_await read_body(parser, budget, over_budget);
+  parser.get().body().share = &share;
+  begin_waiting();  // it has until now: who is in the midst of a header is not the one who is silent for longest
+  expire_after(shared_.limits.header_seconds);
+  error_code error = co_await read(parser, false);
+  end_waiting();
+  if (!error && admission() == Admission::reserved && text_of(parser.get().target()) != reserved_target) {
+    co_return co_await refuse_full(parser.get().version(), parser.get().method() == wire::verb::head);
+  }
+  if (!error) error = co_await read_body(parser);
   if (error) {
-    http::Response refusal = refusal_of(error, shared_.limits);
-    if (refusal.status != 0) co_await send(std::move(refusal), 11, false, false);
+    const http::Response refusal = refusal_of(error, shared_.limits);
+    if (refusal.status != 0) co_await send(refusal, 11, false, false);
     co_return false;
   }
+  expire_never();
   const unsigned version = parser.get().version();
-  if (over_budget) {
-    const auto full = make_error(ErrorKind::resource_exhausted, "too many large requests at once");
-    co_await send(http::error_response(503, full, graph::Encoding::json), version, false, false);
-    co_return false;
-  }
-  const bool keep_alive = parser.get().keep_alive();
+  const bool keep_alive = parser.get().keep_alive() && admission() == Admission::open;
   const bool is_head = parser.get().method() == wire::verb::head;
   if (check_host_ && !names_this_machine(text_of(parser.get()[wire::field::host]))) {
     const auto foreign = make_error(ErrorKind::invalid_argument, "Host: not a name of this machine");
     co_return co_await send(http::error_response(403, foreign, graph::Encoding::json), version, keep_alive, is_head);
   }
-  auto work = [&handler = shared_.handler, request = request_of(parser.release())]() -> http::Reply {
+  http::Request request = request_of(parser.release());
+  if (shared_.quick) {
+    const std::optional<http::Response> response = quick_answer(shared_.quick, request);
+    if (response) co_return co_await send(*response, version, keep_alive, is_head);
+  }
+  auto work = [&handler = shared_.handler, request = std::move(request)]() -> http::Reply {
     try {
       return handler(request);
     } catch (const std::exception& exception) {
@@ -222,7 +250,7 @@ asio::awaitable<bool> HttpSession::answer(http::Reply reply, unsigned version, b
     const auto old = make_error(ErrorKind::unsupported, "streams need HTTP/1.1");
     reply = http::error_response(400, old, graph::Encoding::json);
   }
-  co_return co_await send(std::get<http::Response>(std::move(reply)), version, keep_alive, is_head);
+  co_return co_await send(std::get<http::Response>(reply), version, keep_alive, is_head);
 }
 
 asio::awaitable<std::optional<http::Response>> HttpSession::await_response(const http::Pending& pending) {
@@ -240,7 +268,7 @@ asio::awaitable<std::optional<http::Response>> HttpSession::await_response(const
 
 /// Nothing is read while an answer is awaited, so that only asking shows a peer that waits no longer.
 bool HttpSession::peer_is_gone() {
-  pollfd closed{stream_.socket().native_handle(), POLLRDHUP, 0};
+  pollfd closed{socket_.native_handle(), POLLRDHUP, 0};
   return ::poll(&closed, 1, 0) == 1;
 }
 
@@ -249,14 +277,14 @@ bool HttpSession::peer_is_gone() {
 void HttpSession::watch_peer() {
   if (watching_) return;
   watching_ = true;
-  stream_.socket().async_wait(asio::socket_base::wait_read,
-                              [self = shared_from_this()](const error_code&) { self->alarm_.cancel(); });
+  socket_.async_wait(asio::socket_base::wait_read,
+                     [self = shared_from_this()](const error_code&) { self->alarm_.cancel(); });
 }
 
 /// To be called before anything is read again.
 void HttpSession::stop_watching() {
   error_code ignored;
-  if (watching_) stream_.socket().cancel(ignored);
+  if (watching_) socket_.cancel(ignored);
   watching_ = false;
 }
 
@@ -264,7 +292,7 @@ void HttpSession::stop_watching() {
 asio::awaitable<bool> HttpSession::wait(Notifier& notifier, std::int64_t seen, Notifier::Deadline until) {
   woken_ = false;
   const auto wake = [self = shared_from_this(), round = ++round_] {
-    asio::post(self->stream_.get_executor(), [self, round] {
+    asio::post(self->socket_.get_executor(), [self, round] {
       if (round != self->round_) return;
       self->woken_ = true;
       self->alarm_.cancel();
@@ -312,35 +340,45 @@ asio::awaitable<bool> HttpSession::send(std::string bytes) {
 
 // ---- answers
 
-asio::awaitable<bool> HttpSession::send(http::Response response, unsigned version, bool keep_alive, bool is_head) {
-  wire::response<wire::string_body> message = message_of(std::move(response), version, keep_alive && !shared_.stopping);
-  if (is_head) message.body().clear();
-  stream_.expires_after(seconds(shared_.limits.write_seconds));
+/// Head and body in one system call where the peer takes them at once, as it nearly always does.
+asio::awaitable<error_code> HttpSession::write(std::string_view head, std::string_view body) {
+  expire_after(shared_.limits.write_seconds);
+  const std::array<asio::const_buffer, 2> parts = {asio::buffer(head), asio::buffer(body)};
   error_code error;
-  wire::response_serializer<wire::string_body> serializer(message);
-  if (is_head) {
-    co_await wire::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
-  } else {
-    co_await wire::async_write(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+  std::size_t sent = socket_.write_some(parts, error);
+  if (error && error != asio::error::would_block) co_return error;
+  error = {};
+  for (const std::string_view part : {head, body}) {
+    const std::size_t taken = std::min(sent, part.size());
+    sent -= taken;
+    if (taken == part.size()) continue;
+    co_await asio::async_write(socket_, asio::buffer(part.substr(taken)),
+                               asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return error;
   }
-  co_return message.keep_alive() && !error;
+  expire_never();
+  co_return error;
+}
+
+asio::awaitable<bool> HttpSession::send(const http::Response& response, unsigned version, bool keep_alive,
+                                        bool is_head) {
+  const bool goes_on = keep_alive && !shared_.stopping;
+  const std::string head = head_of(response, version, goes_on);
+  const error_code error = co_await write(head, is_head ? std::string_view() : response.bytes());
+  co_return goes_on && !error;
 }
 
 asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
   sent_ = std::chrono::steady_clock::now();
-  stream_.expires_after(seconds(shared_.limits.write_seconds));
-  error_code error;
-  co_await asio::async_write(stream_, wire::make_chunk(asio::buffer(bytes)),
-                             asio::redirect_error(asio::use_awaitable, error));
+  const std::string head = fmt::format("{:x}\r\n", bytes.size());
+  const std::string body = bytes + "\r\n";
+  const error_code error = co_await write(head, body);
   co_return !error;
 }
 
 asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
-  wire::response<wire::empty_body> head = stream_head(stream);
-  error_code error;
-  wire::response_serializer<wire::empty_body> serializer(head);
-  stream_.expires_after(seconds(shared_.limits.write_seconds));
-  co_await wire::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+  const std::string head = head_of(stream);
+  error_code error = co_await write(head, {});
   if (error) co_return false;
   heartbeat_ = &stream.idle;
   sent_ = std::chrono::steady_clock::now();
@@ -351,49 +389,16 @@ asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
   }
   stop_watching();
   if (broken_ || peer_is_gone()) co_return false;
-  co_await asio::async_write(stream_, wire::make_chunk_last(), asio::redirect_error(asio::use_awaitable, error));
+  error = co_await write("0\r\n\r\n", {});
   co_return false;
 }
 
-// ---- all of them
-
-void HttpSessions::add(const std::shared_ptr<HttpSession>& session) {
-  const std::lock_guard lock(mutex_);
-  sessions_.insert(session);
-}
-
-void HttpSessions::remove(const std::shared_ptr<HttpSession>& session) {
-  const std::lock_guard lock(mutex_);
-  sessions_.erase(session);
-  ended_.notify_all();
-}
-
-bool HttpSessions::wait_for_end(std::chrono::steady_clock::time_point until) const {
-  std::unique_lock lock(mutex_);
-  return ended_.wait_until(lock, until, [&] { return sessions_.empty(); });
-}
-
-int HttpSessions::count() const {
-  const std::lock_guard lock(mutex_);
-  return std::ssize(sessions_);
-}
-
-void HttpSessions::close_idle() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& session : sessions_) session->close(true);
-}
-
-void HttpSessions::close_all() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& session : sessions_) session->close(false);
-}
-
 void serve_connection(asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
-                      bool check_host, bool full) {
-  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_host);
+                      bool check_host, Admission admission) {
+  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_host, admission);
   sessions.add(session);
   asio::co_spawn(
-      session->executor(), [session, full] { return full ? session->turn_away() : session->run(); },
+      session->executor(), [session] { return session->run(); },
       [session, &sessions](std::exception_ptr) { sessions.remove(session); });
 }
 

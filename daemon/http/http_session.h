@@ -3,56 +3,35 @@
 #include <atomic>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <set>
 
 #include "daemon/http/http.h"
 #include "daemon/http/http_limits.h"
+#include "daemon/http/http_sessions.h"
+#include "daemon/http/request_body.h"
 
 // One connection of the HTTP server.
 namespace stitch::daemon {
 
 /// What all connections share.
 struct HttpShared {
-  HttpShared(HttpLimits with, http::Handler handle, int handler_threads)
-      : limits(with), handler(std::move(handle)), pool(handler_threads) {}
+  HttpShared(HttpLimits with, http::Handler handle, http::QuickHandler handle_quickly, int handler_threads)
+      : limits(with),
+        handler(std::move(handle)),
+        quick(std::move(handle_quickly)),
+        bodies(with),
+        pool(handler_threads) {}
 
   const HttpLimits limits;
   const http::Handler handler;
+  const http::QuickHandler quick;  ///< may be empty
+  BodyBudget bodies;
   boost::asio::thread_pool pool;  ///< where handlers run
   std::atomic<bool> stopping = false;
-  std::atomic<std::int64_t> buffered_bytes = 0;  ///< of request bodies
 };
 
-class HttpSession;
-
-/// The open connections.
-class HttpSessions {
- public:
-  void add(const std::shared_ptr<HttpSession>& session);
-  void remove(const std::shared_ptr<HttpSession>& session);
-  [[nodiscard]] int count() const;
-  /// Closes those that wait for a request, and wakes those whose reply waits for something; as shared.stopping is set,
-  /// all end after their answer.
-  void close_idle();
-  void close_all();
-  /// Blocks until the last one has ended, or until the time. Whether it has.
-  bool wait_for_end(std::chrono::steady_clock::time_point until) const;
-
- private:
-  mutable std::mutex mutex_;  ///< guards sessions_
-  mutable std::condition_variable ended_;
-  std::set<std::shared_ptr<HttpSession>> sessions_;
-};
-
-/// Serves a connection until it ends. `check_host`: refuse requests whose Host is not a name of this machine (a web
-/// page that made its own name point to loopback). `full`: only tell that there are too many connections.
+/// Serves a connection until it ends, on the thread of its socket's executor. `check_host`: refuse requests whose Host
+/// is not a name of this machine (a web page that made its own name point to loopback).
 void serve_connection(boost::asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
-                      bool check_host, bool full);
+                      bool check_host, Admission admission);
 
 }  // namespace stitch::daemon

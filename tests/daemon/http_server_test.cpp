@@ -1,6 +1,7 @@
 // The server's own behaviour over real sockets: limits, hostile peers, orderly stops. Handlers are a few lines.
 #include "daemon/http/http_server.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -160,42 +161,61 @@ TEST_F(HttpServerTest, RandomBytesNeverStopIt) {
   expect_alive();
 }
 
-TEST_F(HttpServerTest, ConnectionsAreBounded) {
-  HttpLimits limits;
-  limits.connections = 4;
-  start(limits);
-  std::vector<raw::Socket> held;
-  for (int i = 0; i < 4; ++i) {
-    held.emplace_back(socket_).send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_THAT(held.back().receive(), HasSubstr("200 OK"));
-  }
-  const raw::Answer refused = raw::request(socket_, "GET", "/x");
-  EXPECT_EQ(refused.status, 503);
-  EXPECT_THAT(refused.head, HasSubstr("Retry-After"));
-  held.clear();
-  int status = 0;
-  for (int i = 0; i < 1000 && status != 200; ++i) status = raw::request(socket_, "GET", "/x").status;
-  EXPECT_EQ(status, 200);
-}
-
 TEST_F(HttpServerTest, BodiesThatWouldFillMemoryTogetherAreRefused) {
   HttpLimits limits;
   limits.body_bytes = 1000;
   limits.buffered_bytes = 1500;
+  limits.small_body_bytes = 0;
   start(limits);
   const raw::Socket first(socket_);
   first.send(
       "POST /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n");
-  ASSERT_THAT(first.receive(), HasSubstr("100 Continue"));  // its memory is set aside
-  int status = raw::request(socket_, "POST", "/2", std::string(900, 'x')).status;
+  ASSERT_THAT(first.receive(), HasSubstr("100 Continue"));
+  first.send(std::string(999, 'y'));  // from now on its memory is set aside
+  int status = 200;
+  for (int i = 0; i < 1000 && status != 503; ++i) {
+    status = raw::request(socket_, "POST", "/2", std::string(900, 'x')).status;
+  }
   EXPECT_EQ(status, 503);
-  first.send(std::string(1000, 'y'));
+  first.send("y");
   EXPECT_EQ(raw::parse_answer(first.receive_all()).status, 200);
   // The memory is given back a moment after the answer is sent.
   for (int i = 0; i < 1000 && status != 200; ++i) {
     status = raw::request(socket_, "POST", "/2", std::string(900, 'x')).status;
   }
   EXPECT_EQ(status, 200);
+}
+
+TEST_F(HttpServerTest, SmallBodiesAreTakenWhenMemoryIsFull) {
+  HttpLimits limits;
+  limits.body_bytes = 1'000'000;
+  limits.buffered_bytes = 500'000;
+  limits.small_body_bytes = 10'000;
+  start(limits);
+  const raw::Socket large(socket_);
+  large.send("POST /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 500000\r\n\r\n");
+  large.send(std::string(499'999, 'y'));
+  const std::string medium(20'000, 'x'), small(10'000, 'x');
+  int status = 200;
+  for (int i = 0; i < 1000 && status != 503; ++i) status = raw::request(socket_, "POST", "/2", medium).status;
+  EXPECT_EQ(status, 503);
+  EXPECT_EQ(raw::request(socket_, "POST", "/3", small).body, "POST /3 " + small);
+  large.send("y");
+  EXPECT_EQ(raw::parse_answer(large.receive_all()).status, 200);
+}
+
+TEST_F(HttpServerTest, WhoClaimsMuchAndSendsNothingTakesNothingFromOthers) {
+  start({});
+  std::vector<raw::Socket> silent;
+  for (int i = 0; i < 8; ++i) {
+    const std::string_view claim = i % 2 == 0 ? "Transfer-Encoding: chunked" : "Content-Length: 268435456";
+    silent.emplace_back(socket_).send(
+        fmt::format("POST /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n{}\r\n\r\n", claim));
+    ASSERT_THAT(silent.back().receive(), HasSubstr("100 Continue"));
+  }
+  const std::string large(std::size_t{3} << 20, 'x');
+  EXPECT_EQ(raw::request(socket_, "POST", "/2", "ab").body, "POST /2 ab");
+  EXPECT_EQ(raw::request(socket_, "POST", "/3", large).body, "POST /3 " + large);
 }
 
 TEST_F(HttpServerTest, AHandlerThatThrowsIsAnInternalError) {
@@ -227,13 +247,85 @@ boost::asio::awaitable<void> stream_nothing(Notifier& notifier, http::StreamWrit
 /// "/poll" and "/stream" wait for a notifier that nobody notifies.
 struct SilentRoutes {
   Notifier notifier;
+  std::atomic<int> polls = 0;  ///< begun
   http::Pending poll() {
+    ++polls;
     return [this](http::Waiter& waiter) { return wait_forever(notifier, waiter); };
   }
   http::Stream stream() {
     return {"text/event-stream", "", [this](http::StreamWriter& writer) { return stream_nothing(notifier, writer); }};
   }
 };
+
+/// Answers "/poll" never, and anything else at once.
+http::Reply poll_or_echo(SilentRoutes& silent, const http::Request& request) {
+  return request.target == "/poll" ? http::Reply(silent.poll()) : echo(request);
+}
+
+/// A connection whose answer is awaited.
+raw::Socket busy_connection(const std::filesystem::path& path) {
+  raw::Socket socket(path);
+  socket.send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(socket.receive(), HasSubstr("200 OK"));
+  socket.send("GET /poll HTTP/1.1\r\nHost: x\r\n\r\n");
+  return socket;
+}
+
+TEST_F(HttpServerTest, ConnectionsAreBounded) {
+  HttpLimits limits;
+  limits.connections = 4;
+  SilentRoutes silent;
+  start(limits, [&](const http::Request& request) { return poll_or_echo(silent, request); });
+  std::vector<raw::Socket> held;
+  for (int i = 0; i < 4; ++i) held.push_back(busy_connection(socket_));
+  while (silent.polls < 4) std::this_thread::yield();  // until then it is silent, and makes room
+  const raw::Answer refused = raw::request(socket_, "GET", "/x");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.head, HasSubstr("Retry-After"));
+  EXPECT_EQ(raw::request(socket_, "GET", "/v1/health").status, 200) << "is answered all the same";
+  held.clear();
+  int status = 0;
+  for (int i = 0; i < 1000 && status != 200; ++i) {
+    status = raw::request(socket_, "GET", "/x").status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(status, 200);
+  server_.reset();  // nobody waits for what ends here
+}
+
+TEST_F(HttpServerTest, WhoIsSilentForLongestMakesRoom) {
+  HttpLimits limits;
+  limits.connections = 8;
+  start(limits);
+  std::vector<raw::Socket> silent;
+  for (int i = 0; i < 8; ++i) silent.emplace_back(socket_);
+  silent[0].send("GET /0 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(silent[0].receive(), HasSubstr("GET /0 "));  // now it has been silent for the shortest time
+  EXPECT_EQ(raw::request(socket_, "POST", "/x", "ab").body, "POST /x ab");
+  EXPECT_EQ(silent[1].receive(), "") << "closed";
+  silent[0].send("GET /again HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(silent[0].receive(), HasSubstr("GET /again "));
+  for (int i = 0; i < 300; ++i) {
+    silent.emplace_back(socket_);
+    if (i % 50 == 0) expect_alive();
+  }
+  expect_alive();
+}
+
+TEST_F(HttpServerTest, ReservedConnectionsThatAreSilentMakeRoomToo) {
+  HttpLimits limits;
+  limits.connections = 2;
+  limits.reserved_connections = 2;
+  SilentRoutes silent;
+  start(limits, [&](const http::Request& request) { return poll_or_echo(silent, request); });
+  std::vector<raw::Socket> held;
+  for (int i = 0; i < 2; ++i) held.push_back(busy_connection(socket_));
+  while (silent.polls < 2) std::this_thread::yield();
+  for (int i = 0; i < 10; ++i) held.emplace_back(socket_);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(raw::request(socket_, "GET", "/v1/health").status, 200);
+  EXPECT_EQ(raw::request(socket_, "GET", "/x").status, 503);
+  server_.reset();  // nobody waits for what ends here
+}
 
 /// Asks at each notification; answers at the fifth time.
 Later answer_at_fifth(std::atomic<int>& asked, Notifier& notifier, http::Waiter& waiter) {
