@@ -46,7 +46,7 @@ class RandomPatterns : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPatterns, AreConvexScoredAndBestFirst) {
   const Explored e(random_fragment(GetParam(), 40));
-  for (const PatternOptions options : {PatternOptions{}, PatternOptions{1, 1, 192}, PatternOptions{5, 2, 4}}) {
+  for (const PatternOptions& options : {PatternOptions{}, PatternOptions{1, 1, 192}, PatternOptions{5, 2, 4}}) {
     const auto patterns = generate_patterns(e.vertices, e.evaluator, options);
     ASSERT_EQ(std::ssize(patterns), e.vertices.size());
     for (int v = 0; v < e.vertices.size(); ++v) {
