@@ -51,9 +51,9 @@ Status Service::tune_fragment(const JobContext& context, const Hash128& key, con
                               std::int64_t trials) {
   STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
-  const Result<search::FusionPlan> plan = tuner_.explore(graph);
+  const Result<search::FusionPlan> plan = tuner_.explore(graph, context.stop());
   if (!plan) {
-    note_failure(key);
+    if (plan.error().kind != ErrorKind::cancelled) note_failure(key);
     return plan.error();
   }
   const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };

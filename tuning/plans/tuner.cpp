@@ -51,7 +51,7 @@ Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) co
 
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->arena.execute([&] { return predict_plan(*context_, request); });
+  return context_->predicting.execute([&] { return predict_plan(*context_, request); });
 }
 
 Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
