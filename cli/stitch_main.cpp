@@ -1,10 +1,15 @@
+#include <tbb/global_control.h>
+
 #include <cstdio>
 
+#include "base/processors.h"
 #include "base/version.h"
 #include "cli/commands.h"
 
 int main(int argc, char** argv) {
   using namespace stitch::cli;
+  // TBB's default arena, in which whatever is not the tuner's runs side by side, knows no quota of a container.
+  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, stitch::usable_processors());
   CLI::App app("Stitch: an autotuning service for fused GPU kernels");
   app.set_version_flag("--version", std::string(stitch::tool_version));
   app.require_subcommand(1);

@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <tbb/global_control.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/processors.h"
 #include "base/version.h"
 #include "daemon/http/file_lock.h"
 #include "daemon/http/routes.h"
@@ -24,6 +26,9 @@
 
 namespace stitch::daemon {
 namespace {
+
+/// For requests that have arrived when a signal ends the daemon; then their connections are closed.
+constexpr double grace_seconds = 1.5;
 
 /// The signals that end the daemon, held back from every thread that is started while this lives.
 class StopSignals {
@@ -139,6 +144,8 @@ Status run_stitchd(const StitchdOptions& options) {
   spdlog::set_level(spdlog::level::from_str(options.log_level));
   // A file that may not grow is an error of the write, which the store reports, and no reason to die.
   std::signal(SIGXFSZ, SIG_IGN);
+  // TBB's default arena, in which whatever is not the tuner's runs side by side, knows no quota of a container.
+  const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, usable_processors());
   const StopSignals signals;
   Daemon daemon;
   if (const Status started = daemon.start(options); !started) {
@@ -153,7 +160,9 @@ Status run_stitchd(const StitchdOptions& options) {
 
   spdlog::info("signal {}: stopping", signals.wait());
   signals.let_through();
-  daemon.server->stop();
+  // All at once: what jobs and predictions still do is over while the last requests are answered.
+  daemon.service->request_stop();
+  daemon.server->stop(grace_seconds);
   if (const Status stopped = daemon.service->stop(); !stopped) {
     spdlog::critical("{}", stopped.error().message);
     return stopped;

@@ -69,7 +69,7 @@ struct ImportOptions {
   /// Largest source in bytes, after decompression.
   std::int64_t max_bytes = std::int64_t{1} << 30;
   /// Most nodes that inlining calls and unrolling may make, regions included.
-  std::int64_t max_nodes = std::int64_t{1} << 22;
+  std::int64_t max_nodes = std::int64_t{1} << 20;
 };
 
 /// Reads a model: the format is told by the contents (HLO text, a fragment's JSON or CBOR, an ONNX file), the ending

@@ -124,7 +124,7 @@ class CompilerPool::Lease {
 };
 
 CompilerPool::CompilerPool(CompilerPoolOptions options) : options_(std::move(options)) {
-  children_.resize(options_.children > 0 ? options_.children : std::max(2, usable_processors()));
+  children_.resize(options_.children > 0 ? options_.children : usable_processors() + 2);
 }
 
 CompilerPool::~CompilerPool() = default;

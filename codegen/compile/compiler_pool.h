@@ -22,8 +22,8 @@ struct CompilerPoolOptions {
   /// What sources may include from, besides the headers that come with them. Nothing else of the file system can be
   /// opened by a child, where the kernel can do so.
   std::vector<std::filesystem::path> readable = {};
-  int children = 0;               ///< at most, started when they are needed; 0: a processor's each, at least two
-  int compiles_per_child = 1000;  ///< then another takes its place
+  int children = 0;  ///< at most, started when they are needed; 0: two more than processors, for what is short
+  int compiles_per_child = 1000;                         ///< then another takes its place
   std::int64_t retire_at_bytes = std::int64_t{1} << 30;  ///< likewise of one whose memory has ever been as much
   /// Address space of a child, NVRTC's 100 MB included; a source that needs more does not compile.
   std::int64_t memory_bytes = std::int64_t{6} << 30;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <utility>
 
 namespace stitch::daemon {
 
@@ -44,14 +45,18 @@ void JobRunner::cancelled(std::int64_t job) {
   }
 }
 
-Status JobRunner::stop() {
-  if (threads_.empty()) return {};
+void JobRunner::request_stop() {
   for (std::jthread& thread : threads_) thread.request_stop();
   {
     const std::lock_guard lock(mutex_);
     for (const auto& active : active_) active->halt(StopReason::shutdown);
   }
   wake_.notify_all();
+}
+
+Status JobRunner::stop() {
+  if (threads_.empty()) return {};
+  request_stop();
   threads_.clear();
   const auto touched = store_.requeue_orphans({.everyone = false, .owner = options_.owner});
   tell_changed();
@@ -64,6 +69,7 @@ int JobRunner::running() const {
 }
 
 void JobRunner::work_loop(const std::stop_token& stop) {
+  std::int64_t pause_us = options_.poll_us;
   while (!stop.stop_requested()) {
     std::int64_t seen = 0;
     {
@@ -74,11 +80,14 @@ void JobRunner::work_loop(const std::stop_token& stop) {
     if (job && *job) {
       tell_changed();
       run(**job, stop);
+      pause_us = options_.poll_us;
       continue;
     }
     if (!job) complain(job.error());
+    // New jobs are no reason to ask a store again that has just failed (a full disk).
+    pause_us = job ? options_.poll_us : std::min(2 * pause_us, options_.most_poll_us);
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, std::chrono::microseconds(options_.poll_us), [&] { return wakes_ != seen; });
+    wake_.wait_for(lock, stop, std::chrono::microseconds(pause_us), [&] { return job && wakes_ != seen; });
   }
 }
 
@@ -180,8 +189,24 @@ void JobRunner::tell_changed() const {
   if (options_.changed) options_.changed();
 }
 
-void JobRunner::complain(const Error& error) const {
-  if (options_.complain) options_.complain(error.message);
+void JobRunner::complain(const Error& error) {
+  if (!options_.complain) return;
+  constexpr std::int64_t again_us = 60'000'000;
+  std::string message = error.message;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool known = message == complaint_ && clock_.now_us() - complained_us_ < again_us;
+    if (known) {
+      ++swallowed_;
+      return;
+    }
+    complaint_ = message;
+    complained_us_ = clock_.now_us();
+    if (const std::int64_t times = std::exchange(swallowed_, 0); times > 0) {
+      message += fmt::format(" (the last such failure was met {} more times)", times);
+    }
+  }
+  options_.complain(message);
 }
 
 }  // namespace stitch::daemon

@@ -21,12 +21,14 @@ namespace stitch::daemon {
 
 struct JobRunnerOptions {
   int workers = 1;
-  std::string owner;                               ///< unique among all who share the store: "stitchd 4711 @ …"
-  std::int64_t lease_us = 30'000'000;              ///< a claim that is not renewed for so long is up for grabs
-  std::int64_t poll_us = 1'000'000;                ///< how often the queue is looked at without being woken
-  std::int64_t report_interval_us = 200'000;       ///< progress within a stage is written at most this often
-  std::function<void(std::string_view)> complain;  ///< told of failures that no job can hold (the store is gone)
-  std::function<void()> changed;                   ///< told when jobs, or what they keep, may have changed in the store
+  std::string owner;                          ///< unique among all who share the store: "stitchd 4711 @ …"
+  std::int64_t lease_us = 30'000'000;         ///< a claim that is not renewed for so long is up for grabs
+  std::int64_t poll_us = 1'000'000;           ///< how often the queue is looked at without being woken
+  std::int64_t report_interval_us = 200'000;  ///< progress within a stage is written at most this often
+  std::int64_t most_poll_us = 30'000'000;     ///< likewise while the store fails: each time twice as long as before
+  /// Told of failures that no job can hold (the store is gone); of equal ones in a row once a minute.
+  std::function<void(std::string_view)> complain;
+  std::function<void()> changed;  ///< told when jobs, or what they keep, may have changed in the store
 };
 
 /// What a job's work gets: its record, a way to tell how far it is, and whether to stop.
@@ -63,6 +65,8 @@ class JobRunner {
   void wake();
   /// The job was cancelled in the store: tells its work now instead of at the next renewal.
   void cancelled(std::int64_t job);
+  /// Asks running work to stop, and waits for none of it.
+  void request_stop();
   /// Asks running work to stop, waits for it, and puts unfinished jobs back into the queue. Errors: of the store.
   Status stop();
 
@@ -84,7 +88,7 @@ class JobRunner {
   Result<std::string> do_work(const db::Job& job, Active& active);
   void finish(const db::Job& job, const Active& active, const Result<std::string>& result);
   void renew(Active& active);
-  void complain(const Error& error) const;
+  void complain(const Error& error);
   void tell_changed() const;
 
   db::Store& store_;
@@ -97,6 +101,9 @@ class JobRunner {
   std::condition_variable_any wake_;
   std::int64_t wakes_ = 0;
   std::vector<std::shared_ptr<Active>> active_;
+  std::string complaint_;           ///< the last one
+  std::int64_t complained_us_ = 0;  ///< when that was told
+  std::int64_t swallowed_ = 0;      ///< how often it would have been told again since
 
   std::vector<std::jthread> threads_;
 };

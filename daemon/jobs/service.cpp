@@ -14,8 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Claims without progress after which a job is given up. A daemon that is restarted often must not lose its jobs.
-constexpr int most_stalled = 50;
+/// Claims without progress after which a job is given up. A daemon that is restarted often must not lose its jobs, and
+/// one that a job brings down must come back: compilers and runners crash by themselves, so that a job that was seen to
+/// end ten daemons before its first step is to blame itself.
+constexpr int most_stalled = 10;
 constexpr std::size_t most_asked = 100'000;
 
 constexpr std::array key_fields = {db::KeyField::fragment, db::KeyField::device, db::KeyField::architecture,
@@ -96,7 +98,16 @@ void Service::start() {
   const auto earlier = store_.list_jobs({}, {.limit = 1});
   if (earlier && !earlier->items.empty()) (void)enqueue_pruning().ok();
 }
-Status Service::stop() { return jobs_.stop(); }
+
+void Service::request_stop() {
+  predictions_.request_stop();
+  jobs_.request_stop();
+}
+
+Status Service::stop() {
+  request_stop();
+  return jobs_.stop();
+}
 
 // ---- look-ups
 
@@ -175,7 +186,9 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
   missed.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(request.deadline_ms);
   const auto flight = predictions_.join(
       planner.key_of(form.key),
-      [this, &planner, graph = form.graph, name = request.name] { return predict_and_store(planner, graph, name); });
+      [this, &planner, graph = form.graph, name = request.name](const std::stop_token& stop) {
+        return predict_and_store(planner, graph, name, stop);
+      });
   if (!flight) {
     metrics_.count_lookup(answer.source);
     return Begun(std::move(answer));
@@ -210,9 +223,10 @@ Result<api::LookupAnswer> Service::lookup(const api::LookupRequest& request) {
   return end_lookup(missed);
 }
 
-Status Service::predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name) {
+Status Service::predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name,
+                                  const std::stop_token& stop) {
   STITCH_ASSIGN(const tuning::TunedFragment predicted,
-                planner.remembering->predict({.fragment = canonical, .name = name}));
+                planner.remembering->predict({.fragment = canonical, .name = name, .stop = stop}));
   const Status stored = planner.remembering->keep(predicted);
   job_enqueued();  // tuning waits for this, so that it does not slow down what a client waits for
   return stored;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -79,7 +80,9 @@ class Service {
 
   /// Starts to work on jobs; the first one may be upkeep of the store.
   void start();
-  /// Stops jobs, which go back to the queue. Errors: those of the store.
+  /// Tells all work to stop, and waits for none of it.
+  void request_stop();
+  /// Stops jobs, which go back to the queue, and waits for them. Errors: those of the store.
   Status stop();
 
   /// Answers a look-up that hits, or one that misses while too many predictions are under way; for any other miss
@@ -125,7 +128,8 @@ class Service {
                                                 api::LookupAnswer& answer) const;
   Result<std::optional<api::LookupAnswer>> find_stale(const Planner& planner, const api::LookupAnswer& answer,
                                                       const std::optional<api::LookupAnswer>& hit) const;
-  Status predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name);
+  Status predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name,
+                           const std::stop_token& stop);
   void improve_served(const Planner& planner, const graph::Graph& canonical, const std::string& name,
                       api::LookupAnswer& answer);
   Result<db::EnqueuedJob> enqueue_fragment(const Planner& planner, const graph::Graph& canonical, const Hash128& key,

@@ -54,9 +54,9 @@ Status Service::tune_fragment(const Planner& planner, const JobContext& context,
                               const std::string& name, std::int64_t trials) {
   STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
-  const Result<search::FusionPlan> plan = planner.tuner.explore(graph);
+  const Result<search::FusionPlan> plan = planner.tuner.explore(graph, context.stop());
   if (!plan) {
-    note_failure(planner.key_of(key));
+    if (plan.error().kind != ErrorKind::cancelled) note_failure(planner.key_of(key));
     return plan.error();
   }
   const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };

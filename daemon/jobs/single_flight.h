@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +24,8 @@ struct SingleFlightOptions {
   int threads = 2;
   int most_waiting = 64;                          ///< flights started and not landed; more are refused
   std::int64_t remember_failure_us = 30'000'000;  ///< how long a failure is given again without trying
+  /// Work that takes longer is told to stop, and fails with kind timeout: others wait for its thread.
+  std::chrono::milliseconds most_time{60'000};
 };
 
 /// Work that somebody waits for, done once however many wait for it. Copies are the same flight.
@@ -47,13 +51,16 @@ class Flight {
 /// Predictions under way: one per key, however many ask for it, on threads of their own.
 class SingleFlight {
  public:
-  /// Makes a plan and stores it.
-  using Work = std::function<Status()>;
+  /// Makes a plan and stores it. Must return soon after its stop token fires, with kind cancelled.
+  using Work = std::function<Status(const std::stop_token&)>;
 
   /// `clock` must outlive it.
   SingleFlight(SingleFlightOptions options, const Clock& clock);
-  /// Waits for what is under way; what has not begun ends as cancelled.
   ~SingleFlight();
+
+  /// Tells what is under way to stop, and does not wait for it; what has not begun ends as cancelled, and so does what
+  /// is still asked for.
+  void request_stop();
 
   /// Joins the flight for this key, or starts one. A recent failure is given again. Error: resource_exhausted.
   Result<Flight> join(const db::PlanKey& key, Work work);
@@ -66,12 +73,20 @@ class SingleFlight {
     Work work;
     Flight flight;
   };
+  /// Work that has begun.
+  struct Running {
+    std::stop_source stop;
+    Notifier::Deadline until;
+    bool late = false;  ///< it was told to stop because its time was over
+  };
   struct Failure {
     Error error;
     std::int64_t until_us = 0;
   };
 
   void work_loop(const std::stop_token& stop);
+  void watch_loop(const std::stop_token& stop);
+  Status run(const Task& task);
   void land(const Task& task, const Status& status);
 
   const SingleFlightOptions options_;
@@ -79,6 +94,8 @@ class SingleFlight {
   mutable std::mutex mutex_;  ///< guards what follows, up to the threads
   std::condition_variable_any wake_;
   std::deque<Task> queue_;
+  std::list<Running> running_;
+  bool stopping_ = false;
   std::map<db::PlanKey, Flight> flights_;
   std::map<db::PlanKey, Failure> failures_;
 

@@ -5,6 +5,7 @@
 #include "graph/verify.h"
 #include "import/hlo/attribute.h"
 #include "import/hlo/describe.h"
+#include "import/hlo/expansion.h"
 #include "import/hlo/rules.h"
 #include "import/hlo/scanner.h"
 #include "import/hlo/threefry.h"
@@ -61,6 +62,8 @@ class Lowering::Scope {
 };
 
 Result<Imported> Lowering::run() {
+  // Whatever is written out is counted, too; this is before anything is.
+  if (expanded_instructions(module_, options_.max_nodes + 1) > options_.max_nodes) return too_many();
   const Computation& entry = module_.computations[module_.entry];
   Builder builder{std::string(module_.name)};
   main_ = &builder;
@@ -100,6 +103,10 @@ Result<Values> Lowering::parameters_of(Builder& builder, const Instruction& para
   return leaves;
 }
 
+Error Lowering::too_many() const {
+  return make_error(ErrorKind::resource_exhausted, "inlining makes more than {} instructions", options_.max_nodes);
+}
+
 Result<Values> Lowering::lower(Builder& builder, const Computation& computation,
                                std::span<const Values* const> arguments) {
   if (depth_ >= deepest_call) {
@@ -115,7 +122,7 @@ Result<Values> Lowering::lower(Builder& builder, const Computation& computation,
     const Instruction& instruction = computation.instructions[i];
     if (instruction.opcode == "parameter") continue;
     if (++steps_ > options_.max_nodes) {
-      return make_error(ErrorKind::resource_exhausted, "inlining makes more than {} instructions", options_.max_nodes);
+      return too_many();
     }
     STITCH_ASSIGN(known[i], lower_instruction(builder, instruction, known));
   }

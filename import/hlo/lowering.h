@@ -53,6 +53,7 @@ class Lowering {
   Result<Values> lower_instruction(graph::Builder& builder, const Instruction& instruction,
                                    const std::vector<Values>& known);
   Result<Values> parameters_of(graph::Builder& builder, const Instruction& parameter);
+  [[nodiscard]] Error too_many() const;
   Result<const Computation*> find(std::string_view name, Position at);
   [[nodiscard]] std::vector<Boundary> boundaries(const graph::Graph& graph) const;
 

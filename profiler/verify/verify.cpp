@@ -321,6 +321,7 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
   verification.distributions =
       affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
   for (const Distribution distribution : verification.distributions) {
+    if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped during verification");
     const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
     const std::vector<InputSource> sources = make_inputs(graph, distribution, seed);
     const BlockSample sample = sample_for(seed);

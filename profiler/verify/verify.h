@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct VerifyOptions {
   /// them (a GPU). The reference's time follows from them, and is what verification costs there: seconds for the 2^23
   /// that other devices compare at most. Sums of many elements need these all the same.
   std::int64_t most_compared = std::int64_t{1} << 20;
+  std::stop_token stop = {};  ///< looked at between the runs; error then: cancelled
 };
 
 /// How a kernel was found to be right, or wrong.

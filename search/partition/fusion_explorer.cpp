@@ -91,7 +91,9 @@ class PlanBuilder {
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
       if (options_.excluded.contains(kernel.kernel->key)) return excluded_kernel(kernel.kernel->key);
       plan.predicted_us += kernel.kernel->predicted_us();
-      if (getenv("STITCH_DEBUG_SIZES")) fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(), instructions_per_element(kernel.kernel->graph));
+      if (getenv("STITCH_DEBUG_SIZES"))
+        fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(),
+                instructions_per_element(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
     }
     return plan;

@@ -19,9 +19,9 @@ struct Pattern {
 };
 
 struct PatternOptions {
-  int per_vertex = 3;      ///< patterns kept per vertex (FusionStitching's k)
-  int group = 3;           ///< consumers whose combinations are enumerated together
-  int max_vertices = 192;  ///< of one pattern
+  int per_vertex = 3;         ///< patterns kept per vertex (FusionStitching's k)
+  int group = 3;              ///< consumers whose combinations are enumerated together
+  int max_vertices = 192;     ///< of one pattern
   std::stop_token stop = {};  ///< what is found when it fires is of no use
 };
 

@@ -25,8 +25,8 @@ std::vector<NodeId> kernel_operators(const graph::Graph& fragment, const std::ve
 }  // namespace
 
 int operators_of(const graph::Graph& fragment) {
-  return static_cast<int>(std::ranges::count_if(
-      fragment.nodes(), [](const graph::Node& node) { return node.op != graph::Op::parameter; }));
+  return static_cast<int>(
+      std::ranges::count_if(fragment.nodes(), [](const graph::Node& node) { return node.op != graph::Op::parameter; }));
 }
 
 std::vector<kernel::KernelGraph> cut_in_pieces(const graph::Graph& fragment, int most) {

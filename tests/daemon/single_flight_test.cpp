@@ -20,7 +20,7 @@ TEST(SingleFlightTest, OneFlightPerKeyHoweverManyJoin) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
-      auto flight = predictions.join(key("a"), [&]() -> Status {
+      auto flight = predictions.join(key("a"), [&](const std::stop_token&) -> Status {
         ++made;
         while (!go_on) std::this_thread::yield();
         return {};
@@ -37,7 +37,7 @@ TEST(SingleFlightTest, OneFlightPerKeyHoweverManyJoin) {
   EXPECT_EQ(made, 1);
   EXPECT_TRUE(predictions
                   .join(key("a"),
-                        [&]() -> Status {
+                        [&](const std::stop_token&) -> Status {
                           ++made;
                           return Status();
                         })
@@ -50,7 +50,9 @@ TEST(SingleFlightTest, FailuresAreRememberedForAWhile) {
   ManualClock clock;
   SingleFlight predictions({.threads = 1, .most_waiting = 64, .remember_failure_us = 1000}, clock);
   int tried = 0;
-  const auto fail = [&]() -> Status { return make_error(ErrorKind::unsupported, "attempt {}", ++tried); };
+  const auto fail = [&](const std::stop_token&) -> Status {
+    return make_error(ErrorKind::unsupported, "attempt {}", ++tried);
+  };
   EXPECT_EQ(predictions.join(key("a"), fail)->get().error().message, "attempt 1");
   EXPECT_EQ(predictions.join(key("a"), fail)->get().error().message, "attempt 1");
   EXPECT_EQ(predictions.join(key("b"), fail)->get().error().message, "attempt 2");
@@ -63,15 +65,17 @@ TEST(SingleFlightTest, WaitingOnesAreBoundedAndEndWithTheirOwner) {
   std::atomic<bool> go_on = false, begun = false;
   std::optional<SingleFlight> predictions;
   predictions.emplace(SingleFlightOptions{.threads = 1, .most_waiting = 2}, clock);
-  const auto first = predictions->join(key("a"), [&]() -> Status {
+  const auto first = predictions->join(key("a"), [&](const std::stop_token&) -> Status {
     begun = true;
     while (!go_on) std::this_thread::yield();
     return {};
   });
   while (!begun) std::this_thread::yield();
-  const auto second = predictions->join(key("b"), [] { return Status(); });
-  EXPECT_EQ(predictions->join(key("c"), [] { return Status(); }).error().kind, ErrorKind::resource_exhausted);
-  EXPECT_TRUE(predictions->join(key("b"), [] { return Status(); }).ok()) << "joins what is there";
+  const auto second = predictions->join(key("b"), [](const std::stop_token&) { return Status(); });
+  EXPECT_EQ(predictions->join(key("c"), [](const std::stop_token&) { return Status(); }).error().kind,
+            ErrorKind::resource_exhausted);
+  EXPECT_TRUE(predictions->join(key("b"), [](const std::stop_token&) { return Status(); }).ok())
+      << "joins what is there";
   std::thread release([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     go_on = true;
@@ -85,8 +89,36 @@ TEST(SingleFlightTest, WaitingOnesAreBoundedAndEndWithTheirOwner) {
 TEST(SingleFlightTest, WhatIsThrownIsAnError) {
   const SystemClock clock;
   SingleFlight predictions({}, clock);
-  const auto flight = predictions.join(key("a"), []() -> Status { throw std::runtime_error("thrown"); });
+  const auto flight =
+      predictions.join(key("a"), [](const std::stop_token&) -> Status { throw std::runtime_error("thrown"); });
   EXPECT_EQ(flight->get().error(), (Error{ErrorKind::internal, "thrown"}));
+}
+
+/// Works until it is told to stop.
+Status work_for_ever(const std::stop_token& stop) {
+  while (!stop.stop_requested()) std::this_thread::yield();
+  return make_error(ErrorKind::cancelled, "stopped");
+}
+
+TEST(SingleFlightTest, WorkThatTakesTooLongIsStopped) {
+  const SystemClock clock;
+  SingleFlight predictions({.threads = 1, .most_time = std::chrono::milliseconds(50)}, clock);
+  const auto slow = predictions.join(key("a"), work_for_ever);
+  const auto behind = predictions.join(key("b"), [](const std::stop_token&) { return Status(); });
+  EXPECT_EQ(slow->get().error(), (Error{ErrorKind::timeout, "a plan could not be predicted within 0.05 s"}));
+  EXPECT_TRUE(behind->get().ok());
+  EXPECT_EQ(predictions.join(key("a"), work_for_ever)->get().error().kind, ErrorKind::timeout) << "it is remembered";
+}
+
+TEST(SingleFlightTest, AStopReachesWhatIsUnderWayAndWhatWaits) {
+  const SystemClock clock;
+  SingleFlight predictions({.threads = 1}, clock);
+  const auto first = predictions.join(key("a"), work_for_ever);
+  const auto second = predictions.join(key("b"), work_for_ever);
+  predictions.request_stop();
+  EXPECT_EQ(first->get().error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(second->get().error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(predictions.join(key("c"), work_for_ever).error().kind, ErrorKind::cancelled);
 }
 
 }  // namespace

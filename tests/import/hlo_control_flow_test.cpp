@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "import/hlo/expansion.h"
+#include "import/hlo/parser.h"
 #include "import/import.h"
 #include "tests/import/hlo_text.h"
 
@@ -328,6 +330,11 @@ TEST(HloCall, ChainsOfCallsAreBounded) {
   const Result<Imported> imported = import_hlo_text(text, options);
   ASSERT_FALSE(imported.ok());
   EXPECT_EQ(imported.error().kind, ErrorKind::resource_exhausted);
+  // Nor is any of it made before that is known.
+  const auto module = hlo::parse_module(text);
+  ASSERT_TRUE(module.ok());
+  EXPECT_EQ(hlo::expanded_instructions(*module, std::int64_t{1} << 50), 5 * (std::int64_t{1} << 40) - 1);
+  EXPECT_EQ(hlo::expanded_instructions(*module, 1000), 1000);
   // A straight chain is as deep as it is long.
   computations = "f0 {\n  ROOT x = f32[] parameter(0)\n}\n";
   for (int i = 1; i <= 1000; ++i) {

@@ -83,12 +83,13 @@ void drop_code(Trial& trial) {
 }
 
 /// Side by side: a compiler and an emulator use one core each, a device waits for its turn.
-std::vector<Trial> verified(KernelWorkshop& workshop, const std::vector<KernelCandidate>& batch) {
+std::vector<Trial> verified(KernelWorkshop& workshop, const std::vector<KernelCandidate>& batch,
+                            const std::stop_token& stop) {
   std::vector<Trial> trials(batch.size());
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(std::size_t{0}, batch.size(), [&](std::size_t i) {
-      Trial trial = workshop.build_candidate(batch[i]);
-      trials[i] = trial.failure ? std::move(trial) : workshop.verify_candidate(std::move(trial));
+      Trial trial = workshop.build_candidate(batch[i], stop);
+      trials[i] = trial.failure ? std::move(trial) : workshop.verify_candidate(std::move(trial), stop);
     });
   });
   return trials;
@@ -225,7 +226,7 @@ Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel&
 Result<SearchOutcome> search_kernel(KernelWorkshop& workshop, const search::SharedKernel& kernel, KernelSearch& search,
                                     int trials, const std::stop_token& stop, const std::function<void(int)>& progress) {
   if (!workshop.measures()) return make_error(ErrorKind::unavailable, "nothing measures here");
-  const Attempts first = workshop.measure(kernel);
+  const Attempts first = workshop.measure(kernel, stop);
   if (!first.best) return first.why_none();
   SearchOutcome done;
   if (const auto* measured = measurement_of(*first.best)) {
@@ -241,7 +242,9 @@ Result<SearchOutcome> search_kernel(KernelWorkshop& workshop, const search::Shar
     }
     // One after the other: kernels that run side by side would slow each other down.
     bool answers = false;
-    for (Trial& trial : verified(workshop, batch)) {
+    std::vector<Trial> tried = verified(workshop, batch, stop);
+    if (stop.stop_requested()) break;  // half-made trials say nothing
+    for (Trial& trial : tried) {
       if (!trial.failure) trial = workshop.measure_candidate(std::move(trial));
       search.observe(trial);
       if (workshop.promote(trial)) done.changed = true;

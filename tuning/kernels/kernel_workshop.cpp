@@ -4,6 +4,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 
 #include "codegen/compile/disassembler.h"
@@ -24,7 +25,26 @@ bool is_faster(const Trial& challenger, const Trial& best) {
   return profiler::compare_samples(samples_of(best), samples_of(challenger)).verdict == profiler::Comparison::faster;
 }
 
+/// How soon somebody who waits for a kernel that is worked on sees that nobody wants it any more.
+constexpr std::chrono::milliseconds look_at_stop_every{20};
+
+/// Whether a trial came to nothing only because somebody stopped it: another one would have found out more.
+bool was_stopped(const Trial& trial) { return trial.failure && trial.failure->kind == ErrorKind::cancelled; }
+
+Attempts stopped() {
+  Attempts none;
+  none.others.emplace_back().failure = make_error(ErrorKind::cancelled, "stopped while kernels were made");
+  return none;
+}
+
 }  // namespace
+
+KernelWorkshop::Hold KernelWorkshop::hold(Entry& entry, const std::stop_token& stop) {
+  Hold lock(entry.mutex, std::defer_lock);
+  while (!stop.stop_requested() && !lock.try_lock_for(look_at_stop_every)) {
+  }
+  return lock;
+}
 
 KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   const std::lock_guard lock(mutex_);
@@ -33,15 +53,16 @@ KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   return *entry;
 }
 
-Result<codegen::CompiledKernel> KernelWorkshop::compile(const std::string& source) {
+Result<codegen::CompiledKernel> KernelWorkshop::compile(const std::string& source, const std::stop_token& stop) {
   codegen::CompileRequest request;
   request.source = source;
   request.architecture = options_.architecture;
   request.options = {"--prec-div=false", "--prec-sqrt=false"};
+  request.stop = stop;
   return compiler_.compile(request);
 }
 
-Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
+Trial KernelWorkshop::build_candidate(KernelCandidate candidate, const std::stop_token& stop) {
   Trial trial;
   trial.candidate = std::move(candidate);
   const search::ExploredKernel& kernel = *trial.candidate.kernel;
@@ -57,12 +78,12 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
     trial.failure = generated.error();
     return trial;
   }
-  Result<codegen::CompiledKernel> compiled = compile(generated->source);
+  Result<codegen::CompiledKernel> compiled = compile(generated->source, stop);
   // A grid of which all blocks need not be resident may take more registers than the schedule has counted.
   if (compiled && !generated->cooperative && compiled->resources.spill_store_bytes > 0) {
     options.blocks_per_sm = 0;
     Result<codegen::GeneratedKernel> unbounded = codegen::generate(kernel.graph, program, options);
-    Result<codegen::CompiledKernel> roomier = unbounded ? compile(unbounded->source) : unbounded.error();
+    Result<codegen::CompiledKernel> roomier = unbounded ? compile(unbounded->source, stop) : unbounded.error();
     if (roomier && roomier->resources.spill_store_bytes < compiled->resources.spill_store_bytes) {
       generated = std::move(unbounded);
       compiled = std::move(roomier);
@@ -93,11 +114,13 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate) {
   return trial;
 }
 
-Trial KernelWorkshop::verify_candidate(Trial trial) {
+Trial KernelWorkshop::verify_candidate(Trial trial, const std::stop_token& stop) {
   const BuiltKernel& built = *trial.built;
+  profiler::VerifyOptions looking = options_.verify;
+  looking.stop = stop;
   Result<profiler::Verification> verification =
       profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
-                              built.generated, image_of(built), options_.verify);
+                              built.generated, image_of(built), looking);
   if (!verification) {
     trial.failure = verification.error();
     return trial;
@@ -118,43 +141,51 @@ double KernelWorkshop::estimate(const BuiltKernel& built) const {
                                 facts, device_);
 }
 
-Attempts KernelWorkshop::build(const search::SharedKernel& kernel) {
+Attempts KernelWorkshop::build(const search::SharedKernel& kernel, const std::stop_token& stop) {
   Entry& entry = entry_of(kernel->key);
-  const std::lock_guard lock(entry.mutex);
+  const Hold lock = hold(entry, stop);
+  if (!lock) return stopped();
   for (const auto* known : {&entry.measured, &entry.verified}) {
     // One that was found to be wrong is not built again to be served as if nobody had looked.
     if (*known) return **known;
   }
-  while (!entry.built.best && entry.built.size() < std::ssize(kernel->candidates))
-    entry.built.add(build_candidate({kernel, entry.built.size()}));
+  while (!entry.built.best && entry.built.size() < std::ssize(kernel->candidates)) {
+    Trial next = build_candidate({kernel, entry.built.size()}, stop);
+    if (was_stopped(next)) return stopped();
+    entry.built.add(std::move(next));
+  }
   return entry.built;
 }
 
-Attempts KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, bool verifies) {
+Attempts KernelWorkshop::first_of(std::span<const KernelCandidate> candidates, bool verifies,
+                                  const std::stop_token& stop) {
   if (candidates.empty()) return {};
   Entry& entry = entry_of(candidates.front().kernel->key);
   {
-    const std::lock_guard lock(entry.mutex);
+    const Hold lock = hold(entry, stop);
+    if (!lock) return stopped();
     if (entry.measured && entry.measured->best) return *entry.measured;
   }
   Attempts attempts;
   for (const KernelCandidate& candidate : candidates) {
-    Trial trial = build_candidate(candidate);
-    if (verifies && !trial.failure) trial = verify_candidate(std::move(trial));
+    Trial trial = build_candidate(candidate, stop);
+    if (verifies && !trial.failure) trial = verify_candidate(std::move(trial), stop);
     attempts.add(std::move(trial));
-    if (attempts.best) break;
+    if (attempts.best || was_stopped(attempts.others.back())) break;
   }
   return attempts;
 }
 
-std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kernel) {
+std::vector<Trial> KernelWorkshop::build_ahead(const search::SharedKernel& kernel, const std::stop_token& stop) {
   Entry& entry = entry_of(kernel->key);
-  const std::lock_guard lock(entry.mutex);
-  build_ahead_of(kernel, entry);
+  const Hold lock = hold(entry, stop);
+  if (!lock) return stopped().others;
+  build_ahead_of(kernel, entry, stop);
   return entry.verified ? entry.verified->all() : entry.ahead;
 }
 
-void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& entry) {
+/// Remembers nothing if it was stopped.
+void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& entry, const std::stop_token& stop) {
   if (!entry.ahead.empty() || entry.verified) return;
   const std::size_t wanted = options_.built_ahead(timer_ != nullptr);
   std::vector<Trial> trials = entry.built.all();
@@ -163,10 +194,11 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
   // This thread holds the kernel's lock while it waits for the others: it must not pick up another kernel meanwhile.
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(known, trials.size(), [&](std::size_t c) {
-      trials[c] = build_candidate({kernel, static_cast<int>(c)});
+      trials[c] = build_candidate({kernel, static_cast<int>(c)}, stop);
     });
-    if (timer_ != nullptr && options_.machine_code) read_machine_code(trials);
+    if (timer_ != nullptr && options_.machine_code && !stop.stop_requested()) read_machine_code(trials);
   });
+  if (stop.stop_requested()) return;
   for (std::size_t c = known; c < trials.size() && !entry.built.best; ++c) entry.built.add(trials[c]);
   std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
     if (!a.built || !b.built) return !a.built && b.built;
@@ -224,19 +256,22 @@ void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
 
 /// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the
 /// other candidates.
-Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, int place) {
-  return place < std::ssize(entry.ahead) ? entry.ahead[place] : build_candidate({kernel, place});
+Trial KernelWorkshop::next_trial(const search::SharedKernel& kernel, const Entry& entry, int place,
+                                 const std::stop_token& stop) {
+  return place < std::ssize(entry.ahead) ? entry.ahead[place] : build_candidate({kernel, place}, stop);
 }
 
-Attempts KernelWorkshop::verify(const search::SharedKernel& kernel) {
+Attempts KernelWorkshop::verify(const search::SharedKernel& kernel, const std::stop_token& stop) {
   Entry& entry = entry_of(kernel->key);
-  const std::lock_guard lock(entry.mutex);
+  const Hold lock = hold(entry, stop);
+  if (!lock) return stopped();
   if (entry.verified) return *entry.verified;
-  build_ahead_of(kernel, entry);
+  build_ahead_of(kernel, entry, stop);
   Attempts attempts;
   while (!attempts.best && attempts.size() < std::ssize(kernel->candidates)) {
-    Trial next = next_trial(kernel, entry, attempts.size());
-    attempts.add(next.failure ? std::move(next) : verify_candidate(std::move(next)));
+    Trial next = next_trial(kernel, entry, attempts.size(), stop);
+    attempts.add(next.failure ? std::move(next) : verify_candidate(std::move(next), stop));
+    if (!attempts.best && was_stopped(attempts.others.back())) return stopped();
   }
   entry.verified = std::move(attempts);
   if (timer_ == nullptr || entry.verified->size() == std::ssize(kernel->candidates)) entry.ahead = {};
@@ -257,21 +292,23 @@ Trial KernelWorkshop::measure_candidate(Trial trial) {
   return trial;
 }
 
-Attempts KernelWorkshop::measure(const search::SharedKernel& kernel) {
-  Attempts verified = verify(kernel);
+Attempts KernelWorkshop::measure(const search::SharedKernel& kernel, const std::stop_token& stop) {
+  Attempts verified = verify(kernel, stop);
   if (timer_ == nullptr || !verified.best) return verified;
   Entry& entry = entry_of(kernel->key);
-  const std::lock_guard lock(entry.mutex);
+  const Hold lock = hold(entry, stop);
+  if (!lock) return stopped();
   if (entry.measured) return *entry.measured;
   std::vector<Trial> tried = verified.all();
   std::ptrdiff_t best = -1;
   for (int right = 1;;) {
     Trial& last = tried.back();
     if (!last.failure) last = measure_candidate(std::move(last));
+    if (stop.stop_requested()) return stopped();
     if (!last.failure && (best < 0 || is_faster(last, tried[best]))) best = std::ssize(tried) - 1;
     if (right >= options_.measured_candidates || tried.size() >= kernel->candidates.size()) break;
-    Trial trial = next_trial(kernel, entry, std::ssize(tried));
-    if (!trial.failure) trial = verify_candidate(std::move(trial));
+    Trial trial = next_trial(kernel, entry, std::ssize(tried), stop);
+    if (!trial.failure) trial = verify_candidate(std::move(trial), stop);
     right += trial.failure ? 0 : 1;
     tried.push_back(std::move(trial));
   }

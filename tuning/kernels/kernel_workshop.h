@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -50,7 +51,8 @@ struct WorkshopOptions {
 ///
 /// The maker of plans (tuning/plans/plan_maker.h) takes kernels through the steps, a search
 /// (tuning/kernels/kernel_search.h) tries further candidates one by one and promotes what is faster. Safe to use from
-/// several threads: who asks for a kernel that is being worked on waits for it.
+/// several threads: who asks for a kernel that is being worked on waits for it. When a stop token fires, a step ends
+/// soon, with a trial that failed as cancelled, and remembers nothing of it.
 class KernelWorkshop {
  public:
   /// `timer`: null where nothing can be measured. All must outlive the workshop.
@@ -62,24 +64,24 @@ class KernelWorkshop {
 
   /// The first candidate that generates, compiles and keeps to the device's limits, in the order of the predictions; a
   /// kernel that was verified or measured is given as such, with no best if nothing of it is right. The others failed.
-  Attempts build(const search::SharedKernel& kernel);
+  Attempts build(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 
   /// The first of these candidates of one kernel that builds, and that is right if `verifies`; the others failed. What
   /// was measured here goes before; else nothing is remembered.
-  Attempts first_of(std::span<const KernelCandidate> candidates, bool verifies);
+  Attempts first_of(std::span<const KernelCandidate> candidates, bool verifies, const std::stop_token& stop = {});
 
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
   /// verified and measured: those that failed, then by their estimates, equal ones by their predictions. The order does
   /// not depend on the number of threads. Of a kernel that was verified: those that were tried then.
-  std::vector<Trial> build_ahead(const search::SharedKernel& kernel);
+  std::vector<Trial> build_ahead(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 
   /// The first in the order of build_ahead that is also right, or else of the candidates behind; the others failed.
-  Attempts verify(const search::SharedKernel& kernel);
+  Attempts verify(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 
   /// The fastest of the first right candidates: one takes the place of another with a better estimate only if it is
   /// clearly faster (profiler::compare_samples). A trial that could be verified but not measured is without
   /// measurement. The same as verify without a timer.
-  Attempts measure(const search::SharedKernel& kernel);
+  Attempts measure(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 
   /// Takes a measured trial of another candidate for the kernel's best if it is clearly faster than the best that
   /// measure gave; forgets it otherwise. Whether it was taken.
@@ -87,24 +89,27 @@ class KernelWorkshop {
 
   /// One candidate by itself, step by step; nothing of it is remembered. Only a trial without failure goes on to the
   /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.
-  Result<codegen::CompiledKernel> compile(const std::string& source);
-  Trial build_candidate(KernelCandidate candidate);
-  Trial verify_candidate(Trial trial);
+  Result<codegen::CompiledKernel> compile(const std::string& source, const std::stop_token& stop = {});
+  Trial build_candidate(KernelCandidate candidate, const std::stop_token& stop = {});
+  Trial verify_candidate(Trial trial, const std::stop_token& stop = {});
   Trial measure_candidate(Trial trial);
 
  private:
   struct Entry {
-    std::mutex mutex;          ///< held while the kernel is worked on: whoever asks second waits
+    std::timed_mutex mutex;    ///< held while the kernel is worked on: whoever asks second waits
     Attempts built;            ///< the kernel's candidates from the first one on
     std::vector<Trial> ahead;  ///< what is tried next, in this order; forgotten when nothing more will be
     std::optional<Attempts> verified;
     std::optional<Attempts> measured;
   };
+  using Hold = std::unique_lock<std::timed_mutex>;
   Entry& entry_of(const Hash128& key);
-  void build_ahead_of(const search::SharedKernel& kernel, Entry& entry);
+  /// The kernel's lock, or none if `stop` fired before it could be had.
+  static Hold hold(Entry& entry, const std::stop_token& stop);
+  void build_ahead_of(const search::SharedKernel& kernel, Entry& entry, const std::stop_token& stop);
   void read_machine_code(std::vector<Trial>& trials);
   [[nodiscard]] bool can_disassemble();
-  Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place);
+  Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place, const std::stop_token& stop);
   [[nodiscard]] double estimate(const BuiltKernel& built) const;
 
   codegen::Compiler& compiler_;

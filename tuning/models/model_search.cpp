@@ -38,7 +38,7 @@ Result<std::vector<double>> measure_gains(std::span<const ModelKernel> kernels, 
   std::vector<double> gains;
   for (const ModelKernel& kernel : kernels) {
     if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were measured");
-    const Result<double> headroom = tuner.measure_headroom(kernel.kernel);
+    const Result<double> headroom = tuner.measure_headroom(kernel.kernel, stop);
     gains.push_back(headroom ? kernel.occurrences * *headroom : 0);
   }
   return gains;

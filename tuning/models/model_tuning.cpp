@@ -47,7 +47,7 @@ std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner&
         plan.failure +=
             fmt::format("{}{}: {}: {}", plan.failure.empty() ? "" : "; ", entry.name, what, result.error().message);
     };
-    Result<search::FusionPlan> fused = tuner.explore(entry.graph);
+    Result<search::FusionPlan> fused = tuner.explore(entry.graph, stop);
     note("plan", fused);
     Result<search::UnfusedFragment> unfused = tuner.unfused(entry.graph);
     if (fused) plan.fused = std::move(*fused);

@@ -9,11 +9,12 @@
 
 namespace stitch::tuning {
 
-Result<double> measure_headroom(const TuningContext& context, const search::SharedKernel& kernel) {
+Result<double> measure_headroom(const TuningContext& context, const search::SharedKernel& kernel,
+                                const std::stop_token& stop) {
   double us = kernel->predicted_us();
   std::int64_t bytes = kernel::scheduled_bytes(kernel->graph, kernel->candidates.front().program);
   if (context.timer != nullptr) {
-    const Attempts attempts = context.workshop->measure(kernel);
+    const Attempts attempts = context.workshop->measure(kernel, stop);
     if (!attempts.best) return attempts.why_none();
     const auto& measurement = attempts.best->built->measurement;
     if (measurement && measurement->kind == profiler::Measurement::Kind::device_time) us = measurement->median;

@@ -8,7 +8,8 @@
 namespace stitch::tuning {
 
 /// As Tuner::measure_headroom.
-Result<double> measure_headroom(const TuningContext& context, const search::SharedKernel& kernel);
+Result<double> measure_headroom(const TuningContext& context, const search::SharedKernel& kernel,
+                                const std::stop_token& stop);
 /// As Tuner::search.
 Result<SearchedKernel> search_candidates(const TuningContext& context, const SearchRequest& request);
 

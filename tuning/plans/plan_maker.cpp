@@ -94,6 +94,7 @@ Result<TunedFragment> PlanMaker::make() {
 Status PlanMaker::explore() {
   if (request_.progress) request_.progress({"plan", 0.0, std::string(request_.name)});
   partitioning_ = context_.options.fusion;
+  partitioning_.stop = request_.stop;
   fusion_ = request_.plan;
   return fusion_ == nullptr ? partition() : Status();
 }
@@ -159,11 +160,11 @@ double PlanMaker::run(const Stage& stage) {
 Attempts PlanMaker::attempt(const search::SharedKernel& kernel, bool verifies) {
   Attempts near;
   if (const auto* candidates = near_.of(kernel->key)) {
-    near = workshop_.first_of(*candidates, verifies);
+    near = workshop_.first_of(*candidates, verifies, request_.stop);
     if (near.best) return near;
     strayed_ = true;
   }
-  Attempts own = verifies ? workshop_.verify(kernel) : workshop_.build(kernel);
+  Attempts own = verifies ? workshop_.verify(kernel, request_.stop) : workshop_.build(kernel, request_.stop);
   own.others.insert(own.others.begin(), near.others.begin(), near.others.end());
   return own;
 }
@@ -173,7 +174,7 @@ void PlanMaker::run_stages() {
       run({"codegen", 0.2, verifies_ ? 0.5 : 1.0, [&](const search::SharedKernel& kernel) {
              if (!verifies_) return attempt(kernel, false);
              if (near_.of(kernel->key) == nullptr)
-               (void)workshop_.build_ahead(kernel);  // it remembers them, and takes one in what follows
+               (void)workshop_.build_ahead(kernel, request_.stop);  // it remembers them, and takes one in what follows
              return Attempts();
            }});
   if (verifies_) {
@@ -181,8 +182,9 @@ void PlanMaker::run_stages() {
                                   [&](const search::SharedKernel& kernel) { return attempt(kernel, true); }});
   }
   if (measures_) {
-    tuned_.seconds.measure +=
-        run({"measure", 0.7, 1.0, [&](const search::SharedKernel& kernel) { return workshop_.measure(kernel); }});
+    tuned_.seconds.measure += run({"measure", 0.7, 1.0, [&](const search::SharedKernel& kernel) {
+                                     return workshop_.measure(kernel, request_.stop);
+                                   }});
   }
 }
 

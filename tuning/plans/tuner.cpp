@@ -34,9 +34,10 @@ Result<db::FragmentRecord> Tuner::describe(const graph::Graph& canonical, std::s
   return fragment_record(*context_, canonical, name);
 }
 
-Result<search::FusionPlan> Tuner::explore(const graph::Graph& canonical) const {
-  return context_->arena.execute(
-      [&] { return search::explore_fusion(canonical, *context_->kernels, context_->options.fusion); });
+Result<search::FusionPlan> Tuner::explore(const graph::Graph& canonical, const std::stop_token& stop) const {
+  search::FusionOptions looking = context_->options.fusion;
+  looking.stop = stop;
+  return context_->arena.execute([&] { return search::explore_fusion(canonical, *context_->kernels, looking); });
 }
 
 bool Tuner::runs_in_one_kernel(const graph::Graph& loop) const {
@@ -50,7 +51,7 @@ Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) co
 
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->arena.execute([&] { return predict_plan(*context_, request); });
+  return context_->predicting.execute([&] { return predict_plan(*context_, request); });
 }
 
 Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
@@ -58,10 +59,10 @@ Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
   return context_->arena.execute([&] { return tune_plan(*context_, request); });
 }
 
-Result<double> Tuner::measure_headroom(const search::SharedKernel& kernel) const {
+Result<double> Tuner::measure_headroom(const search::SharedKernel& kernel, const std::stop_token& stop) const {
   if (context_->workshop == nullptr) return explores_only();
   if (!kernel->feasible()) return Attempts().why_none();
-  return context_->arena.execute([&] { return tuning::measure_headroom(*context_, kernel); });
+  return context_->arena.execute([&] { return tuning::measure_headroom(*context_, kernel, stop); });
 }
 
 Result<SearchedKernel> Tuner::search(const SearchRequest& request) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,8 +57,8 @@ class Tuner {
   /// The record of a fragment. `canonical` must be a canonical form's graph.
   Result<db::FragmentRecord> describe(const graph::Graph& canonical, std::string_view name) const;
 
-  /// Partition and schedules only; nothing is compiled.
-  Result<search::FusionPlan> explore(const graph::Graph& canonical) const;
+  /// Partition and schedules only; nothing is compiled. Errors: constraint, cancelled.
+  Result<search::FusionPlan> explore(const graph::Graph& canonical, const std::stop_token& stop = {}) const;
   /// Whether a loop, with nothing beside it, is expected to take less time as one kernel than turn by turn.
   [[nodiscard]] bool runs_in_one_kernel(const graph::Graph& loop) const;
   /// Every operator in a kernel of its own: what a plan is compared with.
@@ -78,7 +79,7 @@ class Tuner {
   /// How much faster the kernel could be at most, µs: what it takes (predicted; where there is a timer, measured,
   /// which builds and verifies its first candidates unless that was done before) beyond a launch and its bytes at the
   /// device's bandwidth. Errors: why no candidate is right; unavailable (this tuner explores only).
-  Result<double> measure_headroom(const search::SharedKernel& kernel) const;
+  Result<double> measure_headroom(const search::SharedKernel& kernel, const std::stop_token& stop = {}) const;
 
   /// Searches the kernel's wide space; tune takes the fastest from then on. Errors: unavailable (no timer), cancelled,
   /// those of enumeration; why no candidate is right.

@@ -75,7 +75,9 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   context->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) context->judges.push_back(timer->identity());
   context->clock = &clock;
-  context->arena.initialize(options.threads > 0 ? options.threads : usable_processors());
+  const int threads = options.threads > 0 ? options.threads : usable_processors();
+  context->arena.initialize(threads);
+  context->predicting.initialize(threads + 1, 2);
   context->options = std::move(options);
   return context;
 }

@@ -47,6 +47,8 @@ struct TuningContext {
   std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
   const Clock* clock = nullptr;
   mutable tbb::task_arena arena;
+  /// Of predictions, which somebody waits for: places that no tuning takes, and one of their own for two callers.
+  mutable tbb::task_arena predicting;
 };
 
 }  // namespace stitch::tuning
