@@ -23,6 +23,8 @@ Result<bool> insert_plan_rows(sqlite::Connection& connection, const PlanRecord& 
 Result<PlanRecord> select_plan(sqlite::Connection& connection, const Hash128& id);
 /// The incumbent of a key, checked likewise; nothing when there is none.
 Result<std::optional<PlanRecord>> select_incumbent(sqlite::Connection& connection, const PlanKey& key);
+/// The same without steps and document, unchecked.
+Result<std::optional<PlanRecord>> select_served(sqlite::Connection& connection, const PlanKey& key);
 /// A plan with the kernels, artifacts and measurements that belong to it.
 Result<PlanBundle> select_plan_bundle(sqlite::Connection& connection, const Hash128& id);
 Result<Listing<PlanRecord>> select_plans(sqlite::Connection& connection, const PlanFilter& filter, const Page& page);

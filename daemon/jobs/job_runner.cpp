@@ -1,10 +1,23 @@
 #include "daemon/jobs/job_runner.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 
 namespace stitch::daemon {
+namespace {
+
+/// Jobs are work for when nobody waits: the thread, and those it starts, yield to those that answer requests. On Linux
+/// a thread has a niceness of its own.
+void yield_to_requests() {
+  constexpr int niceness = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
+}
+
+}  // namespace
 
 void JobRunner::Active::halt(StopReason why) {
   StopReason none = StopReason::none;
@@ -64,6 +77,7 @@ int JobRunner::running() const {
 }
 
 void JobRunner::work_loop(const std::stop_token& stop) {
+  yield_to_requests();
   while (!stop.stop_requested()) {
     std::int64_t seen = 0;
     {

@@ -16,9 +16,11 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "daemon/jobs/job_runner.h"
+#include "daemon/jobs/lookup_answers.h"
 #include "daemon/jobs/metrics.h"
 #include "daemon/jobs/notifier.h"
 #include "daemon/jobs/single_flight.h"
+#include "daemon/jobs/store_watch.h"
 #include "db/store.h"
 #include "graph/canonical.h"
 #include "tuning/cost_models/cost_model_training.h"
@@ -30,6 +32,7 @@ namespace stitch::daemon {
 struct ServiceOptions {
   JobRunnerOptions jobs;
   SingleFlightOptions predictions;
+  AnswerCacheOptions answers;
   /// How long look-ups do not start another job for a fragment whose tuning failed; submitting it always does.
   std::int64_t remember_failure_us = 600'000'000;
   /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
@@ -87,10 +90,18 @@ class Service {
   /// Begins a look-up, blocks for as long as it takes, and ends it.
   Result<api::LookupAnswer> lookup(const api::LookupRequest& request);
 
-  /// Notified when jobs or what is served may have changed by this process. Changes by other processes that share the
-  /// store are not told: who waits looks again after others_seen_within.
+  /// Notified when jobs or what is served may have changed, by this process at once, by others that share the store
+  /// after StoreWatch::every. Nobody who waits has to look by himself.
   [[nodiscard]] Notifier& changes() { return changes_; }
-  static constexpr std::chrono::seconds others_seen_within{1};
+  /// Notified when something else is served, likewise.
+  [[nodiscard]] Notifier& promoted() { return promoted_; }
+
+  /// Answers that were given. Who has one need not begin a look-up.
+  [[nodiscard]] LookupAnswers& answers() { return answers_; }
+  /// Whether the same request would be answered the same for as long as the same is served, with nothing to be done.
+  [[nodiscard]] bool may_be_kept(const api::LookupRequest& request, const api::LookupAnswer& answer) const;
+  /// What answers are made of.
+  [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
 
   /// Tunes a fragment in the background. `trials`: as of submit_model; nullopt: ServiceOptions::fragment_trials.
   /// Errors: invalid_argument (trials, and nothing measures), resource_exhausted when the queue is full.
@@ -117,7 +128,6 @@ class Service {
   Service(db::Store& store, const tuning::Tuner& tuner, const Clock& clock,
           std::unique_ptr<tuning::RememberingTuner> remembering, ServiceOptions options);
 
-  [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
   void improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer);
@@ -149,13 +159,15 @@ class Service {
   std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last done, in wall time
   std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
+  LookupAnswers answers_;
   tuning::CostModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
   std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again
-  Notifier changes_;
+  Notifier changes_, promoted_;
   JobRunner jobs_;
-  SingleFlight predictions_;  ///< last: its threads use everything above
+  SingleFlight predictions_;  ///< last but one: its threads use everything above
+  StoreWatch watch_;
 };
 
 }  // namespace stitch::daemon
