@@ -122,10 +122,14 @@ Status Daemon::start(const StitchdOptions& options) {
   http.socket = options.socket;
   http.tcp = options.tcp;
   http.limits = options.limits;
-  STITCH_ASSIGN(server, HttpServer::start(http, [this](const http::Request& request) {
-                  spdlog::debug("{} {} ({} bytes)", request.method, request.target, request.body.size());
-                  return dispatch(*service, clock, request);
-                }));
+  const auto handle = [this](const http::Request& request) {
+    spdlog::debug("{} {} ({} bytes)", request.method, request.target, request.body.size());
+    return dispatch(*service, clock, request);
+  };
+  const auto handle_quickly = [this](const http::Request& request) {
+    return dispatch_quickly(*service, clock, request);
+  };
+  STITCH_ASSIGN(server, HttpServer::start(http, handle, handle_quickly));
   return {};
 }
 

@@ -36,6 +36,15 @@ Result<PlanRecord> read_whole_plan(Connection& connection, const Statement& rows
   return plan;
 }
 
+constexpr std::string_view is_incumbent =
+    " WHERE p.fragment = ? AND p.status = 'incumbent' "
+    "AND t.device = ? AND t.architecture = ? AND t.toolkit = ? AND t.version = ?";
+
+Result<Statement> query_by_key(Connection& connection, const std::string& sql, const PlanKey& key) {
+  const Target& target = key.target;
+  return connection.query(sql, key.fragment, target.device, target.architecture, target.toolkit, target.version);
+}
+
 Status require_references(Connection& connection, const PlanRecord& plan) {
   STITCH_ASSIGN(const bool known, connection.exists("SELECT 1 FROM fragment WHERE key = ?", plan.key.fragment));
   if (!known)
@@ -122,13 +131,8 @@ Result<PlanRecord> select_plan(Connection& connection, const Hash128& id) {
 }
 
 Result<std::optional<PlanRecord>> select_incumbent(Connection& connection, const PlanKey& key) {
-  static const std::string sql = fmt::format(
-      "{} WHERE p.fragment = ? AND p.status = 'incumbent' "
-      "AND t.device = ? AND t.architecture = ? AND t.toolkit = ? AND t.version = ?",
-      select_from_plans(true));
-  const Target& target = key.target;
-  STITCH_ASSIGN(Statement rows, connection.query(sql, key.fragment, target.device, target.architecture, target.toolkit,
-                                                 target.version));
+  static const std::string sql = select_from_plans(true) + std::string(is_incumbent);
+  STITCH_ASSIGN(Statement rows, query_by_key(connection, sql, key));
   STITCH_ASSIGN(const bool found, rows.step());
   if (!found) return std::optional<PlanRecord>();
   STITCH_ASSIGN(PlanRecord plan, read_whole_plan(connection, rows));
@@ -149,6 +153,15 @@ Result<std::optional<PlanRecord>> select_stale_plan(Connection& connection, cons
   STITCH_ASSIGN(const bool found, rows.step());
   if (!found) return std::optional<PlanRecord>();
   STITCH_ASSIGN(PlanRecord plan, read_whole_plan(connection, rows));
+  return std::optional<PlanRecord>(std::move(plan));
+}
+
+Result<std::optional<PlanRecord>> select_served(Connection& connection, const PlanKey& key) {
+  static const std::string sql = select_from_plans(false) + std::string(is_incumbent);
+  STITCH_ASSIGN(Statement rows, query_by_key(connection, sql, key));
+  STITCH_ASSIGN(const bool found, rows.step());
+  if (!found) return std::optional<PlanRecord>();
+  STITCH_ASSIGN(PlanRecord plan, read_plan(rows));
   return std::optional<PlanRecord>(std::move(plan));
 }
 

@@ -25,6 +25,8 @@ Result<PlanRecord> select_plan(sqlite::Connection& connection, const Hash128& id
 Result<std::optional<PlanRecord>> select_incumbent(sqlite::Connection& connection, const PlanKey& key);
 /// What Store::find_stale_plan finds, checked likewise.
 Result<std::optional<PlanRecord>> select_stale_plan(sqlite::Connection& connection, const PlanKey& key);
+/// The same without steps and document, unchecked.
+Result<std::optional<PlanRecord>> select_served(sqlite::Connection& connection, const PlanKey& key);
 /// A plan with the kernels, artifacts and measurements that belong to it.
 Result<PlanBundle> select_plan_bundle(sqlite::Connection& connection, const Hash128& id);
 Result<Listing<PlanRecord>> select_plans(sqlite::Connection& connection, const PlanFilter& filter, const Page& page);

@@ -232,6 +232,21 @@ std::int64_t Connection::changes() const { return sqlite3_changes64(handle_); }
 std::int64_t Connection::last_row() const { return sqlite3_last_insert_rowid(handle_); }
 bool Connection::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
+Result<const volatile std::uint32_t*> Connection::log_index() {
+  constexpr int region_bytes = 32 * 1024;  // as SQLite maps it
+  constexpr std::string_view doing = "map the log's index";
+  sqlite3_file* file = nullptr;
+  if (const int code = sqlite3_file_control(handle_, "main", SQLITE_FCNTL_FILE_POINTER, &file); code != SQLITE_OK)
+    return error(code, doing);
+  if (file == nullptr || file->pMethods == nullptr || file->pMethods->iVersion < 2)
+    return make_error(ErrorKind::io, "{}: this file system shares no memory", path_);
+  volatile void* region = nullptr;
+  if (const int code = file->pMethods->xShmMap(file, 0, region_bytes, 0, &region); code != SQLITE_OK)
+    return error(code, doing);
+  if (region == nullptr) return make_error(ErrorKind::io, "{}: its log has no index", path_);
+  return static_cast<const volatile std::uint32_t*>(region);
+}
+
 Error Connection::error(int code, std::string_view doing) const {
   const int extended =
       handle_ && (sqlite3_extended_errcode(handle_) & 0xff) == (code & 0xff) ? sqlite3_extended_errcode(handle_) : code;

@@ -136,6 +136,10 @@ class Connection {
     return first_integer(statement, sql);
   }
 
+  /// The header of the write-ahead log's index, in memory that is shared with all who have the database open; there for
+  /// as long as the connection is. A statement must have been run before. Error: io when there is no such memory.
+  Result<const volatile std::uint32_t*> log_index();
+
   /// Runs a script of statements without parameters.
   Status run_script(const std::string& sql);
 

@@ -7,6 +7,7 @@
 
 #include "db/artifact_table.h"
 #include "db/candidate_table.h"
+#include "db/change_mark.h"
 #include "db/connection_pool.h"
 #include "db/database_file.h"
 #include "db/fragment_bundle.h"
@@ -40,13 +41,16 @@ OpenOptions connection_options(const SqliteOptions& options) {
 /// The interface over the table modules: gives each operation its connection and its transaction.
 class SqliteStore final : public Store {
  public:
-  /// `writer` is null in a read-only store.
-  SqliteStore(const SqliteOptions& options, const Clock& clock, std::unique_ptr<Connection> writer)
+  /// `writer` is null in a read-only store, and then there is no mark, which is the writer's.
+  SqliteStore(const SqliteOptions& options, const Clock& clock, std::unique_ptr<Connection> writer,
+              std::optional<ChangeMark> mark)
       : options_(options),
         clock_(clock),
         writer_(std::move(writer)),
+        mark_(mark),
         readers_(connection_options(options), options.readers) {}
 
+  std::optional<StoreVersion> version() const override { return mark_ ? mark_->read() : std::nullopt; }
   Status put_device(const Device& device) override {
     return write([&](Connection& c) { return tables::upsert_device(c, device); });
   }
@@ -92,6 +96,9 @@ class SqliteStore final : public Store {
   }
   Result<std::optional<PlanRecord>> find_stale_plan(const PlanKey& key) const override {
     return read([&](Connection& c) { return tables::select_stale_plan(c, key); });
+  }
+  Result<std::optional<PlanRecord>> served_plan(const PlanKey& key) const override {
+    return read([&](Connection& c) { return tables::select_served(c, key); });
   }
   Result<PlanRecord> get_plan(const Hash128& id) const override {
     return read([&](Connection& c) { return tables::select_plan(c, id); });
@@ -249,6 +256,7 @@ class SqliteStore final : public Store {
   const Clock& clock_;
   std::mutex writing_;
   const std::unique_ptr<Connection> writer_;  // used under writing_
+  const std::optional<ChangeMark> mark_;
   mutable ConnectionPool readers_;
 };
 
@@ -288,10 +296,12 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const SqliteOptions& options, c
                       "writing once",
                       absolute.path.string(), version, schema_version());
   std::unique_ptr<Connection> writer;
+  std::optional<ChangeMark> mark;
   if (!options.read_only) {
     STITCH_ASSIGN(writer, open_writer(absolute, version, clock));
+    STITCH_ASSIGN(mark, ChangeMark::of(*writer));
   }
-  return std::unique_ptr<Store>(std::make_unique<SqliteStore>(absolute, clock, std::move(writer)));
+  return std::unique_ptr<Store>(std::make_unique<SqliteStore>(absolute, clock, std::move(writer), mark));
 }
 
 }  // namespace stitch::db

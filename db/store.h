@@ -35,6 +35,10 @@ class Store {
  public:
   virtual ~Store() = default;
 
+  /// Changes with every commit, by any process; asking costs nothing and blocks nobody. Nothing when it cannot be told
+  /// now: then everything may have changed.
+  [[nodiscard]] virtual std::optional<StoreVersion> version() const = 0;
+
   // Devices: inserted, or refreshed by key.
   virtual Status put_device(const Device& device) = 0;
   [[nodiscard]] virtual Result<Device> get_device(std::string_view key) const = 0;
@@ -60,6 +64,9 @@ class Store {
   /// is of another toolkit or generator version: measured before verified ones, then the one promoted last. None that
   /// nobody verified, nor of a later major version of the toolkit, whose machine code this one's drivers may not load.
   [[nodiscard]] virtual Result<std::optional<PlanRecord>> find_stale_plan(const PlanKey& key) const = 0;
+  /// The incumbent of the key as listings have it, nothing when there is none. What was made of the whole plan stays
+  /// right for as long as this is equal.
+  [[nodiscard]] virtual Result<std::optional<PlanRecord>> served_plan(const PlanKey& key) const = 0;
   [[nodiscard]] virtual Result<PlanRecord> get_plan(const Hash128& id) const = 0;
   [[nodiscard]] virtual Result<PlanBundle> get_plan_bundle(const Hash128& id) const = 0;
   [[nodiscard]] virtual Result<Listing<PlanRecord>> list_plans(const PlanFilter& filter, const Page& page) const = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,6 +42,13 @@ struct Miss {
 struct Lookup {
   std::optional<PlanRecord> plan;  ///< the incumbent of exactly this key
   Miss miss;                       ///< empty on a hit
+};
+
+/// Two that are equal: nothing was committed between them. They have no order.
+struct StoreVersion {
+  std::array<std::uint32_t, 12> words{};
+
+  bool operator==(const StoreVersion&) const = default;
 };
 
 /// What is known better about a plan than when it was stored. Label `measured` is not given here: it follows from

@@ -1,7 +1,6 @@
 #include "daemon/http/event_stream.h"
 
 #include <charconv>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "api/protocol.h"
@@ -61,8 +60,7 @@ boost::asio::awaitable<void> follow(Service& service, std::int64_t job, std::int
     }
     if (page.ended) co_return;
     if (page.full) continue;
-    const auto until = std::chrono::steady_clock::now() + Service::others_seen_within;
-    const bool awaited = co_await writer.wait(service.changes(), seen, until);
+    const bool awaited = co_await writer.wait(service.changes(), seen, Notifier::Deadline::max());
     if (!awaited) co_return;
   }
 }

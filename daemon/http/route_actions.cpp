@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "daemon/http/call_fields.h"
 #include "daemon/http/event_stream.h"
@@ -27,6 +27,16 @@ http::Response lookup_response(const Result<api::LookupAnswer>& found, graph::En
   return encoded(api::to_document(*found), encoding, found->plan ? 200 : 202);
 }
 
+AskedBytes asked_by(const http::Request& request) { return {request.content_type, request.accept, request.body}; }
+
+http::Response kept_response(Service& service, const KeptAnswer& kept) {
+  service.metrics().count_lookup(api::LookupAnswer::Source::store);
+  http::Response response;
+  response.content_type = http::content_type_of(kept.encoding);
+  response.kept = kept.body;
+  return response;
+}
+
 /// Waits for the prediction to land, or for the deadline. `lookup` lives longer than the coroutine.
 LaterResponse await_lookup(Service& service, const PendingLookup& lookup, graph::Encoding encoding,
                            http::Waiter& waiter) {
@@ -41,19 +51,24 @@ LaterResponse await_lookup(Service& service, const PendingLookup& lookup, graph:
 LaterResponse await_promotions(Service& service, std::int64_t after, Notifier::Deadline until, graph::Encoding encoding,
                                http::Waiter& waiter) {
   while (true) {
-    const std::int64_t seen = service.changes().count();
+    const std::int64_t seen = service.promoted().count();
     std::optional<Result<api::PromotionFeed>> feed;
     co_await waiter.work([&] { feed = service.promotions(after); });
     if (!*feed) co_return http::error_response(feed->error(), encoding);
     const auto now = std::chrono::steady_clock::now();
     if (!(*feed)->promotions.empty() || now >= until) co_return encoded(api::to_document(**feed), encoding);
-    const bool awaited =
-        co_await waiter.wait(service.changes(), seen, std::min(until, now + Service::others_seen_within));
+    const bool awaited = co_await waiter.wait(service.promoted(), seen, until);
     if (!awaited) co_return std::nullopt;
   }
 }
 
 }  // namespace
+
+std::optional<http::Response> lookup_at_once(Service& service, const http::Request& request) {
+  const auto kept = service.answers().at_once(asked_by(request));
+  if (!kept) return std::nullopt;
+  return kept_response(service, *kept);
+}
 
 http::Reply health(const Call& call) {
   if (const auto last = call.service.store().last_promotion(); !last) {
@@ -74,13 +89,23 @@ http::Reply metrics(const Call& call) {
 }
 
 http::Reply lookup(const Call& call) {
+  const AskedBytes asked = asked_by(call.request);
+  if (const auto kept = call.service.answers().checked(asked)) return kept_response(call.service, *kept);
+  const auto version = call.service.store().version();
   const auto encoding = http::encoding_of(call.request.content_type);
   if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
   const auto request = api::decode_message<api::LookupRequest>(call.request.body, *encoding);
   if (!request) return bad_document(call, request.error());
   auto begun = call.service.begin_lookup(*request);
   if (!begun) return refusal(call, begun.error());
-  if (const auto* answer = std::get_if<api::LookupAnswer>(&*begun)) return lookup_response(*answer, call.answer_in);
+  if (const auto* answer = std::get_if<api::LookupAnswer>(&*begun)) {
+    http::Response response = lookup_response(*answer, call.answer_in);
+    if (const auto key = call.service.key_to_keep(*request, *answer)) {
+      response.kept = std::make_shared<const std::string>(std::exchange(response.body, {}));
+      call.service.answers().keep(asked, version, *key, response.kept, call.answer_in);
+    }
+    return response;
+  }
   return http::Pending(
       [&service = call.service, lookup = std::get<PendingLookup>(*std::move(begun)),
        in = call.answer_in](http::Waiter& waiter) { return await_lookup(service, lookup, in, waiter); });

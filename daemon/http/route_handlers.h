@@ -5,6 +5,9 @@
 // One function per row of the route table (daemon/http/routes.cpp).
 namespace stitch::daemon::handlers {
 
+/// What `lookup` would answer, where that is kept and nothing has been committed since. Never blocks.
+std::optional<http::Response> lookup_at_once(Service& service, const http::Request& request);
+
 http::Reply health(const Call& call);
 http::Reply version(const Call& call);
 http::Reply metrics(const Call& call);

@@ -109,4 +109,13 @@ http::Reply dispatch(Service& service, const Clock& clock, const http::Request& 
   return std::move(reply);
 }
 
+std::optional<http::Response> dispatch_quickly(Service& service, const Clock& clock, const http::Request& request) {
+  constexpr std::string_view target = "/v1/lookup";
+  if (request.method != "POST" || request.target != target) return std::nullopt;
+  const std::int64_t begun = clock.now_us();
+  std::optional<http::Response> response = lookup_at_once(service, request);
+  if (response) service.metrics().count_request(target, response->status, (clock.now_us() - begun) * 1e-6);
+  return response;
+}
+
 }  // namespace stitch::daemon

@@ -30,4 +30,8 @@ std::span<const Route> routes();
 /// 404, known ones with another method 405 with `Allow`.
 http::Reply dispatch(Service& service, const Clock& clock, const http::Request& request);
 
+/// Answers what needs no thread that may block, and leaves everything else to dispatch: a look-up whose answer is kept.
+/// Counted likewise.
+std::optional<http::Response> dispatch_quickly(Service& service, const Clock& clock, const http::Request& request);
+
 }  // namespace stitch::daemon

@@ -1,11 +1,24 @@
 #include "daemon/jobs/job_runner.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 
 namespace stitch::daemon {
+namespace {
+
+/// Jobs are work for when nobody waits: the thread, and those it starts, yield to those that answer requests. On Linux
+/// a thread has a niceness of its own.
+void yield_to_requests() {
+  constexpr int niceness = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
+}
+
+}  // namespace
 
 void JobRunner::Active::halt(StopReason why) {
   StopReason none = StopReason::none;
@@ -69,6 +82,7 @@ int JobRunner::running() const {
 }
 
 void JobRunner::work_loop(const std::stop_token& stop) {
+  yield_to_requests();
   std::int64_t pause_us = options_.poll_us;
   while (!stop.stop_requested()) {
     std::int64_t seen = 0;

@@ -47,6 +47,23 @@ void store_gauges(std::string& text, const db::StoreStatistics& store) {
   }
 }
 
+void answer_counts(std::string& text, const AnswerCache::Counts& answers) {
+  const std::pair<std::string_view, std::int64_t> events[] = {{"hit", answers.hits},
+                                                              {"checked", answers.checked},
+                                                              {"miss", answers.misses},
+                                                              {"stale", answers.stale},
+                                                              {"eviction", answers.evictions}};
+  head(text, "stitch_answer_cache_events_total", "counter",
+       "Kept answers of look-ups: given, given after a look at the store, not there, out of date, dropped for room.");
+  for (const auto& [event, count] : events) {
+    fmt::format_to(std::back_inserter(text), "stitch_answer_cache_events_total{{event=\"{}\"}} {}\n", event, count);
+  }
+  head(text, "stitch_answer_cache_answers", "gauge", "Answers that are kept.");
+  fmt::format_to(std::back_inserter(text), "stitch_answer_cache_answers {}\n", answers.answers);
+  head(text, "stitch_answer_cache_bytes", "gauge", "Memory of the answers that are kept, with their requests.");
+  fmt::format_to(std::back_inserter(text), "stitch_answer_cache_bytes {}\n", answers.bytes);
+}
+
 }  // namespace
 
 void Metrics::count_request(std::string_view route, int status, double seconds) {
@@ -74,6 +91,7 @@ std::string Metrics::text(const Gauges& gauges) const {
   single(text, "stitch_predictions_under_way", "gauge", "Predictions started and not finished.",
          gauges.predictions_under_way);
   store_gauges(text, gauges.store);
+  answer_counts(text, gauges.answers);
 
   const std::lock_guard lock(mutex_);
   head(text, "stitch_lookups_total", "counter", "Look-ups by where their answer came from.");

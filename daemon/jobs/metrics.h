@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/protocol.h"
+#include "daemon/jobs/answer_cache.h"
 #include "db/store_types.h"
 
 namespace stitch::daemon {
@@ -20,6 +21,7 @@ inline constexpr std::array<double, 14> latency_bounds = {0.0005, 0.001, 0.0025,
 /// What is true at the moment of asking.
 struct Gauges {
   db::StoreStatistics store;
+  AnswerCache::Counts answers;
   int jobs_here = 0;  ///< that this process works on
   int predictions_under_way = 0;
   double uptime_seconds = 0;

@@ -72,13 +72,15 @@ Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& cloc
       remember_failure_us_(options.remember_failure_us),
       fragment_trials_(options.fragment_trials),
       keep_us_(options.keep_us),
+      answers_(store, options.answers),
       trainer_(store, tuner.target().device, clock, options.training),
       jobs_(store, clock, telling(options.jobs, changes_),
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},
              {std::string(model_job), [this](const JobContext& context) { return tune_model_job(context); }},
              {std::string(training_job), [this](const JobContext& context) { return train_job(context); }},
              {std::string(pruning_job), [this](const JobContext&) { return prune_job(); }}}),
-      predictions_(options.predictions, clock) {}
+      predictions_(options.predictions, clock),
+      watch_(store, changes_, promoted_) {}
 
 Service::~Service() = default;
 
@@ -221,6 +223,18 @@ Result<api::LookupAnswer> Service::lookup(const api::LookupRequest& request) {
   const auto& missed = std::get<PendingLookup>(begun);
   missed.flight.landing().wait(0, missed.until);
   return end_lookup(missed);
+}
+
+std::optional<db::PlanKey> Service::key_to_keep(const api::LookupRequest& request,
+                                                const api::LookupAnswer& answer) const {
+  // What another environment made is told of until there is a plan of this one's own.
+  if (answer.source != api::LookupAnswer::Source::store || !answer.plan || answer.job || answer.made_by) return {};
+  const Result<const Planner*> planner = planners_->of(request.device);
+  if (!planner) return {};
+  const db::PlanKey key = (*planner)->key_of(answer.fragment);
+  if (!request.improve || (*planner)->remembering->is_settled(*answer.plan)) return key;
+  const std::lock_guard lock(asked_mutex_);
+  return asked_.contains(key) ? std::optional(key) : std::nullopt;  // else the next look-up asks again
 }
 
 Status Service::predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name,
@@ -386,6 +400,7 @@ Result<std::string> Service::metrics_text() const {
   Gauges gauges;
   STITCH_ASSIGN(gauges.store, store_.statistics());
   gauges.jobs_here = jobs_.running();
+  gauges.answers = answers_.counts();
   gauges.predictions_under_way = predictions_.under_way();
   gauges.uptime_seconds = (clock_.now_us() - started_us_) * 1e-6;
   gauges.version = tool_version;

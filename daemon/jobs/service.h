@@ -17,10 +17,12 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "daemon/jobs/job_runner.h"
+#include "daemon/jobs/lookup_answers.h"
 #include "daemon/jobs/metrics.h"
 #include "daemon/jobs/notifier.h"
 #include "daemon/jobs/planners.h"
 #include "daemon/jobs/single_flight.h"
+#include "daemon/jobs/store_watch.h"
 #include "db/store.h"
 #include "graph/canonical.h"
 #include "tuning/cost_models/cost_model_training.h"
@@ -32,6 +34,7 @@ namespace stitch::daemon {
 struct ServiceOptions {
   JobRunnerOptions jobs;
   SingleFlightOptions predictions;
+  AnswerCacheOptions answers;
   /// How long look-ups do not start another job for a fragment whose tuning failed; submitting it always does.
   std::int64_t remember_failure_us = 600'000'000;
   /// The caller knows that no other process works on the store's jobs: what is marked as running was left behind.
@@ -94,10 +97,18 @@ class Service {
   /// Begins a look-up, blocks for as long as it takes, and ends it.
   Result<api::LookupAnswer> lookup(const api::LookupRequest& request);
 
-  /// Notified when jobs or what is served may have changed by this process. Changes by other processes that share the
-  /// store are not told: who waits looks again after others_seen_within.
+  /// Notified when jobs or what is served may have changed, by this process at once, by others that share the store
+  /// after StoreWatch::every. Nobody who waits has to look by himself.
   [[nodiscard]] Notifier& changes() { return changes_; }
-  static constexpr std::chrono::seconds others_seen_within{1};
+  /// Notified when something else is served, likewise.
+  [[nodiscard]] Notifier& promoted() { return promoted_; }
+
+  /// Answers that were given. Who has one need not begin a look-up.
+  [[nodiscard]] LookupAnswers& answers() { return answers_; }
+  /// The key for as long as whose served plan stays what it is, the same request would be answered the same, with nothing
+  /// to be done; nothing when there is none.
+  [[nodiscard]] std::optional<db::PlanKey> key_to_keep(const api::LookupRequest& request,
+                                                       const api::LookupAnswer& answer) const;
 
   /// Tunes a fragment in the background. `trials`: as of submit_model; nullopt: ServiceOptions::fragment_trials.
   /// Errors: invalid_argument (trials, and nothing measures), resource_exhausted when the queue is full.
@@ -164,13 +175,15 @@ class Service {
   std::atomic<std::int64_t> pruned_us_ = 0;  ///< when that was last done, in wall time
   std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
+  LookupAnswers answers_;
   tuning::CostModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<db::PlanKey> asked_;     ///< whose improvement was asked for on a hit, so that later hits write nothing
   std::map<db::PlanKey, std::int64_t> failed_;  ///< whose tuning failed, until when look-ups do not ask again
-  Notifier changes_;
+  Notifier changes_, promoted_;
   JobRunner jobs_;
-  SingleFlight predictions_;  ///< last: its threads use everything above
+  SingleFlight predictions_;  ///< last but one: its threads use everything above
+  StoreWatch watch_;
 };
 
 }  // namespace stitch::daemon

@@ -64,8 +64,9 @@ class RunningService {
     if (!options.serve) return;
     HttpServerOptions http;
     http.socket = socket;
-    auto started =
-        HttpServer::start(http, [this](const http::Request& request) { return dispatch(*service, clock, request); });
+    auto started = HttpServer::start(
+        http, [this](const http::Request& request) { return dispatch(*service, clock, request); },
+        [this](const http::Request& request) { return dispatch_quickly(*service, clock, request); });
     EXPECT_TRUE(started.ok()) << (started ? "" : started.error().message);
     server = *std::move(started);
   }
