@@ -128,7 +128,8 @@ class Service {
   void note_failure(const Hash128& fragment);
   Result<std::string> tune_fragment_job(const JobContext& context);
   Status tune_fragment(const JobContext& context, const Hash128& key, const std::string& name, std::int64_t trials);
-  Status tune_and_keep(const Hash128& key, const tuning::PlanRequest& request);
+  Status tune_and_keep(const Hash128& key, tuning::PlanRequest request);
+  void count_faults(const tuning::TrialRecords& trials);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
