@@ -16,6 +16,7 @@ struct TuneOptions {
   std::uint64_t seed = 1;
   std::string scorer = "auto";
   std::int64_t trials = 0;
+  std::filesystem::path faults;  ///< empty: in the cache folder
 };
 
 ExitCode finish(const tuning::ModelReport& report, bool json) {
@@ -41,6 +42,21 @@ Result<ExitCode> plan(const TuneOptions& options) {
   return finish(tuning->report, options.common.json);
 }
 
+/// What is to be sent in, and where it lies.
+Status write_faults(const TuneOptions& options, const tuning::ModelTuning& tuning, FileSystem& files) {
+  if (tuning.faults.empty()) return {};
+  const std::filesystem::path cache = options.common.cache.empty() ? default_cache() : options.common.cache;
+  const std::filesystem::path folder = options.faults.empty() ? cache / "faults" : options.faults;
+  STITCH_TRY(files.make_directories(folder));
+  for (const auto& [fragment, document] : tuning.faults) {
+    const std::filesystem::path file = folder / (fragment + ".json");
+    STITCH_TRY(files.publish(file, document));
+    std::fprintf(stderr, "stitch: our fault: kernels of fragment %s were wrong and are not used; please send in %s\n",
+                 fragment.c_str(), file.c_str());
+  }
+  return {};
+}
+
 /// The server has its own target, cache and database.
 Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const Interruption interruption;
@@ -50,6 +66,13 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
                                     progress_display(options.common.quiet), interruption.token());
   if (!result) return in_model(options.model, result.error());
   STITCH_ASSIGN(const tuning::ModelReport model, tuning::model_report_from_json(*result));
+  for (const std::string& fragment : model.fault_fragments) {
+    std::fprintf(
+        stderr,
+        "stitch: our fault: kernels of fragment %s were wrong and are not used; please send in what %s answers "
+        "to GET /v1/fragments/%s/fault\n",
+        fragment.c_str(), options.server.c_str(), fragment.c_str());
+  }
   return finish(model, options.common.json);
 }
 
@@ -73,6 +96,7 @@ Result<ExitCode> tune(const TuneOptions& options) {
       tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
                          progress_display(options.common.quiet), interruption.token(), store.get(), options.trials);
   if (!tuning) return in_model(options.model, tuning.error());
+  STITCH_TRY(write_faults(options, *tuning, session->files));
   return finish(tuning->report, options.common.json);
 }
 
@@ -95,6 +119,8 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
                      "they may gain")
         ->check(CLI::Range(0, 1'000'000));
     command->add_option("--seed", options->seed, "of the inputs of verification")->capture_default_str();
+    command->add_option("--faults", options->faults,
+                        "folder for reports of kernels that were wrong; default: faults in the cache folder");
   }
   command->callback([options, run, &code] {
     const Result<ExitCode> result = run(*options);

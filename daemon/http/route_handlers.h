@@ -22,6 +22,7 @@ http::Reply promotions(const Call& call);
 
 http::Reply list_fragments(const Call& call);
 http::Reply get_fragment(const Call& call);
+http::Reply get_fault(const Call& call);
 http::Reply list_models(const Call& call);
 http::Reply get_model(const Call& call);
 http::Reply list_jobs(const Call& call);

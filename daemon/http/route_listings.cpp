@@ -3,6 +3,7 @@
 #include "daemon/http/call_fields.h"
 #include "daemon/http/route_handlers.h"
 #include "tuning/cost_models/cost_model_training.h"
+#include "tuning/plans/fault_report.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/plans/record_summary.h"
 
@@ -58,6 +59,27 @@ http::Reply get_fragment(const Call& call) {
                                             fragment->parameter_bytes, fragment->provenance});
   document["graph"] = graph::to_document(*graph, call.answer_in);
   return answer(call, document);
+}
+
+http::Reply get_fault(const Call& call) {
+  const auto key = hash_in_path(call, "key");
+  if (!key) return refusal(call, key.error());
+  const db::Store& store = call.service.store();
+  const auto fragment = store.get_fragment(*key);
+  if (!fragment) return refusal(call, fragment.error());
+  std::vector<db::Candidate> wrong;
+  for (const db::Outcome outcome : {db::Outcome::correctness, db::Outcome::runtime, db::Outcome::timeout}) {
+    const auto listed = store.list_candidates({.fragment = *key, .outcome = outcome}, {.limit = 64});
+    if (!listed) return refusal(call, listed.error());
+    wrong.insert(wrong.end(), listed->items.begin(), listed->items.end());
+  }
+  if (wrong.empty())
+    return refusal(call,
+                   make_error(ErrorKind::not_found, "no kernel of fragment {} was found to be wrong", key->hex()));
+  const auto served = store.find_plan({*key, wrong.front().key.target}, {});
+  if (!served) return refusal(call, served.error());
+  const auto document = tuning::fault_document(*fragment, wrong, served->plan.has_value());
+  return document ? answer(call, Json::parse(*document)) : refusal(call, document.error());
 }
 
 http::Reply list_models(const Call& call) {

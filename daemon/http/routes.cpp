@@ -18,6 +18,7 @@ constexpr std::array table = {
     Route{"POST", "/v1/fragments", "Submit a fragment to be tuned", submit_fragment},
     Route{"GET", "/v1/fragments", "List fragments", list_fragments},
     Route{"GET", "/v1/fragments/{key}", "One fragment with its graph", get_fragment},
+    Route{"GET", "/v1/fragments/{key}/fault", "Kernels of a fragment that were wrong, to be sent in", get_fault},
     Route{"POST", "/v1/models", "Submit a model file to be tuned", submit_model},
     Route{"GET", "/v1/models", "List models that were tuned", list_models},
     Route{"GET", "/v1/models/{key}", "One model's report and fragments", get_model},

@@ -76,6 +76,11 @@ void Metrics::count_request(std::string_view route, int status, double seconds) 
   latency->second.sum += seconds;
 }
 
+void Metrics::count_wrong_kernels(std::int64_t count) {
+  const std::lock_guard lock(mutex_);
+  wrong_kernels_ += count;
+}
+
 void Metrics::count_lookup(api::LookupAnswer::Source source) {
   const std::lock_guard lock(mutex_);
   ++lookups_[static_cast<std::size_t>(source)];
@@ -99,6 +104,9 @@ std::string Metrics::text(const Gauges& gauges) const {
     fmt::format_to(out, "stitch_lookups_total{{source=\"{}\"}} {}\n",
                    api::to_string(static_cast<api::LookupAnswer::Source>(i)), lookups_[i]);
   }
+  single(text, "stitch_wrong_kernels_total", "counter",
+         "Generated kernels that were wrong, hung or faulted when they were verified; none of them is served.",
+         static_cast<double>(wrong_kernels_));
   head(text, "stitch_requests_total", "counter", "HTTP requests by route and status.");
   for (const auto& [key, count] : requests_) {
     fmt::format_to(out, "stitch_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);

@@ -32,6 +32,7 @@ struct Gauges {
 class Metrics {
  public:
   void count_request(std::string_view route, int status, double seconds);
+  void count_wrong_kernels(std::int64_t count);
   void count_lookup(api::LookupAnswer::Source source);
 
   /// Prometheus text exposition format 0.0.4.
@@ -47,6 +48,7 @@ class Metrics {
   std::map<std::pair<std::string, int>, std::int64_t, std::less<>> requests_;
   std::map<std::string, Latency, std::less<>> latencies_;
   std::array<std::int64_t, 3> lookups_{};
+  std::int64_t wrong_kernels_ = 0;
 };
 
 }  // namespace stitch::daemon

@@ -187,8 +187,7 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
   }
   missed.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(request.deadline_ms);
   const auto flight = predictions_.join(
-      planner.key_of(form.key),
-      [this, &planner, graph = form.graph, name = request.name](const std::stop_token& stop) {
+      planner.key_of(form.key), [this, &planner, graph = form.graph, name = request.name](const std::stop_token& stop) {
         return predict_and_store(planner, graph, name, stop);
       });
   if (!flight) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "daemon/jobs/service.h"
@@ -5,6 +6,7 @@
 #include "tuning/models/model_search.h"
 #include "tuning/models/model_tuning.h"
 #include "tuning/models/tuning_steps.h"
+#include "tuning/plans/fault_report.h"
 #include "tuning/plans/record_summary.h"
 
 // What background jobs do. Each may be interrupted anywhere and started again: every fragment is stored as soon as it
@@ -34,14 +36,28 @@ Result<Payload> read_payload(const db::Job& job, const char* subject) {
 
 }  // namespace
 
+<<<<<<< HEAD
 Status Service::tune_and_keep(const Planner& planner, const Hash128& key, const tuning::PlanRequest& request) {
   const Result<tuning::TunedFragment> tuned = planner.remembering->tune(request);
   if (tuned) return planner.remembering->keep(*tuned);
+=======
+Status Service::tune_and_keep(const Hash128& key, tuning::PlanRequest request) {
+  request.failed = [&](const db::FragmentRecord&, const tuning::TrialRecords& trials) { count_faults(trials); };
+  const Result<tuning::TunedFragment> tuned = remembering_->tune(request);
+  if (tuned) {
+    count_faults(tuned->trials);
+    return remembering_->keep(*tuned);
+  }
+>>>>>>> w/verify
   const ErrorKind kind = tuned.error().kind;
   if (kind != ErrorKind::cancelled) note_failure(planner.key_of(key));
   if (kind == ErrorKind::correctness || kind == ErrorKind::runtime)
     STITCH_TRY(planner.remembering->withdraw_unverified(key, tuned.error().message));
   return tuned.error();
+}
+
+void Service::count_faults(const tuning::TrialRecords& trials) {
+  metrics_.count_wrong_kernels(std::ranges::count_if(trials.candidates, tuning::is_fault, &db::Candidate::outcome));
 }
 
 /// What follows any tuning: cost models and the store are kept up.
@@ -90,6 +106,10 @@ Result<std::string> Service::tune_fragment_job(const JobContext& context) {
   STITCH_ASSIGN(const db::Lookup served, store_.find_plan(planner->key_of(payload.subject), {}));
   Json result = {{"fragment", payload.subject.hex()}};
   if (served.plan) result["plan"] = served.plan->id.hex();
+  STITCH_ASSIGN(
+      const auto wrong,
+      store_.list_candidates({.fragment = payload.subject, .outcome = db::Outcome::correctness}, {.limit = 1}));
+  if (!wrong.items.empty()) result["fault"] = fmt::format("/v1/fragments/{}/fault", payload.subject.hex());
   return result.dump();
 }
 
@@ -97,8 +117,18 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "model"));
   STITCH_ASSIGN(const db::Artifact model, store_.get_artifact(payload.subject));
   const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
+<<<<<<< HEAD
   STITCH_ASSIGN(const tuning::ModelTuning tuning, tuning::tune_model(model.bytes, payload.name, tuner_, report,
                                                                      context.stop(), remembering_, payload.trials));
+=======
+  STITCH_ASSIGN(const tuning::ModelTuning tuning,
+                tuning::tune_model(model.bytes, payload.name, tuner_, report, context.stop(), remembering_.get(),
+                                   payload.trials));
+  for (const auto& [outcome, count] : tuning.report.failed_candidates) {
+    if (const auto known = db::outcome_of(outcome); known && tuning::is_fault(*known))
+      metrics_.count_wrong_kernels(count);
+  }
+>>>>>>> w/verify
   STITCH_TRY(enqueue_chores());
   return tuning::to_json(tuning.report);
 }

@@ -67,8 +67,9 @@ std::optional<KernelCache::Entry> KernelCache::too_large(const graph::Graph& ker
   const double instructions = instructions_per_element(kernel);
   if (instructions <= most_instructions_per_element) return std::nullopt;
   auto infeasible = std::make_shared<ExploredKernel>();
-  infeasible->why = make_error(ErrorKind::constraint, "about {:.0f} instructions an element, at most {:.0f} fit a kernel",
-                               instructions, most_instructions_per_element);
+  infeasible->why =
+      make_error(ErrorKind::constraint, "about {:.0f} instructions an element, at most {:.0f} fit a kernel",
+                 instructions, most_instructions_per_element);
   return Entry{std::move(infeasible), {}, {}};
 }
 

@@ -47,6 +47,20 @@ Graph loop_with_opaque(std::int64_t trips) {
   return *outer.finish({loop});
 }
 
+TEST(FragmentJson, AReportOfWrongKernelsHoldsItsFragment) {
+  const std::string graph = graph::encode(loop_with_opaque(3), Encoding::json);
+  const Result<Imported> imported =
+      import_fragment(fmt::format(R"({{"format":"stitch-fault","version":1,"candidates":[],"graph":{}}})", graph));
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  EXPECT_EQ(graph::encode(imported->graph, Encoding::json), graph);
+  const Result<Imported> none = import_fragment(R"({"format":"stitch-fault","version":1})");
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().message, HasSubstr("graph: the report has none"));
+  const Result<Imported> bad = import_fragment(R"({"format":"stitch-fault","graph":{"format":"stitch-graph"}})");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_THAT(bad.error().message, HasSubstr("graph: "));
+}
+
 TEST(FragmentJson, OpaqueOperatorsAreReported) {
   const Result<Imported> imported = import_fragment(graph::encode(loop_with_opaque(12), Encoding::json));
   ASSERT_TRUE(imported.ok()) << imported.error().message;

@@ -35,7 +35,8 @@ void visit_fields(auto& archive, Of<ModelReport> auto& report) {
   archive.group("verified",
                 [&](auto& verified) { verified("kernels", report.verified_kernels)("wrong", report.wrong_kernels); });
   archive.defaulted("failed_candidates", report.failed_candidates);
-  archive.defaulted("wrong_candidates", report.wrong_candidates)("failures", report.failures);
+  archive.defaulted("wrong_candidates", report.wrong_candidates);
+  archive.defaulted("fault_fragments", report.fault_fragments)("failures", report.failures);
 }
 
 std::string to_json(const ModelReport& report) {
@@ -91,6 +92,11 @@ std::string to_table(const ModelReport& report) {
   }
   for (const std::string& wrong : report.wrong_candidates) row("wrong candidate", wrong);
   for (const std::string& failure : report.failures) row("no plan", failure);
+  if (!report.fault_fragments.empty()) {
+    row("our fault", fmt::format("kernels of {} fragment{} were wrong; {}", report.fault_fragments.size(),
+                                 report.fault_fragments.size() == 1 ? "" : "s",
+                                 report.failures.empty() ? "right ones were made instead" : "see above"));
+  }
   return text;
 }
 

@@ -42,7 +42,8 @@ struct ModelReport {
   std::map<std::string, std::int64_t> failed_candidates;
   /// Of those that ran and were wrong, hung or faulted the first few: something is the matter with the generator.
   std::vector<std::string> wrong_candidates;
-  std::vector<std::string> failures;  ///< fragments without a plan, and why
+  std::vector<std::string> fault_fragments;  ///< keys of the fragments that they are of: what is to be sent in
+  std::vector<std::string> failures;         ///< fragments without a plan, and why
 };
 
 std::string to_json(const ModelReport& report);

@@ -13,6 +13,7 @@
 #include "graph/simplify.h"
 #include "tuning/models/model_search.h"
 #include "tuning/models/tuning_steps.h"
+#include "tuning/plans/fault_report.h"
 
 namespace stitch::tuning {
 namespace {
@@ -224,8 +225,11 @@ class ModelTuner {
   Status tune_fragment(const ModelFragments::Entry& entry, const search::FusionPlan& plan,
                        const ProgressSink& progress) {
     const std::string title = fmt::format("{}: {}", name_, entry.name);
+    const auto failed = [&](const db::FragmentRecord& fragment, const TrialRecords& trials) {
+      note_failures(fragment, trials, false, entry.name);
+    };
     const PlanRequest request{
-        .fragment = entry.graph, .name = title, .plan = &plan, .progress = progress, .stop = stop_};
+        .fragment = entry.graph, .name = title, .plan = &plan, .progress = progress, .stop = stop_, .failed = failed};
     Result<TunedFragment> tuned = memory_ != nullptr ? memory_->tune(request) : tuner_.tune(request);
     ModelReport& report = tuning_.report;
     if (!tuned) {
@@ -242,7 +246,7 @@ class ModelTuner {
     for (const KernelReport& kernel : tuned->kernels) {
       if (kernel.verification && kernel.verification->correct) verified_.insert(kernel.key);
     }
-    note_failures(*tuned, entry.name);
+    note_failures(tuned->fragment, tuned->trials, true, entry.name);
     if (memory_ != nullptr) STITCH_TRY(memory_->keep(*tuned));
     std::erase_if(tuning_.fragments,
                   [&](const TunedFragment& before) { return before.fragment.key == tuned->fragment.key; });
@@ -250,18 +254,28 @@ class ModelTuner {
     return {};
   }
 
+  void note_fault(const db::FragmentRecord& fragment, const TrialRecords& trials, bool served) {
+    const std::string key = fragment.key.hex();
+    if (std::ranges::count(tuning_.report.fault_fragments, key) > 0) return;
+    if (!std::ranges::any_of(trials.candidates, is_fault, &db::Candidate::outcome)) return;
+    tuning_.report.fault_fragments.push_back(key);
+    if (auto document = fault_document(fragment, trials.candidates, served))
+      tuning_.faults.emplace_back(key, *std::move(document));
+  }
+
   /// Plans are made of what is right; that something was not must not go unseen.
-  void note_failures(const TunedFragment& tuned, const std::string& place) {
+  void note_failures(const db::FragmentRecord& fragment, const TrialRecords& trials, bool served,
+                     const std::string& place) {
     constexpr std::size_t most_shown = 8;
     ModelReport& report = tuning_.report;
-    for (const db::Candidate& candidate : tuned.trials.candidates) {
+    note_fault(fragment, trials, served);
+    for (const db::Candidate& candidate : trials.candidates) {
       using db::Outcome;
       const Outcome outcome = candidate.outcome;
       if (outcome == Outcome::correct || outcome == Outcome::untested) continue;
       if (!failed_candidates_.insert(candidate.schedule_hash).second) continue;
       ++report.failed_candidates[std::string(db::to_string(outcome))];
-      const bool wrong = outcome == Outcome::correctness || outcome == Outcome::runtime || outcome == Outcome::timeout;
-      if (wrong && report.wrong_candidates.size() < most_shown) {
+      if (is_fault(outcome) && report.wrong_candidates.size() < most_shown) {
         report.wrong_candidates.push_back(
             fmt::format("{}, schedule {}: {}", place, candidate.schedule_hash.hex().substr(0, 12), candidate.detail));
       }

@@ -41,6 +41,8 @@ struct ModelTuning {
   ModelReport report;
   db::Workload workload;
   std::vector<TunedFragment> fragments;  ///< empty after plan_model
+  /// A document about every fragment of which kernels were wrong, by the fragment's key (tuning/plans/fault_report.h).
+  std::vector<std::pair<std::string, std::string>> faults;
 };
 
 /// Import and explorers only.

@@ -47,7 +47,18 @@ Result<TunedFragment> RememberingTuner::predict(PlanRequest request) const {
   return tuner_.predict(request);
 }
 
-Result<TunedFragment> RememberingTuner::tune(PlanRequest request) const {
+Result<TunedFragment> RememberingTuner::tune(PlanRequest request) {
+  // Where no plan comes of it there is nothing else that would be kept.
+  Status kept;
+  request.failed = [&, told = request.failed](const db::FragmentRecord& failed, const TrialRecords& trials) {
+    kept = keep(failed, trials);
+    if (told) told(failed, trials);
+  };
+  Result<TunedFragment> tuned = tune_beside_known(std::move(request));
+  return kept ? std::move(tuned) : kept.error();
+}
+
+Result<TunedFragment> RememberingTuner::tune_beside_known(PlanRequest request) const {
   STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(request.fragment, request.name));
   if (!tuner_.measures()) {
     STITCH_ASSIGN(const FragmentHistory known, history(fragment.key, fragment.family));

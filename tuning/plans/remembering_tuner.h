@@ -39,8 +39,9 @@ class RememberingTuner {
 
   /// Tuner::predict, with what was measured of fragments like it.
   Result<TunedFragment> predict(PlanRequest request) const;
-  /// Tuner::tune, beside the plan that is served for the fragment, or with what was measured of fragments like it.
-  Result<TunedFragment> tune(PlanRequest request) const;
+  /// Tuner::tune, beside the plan that is served for the fragment, or with what was measured of fragments like it. Of a
+  /// fragment that gets no plan because its kernels are wrong it stores what became of them.
+  Result<TunedFragment> tune(PlanRequest request);
 
   /// Stores a fragment with its plan, what became of the candidates, and who is served from now on.
   Status keep(const TunedFragment& tuned);
@@ -71,6 +72,7 @@ class RememberingTuner {
   RememberingTuner(db::Store& store, const Tuner& tuner, const Clock& clock)
       : store_(store), tuner_(tuner), clock_(clock) {}
   Status record(const profiler::DeviceIdentity& device);
+  Result<TunedFragment> tune_beside_known(PlanRequest request) const;
   Status keep(const TrialRecords& trials);
   [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
 

@@ -1,0 +1,42 @@
+#include "tuning/plans/fault_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/version.h"
+#include "graph/codec/codec.h"
+
+namespace stitch::tuning {
+
+using Json = nlohmann::ordered_json;
+
+bool is_fault(db::Outcome outcome) {
+  return outcome == db::Outcome::correctness || outcome == db::Outcome::runtime || outcome == db::Outcome::timeout;
+}
+
+Result<std::string> fault_document(const db::FragmentRecord& fragment, std::span<const db::Candidate> candidates,
+                                   bool served) {
+  STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
+  Json document = {{"format", "stitch-fault"}, {"version", 1}, {"stitch", tool_version}};
+  Json faults = Json::array();
+  for (const db::Candidate& candidate : candidates) {
+    if (!is_fault(candidate.outcome)) continue;
+    if (faults.empty()) {
+      document["target"] = candidate.key.target.device;
+      document["architecture"] = candidate.key.target.architecture;
+      document["toolkit"] = candidate.key.target.toolkit;
+    }
+    const Json schedule = Json::parse(candidate.schedule, nullptr, false);
+    faults.push_back({{"schedule", schedule.is_discarded() ? Json(candidate.schedule) : schedule},
+                      {"outcome", db::to_string(candidate.outcome)},
+                      {"seed", candidate.seed},
+                      {"detail", candidate.detail}});
+  }
+  document["fragment"] = fragment.key.hex();
+  document["name"] = fragment.name;
+  document["served"] = served ? "another plan" : "none";
+  document["candidates"] = std::move(faults);
+  document["graph"] = Json(graph::to_document(graph, graph::Encoding::json));
+  return document.dump(1) + "\n";
+}
+
+}  // namespace stitch::tuning
