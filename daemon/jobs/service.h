@@ -151,15 +151,10 @@ class Service {
   [[nodiscard]] bool failed_lately(const db::PlanKey& key) const;
   void note_failure(const db::PlanKey& key);
   Result<std::string> tune_fragment_job(const JobContext& context);
-<<<<<<< HEAD
   Status tune_fragment(const Planner& planner, const JobContext& context, const Hash128& key, const std::string& name,
                        std::int64_t trials);
-  Status tune_and_keep(const Planner& planner, const Hash128& key, const tuning::PlanRequest& request);
-=======
-  Status tune_fragment(const JobContext& context, const Hash128& key, const std::string& name, std::int64_t trials);
-  Status tune_and_keep(const Hash128& key, tuning::PlanRequest request);
+  Status tune_and_keep(const Planner& planner, const Hash128& key, tuning::PlanRequest request);
   void count_faults(const tuning::TrialRecords& trials);
->>>>>>> w/verify
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();

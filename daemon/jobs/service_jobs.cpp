@@ -36,19 +36,13 @@ Result<Payload> read_payload(const db::Job& job, const char* subject) {
 
 }  // namespace
 
-<<<<<<< HEAD
-Status Service::tune_and_keep(const Planner& planner, const Hash128& key, const tuning::PlanRequest& request) {
-  const Result<tuning::TunedFragment> tuned = planner.remembering->tune(request);
-  if (tuned) return planner.remembering->keep(*tuned);
-=======
-Status Service::tune_and_keep(const Hash128& key, tuning::PlanRequest request) {
+Status Service::tune_and_keep(const Planner& planner, const Hash128& key, tuning::PlanRequest request) {
   request.failed = [&](const db::FragmentRecord&, const tuning::TrialRecords& trials) { count_faults(trials); };
-  const Result<tuning::TunedFragment> tuned = remembering_->tune(request);
+  const Result<tuning::TunedFragment> tuned = planner.remembering->tune(request);
   if (tuned) {
     count_faults(tuned->trials);
-    return remembering_->keep(*tuned);
+    return planner.remembering->keep(*tuned);
   }
->>>>>>> w/verify
   const ErrorKind kind = tuned.error().kind;
   if (kind != ErrorKind::cancelled) note_failure(planner.key_of(key));
   if (kind == ErrorKind::correctness || kind == ErrorKind::runtime)
@@ -117,18 +111,12 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "model"));
   STITCH_ASSIGN(const db::Artifact model, store_.get_artifact(payload.subject));
   const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
-<<<<<<< HEAD
   STITCH_ASSIGN(const tuning::ModelTuning tuning, tuning::tune_model(model.bytes, payload.name, tuner_, report,
                                                                      context.stop(), remembering_, payload.trials));
-=======
-  STITCH_ASSIGN(const tuning::ModelTuning tuning,
-                tuning::tune_model(model.bytes, payload.name, tuner_, report, context.stop(), remembering_.get(),
-                                   payload.trials));
   for (const auto& [outcome, count] : tuning.report.failed_candidates) {
     if (const auto known = db::outcome_of(outcome); known && tuning::is_fault(*known))
       metrics_.count_wrong_kernels(count);
   }
->>>>>>> w/verify
   STITCH_TRY(enqueue_chores());
   return tuning::to_json(tuning.report);
 }
