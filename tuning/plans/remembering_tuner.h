@@ -72,6 +72,7 @@ class RememberingTuner {
       : store_(store), tuner_(tuner), clock_(clock) {}
   Status record(const profiler::DeviceIdentity& device);
   Status keep(const TrialRecords& trials);
+  Status announce_if_overtaking(const db::PlanRecord& before);
   [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
 
   db::Store& store_;
