@@ -69,6 +69,16 @@ Result<std::int64_t> promote(Connection& connection, const Hash128& id, std::str
   return sequence;
 }
 
+Result<std::int64_t> announce(Connection& connection, const Hash128& id, std::string_view reason,
+                              const Provenance& provenance) {
+  STITCH_ASSIGN(const Standing standing, standing_of(connection, id));
+  if (standing.status != PlanStatus::incumbent)
+    return make_error(ErrorKind::invalid_argument, "plan {} is not served", id.hex());
+  STITCH_ASSIGN(const std::int64_t sequence, record(connection, standing, id, std::nullopt, reason, provenance));
+  STITCH_TRY(connection.execute("UPDATE plan SET sequence = ? WHERE row = ?", sequence, standing.row));
+  return sequence;
+}
+
 Result<bool> admit(Connection& connection, const Hash128& id, Admission admission, const Provenance& provenance) {
   STITCH_ASSIGN(const Standing standing, standing_of(connection, id));
   if (standing.status == PlanStatus::incumbent) return true;

@@ -15,6 +15,11 @@ namespace stitch::db::tables {
 Result<std::int64_t> promote(sqlite::Connection& connection, const Hash128& id, std::string_view reason,
                              const Provenance& provenance);
 
+/// Records one promotion more of the incumbent that a plan is; returns its number. Error: invalid_argument if it is
+/// none.
+Result<std::int64_t> announce(sqlite::Connection& connection, const Hash128& id, std::string_view reason,
+                              const Provenance& provenance);
+
 /// Applies an admission rule to a stored plan; returns whether it is the incumbent then. A withdrawn plan stays so.
 Result<bool> admit(sqlite::Connection& connection, const Hash128& id, Admission admission,
                    const Provenance& provenance);

@@ -115,6 +115,9 @@ class SqliteStore final : public Store {
   Result<std::int64_t> promote(const Hash128& id, std::string_view reason, const Provenance& provenance) override {
     return write([&](Connection& c) { return tables::promote(c, id, reason, provenance); });
   }
+  Result<std::int64_t> announce(const Hash128& id, std::string_view reason, const Provenance& provenance) override {
+    return write([&](Connection& c) { return tables::announce(c, id, reason, provenance); });
+  }
   Status withdraw(const Hash128& id, std::string_view reason, const Provenance& provenance) override {
     return write([&](Connection& c) { return tables::withdraw(c, id, reason, provenance); });
   }

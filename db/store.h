@@ -74,6 +74,9 @@ class Store {
   virtual Status judge_plan(const Hash128& id, const PlanJudgement& judgement) = 0;
   /// Makes a plan the incumbent of its key; returns the promotion's sequence number. invalid_argument if withdrawn.
   virtual Result<std::int64_t> promote(const Hash128& id, std::string_view reason, const Provenance& provenance) = 0;
+  /// Tells the followers of promotions that an incumbent is served from now on, where another environment's plan was
+  /// served in its place (find_stale_plan); returns the new sequence number. invalid_argument if it is no incumbent.
+  virtual Result<std::int64_t> announce(const Hash128& id, std::string_view reason, const Provenance& provenance) = 0;
   /// Takes a plan out of service for good.
   virtual Status withdraw(const Hash128& id, std::string_view reason, const Provenance& provenance) = 0;
   /// What changed since: the feed from which clients are told of better plans.

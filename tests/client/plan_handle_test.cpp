@@ -132,6 +132,56 @@ TEST_F(ClientDaemonTest, ABetterPlanIsSwappedInBetweenTwoRuns) {
   run.expect_right(fragment);
 }
 
+/// Says that another version of the generator verified the plan that is served; the id of that one.
+Hash128 verified_by_another_version(db::Store& store, const Hash128& plan) {
+  auto bundle = store.get_plan_bundle(plan);
+  bundle->plan.key.target.version = "0.0.9-0123456789ab";
+  bundle->plan.verified_share = 1;
+  const auto put = store.put_plan(*bundle, db::Admission::replace);
+  EXPECT_TRUE(put.ok()) << (put ? "" : put.error().message);
+  return put ? put->id : Hash128();
+}
+
+// After an upgrade: the old plan runs until the server's own is verified, which may be one that it had before.
+TEST_F(ClientDaemonTest, AStalePlanRunsUntilTheServersOwnIsVerified) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 60);
+  const auto predicted = client_->fetch(fragment, {.improve = false});
+  ASSERT_TRUE(predicted.ok()) << predicted.error().message;
+  const Hash128 old = verified_by_another_version(*running_->store, predicted->plan->id);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ((*plan)->plan().id, old);
+  EXPECT_TRUE((*plan)->stale());
+  Trial before(fragment);
+  ASSERT_TRUE(before.on(**plan).ok());
+  before.expect_right(fragment);
+  EXPECT_FALSE(*(*plan)->check_for_update());
+
+  running_->service->start();  // to work on the job that the look-up asked for
+  while (!*(*plan)->check_for_update(1000)) {
+  }
+  EXPECT_EQ((*plan)->plan().id, predicted->plan->id);
+  EXPECT_FALSE((*plan)->stale());
+  EXPECT_EQ((*plan)->swaps(), 1);
+  Trial after(fragment);
+  ASSERT_TRUE(after.on(**plan).ok());
+  after.expect_right(fragment);
+}
+
+TEST_F(ClientDaemonTest, AStalePlanThatIsWithdrawnIsGivenUp) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 52);
+  const auto predicted = client_->fetch(fragment, {.improve = false});
+  ASSERT_TRUE(predicted.ok()) << predicted.error().message;
+  const Hash128 old = verified_by_another_version(*running_->store, predicted->plan->id);
+  auto plan = PlanHandle::fetch(*client_, executor_, fragment, {.improve = false});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  ASSERT_EQ((*plan)->plan().id, old);
+  ASSERT_TRUE(running_->store->withdraw(old, "found to be wrong", running_->store->get_plan(old)->provenance).ok());
+  EXPECT_TRUE(*(*plan)->check_for_update());
+  EXPECT_EQ((*plan)->plan().id, predicted->plan->id);
+  EXPECT_FALSE((*plan)->stale());
+}
+
 TEST_F(ClientDaemonTest, AWatcherSwapsWhileOthersRun) {
   const graph::Graph fragment = tuning::samples::softmax(8, 64);
   auto plan = PlanHandle::fetch(*client_, executor_, fragment);

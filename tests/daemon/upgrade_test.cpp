@@ -174,10 +174,17 @@ TEST_F(UpgradeDaemonTest, APredictionDoesNotTakeThePlaceOfWhatWasVerified) {
   const api::LookupAnswer answer = ask(*running.service, fragment);
   EXPECT_EQ(answer.plan->id, old);
   EXPECT_TRUE(answer.made_by);
+  const std::int64_t seen = running.service->promotions(0)->last;
   EXPECT_EQ(running.wait_for(*answer.job).state, "done");
   const api::LookupAnswer after = ask(*running.service, fragment);
   EXPECT_FALSE(after.made_by);
   EXPECT_GT(after.plan->verified_share, 0);
+  // It was the incumbent before; who runs the old one is told nevertheless.
+  const auto feed = running.service->promotions(seen);
+  ASSERT_EQ(feed->promotions.size(), 1U);
+  EXPECT_EQ(feed->promotions[0].plan, after.plan->id);
+  EXPECT_EQ(feed->last, after.plan->sequence);
+  EXPECT_TRUE(running.store->integrity_check(true)->problems.empty());
 }
 
 /// Asks a process over its socket.

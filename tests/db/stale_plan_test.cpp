@@ -73,5 +73,21 @@ TEST_F(StalePlanTest, EachEnvironmentKeepsItsOwn) {
   EXPECT_EQ(store_->find_plan({fragment_.key, made_by("13.0", "a")}, {})->plan->id, before) << "nor does time";
 }
 
+TEST_F(StalePlanTest, AnIncumbentIsAnnouncedOnceMore) {
+  const Hash128 id = put(made_by("13.0", "a"));
+  const auto sequence = store_->announce(id, "verified", samples::provenance());
+  ASSERT_TRUE(sequence.ok()) << sequence.error().message;
+  const auto promotions = store_->list_promotions({});
+  ASSERT_EQ(promotions->items.size(), 2U);
+  EXPECT_EQ(promotions->items[1].plan, id);
+  EXPECT_EQ(promotions->items[1].previous, std::nullopt);
+  EXPECT_EQ(promotions->items[1].sequence, *sequence);
+  EXPECT_EQ(store_->get_plan(id)->sequence, *sequence);
+  EXPECT_TRUE(store_->integrity_check(true)->problems.empty());
+  const Hash128 other = put(made_by("13.0", "a"), 1, Admission::challenger);
+  EXPECT_EQ(store_->announce(other, "", samples::provenance()).error().kind, ErrorKind::invalid_argument);
+  EXPECT_EQ(store_->announce(hash_bytes("none"), "", samples::provenance()).error().kind, ErrorKind::not_found);
+}
+
 }  // namespace
 }  // namespace stitch::db

@@ -85,11 +85,27 @@ Status RememberingTuner::keep(const TunedFragment& tuned) {
         store_.judge_plan(put.id, {label, plan.predicted_us, plan.verified_share, plan.neighbour, plan.provenance}));
   }
   STITCH_TRY(keep(tuned.trials));
+  if (before.plan && before.plan->id == put.id) STITCH_TRY(announce_if_overtaking(*before.plan));
   const bool suspect = before.plan && before.plan->id != put.id && before.plan->verified_share <= 0;
   if (suspect && plan.verified_share > 0 && found_wrong_kernels(tuned)) {
     STITCH_TRY(store_.withdraw(before.plan->id, "tuning found wrong kernels in it", provenance("verification")));
   }
   return {};
+}
+
+/// What is served for the key has changed without a promotion where its incumbent is now as well founded as the plan of
+/// another environment that was served in its place; those who run that one must be told.
+Status RememberingTuner::announce_if_overtaking(const db::PlanRecord& before) {
+  const auto standing = [](const db::PlanRecord& plan) {
+    return standing_of(plan.verified_share, plan.label == db::Label::measured);
+  };
+  STITCH_ASSIGN(const db::PlanRecord now, store_.get_plan(before.id));
+  if (now.status != db::PlanStatus::incumbent || standing(now) == standing(before)) return {};
+  STITCH_ASSIGN(const std::optional<db::PlanRecord> stale, store_.find_stale_plan(now.key));
+  if (!stale || standing(before) >= standing(*stale) || standing(now) < standing(*stale)) return {};
+  const auto announced =
+      store_.announce(now.id, "as well founded as the plan of another environment", provenance("verification"));
+  return announced ? Status() : Status(announced.error());
 }
 
 Status RememberingTuner::keep(const TrialRecords& trials) {

@@ -74,6 +74,7 @@ class RememberingTuner {
   Status record(const profiler::DeviceIdentity& device);
   Result<TunedFragment> tune_beside_known(PlanRequest request) const;
   Status keep(const TrialRecords& trials);
+  Status announce_if_overtaking(const db::PlanRecord& before);
   [[nodiscard]] bool is_settled(double verified_share, bool measured) const;
 
   db::Store& store_;
