@@ -1,4 +1,5 @@
 // Initialisation, versions, errors, logs.
+#include <cudaProfiler.h>
 #include <unistd.h>
 
 #include <algorithm>
