@@ -25,6 +25,42 @@ void for_each_sector(const MemoryRegion& region, std::uint64_t offset, std::uint
   }
 }
 
+/// The bytes that `mask_of` names in the sectors that the launch `generation` touched, merged and ascending.
+template <class F>
+std::vector<ByteRange> ranges_of(const MemoryRegion* region, std::uint32_t generation, F&& mask_of) {
+  std::vector<ByteRange> ranges;
+  if (region == nullptr || region->read_only) return ranges;
+  const auto add = [&ranges](std::uint64_t offset, std::uint64_t bytes) {
+    if (!ranges.empty() && ranges.back().offset + ranges.back().bytes == offset) {
+      ranges.back().bytes += bytes;
+    } else {
+      ranges.push_back({offset, bytes});
+    }
+  };
+  const std::uint64_t pages = region->page_count();
+  for (std::uint64_t page = 0; page < pages; ++page) {
+    const std::uint64_t group = page / MemoryRegion::pages_per_group;
+    if (region->group_stamp[group].load(std::memory_order_relaxed) != generation) {
+      page = (group + 1) * MemoryRegion::pages_per_group - 1;
+      continue;
+    }
+    if (region->page_stamp[page] != generation) continue;
+    for (std::uint32_t i = 0; i < sectors_per_page; ++i) {
+      const std::uint64_t sector = page * sectors_per_page + i;
+      const SectorRecord& record = region->sectors[sector];
+      if (record.generation() != generation) continue;
+      for (std::uint32_t rest = mask_of(record); rest != 0;) {
+        const int first = __builtin_ctz(rest);
+        const std::uint32_t run = ~(rest >> first);
+        const int length = run == 0 ? 32 - first : std::min(__builtin_ctz(run), 32 - first);
+        add(sector * sector_bytes + first, length);
+        rest &= first + length >= 32 ? 0 : ~0U << (first + length);
+      }
+    }
+  }
+  return ranges;
+}
+
 }  // namespace
 
 Contents Contents::poison(std::byte pattern) {
@@ -52,6 +88,12 @@ Contents Contents::lazy(PageFiller filler) {
 
 struct Memory::State {
   std::vector<std::unique_ptr<MemoryRegion>> regions;  ///< by window; null once freed
+  std::map<std::uint64_t, MemoryRegion*> attached;     ///< by address; they have a window too, which stays empty
+  struct Freed {
+    Buffer buffer;
+    std::string name;
+  };
+  std::map<std::uint64_t, Freed> freed;  ///< by address
   std::uint32_t generation = 0;
   std::map<std::pair<Hash128, std::string>, Buffer, std::less<>> variables;
 
@@ -100,8 +142,31 @@ Result<Buffer> Memory::allocate(std::string name, std::uint64_t bytes, Contents 
   return buffer;
 }
 
+Result<Buffer> Memory::attach(std::string name, std::span<std::byte> host) {
+  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(host.data());
+  const auto next = state_->attached.lower_bound(address);
+  const bool meets_next = next != state_->attached.end() && next->first < address + host.size();
+  const bool meets_previous = next != state_->attached.begin() && std::prev(next)->second->contains(address, 1);
+  if (host.empty() || address + host.size() > global_base || meets_next || meets_previous) {
+    return make_error(ErrorKind::invalid_argument, "host memory \"{}\" of {} bytes at 0x{:x} cannot be attached", name,
+                      host.size(), address);
+  }
+  auto region = std::make_unique<MemoryRegion>();
+  region->name = std::move(name);
+  region->buffer = {static_cast<std::uint32_t>(state_->regions.size()), address, host.size()};
+  region->default_initialised = ~0U;
+  STITCH_TRY(region->map_shadow(host.data()));
+  const Buffer buffer = region->buffer;
+  state_->attached.emplace(address, region.get());
+  state_->regions.push_back(std::move(region));
+  return buffer;
+}
+
 Status Memory::free(const Buffer& buffer) {
-  if (state_->find(buffer) == nullptr) return make_error(ErrorKind::not_found, "no buffer at 0x{:x}", buffer.address);
+  MemoryRegion* region = state_->find(buffer);
+  if (region == nullptr) return make_error(ErrorKind::not_found, "no buffer at 0x{:x}", buffer.address);
+  state_->attached.erase(buffer.address);
+  state_->freed.insert_or_assign(buffer.address, State::Freed{buffer, std::move(region->name)});
   state_->regions[buffer.id] = nullptr;
   return {};
 }
@@ -120,6 +185,10 @@ std::string_view Memory::name(const Buffer& buffer) const {
 }
 
 MemoryRegion* Memory::region_at(std::uint64_t address) const {
+  if (address < global_base) {
+    const auto next = state_->attached.upper_bound(address);
+    return next == state_->attached.begin() ? nullptr : std::prev(next)->second;
+  }
   const std::uint64_t index = (address - global_base) >> region_shift;
   return address >= global_base && index < state_->regions.size() ? state_->regions[index].get() : nullptr;
 }
@@ -153,6 +222,33 @@ Status Memory::write(std::uint64_t address, std::span<const std::byte> from) {
   return {};
 }
 
+Status Memory::copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  std::vector<std::byte> held(bytes);
+  STITCH_TRY(read(from, held));
+  std::vector<bool> unknown;
+  const MemoryRegion* source = region_at(from);
+  if (bytes > 0 && !source->read_only) {
+    std::uint64_t at = 0;
+    for_each_sector(*source, from - source->buffer.address, bytes, [&](const SectorRecord& record, std::uint32_t mask) {
+      const std::uint32_t missing = mask & ~source->initialised(record);
+      if (missing != 0 && unknown.empty()) unknown.resize(bytes);
+      for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1, ++at) {
+        if ((missing & rest & -rest) != 0) unknown[at] = true;
+      }
+    });
+  }
+  STITCH_TRY(write(to, held));
+  MemoryRegion* target = region_at(to);
+  if (unknown.empty() || target->read_only) return {};
+  std::uint64_t at = 0;
+  for_each_sector(*target, to - target->buffer.address, bytes, [&](SectorRecord& record, std::uint32_t mask) {
+    for (std::uint32_t rest = mask; rest != 0; rest &= rest - 1, ++at) {
+      if (unknown[at]) target->forget(record, rest & -rest);
+    }
+  });
+  return {};
+}
+
 bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
   const MemoryRegion* region = state_->find(buffer);
   if (region == nullptr || !region->contains(buffer.address + range.offset, range.bytes)) return false;
@@ -165,38 +261,12 @@ bool Memory::is_initialised(const Buffer& buffer, ByteRange range) const {
 }
 
 std::vector<ByteRange> Memory::written_ranges(const Buffer& buffer) const {
-  std::vector<ByteRange> ranges;
-  const MemoryRegion* region = state_->find(buffer);
-  if (region == nullptr || region->read_only) return ranges;
-  const auto add = [&ranges](std::uint64_t offset, std::uint64_t bytes) {
-    if (!ranges.empty() && ranges.back().offset + ranges.back().bytes == offset) {
-      ranges.back().bytes += bytes;
-    } else {
-      ranges.push_back({offset, bytes});
-    }
-  };
-  const std::uint64_t pages = region->page_count();
-  for (std::uint64_t page = 0; page < pages; ++page) {
-    const std::uint64_t group = page / MemoryRegion::pages_per_group;
-    if (region->group_stamp[group].load(std::memory_order_relaxed) != state_->generation) {
-      page = (group + 1) * MemoryRegion::pages_per_group - 1;
-      continue;
-    }
-    if (region->page_stamp[page] != state_->generation) continue;
-    for (std::uint32_t i = 0; i < sectors_per_page; ++i) {
-      const std::uint64_t sector = page * sectors_per_page + i;
-      const SectorRecord& record = region->sectors[sector];
-      if (record.generation() != state_->generation) continue;
-      for (std::uint32_t rest = record.written; rest != 0;) {
-        const int first = __builtin_ctz(rest);
-        const std::uint32_t run = ~(rest >> first);
-        const int length = run == 0 ? 32 - first : std::min(__builtin_ctz(run), 32 - first);
-        add(sector * sector_bytes + first, length);
-        rest &= first + length >= 32 ? 0 : ~0U << (first + length);
-      }
-    }
-  }
-  return ranges;
+  return ranges_of(state_->find(buffer), state_->generation, [](const SectorRecord& record) { return record.written; });
+}
+
+std::vector<ByteRange> Memory::read_ranges(const Buffer& buffer) const {
+  return ranges_of(state_->find(buffer), state_->generation,
+                   [](const SectorRecord& record) { return record.read[0] | record.read[1]; });
 }
 
 std::string Memory::describe(std::uint64_t address) const {
@@ -210,6 +280,14 @@ std::string Memory::describe(std::uint64_t address) const {
     if (gap < distance || nearest == nullptr) {
       nearest = region.get();
       distance = gap;
+    }
+  }
+  const auto later = state_->freed.upper_bound(address);
+  if (later != state_->freed.begin() && (nearest == nullptr || distance != 0)) {
+    const auto& [buffer, name] = std::prev(later)->second;
+    if (address - buffer.address < buffer.bytes) {
+      return fmt::format("offset {} of buffer \"{}\" ({} bytes), which was freed", address - buffer.address, name,
+                         buffer.bytes);
     }
   }
   constexpr std::uint64_t related = std::uint64_t{1} << 40;

@@ -85,7 +85,13 @@ class Memory {
   Result<Buffer> allocate(std::string name, std::uint64_t bytes, Contents contents = Contents::uninitialised(),
                           Access access = Access::read_write);
 
-  /// Ends a buffer's life; later accesses to its addresses are out of bounds. Error: not_found.
+  /// Host memory that kernels see at its own address, as a driver's pinned and managed memory is: bytes that the host
+  /// writes count as initialised. `host` stays the caller's and must outlive the buffer. Errors: invalid_argument (an
+  /// address that is none of a user program, or overlaps memory attached before), resource_exhausted.
+  Result<Buffer> attach(std::string name, std::span<std::byte> host);
+
+  /// Ends a buffer's life; later accesses to its addresses are out of bounds, and are said to be of a buffer that was
+  /// freed. Error: not_found.
   Status free(const Buffer& buffer);
 
   [[nodiscard]] std::vector<Buffer> buffers() const;
@@ -94,12 +100,18 @@ class Memory {
   /// Host access by simulated address. Errors: invalid_argument, naming the nearest buffer.
   Status read(std::uint64_t address, std::span<std::byte> into) const;
   Status write(std::uint64_t address, std::span<const std::byte> from);
+  /// Copies inside this memory; what is not initialised at the source is not at the target either. The ranges may
+  /// overlap. Errors: invalid_argument, as above.
+  Status copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
 
   /// Whether every byte of the range was initialised by its contents, the host or a kernel.
   [[nodiscard]] bool is_initialised(const Buffer& buffer, ByteRange range) const;
 
   /// The bytes of `buffer` that the latest launch wrote (stores, atomics, asynchronous copies), merged and ascending.
   [[nodiscard]] std::vector<ByteRange> written_ranges(const Buffer& buffer) const;
+  /// Bytes of `buffer` that the latest launch read: where more than two blocks read from a sector, those of two of
+  /// them.
+  [[nodiscard]] std::vector<ByteRange> read_ranges(const Buffer& buffer) const;
 
   /// "12 bytes past the end of buffer "x" (4096 bytes)", "offset 16 of buffer "y" (64 bytes)", …
   [[nodiscard]] std::string describe(std::uint64_t address) const;

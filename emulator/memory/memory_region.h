@@ -128,6 +128,8 @@ struct MemoryRegion {
   /// Reserves host memory for `buffer.bytes` of data and their shadow, after `buffer`, `name` and `read_only` were set.
   /// Error: resource_exhausted.
   Status map();
+  /// The same around bytes that exist: only their shadow is reserved, and nothing fills them.
+  Status map_shadow(std::byte* host);
   [[nodiscard]] std::uint64_t page_count() const { return (buffer.bytes + buffer_page_bytes - 1) / buffer_page_bytes; }
   [[nodiscard]] SpinLock& lock_of(std::uint64_t page) { return locks[page % lock_count].lock; }
   [[nodiscard]] bool contains(std::uint64_t address, std::uint64_t bytes) const {
@@ -140,6 +142,10 @@ struct MemoryRegion {
   /// Marks bytes as initialised.
   void initialise(SectorRecord& record, std::uint32_t mask) const {
     record.flipped = (record.flipped & ~mask) | (~default_initialised & mask);
+  }
+  /// Marks bytes as not initialised.
+  void forget(SectorRecord& record, std::uint32_t mask) const {
+    record.flipped = (record.flipped & ~mask) | (default_initialised & mask);
   }
   /// Gives the page its initial contents if it has none yet. The caller holds its lock.
   void prepare(std::uint64_t page) {
@@ -156,6 +162,8 @@ struct MemoryRegion {
     if (group.load(std::memory_order_relaxed) != generation) group.store(generation, std::memory_order_relaxed);
   }
   void fill(std::uint64_t page);
+  /// Reserves what a region has beside `data_bytes` of data, and lays it out. Error: resource_exhausted.
+  Status reserve(std::size_t data_bytes);
   ByteWriters* new_split();
 };
 

@@ -197,10 +197,13 @@ Interpreter::Step Interpreter::from_generic(const Instruction& in, std::uint32_t
 Interpreter::Step Interpreter::is_space(const Instruction& in, std::uint32_t lanes) {
   const auto space = in.form_as<Space>();
   const auto* a = row_of<std::uint64_t>(in.a);
+  const auto is_global = [this](std::uint64_t address) {
+    return address >= global_base || context_.memory->region_at(address) != nullptr;
+  };
   std::uint32_t result = 0;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     const std::uint64_t window = window_of(space);
-    bool inside = window == 0 ? a[lane] >= global_base : a[lane] - window < window_bytes;
+    bool inside = window == 0 ? is_global(a[lane]) : a[lane] - window < window_bytes;
     // Another block's shared memory is not the own.
     if (space == Space::shared && inside) inside = ((a[lane] - window) >> shared_rank_shift) == 0;
     result |= (inside ? 1U : 0U) << lane;

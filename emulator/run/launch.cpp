@@ -125,30 +125,9 @@ Result<std::vector<std::uint64_t>> choose_blocks(const LaunchConfig& config, std
   return blocks;
 }
 
-/// Places the module's variables in memory (once per module) and fills the rows that hold their addresses.
+/// Places the kernel's variables in memory and fills the rows that hold their addresses.
 Status bind_variables(const Code& code, Memory& memory, std::byte* constants) {
-  std::vector<Buffer> buffers;
-  std::vector<bool> fresh;
-  for (const ModuleVariable& variable : code.variables) {
-    const Buffer* known = memory.module_variable(code.module, variable.name);
-    fresh.push_back(known == nullptr);
-    if (known != nullptr) {
-      buffers.push_back(*known);
-      continue;
-    }
-    STITCH_ASSIGN(const Buffer buffer, memory.allocate(variable.name, variable.bytes, Contents::zero()));
-    memory.keep_module_variable(code.module, variable.name, buffer);
-    buffers.push_back(buffer);
-  }
-  for (std::size_t i = 0; i < code.variables.size(); ++i) {
-    const ModuleVariable& variable = code.variables[i];
-    if (!fresh[i]) continue;
-    STITCH_TRY(memory.write(buffers[i].address, std::as_bytes(std::span(variable.initial))));
-    for (const ModuleVariable::Relocation& relocation : variable.relocations) {
-      const std::uint64_t value = buffers[relocation.variable].address + relocation.addend;
-      STITCH_TRY(memory.write(buffers[i].address + relocation.at, std::as_bytes(std::span(&value, 1))));
-    }
-  }
+  STITCH_ASSIGN(const std::vector<Buffer> buffers, place_variables(code.module, code.variables, memory));
   for (const AddressConstant& constant : code.address_constants) {
     const std::uint64_t value = buffers[constant.variable].address + constant.addend;
     for (std::size_t lane = 0; lane < 32; ++lane) std::memcpy(constants + constant.offset + lane * 8, &value, 8);
@@ -187,6 +166,32 @@ Status prepare(LaunchContext& context, const Program& program, const LaunchConfi
 }
 
 }  // namespace
+
+Result<std::vector<Buffer>> place_variables(const Hash128& module, std::span<const ModuleVariable> variables,
+                                            Memory& memory) {
+  std::vector<Buffer> buffers;
+  std::vector<bool> fresh;
+  for (const ModuleVariable& variable : variables) {
+    const Buffer* known = memory.module_variable(module, variable.name);
+    fresh.push_back(known == nullptr);
+    if (known != nullptr) {
+      buffers.push_back(*known);
+      continue;
+    }
+    STITCH_ASSIGN(const Buffer buffer, memory.allocate(variable.name, variable.bytes, Contents::zero()));
+    memory.keep_module_variable(module, variable.name, buffer);
+    buffers.push_back(buffer);
+  }
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (!fresh[i]) continue;
+    STITCH_TRY(memory.write(buffers[i].address, std::as_bytes(std::span(variables[i].initial))));
+    for (const ModuleVariable::Relocation& relocation : variables[i].relocations) {
+      const std::uint64_t value = buffers[relocation.variable].address + relocation.addend;
+      STITCH_TRY(memory.write(buffers[i].address + relocation.at, std::as_bytes(std::span(&value, 1))));
+    }
+  }
+  return buffers;
+}
 
 ParameterBlock& ParameterBlock::add_bytes(std::span<const std::byte> value, std::size_t alignment) {
   bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment);

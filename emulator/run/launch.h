@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "emulator/counters.h"
+#include "emulator/decode/code.h"
 #include "emulator/decode/program.h"
 #include "emulator/finding.h"
 #include "emulator/lanes/host_isa.h"
@@ -70,6 +71,12 @@ struct LaunchReport {
 /// memory or cluster blocks than the target has), timeout (instruction budget spent), unsupported.
 Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> parameters,
                             Memory& memory, const LaunchOptions& options = {});
+
+/// Places variables of a module in memory, each once per module: a launch does it with those of its kernel; whoever
+/// wants to read or write one before the first launch does it with those of read_module (decode/module_contents.h).
+/// Returns their buffers. Error: resource_exhausted.
+Result<std::vector<Buffer>> place_variables(const Hash128& module, std::span<const ModuleVariable> variables,
+                                            Memory& memory);
 
 /// Packs kernel arguments in order, each at its natural alignment.
 class ParameterBlock {

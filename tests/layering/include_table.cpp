@@ -22,7 +22,7 @@ const std::vector<OutsideRule>& outside_rules() {
   static const std::vector<OutsideRule> rules = {
       {"nvrtc.h", {"codegen"}},
       {"cupti", {"profiler"}},
-      {"cuda.h", {"cuda"}},
+      {"cuda.h", {"cuda", "driver"}},
       {"cuda_runtime", {}},
       {"sqlite3.h", {"db"}},
       {"xgboost/", {"costmodel"}},

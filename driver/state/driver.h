@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "driver/state/device.h"
+#include "driver/state/engine.h"
+#include "driver/state/handles.h"
+#include "driver/state/memory_map.h"
+#include "driver/state/misuse.h"
+
+namespace stitch::driver {
+
+using Lock = std::unique_lock<std::mutex>;
+
+/// The driver's state, one per process and never destroyed: threads may be in a kernel when the process ends. Handles
+/// are objects of ours; what is not in its set is no handle (any more). Everything but engine, log and memory, which
+/// look after themselves, is used under `mutex`.
+class Driver {
+ public:
+  static Driver& instance();
+
+  std::mutex mutex;
+  MisuseLog log;
+  MemoryMap memory{log};
+  Engine engine;
+
+  std::vector<EmulatedDevice> devices;
+  std::string why_no_devices;
+  int process = 0;  ///< of cuInit; 0 before it: a child of a fork has no driver
+
+  std::set<CUcontext> contexts;
+  std::set<CUstream> streams;
+  std::set<CUevent> events;
+  std::set<CUmodule> modules;
+  std::set<CUlibrary> libraries;
+  std::map<const void*, std::shared_ptr<Kernel>> kernels;  ///< by handle: functions and kernels of libraries
+  std::set<CUgraph> graphs;                                ///< of their owner's own, not of nodes
+  std::set<CUgraphNode> nodes;
+  std::set<CUgraphExec> executables;
+  std::set<CUmemoryPool> pools;
+  std::set<CUuserObject> user_objects;
+  std::map<CUdevice, CUcontext> primary;
+  std::map<CUdevice, unsigned> primary_flags;
+  std::map<CUdevice, CUmemoryPool> default_pool, current_pool;
+  StreamClock host;  ///< what the host has waited for
+
+  std::uint64_t next_serial() { return ++serial_; }
+  std::uint32_t new_queue() { return ++queues_; }
+
+  /// Waits, without the lock, until the engine has got as far as `clock`; then the host knows of it.
+  void wait(Lock& lock, const StreamClock& clock);
+  /// What a context's streams have been given so far.
+  [[nodiscard]] StreamClock all_of(CUcontext context);
+  /// What the next operation of a stream comes after, default streams included.
+  [[nodiscard]] StreamClock clock_for(CUstream stream);
+
+  CUcontext new_context(CUdevice device, unsigned flags, bool primary_context);
+  CUstream new_stream(CUcontext context, unsigned flags, int priority);
+  void destroy_stream(CUstream stream);
+  /// Ends a context: its streams, modules and memory.
+  void destroy_context(CUcontext context);
+  void unload(CUmodule module);
+
+ private:
+  Driver();
+  std::uint64_t serial_ = 0;
+  std::uint32_t queues_ = 0;
+};
+
+/// The contexts of this thread, the current one last.
+std::vector<CUcontext>& context_stack();
+
+/// Where an operation is put.
+struct Placement {
+  CUcontext context = nullptr;
+  std::uint32_t queue = 0;
+  StreamClock after;    ///< what must have ended before it begins
+  StreamClock ordered;  ///< what of that happened before it: less, for a kernel that may overlap the one before it
+  std::string place;    ///< "stream 3"
+};
+
+/// Hands work to the engine; returns what is known once it has ended.
+StreamClock submit(Driver& driver, Placement where, Work work);
+/// Puts work on a stream that is not captured.
+void submit(Driver& driver, CUstream stream, Work work);
+
+}  // namespace stitch::driver
