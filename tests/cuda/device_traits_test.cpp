@@ -10,7 +10,8 @@ namespace {
 TEST(CudaDeviceTraits, AreWhatTheDriverReports) {
   const auto driver = DriverApi::load(DriverUse::run_plans, STITCH_FAKE_DRIVER);
   ASSERT_TRUE(driver.ok()) << driver.error().message;
-  const DeviceTraits silent = read_traits(**driver, 0), h100 = read_traits(**driver, 1), a100 = read_traits(**driver, 2);
+  const DeviceTraits silent = read_traits(**driver, 0), h100 = read_traits(**driver, 1),
+                     a100 = read_traits(**driver, 2);
   EXPECT_FALSE(silent.known());
   EXPECT_EQ(silent.compute_major, 9);
   // No entry tells this driver's memory, which programs that only run plans do without.
