@@ -325,7 +325,7 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
   verification.distributions =
       affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
   const std::int64_t distributions = std::ssize(verification.distributions);
-  subject.evaluate.work_limit = options.reference_budget / distributions;
+  subject.evaluate.work_limit = options.reference_budget;
   const Stopwatch watch;
   for (std::int64_t d = 0; d < distributions; ++d) {
     if (d >= 2 && watch.seconds() > options.most_seconds) {
