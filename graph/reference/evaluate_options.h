@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "graph/graph.h"
@@ -27,6 +28,9 @@ struct EvaluateOptions {
   std::vector<ReduceRestriction> restrictions;
   std::int64_t most_trips = std::int64_t{1} << 20;     ///< of one loop; more is ErrorKind::resource_exhausted
   std::int64_t memory_limit = std::int64_t{16} << 30;  ///< bytes of values alive at once; likewise
+  /// Elements computed, times what each takes (terms of a reduction or contraction, operators of a chain), over all
+  /// turns of loops; likewise. Counted, not timed: the same evaluation ends at the same place everywhere.
+  std::int64_t work_limit = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace stitch::graph

@@ -146,7 +146,32 @@ Status Evaluation::compute_from(NodeId id) {
   return {};
 }
 
+/// What EvaluateOptions::work_limit counts: of the node with those that are inlined into it. Bodies of loops and
+/// branches count as they are evaluated.
+double Evaluation::work_of(NodeId id) {
+  const Node& node = graph_.node(id);
+  const auto elements = [](const Region& region) {
+    double sum = 0;
+    for (const Box& box : region.boxes()) sum += 1 + box.elements();
+    return sum;
+  };
+  const double results = elements(slot({id, 0}).region);
+  double work = results * (1 + members_[id].size());
+  if (node.op == Op::dot || node.op == Op::convolution) {
+    // Products of an element, of n·k and k·m to n·m.
+    const double a = graph_.type(node.operands[0]).elements(), b = graph_.type(node.operands[1]).elements();
+    return results * std::max(1.0, std::sqrt(a * b / std::max<double>(1, node.type().elements())));
+  }
+  const OpCategory category = info(node.op).category;
+  if (category != OpCategory::reduction && node.op != Op::scatter) return work;
+  for (std::size_t i = 0; i < node.operands.size(); ++i) {
+    if (state(id).reads[i]) work += elements(slot(node.operands[i]).region);
+  }
+  return work;
+}
+
 Status Evaluation::compute(NodeId id) {
+  STITCH_TRY(memory_.spend(work_of(id)));
   STITCH_TRY(compute_node(id));
   STITCH_TRY(doubt_blocks(id));
   release(id);

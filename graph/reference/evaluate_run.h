@@ -71,6 +71,7 @@ class Evaluation {
   // compute
   Status compute_from(NodeId id);
   Status compute(NodeId id);
+  [[nodiscard]] double work_of(NodeId id);
   Status compute_node(NodeId id);
   Status compute_parameter(NodeId id);
   Status compute_loop(NodeId id);

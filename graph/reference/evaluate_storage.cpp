@@ -40,6 +40,12 @@ void give(std::vector<std::vector<T>>& pool, std::vector<T>&& array, std::int64_
 std::vector<double> Memory::take_doubles(std::size_t count) { return take(doubles_, count, pooled_); }
 std::vector<std::int64_t> Memory::take_integers(std::size_t count) { return take(integers_, count, pooled_); }
 
+Status Memory::spend(double work) {
+  work_left_ -= work;
+  if (work_left_ >= 0) return {};
+  return make_error(ErrorKind::resource_exhausted, "it takes more operations than the evaluation may");
+}
+
 Result<StorageRef> Memory::make(DType dtype, std::int64_t elements, bool bounded) {
   const std::int64_t bytes = elements * (bounded ? 16 : 8);
   if (bytes > limit_ - alive_) {

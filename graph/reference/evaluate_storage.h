@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -35,7 +36,8 @@ struct Block {
 /// alive. Outlives every storage it made.
 class Memory {
  public:
-  explicit Memory(std::int64_t limit) : limit_(limit) {}
+  explicit Memory(std::int64_t limit, std::int64_t work_limit = std::numeric_limits<std::int64_t>::max())
+      : limit_(limit), work_left_(work_limit) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
@@ -44,12 +46,16 @@ class Memory {
 
   [[nodiscard]] std::int64_t bytes_alive() const { return alive_; }
 
+  /// Counts work that is about to be done (EvaluateOptions::work_limit). An error beyond the limit.
+  Status spend(double work);
+
  private:
   std::vector<double> take_doubles(std::size_t count);
   std::vector<std::int64_t> take_integers(std::size_t count);
   void recycle(Storage& storage, std::int64_t bytes);
 
   std::int64_t limit_;
+  double work_left_;
   std::int64_t alive_ = 0;
   std::int64_t pooled_ = 0;
   std::vector<std::vector<double>> doubles_;

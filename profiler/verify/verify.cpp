@@ -5,12 +5,14 @@
 #include <cstring>
 #include <set>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "graph/in_place.h"
 #include "kernel/program/slab_choice.h"
 #include "profiler/verify/block_sample.h"
 #include "profiler/verify/element_ranges.h"
 #include "profiler/verify/kernel_buffers.h"
+#include "profiler/verify/reference_parts.h"
 
 namespace stitch::profiler {
 namespace {
@@ -186,7 +188,7 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
   }
   std::vector<graph::Input> inputs;
   for (const InputSource& source : sources) inputs.push_back(source.input());
-  STITCH_ASSIGN(const auto reference, graph::evaluate_parts(graph, inputs, wanted, options));
+  STITCH_ASSIGN(const auto reference, reference_within(graph, inputs, wanted, options));
   std::int64_t checked = 0;
   for (std::size_t r = 0; r < wanted.size(); ++r) {
     for (std::size_t b = 0; b < wanted[r].size(); ++b) {
@@ -320,8 +322,16 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
   const double part = typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / kernel.blocks;
   verification.distributions =
       affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
-  for (const Distribution distribution : verification.distributions) {
+  const std::int64_t distributions = std::ssize(verification.distributions);
+  subject.evaluate.work_limit = options.reference_budget;
+  const Stopwatch watch;
+  for (std::int64_t d = 0; d < distributions; ++d) {
     if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped during verification");
+    if (d >= 2 && watch.seconds() > options.most_seconds) {
+      verification.distributions.resize(d);
+      break;
+    }
+    const Distribution distribution = verification.distributions[d];
     const std::uint64_t seed = mix(options.seed, static_cast<std::uint64_t>(distribution));
     const std::vector<InputSource> sources = make_inputs(graph, distribution, seed);
     const BlockSample sample = sample_for(seed);

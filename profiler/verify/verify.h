@@ -41,6 +41,12 @@ struct VerifyOptions {
   /// them (a GPU). The reference's time follows from them, and is what verification costs there: seconds for the 2^23
   /// that other devices compare at most. Sums of many elements need these all the same.
   std::int64_t most_compared = std::int64_t{1} << 20;
+  /// Operations that the reference may take on one distribution (graph::EvaluateOptions::work_limit): about a
+  /// minute. Where what was written takes more (a deep chain whose every element needs all before it), less of it is
+  /// compared, and the share says so. Counted, so that the verdict is the same on any machine.
+  std::int64_t reference_budget = std::int64_t{1} << 32;
+  /// What counting does not foresee: after so many seconds no further distribution is begun, if two are done.
+  double most_seconds = 300;
   std::stop_token stop = {};  ///< looked at between the runs; error then: cancelled
 };
 

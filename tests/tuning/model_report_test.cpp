@@ -31,15 +31,17 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
   report.wrong_kernels = 1;
   report.failed_candidates = {{"compile", 2}, {"correctness", 1}};
   report.wrong_candidates = {"level 1, kernel 12ab: result 0"};
+  report.fault_fragments = {"87108ddd"};
   report.failures = {"level 2: no"};
-  EXPECT_EQ(to_json(report),
-            R"({"model":"m","operators":10,"fragments":4,"distinct_fragments":2,"kernels":3,"launches":5,)"
-            R"("library_calls":6,"bytes":7,"launches_unfused":8,"bytes_unfused":9,"predicted_us":1.5,)"
-            R"("predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
-            R"("measure":0.5,"search":0.6},"search":{"trials":24,"failed":2,"kernels":3,"settled":1,"improved":2,)"
-            R"("saved_us":12.5},"boundaries":[{"operator":"sort","count":3}],"verified":{"kernels":2,"wrong":1},)"
-            R"("failed_candidates":{"compile":2,"correctness":1},)"
-            R"("wrong_candidates":["level 1, kernel 12ab: result 0"],"failures":["level 2: no"]})");
+  EXPECT_EQ(
+      to_json(report),
+      R"({"model":"m","operators":10,"fragments":4,"distinct_fragments":2,"kernels":3,"launches":5,)"
+      R"("library_calls":6,"bytes":7,"launches_unfused":8,"bytes_unfused":9,"predicted_us":1.5,)"
+      R"("predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
+      R"("measure":0.5,"search":0.6},"search":{"trials":24,"failed":2,"kernels":3,"settled":1,"improved":2,)"
+      R"("saved_us":12.5},"boundaries":[{"operator":"sort","count":3}],"verified":{"kernels":2,"wrong":1},)"
+      R"("failed_candidates":{"compile":2,"correctness":1},)"
+      R"("wrong_candidates":["level 1, kernel 12ab: result 0"],"fault_fragments":["87108ddd"],"failures":["level 2: no"]})");
   const auto read = model_report_from_json(to_json(report));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(to_json(*read), to_json(report));
@@ -52,7 +54,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
 
 TEST(ModelReport, OfAnOlderVersionLacksWhatCameLater) {
   nlohmann::json old = nlohmann::json::parse(to_json({}));
-  for (const char* later : {"search", "failed_candidates", "wrong_candidates"}) old.erase(later);
+  for (const char* later : {"search", "failed_candidates", "wrong_candidates", "fault_fragments"}) old.erase(later);
   old["seconds"].erase("measure");
   old["seconds"].erase("search");
   const auto read = model_report_from_json(old.dump());

@@ -1,0 +1,66 @@
+"""What `bench/models/table` and the test of every model (tests/models) share: which files there are, how one is tuned, and
+when that is sound."""
+import hashlib
+import json
+import pathlib
+import subprocess
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+PATTERNS = {"hlo": "hlo/*.hlo.txt.gz", "onnx": "onnx/*.onnx", "fragments": "fragments/*.hlo.txt.gz"}
+
+
+def name_of(path):
+    return path.name.split(".")[0]
+
+
+def paths(only=""):
+    """(kind, path) of every model and fragment here whose name contains `only`."""
+    return [(kind, path) for kind, pattern in PATTERNS.items() for path in sorted(HERE.glob(pattern))
+            if only in name_of(path)]
+
+
+def seed_of(commit):
+    """Of the inputs of verification: every commit sees other values, and the same commit always the same."""
+    return int.from_bytes(hashlib.sha256(f"seed {commit}".encode()).digest()[:4], "big")
+
+
+def is_drawn(commit, kind, name):
+    """Whether a test run at this commit tunes this model: every other one, drawn by the commit's hash."""
+    return hashlib.sha256(f"{commit} {kind}/{name}".encode()).digest()[0] % 2 == 0
+
+
+def run(stitch, verb, path, options, timeout):
+    """What `stitch plan` or `stitch tune` (the verb) printed for a file, with "error" and "wall" added."""
+    command = [str(stitch), verb, str(path), "--json", "--quiet", *options]
+    start = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"no end after {timeout:g} s", "wall": time.monotonic() - start}
+    try:
+        result = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        result = {"error": f"exit status {done.returncode}: {last}"}
+    if isinstance(result.get("error"), dict):
+        result["error"] = result["error"]["message"]
+    result["wall"] = time.monotonic() - start
+    return result
+
+
+def problem(result, tuned=False):
+    """Why a result is not sound; empty when it is. A kernel that was wrong is a problem although a right one took its
+    place."""
+    if "error" in result:
+        return result["error"]
+    parts = []
+    if result["verified"]["wrong"]:
+        parts.append(f"{result['verified']['wrong']} wrong")
+    if result["failures"]:
+        parts.append(f"{len(result['failures'])} fragments without a plan: {result['failures'][0]}")
+    if wrong := result.get("wrong_candidates"):
+        parts.append(f"{len(wrong)} wrong candidates: {wrong[0]}")
+    if tuned and not parts and result["verified"]["kernels"] != result["kernels"]:
+        parts.append(f"{result['verified']['kernels']} of {result['kernels']} kernels verified")
+    return "; ".join(parts)

@@ -1,0 +1,119 @@
+"""bench/models/table and tuned.py: when a result is sound, what is drawn, and that a page is of one commit or not written."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/models"))
+import tuned
+
+
+def loaded():
+    loader = importlib.machinery.SourceFileLoader("models_table", str(ROOT / "bench/models/table"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("models_table", loader))
+    loader.exec_module(module)
+    return module
+
+
+def report(**changes):
+    return {"operators": 9, "fragments": 2, "distinct_fragments": 2, "kernels": 2, "launches": 2, "library_calls": 1,
+            "bytes": 1000, "launches_unfused": 5, "bytes_unfused": 9000, "predicted_us": 3.0, "predicted_unfused_us": 9.0,
+            "seconds": {"import": 0.1, "plan": 0.1, "codegen": 0.1, "verify": 0.1}, "boundaries": [],
+            "verified": {"kernels": 2, "wrong": 0}, "failures": [], "wrong_candidates": [], "wall": 0.1} | changes
+
+
+class Sound(unittest.TestCase):
+    def test_a_wrong_kernel_is_a_problem_although_another_took_its_place(self):
+        self.assertEqual(tuned.problem(report(), True), "")
+        self.assertIn("level 1: out_of_bounds", tuned.problem(report(wrong_candidates=["level 1: out_of_bounds"]), True))
+        self.assertIn("1 of 2 kernels", tuned.problem(report(verified={"kernels": 1, "wrong": 0}), True))
+        self.assertEqual(tuned.problem(report(verified={"kernels": 0, "wrong": 0})), "", "a plan verifies nothing")
+        self.assertIn("no memory", tuned.problem({"error": "no memory"}))
+
+    def test_half_of_the_models_is_drawn_and_every_one_in_some_commit(self):
+        entries = [(kind, tuned.name_of(path)) for kind, path in tuned.paths()]
+        self.assertEqual(len(entries), len(set(entries)))
+        commits = [f"{number:040x}" for number in range(64)]
+        for kind, name in entries:
+            self.assertTrue(any(tuned.is_drawn(commit, kind, name) for commit in commits[:24]), name)
+        drawn = sum(tuned.is_drawn(commit, *entry) for commit in commits for entry in entries)
+        self.assertAlmostEqual(drawn / len(commits) / len(entries), 0.5, delta=0.05)
+        self.assertEqual(len({tuned.seed_of(commit) for commit in commits}), len(commits))
+
+
+class Page(unittest.TestCase):
+    """The command with a `stitch` that answers at once; what is looked at is which page is written."""
+
+    def table(self, *words, commits=("aaa",), results=None):
+        with tempfile.TemporaryDirectory() as folder:
+            output, kept = pathlib.Path(folder) / "models.md", pathlib.Path(folder) / "results.json"
+            if results is not None:
+                kept.write_text(json.dumps(results))
+            module = loaded()
+            answers = iter(commits)
+            state = {"commit": None}
+
+            def commit():
+                state["commit"] = next(answers, state["commit"])
+                return state["commit"]
+
+            runs = []
+
+            def run(stitch, verb, path, options, timeout):
+                runs.append((verb, tuned.name_of(path)))
+                return report(verified={"kernels": 2 if verb == "tune" else 0, "wrong": 0})
+
+            arguments = ["table", "--output", str(output), "--results", str(kept), "--stitch", "/bin/true", *words]
+            errors, printed = io.StringIO(), io.StringIO()
+            with mock.patch.object(sys, "argv", arguments), mock.patch.object(module.provenance, "commit", commit), \
+                    mock.patch.object(module.tuned, "run", run), contextlib.redirect_stderr(errors), \
+                    contextlib.redirect_stdout(printed):
+                status = module.main()
+            text = output.read_text() if output.exists() else None
+            return status, text, errors.getvalue(), printed.getvalue(), [name for verb, name in runs if verb == "tune"]
+
+    def test_a_whole_run_at_one_commit_is_written(self):
+        status, text, _, _, names = self.table("--tune")
+        self.assertEqual(status, 0)
+        self.assertIn("commit aaa", text)
+        self.assertEqual(len(names), len(tuned.paths()))
+        self.assertIn("| rwkv_block |", text)
+
+    def test_sources_that_are_not_committed_are_refused(self):
+        status, text, errors, _, names = self.table("--tune", commits=("aaa with uncommitted changes",))
+        self.assertEqual((status, text, names), (2, None, []))
+        self.assertIn("commit first", errors)
+
+    def test_sources_that_changed_meanwhile_are_refused(self):
+        status, text, errors, _, _ = self.table("--tune", commits=("aaa", "bbb"))
+        self.assertEqual((status, text), (1, None))
+        self.assertIn("were aaa when it began and are bbb now", errors)
+
+    def test_rows_of_another_commit_are_tuned_again(self):
+        row = report(commit="bbb")
+        mine = report(commit="aaa", launches=7)
+        _, text, _, _, names = self.table("--tune", "--resume", results={"hlo": {"bert_infer": row, "bert_train": mine}})
+        self.assertIn("bert_infer", names)
+        self.assertNotIn("bert_train", names)
+        self.assertIsNotNone(text)
+
+    def test_an_early_end_writes_nothing(self):
+        status, text, errors, _, names = self.table("--tune", "--within", "-1")
+        self.assertEqual((status, text, names), (1, None, []))
+        self.assertIn("not tuned yet", errors)
+
+    def test_planning_prints(self):
+        status, text, _, printed, names = self.table()
+        self.assertEqual((status, text, names), (0, None, []))
+        self.assertIn("# Models and fragments", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()

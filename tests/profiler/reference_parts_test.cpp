@@ -1,0 +1,103 @@
+#include "profiler/verify/reference_parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+
+namespace stitch::profiler {
+namespace {
+
+using graph::Box;
+
+/// Steps of x = tanh(x + row i of w) that one another need, all of them results in one stack: element (t, c) needs what
+/// stands before it.
+graph::Graph chain(std::int64_t steps, std::int64_t columns) {
+  graph::Builder builder("chain");
+  const graph::Value w = builder.parameter(graph::DType::f32, {columns}, "w");
+  graph::Value x = builder.parameter(graph::DType::f32, {columns}, "x");
+  std::vector<graph::Value> results;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    x = builder.unary(graph::Op::tanh, builder.binary(graph::Op::add, x, w));
+    if (step % 2 == 1) results.push_back(x);
+  }
+  return *builder.finish(results);
+}
+
+std::vector<graph::Input> ones(std::size_t count) {
+  const graph::Input input = [](graph::Tensor& part) -> Status {
+    std::ranges::fill(part.floats, 1.0);
+    return {};
+  };
+  return std::vector<graph::Input>(count, input);
+}
+
+std::vector<std::vector<Box>> whole_results(const graph::Graph& graph) {
+  std::vector<std::vector<Box>> wanted;
+  for (const graph::Value result : graph.results()) wanted.push_back({Box::whole(graph.type(result).dims)});
+  return wanted;
+}
+
+TEST(ReferenceParts, EverythingIsEvaluatedWhereTheLimitAllowsIt) {
+  const graph::Graph graph = chain(8, 4096);
+  auto wanted = whole_results(graph);
+  const auto asked = wanted;
+  graph::EvaluateOptions options;
+  options.work_limit = 8 * 4096 * 16;
+  const auto inputs = ones(2);
+  const auto found = reference_within(graph, inputs, wanted, options);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ(wanted, asked);
+}
+
+TEST(ReferenceParts, LessIsComparedWhereItTakesMoreAndTheSameEveryTime) {
+  const graph::Graph graph = chain(64, 4096);
+  graph::EvaluateOptions options;
+  options.work_limit = 64 * 1000;
+  const auto inputs = ones(2);
+  auto wanted = whole_results(graph);
+  const auto found = reference_within(graph, inputs, wanted, options);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  std::int64_t elements = 0;
+  for (std::size_t r = 0; r < wanted.size(); ++r) {
+    ASSERT_FALSE(wanted[r].empty());
+    ASSERT_EQ((*found)[r].size(), wanted[r].size());
+    for (std::size_t b = 0; b < wanted[r].size(); ++b) {
+      EXPECT_EQ((*found)[r][b].box, wanted[r][b]);
+      elements += wanted[r][b].elements();
+    }
+  }
+  EXPECT_GT(elements, 0);
+  EXPECT_LT(elements, 32 * 1000);
+  auto again = whole_results(graph);
+  ASSERT_TRUE(reference_within(graph, inputs, again, options).ok());
+  EXPECT_EQ(again, wanted);
+}
+
+TEST(ReferenceParts, OfManyBoxesTheFirstAndTheLastStay) {
+  const graph::Graph graph = chain(2, 4096);
+  std::vector<std::vector<Box>> wanted(1);
+  for (std::int64_t at = 0; at < 4096; at += 16) wanted[0].push_back({{at}, {8}});
+  graph::EvaluateOptions options;
+  options.work_limit = 2000;
+  const auto inputs = ones(2);
+  ASSERT_TRUE(reference_within(graph, inputs, wanted, options).ok());
+  EXPECT_LT(wanted[0].size(), 128U);
+  EXPECT_EQ(wanted[0].front().start[0], 0);
+  EXPECT_EQ(wanted[0].back().start[0], 4080);
+}
+
+TEST(ReferenceParts, OneElementThatTakesTooMuchIsAnError) {
+  const graph::Graph graph = chain(64, 16);
+  graph::EvaluateOptions options;
+  options.work_limit = 20;
+  const auto inputs = ones(2);
+  auto wanted = whole_results(graph);
+  const auto found = reference_within(graph, inputs, wanted, options);
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.error().kind, ErrorKind::resource_exhausted);
+  EXPECT_THAT(found.error().message, testing::HasSubstr("more operations than the evaluation may"));
+}
+
+}  // namespace
+}  // namespace stitch::profiler
