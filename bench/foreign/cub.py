@@ -25,17 +25,40 @@ def kernel(body, parameters, headers="cub/cub.cuh", before=""):
 
 
 class Suite:
+    """Collects kernels and compiles them together: most of the time goes into reading the headers."""
+
     def __init__(self, corpus, wanted):
-        self.corpus, self.wanted = corpus, wanted
+        self.corpus, self.wanted, self.queue = corpus, wanted, []
 
     def run(self, name, source, arguments, grid=BLOCKS, block=THREADS, shared=0, cluster=None, **more):
-        if self.wanted and not any(w in name for w in self.wanted):
-            return
-        try:
-            ptx = compile_ptx(source, includes=[f"{CUDA}/include/cccl"])
-            add(self.corpus, name, ptx, "k", grid, block, arguments, shared, cluster, **more)
-        except Exception as error:
-            print(f"{name}: {str(error)[:1500]}")
+        if not self.wanted or any(w in name for w in self.wanted):
+            self.queue.append((name, source, (grid, block, arguments, shared, cluster), more))
+
+    def compile(self, rows):
+        """PTX of the rows' kernels, which become k0, k1, …"""
+        headers, bodies = {}, []
+        for i, (_, source, _, _) in enumerate(rows):
+            for line in source.splitlines():
+                if line.startswith("#include"):
+                    headers[line] = None
+            body = "\n".join(line for line in source.splitlines() if not line.startswith("#include"))
+            bodies.append(body.replace(") k(", f") k{i}("))
+        return compile_ptx("\n".join([*headers, *bodies]), includes=[f"{CUDA}/include/cccl"])
+
+    def finish(self, together=16):
+        while self.queue:
+            rows, self.queue = self.queue[:together], self.queue[together:]
+            try:
+                ptx = self.compile(rows)
+            except RuntimeError as error:
+                if len(rows) == 1:
+                    print(f"{rows[0][0]}: {str(error)[:1500]}")
+                    continue
+                self.queue = rows + self.queue
+                together = 1
+                continue
+            for i, (name, _, launch, more) in enumerate(rows):
+                add(self.corpus, name, ptx, f"k{i}", *launch, **more)
 
 
 def per_block(values, function):
@@ -480,6 +503,7 @@ def main(path, wanted):
     suite = Suite(corpus, wanted)
     for group in (block_reduce, block_scan, block_sort, block_moves, warps, device_agents, libcu, mathematics):
         group(suite)
+        suite.finish()
     corpus.write(path)
 
 

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
 #include "tests/emulator/kernel_run.h"
 
 namespace stitch::emulator {
@@ -49,7 +53,10 @@ TEST(TensorMap, SaysWhatIsWrong) {
       {"element stride 9 of dimension 1", [](TensorMap& map) { map.element_strides[1] = 9; }},
       {"a box row of 12 bytes is no multiple of 16", [](TensorMap& map) { map.box[0] = 3; }},
       {"a box row of 64 bytes is wider than its swizzle of 32",
-       [](TensorMap& map) { map.box[0] = 16, map.swizzle = TensorMapSwizzle::bytes_32; }},
+       [](TensorMap& map) {
+         map.box[0] = 16;
+         map.swizzle = TensorMapSwizzle::bytes_32;
+       }},
       {"interleaved", [](TensorMap& map) { map.interleave = 1; }},
       {"element type 99 is none", [](TensorMap& map) { map.type = static_cast<TensorMapType>(99); }},
   };
@@ -190,7 +197,9 @@ TEST_P(TensorTile, GoesInAndOut) {
     const float found = shared[(byte ^ ((byte >> 7 & rows) << 4)) / 4];
     if (!at) {
       EXPECT_EQ(std::isnan(found), tile.fills_nan) << i;
-      if (!tile.fills_nan) EXPECT_EQ(found, 0) << i;
+      if (!tile.fills_nan) {
+        EXPECT_EQ(found, 0) << i;
+      }
       continue;
     }
     ASSERT_EQ(found, from[*at]) << "element " << i << " of the box";
