@@ -12,6 +12,7 @@
 #include "cli/interruption.h"
 #include "graph/print.h"
 #include "lab/breadth/breadth_log.h"
+#include "lab/breadth/random_plan.h"
 #include "lab/breadth/shrinker.h"
 
 namespace stitch::cli {
@@ -25,6 +26,7 @@ struct RandomOptions {
   int shrunk = 3;
   std::filesystem::path log;
   bool list = false;
+  bool sources = false;
   bool json = false;
   bool quiet = false;
 };
@@ -107,6 +109,14 @@ void print_shrunk(const codegen::Nvrtc& nvrtc, const lab::BreadthReport& report,
     std::printf("%lld, in %d steps, for %s, seed %llu: %s\n%s", static_cast<long long>(number), found.steps,
                 found.smallest.device.name.c_str(), static_cast<unsigned long long>(found.smallest.seed),
                 found.verdict.why.c_str(), graph::to_text(found.smallest.graph).c_str());
+    if (!options.sources) continue;
+    const lab::BreadthCase& drawn = found.smallest;
+    const Result<lab::RandomPlan> plan = lab::random_plan(drawn.graph, drawn.device, drawn.seed, "kernel");
+    if (!plan) continue;
+    std::printf("%s", graph::to_text(plan->fragment).c_str());
+    for (const codegen::GeneratedKernel& kernel : plan->kernels)
+      std::printf("// %lld blocks of %d threads\n%s\n", static_cast<long long>(kernel.blocks), kernel.threads,
+                  kernel.source.c_str());
   }
 }
 
@@ -144,6 +154,7 @@ void add_random_conformance(CLI::App& conformance, ExitCode& code) {
   command->add_option("--shrink", options->shrunk, "how many wrong graphs are made small and printed")
       ->capture_default_str();
   command->add_flag("--list", options->list, "count operators, and what schedules have");
+  command->add_flag("--sources", options->sources, "print the kernels of the graphs that were made small");
   command->add_flag("--json", options->json, "print one JSON object");
   command->add_flag("--quiet", options->quiet, "no progress display");
   command->callback([options, &code] {

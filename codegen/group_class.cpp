@@ -24,6 +24,14 @@ std::string without_comments(const std::string& body) {
   return code;
 }
 
+/// What a group's function takes: a parameter that the text does not mention is passed all the same.
+std::string signature(const std::vector<GroupPointers::Pointer>& parameters) {
+  std::string text;
+  for (const GroupPointers::Pointer& each : parameters)
+    text += fmt::format("{} {}\n", graph::to_string(each.dtype), each.name);
+  return text;
+}
+
 /// Packed element-wise groups of one axis differ only in length: the length becomes a variable.
 bool can_vary_extent(const GroupProgram& group) {
   if (group.extents.size() != 1 || group.structure.partial_axis >= 0 || group.structure.slab_axis >= 0) return false;
@@ -68,7 +76,7 @@ std::vector<GroupClass> classify(const graph::Graph& graph, const KernelProgram&
     GroupEmitter emitter(graph, group, program.schedule, frame);
     const std::string body = emitter.emit();
     const std::vector<GroupPointers::Pointer> parameters = emitter.pointers().parameters();
-    const auto [found, fresh] = by_text.try_emplace(without_comments(body), classes.size());
+    const auto [found, fresh] = by_text.try_emplace(signature(parameters) + without_comments(body), classes.size());
     if (fresh) classes.push_back({body, describe(graph, group), frame.runtime_extent, parameters, {}});
     GroupClass::Member member{{}, group.extents.empty() ? 1 : group.extents[0], group.tiles};
     for (const GroupPointers::Pointer& each : parameters) member.buffers.push_back(each.buffer);

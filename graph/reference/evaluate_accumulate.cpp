@@ -21,7 +21,8 @@ Accumulated<double> finish_sum(double value, const SumTotals& t, const Accumulat
     return {value, opposite && !t.nan ? unchecked : 0};
   }
   const double accumulator_integers = 1 / unit_roundoff(info(a.dtype).accumulator);
-  const bool fits = std::fabs(value) <= r.exact_integers || r.representable(value);
+  const bool in_type = std::fabs(value) <= r.largest;  // or else infinite where it is stored, and only there
+  const bool fits = in_type && (std::fabs(value) <= r.exact_integers || r.representable(value));
   if (t.count <= 1 || (t.error == 0 && t.integers && t.magnitude <= accumulator_integers && fits && !a.rounds_each)) {
     return {value, t.error};
   }

@@ -110,7 +110,10 @@ void settle_binary(const Chunk& c) {
                               of_type<F>(c.dtype, x + ex, y - ey), of_type<F>(c.dtype, x + ex, y + ey)};
     // A contracted a·b - c has no infinite product, and so no NaN where an overflow leads to one.
     const bool from_infinity = std::isnan(c.floats[i]) && (std::isinf(x) || std::isinf(y)) && x == x && y == y;
-    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity;
+    // Whatever the corners agree on, 0 / 0 may be between them.
+    constexpr bool divides = std::is_same_v<F, Divide> || std::is_same_v<F, Remainder>;
+    const bool by_zero = divides && ey > 0 && std::fabs(y) <= ey;
+    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity || by_zero;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
     c.floats[i] = s.value;

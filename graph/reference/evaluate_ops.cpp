@@ -1,8 +1,10 @@
 #include "graph/reference/evaluate_ops.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/literal.h"
+#include "graph/reference/evaluate_functions.h"
 
 namespace stitch::graph::reference {
 
@@ -59,6 +61,11 @@ void demand(const OpContext& context, const Box& out, std::span<Region> regions)
 
 namespace {
 
+/// How far a kernel may be from the index that a narrow dtype rounds, or cannot hold: it may have left it as it is.
+double index_bound(std::int64_t index, double rounded) {
+  return std::isfinite(rounded) ? std::fabs(static_cast<double>(index) - rounded) : unchecked;
+}
+
 /// The index along one dimension; uniform over the others.
 void fill_iota(const IotaAttributes& a, const Box& out, Storage& storage) {
   const std::size_t d = a.dimension;
@@ -67,7 +74,9 @@ void fill_iota(const IotaAttributes& a, const Box& out, Storage& storage) {
   for (std::int64_t at = 0; at < total; at += run) {
     const std::int64_t index = out.start[d] + (at % period) / run;
     if (is_floating(a.type.dtype)) {
-      std::fill_n(storage.floats.begin() + at, run, round_to(a.type.dtype, index));
+      const double rounded = round_to(a.type.dtype, index);
+      std::fill_n(storage.floats.begin() + at, run, rounded);
+      if (!storage.bounds.empty()) std::fill_n(storage.bounds.begin() + at, run, index_bound(index, rounded));
     } else {
       std::byte memory[8];
       store_integer(a.type.dtype, index, memory);
@@ -82,7 +91,9 @@ Result<Block> evaluate_source(const OpContext& context, const Box& out) {
   const Node& node = context.node();
   const DType dtype = node.type().dtype;
   const bool splat = node.op == Op::constant && is_splat(node.as<ConstantAttributes>());
-  STITCH_ASSIGN(StorageRef storage, context.memory.make(dtype, splat ? 1 : out.elements(), false));
+  const bool narrow = node.op == Op::iota && is_floating(dtype) && info(dtype).accumulator != dtype;
+  STITCH_ASSIGN(StorageRef storage,
+                context.memory.make(dtype, splat ? 1 : out.elements(), narrow && context.options.bounds));
   if (node.op == Op::iota) {
     fill_iota(node.as<IotaAttributes>(), out, *storage);
   } else {

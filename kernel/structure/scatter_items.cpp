@@ -1,6 +1,7 @@
 #include "kernel/structure/scatter_items.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace stitch::kernel {
@@ -19,6 +20,13 @@ struct Window {
   std::vector<std::size_t> dims;  ///< dimension of the result for each window dimension of the update
   ItemId fits = -1;               ///< -1: always
 };
+
+/// Of an integer type; of u64 what is left of it in an index.
+std::int64_t greatest(graph::DType dtype) {
+  const int bits = graph::byte_size(dtype) * 8;
+  if (bits == 64) return std::numeric_limits<std::int64_t>::max();
+  return (std::int64_t{1} << (graph::is_unsigned_integer(dtype) ? bits : bits - 1)) - 1;
+}
 
 /// `batch`: indices of the update's scatter dimensions.
 Result<Window> scatter_window(ScalarProgram& program, NodeId scatter, const std::vector<Index>& batch) {
@@ -47,7 +55,9 @@ Result<Window> scatter_window(ScalarProgram& program, NodeId scatter, const std:
     const std::int64_t last = extents[d] - window.sizes[d];
     if (!graph::is_unsigned_integer(program.at(from).dtype))
       window.fits = program.both(window.fits, program.compare_to_integer(graph::Comparison::ge, from, 0));
-    window.fits = program.both(window.fits, program.compare_to_integer(graph::Comparison::le, from, last));
+    // A byte that places something in a long row cannot lie behind it, and could not be compared with its end.
+    if (last < greatest(program.at(from).dtype))
+      window.fits = program.both(window.fits, program.compare_to_integer(graph::Comparison::le, from, last));
     window.start[d] = program.dynamic_index(from, last);
   }
   return window;

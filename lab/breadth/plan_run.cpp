@@ -28,15 +28,15 @@ class PlanMemory {
         std::memcpy(into.data(), bytes.data() + offset, into.size());
       };
       const Value parameter{fragment.parameters()[p], 0};
-      STITCH_ASSIGN(values_[parameter], session_.allocate(fmt::format("parameter {}", p), std::ssize(bytes),
+      STITCH_ASSIGN(inputs_[parameter], session_.allocate(fmt::format("parameter {}", p), std::ssize(bytes),
                                                           profiler::Filler(fill), profiler::Access::read_only));
     }
     for (const search::PlannedKernel& kernel : plan_.planned) {
       for (const Value value : kernel.results) {
-        STITCH_ASSIGN(values_[value], session_.allocate(fmt::format("value {}.{}", value.node, value.result),
-                                                        fragment.type(value).bytes(), profiler::Poison{},
-                                                        profiler::Access::read_write));
-        written_.push_back(values_.at(value));
+        STITCH_ASSIGN(computed_[value], session_.allocate(fmt::format("value {}.{}", value.node, value.result),
+                                                          fragment.type(value).bytes(), profiler::Poison{},
+                                                          profiler::Access::read_write));
+        written_.push_back(computed_.at(value));
       }
     }
     for (const codegen::GeneratedKernel& kernel : plan_.kernels) {
@@ -80,8 +80,8 @@ class PlanMemory {
     const graph::TensorType& type = plan_.fragment.type(value);
     const graph::Node& node = plan_.fragment.node(value.node);
     if (node.op == graph::Op::constant) return graph::tensor_from(node.as<graph::ConstantAttributes>());
-    const auto found = values_.find(value);
-    if (found == values_.end()) return make_error(ErrorKind::internal, "no kernel computes %{}", value.node);
+    const auto found = computed_.find(value);
+    if (found == computed_.end()) return make_error(ErrorKind::internal, "no kernel computes %{}", value.node);
     std::vector<std::byte> bytes(static_cast<std::size_t>(type.bytes()));
     STITCH_TRY(session_.read(found->second, 0, bytes));
     return graph::tensor_from_bytes(type, graph::Box::whole(type.dims), bytes);
@@ -99,8 +99,11 @@ class PlanMemory {
         arguments.emplace_back(scratch_[k][number]);
       } else {
         const bool input = argument.buffer.kind == kernel::Buffer::Kind::input;
-        const auto found = values_.find(input ? planned.arguments[number] : planned.results[number]);
-        if (found == values_.end())
+        const Value value = input ? planned.arguments[number] : planned.results[number];
+        const bool given = input && plan_.fragment.node(value.node).op == graph::Op::parameter;
+        const auto& among = given ? inputs_ : computed_;
+        const auto found = among.find(value);
+        if (found == among.end())
           return make_error(ErrorKind::internal, "kernel {} reads what no kernel before it computes", k);
         arguments.emplace_back(found->second);
       }
@@ -110,7 +113,8 @@ class PlanMemory {
 
   profiler::Session& session_;
   const RandomPlan& plan_;
-  std::map<Value, BufferHandle> values_;
+  std::map<Value, BufferHandle> inputs_;
+  std::map<Value, BufferHandle> computed_;  ///< a parameter that is a result is copied, and is here too
   std::vector<BufferHandle> written_;
   std::vector<std::vector<BufferHandle>> scratch_;  ///< by kernel
   bool has_state_ = false;

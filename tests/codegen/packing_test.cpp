@@ -54,6 +54,15 @@ TEST(PackingEmulated, UpdatesOfDifferentLengthsShareTheirCode) {
   expect_right(each, random_inputs(*each.graph));
 }
 
+/// Two fills; the first has an index that places a slice of what is the same everywhere.
+TEST(PackingEmulated, AParameterThatTheCodeDoesNotUseIsPassedToItsGroupAlone) {
+  Builder b;
+  const Value zeros = b.filled(DType::f16, {255}, 0), index = b.parameter(DType::s8, {});
+  const Value slice = b.add(Op::dynamic_slice, {zeros, index}, graph::DynamicSliceAttributes{{161}});
+  const KernelCase each = make_case(b.finish({slice, b.reshape(zeros, {1, 255})}));
+  expect_right(each, {bytes_of(DType::s8, std::vector<double>{3})});
+}
+
 TEST(PackingEmulated, DifferentElementTypesDoNot) {
   Builder b;
   std::vector<Value> results;

@@ -32,6 +32,28 @@ Result<graph::Graph> scattered(DType dtype, ReduceKind combiner, std::int64_t ro
   return b.finish({b.add(Op::scatter, {b.filled(dtype, {rows, columns}, 1), index, updates}, a)});
 }
 
+/// One element put into a long row, by a byte that says where.
+TEST(UpdatesEmulated, AByteThatPlacesSomethingInALongRowIsComparedWithTheRowsEnd) {
+  for (const DType dtype : {DType::u8, DType::s8, DType::u16}) {
+    for (const std::int64_t extent : {100, 127, 128, 256, 257, 513, 70000}) {
+      Builder b;
+      const Value row = b.parameter(DType::s32, {extent}), places = b.parameter(dtype, {3, 1});
+      const Value updates = b.parameter(DType::s32, {3});
+      graph::ScatterAttributes a;
+      a.inserted_window_dims = {0};
+      a.scatter_dims_to_operand_dims = {0};
+      a.index_vector_dim = 1;
+      a.combiner = ReduceKind::replace;
+      const KernelCase each = make_case(b.finish({b.add(Op::scatter, {row, places, updates}, a)}));
+      const std::vector<double> zeros(static_cast<std::size_t>(extent));
+      const double behind = dtype == DType::s8 ? -1 : 255;  // of the shorter rows
+      SCOPED_TRACE(fmt::format("{} of {}", graph::to_string(dtype), extent));
+      expect_right(each, {bytes_of(DType::s32, zeros), bytes_of(dtype, std::vector<double>{0, 99, behind}),
+                          bytes_of(DType::s32, std::vector<double>{5, 6, 7})});
+    }
+  }
+}
+
 bool has_atomics(const KernelCase& each) {
   for (const kernel::PhaseProgram& phase : each.program.phases) {
     for (const kernel::GroupProgram& group : phase.groups) {

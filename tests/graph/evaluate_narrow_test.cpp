@@ -126,5 +126,56 @@ TEST(EvaluateNarrow, AResultThatIsReadAsWell) {
   }
 }
 
+Tensor evaluated(Builder& b, Value result, std::vector<Tensor> arguments) {
+  const Result<Graph> graph = b.finish({result});
+  EXPECT_TRUE(graph) << graph.error().message;
+  EvaluateOptions options;
+  options.bounds = true;
+  options.error_model.flush_denormals = true;
+  const auto results = evaluate(*graph, arguments, options);
+  EXPECT_TRUE(results) << results.error().message;
+  return (*results)[0];
+}
+
+Tensor filled(DType dtype, std::int64_t count, double value) {
+  Tensor tensor = Tensor::zeros({dtype, {count}});
+  tensor.floats.assign(static_cast<std::size_t>(count), value);
+  return tensor;
+}
+
+// A kernel that keeps the sum in its accumulator has a number, one that stores it an infinity.
+TEST(NarrowReference, ASumOfIntegersBeyondTheTypeIsNotChecked) {
+  for (const double element : {65504.0, 16376.0}) {
+    Builder b;
+    const Value x = b.parameter(DType::f16, {4});
+    const Tensor sum = evaluated(b, b.reduce(ReduceKind::sum, x, {0}), {filled(DType::f16, 4, element)});
+    EXPECT_EQ(sum.bound(0), 4 * element > 65504 ? infinity : 0) << element;
+  }
+}
+
+TEST(NarrowReference, AnIndexBeyondWhatTheTypeHoldsMayBeRoundedOrNot) {
+  Builder b;
+  const Tensor index = evaluated(b, b.iota(DType::f8e4m3, {500}, 0), {});
+  EXPECT_EQ(index.bound(16), 0);
+  EXPECT_TRUE(accepts(index.at(17), index.bound(17), 16));
+  EXPECT_TRUE(accepts(index.at(17), index.bound(17), 17));
+  EXPECT_FALSE(accepts(index.at(17), index.bound(17), 18.5));
+  EXPECT_EQ(index.bound(499), infinity);  // NaN where it is rounded
+  Builder wide;
+  const Tensor exact = evaluated(wide, wide.iota(DType::f32, {500}, 0), {});
+  EXPECT_EQ(exact.bound(499), 0);
+}
+
+TEST(NarrowReference, ARemainderByWhatMayBeZeroIsNotChecked) {
+  for (const Op op : {Op::remainder, Op::divide}) {
+    Builder b;
+    const Value x = b.parameter(DType::bf16, {1});
+    const Value square = b.binary(Op::multiply, x, x);  // beyond f32's smallest number, and so zero in a kernel
+    const Tensor rest = evaluated(b, b.binary(op, op == Op::divide ? b.filled(DType::bf16, {1}, 0) : square, square),
+                                  {filled(DType::bf16, 1, 0x1p-126)});
+    EXPECT_EQ(rest.bound(0), infinity) << to_string(op);
+  }
+}
+
 }  // namespace
 }  // namespace stitch::graph
