@@ -96,6 +96,7 @@ struct DeviceIdentity {
   std::string driver;
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
+  bool emulated = false;  ///< a GPU that the driver only pretends (driver/): it proves results and tells no times
 };
 
 /// Somewhere kernels run. Not thread-safe: one session per thread (open one with Device::session).
