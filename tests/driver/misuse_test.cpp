@@ -113,7 +113,7 @@ TEST(Misuse, UnorderedStreamsOnTheSameMemory) {
 }
 
 TEST(Misuse, TheDefaultStreamOrdersBlockingOnesAlone) {
-  const auto program = [](unsigned flags) {
+  const auto program_with = [](unsigned flags) {
     return [flags](Program& program) {
       CUstream stream = nullptr;
       CU(cuStreamCreate)(&stream, flags);
@@ -125,8 +125,8 @@ TEST(Misuse, TheDefaultStreamOrdersBlockingOnesAlone) {
       CU(cuMemFree)(x);
     };
   };
-  EXPECT_EQ(findings_of(program(CU_STREAM_DEFAULT)), "");
-  EXPECT_THAT(findings_of(program(CU_STREAM_NON_BLOCKING)), HasSubstr("unordered_access: "));
+  EXPECT_EQ(findings_of(program_with(CU_STREAM_DEFAULT)), "");
+  EXPECT_THAT(findings_of(program_with(CU_STREAM_NON_BLOCKING)), HasSubstr("unordered_access: "));
 }
 
 TEST(Misuse, AKernelThatOverlapsAndDoesNotWait) {
