@@ -20,7 +20,8 @@ void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);
 void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import
 void add_prune_command(CLI::App& app, ExitCode& code);
-void add_emulate_command(CLI::App& app, ExitCode& code);
+/// `program`: what followed --run on the command line (cli/emulate_program.h).
+void add_emulate_command(CLI::App& app, ExitCode& code, std::vector<std::string> program);
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 

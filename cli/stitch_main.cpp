@@ -5,6 +5,7 @@
 #include "base/processors.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "cli/emulate_program.h"
 
 int main(int argc, char** argv) {
   using namespace stitch::cli;
@@ -19,7 +20,7 @@ int main(int argc, char** argv) {
   add_bench_command(app, code);
   add_record_command(app, code);
   add_calibrate_command(app, code);
-  add_emulate_command(app, code);
+  add_emulate_command(app, code, take_program(argc, argv));
   add_explain_command(app, code);
   add_conformance_command(app, code);
   add_cost_model_command(app, code);

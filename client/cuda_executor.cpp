@@ -109,10 +109,15 @@ Status CudaPlan::load_kernel(const api::KernelLaunch& launch, const ArtifactSour
   if (known == modules_.end()) {
     STITCH_ASSIGN(const std::string cubin, artifacts(launch.cubin));
     CUmodule module = nullptr;
-    const CUresult loaded = driver_.load_module(&module, cubin.data());
+    CUresult loaded = driver_.load_module(&module, cubin.data());
     if (loaded == CUDA_ERROR_NO_BINARY_FOR_GPU) {
-      return make_error(ErrorKind::unsupported, "kernel {} was compiled for {}, this GPU is sm_{}", launch.name,
-                        plan_.target.architecture, context_->capability);
+      // Machine code of another GPU. Its PTX is beside it, and the driver may be able to compile that.
+      const Result<std::string> ptx = artifacts(launch.ptx);
+      if (ptx) loaded = driver_.load_module(&module, ptx->c_str());
+      if (!ptx || loaded != CUDA_SUCCESS) {
+        return make_error(ErrorKind::unsupported, "kernel {} was compiled for {}, this GPU is sm_{}", launch.name,
+                          plan_.target.architecture, context_->capability);
+      }
     }
     STITCH_TRY(driver_.check(loaded, "cuModuleLoadData"));
     known = modules_.emplace(launch.cubin, module).first;

@@ -97,6 +97,7 @@ Result<std::shared_ptr<const DriverApi>> DriverApi::load(DriverUse use, const st
   if (const char* missing = finder.missing()) {
     return make_error(ErrorKind::unavailable, "the CUDA driver {} is too old: it has no {}", library, missing);
   }
+  api->emulated = ::dlsym(handle, "stitch_emulated_driver") != nullptr;
   STITCH_TRY(api->check(api->init(0), "cuInit", ErrorKind::unavailable));
   return std::shared_ptr<const DriverApi>(std::move(api));
 }

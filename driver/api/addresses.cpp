@@ -33,6 +33,10 @@ const Symbol* find_symbol(std::string_view name, int version, DefaultStream stre
 
 using namespace stitch::driver;
 
+/// By this whoever loads the library can tell it from a GPU's (cuda/driver_api.h does).
+extern "C" const int stitch_emulated_driver;
+extern "C" const int stitch_emulated_driver = 1;
+
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** pointer, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status) {
   if (!all_given(name, pointer)) return CUDA_ERROR_INVALID_VALUE;

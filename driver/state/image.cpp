@@ -127,7 +127,7 @@ std::size_t elf_bytes(const unsigned char* image) {
 ImageText text_of_cubin(const unsigned char* image) {
   const char* folder = std::getenv("STITCH_EMULATED_PTX");
   if (folder != nullptr && *folder != '\0') {
-    std::ifstream file(std::string(folder) + "/" + ptx_name(image, elf_bytes(image)));
+    std::ifstream file(std::string(folder) + "/" + ptx_name(image));
     if (file) {
       std::ostringstream text;
       text << file.rdbuf();
@@ -143,7 +143,8 @@ ImageText text_of_cubin(const unsigned char* image) {
 
 }  // namespace
 
-std::string ptx_name(const void* cubin, std::size_t bytes) {
+std::string ptx_name(const void* cubin) {
+  const std::size_t bytes = elf_bytes(static_cast<const unsigned char*>(cubin));
   return hash_bytes(std::span(static_cast<const std::byte*>(cubin), bytes)).hex() + ".ptx";
 }
 

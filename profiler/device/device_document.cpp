@@ -48,6 +48,7 @@ nlohmann::json to_document(const DeviceIdentity& identity) {
                              {"memory_bytes", identity.memory_bytes}};
   // The emulated device has none, nor have recordings of before they were kept.
   if (identity.traits.known()) document["traits"] = document_of(identity.traits);
+  if (identity.emulated) document["emulated"] = true;  // no real device says anything of it
   return document;
 }
 
@@ -58,6 +59,7 @@ DeviceIdentity identity_from(const nlohmann::json& document) {
       document.at("driver").get<std::string>(),       document.at("sm_count").get<int>(),
       document.at("memory_bytes").get<std::int64_t>()};
   if (const auto traits = document.find("traits"); traits != document.end()) identity.traits = traits_from(*traits);
+  identity.emulated = document.value("emulated", false);
   return identity;
 }
 

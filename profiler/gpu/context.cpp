@@ -25,7 +25,9 @@ Result<std::shared_ptr<GpuContext>> GpuContext::open(const GpuOptions& options) 
   gpu->ordinal = options.ordinal;
   STITCH_ASSIGN(gpu->driver, cuda::DriverApi::load(cuda::DriverUse::measure, options.driver));
   STITCH_TRY(gpu->find_device());
-  if (auto cupti = CuptiApi::load(options.cupti)) {
+  if (gpu->driver->emulated) {
+    gpu->no_cupti = "the CUDA driver is emulated: it tells no times";
+  } else if (auto cupti = CuptiApi::load(options.cupti)) {
     gpu->cupti = std::move(*cupti);
   } else {
     gpu->no_cupti = cupti.error().message;
@@ -92,6 +94,8 @@ Status GpuContext::identify() {
   identity.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
   identity.memory_bytes = memory;
   identity.traits = cuda::read_traits(*driver, device_);
+  identity.emulated = driver->emulated;
+  if (identity.emulated) identity.driver += ", emulated";
   return {};
 }
 

@@ -179,9 +179,31 @@ Status try_graph_times(GpuContext& gpu, const GpuWork& work) {
   return {};
 }
 
+/// All that a measurement does on an emulated driver but to look at a clock: warms L2's buffer, launches or captures
+/// and launches every rotation, and waits. Never a measurement: the error is `unavailable`, or that of the work.
+Error rehearse(GpuContext& gpu, const GpuWork& work, const MeasureTask& task) {
+  const auto run = [&]() -> Status {
+    for (const auto& enqueue : work) {
+      if (task.options.cold_l2) STITCH_TRY(gpu.flush_l2());
+      if (task.cuda_graph) {
+        CapturedGraph graph(gpu);
+        STITCH_TRY(graph.capture(enqueue));
+        STITCH_TRY(graph.launch());
+        STITCH_TRY(gpu.synchronize());
+      } else {
+        STITCH_TRY(enqueue());
+      }
+    }
+    return gpu.synchronize();
+  };
+  if (Status done = run(); !done) return done.error();
+  return make_error(ErrorKind::unavailable, "{}", gpu.no_cupti);
+}
+
 }  // namespace
 
 Result<Measurement> measure_work(GpuContext& gpu, const GpuWork& work, const MeasureTask& task) {
+  if (gpu.identity.emulated) return rehearse(gpu, work, task);
   if (!gpu.cupti) return make_error(ErrorKind::unavailable, "{}", gpu.no_cupti);
   Timing timing;
   if (!task.cuda_graph) {

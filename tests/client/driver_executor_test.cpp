@@ -1,0 +1,155 @@
+// Plans on a whole CUDA driver, the emulated one: loaded, run, captured, and replaced while one is in flight.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "client/cuda_executor.h"
+
+namespace stitch::client {
+namespace {
+
+using api::LaunchArgument;
+using testing::HasSubstr;
+
+/// Adds `addend` to 64 words.
+std::string add_kernel(unsigned addend) {
+  return fmt::format(R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry add(.param .u64 from, .param .u64 to) {{
+  .reg .b32 %r<4>; .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [from]; ld.param.u64 %rd2, [to]; mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+  ld.global.u32 %r2, [%rd4]; add.u32 %r3, %r2, {}; st.global.u32 [%rd5], %r3; ret;
+}}
+)",
+                     addend);
+}
+
+api::Plan adding_plan() {
+  api::Plan plan;
+  plan.target.architecture = "sm_90a";
+  plan.parameters = {{graph::DType::u32, {64}}};
+  plan.results = {{graph::DType::u32, {64}}};
+  api::KernelLaunch launch;
+  launch.cubin = hash_bytes("cubin");
+  launch.ptx = hash_bytes("ptx");
+  launch.name = "add";
+  launch.threads = 64;
+  launch.arguments = {{LaunchArgument::Kind::parameter, 0}, {LaunchArgument::Kind::result, 0}};
+  plan.launches = {launch};
+  return plan;
+}
+
+struct alignas(16) Words {
+  std::array<unsigned, 64> values{};
+};
+
+class DriverExecutorEmulated : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::setenv("STITCH_EMULATED_QUIET", "1", 0);
+    library_ = ::dlopen(STITCH_EMULATED_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << ::dlerror();
+    auto created = CudaExecutor::create(0, STITCH_EMULATED_DRIVER);
+    ASSERT_TRUE(created.ok()) << created.error().message;
+    executor_ = *std::move(created);
+  }
+
+  template <class Function>
+  Function* entry(const char* name) {
+    return reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
+
+  /// A plan whose cubin is for another GPU, as far as this driver can tell, and whose PTX adds `addend`.
+  std::unique_ptr<LoadedPlan> load(unsigned addend) {
+    const auto artifacts = [&](const Hash128& hash) -> Result<std::string> {
+      if (hash == hash_bytes("ptx")) return add_kernel(addend);
+      std::string elf = "\177ELF";
+      elf.resize(64);
+      return elf;
+    };
+    auto loaded = executor_->load(adding_plan(), artifacts);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    return loaded.ok() ? *std::move(loaded) : nullptr;
+  }
+
+  void* library_ = nullptr;
+  std::unique_ptr<CudaExecutor> executor_;
+};
+
+TEST_F(DriverExecutorEmulated, RunsAPlanFromItsPtx) {
+  const auto plan = load(3);
+  ASSERT_NE(plan, nullptr);
+  Words in, out;
+  in.values.fill(4);
+  const std::vector<std::span<const std::byte>> parameters = {std::as_bytes(std::span(in.values))};
+  const std::vector<std::span<std::byte>> results = {std::as_writable_bytes(std::span(out.values))};
+  const Status run = plan->run(parameters, results);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_THAT(out.values, testing::Each(7U));
+}
+
+TEST_F(DriverExecutorEmulated, WithoutPtxItSaysWhatItWasCompiledFor) {
+  const auto artifacts = [](const Hash128& hash) -> Result<std::string> {
+    std::string elf = "\177ELF";
+    elf.resize(64);
+    if (hash == hash_bytes("ptx")) return make_error(ErrorKind::not_found, "no such artifact");
+    return elf;
+  };
+  const auto loaded = executor_->load(adding_plan(), artifacts);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(loaded.error().message, HasSubstr("kernel add was compiled for sm_90a, this GPU is sm_90"));
+}
+
+TEST_F(DriverExecutorEmulated, LaunchesInOrderIsCapturedAndReplacedInFlight) {
+  CUcontext context = nullptr;
+  ASSERT_EQ(entry<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent")(context), CUDA_SUCCESS);
+  CUstream stream = nullptr;
+  ASSERT_EQ(entry<decltype(cuStreamCreate)>("cuStreamCreate")(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  CUdeviceptr memory = 0, flag = 0;
+  ASSERT_EQ(entry<decltype(cuMemAlloc)>("cuMemAlloc_v2")(&memory, 768), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuMemAllocManaged)>("cuMemAllocManaged")(&flag, 16, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuMemsetD32)>("cuMemsetD32_v2")(memory, 0, 192), CUDA_SUCCESS);
+  const auto synchronize = entry<decltype(cuCtxSynchronize)>("cuCtxSynchronize");
+  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  const std::uint64_t first[] = {memory}, second[] = {memory + 256}, third[] = {memory + 512};
+
+  // The old plan is in flight, behind something that has not happened yet, while the new one is loaded and follows it.
+  auto old_plan = load(10);
+  ASSERT_EQ(entry<decltype(cuStreamWaitValue32)>("cuStreamWaitValue32_v2")(stream, flag, 1, CU_STREAM_WAIT_VALUE_EQ),
+            CUDA_SUCCESS);
+  ASSERT_TRUE(old_plan->launch(first, second, stream).ok());
+  auto new_plan = load(5);
+  ASSERT_TRUE(new_plan->launch(second, third, stream).ok());
+  const auto query = entry<decltype(cuStreamQuery)>("cuStreamQuery");
+  EXPECT_EQ(query(stream), CUDA_ERROR_NOT_READY);
+  *reinterpret_cast<volatile unsigned*>(flag) = 1;
+  old_plan.reset();  // waits for what was enqueued with it
+  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  Words out;
+  const auto read = entry<decltype(cuMemcpyDtoH)>("cuMemcpyDtoH_v2");
+  ASSERT_EQ(read(out.values.data(), memory + 512, 256), CUDA_SUCCESS);
+  EXPECT_THAT(out.values, testing::Each(15U));
+
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  ASSERT_EQ(entry<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2")(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+            CUDA_SUCCESS);
+  ASSERT_TRUE(new_plan->launch(third, first, stream).ok());
+  ASSERT_EQ(entry<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(entry<decltype(cuGraphLaunch)>("cuGraphLaunch")(executable, stream), CUDA_SUCCESS);
+  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  ASSERT_EQ(read(out.values.data(), memory, 256), CUDA_SUCCESS);
+  EXPECT_THAT(out.values, testing::Each(20U));
+}
+
+}  // namespace
+}  // namespace stitch::client
