@@ -1,5 +1,6 @@
 #include <string>
 
+#include "base/frame.h"
 #include "profiler/runner/protocol.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -25,9 +26,9 @@ void check_message(std::string_view bytes, Decode decode) {
 void fuzz_one(std::string_view bytes) {
   check_message(bytes, profiler::decode_request);
   check_message(bytes, profiler::decode_reply);
-  if (bytes.size() >= profiler::frame_prefix_bytes) {
-    const Result<std::uint32_t> length = profiler::frame_length(bytes.substr(0, profiler::frame_prefix_bytes));
-    promise(!length || *length <= profiler::most_frame_bytes, "a frame's length is bounded");
+  if (bytes.size() >= frame_prefix_bytes) {
+    const Result<std::uint32_t> length = frame_length(bytes.substr(0, frame_prefix_bytes));
+    promise(!length || *length <= most_frame_bytes, "a frame's length is bounded");
   }
 }
 
