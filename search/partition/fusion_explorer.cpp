@@ -93,7 +93,7 @@ class PlanBuilder {
       plan.predicted_us += kernel.kernel->predicted_us();
       if (getenv("STITCH_DEBUG_SIZES"))
         fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(),
-                instructions_per_element(kernel.kernel->graph));
+                connected_instructions(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
     }
     return plan;
