@@ -132,6 +132,8 @@ Status run_stitchd(const StitchdOptions& options) {
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("stitchd", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
+  // A file that may not grow is an error of the write, which the store reports, and no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   // TBB's default arena, in which whatever is not the tuner's runs side by side, knows no quota of a container.
   const tbb::global_control parallelism(tbb::global_control::max_allowed_parallelism, usable_processors());
   const StopSignals signals;
