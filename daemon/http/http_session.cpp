@@ -115,10 +115,11 @@ class HttpSession final : public std::enable_shared_from_this<HttpSession>, priv
   const bool check_host_;
   beast::flat_buffer buffer_;
   bool idle_ = false;
-  asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
-  std::int64_t round_ = 0;    ///< number of the wait: a wake that comes late is not taken for one of the next
-  bool woken_ = false;        ///< by the notifier, in this round
-  bool watching_ = false;     ///< whether the peer is watched, by this reply
+  std::chrono::steady_clock::time_point arrived_;  ///< first byte of the request that is served
+  asio::steady_timer alarm_;                       ///< what a waiting reply sleeps by; cancelled to wake it
+  std::int64_t round_ = 0;  ///< number of the wait: a wake that comes late is not taken for one of the next
+  bool woken_ = false;      ///< by the notifier, in this round
+  bool watching_ = false;   ///< whether the peer is watched, by this reply
   const std::string* heartbeat_ = nullptr;      ///< what a stream sends as a sign of life; null: there is no stream
   std::chrono::steady_clock::time_point sent_;  ///< when a part of the stream was last sent
   bool broken_ = false;                         ///< the peer takes no more of the stream
@@ -127,6 +128,7 @@ class HttpSession final : public std::enable_shared_from_this<HttpSession>, priv
 asio::awaitable<void> HttpSession::run() {
   while (!shared_.stopping) {
     if (!co_await wait_for_request()) break;
+    arrived_ = std::chrono::steady_clock::now();
     if (!co_await serve_one()) break;
   }
   error_code ignored;
@@ -198,7 +200,9 @@ asio::awaitable<bool> HttpSession::serve_one() {
     const auto foreign = make_error(ErrorKind::invalid_argument, "Host: not a name of this machine");
     co_return co_await send(http::error_response(403, foreign, graph::Encoding::json), version, keep_alive, is_head);
   }
-  auto work = [&handler = shared_.handler, request = request_of(parser.release())]() -> http::Reply {
+  http::Request request = request_of(parser.release());
+  request.arrived = arrived_;
+  auto work = [&handler = shared_.handler, request = std::move(request)]() -> http::Reply {
     try {
       return handler(request);
     } catch (const std::exception& exception) {

@@ -129,7 +129,8 @@ Result<std::optional<api::LookupAnswer>> Service::find(const graph::CanonicalFor
   return std::optional(std::move(hit));
 }
 
-Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request) {
+Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request,
+                                                                             Notifier::Deadline arrived) {
   using Begun = std::variant<api::LookupAnswer, PendingLookup>;
   PendingLookup missed;
   STITCH_ASSIGN(missed.form, graph::canonicalise(request.fragment));
@@ -155,7 +156,7 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
     }
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
-  missed.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(request.deadline_ms);
+  missed.until = arrived + std::chrono::milliseconds(request.deadline_ms);
   const auto flight =
       predictions_.join(key_of(form.key), [this, graph = form.graph, name = request.name](const std::stop_token& stop) {
         return predict_and_store(graph, name, stop);
