@@ -186,9 +186,7 @@ Result<FusionPlan> explore_piece(const Graph& fragment, KernelCache& cache, cons
   if (vertices.size() == 0) return FusionPlan{};
   const kernel::AxisAnalysis axes(fragment);
   const DeltaEvaluator evaluator(vertices, axes, options.delta.value_or(DeltaModel::of(cache.scorer().device())));
-  PatternOptions looking = options.patterns;
-  looking.stop = options.stop;
-  const auto patterns = generate_patterns(vertices, evaluator, looking);
+  const auto patterns = generate_patterns(vertices, evaluator, options.patterns, options.stop);
   if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while patterns were found");
   return PlanBuilder(vertices, cache, options).build(beam_search(vertices, patterns, options.beam_width));
 }
