@@ -17,7 +17,6 @@
 #include "search/partition/pieces.h"
 #include "search/partition/quotient.h"
 #include "search/partition/reread_cut.h"
-#include "search/schedule/kernel_size.h"
 
 namespace stitch::search {
 namespace {
@@ -91,9 +90,6 @@ class PlanBuilder {
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
       if (options_.excluded.contains(kernel.kernel->key)) return excluded_kernel(kernel.kernel->key);
       plan.predicted_us += kernel.kernel->predicted_us();
-      if (getenv("STITCH_DEBUG_SIZES"))
-        fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(),
-                connected_instructions(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
     }
     return plan;

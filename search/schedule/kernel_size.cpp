@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "kernel/structure/kernel_graph.h"
 
 namespace stitch::search {
 namespace {
@@ -25,10 +26,19 @@ double instructions_of(const graph::Node& node) {
   return instructions;
 }
 
-/// Whether what reads a node's results is the same piece of code as the node.
-bool connects(const graph::Node& node) {
-  return node.op != graph::Op::parameter &&
-         std::ranges::any_of(node.results, [](const graph::TensorType& type) { return type.elements() > 1; });
+/// Of each node whether what reads it is the same piece of code. What is spread of a parameter or of a single number
+/// belongs to each reader by itself.
+std::vector<bool> connecting(const graph::Graph& kernel) {
+  const std::vector<bool> attached = kernel::attached_operators(kernel);
+  std::vector<bool> connects(kernel.nodes().size(), false);
+  for (graph::NodeId id = 0; id < kernel.size(); ++id) {
+    const graph::Node& node = kernel.node(id);
+    if (node.op == graph::Op::parameter) continue;
+    const auto is_array = [](const graph::TensorType& type) { return type.elements() > 1; };
+    connects[id] = attached[id] ? std::ranges::any_of(node.operands, [&](graph::Value v) { return connects[v.node]; })
+                                : std::ranges::any_of(node.results, is_array);
+  }
+  return connects;
 }
 
 }  // namespace
@@ -40,9 +50,10 @@ double connected_instructions(const graph::Graph& kernel) {
     while (root[node] != node) node = root[node] = root[root[node]];
     return node;
   };
+  const std::vector<bool> connects = connecting(kernel);
   for (graph::NodeId id = 0; id < kernel.size(); ++id) {
     for (const graph::Value operand : kernel.node(id).operands) {
-      if (connects(kernel.node(operand.node))) root[find(operand.node)] = find(id);
+      if (connects[operand.node]) root[find(operand.node)] = find(id);
     }
   }
   std::vector<double> together(root.size(), 0);

@@ -44,7 +44,7 @@ TEST(KernelSize, ALongChainIsSplitAndNotRefused) {
   const auto plan = explore_fusion(fragment, cache, {});
   ASSERT_TRUE(plan) << plan.error().message;
   check_plan(fragment, *plan);
-  EXPECT_GE(plan->kernels.size(), 3U);
+  EXPECT_GE(plan->kernels.size(), 2U);
   for (const PlannedKernel& kernel : plan->kernels) {
     EXPECT_LE(connected_instructions(kernel.kernel->graph), most_connected_instructions);
   }
@@ -53,7 +53,7 @@ TEST(KernelSize, ALongChainIsSplitAndNotRefused) {
   EXPECT_FALSE(whole->kernel->feasible());
   EXPECT_EQ(whole->kernel->why,
             (Error{ErrorKind::constraint,
-                   "operators that hang together take about 14000 instructions, at most 6000 fit a kernel"}));
+                   "operators that hang together take about 14000 instructions, at most 8000 fit a kernel"}));
 }
 
 }  // namespace
