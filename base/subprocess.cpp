@@ -9,17 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <future>
 #include <limits>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/launch_thread.h"
 #include "base/parent_watch.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves declaring it to the program
@@ -354,44 +350,6 @@ std::vector<std::string> environment_of(const ProcessOptions& options) {
   return merged;
 }
 
-/// A thread that lives as long as the program and does what it is given, one after the other. The kernel tells a child
-/// of the death of the thread that started it, not of its process.
-class LaunchThread {
- public:
-  static LaunchThread& get() {
-    static auto* const thread = new LaunchThread;  // never destroyed: its thread is not joined either
-    return *thread;
-  }
-  int run(std::function<int()> work) {
-    std::packaged_task<int()> task(std::move(work));
-    std::future<int> done = task.get_future();
-    {
-      const std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-    }
-    wake_.notify_one();
-    return done.get();
-  }
-
- private:
-  LaunchThread() {
-    std::thread([this] {
-      while (true) {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [&] { return !tasks_.empty(); });
-        std::packaged_task<int()> task = std::move(tasks_.front());
-        tasks_.pop_front();
-        lock.unlock();
-        task();
-      }
-    }).detach();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::packaged_task<int()>> tasks_;
-};
-
 }  // namespace
 
 Deadline deadline_in(double seconds) {
@@ -430,7 +388,7 @@ Result<std::unique_ptr<Process>> RealProcessLauncher::start(const ProcessOptions
     return ::posix_spawnp(&pid, arguments[0].c_str(), &plan.actions, &plan.attributes, pointers_to(arguments).data(),
                           pointers_to(environment).data());
   };
-  const int failure = options.ends_with_us ? LaunchThread::get().run(spawn) : spawn();
+  const int failure = options.ends_with_us ? on_launch_thread(spawn) : spawn();
   if (failure != 0) {
     return make_error(failure == ENOENT ? ErrorKind::not_found : ErrorKind::io, "cannot start {}: {}", arguments[0],
                       std::strerror(failure));

@@ -3,6 +3,7 @@
 #include <utility>  // before the next, which uses std::exchange and in Boost 1.74 does not include it
 
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -27,6 +28,8 @@ struct Request {
   std::string accept;
   std::string last_event_id;
   std::string body;
+  /// When its first byte was there: what a caller is willing to wait begins then.
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
 };
 
 struct Response {

@@ -115,6 +115,7 @@ class HttpSession final : public OpenConnection,
   HttpShared& shared_;
   const bool check_host_;
   beast::flat_buffer buffer_;
+  std::chrono::steady_clock::time_point arrived_;  ///< first byte of the request that is served
   asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
   std::int64_t round_ = 0;    ///< number of the wait: a wake that comes late is not taken for one of the next
   bool woken_ = false;        ///< by the notifier, in this round
@@ -132,6 +133,7 @@ asio::awaitable<void> HttpSession::run() {
   } else {
     while (!shared_.stopping) {
       if (!co_await wait_for_request()) break;
+      arrived_ = std::chrono::steady_clock::now();
       if (!co_await serve_one()) break;
     }
   }
@@ -222,6 +224,7 @@ asio::awaitable<bool> HttpSession::serve_one() {
     co_return co_await send(http::error_response(403, foreign, graph::Encoding::json), version, keep_alive, is_head);
   }
   http::Request request = request_of(parser.release());
+  request.arrived = arrived_;
   if (shared_.quick) {
     const std::optional<http::Response> response = quick_answer(shared_.quick, request);
     if (response) co_return co_await send(*response, version, keep_alive, is_head);

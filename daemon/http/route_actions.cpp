@@ -96,7 +96,7 @@ http::Reply lookup(const Call& call) {
   if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
   const auto request = api::decode_message<api::LookupRequest>(call.request.body, *encoding);
   if (!request) return bad_document(call, request.error());
-  auto begun = call.service.begin_lookup(*request);
+  auto begun = call.service.begin_lookup(*request, call.request.arrived);
   if (!begun) return refusal(call, begun.error());
   if (const auto* answer = std::get_if<api::LookupAnswer>(&*begun)) {
     http::Response response = lookup_response(*answer, call.answer_in);

@@ -154,7 +154,8 @@ Result<std::optional<api::LookupAnswer>> Service::find_stale(const Planner& plan
   return std::optional(std::move(stale));
 }
 
-Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request) {
+Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request,
+                                                                             Notifier::Deadline arrived) {
   using Begun = std::variant<api::LookupAnswer, PendingLookup>;
   PendingLookup missed;
   STITCH_ASSIGN(missed.planner, planners_->of(request.device));
@@ -185,7 +186,7 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
     }
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
-  missed.until = std::chrono::steady_clock::now() + std::chrono::milliseconds(request.deadline_ms);
+  missed.until = arrived + std::chrono::milliseconds(request.deadline_ms);
   const auto flight = predictions_.join(
       planner.key_of(form.key), [this, &planner, graph = form.graph, name = request.name](const std::stop_token& stop) {
         return predict_and_store(planner, graph, name, stop);
@@ -203,7 +204,12 @@ Result<api::LookupAnswer> Service::end_lookup(const PendingLookup& lookup) {
     metrics_.count_lookup(api::LookupAnswer::Source::pending);
     return lookup.answer;
   }
-  if (const Status predicted = lookup.flight.get(); !predicted) return predicted.error();
+  if (const Status predicted = lookup.flight.get(); !predicted) {
+    // What takes a prediction too long has a job with more time.
+    if (predicted.error().kind != ErrorKind::timeout || !lookup.answer.job) return predicted.error();
+    metrics_.count_lookup(api::LookupAnswer::Source::pending);
+    return lookup.answer;
+  }
   // The miss is what the caller is told of, with the plan that there is now.
   api::LookupAnswer answer = lookup.answer, after = lookup.answer;
   STITCH_ASSIGN(std::optional<api::LookupAnswer> served, find(*lookup.planner, lookup.form, after));

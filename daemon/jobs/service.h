@@ -90,7 +90,9 @@ class Service {
 
   /// Answers a look-up that hits, or one that misses while too many predictions are under way; for any other miss
   /// begins a prediction, or joins the one that is there. Errors: invalid_argument, those of the store.
-  Result<std::variant<api::LookupAnswer, PendingLookup>> begin_lookup(const api::LookupRequest& request);
+  /// `arrived`: when the caller began to wait.
+  Result<std::variant<api::LookupAnswer, PendingLookup>> begin_lookup(
+      const api::LookupRequest& request, Notifier::Deadline arrived = std::chrono::steady_clock::now());
   /// Answers a look-up that missed, when its flight has landed or its deadline has passed: without a plan if it was the
   /// deadline. Errors: what the prediction failed with; those of the store.
   Result<api::LookupAnswer> end_lookup(const PendingLookup& lookup);

@@ -17,7 +17,6 @@
 #include "search/partition/pieces.h"
 #include "search/partition/quotient.h"
 #include "search/partition/reread_cut.h"
-#include "search/schedule/kernel_size.h"
 
 namespace stitch::search {
 namespace {
@@ -91,9 +90,6 @@ class PlanBuilder {
       if (!kernel.kernel->feasible()) return kernel.kernel->why;
       if (options_.excluded.contains(kernel.kernel->key)) return excluded_kernel(kernel.kernel->key);
       plan.predicted_us += kernel.kernel->predicted_us();
-      if (getenv("STITCH_DEBUG_SIZES"))
-        fprintf(stderr, "SIZE %d %zu %.0f\n", vertices_.size(), kernel.nodes.size(),
-                instructions_per_element(kernel.kernel->graph));
       plan.kernels.push_back(std::move(kernel));
     }
     return plan;
@@ -186,9 +182,7 @@ Result<FusionPlan> explore_piece(const Graph& fragment, KernelCache& cache, cons
   if (vertices.size() == 0) return FusionPlan{};
   const kernel::AxisAnalysis axes(fragment);
   const DeltaEvaluator evaluator(vertices, axes, options.delta.value_or(DeltaModel::of(cache.scorer().device())));
-  PatternOptions looking = options.patterns;
-  looking.stop = options.stop;
-  const auto patterns = generate_patterns(vertices, evaluator, looking);
+  const auto patterns = generate_patterns(vertices, evaluator, options.patterns, options.stop);
   if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while patterns were found");
   return PlanBuilder(vertices, cache, options).build(beam_search(vertices, patterns, options.beam_width));
 }

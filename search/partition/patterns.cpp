@@ -82,7 +82,7 @@ Pattern united(const Pattern& a, const Pattern& b) {
 }
 
 std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices, const DeltaEvaluator& evaluator,
-                                                    const PatternOptions& options) {
+                                                    const PatternOptions& options, const std::stop_token& stop) {
   const int n = vertices.size();
   std::vector<std::vector<Pattern>> patterns(n);
   // Height: longest way to a vertex without consumers. All consumers of a vertex are lower than it.
@@ -96,7 +96,7 @@ std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices,
   for (int v = 0; v < n; ++v) by_height[height[v]].push_back(v);
   const Reducer reducer(vertices, evaluator, options);
   for (const std::vector<int>& level : by_height) {
-    if (options.stop.stop_requested()) break;
+    if (stop.stop_requested()) break;
     tbb::parallel_for(std::size_t{0}, level.size(),
                       [&](std::size_t i) { patterns[level[i]] = reducer.reduce(level[i], patterns); });
   }

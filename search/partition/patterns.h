@@ -19,18 +19,17 @@ struct Pattern {
 };
 
 struct PatternOptions {
-  int per_vertex = 3;         ///< patterns kept per vertex (FusionStitching's k)
-  int group = 3;              ///< consumers whose combinations are enumerated together
-  int max_vertices = 192;     ///< of one pattern
-  std::stop_token stop = {};  ///< what is found when it fires is of no use
+  int per_vertex = 3;      ///< patterns kept per vertex (FusionStitching's k)
+  int group = 3;           ///< consumers whose combinations are enumerated together
+  int max_vertices = 192;  ///< of one pattern
 };
 
 /// Patterns that start at each vertex, best first, found in post-order: a vertex's patterns extend those of its
 /// consumers. Pattern reduction keeps it linear: consumers are taken in small groups, the best combinations of each are
 /// kept and merged pairwise (FusionStitching §5.2). Vertices of equal height are handled in parallel; the result does
-/// not depend on the number of threads.
+/// not depend on the number of threads. When `stop` fires, what is found is of no use.
 std::vector<std::vector<Pattern>> generate_patterns(const VertexGraph& vertices, const DeltaEvaluator& evaluator,
-                                                    const PatternOptions& options);
+                                                    const PatternOptions& options, const std::stop_token& stop = {});
 
 /// The pattern of one vertex.
 Pattern single(const VertexGraph& vertices, int vertex);

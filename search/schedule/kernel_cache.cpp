@@ -64,12 +64,12 @@ Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form
 
 /// What stands for a kernel that is too large to be looked at; nothing where it is not.
 std::optional<KernelCache::Entry> KernelCache::too_large(const graph::Graph& kernel) {
-  const double instructions = instructions_per_element(kernel);
-  if (instructions <= most_instructions_per_element) return std::nullopt;
+  const double instructions = connected_instructions(kernel);
+  if (instructions <= most_connected_instructions) return std::nullopt;
   auto infeasible = std::make_shared<ExploredKernel>();
-  infeasible->why =
-      make_error(ErrorKind::constraint, "about {:.0f} instructions an element, at most {:.0f} fit a kernel",
-                 instructions, most_instructions_per_element);
+  infeasible->why = make_error(
+      ErrorKind::constraint, "operators that hang together take about {:.0f} instructions, at most {:.0f} fit a kernel",
+      instructions, most_connected_instructions);
   return Entry{std::move(infeasible), {}, {}};
 }
 

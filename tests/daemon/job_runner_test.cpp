@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -126,6 +127,40 @@ TEST_F(JobRunnerTest, AJobThatIsLostIsAbandonedAndNotFinishedTwice) {
   stolen = true;
   EXPECT_EQ(finished(id).result, "the second");
   EXPECT_EQ(store_->get_job(id)->attempts, 2);
+}
+
+TEST_F(JobRunnerTest, AStoreThatFailsIsToldOnceAndAskedAgain) {
+  const auto rename = [&](const char* statement) {
+    sqlite3* connection = nullptr;
+    ASSERT_EQ(sqlite3_open((folder_ / "stitch.db").c_str(), &connection), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(connection, statement, nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(connection);
+  };
+  std::atomic<int> complaints = 0, claims = 0;
+  JobRunnerOptions options;
+  options.owner = "the test";
+  options.poll_us = 1'000;
+  options.most_poll_us = 4'000;
+  options.complain = [&](std::string_view message) {
+    EXPECT_THAT(std::string(message), HasSubstr("job"));
+    ++complaints;
+  };
+  const std::int64_t job = enqueue("good");
+  rename("ALTER TABLE job RENAME TO hidden");
+  runner_.emplace(*store_, clock_, options, std::map<std::string, JobWork>{{"good", [&](const JobContext&) {
+                                                                              ++claims;
+                                                                              return Result<std::string>("done");
+                                                                            }}});
+  runner_->start();
+  while (complaints == 0) std::this_thread::yield();
+  for (int i = 0; i < 50; ++i) {
+    runner_->wake();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(complaints, 1) << "the same failure again and again";
+  EXPECT_EQ(claims, 0);
+  rename("ALTER TABLE hidden RENAME TO job");
+  EXPECT_EQ(finished(job).result, "done");
 }
 
 }  // namespace

@@ -112,6 +112,16 @@ TEST_F(ServiceTest, ADeadlineThatPassesLeavesAJobToFollow) {
   EXPECT_EQ(ask(*running.service, tuning::samples::softmax(40, 80), 0).source, Source::store);
 }
 
+TEST_F(ServiceTest, ADeadlineBeginsWhenTheRequestDid) {
+  RunningService& running = start({.work = false});
+  const auto long_ago = std::chrono::steady_clock::now() - std::chrono::hours(1);
+  const auto begun = running.service->begin_lookup({tuning::samples::softmax(9, 64), "test", 5000, false}, long_ago);
+  ASSERT_TRUE(begun.ok());
+  const auto* missed = std::get_if<PendingLookup>(&*begun);
+  ASSERT_NE(missed, nullptr);
+  EXPECT_EQ(missed->until, long_ago + std::chrono::seconds(5)) << "what reading took is part of the wait";
+}
+
 TEST_F(ServiceTest, BoundsAreKept) {
   RunningService& running = start({.work = false, .serve = false, .most_queued = 1, .predictions = 0});
   const api::LookupAnswer first = ask(*running.service, tuning::samples::softmax(8, 64));

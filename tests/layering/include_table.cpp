@@ -24,6 +24,7 @@ const std::vector<OutsideRule>& outside_rules() {
       {"cupti", {"profiler"}},
       {"cuda.h", {"cuda", "driver"}},
       {"cuda_runtime", {}},
+      {"seccomp.h", {"base"}},
       {"sqlite3.h", {"db"}},
       {"xgboost/", {"costmodel"}},
       {"onnx/", {"import"}},
