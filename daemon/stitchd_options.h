@@ -29,6 +29,10 @@ inline void add_options(CLI::App& app, StitchdOptions& options) {
       ->check(CLI::Range(0, 36'500))
       ->capture_default_str();
   app.add_option("--workers", options.workers, "jobs at once")->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--connections", options.limits.connections,
+                 "open at once; when there are more, the one that is silent for longest is closed")
+      ->check(CLI::Range(1, 65'536))
+      ->capture_default_str();
   app.add_option("--cache", options.cache, "folder of compiled kernels; by default beside the database");
   app.add_option("--log-level", options.log_level, "how much is written to standard error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))

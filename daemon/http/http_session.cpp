@@ -10,9 +10,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
-#include <chrono>
 #include <exception>
 
 #include "daemon/http/http_messages.h"
@@ -149,9 +146,8 @@ asio::awaitable<bool> HttpSession::refuse_full(unsigned version, bool is_head) {
 asio::awaitable<bool> HttpSession::wait_for_request() {
   constexpr std::size_t usual_request = 16 * 1024;
   if (buffer_.size() > 0) co_return true;
-  const HttpLimits& limits = shared_.limits;
   begin_waiting();
-  expire_after(admission() == Admission::open ? limits.idle_seconds : limits.header_seconds);
+  expire_after(admission() == Admission::open ? shared_.limits.idle_seconds : shared_.limits.header_seconds);
   error_code error;
   const std::size_t size = co_await socket_.async_read_some(buffer_.prepare(usual_request),
                                                             asio::redirect_error(asio::use_awaitable, error));
@@ -381,8 +377,7 @@ asio::awaitable<bool> HttpSession::send_chunk(const std::string& bytes) {
 
 asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
   const std::string head = head_of(stream);
-  error_code error = co_await write(head, {});
-  if (error) co_return false;
+  if (co_await write(head, {})) co_return false;
   heartbeat_ = &stream.idle;
   sent_ = std::chrono::steady_clock::now();
   try {
@@ -392,7 +387,7 @@ asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
   }
   stop_watching();
   if (broken_ || peer_is_gone()) co_return false;
-  error = co_await write("0\r\n\r\n", {});
+  co_await write("0\r\n\r\n", {});
   co_return false;
 }
 

@@ -14,8 +14,9 @@ namespace {
 /// Jobs are work for when nobody waits: the thread, and those it starts, yield to those that answer requests. On Linux
 /// a thread has a niceness of its own.
 void yield_to_requests() {
-  constexpr int niceness = 10;
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness);
+  constexpr int yields = 10, most = 19;
+  const auto thread = static_cast<id_t>(::gettid());
+  ::setpriority(PRIO_PROCESS, thread, std::min(most, ::getpriority(PRIO_PROCESS, thread) + yields));
 }
 
 }  // namespace
