@@ -45,10 +45,9 @@ Result<tcp::endpoint> parse_endpoint(const std::string& text) {
   const asio::ip::address address = asio::ip::make_address(host, error);
   if (error) return make_error(ErrorKind::invalid_argument, "tcp address '{}': '{}' is no IP address", text, host);
   if (!address.is_loopback()) {
-    return make_error(ErrorKind::invalid_argument,
-                      "tcp address '{}' is not a loopback address: stitchd has no authentication and serves this "
-                      "machine only",
-                      text);
+    return make_error(
+        ErrorKind::invalid_argument,
+        "tcp address '{}' is not a loopback address: stitchd does not encrypt and serves this machine only", text);
   }
   return tcp::endpoint(address, static_cast<unsigned short>(port));
 }
@@ -101,10 +100,10 @@ Result<tcp::acceptor> listen_on(const Strand& strand, const tcp::endpoint& endpo
 
 struct HttpServer::State {
   State(HttpServerOptions with, Handler handler)
-      : options(std::move(with)), shared(options.limits, std::move(handler), options.handler_threads) {}
+      : options(std::move(with)), shared(options.limits, options.secret, std::move(handler), options.handler_threads) {}
 
   template <class Acceptor>
-  void accept(Acceptor& acceptor, bool check_host);
+  void accept(Acceptor& acceptor, bool check_sender);
 
   HttpServerOptions options;
   HttpShared shared;
@@ -121,20 +120,20 @@ struct HttpServer::State {
 };
 
 template <class Acceptor>
-void HttpServer::State::accept(Acceptor& acceptor, bool check_host) {
+void HttpServer::State::accept(Acceptor& acceptor, bool check_sender) {
   const asio::any_io_executor strand = asio::make_strand(context);
-  acceptor.async_accept(strand, [this, &acceptor, check_host](const error_code& error, auto socket) {
+  acceptor.async_accept(strand, [this, &acceptor, check_sender](const error_code& error, auto socket) {
     if (shared.stopping || error == asio::error::operation_aborted) return;
     if (!error) {
       const bool full = sessions.count() >= options.limits.connections;
-      serve_connection(asio::generic::stream_protocol::socket(std::move(socket)), shared, sessions, check_host, full);
-      accept(acceptor, check_host);
+      serve_connection(asio::generic::stream_protocol::socket(std::move(socket)), shared, sessions, check_sender, full);
+      accept(acceptor, check_sender);
       return;
     }
     // Out of descriptors, most likely: others must close first.
     auto timer = std::make_shared<asio::steady_timer>(accepting, std::chrono::milliseconds(100));
-    timer->async_wait([this, timer, &acceptor, check_host](const error_code&) {
-      if (!shared.stopping) accept(acceptor, check_host);
+    timer->async_wait([this, timer, &acceptor, check_sender](const error_code&) {
+      if (!shared.stopping) accept(acceptor, check_sender);
     });
   });
 }
@@ -150,6 +149,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   std::optional<tcp::endpoint> endpoint;
   if (options.tcp) {
     STITCH_ASSIGN(endpoint, parse_endpoint(*options.tcp));
+    if (options.secret.empty())
+      return make_error(ErrorKind::invalid_argument, "tcp address '{}': no secret for its clients", *options.tcp);
   }
   auto state = std::make_unique<State>(std::move(options), std::move(handler));
   if (const auto& path = state->options.socket; !path.empty()) {

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <exception>
 
+#include "daemon/http/admission.h"
 #include "daemon/http/http_messages.h"
 
 namespace stitch::daemon {
@@ -74,10 +75,10 @@ class BodyBudget {
 /// All its coroutines, and what they are woken by, run on one strand.
 class HttpSession final : public std::enable_shared_from_this<HttpSession>, private http::StreamWriter {
  public:
-  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host)
+  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_sender)
       : stream_(std::move(socket)),
         shared_(shared),
-        check_host_(check_host),
+        check_sender_(check_sender),
         buffer_(shared.limits.header_bytes + most_read_ahead),
         alarm_(stream_.get_executor()) {}
 
@@ -112,7 +113,7 @@ class HttpSession final : public std::enable_shared_from_this<HttpSession>, priv
 
   ByteStream stream_;
   HttpShared& shared_;
-  const bool check_host_;
+  const bool check_sender_;
   beast::flat_buffer buffer_;
   bool idle_ = false;
   asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
@@ -178,6 +179,13 @@ asio::awaitable<bool> HttpSession::serve_one() {
   error_code error;
   stream_.expires_after(seconds(shared_.limits.header_seconds));
   co_await wire::async_read_header(stream_, buffer_, parser, asio::redirect_error(asio::use_awaitable, error));
+  if (!error && check_sender_) {
+    // Before the body: who may not ask is not listened to.
+    if (std::optional<http::Response> refusal = refusal_of(parser.get(), shared_.secret)) {
+      co_await send(*std::move(refusal), parser.get().version(), false, parser.get().method() == wire::verb::head);
+      co_return false;
+    }
+  }
   BodyBudget budget(shared_);
   bool over_budget = false;
   if (!error) error = co_await read_body(parser, budget, over_budget);
@@ -194,10 +202,6 @@ asio::awaitable<bool> HttpSession::serve_one() {
   }
   const bool keep_alive = parser.get().keep_alive();
   const bool is_head = parser.get().method() == wire::verb::head;
-  if (check_host_ && !names_this_machine(text_of(parser.get()[wire::field::host]))) {
-    const auto foreign = make_error(ErrorKind::invalid_argument, "Host: not a name of this machine");
-    co_return co_await send(http::error_response(403, foreign, graph::Encoding::json), version, keep_alive, is_head);
-  }
   auto work = [&handler = shared_.handler, request = request_of(parser.release())]() -> http::Reply {
     try {
       return handler(request);
@@ -389,8 +393,8 @@ void HttpSessions::close_all() {
 }
 
 void serve_connection(asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
-                      bool check_host, bool full) {
-  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_host);
+                      bool check_sender, bool full) {
+  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_sender);
   sessions.add(session);
   asio::co_spawn(
       session->executor(), [session, full] { return full ? session->turn_away() : session->run(); },

@@ -19,10 +19,11 @@ namespace stitch::daemon {
 
 /// What all connections share.
 struct HttpShared {
-  HttpShared(HttpLimits with, http::Handler handle, int handler_threads)
-      : limits(with), handler(std::move(handle)), pool(handler_threads) {}
+  HttpShared(HttpLimits with, std::string of_network, http::Handler handle, int handler_threads)
+      : limits(with), secret(std::move(of_network)), handler(std::move(handle)), pool(handler_threads) {}
 
   const HttpLimits limits;
+  const std::string secret;  ///< of requests over TCP
   const http::Handler handler;
   boost::asio::thread_pool pool;  ///< where handlers run
   std::atomic<bool> stopping = false;
@@ -50,9 +51,9 @@ class HttpSessions {
   std::set<std::shared_ptr<HttpSession>> sessions_;
 };
 
-/// Serves a connection until it ends. `check_host`: refuse requests whose Host is not a name of this machine (a web
-/// page that made its own name point to loopback). `full`: only tell that there are too many connections.
+/// Serves a connection until it ends. `check_sender`: refuse requests that admission.h refuses, as of a web
+/// page or of another user. `full`: only tell that there are too many connections.
 void serve_connection(boost::asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
-                      bool check_host, bool full);
+                      bool check_sender, bool full);
 
 }  // namespace stitch::daemon

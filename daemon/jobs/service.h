@@ -15,6 +15,7 @@
 #include "api/protocol.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "daemon/jobs/constant_budget.h"
 #include "daemon/jobs/job_runner.h"
 #include "daemon/jobs/metrics.h"
 #include "daemon/jobs/notifier.h"
@@ -50,6 +51,7 @@ inline constexpr std::string_view pruning_job = "prune";
 struct PendingLookup {
   api::LookupAnswer answer;  ///< what is known already: what the closest plan differs in, the job
   graph::CanonicalForm form;
+  ConstantBudget::Hold constants;
   Flight flight;
   Notifier::Deadline until;
 };
@@ -101,6 +103,11 @@ class Service {
   /// resource_exhausted.
   Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
 
+  /// An artifact was read and found damaged: lets the plans that are served with it be made again, which mends it, or
+  /// withdraws them. The error for who asked: unavailable with the job that does it; `damage` itself when no plan needs
+  /// the artifact.
+  Error mend(const Sha256& artifact, const Error& damage);
+
   [[nodiscard]] Result<api::JobStatus> job(std::int64_t id) const;
   Result<api::JobStatus> cancel(std::int64_t id);
 
@@ -119,6 +126,7 @@ class Service {
 
   [[nodiscard]] db::PlanKey key_of(const Hash128& fragment) const { return {fragment, tuner_.target()}; }
   Result<std::optional<api::LookupAnswer>> find(const graph::CanonicalForm& form, api::LookupAnswer& answer) const;
+  Status confirm(const graph::CanonicalForm& form, const Sha256& stored) const;
   Status predict_and_store(const graph::Graph& canonical, const std::string& name);
   void improve_served(const graph::Graph& canonical, const std::string& name, api::LookupAnswer& answer);
   Result<db::EnqueuedJob> enqueue_fragment(const graph::Graph& canonical, const Hash128& key, std::string_view name,
@@ -129,6 +137,7 @@ class Service {
   Result<std::string> tune_fragment_job(const JobContext& context);
   Status tune_fragment(const JobContext& context, const Hash128& key, const std::string& name, std::int64_t trials);
   Status tune_and_keep(const Hash128& key, const tuning::PlanRequest& request);
+  Status mend_plan(const JobContext& context, const Hash128& fragment, const Hash128& plan);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
@@ -153,6 +162,7 @@ class Service {
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<Hash128> asked_;  ///< fragments whose improvement was asked for on a hit, so that later hits write nothing
   std::map<Hash128, std::int64_t> failed_;  ///< fragments whose tuning failed, until when look-ups do not ask again
+  ConstantBudget constants_{std::int64_t{256} << 20};
   Notifier changes_;
   JobRunner jobs_;
   SingleFlight predictions_;  ///< last: its threads use everything above

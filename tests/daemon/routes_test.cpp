@@ -71,7 +71,7 @@ TEST_F(RoutesTest, FromALookupToEverythingThatIsKnownOfItsPlan) {
   EXPECT_EQ(get("/v1/promotions?after=0")["promotions"].size(), 1U);
   EXPECT_EQ(get("/v1/devices")["items"][0]["key"], "emulated");
   const raw::Answer cubin = ask("GET", "/v1/artifacts/" + answer->plan->launches[0].cubin.hex());
-  EXPECT_EQ(hash_bytes(cubin.body), answer->plan->launches[0].cubin);
+  EXPECT_EQ(sha256(cubin.body), answer->plan->launches[0].cubin);
   EXPECT_THAT(cubin.head, HasSubstr("X-Stitch-Kind: cubin"));
   EXPECT_THAT(ask("GET", "/metrics").body, HasSubstr("stitch_lookups_total{source=\"predicted\"} 1"));
   EXPECT_THAT(ask("GET", "/v1/version").body, HasSubstr("\"protocol\":2"));
