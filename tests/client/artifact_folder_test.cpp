@@ -1,8 +1,10 @@
 #include "client/artifact_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
+#include <functional>
 
 #include "tests/base/test_folder.h"
 
@@ -73,6 +75,26 @@ TEST_F(ArtifactFolderTest, AFolderThatCannotBeWrittenIsAnError) {
   std::ofstream(folder_ / "artifacts") << "a file";
   EXPECT_EQ(open().store(sha256("x"), "x").error().kind, ErrorKind::io);
   EXPECT_FALSE(open().find(sha256("x")));
+}
+
+// Whoever may write to the folder must not be able to hang or to end the program that reads it.
+TEST_F(ArtifactFolderTest, WhatIsNoRegularFileIsAMissAndIsReplaced) {
+  ArtifactFolder artifacts = open();
+  const Sha256 name = sha256("cubin");
+  const std::filesystem::path path = path_of("cubin");
+  std::filesystem::create_directories(path.parent_path());
+  const std::function<void()> others[] = {
+      [&] { ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0); },
+      [&] { std::filesystem::create_symlink("/dev/zero", path); },
+      [&] { std::filesystem::create_symlink(path, path); },
+  };
+  for (const auto& put : others) {
+    put();
+    EXPECT_FALSE(artifacts.find(name));
+    ASSERT_TRUE(artifacts.store(name, "cubin").ok());
+    EXPECT_EQ(artifacts.find(name), "cubin");
+    std::filesystem::remove(path);
+  }
 }
 
 }  // namespace

@@ -1,291 +1,279 @@
---A database of schema version 3 as stitchd 0.1.0 left it : two softmaxes that came as models and were tuned,
-    a third one-- whose job ran when the process was killed;
-tests / db /
-    migrations_test.cpp makes a file of
-        it.portable1.stitch beside it-- is what `stitch export` of that version made of it.Our own data,
-    under the licence of the repository.It never changes.PRAGMA application_id = 1400136552;
+-- A database of schema version 3 as stitchd 0.1.0 left it: two softmaxes that came as models and were tuned, a third one
+-- whose job ran when the process was killed; tests/db/migrations_test.cpp makes a file of it. portable1.stitch beside it
+-- is what `stitch export` of that version made of it. Our own data, under the licence of the repository. It never changes.
+PRAGMA application_id = 1400136552;
 PRAGMA user_version = 3;
 BEGIN;
-CREATE TABLE schema_version(version INTEGER PRIMARY KEY, applied_us INTEGER NOT NULL, tool TEXT NOT NULL) STRICT;
-INSERT INTO schema_version VALUES(1, 1795523216138495, '0.1.0');
-INSERT INTO schema_version VALUES(2, 1795523216138495, '0.1.0');
-INSERT INTO schema_version VALUES(3, 1795523216138495, '0.1.0');
-CREATE TABLE device(key TEXT NOT NULL PRIMARY KEY CHECK(key<> ''),
-                    kind TEXT NOT NULL CHECK(kind IN('gpu', 'emulated', 'recorded')), target TEXT NOT NULL,
-                    name TEXT NOT NULL, architecture TEXT NOT NULL, driver TEXT NOT NULL,
-                    sm_count INTEGER NOT NULL CHECK(sm_count >= 0),
-                    memory_bytes INTEGER NOT NULL CHECK(memory_bytes >= 0), constants TEXT NOT NULL,
-                    calibrated_us INTEGER NOT NULL CHECK(calibrated_us >= 0), tool TEXT NOT NULL, toolkit TEXT NOT NULL,
-                    judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL) STRICT,
-    WITHOUT ROWID;
-INSERT INTO device VALUES('emulated', 'emulated','', 'PTX emulator','','', 0, 0, '{}', 0, '0.1.0', '13.0', 'emulated',
-                          1795523216343530, 'present');
-CREATE TABLE artifact(row INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),
-                      kind TEXT NOT NULL CHECK(kind IN('source', 'ptx', 'cubin', 'graph', 'model', 'log', 'recording')),
-                      raw_bytes INTEGER NOT NULL CHECK(raw_bytes >= 0), data BLOB NOT NULL, tool TEXT NOT NULL,
-                      toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
-                      stored_bytes INTEGER NOT NULL DEFAULT 0) STRICT;
-INSERT INTO artifact VALUES(
-    1, X '98b2b821d68b20c77720d31fa0a7e444', 'model', 378,
-    X '28b52ffd607a00cd060062cc2822406b9c03e8b835bbbd855db723915d42b114eec1e44f4f74652dae16c118c5155f1319f3609635b0dd88bc049faed5760cf3a7e2d03c8f321a5ec524525e6bf61a3b6caf0ec58917c3b27b44a205f16053f85aaf76fc00a546196cdcfa819823a2926819205008a831759ea058201464c63cd695a65d755f24128a64fd7920c93164479d3e5f1402041a57ae7f464f00763513520736fa31205b38370cdb07dd180414007f08cd191390efc012b888ce0bcc0905ab3956890a59a86c703a8a7898f0459980ecae0121e45b0cb905550582bb9c4c28',
-    '0.1.0', '13.0', 'emulated', 1795523216370346, 'from a client', 227);
-INSERT INTO artifact VALUES(
-    2, X '46d8c8b2f5f207ad220b955d95119031', 'graph', 375,
-    X '28b52ffd6077004d0700420e2f29a0291dffffff1f349b6a0723cc5ab76592342529bb91b4b74c49a25e8573fbeb11038543beb57db2770ae3f5a6ce42f0fc1be7da9601c6a3e9fdc62d4620790e058d08404024d7d954ca3ba6446e689b116461db8d6b693c5f9bc9d0e4529b6a46cb794ab611a93c67bcce746d3a2a92e7c9b06933d3129a9ad1f30cdf1927469304d270f15c5d838ea2c0c7cca7e9ebc286bdcd084261c180e1012141adf6e393c2f51ddaf68f8e67c2359929d3d8960326fdbe378fabb1521601100054d803eb4a5171148f9e10c0c1ce70626b60ec0dabcdc1b9d8babd9ac0be9501b0ebab960bc62933',
-    '0.1.0', '13.0.88','', 1795523216423573,'', 243);
-INSERT INTO artifact VALUES(
-    3, X '732d0ac57163240fe706a42e73ee1b71', 'source', 1194,
-    X '28b52ffd60aa034d1200e6206225108baa0e8ef3516e2a8982720712dc6304111011415ebf339ddb998daf72b111010005b80a5700560058008f48339cefdd9235fb7b133aea4c78ef0782c3a96d2ce9c6302312cf8c4524fde74d5b3293d69f5351c0af7a2cdf3b4e6b8ef34f5aa39e40e5cdad35bc238cdcc6206dedf0c831319bda56701e114b7c0f6f2bcf4825406fa03785f3d5179fe47f5b021bb5481212ab4021d6e9501a984a06be30be2831c4f7d57b4a7c4ce5df1abe389c6be3a8fc7b384a8b6fdbf78e80a2ebf8d21a9576443092a05b3806a0d796e7cd027a94f7ae457375bc186c8bef3459fd8890e08dc4b0609dee392a2f9770afeeb07ca377cc56db4fee91ee85db2804e9e0795074494754872c88436794578fa0075cf1dc9194e279c02dd8f6811f44f134d26dc5b1b35797149f20a7a4472c5c086dd2268dd2901847fc020fcf7cdbba5f2ef1bcbaf4a0e81a78db8aefa767511acf1ba859bcc1b201e3b6097384ec60428969d35a1d21cb1886f1ec947bf54cb9add79cd5d27c8825401b01f817c819c4a572e68dd2b03a4ca841257208d19090328b52e82002421064760712c053690c5929221b4acc7f8b7503611845a8b4b083bc992db220cf7a8e55bfc32172113aad97bc45015b0308acf307e14eccedc67c75ba6e80afb8a32647513db1ee3cc3a3fb665bd30dbd0faf8300c427b0fd701cf74434403623408c19db559d35e2a5405ce7e241ec331b0aadbfe4c590102b7edcbf1b5dbf54870e38fc6f72c5c1533a0f58dc7226379ff3219fedc70f0b757114b7fb3c32a4c377feac2ebf670a8d8530dcac02',
-    '0.1.0', '13.0.88', 'emulated', 1795523216630539, 'verified on emulated, predicted by analytical v8', 595);
-INSERT INTO artifact VALUES(
-    4, X 'cb947930e2ccdc7d7139eed23ad6c292', 'ptx', 6370,
-    X '28b52ffd60e2178d3100063fb5241051f5ffb0b51cda76d9846968ab1f41be78f034384e1112494c12c925766604004037ccb400a900a90057c616833914154daf793b6f67a3f71361140633bd36d0dcc14844d2ecf5c464c67a4a13e88c8c51f835969ae88a70f3cc4b06daa6c6c8c4c122ec52a4a69224af1f0fa535491b6b4457e4ba707e1ee63506dec87435862599c15e83ef5e195bbce60fbe4a55fde08b49b0f649b483efbdf1c56009e77697545558535584314e334fa620bdca28e9133c2874c182433f52942574cb588aaca9526808098988467058709088e88ca61f8c311953b8a11f8ff67804988a242a6a07255494b12b52415414893c04349e182ae25019d4ee7bd28e4f5ee6839fe8e249d9a434c8cf48e5ec19e14b93cbc23863ac31d25bab7badd467a4d642afb4dd4b777f97d1adfbbcd09bec82d665fd0aef43d5bcd8e7619406b1b11dad997f3b7abd3cb99406c1784f842ded66ce9e453529ed5bfa432826dac547525a6bb0dddb15a792aac123a97d83dcc0378016a5e343908369602d4a3f385baf25383fa56d34ef29f1be9d504efa32420b6439f9db3fcafa545a0b478d91c6cfcb5b0bc7947fa3b570bcb4fe90a5d2eb8d79b1160ef81912d43c87cab89e044d2e8276d7b6b335d29827bcd2bde5779dd4d668a79c743a95f22584e08ded1182160d0c7a1855b62ce6450cfcd1fb131e01c126303c0463fcf6d85fdbfe53618fc12c9cf81ef302819afa50b81f8f272f13ed3a645edce7c5c5bc38cfcb86b4780ef52466ba98a622096e7cf6fdc698c813ad4369d2bae95fed9cf4ebbc7042a7b25ee83ea55f78e5c7786574692774773fa5bbf35b1dc239ab83f64a691db4cebabb4ba15be92e75e895ceebde3a5b2f757156f7d541e8ae5ee7eece4277713a09dddd0bdd517737dd9d9cce5607af9bb76df35a41db509a246bf0f3147c61277b7096138cf949e6bc8c5c4d788a0099f3244c655cf17800b42b588aa0a7b48ed62018ce4af39e1dd46eb4a3a0d202bbea9cde0181a3a8314987664424105150908224e921058418e72465e50112e0732108620a1a659021818888888804124820926424a9e174ec293fc26326e9313ac633864b5014b5e0cd8e007683308fa4631984a1f95676d4823b257857476140b3f38da52c255015ca4ef96d43c8f7c7a180cdbc54246f282dae0aa7bed87278b8c2e72ac7f0462d546030ec0e6e7d2191b5d77ab3e67c4dc62f2c13d5f758d5008b9cefa4220439806d8583cf71a7028b4ada33a287d68040628e1c343b52593f0af3913c8b0f8dbb8d4980bdf20290c6cc5aa4e400be252158970bd2d4ac0409176373e0cda52e90ef36493a58ebe7ff29a85b58c8e0d42ac8a641def56231e51618d461385c800622f514e229332e8d9920a79c5c2dab35610c50f9d04e5d30b69a80e37976a2db0dc58058a2fa8ffd4cd87069f1866a242a26a07a9db3b9730971292e1928a7f30c4f23156f0c1507952acd9ccfc46289175b3b51e4989884dd4c32590324e83da2bd29d01beb90ff2950237fa15486095e86634210ea0ba5bc307e928d62e1182aa03ba45653410b794382e669b97ba0c8f1b2b39444366442b3bc509f94ec648246d95fe69e880d887c5de66bbcdfc55093e01e2124344cb4433f431b9423494f40356c6084ae007c39017f38f9e205e834737bccd11b2799f8d4182bef9b7e3c9d17de6d21c757bedf52a2df702b912e67148d3d0f918ac835eda402cf7b9579195e6d4828ef5dca5180852808174fcebb3740549ea031edade406126c2da422df5c63da879b5886c7dbe749ce446f5f856b3345e9fc9f70774c053766343b647c88414ac120a25e4d24ec88a0fb819dce2e9893927b4a649a8317bcd7976f14c1c8b50cc1c7319360c0c08388b50d0c1b2194363f6db34ca877711b7e1fa81eef6dd127fb83dc90a3e6190e11fd67cd43f54b8911c2a6ecae9b0fefee4796fc427ec07a43cccc3d35f05b1f7118b66e2458282521b9cb2bbd0b59d53852a1c70a83dd20a2f1363ae69299384a085d410764f9764ce4f1470ef04f570a32a0cb5e64cbac6c9585e98e51ddaf4076f24b3e751146a55764536f28e5cab11aaf97b073ba702cc7362d1aca810bb721f310bc978de88f3dd280060fa79b111f2af7e5565e4f7e37daa2d9fee605397b5a233e7ed5362830468a71129aa42152ab028071b4a401538f1de4a6b9419a8a4b88805545fe',
-    '0.1.0', '13.0.88', 'emulated', 1795523216630539, 'verified on emulated, predicted by analytical v8', 1595);
-INSERT INTO artifact VALUES(
-    5, X '6ab2858e5fec535930e34fbf7cddf189', 'cubin', 8952,
-    X '28b52ffd60f821c55d00da7f1c1b4a901e710e3c39163324efbd4a6029805629dfd2d2494002008a3d03204912d90f7eea2648da589a4524d2accf92620a4a16ec9ed6ed7f2fadbd44eda501c6a0308d562a54b7fd491299029801a2019801ba15cef8f14d3b0c1253123f14f736a3cb70dce4eb8a00080f5c0d1ecc0c205ba7f951120d1c6dbdc547497cfd58b616b240497c716f04bf9d02035ae1cd66795c6c193def24d4c0cdf228eddfa26e85bdfd2f6a77972da5fd1a683f4b697f28ea323ce344864c1932639cc6681e865bf3b0b7752bccd94e1a676bf1c39b16d763db8e24af483d1c09ec3b5dabebe1c85c0bf7b6c5bf04adb57e1c1d355affff880fffc351fc7f2de26b040ad298c7070a0669ac5830c4df0ee6799e7b9c449e16cfbfe6a20365e4a1ea904a806a89fa030ce1ffcff4ffe2cfff23e1518143bbf9fdff10e2f5cdad6aa9aa206c208a541facaa5f92a5dcc6aebb2375adaea894e1558ee11d8e079477f2aef390786b3fcae5561ce983e59facfe64de1ac76bacaa3e38d7f635d776f2bb1cc36faed5addd558f7ab79625bf24d9d6d7dbb8ed6cdb57a4b8bda12b9aaee5ec263b55249cfcca3129ff5a997c79e5e97638d2d7c3ed5cf86d21933e986ce51d4cfe8f859162550724ffb6ca5d8e916252c0073dea671f84f328c44f30e47fbabcfe261ffe7841eb70c3906d463dddd750d8194bcbb3bb6e72e5093bcff3a4c94c5326336b29ec8ccd66a5298bf1179a9aa6899a5f4b4f73669a5fa395e6ad177f6d56cecc5486ca4a1a0baf5f9375d78c65d7afcd4efe8ac97a26ca5fb198ec48f1d77e24fbca2efe82f51ee9dbe9fe6b2a4cb4a622057f9d6cae564146814d63339442bf952805d775c34fd4ad558051e0b96e38db761ec98f92dee4bab8b7bc55c6c1f0ab23dfe42f93bf66a7c9d957867fab8e7c086fbe4a554d633d92ebd6bef2c807e2c02ec32dc9dbdced8d5f1f99c678fbe28dd5386e3bcbaee4af254dd5c55c6e8ffa2ad338bc7be3defac8324e4d4d4d4f63741986bbcc936e852f9e9e9ecc3c9d3973266eb1cf9c316346b7c20040173b409c9fce2ea35be1aa848feed9df7a26702bcb6f37216bfb4e8e61e77bd3ed70b257358b54239bcd15d2edbaab9a4636f31db29daf6df60e79b0e97a45a85a442414b7f09a53cf565e75ef6fd779bc553d79bf36e6da72eb2bc32dbce3fd5ad3444b239b2d95e1b7071362fbce854a7bf52cfa2042358d44f86c36d756dad81609b76688a9454443b6f41d1262d75d2e8d11a150b57e3d240c6d5e8c89df7a003fe288df32b0ff83bf4289ff9bc58b09c4ff90c57f58fe87ad7fddf42d20b10541d45add3f23d8ff22f6ff34fd34e97f02a24ccc115fa7c2ff1d6aadda8f4285afc3f0f54dc8f33bac51428d47b1c3fcffc891707d8dc07904ce7d115e834d0391cde8844d250a215444c256422d1a0a11c288b7f0ebb62c97e39e8eeb5a3906c69ccdbd3d0c3f9b9125f8ab245193b7f1dae6dace5f716eb793f99a7bf9caf6327cbcfe649efbffb1e7f55d067e4148835009a27fd595ff0ff2ff2b590c96a2134ef37f427904bfaa3ae4e0936ee0dd2be3da98fc18ff35b9edffb518b159127fa988a53e39a6a133584d068b9daecbe5e1fa99cad058ca73c1909d31f384a1dd95a23c170c584a436927cf05033d51d345bb3b2b65b4b3bb782e18250accb9371207036332e746e02fda8cbf66b2d8d91f169bc9ce192c85c560660c4d5334ad956ee9baaeeb7a21bb2479feda1a06f4c28519860da85be67a28bb93c955f6e1be969ea8797657cdbdb1dd9582bf62a4ddf542bbeb7576d7cbecaea4d447e26032b7de76b923b6bbd2946dd9d705990bffffff3f8aa22e10720c5fe4ff0f04c7e080604a44e35375d113500296fec78c9b0b28928367c7bf80021fc473f166fe4938b8c2137afe3d478292fcff1ad54d169c0645ffe4e6a67534d1d8c314ae526316a41f32e5bfc0a8458822c2b027a4e54809fa2ff02c27bf6dccf31a20876789f91d048258b5148ca907e278169570dc379d8f2811a7f391c58493d3f94b585aa1509dbfcf92ceed575556abce2b04ff513a0e7088c17f0bc17f15ea377e138697b19d98fe83bf9c55ce8afb7cce6a868e672dcd1f82ffb34a86bd0fd39813e4f3a32a35ae823e9f52a5502907ff3a3e8f4acdd0f13e5470422c892854ff79094b7b4431c089c7f7b112ce63ff791d22226fff8ec7d729c3787c9614d54d4afcf167a1f68f7f08a6ffa07f0b4a8cd4c4f0c75fa7c8af16084989401a2fa1caab7a84a9d4cff52c2af3ffcf400f1eeea557cd61b6b87b6bf63287616f7dd9f3dc46147f3ccf8af2aa1e4e660bf3dc14863f1e719cfffbce8017c379ff0c3cd0f79d15ebcbab7cf039ec3befb3f4af7b50ffef33ffefc5174b5ee7f67fe3e754528dd72181069ec534eba41aafe115fc8a356c028293a8223a3da894322433239224493ad20a200ca659da52360f1280433549720a29c20c4284446444820429284a41412a8d014b19a990b97b0404716d815e049c39ba7dbd720c6d04695948b3896d76cb3bc3e9ee1c315d0ee5edca0e4886bbb17cf0a9670c220a34e22cac457144e559fe85322076283ada092e277f2e8b1c20ce33c8e4c67e98dec0e0a1bfaea316726ed48f1e9a683e2a441c762738e8b1db95a2ca0d8ad922ca399deca93ea7d37ea56065b058ee6326d049a17b5035aa5acac5bf7e039e9c4326e28e9df71485cb123ae29204a5df42051899c485871e71285bb731874a0a0141701597f233680cea1c96331675252a918dca4268208394b7b808c2b3f60a4311711406055e64537a1350c38ba32b0ca9eb0de583f0772410206a96c4016160400cf669343832be14015ca9c839c4a3621dc01df64a17c8198cff49500f9e7b8a3f8f270daa4dee4e2c95aa490afc751a228ed4151aa82773e168133de39231a4b321489e50f8d9d106f42670f090ed5cce3e70552c3992a7168e50ad6a9c989d1c26c4464788e3f13054b8cd66177bac5f2a3aab21c3a008090d8ec3e8a644f5037f5fe6142a3b5426131b39414e0f7e58a3c7c17d193f3f6f2a201af1d2bb89c60b7744b63ed7e1821e4330484f4ce3a892975370ecdcf9b6e70238bd1310d3e8955f522c662247c0e5838926d29b76da4adbafc8713b0b579305a8f4967d136a9573bd00299d3acaa8b7d3fd7198826c9d785edd3019162a5ba2896d5a5560eed9c7bb47f4835ab425b988aeae4c2b5652505c014f792bbc2520624886496e4d43d7fa9e2b883d677f7f14f22f7250f2a4dc2ef8aa89b8fbf4e599f530914d61c4bd3be33c5816c620101ef1170604f6c4f733bacfb2a5b3292da83cc090180a3e8dd31ebcc85e82d216767f4178a41ca271332b443d165d9fe11701213ceab2d9453234e71ee02815ca9a9991a3254890684163bbabbf3c5dd240d3b10e0b6357f6f84600f18f31d2158240fee6bd265eeb46a94a938c24eca6bca3f87a4128014d9131d50fbc4b105ba7c8f5634fce823f9039019ab14cdbd0cc06519d0c233f7db2d1a63ab282afa5f58620a74646bd425d853f410fc525938e6d93daa6c3288ae0548a9bb67f79e18fb74d3ac02d555c9f474cd6c7785628a0a7031b0909741f6186bb91d464accc1104ef80630d6f3b9037398060f38a2a90d022cf2eb1309059076b089a6fca09225c345965b5c6ebfe2d1ec8db28bc6f7b5ef3183266d267bef798a7228df76f585cac2988dd2ce3325f7ac381edfe33482a7b13c22a2e2a9629dcd323ebe2b8b254acc0b44cd605ae121286fe0992964ba3296df6482a50b173db3daaa345892f75d67610b2b0998d5ae7f81c75d71b3d043182c8bf8019c8726344ff60d517776bb7c5108ecd7138439ee241a53bddf2ee29ca17853c330ffa02618c839e9f6dd0d15e6e1bb522a54e8d30fe8684696cc2289b391299e286ef6d6b4d1319321a61aae2fc3711f9d743365bd6e8adbca376ad40484c68fda73a1054fc6a6b400f2b880e2f0800c033afbda30c42ee7c7406f08dccfdc73072424d20a2dc1015878023e1f6f1911df774697ff38f66be2be256065e16ee90042901da28f24ad44668ea20f4d3d21814c30a0d389741b45e6667fcac76ba23cfcaaec5eb82d108118e0a478cfd4698be9af8419957c5de16db32417a6703e27f718f8a83e79c6845a0d4406c7d1a9de39953c7931b47add83d861e49905205', '0.1.0',
-    '13.0.88', 'emulated', 1795523216630539, 'verified on emulated, predicted by analytical v8', 3010);
-INSERT INTO artifact VALUES(
-    6, X '0d5dbc905607a47b70d4d2b167dfdcb2', 'model', 387,
-    X '28b52ffd608300e50600920c29224069ac0300ff2eba0d2ef88551841085c5550482299735dea745114dd518c5155f133af560b82534e689c424e332de0719e65745a1799e5d3c793557a444f75a74ed34be3a54a7660d6ef88944cb6145e95646f7d883bd00a5669b74edde03754f44ad680948963a2cc8b5756e90501408a84e3dd8d526e68557201089c57e3d90045bb6b3709f2f070900e3caf7d7e8cbc0bcaad03a92f1e242368477d3e047f09a8115000323285727205f8525f011dd0b660211455058e75cd516dc7519e678143131c11f7502b2db0694906f31e416541508ee7232a1',
-    '0.1.0', '13.0', 'emulated', 1795523216711894, 'from a client', 230);
-INSERT INTO artifact VALUES(
-    7, X '2875c086007a0ad1e0962df6557bdd69', 'graph', 377,
-    X '28b52ffd60790065070062ce2f2ab0271d0cc33007cd7c042ac4178d6d99e44c49ca4d48da5ba6248d71026055687c98a664b4b666c9de010be3f5a60f43f0fc1de7da980105c4e97dc7ad46407991828504204092fb6caae51d532237b4cd28c2b0edc6c52c9eafcd546872a94d35a3e53c25db472ecf19af335d9b8e08e579326cdadcb483a666347986ef8c53a38a12599878aecec14741e063e6a4e9ebc286bdcda841a1c1304860303410d4431bf209e1fa0e6dfb47c7e4c1359969d3d8988326fdbe3b8fabb1521201100054d803eb4a5171148f9e10c0c1ce70626b60ec0dabcdc1b9d8babd9ac0be9501d81584960fc72933',
-    '0.1.0', '13.0.88','', 1795523216757475,'', 246);
-INSERT INTO artifact VALUES(
-    8, X 'c86d928c182c30a092966aa0f286e987', 'source', 1166,
-    X '28b52ffd608e033d120096a0612500abaa0e9eefe8668fc540d47821d79828022c2cf2b020349dfbbe308a8135f9ffbfd7871056005700570090e6379d7b9435bb73f33dea8438f743c1e1d436a6746398138967c626943ef4a6a3cc643cf44a0af8558fe57bc769cd71fe4a6bd52154dedc5ac31bbec96decd1d60e910c15b3a96d052702b1c4f7f08e79422a01029fd8b770eb0be894fc6f535eab101405251a28c03a1f8b0353d9c0f74107257ef8de7a4f898fa9fc5bc3110fceb579a8bc73184a8b6f5be79e88a4ebf8d20a17827ec0a9a707e35d0bd710d01b46042dcedd48737db8486f16476cecb5c597a26247e02b783335e2abf3710f95d7a3786efdc1f295de30c7b6a79e4fba176eab122604c845d2655d323dc158b71c27ab487ac0e36b1bc14e12496ffaa6ad187676eb8c083a2579353d4a0b793305add22acde2981a4ffc020ecf7cdb3ebf1e0574eb938ba46be06d2bbea720c4e280de440de3cd027a83e583c66d15e60919c27c12d3a6d57a4296314ce3d9abe7d6b3e5b65e73564bf31f06797602f02324671297cb994da841a572c8104d400a4a8b52e82002421463c6071200b3c116b452443693acdff50e661846a8b9bc9b2b9bfd69d4cff91e54ef2281bcc8a6777d9f03872e0808f411d601b2ceac5974ceeb1c2d30955996275051847866f1807deccc14a0aa44aaa0b0327ddb8c38c27903e49a86015730e37d935aada94ccf855d341060beff64aba1cfe53a48dddad78f9abb02ea6cbd70937f91b72793af007b4c354b724feab034023998f22a7585e2fecf5143cabef3d0eab27ad6d3a40ec3952a',
-    '0.1.0', '13.0.88', 'emulated', 1795523216902549, 'verified on emulated, predicted by analytical v8', 593);
-INSERT INTO artifact VALUES(
-    9, X '5945fa2e75c5f742804d88d426f314a8', 'ptx', 6555,
-    X '28b52ffd609b186531001a40800b28006d560f4fce39e1e1783f60c24868895e03c95ce800b0fb2349918cdc64a4939355f2ff7f297e85b800ac00ac0011cb19a2ae9d948a89220762cbb99d7b3ae7ea54d18302b13560793706e3e38331a45c6562c812c010b78a2c63fb2c0ee550bb306f7f994a13190ea6722a0a7916e96930562890b53eb29de0500c8ab2b756852da551064471651b57a9d86a8c52d73ab0e5ac3119495c2da530ccc91ab81b7bce9652ec632f37f54852c591e4540ac34a7d1c7897ef3e3e020c0e7001040bb83ece8381d7b58f3341d2016ed0d0e08017162058d0e0802116aeb652ae8dac02562896421110a570e434ece290e9e34a61541b394fe470b746e4dc8a62484de430180c02b0859488c1448f86fb318cecbedee4bfdaea4860cf0342d6223a379490a173713ef7776ef8fc26c8e3a024e4a6ce9bbb2f0f47a5bf7cb239376d5ea379135aab82ac8574dc723efc714b8a5d075525dcf11f5875948a49b8e17d30070942d663e76f01e101b7ab0fb2d66aecce8e30d22315ea47f814eee29e429320ec5eb3301015a604e16aefc4b8612f4356fe205dc8f630be676f9a89b9f0b1c38f0f1d9c128977eef7defd7beea744c25f7beedc4da67c5322419b9334523725127172c3f96ec67727dd4da644e23988a75918134150ec691c14016ee79a6bfcc246df9dffb184714a37e1c3083dfebf6f4d6b1aead85dd32413aa863d48779a14e61eec73cef01616264382d7b4a671eeb13b7e92a7ab52c594ca8171ef26cdd22cb24696158a7a9307dc137f937e37697793f69b44bc036322f628016b02593f1bfa9313c2f824a4f45b842f697387efb4d17fced177fe1336f77ef0dddba9f4d62094dd26fd9fdd664ff7a6b1f9fca6d19bcb0869bfd953d2d80eca7eb25bf396b4ddbd67f376b0bf7953dabca37b43f77ed85376a30d29cf85ad022b02598dc7622b432c659947b5f71d95f21c0f86415c09b29003f060d863a36b23281400d811fb380d43d6c45a8bca5e6439c389e968043784f80e1525217476018194a81149888644241091149424490711058420062585dd12a0932188528a11840c22021111911109249040249291a48603842c51fe4064236935840c527e90c459312e359465f0c3a71ea0a18da449ea284ec27117702fa1581f83814bcf3797744e54fc869fa4a61121eca713c14fb8cfb13a802d36046e5112f518205b87b2ea88c716578a08ef2137ba4284cbb8e558226f21acad6e366a32b83038117c4faa06b010f832512421efc6091c560e32c5cc3c829f613d280e6424b7c8beb00994fb100e3e609efd845a6e2d2438bc1c01a6d1a776294151acf16e254bc7f471eb4bf289293864e4321848764d66ddd786c3a85f741d08590754a0edc6fddb61b3fc7b3a5060a3b8a406b83ea94352b6a1d4007579ff559700ca96f0227a3eee7b5d98944e805c3ce451e40ded84cf407c6fa7569c457e56783f255ac9164c311f1cca4b961998c2401d4a41efd063a0f3ac0098489d7b796eb7cca5df6fea29ea7e8c5eae0638e1d99b9bdd83a7375a175e70189d24a28c7f179d49d74936028f2184122a0618df86812bd10f6de428dd2b951d695a3154d843e41179d9330ce17ca697c001f2320772df77ec86be6d3ac3ca25b5c9f6e5c87cf36988a1bb717392a91dab020ea44a2657544a8bb08e10c2e1390475e6090e0a25d9b6af9a4320b963aa9cc1f6c704fc1a38aba4f2e15147c0f5df2da4b55142ef8981863fa6ee83c4ce3c73be5f3972a7954b834684db6b561ac926c42ba29936b36094e2268030c3b0048214170140a169a2207b3c273da94d6852060d69db4a69900868ad1679dc17a0bd448ed275462c87c56c9f33c6364518facffd4e2fd77d682c154848af15e3940a83e807461229e2d13374e7c306d27c0089f4733cbf7adb7beec80099e018de2254193a88f3e092181d42f9982091ed30cc70d059606ad1170127df0a261f987e6c7be42d2d3488dcfd3825dfdc7d25ff345cc4206ea2b0ab43d584cedc0d17652af036623893382565e7e961d9ab9259e6c2e614bf8da8018cdb8bd1fdd2afe8c50d9dc362a0fb88faa9b1b21cab06626628d8378d4c81fc1258739f3b00e03fd0a979499dc18bf446bee8fbeac7ca27a9ad1bb3d004310b2d11f5c0223e2ea8ed514802292de9d1ef874856850b3154a70953bb1cb44cf381349a0b3381853afe',
-    '0.1.0', '13.0.88', 'emulated', 1795523216902549, 'verified on emulated, predicted by analytical v8', 1590);
-INSERT INTO artifact VALUES(
-    10, X '5e69a1d1f815a77bcc208ccf39a4c19f', 'cubin', 8952,
-    X '28b52ffd60f821d55d001a81481b54901451d51814ccac57ac93605b18ed44e446f0d24a37ae5af5ac6b8510cb7731c8821909effe72846d4f50ac8c77b12d035a4503b84dcf44d2efb8d3e6bee135b25de568708b786247a766a3b2d13330b02b84a49b01a40194013c76b0907f933d1a4a9aef3c7ee3714a50623460c149cd0b930226a543b10386dc6df182e67311933b260ca0f9defd88dcc95000cdf7ef1b80265f24938c90bc4f5645397208a4f3f0ba5b564534f9f9eb48de2d4ff17f1d9bc5109afcee241f4493ef7d9de875242f2477dad3913bd1cb998a8ee4d97247f200c855f8e840b9fbee7dd6174d5d372c4e61b45778dbaf6c95d15e616c75f7fac18fd2755d7790088baefb6fc1bddf3bbfff467c27f00427420efc090e27426834f33dc3c8e57239121fdf0869e4ef96100101a6e091a0730087f4750f6006fddfe6ff67f25f87111ca0d5e7f93f0370dac6525444d10a5a15bca03517452f8662bcc22cfb86b255f622c66e1ac3eefb5a67b7f88ddf3d83cdd21d138ba5afb0e6c6b618b5c5b314865318456b6e6cdd696cdde1770cbb6d6c95a59b456368ae550d2f86ea5adb2bbc6e75dd290c5eadae97b99a2e55ca9e28ec15b7311cc6b6350e1fa733d9fb0a6bb4d7cbbaed07715873c3357eddf036d585c1a8ec16de95c63b86617058f29473ae7a0ae81b7c3f60869b34f1ee3fdc3b58a3eb3c08585a3b02ae371663aadb649aeaaab639c2184d76d639ea132a459ee5389a238bd42754396ed32706837f164a9f56e4288ee3e8a2c16791abd468a6ca9438ead34a1c55373d4bb54d2b554dcf4a91fa9452d1c6529f5270b861706cd2a7d316aa6d1abf4cfa84dab4b0f6ca7e168eb164e1e0409f4835c672203543354f543963bbc872066bfa68b264590e9c3366a68f56d73d0b758ccc472d83f73a4be397ebb6b2f0a33e8dfaa42247adb6b16b4b65e119f8781251d43c69a196a53b9d853fd1b71dbb6ba8d798ab85db5a689e7a05a18551185eb7aaa6e1537185ca601daf313b8d57da7d5b78afb5d00a1f3737375fb6e2071091f707901f407e040912a404fe2007099243562203e9b4e78146da7cc58d153902c8557424f9a4e3e0ae71dcee0c52eb7e631845b62ed9fb4ab5e8f882c2b45aec8aecdd2c3ac2b4c696a545b62d55cbd23ac7966582968cf652a22f2d2bf0eaa631945ce354d6dade3d9ba52839b3ad27db8aa56decaeee3bb3ade3588a30ad9619bb2d0db5a2ee3707ba3a4abe5070031d616ed45a2db625b6d415f64a1f38d197169696d9b2aca8e91b33cf960dd0ae7b175a6cf1effc4ef248ff013808fa4e72917fdc439cefcf29ff0ef87ecf83df137faf89bfe37192938f8481afebd0fc9c01f9bf916f726372d3fd037ca92fe47bd7f1feec759d279fc3f1de79debb8f377291118832c237c851fc0735ecb5d3185ac7d0ba16e3365a365a5a301ab4d0169795970b5a18a02f2c2e2e307a755b7655750cd3645ab6c6f00dd66aaca5a95ca50a31d027312c47bdc2e91a5bb73ec1b1f78d751a6b75aad21e389cdae219fbfffc6cbf0fe81a2b36563068f93d46fc8fe17f2875a2cc520639fe32c418b74551161897f9b86f1bbf5638bc8e9f15affb67e950912b197dc2719ab5181e4bd48a64a55027cbce5edb3c4d146a669a31cb519fcad2244bb324cd9969662c49b11cc915b94daa543933cdac4432b53a57e4cc3473aaf409a51ac99d5295648adca69969a6246f31d615bedc1b1cc6d818fa449222c98e3b853a552952853251276a3c4bd32c4d91155996654d20c46c1892b6f52a658d1a2a15084a5654df384ce3daeb2c932c479235b22e759b38d0271de6369dca6d3a91db741ab749c6ac852f378ca501ffff1ffcbe8e004fabdc86ff05e0409c00b8ce270058f3dc74323825495401665db2c309232dfc25fa29b31ccfe2bf004612b395eb93f090b2c3e7f9f8006abd3c878f0b9da87b01556c3c191d1009d86718e22700ec6e7c373c8fc45b850891f213f0118f671272b92c6e117c24c533eeffad8210e9c5d7f9cd848f7a7860fe7ca0adc1110714b2f54b35210e67eb8b603c444428b4b503b89fc3b1811feea781fb433836f0372a0f21fbb0f971b690977a843e215dfa27b40385a3f4f8809f6df2528dc895523af8d981c2450b98507a02f480215ce91ed0d3f194def174381d18bfa8744e67070a2ff500b9d47c1cce36394a4d0639098060f0a522bc1cb84d2eaae19be56718bc48f460f023213c9fcec7c9367d179b3fe5a7c1c30daccfb3e98f6c7214e0fe5c488c0a2120c33bdf4d84bb10718f0a5ea763337dd423779b0b154e72f95b24e744cef336e9239b7f20f4305a2189dc8cc8377ae21e1578e468e4724ddcb38d7c5473cf0a27b96f91976afe8e84f3bf94bbcdc5516c0ebe43e3fb6c2f5c54c35fc2731d99112e32fdbf0571517873f1914dae9319e136fee21d64118288a8522a3dc794323424a220499274a20a200c8659da4b360f12a0532d8a62ca20a3104284446444820429284a41410ac318438dfc05fc4ddd76395be78ba7e786d3bd1669348cec2c437176b1dcae97f68dbe35799ee5d0df6e76203bec8ee721998e1f7c3b3465fdaf437104c32cb7010f081f0a38ed2335c56f7691c1f08a2543de49f850bd03c9036eacbb8e9c397728cb83cd87d5ed29861d1f0f5eb0d0c01b05fd60f6fb04d644e6d4e013509a5a7e7fa85a2fc80e968a2230601b550638df953348d32d999adb1b3befe941170fd2a84841781f88876cd4a48318fc8084c2bf66e5a88e38bc8c0b701912393148ec00aa80139a518930410410431fb5d6bdf9109e036ea715c5d308518baf9fd2b641e12932a6c9c1541d90124c7cc8028e1c73b97a0cf4bc9bed35cc083e12219ce435bc891194f96cb3e08d0df117d76477028925c8ccf330fa0375facfa9ef39cc61ded971377c2e828c4d8f1c7a1d9a20bb14421f7da888cf913f1960e6688145bf709230f6a91e7a43673f1b855b9c3c3428873ae49a9a39d078c9d5822a1bf9e61caae1625ed1a10615ff32547aa50d2c4f8648307c7ad0f029f2ae30f644825538440f8df032bc76c050408e81eadf9ed07b6a4d3cc7eb74a9050c1841bfb7e39b8eb15ef89c39a47acd47b0d76f4090cf03f326254d271f219c3ebcb9ddf16fce27899bbbcfdfc447a184065aea59389a56ddaee7bb5a2769827ea33c1ed475e81623dea15f51cb42754bc4d836eb4aacbcf15c168953b84533df465cf6f4e2a3918f8e3929abc195b72149b8b6d91c4d40959e0ad1695d45d67ba179fc4eeee7d72854bbf7e9f64153245988a2d261e777261ec50e3efb2cdd7e6c49f36b0ae423263ec80ad91a9e00ab9b4abbc1bc82ad10a52ca001164244c967a08a08fa36ac81b562e70328c935ee233b0c8394f170f4d7f136299b5a01c10598a4d4837354571b0b6b92995d0d81c4dc6eabc13814ceba6f9a74cdf20afbeca0dc3c743dddb46dd73dfb2ceb97b7ded684e8cbb62eca20c0775fd4df3172b752ba624620191b96eb83542aa17e302b177a40544ee023412aed2b81ada47364ac68db5a98c5325e469842a341608c390e5f8819d0d92cdb9dac4690914187d785d9577f8570c531ebb6290eb514177c2cb905767ebb936d50620d80f23704ad32a86ff70542b986c93cd7325b7dcdebdab9ecd40f3cc3a5571cbc0172d346dbc895c6edc32a658ceab1d9e5244bc03b960b3c2d66bda509e6aebf11315744c80ab50421f0b25d8d71c55dcc64aeb73c9f8a559e526541f1b1d940c840043f7c843baafa8d3e9adc09eacbd1dfc70fd2d401f120d1240168b7ad6b53933c8d8a2e64186b32259648a138504886d45b90be15e26c3210d8ea453b799e6c1c8bd42b0df9b1bb67e9c4baf4a43c50f40a2bdc1c2f294f27d882ea8efa42c3ab47551f8684a3f4a1217ccb56aa2024453b7f06173abb341b9ab05e934c0c91830c4df4283028655185cb54cd8cdc5d7d931b4f081eff478cfa083fce3418c22b5881850976619e57197389f87f725d03de54c2f90a1f09ad272a12b735e00e740fb804dd0beedb60d9f94ada6b817054a4a646dbd5a924a50468a1b86b511ba741874b32953cec0dc569ec06923bf52e98f1ebdac89e3ce08185ab8fd417f9a3e460581aad93a9436fe1f155ef1ae324291a6acc155fa29f00118275e22a822500e227e7ae4f9ec1f23c698464eb1bb8761827b2f6', '0.1.0',
-    '13.0.88', 'emulated', 1795523216902549, 'verified on emulated, predicted by analytical v8', 3012);
-INSERT INTO artifact VALUES(
-    11, X 'cdad4365bc7c9623e6aa513dac073f9c', 'model', 387,
-    X '28b52ffd608300ed0600924c2922406b9c03e8b80a777b0bbb6e4722ad846229dc83c99f667251bf8c7a0237c30b6b4c19f368962db0dd883c059f3aabed9ae6cf85e189225d34fc8ac9b4bcd6ec3586d87e1d8b153b8d65f7884ccc4179b0297cad9d76dc20a947196cdc3a929823b29289191050d641911a53e80809c5014166ccc3f952b5abee0a042291387f1e88720c1952a7d199042580f1e5fae7f404605733258520a3df023285f3d3d836e8a72015000323285727205f8525f011dd0b660211455058e75cd516dc7519e678143131c11f7502b2db0694906f31e416541508ee7232a1',
-    '0.1.0', '13.0', 'emulated', 1795523217036341, 'from a client', 231);
-CREATE TABLE fragment(row INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE CHECK(length(key) = 16),
-                      family BLOB NOT NULL CHECK(length(family) = 16), name TEXT NOT NULL,
-                      graph BLOB NOT NULL REFERENCES artifact(hash),
-                      operator_count INTEGER NOT NULL CHECK(operator_count >= 0),
-                      parameter_bytes INTEGER NOT NULL CHECK(parameter_bytes >= 0), tool TEXT NOT NULL,
-                      toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL,
-                      judged TEXT NOT NULL) STRICT;
-INSERT INTO fragment VALUES(1, X '27b80a43a3be6bca0e3e9a6d44e53011', X '0c5c5c4b300626802087196970c72267',
-                            'sm.hlo.txt: level 0', X '46d8c8b2f5f207ad220b955d95119031', 6, 4096, '0.1.0', '13.0.88','',
-                            1795523216423573,'');
-INSERT INTO fragment VALUES(2, X '6fa8b4e4cbe9f4f9a75e5a55bcd36efe', X '0c5c5c4b300626802087196970c72267',
-                            'sm2.hlo.txt: level 0', X '2875c086007a0ad1e0962df6557bdd69', 6, 16384, '0.1.0',
-                            '13.0.88','', 1795523216757475,'');
-CREATE TABLE workload(row INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE CHECK(length(key) = 16), name TEXT NOT NULL,
-                      format TEXT NOT NULL CHECK(format<> ''), report TEXT NOT NULL, tool TEXT NOT NULL,
-                      toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL,
-                      judged TEXT NOT NULL) STRICT;
-INSERT INTO workload VALUES(
-    1, X '98b2b821d68b20c77720d31fa0a7e444', 'sm.hlo.txt', 'hlo',
-    '{"model":"sm.hlo.txt","operators":4,"fragments":1,"distinct_fragments":1,"kernels":1,"launches":1,"library_calls":0,"bytes":4096,"launches_unfused":4,"bytes_unfused":10368,"predicted_us":2.594061746845747,"predicted_unfused_us":20.144511999592996,"seconds":{"import":0.000311905,"plan":0.007736587,"codegen":0.19560439,"verify":0.011286927,"measure":0.0,"search":0.0},"search":{"trials":0,"failed":0,"kernels":0,"settled":0,"improved":0,"saved_us":0.0},"boundaries":[],"verified":{"kernels":1,"wrong":0},"failed_candidates":{},"wrong_candidates":[],"failures":[]}',
-    '0.1.0', '13.0', 'emulated', 1795523216650657, 'tuned');
-INSERT INTO workload VALUES(
-    2, X '0d5dbc905607a47b70d4d2b167dfdcb2', 'sm2.hlo.txt', 'hlo',
-    '{"model":"sm2.hlo.txt","operators":4,"fragments":1,"distinct_fragments":1,"kernels":1,"launches":1,"library_calls":0,"bytes":16384,"launches_unfused":4,"bytes_unfused":41216,"predicted_us":2.596133027269027,"predicted_unfused_us":14.778365230657226,"seconds":{"import":0.000216022,"plan":0.014467455,"codegen":0.129831151,"verify":0.015159763,"measure":0.0,"search":0.0},"search":{"trials":0,"failed":0,"kernels":0,"settled":0,"improved":0,"saved_us":0.0},"boundaries":[],"verified":{"kernels":1,"wrong":0},"failed_candidates":{},"wrong_candidates":[],"failures":[]}',
-    '0.1.0', '13.0', 'emulated', 1795523216934616, 'tuned');
-CREATE TABLE workload_part(workload INTEGER NOT NULL REFERENCES workload(row) ON DELETE CASCADE,
-                           position INTEGER NOT NULL CHECK(position >= 0),
-                           fragment BLOB NOT NULL REFERENCES fragment(key),
-                           occurrences INTEGER NOT NULL CHECK(occurrences > 0), PRIMARY KEY(workload, position),
-                           UNIQUE(workload, fragment)) STRICT,
-    WITHOUT ROWID;
-INSERT INTO workload_part VALUES(1, 0, X '27b80a43a3be6bca0e3e9a6d44e53011', 1);
-INSERT INTO workload_part VALUES(2, 0, X '6fa8b4e4cbe9f4f9a75e5a55bcd36efe', 1);
-CREATE TABLE kernel(row INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),
-                    name TEXT NOT NULL CHECK(name<> ''), architecture TEXT NOT NULL CHECK(architecture<> ''),
-                    options TEXT NOT NULL, source BLOB NOT NULL REFERENCES artifact(hash),
-                    ptx BLOB NOT NULL REFERENCES artifact(hash), cubin BLOB NOT NULL REFERENCES artifact(hash),
-                    launch TEXT NOT NULL, registers INTEGER NOT NULL CHECK(registers >= 0),
-                    shared_bytes INTEGER NOT NULL CHECK(shared_bytes >= 0),
-                    stack_bytes INTEGER NOT NULL CHECK(stack_bytes >= 0),
-                    spill_store_bytes INTEGER NOT NULL CHECK(spill_store_bytes >= 0),
-                    spill_load_bytes INTEGER NOT NULL CHECK(spill_load_bytes >= 0), tool TEXT NOT NULL,
-                    toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL,
-                    judged TEXT NOT NULL) STRICT;
-INSERT INTO kernel VALUES(1, X '6e6a1715b54a20cae7e29d79e80bda6b', 'stitch_27b80a43a3be', 'sm_90a',
-                          '--prec-div=false --prec-sqrt=false', X '732d0ac57163240fe706a42e73ee1b71',
-                          X 'cb947930e2ccdc7d7139eed23ad6c292', X '6ab2858e5fec535930e34fbf7cddf189',
-                          '{"blocks":1,"threads":128,"cluster":1,"shared_bytes":0,"cooperative":false}', 15, 0, 0, 0, 0,
-                          '0.1.0', '13.0.88', 'emulated', 1795523216630539,
-                          'verified on emulated, predicted by analytical v8');
-INSERT INTO kernel VALUES(2, X '50e13822e728dba1d672a3ce4335398a', 'stitch_6fa8b4e4cbe9', 'sm_90a',
-                          '--prec-div=false --prec-sqrt=false', X 'c86d928c182c30a092966aa0f286e987',
-                          X '5945fa2e75c5f742804d88d426f314a8', X '5e69a1d1f815a77bcc208ccf39a4c19f',
-                          '{"blocks":4,"threads":128,"cluster":1,"shared_bytes":0,"cooperative":false}', 15, 0, 0, 0, 0,
-                          '0.1.0', '13.0.88', 'emulated', 1795523216902549,
-                          'verified on emulated, predicted by analytical v8');
-CREATE TABLE target(row INTEGER PRIMARY KEY, device TEXT NOT NULL CHECK(device<> ''),
-                    architecture TEXT NOT NULL CHECK(architecture<> ''), toolkit TEXT NOT NULL CHECK(toolkit<> ''),
-                    version TEXT NOT NULL CHECK(version<> ''), UNIQUE(device, architecture, toolkit, version)) STRICT;
-INSERT INTO target VALUES(1, 'h100', 'sm_90a', '13.0', '0.1.0-fc12977a046c');
-CREATE TABLE plan(row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE CHECK(length(id) = 16),
-                  fragment BLOB NOT NULL REFERENCES fragment(key), target INTEGER NOT NULL REFERENCES target(row),
-                  document TEXT NOT NULL, bytes INTEGER NOT NULL CHECK(bytes >= 0),
-                  label TEXT NOT NULL CHECK(label IN('measured', 'near', 'predicted', 'default')),
-                  status TEXT NOT NULL CHECK(status IN('challenger', 'incumbent', 'superseded', 'withdrawn')),
-                  predicted_us REAL NOT NULL CHECK(predicted_us >= 0), measured_us REAL CHECK(measured_us >= 0),
-                  verified_share REAL NOT NULL CHECK(verified_share BETWEEN 0 AND 1),
-                  sequence INTEGER NOT NULL CHECK(sequence >= 0), tool TEXT NOT NULL, toolkit TEXT NOT NULL,
-                  judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
-                  neighbour BLOB CHECK(neighbour IS NULL OR length(neighbour) = 16)
-                      CHECK((label = 'near') = (neighbour IS NOT NULL)),
-                  CHECK((label = 'measured') = (measured_us IS NOT NULL)),
-                  CHECK(status<> 'incumbent' OR sequence > 0)) STRICT;
-INSERT INTO "plan" VALUES(
-    1, X 'e9f68a899a6696ee3bcbc667b6a7fa1c', X '27b80a43a3be6bca0e3e9a6d44e53011', 1,
-    '{"copies":[],"launches":[{"arguments":[{"kind":"parameter","value":0},{"kind":"result","value":0}],"blocks":1,"bytes":4096,"cluster":1,"cooperative":false,"cubin":"6ab2858e5fec535930e34fbf7cddf189","description":"divide x1, exp x1, multiply x1, reduce x1 (1 phase)","name":"stitch_27b80a43a3be","predicted_us":2.594061746845747,"ptx":"cb947930e2ccdc7d7139eed23ad6c292","shared_bytes":0,"threads":128}],"parameters":["f32[8,64]"],"results":["f32[8,64]"],"workspace_bytes":0,"zeroed":[]}',
-    4096, 'predicted', 'incumbent', 2.594061746845746974, NULL, 1.0, 1, '0.1.0', '13.0.88', 'emulated',
-    1795523216630539, 'verified on emulated, predicted by analytical v8', NULL);
-INSERT INTO "plan" VALUES(
-    2, X '5fc2debe5a2ca38828a888079bb657cf', X '6fa8b4e4cbe9f4f9a75e5a55bcd36efe', 1,
-    '{"copies":[],"launches":[{"arguments":[{"kind":"parameter","value":0},{"kind":"result","value":0}],"blocks":4,"bytes":16384,"cluster":1,"cooperative":false,"cubin":"5e69a1d1f815a77bcc208ccf39a4c19f","description":"divide x1, exp x1, multiply x1, reduce x1 (1 phase)","name":"stitch_6fa8b4e4cbe9","predicted_us":2.596133027269027,"ptx":"5945fa2e75c5f742804d88d426f314a8","shared_bytes":0,"threads":128}],"parameters":["f32[16,128]"],"results":["f32[16,128]"],"workspace_bytes":0,"zeroed":[]}',
-    16384, 'predicted', 'incumbent', 2.5961330272690270604, NULL, 1.0, 2, '0.1.0', '13.0.88', 'emulated',
-    1795523216902549, 'verified on emulated, predicted by analytical v8', NULL);
-CREATE TABLE plan_step(plan INTEGER NOT NULL REFERENCES plan(row) ON DELETE CASCADE,
-                       position INTEGER NOT NULL CHECK(position >= 0), kernel BLOB NOT NULL REFERENCES kernel(hash),
-                       arguments TEXT NOT NULL, PRIMARY KEY(plan, position)) STRICT,
-    WITHOUT ROWID;
-INSERT INTO plan_step VALUES(1, 0, X '6e6a1715b54a20cae7e29d79e80bda6b', '[["parameter",0],["result",0]]');
-INSERT INTO plan_step VALUES(2, 0, X '50e13822e728dba1d672a3ce4335398a', '[["parameter",0],["result",0]]');
-CREATE TABLE promotion(sequence INTEGER PRIMARY KEY AUTOINCREMENT, fragment BLOB NOT NULL REFERENCES fragment(key),
-                       target INTEGER NOT NULL REFERENCES target(row), plan BLOB CHECK(length(plan) = 16),
-                       previous BLOB CHECK(length(previous) = 16), reason TEXT NOT NULL, tool TEXT NOT NULL,
-                       toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
-                       CHECK(plan IS NOT NULL OR previous IS NOT NULL)) STRICT;
-INSERT INTO promotion VALUES(1, X '27b80a43a3be6bca0e3e9a6d44e53011', 1, X 'e9f68a899a6696ee3bcbc667b6a7fa1c', NULL,
-                             'vacant', '0.1.0', '13.0.88', 'emulated', 1795523216630539,
-                             'verified on emulated, predicted by analytical v8');
-INSERT INTO promotion VALUES(2, X '6fa8b4e4cbe9f4f9a75e5a55bcd36efe', 1, X '5fc2debe5a2ca38828a888079bb657cf', NULL,
-                             'vacant', '0.1.0', '13.0.88', 'emulated', 1795523216902549,
-                             'verified on emulated, predicted by analytical v8');
-CREATE TABLE candidate(row INTEGER PRIMARY KEY, fragment BLOB NOT NULL REFERENCES fragment(key),
-                       target INTEGER NOT NULL REFERENCES target(row),
-                       scope TEXT NOT NULL CHECK(scope IN('kernel', 'plan')), schedule TEXT NOT NULL,
-                       schedule_hash BLOB NOT NULL CHECK(length(schedule_hash) = 16),
-                       outcome TEXT NOT NULL CHECK(outcome IN('untested', 'correct', 'constraint', 'compile', 'timeout',
-                                                              'runtime', 'correctness')),
-                       detail TEXT NOT NULL, seed INTEGER NOT NULL, predicted_us REAL CHECK(predicted_us >= 0),
-                       kernel BLOB REFERENCES kernel(hash),
-                       verified_share REAL NOT NULL CHECK(verified_share BETWEEN 0 AND 1), tool TEXT NOT NULL,
-                       toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
-                       UNIQUE(fragment, target, schedule_hash)) STRICT;
-INSERT INTO candidate VALUES(
-    1, X '27b80a43a3be6bca0e3e9a6d44e53011', 1, 'kernel',
-    '{"kernel":"27b80a43a3be6bca0e3e9a6d44e53011","schedule":"573a1beccdfb594db862b6847e945443"}',
-    X '16136b64827a23af9250515a36e44fa2', 'correct', '{"compiled_us":2.5941,"registers":15,"machine_code":false}', 1,
-    2.594061746845746974, NULL, 1.0, '0.1.0', '13.0.88', 'emulated', 1795523216630512, 'verified on emulated');
-INSERT INTO candidate VALUES(
-    2, X '6fa8b4e4cbe9f4f9a75e5a55bcd36efe', 1, 'kernel',
-    '{"kernel":"6fa8b4e4cbe9f4f9a75e5a55bcd36efe","schedule":"a0efb1123b4ff8c8fed478de1c69d5d5"}',
-    X 'ec8d48a1c34e6c19d9915eb802ecc82c', 'correct', '{"compiled_us":2.5961,"registers":15,"machine_code":false}', 1,
-    2.5961330272690270604, NULL, 1.0, '0.1.0', '13.0.88', 'emulated', 1795523216902518, 'verified on emulated');
-CREATE TABLE measurement(row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE CHECK(length(id) = 16),
-                         subject_kind TEXT NOT NULL CHECK(subject_kind IN('plan', 'kernel', 'schedule')),
-                         subject BLOB NOT NULL CHECK(length(subject) = 16),
-                         kind TEXT NOT NULL CHECK(kind IN('device time', 'event count')),
-                         device TEXT NOT NULL REFERENCES device(key),
-                         samples BLOB NOT NULL CHECK(length(samples) >= 8 AND length(samples) % 8 = 0),
-                         mean REAL NOT NULL, median REAL NOT NULL, minimum REAL NOT NULL, rsd REAL NOT NULL,
-                         dropped INTEGER NOT NULL CHECK(dropped >= 0), cold_l2 INTEGER NOT NULL CHECK(cold_l2 IN(0, 1)),
-                         sm_clock_mhz REAL, memory_clock_mhz REAL, temperature_c REAL, driver TEXT NOT NULL,
-                         method TEXT NOT NULL, stopped TEXT NOT NULL, conditions TEXT NOT NULL, tool TEXT NOT NULL,
-                         toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL,
-                         judged TEXT NOT NULL) STRICT;
-CREATE TABLE job(id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL CHECK(kind<> ''), dedupe_key TEXT NOT NULL,
-                 priority INTEGER NOT NULL, payload BLOB NOT NULL,
-                 state TEXT NOT NULL CHECK(state IN('queued', 'running', 'done', 'failed', 'cancelled')),
-                 progress REAL NOT NULL CHECK(progress BETWEEN 0 AND 1), message TEXT NOT NULL, result BLOB NOT NULL,
-                 error_kind TEXT, error_message TEXT, attempts INTEGER NOT NULL CHECK(attempts >= 0),
-                 owner TEXT NOT NULL, fence INTEGER NOT NULL CHECK(fence >= 0), lease_until_us INTEGER NOT NULL,
-                 cancel_requested INTEGER NOT NULL CHECK(cancel_requested IN(0, 1)), created_us INTEGER NOT NULL,
-                 started_us INTEGER NOT NULL, finished_us INTEGER NOT NULL, tool TEXT NOT NULL, toolkit TEXT NOT NULL,
-                 judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
-                 stalled INTEGER NOT NULL DEFAULT 0 CHECK(stalled >= 0),
-                 max_stalled INTEGER NOT NULL DEFAULT 10 CHECK(max_stalled >= 1),
-                 CHECK((state = 'failed') = (error_kind IS NOT NULL)),
-                 CHECK((error_kind IS NULL) = (error_message IS NULL))) STRICT;
-INSERT INTO job VALUES(
-    1, 'tune-model', 'tune-model 98b2b821d68b20c77720d31fa0a7e444 h100 sm_90a 13.0 0.1.0-fc12977a046c', 0,
-    X '7b226d6f64656c223a223938623262383231643638623230633737373230643331666130613765343434222c226e616d65223a22736d2e686c6f2e747874227d',
-    'done', 1.0, 'verify: fragment 1 of 1: kernel 1 of 1',
-    X '7b226d6f64656c223a22736d2e686c6f2e747874222c226f70657261746f7273223a342c22667261676d656e7473223a312c2264697374696e63745f667261676d656e7473223a312c226b65726e656c73223a312c226c61756e63686573223a312c226c6962726172795f63616c6c73223a302c226279746573223a343039362c226c61756e636865735f756e6675736564223a342c2262797465735f756e6675736564223a31303336382c227072656469637465645f7573223a322e3539343036313734363834353734372c227072656469637465645f756e66757365645f7573223a32302e3134343531313939393539323939362c227365636f6e6473223a7b22696d706f7274223a302e3030303331313930352c22706c616e223a302e3030373733363538372c22636f646567656e223a302e31393536303433392c22766572696679223a302e3031313238363932372c226d656173757265223a302e302c22736561726368223a302e307d2c22736561726368223a7b22747269616c73223a302c226661696c6564223a302c226b65726e656c73223a302c22736574746c6564223a302c22696d70726f766564223a302c2273617665645f7573223a302e307d2c22626f756e646172696573223a5b5d2c227665726966696564223a7b226b65726e656c73223a312c2277726f6e67223a307d2c226661696c65645f63616e64696461746573223a7b7d2c2277726f6e675f63616e64696461746573223a5b5d2c226661696c75726573223a5b5d7d',
-    NULL, NULL, 1,'', 1, 0, 0, 1795523216374458, 1795523216390578, 1795523216657265, '0.1.0', '13.0', 'emulated',
-    1795523216370346, 'from a client', 0, 50);
-INSERT INTO job VALUES(
-    2, 'tune-model', 'tune-model 0d5dbc905607a47b70d4d2b167dfdcb2 h100 sm_90a 13.0 0.1.0-fc12977a046c', 0,
-    X '7b226d6f64656c223a223064356462633930353630376134376237306434643262313637646664636232222c226e616d65223a22736d322e686c6f2e747874227d',
-    'done', 1.0, 'verify: fragment 1 of 1: kernel 1 of 1',
-    X '7b226d6f64656c223a22736d322e686c6f2e747874222c226f70657261746f7273223a342c22667261676d656e7473223a312c2264697374696e63745f667261676d656e7473223a312c226b65726e656c73223a312c226c61756e63686573223a312c226c6962726172795f63616c6c73223a302c226279746573223a31363338342c226c61756e636865735f756e6675736564223a342c2262797465735f756e6675736564223a34313231362c227072656469637465645f7573223a322e3539363133333032373236393032372c227072656469637465645f756e66757365645f7573223a31342e3737383336353233303635373232362c227365636f6e6473223a7b22696d706f7274223a302e3030303231363032322c22706c616e223a302e3031343436373435352c22636f646567656e223a302e3132393833313135312c22766572696679223a302e3031353135393736332c226d656173757265223a302e302c22736561726368223a302e307d2c22736561726368223a7b22747269616c73223a302c226661696c6564223a302c226b65726e656c73223a302c22736574746c6564223a302c22696d70726f766564223a302c2273617665645f7573223a302e307d2c22626f756e646172696573223a5b5d2c227665726966696564223a7b226b65726e656c73223a312c2277726f6e67223a307d2c226661696c65645f63616e64696461746573223a7b7d2c2277726f6e675f63616e64696461746573223a5b5d2c226661696c75726573223a5b5d7d',
-    NULL, NULL, 1,'', 1, 0, 0, 1795523216714473, 1795523216722647, 1795523216938661, '0.1.0', '13.0', 'emulated',
-    1795523216711894, 'from a client', 0, 50);
-INSERT INTO job VALUES(
-    3, 'tune-model', 'tune-model cdad4365bc7c9623e6aa513dac073f9c h100 sm_90a 13.0 0.1.0-fc12977a046c', 0,
-    X '7b226d6f64656c223a226364616434333635626337633936323365366161353133646163303733663963222c226e616d65223a22736d332e686c6f2e747874227d',
-    'running', 0.0,'', X'', NULL, NULL, 1, 'stitchd 3939 since 1795523216343393', 1, 1795523247054571, 0,
-    1795523217042477, 1795523217050528, 0, '0.1.0', '13.0', 'emulated', 1795523217036341, 'from a client', 1, 50);
-CREATE TABLE job_event(sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-                       job INTEGER NOT NULL REFERENCES job(id) ON DELETE CASCADE, wall_us INTEGER NOT NULL,
-                       kind TEXT NOT NULL CHECK(kind<> ''), progress REAL NOT NULL CHECK(progress BETWEEN 0 AND 1),
-                       detail TEXT NOT NULL) STRICT;
-INSERT INTO job_event VALUES(1, 1, 1795523216374458, 'queued', 0.0,'');
-INSERT INTO job_event VALUES(2, 1, 1795523216390578, 'claimed', 0.0, 'stitchd 3939 since 1795523216343393');
-INSERT INTO job_event VALUES(3, 1, 1795523216406763, 'progress', 0.0, 'import: sm.hlo.txt');
-INSERT INTO job_event VALUES(4, 1, 1795523216417838, 'progress', 0.29999999999999998889, 'plan: fragment 1 of 1');
-INSERT INTO job_event VALUES(5, 1, 1795523216618693, 'progress', 0.64999999999999991118,
-                             'codegen: fragment 1 of 1: kernel 1 of 1');
-INSERT INTO job_event VALUES(6, 1, 1795523216620350, 'progress', 1.0, 'verify: fragment 1 of 1: kernel 1 of 1');
-INSERT INTO job_event VALUES(7, 1, 1795523216657265, 'done', 1.0,'');
-INSERT INTO job_event VALUES(8, 2, 1795523216714473, 'queued', 0.0,'');
-INSERT INTO job_event VALUES(9, 2, 1795523216722647, 'claimed', 0.0, 'stitchd 3939 since 1795523216343393');
-INSERT INTO job_event VALUES(10, 2, 1795523216737135, 'progress', 0.0, 'import: sm2.hlo.txt');
-INSERT INTO job_event VALUES(11, 2, 1795523216753104, 'progress', 0.29999999999999998889, 'plan: fragment 1 of 1');
-INSERT INTO job_event VALUES(12, 2, 1795523216882561, 'progress', 0.64999999999999991118,
-                             'codegen: fragment 1 of 1: kernel 1 of 1');
-INSERT INTO job_event VALUES(13, 2, 1795523216888855, 'progress', 1.0, 'verify: fragment 1 of 1: kernel 1 of 1');
-INSERT INTO job_event VALUES(14, 2, 1795523216938661, 'done', 1.0,'');
-INSERT INTO job_event VALUES(15, 3, 1795523217042477, 'queued', 0.0,'');
-INSERT INTO job_event VALUES(16, 3, 1795523217050528, 'claimed', 0.0, 'stitchd 3939 since 1795523216343393');
-CREATE TABLE model(row INTEGER PRIMARY KEY, name TEXT NOT NULL CHECK(name<> ''), device TEXT NOT NULL,
-                   version INTEGER NOT NULL CHECK(version >= 1),
-                   training_set BLOB NOT NULL CHECK(length(training_set) = 16),
-                   hash BLOB NOT NULL CHECK(length(hash) = 16), raw_bytes INTEGER NOT NULL CHECK(raw_bytes >= 0),
-                   data BLOB NOT NULL, accuracy TEXT NOT NULL, seed INTEGER NOT NULL, tool TEXT NOT NULL,
-                   toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
-                   UNIQUE(name, device, version)) STRICT;
+CREATE TABLE schema_version (
+  version INTEGER PRIMARY KEY,
+  applied_us INTEGER NOT NULL,
+  tool TEXT NOT NULL
+) STRICT;
+INSERT INTO schema_version VALUES(1,1795523216138495,'0.1.0');
+INSERT INTO schema_version VALUES(2,1795523216138495,'0.1.0');
+INSERT INTO schema_version VALUES(3,1795523216138495,'0.1.0');
+CREATE TABLE device (
+  key TEXT NOT NULL PRIMARY KEY CHECK (key <> ''),
+  kind TEXT NOT NULL CHECK (kind IN ('gpu', 'emulated', 'recorded')),
+  target TEXT NOT NULL,
+  name TEXT NOT NULL,
+  architecture TEXT NOT NULL,
+  driver TEXT NOT NULL,
+  sm_count INTEGER NOT NULL CHECK (sm_count >= 0),
+  memory_bytes INTEGER NOT NULL CHECK (memory_bytes >= 0),
+  constants TEXT NOT NULL,
+  calibrated_us INTEGER NOT NULL CHECK (calibrated_us >= 0),
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO device VALUES('emulated','emulated','','PTX emulator','','',0,0,'{}',0,'0.1.0','13.0','emulated',1795523216343530,'present');
+CREATE TABLE artifact (
+  row INTEGER PRIMARY KEY,
+  hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 16),
+  kind TEXT NOT NULL CHECK (kind IN ('source', 'ptx', 'cubin', 'graph', 'model', 'log', 'recording')),
+  raw_bytes INTEGER NOT NULL CHECK (raw_bytes >= 0),
+  data BLOB NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+, stored_bytes INTEGER NOT NULL DEFAULT 0) STRICT;
+INSERT INTO artifact VALUES(1,X'98b2b821d68b20c77720d31fa0a7e444','model',378,X'28b52ffd607a00cd060062cc2822406b9c03e8b835bbbd855db723915d42b114eec1e44f4f74652dae16c118c5155f1319f3609635b0dd88bc049faed5760cf3a7e2d03c8f321a5ec524525e6bf61a3b6caf0ec58917c3b27b44a205f16053f85aaf76fc00a546196cdcfa819823a2926819205008a831759ea058201464c63cd695a65d755f24128a64fd7920c93164479d3e5f1402041a57ae7f464f00763513520736fa31205b38370cdb07dd180414007f08cd191390efc012b888ce0bcc0905ab3956890a59a86c703a8a7898f0459980ecae0121e45b0cb905550582bb9c4c28','0.1.0','13.0','emulated',1795523216370346,'from a client',227);
+INSERT INTO artifact VALUES(2,X'46d8c8b2f5f207ad220b955d95119031','graph',375,X'28b52ffd6077004d0700420e2f29a0291dffffff1f349b6a0723cc5ab76592342529bb91b4b74c49a25e8573fbeb11038543beb57db2770ae3f5a6ce42f0fc1be7da9601c6a3e9fdc62d4620790e058d08404024d7d954ca3ba6446e689b116461db8d6b693c5f9bc9d0e4529b6a46cb794ab611a93c67bcce746d3a2a92e7c9b06933d3129a9ad1f30cdf1927469304d270f15c5d838ea2c0c7cca7e9ebc286bdcd084261c180e1012141adf6e393c2f51ddaf68f8e67c2359929d3d8960326fdbe378fabb1521601100054d803eb4a5171148f9e10c0c1ce70626b60ec0dabcdc1b9d8babd9ac0be9501b0ebab960bc62933','0.1.0','13.0.88','',1795523216423573,'',243);
+INSERT INTO artifact VALUES(3,X'732d0ac57163240fe706a42e73ee1b71','source',1194,X'28b52ffd60aa034d1200e6206225108baa0e8ef3516e2a8982720712dc6304111011415ebf339ddb998daf72b111010005b80a5700560058008f48339cefdd9235fb7b133aea4c78ef0782c3a96d2ce9c6302312cf8c4524fde74d5b3293d69f5351c0af7a2cdf3b4e6b8ef34f5aa39e40e5cdad35bc238cdcc6206dedf0c831319bda56701e114b7c0f6f2bcf4825406fa03785f3d5179fe47f5b021bb5481212ab4021d6e9501a984a06be30be2831c4f7d57b4a7c4ce5df1abe389c6be3a8fc7b384a8b6fdbf78e80a2ebf8d21a9576443092a05b3806a0d796e7cd027a94f7ae457375bc186c8bef3459fd8890e08dc4b0609dee392a2f9770afeeb07ca377cc56db4fee91ee85db2804e9e0795074494754872c88436794578fa0075cf1dc9194e279c02dd8f6811f44f134d26dc5b1b35797149f20a7a4472c5c086dd2268dd2901847fc020fcf7cdbba5f2ef1bcbaf4a0e81a78db8aefa767511acf1ba859bcc1b201e3b6097384ec60428969d35a1d21cb1886f1ec947bf54cb9add79cd5d27c8825401b01f817c819c4a572e68dd2b03a4ca841257208d19090328b52e82002421064760712c053690c5929221b4acc7f8b7503611845a8b4b083bc992db220cf7a8e55bfc32172113aad97bc45015b0308acf307e14eccedc67c75ba6e80afb8a32647513db1ee3cc3a3fb665bd30dbd0faf8300c427b0fd701cf74434403623408c19db559d35e2a5405ce7e241ec331b0aadbfe4c590102b7edcbf1b5dbf54870e38fc6f72c5c1533a0f58dc7226379ff3219fedc70f0b757114b7fb3c32a4c377feac2ebf670a8d8530dcac02','0.1.0','13.0.88','emulated',1795523216630539,'verified on emulated, predicted by analytical v8',595);
+INSERT INTO artifact VALUES(4,X'cb947930e2ccdc7d7139eed23ad6c292','ptx',6370,X'28b52ffd60e2178d3100063fb5241051f5ffb0b51cda76d9846968ab1f41be78f034384e1112494c12c925766604004037ccb400a900a90057c616833914154daf793b6f67a3f71361140633bd36d0dcc14844d2ecf5c464c67a4a13e88c8c51f835969ae88a70f3cc4b06daa6c6c8c4c122ec52a4a69224af1f0fa535491b6b4457e4ba707e1ee63506dec87435862599c15e83ef5e195bbce60fbe4a55fde08b49b0f649b483efbdf1c56009e77697545558535584314e334fa620bdca28e9133c2874c182433f52942574cb588aaca9526808098988467058709088e88ca61f8c311953b8a11f8ff67804988a242a6a07255494b12b52415414893c04349e182ae25019d4ee7bd28e4f5ee6839fe8e249d9a434c8cf48e5ec19e14b93cbc23863ac31d25bab7badd467a4d642afb4dd4b777f97d1adfbbcd09bec82d665fd0aef43d5bcd8e7619406b1b11dad997f3b7abd3cb99406c1784f842ded66ce9e453529ed5bfa432826dac547525a6bb0dddb15a792aac123a97d83dcc0378016a5e343908369602d4a3f385baf25383fa56d34ef29f1be9d504efa32420b6439f9db3fcafa545a0b478d91c6cfcb5b0bc7947fa3b570bcb4fe90a5d2eb8d79b1160ef81912d43c87cab89e044d2e8276d7b6b335d29827bcd2bde5779dd4d668a79c743a95f22584e08ded1182160d0c7a1855b62ce6450cfcd1fb131e01c126303c0463fcf6d85fdbfe53618fc12c9cf81ef302819afa50b81f8f272f13ed3a645edce7c5c5bc38cfcb86b4780ef52466ba98a622096e7cf6fdc698c813ad4369d2bae95fed9cf4ebbc7042a7b25ee83ea55f78e5c7786574692774773fa5bbf35b1dc239ab83f64a691db4cebabb4ba15be92e75e895ceebde3a5b2f757156f7d541e8ae5ee7eece4277713a09dddd0bdd517737dd9d9cce5607af9bb76df35a41db509a246bf0f3147c61277b7096138cf949e6bc8c5c4d788a0099f3244c655cf17800b42b588aa0a7b48ed62018ce4af39e1dd46eb4a3a0d202bbea9cde0181a3a8314987664424105150908224e921058418e72465e50112e0732108620a1a659021818888888804124820926424a9e174ec293fc26326e9313ac633864b5014b5e0cd8e007683308fa4631984a1f95676d4823b257857476140b3f38da52c255015ca4ef96d43c8f7c7a180cdbc54246f282dae0aa7bed87278b8c2e72ac7f0462d546030ec0e6e7d2191b5d77ab3e67c4dc62f2c13d5f758d5008b9cefa4220439806d8583cf71a7028b4ada33a287d68040628e1c343b52593f0af3913c8b0f8dbb8d4980bdf20290c6cc5aa4e400be252158970bd2d4ac0409176373e0cda52e90ef36493a58ebe7ff29a85b58c8e0d42ac8a641def56231e51618d461385c800622f514e229332e8d9920a79c5c2dab35610c50f9d04e5d30b69a80e37976a2db0dc58058a2fa8ffd4cd87069f1866a242a26a07a9db3b9730971292e1928a7f30c4f23156f0c1507952acd9ccfc46289175b3b51e4989884dd4c32590324e83da2bd29d01beb90ff2950237fa15486095e86634210ea0ba5bc307e928d62e1182aa03ba45653410b794382e669b97ba0c8f1b2b39444366442b3bc509f94ec648246d95fe69e880d887c5de66bbcdfc55093e01e2124344cb4433f431b9423494f40356c6084ae007c39017f38f9e205e834737bccd11b2799f8d4182bef9b7e3c9d17de6d21c757bedf52a2df702b912e67148d3d0f918ac835eda402cf7b9579195e6d4828ef5dca5180852808174fcebb3740549ea031edade406126c2da422df5c63da879b5886c7dbe749ce446f5f856b3345e9fc9f70774c053766343b647c88414ac120a25e4d24ec88a0fb819dce2e9893927b4a649a8317bcd7976f14c1c8b50cc1c7319360c0c08388b50d0c1b2194363f6db34ca877711b7e1fa81eef6dd127fb83dc90a3e6190e11fd67cd43f54b8911c2a6ecae9b0fefee4796fc427ec07a43cccc3d35f05b1f7118b66e2458282521b9cb2bbd0b59d53852a1c70a83dd20a2f1363ae69299384a085d410764f9764ce4f1470ef04f570a32a0cb5e64cbac6c9585e98e51ddaf4076f24b3e751146a55764536f28e5cab11aaf97b073ba702cc7362d1aca810bb721f310bc978de88f3dd280060fa79b111f2af7e5565e4f7e37daa2d9fee605397b5a233e7ed5362830468a71129aa42152ab028071b4a401538f1de4a6b9419a8a4b88805545fe','0.1.0','13.0.88','emulated',1795523216630539,'verified on emulated, predicted by analytical v8',1595);
+INSERT INTO artifact VALUES(5,X'6ab2858e5fec535930e34fbf7cddf189','cubin',8952,X'28b52ffd60f821c55d00da7f1c1b4a901e710e3c39163324efbd4a6029805629dfd2d2494002008a3d03204912d90f7eea2648da589a4524d2accf92620a4a16ec9ed6ed7f2fadbd44eda501c6a0308d562a54b7fd491299029801a2019801ba15cef8f14d3b0c1253123f14f736a3cb70dce4eb8a00080f5c0d1ecc0c205ba7f951120d1c6dbdc547497cfd58b616b240497c716f04bf9d02035ae1cd66795c6c193def24d4c0cdf228eddfa26e85bdfd2f6a77972da5fd1a683f4b697f28ea323ce344864c1932639cc6681e865bf3b0b7752bccd94e1a676bf1c39b16d763db8e24af483d1c09ec3b5dabebe1c85c0bf7b6c5bf04adb57e1c1d355affff880fffc351fc7f2de26b040ad298c7070a0669ac5830c4df0ee6799e7b9c449e16cfbfe6a20365e4a1ea904a806a89fa030ce1ffcff4ffe2cfff23e1518143bbf9fdff10e2f5cdad6aa9aa206c208a541facaa5f92a5dcc6aebb2375adaea894e1558ee11d8e079477f2aef390786b3fcae5561ce983e59facfe64de1ac76bacaa3e38d7f635d776f2bb1cc36faed5addd558f7ab79625bf24d9d6d7dbb8ed6cdb57a4b8bda12b9aaee5ec263b55249cfcca3129ff5a997c79e5e97638d2d7c3ed5cf86d21933e986ce51d4cfe8f859162550724ffb6ca5d8e916252c0073dea671f84f328c44f30e47fbabcfe261ffe7841eb70c3906d463dddd750d8194bcbb3bb6e72e5093bcff3a4c94c5326336b29ec8ccd66a5298bf1179a9aa6899a5f4b4f73669a5fa395e6ad177f6d56cecc5486ca4a1a0baf5f9375d78c65d7afcd4efe8ac97a26ca5fb198ec48f1d77e24fbca2efe82f51ee9dbe9fe6b2a4cb4a622057f9d6cae564146814d63339442bf952805d775c34fd4ad558051e0b96e38db761ec98f92dee4bab8b7bc55c6c1f0ab23dfe42f93bf66a7c9d957867fab8e7c086fbe4a554d633d92ebd6bef2c807e2c02ec32dc9dbdced8d5f1f99c678fbe28dd5386e3bcbaee4af254dd5c55c6e8ffa2ad338bc7be3defac8324e4d4d4d4f63741986bbcc936e852f9e9e9ecc3c9d3973266eb1cf9c316346b7c20040173b409c9fce2ea35be1aa848feed9df7a26702bcb6f37216bfb4e8e61e77bd3ed70b257358b54239bcd15d2edbaab9a4636f31db29daf6df60e79b0e97a45a85a442414b7f09a53cf565e75ef6fd779bc553d79bf36e6da72eb2bc32dbce3fd5ad3444b239b2d95e1b7071362fbce854a7bf52cfa2042358d44f86c36d756dad81609b76688a9454443b6f41d1262d75d2e8d11a150b57e3d240c6d5e8c89df7a003fe288df32b0ff83bf4289ff9bc58b09c4ff90c57f58fe87ad7fddf42d20b10541d45add3f23d8ff22f6ff34fd34e97f02a24ccc115fa7c2ff1d6aadda8f4285afc3f0f54dc8f33bac51428d47b1c3fcffc891707d8dc07904ce7d115e834d0391cde8844d250a215444c256422d1a0a11c288b7f0ebb62c97e39e8eeb5a3906c69ccdbd3d0c3f9b9125f8ab245193b7f1dae6dace5f716eb793f99a7bf9caf6327cbcfe649efbffb1e7f55d067e4148835009a27fd595ff0ff2ff2b590c96a2134ef37f427904bfaa3ae4e0936ee0dd2be3da98fc18ff35b9edffb518b159127fa988a53e39a6a133584d068b9daecbe5e1fa99cad058ca73c1909d31f384a1dd95a23c170c584a436927cf05033d51d345bb3b2b65b4b3bb782e18250accb9371207036332e746e02fda8cbf66b2d8d91f169bc9ce192c85c560660c4d5334ad956ee9baaeeb7a21bb2479feda1a06f4c28519860da85be67a28bb93c955f6e1be969ea8797657cdbdb1dd9582bf62a4ddf542bbeb7576d7cbecaea4d447e26032b7de76b923b6bbd2946dd9d705990bffffff3f8aa22e10720c5fe4ff0f04c7e080604a44e35375d113500296fec78c9b0b28928367c7bf80021fc473f166fe4938b8c2137afe3d478292fcff1ad54d169c0645ffe4e6a67534d1d8c314ae526316a41f32e5bfc0a8458822c2b027a4e54809fa2ff02c27bf6dccf31a20876789f91d048258b5148ca907e278169570dc379d8f2811a7f391c58493d3f94b585aa1509dbfcf92ceed575556abce2b04ff513a0e7088c17f0bc17f15ea377e138697b19d98fe83bf9c55ce8afb7cce6a868e672dcd1f82ffb34a86bd0fd39813e4f3a32a35ae823e9f52a5502907ff3a3e8f4acdd0f13e5470422c892854ff79094b7b4431c089c7f7b112ce63ff791d22226fff8ec7d729c3787c9614d54d4afcf167a1f68f7f08a6ffa07f0b4a8cd4c4f0c75fa7c8af16084989401a2fa1caab7a84a9d4cff52c2af3ffcf400f1eeea557cd61b6b87b6bf63287616f7dd9f3dc46147f3ccf8af2aa1e4e660bf3dc14863f1e719cfffbce8017c379ff0c3cd0f79d15ebcbab7cf039ec3befb3f4af7b50ffef33ffefc5174b5ee7f67fe3e754528dd72181069ec534eba41aafe115fc8a356c028293a8223a3da894322433239224493ad20a200ca659da52360f1280433549720a29c20c4284446444820429284a41412a8d014b19a990b97b0404716d815e049c39ba7dbd720c6d04695948b3896d76cb3bc3e9ee1c315d0ee5edca0e4886bbb17cf0a9670c220a34e22cac457144e559fe85322076283ada092e277f2e8b1c20ce33c8e4c67e98dec0e0a1bfaea316726ed48f1e9a683e2a441c762738e8b1db95a2ca0d8ad922ca399deca93ea7d37ea56065b058ee6326d049a17b5035aa5acac5bf7e039e9c4326e28e9df71485cb123ae29204a5df42051899c485871e71285bb731874a0a0141701597f233680cea1c96331675252a918dca4268208394b7b808c2b3f60a4311711406055e64537a1350c38ba32b0ca9eb0de583f0772410206a96c4016160400cf669343832be14015ca9c839c4a3621dc01df64a17c8198cff49500f9e7b8a3f8f270daa4dee4e2c95aa490afc751a228ed4151aa82773e168133de39231a4b321489e50f8d9d106f42670f090ed5cce3e70552c3992a7168e50ad6a9c989d1c26c4464788e3f13054b8cd66177bac5f2a3aab21c3a008090d8ec3e8a644f5037f5fe6142a3b5426131b39414e0f7e58a3c7c17d193f3f6f2a201af1d2bb89c60b7744b63ed7e1821e4330484f4ce3a892975370ecdcf9b6e70238bd1310d3e8955f522c662247c0e5838926d29b76da4adbafc8713b0b579305a8f4967d136a9573bd00299d3acaa8b7d3fd7198826c9d785edd3019162a5ba2896d5a5560eed9c7bb47f4835ab425b988aeae4c2b5652505c014f792bbc2520624886496e4d43d7fa9e2b883d677f7f14f22f7250f2a4dc2ef8aa89b8fbf4e599f530914d61c4bd3be33c5816c620101ef1170604f6c4f733bacfb2a5b3292da83cc090180a3e8dd31ebcc85e82d216767f4178a41ca271332b443d165d9fe11701213ceab2d9453234e71ee02815ca9a9991a3254890684163bbabbf3c5dd240d3b10e0b6357f6f84600f18f31d2158240fee6bd265eeb46a94a938c24eca6bca3f87a4128014d9131d50fbc4b105ba7c8f5634fce823f9039019ab14cdbd0cc06519d0c233f7db2d1a63ab282afa5f58620a74646bd425d853f410fc525938e6d93daa6c3288ae0548a9bb67f79e18fb74d3ac02d555c9f474cd6c7785628a0a7031b0909741f6186bb91d464accc1104ef80630d6f3b9037398060f38a2a90d022cf2eb1309059076b089a6fca09225c345965b5c6ebfe2d1ec8db28bc6f7b5ef3183266d267bef798a7228df76f585cac2988dd2ce3325f7ac381edfe33482a7b13c22a2e2a9629dcd323ebe2b8b254acc0b44cd605ae121286fe0992964ba3296df6482a50b173db3daaa345892f75d67610b2b0998d5ae7f81c75d71b3d043182c8bf8019c8726344ff60d517776bb7c5108ecd7138439ee241a53bddf2ee29ca17853c330ffa02618c839e9f6dd0d15e6e1bb522a54e8d30fe8684696cc2289b391299e286ef6d6b4d1319321a61aae2fc3711f9d743365bd6e8adbca376ad40484c68fda73a1054fc6a6b400f2b880e2f0800c033afbda30c42ee7c7406f08dccfdc73072424d20a2dc1015878023e1f6f1911df774697ff38f66be2be256065e16ee90042901da28f24ad44668ea20f4d3d21814c30a0d389741b45e6667fcac76ba23cfcaaec5eb82d108118e0a478cfd4698be9af8419957c5de16db32417a6703e27f718f8a83e79c6845a0d4406c7d1a9de39953c7931b47add83d861e49905205','0.1.0','13.0.88','emulated',1795523216630539,'verified on emulated, predicted by analytical v8',3010);
+INSERT INTO artifact VALUES(6,X'0d5dbc905607a47b70d4d2b167dfdcb2','model',387,X'28b52ffd608300e50600920c29224069ac0300ff2eba0d2ef88551841085c5550482299735dea745114dd518c5155f133af560b82534e689c424e332de0719e65745a1799e5d3c793557a444f75a74ed34be3a54a7660d6ef88944cb6145e95646f7d883bd00a5669b74edde03754f44ad680948963a2cc8b5756e90501408a84e3dd8d526e68557201089c57e3d90045bb6b3709f2f070900e3caf7d7e8cbc0bcaad03a92f1e242368477d3e047f09a8115000323285727205f8525f011dd0b660211455058e75cd516dc7519e678143131c11f7502b2db0694906f31e416541508ee7232a1','0.1.0','13.0','emulated',1795523216711894,'from a client',230);
+INSERT INTO artifact VALUES(7,X'2875c086007a0ad1e0962df6557bdd69','graph',377,X'28b52ffd60790065070062ce2f2ab0271d0cc33007cd7c042ac4178d6d99e44c49ca4d48da5ba6248d71026055687c98a664b4b666c9de010be3f5a60f43f0fc1de7da980105c4e97dc7ad46407991828504204092fb6caae51d532237b4cd28c2b0edc6c52c9eafcd546872a94d35a3e53c25db472ecf19af335d9b8e08e579326cdadcb483a666347986ef8c53a38a12599878aecec14741e063e6a4e9ebc286bdcda841a1c1304860303410d4431bf209e1fa0e6dfb47c7e4c1359969d3d8988326fdbe3b8fabb1521201100054d803eb4a5171148f9e10c0c1ce70626b60ec0dabcdc1b9d8babd9ac0be9501d81584960fc72933','0.1.0','13.0.88','',1795523216757475,'',246);
+INSERT INTO artifact VALUES(8,X'c86d928c182c30a092966aa0f286e987','source',1166,X'28b52ffd608e033d120096a0612500abaa0e9eefe8668fc540d47821d79828022c2cf2b020349dfbbe308a8135f9ffbfd7871056005700570090e6379d7b9435bb73f33dea8438f743c1e1d436a6746398138967c626943ef4a6a3cc643cf44a0af8558fe57bc769cd71fe4a6bd52154dedc5ac31bbec96decd1d60e910c15b3a96d052702b1c4f7f08e79422a01029fd8b770eb0be894fc6f535eab101405251a28c03a1f8b0353d9c0f74107257ef8de7a4f898fa9fc5bc3110fceb579a8bc73184a8b6f5be79e88a4ebf8d20a17827ec0a9a707e35d0bd710d01b46042dcedd48737db8486f16476cecb5c597a26247e02b783335e2abf3710f95d7a3786efdc1f295de30c7b6a79e4fba176eab122604c845d2655d323dc158b71c27ab487ac0e36b1bc14e12496ffaa6ad187676eb8c083a2579353d4a0b793305add22acde2981a4ffc020ecf7cdb3ebf1e0574eb938ba46be06d2bbea720c4e280de440de3cd027a83e583c66d15e60919c27c12d3a6d57a4296314ce3d9abe7d6b3e5b65e73564bf31f06797602f02324671297cb994da841a572c8104d400a4a8b52e82002421463c6071200b3c116b452443693acdff50e661846a8b9bc9b2b9bfd69d4cff91e54ef2281bcc8a6777d9f03872e0808f411d601b2ceac5974ceeb1c2d30955996275051847866f1807deccc14a0aa44aaa0b0327ddb8c38c27903e49a86015730e37d935aada94ccf855d341060beff64aba1cfe53a48dddad78f9abb02ea6cbd70937f91b72793af007b4c354b724feab034023998f22a7585e2fecf5143cabef3d0eab27ad6d3a40ec3952a','0.1.0','13.0.88','emulated',1795523216902549,'verified on emulated, predicted by analytical v8',593);
+INSERT INTO artifact VALUES(9,X'5945fa2e75c5f742804d88d426f314a8','ptx',6555,X'28b52ffd609b186531001a40800b28006d560f4fce39e1e1783f60c24868895e03c95ce800b0fb2349918cdc64a4939355f2ff7f297e85b800ac00ac0011cb19a2ae9d948a89220762cbb99d7b3ae7ea54d18302b13560793706e3e38331a45c6562c812c010b78a2c63fb2c0ee550bb306f7f994a13190ea6722a0a7916e96930562890b53eb29de0500c8ab2b756852da551064471651b57a9d86a8c52d73ab0e5ac3119495c2da530ccc91ab81b7bce9652ec632f37f54852c591e4540ac34a7d1c7897ef3e3e020c0e7001040bb83ece8381d7b58f3341d2016ed0d0e08017162058d0e0802116aeb652ae8dac02562896421110a570e434ece290e9e34a61541b394fe470b746e4dc8a62484de430180c02b0859488c1448f86fb318cecbedee4bfdaea4860cf0342d6223a379490a173713ef7776ef8fc26c8e3a024e4a6ce9bbb2f0f47a5bf7cb239376d5ea379135aab82ac8574dc723efc714b8a5d075525dcf11f5875948a49b8e17d30070942d663e76f01e101b7ab0fb2d66aecce8e30d22315ea47f814eee29e429320ec5eb3301015a604e16aefc4b8612f4356fe205dc8f630be676f9a89b9f0b1c38f0f1d9c128977eef7defd7beea744c25f7beedc4da67c5322419b9334523725127172c3f96ec67727dd4da644e23988a75918134150ec691c14016ee79a6bfcc246df9dffb184714a37e1c3083dfebf6f4d6b1aead85dd32413aa863d48779a14e61eec73cef01616264382d7b4a671eeb13b7e92a7ab52c594ca8171ef26cdd22cb24696158a7a9307dc137f937e37697793f69b44bc036322f628016b02593f1bfa9313c2f824a4f45b842f697387efb4d17fced177fe1336f77ef0dddba9f4d62094dd26fd9fdd664ff7a6b1f9fca6d19bcb0869bfd953d2d80eca7eb25bf396b4ddbd67f376b0bf7953dabca37b43f77ed85376a30d29cf85ad022b02598dc7622b432c659947b5f71d95f21c0f86415c09b29003f060d863a36b23281400d811fb380d43d6c45a8bca5e6439c389e968043784f80e1525217476018194a81149888644241091149424490711058420062585dd12a0932188528a11840c22021111911109249040249291a48603842c51fe4064236935840c527e90c459312e359465f0c3a71ea0a18da449ea284ec27117702fa1581f83814bcf3797744e54fc869fa4a61121eca713c14fb8cfb13a802d36046e5112f518205b87b2ea88c716578a08ef2137ba4284cbb8e558226f21acad6e366a32b83038117c4faa06b010f832512421efc6091c560e32c5cc3c829f613d280e6424b7c8beb00994fb100e3e609efd845a6e2d2438bc1c01a6d1a776294151acf16e254bc7f471eb4bf289293864e4321848764d66ddd786c3a85f741d08590754a0edc6fddb61b3fc7b3a5060a3b8a406b83ea94352b6a1d4007579ff559700ca96f0227a3eee7b5d98944e805c3ce451e40ded84cf407c6fa7569c457e56783f255ac9164c311f1cca4b961998c2401d4a41efd063a0f3ac0098489d7b796eb7cca5df6fea29ea7e8c5eae0638e1d99b9bdd83a7375a175e70189d24a28c7f179d49d74936028f2184122a0618df86812bd10f6de428dd2b951d695a3154d843e41179d9330ce17ca697c001f2320772df77ec86be6d3ac3ca25b5c9f6e5c87cf36988a1bb717392a91dab020ea44a2657544a8bb08e10c2e1390475e6090e0a25d9b6af9a4320b963aa9cc1f6c704fc1a38aba4f2e15147c0f5df2da4b55142ef8981863fa6ee83c4ce3c73be5f3972a7954b834684db6b561ac926c42ba29936b36094e2268030c3b0048214170140a169a2207b3c273da94d6852060d69db4a69900868ad1679dc17a0bd448ed275462c87c56c9f33c6364518facffd4e2fd77d682c154848af15e3940a83e807461229e2d13374e7c306d27c0089f4733cbf7adb7beec80099e018de2254193a88f3e092181d42f9982091ed30cc70d059606ad1170127df0a261f987e6c7be42d2d3488dcfd3825dfdc7d25ff345cc4206ea2b0ab43d584cedc0d17652af036623893382565e7e961d9ab9259e6c2e614bf8da8018cdb8bd1fdd2afe8c50d9dc362a0fb88faa9b1b21cab06626628d8378d4c81fc1258739f3b00e03fd0a979499dc18bf446bee8fbeac7ca27a9ad1bb3d004310b2d11f5c0223e2ea8ed514802292de9d1ef874856850b3154a70953bb1cb44cf381349a0b3381853afe','0.1.0','13.0.88','emulated',1795523216902549,'verified on emulated, predicted by analytical v8',1590);
+INSERT INTO artifact VALUES(10,X'5e69a1d1f815a77bcc208ccf39a4c19f','cubin',8952,X'28b52ffd60f821d55d001a81481b54901451d51814ccac57ac93605b18ed44e446f0d24a37ae5af5ac6b8510cb7731c8821909effe72846d4f50ac8c77b12d035a4503b84dcf44d2efb8d3e6bee135b25de568708b786247a766a3b2d13330b02b84a49b01a40194013c76b0907f933d1a4a9aef3c7ee3714a50623460c149cd0b930226a543b10386dc6df182e67311933b260ca0f9defd88dcc95000cdf7ef1b80265f24938c90bc4f5645397208a4f3f0ba5b564534f9f9eb48de2d4ff17f1d9bc5109afcee241f4493ef7d9de875242f2477dad3913bd1cb998a8ee4d97247f200c855f8e840b9fbee7dd6174d5d372c4e61b45778dbaf6c95d15e616c75f7fac18fd2755d7790088baefb6fc1bddf3bbfff467c27f00427420efc090e27426834f33dc3c8e57239121fdf0869e4ef96100101a6e091a0730087f4750f6006fddfe6ff67f25f87111ca0d5e7f93f0370dac6525444d10a5a15bca03517452f8662bcc22cfb86b255f622c66e1ac3eefb5a67b7f88ddf3d83cdd21d138ba5afb0e6c6b618b5c5b314865318456b6e6cdd696cdde1770cbb6d6c95a59b456368ae550d2f86ea5adb2bbc6e75dd290c5eadae97b99a2e55ca9e28ec15b7311cc6b6350e1fa733d9fb0a6bb4d7cbbaed07715873c3357eddf036d585c1a8ec16de95c63b86617058f29473ae7a0ae81b7c3f60869b34f1ee3fdc3b58a3eb3c08585a3b02ae371663aadb649aeaaab639c2184d76d639ea132a459ee5389a238bd42754396ed32706837f164a9f56e4288ee3e8a2c16791abd468a6ca9438ead34a1c55373d4bb54d2b554dcf4a91fa9452d1c6529f5270b861706cd2a7d316aa6d1abf4cfa84dab4b0f6ca7e168eb164e1e0409f4835c672203543354f543963bbc872066bfa68b264590e9c3366a68f56d73d0b758ccc472d83f73a4be397ebb6b2f0a33e8dfaa42247adb6b16b4b65e119f8781251d43c69a196a53b9d853fd1b71dbb6ba8d798ab85db5a689e7a05a18551185eb7aaa6e1537185ca601daf313b8d57da7d5b78afb5d00a1f3737375fb6e2071091f707901f407e040912a404fe2007099243562203e9b4e78146da7cc58d153902c8557424f9a4e3e0ae71dcee0c52eb7e631845b62ed9fb4ab5e8f882c2b45aec8aecdd2c3ac2b4c696a545b62d55cbd23ac7966582968cf652a22f2d2bf0eaa631945ce354d6dade3d9ba52839b3ad27db8aa56decaeee3bb3ade3588a30ad9619bb2d0db5a2ee3707ba3a4abe5070031d616ed45a2db625b6d415f64a1f38d197169696d9b2aca8e91b33cf960dd0ae7b175a6cf1effc4ef248ff013808fa4e72917fdc439cefcf29ff0ef87ecf83df137faf89bfe37192938f8481afebd0fc9c01f9bf916f726372d3fd037ca92fe47bd7f1feec759d279fc3f1de79debb8f377291118832c237c851fc0735ecb5d3185ac7d0ba16e3365a365a5a301ab4d0169795970b5a18a02f2c2e2e307a755b7655750cd3645ab6c6f00dd66aaca5a95ca50a31d027312c47bdc2e91a5bb73ec1b1f78d751a6b75aad21e389cdae219fbfffc6cbf0fe81a2b36563068f93d46fc8fe17f2875a2cc520639fe32c418b74551161897f9b86f1bbf5638bc8e9f15affb67e950912b197dc2719ab5181e4bd48a64a55027cbce5edb3c4d146a669a31cb519fcad2244bb324cd9969662c49b11cc915b94daa543933cdac4432b53a57e4cc3473aaf409a51ac99d5295648adca69969a6246f31d615bedc1b1cc6d818fa449222c98e3b853a552952853251276a3c4bd32c4d91155996654d20c46c1892b6f52a658d1a2a15084a5654df384ce3daeb2c932c479235b22e759b38d0271de6369dca6d3a91db741ab749c6ac852f378ca501ffff1ffcbe8e004fabdc86ff05e0409c00b8ce270058f3dc74323825495401665db2c309232dfc25fa29b31ccfe2bf004612b395eb93f090b2c3e7f9f8006abd3c878f0b9da87b01556c3c191d1009d86718e22700ec6e7c373c8fc45b850891f213f0118f671272b92c6e117c24c533eeffad8210e9c5d7f9cd848f7a7860fe7ca0adc1110714b2f54b35210e67eb8b603c444428b4b503b89fc3b1811feea781fb433836f0372a0f21fbb0f971b690977a843e215dfa27b40385a3f4f8809f6df2528dc895523af8d981c2450b98507a02f480215ce91ed0d3f194def174381d18bfa8744e67070a2ff500b9d47c1cce36394a4d0639098060f0a522bc1cb84d2eaae19be56718bc48f460f023213c9fcec7c9367d179b3fe5a7c1c30daccfb3e98f6c7214e0fe5c488c0a2120c33bdf4d84bb10718f0a5ea763337dd423779b0b154e72f95b24e744cef336e9239b7f20f4305a2189dc8cc8377ae21e1578e468e4724ddcb38d7c5473cf0a27b96f91976afe8e84f3bf94bbcdc5516c0ebe43e3fb6c2f5c54c35fc2731d99112e32fdbf0571517873f1914dae9319e136fee21d64118288a8522a3dc794323424a220499274a20a200c8659da4b360f12a0532d8a62ca20a3104284446444820429284a41410ac318438dfc05fc4ddd76395be78ba7e786d3bd1669348cec2c437176b1dcae97f68dbe35799ee5d0df6e76203bec8ee721998e1f7c3b3465fdaf437104c32cb7010f081f0a38ed2335c56f7691c1f08a2543de49f850bd03c9036eacbb8e9c397728cb83cd87d5ed29861d1f0f5eb0d0c01b05fd60f6fb04d644e6d4e013509a5a7e7fa85a2fc80e968a2230601b550638df953348d32d999adb1b3befe941170fd2a84841781f88876cd4a48318fc8084c2bf66e5a88e38bc8c0b701912393148ec00aa80139a518930410410431fb5d6bdf9109e036ea715c5d308518baf9fd2b641e12932a6c9c1541d90124c7cc8028e1c73b97a0cf4bc9bed35cc083e12219ce435bc891194f96cb3e08d0df117d76477028925c8ccf330fa0375facfa9ef39cc61ded971377c2e828c4d8f1c7a1d9a20bb14421f7da888cf913f1960e6688145bf709230f6a91e7a43673f1b855b9c3c3428873ae49a9a39d078c9d5822a1bf9e61caae1625ed1a10615ff32547aa50d2c4f8648307c7ad0f029f2ae30f644825538440f8df032bc76c050408e81eadf9ed07b6a4d3cc7eb74a9050c1841bfb7e39b8eb15ef89c39a47acd47b0d76f4090cf03f326254d271f219c3ebcb9ddf16fce27899bbbcfdfc447a184065aea59389a56ddaee7bb5a2769827ea33c1ed475e81623dea15f51cb42754bc4d836eb4aacbcf15c168953b84533df465cf6f4e2a3918f8e3929abc195b72149b8b6d91c4d40959e0ad1695d45d67ba179fc4eeee7d72854bbf7e9f64153245988a2d261e777261ec50e3efb2cdd7e6c49f36b0ae423263ec80ad91a9e00ab9b4abbc1bc82ad10a52ca001164244c967a08a08fa36ac81b562e70328c935ee233b0c8394f170f4d7f136299b5a01c10598a4d4837354571b0b6b92995d0d81c4dc6eabc13814ceba6f9a74cdf20afbeca0dc3c743dddb46dd73dfb2ceb97b7ded684e8cbb62eca20c0775fd4df3172b752ba624620191b96eb83542aa17e302b177a40544ee023412aed2b81ada47364ac68db5a98c5325e469842a341608c390e5f8819d0d92cdb9dac4690914187d785d9577f8570c531ebb6290eb514177c2cb905767ebb936d50620d80f23704ad32a86ff70542b986c93cd7325b7dcdebdab9ecd40f3cc3a5571cbc0172d346dbc895c6edc32a658ceab1d9e5244bc03b960b3c2d66bda509e6aebf11315744c80ab50421f0b25d8d71c55dcc64aeb73c9f8a559e526541f1b1d940c840043f7c843baafa8d3e9adc09eacbd1dfc70fd2d401f120d1240168b7ad6b53933c8d8a2e64186b32259648a138504886d45b90be15e26c3210d8ea453b799e6c1c8bd42b0df9b1bb67e9c4baf4a43c50f40a2bdc1c2f294f27d882ea8efa42c3ab47551f8684a3f4a1217ccb56aa2024453b7f06173abb341b9ab05e934c0c91830c4df4283028655185cb54cd8cdc5d7d931b4f081eff478cfa083fce3418c22b5881850976619e57197389f87f725d03de54c2f90a1f09ad272a12b735e00e740fb804dd0beedb60d9f94ada6b817054a4a646dbd5a924a50468a1b86b511ba741874b32953cec0dc569ec06923bf52e98f1ebdac89e3ce08185ab8fd417f9a3e460581aad93a9436fe1f155ef1ae324291a6acc155fa29f00118275e22a822500e227e7ae4f9ec1f23c698464eb1bb8761827b2f6','0.1.0','13.0.88','emulated',1795523216902549,'verified on emulated, predicted by analytical v8',3012);
+INSERT INTO artifact VALUES(11,X'cdad4365bc7c9623e6aa513dac073f9c','model',387,X'28b52ffd608300ed0600924c2922406b9c03e8b80a777b0bbb6e4722ad846229dc83c99f667251bf8c7a0237c30b6b4c19f368962db0dd883c059f3aabed9ae6cf85e189225d34fc8ac9b4bcd6ec3586d87e1d8b153b8d65f7884ccc4179b0297cad9d76dc20a947196cdc3a929823b29289191050d641911a53e80809c5014166ccc3f952b5abee0a042291387f1e88720c1952a7d199042580f1e5fae7f404605733258520a3df023285f3d3d836e8a72015000323285727205f8525f011dd0b660211455058e75cd516dc7519e678143131c11f7502b2db0694906f31e416541508ee7232a1','0.1.0','13.0','emulated',1795523217036341,'from a client',231);
+CREATE TABLE fragment (
+  row INTEGER PRIMARY KEY,
+  key BLOB NOT NULL UNIQUE CHECK (length(key) = 16),
+  family BLOB NOT NULL CHECK (length(family) = 16),
+  name TEXT NOT NULL,
+  graph BLOB NOT NULL REFERENCES artifact (hash),
+  operator_count INTEGER NOT NULL CHECK (operator_count >= 0),
+  parameter_bytes INTEGER NOT NULL CHECK (parameter_bytes >= 0),
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+INSERT INTO fragment VALUES(1,X'27b80a43a3be6bca0e3e9a6d44e53011',X'0c5c5c4b300626802087196970c72267','sm.hlo.txt: level 0',X'46d8c8b2f5f207ad220b955d95119031',6,4096,'0.1.0','13.0.88','',1795523216423573,'');
+INSERT INTO fragment VALUES(2,X'6fa8b4e4cbe9f4f9a75e5a55bcd36efe',X'0c5c5c4b300626802087196970c72267','sm2.hlo.txt: level 0',X'2875c086007a0ad1e0962df6557bdd69',6,16384,'0.1.0','13.0.88','',1795523216757475,'');
+CREATE TABLE workload (
+  row INTEGER PRIMARY KEY,
+  key BLOB NOT NULL UNIQUE CHECK (length(key) = 16),
+  name TEXT NOT NULL,
+  format TEXT NOT NULL CHECK (format <> ''),
+  report TEXT NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+INSERT INTO workload VALUES(1,X'98b2b821d68b20c77720d31fa0a7e444','sm.hlo.txt','hlo','{"model":"sm.hlo.txt","operators":4,"fragments":1,"distinct_fragments":1,"kernels":1,"launches":1,"library_calls":0,"bytes":4096,"launches_unfused":4,"bytes_unfused":10368,"predicted_us":2.594061746845747,"predicted_unfused_us":20.144511999592996,"seconds":{"import":0.000311905,"plan":0.007736587,"codegen":0.19560439,"verify":0.011286927,"measure":0.0,"search":0.0},"search":{"trials":0,"failed":0,"kernels":0,"settled":0,"improved":0,"saved_us":0.0},"boundaries":[],"verified":{"kernels":1,"wrong":0},"failed_candidates":{},"wrong_candidates":[],"failures":[]}','0.1.0','13.0','emulated',1795523216650657,'tuned');
+INSERT INTO workload VALUES(2,X'0d5dbc905607a47b70d4d2b167dfdcb2','sm2.hlo.txt','hlo','{"model":"sm2.hlo.txt","operators":4,"fragments":1,"distinct_fragments":1,"kernels":1,"launches":1,"library_calls":0,"bytes":16384,"launches_unfused":4,"bytes_unfused":41216,"predicted_us":2.596133027269027,"predicted_unfused_us":14.778365230657226,"seconds":{"import":0.000216022,"plan":0.014467455,"codegen":0.129831151,"verify":0.015159763,"measure":0.0,"search":0.0},"search":{"trials":0,"failed":0,"kernels":0,"settled":0,"improved":0,"saved_us":0.0},"boundaries":[],"verified":{"kernels":1,"wrong":0},"failed_candidates":{},"wrong_candidates":[],"failures":[]}','0.1.0','13.0','emulated',1795523216934616,'tuned');
+CREATE TABLE workload_part (
+  workload INTEGER NOT NULL REFERENCES workload (row) ON DELETE CASCADE,
+  position INTEGER NOT NULL CHECK (position >= 0),
+  fragment BLOB NOT NULL REFERENCES fragment (key),
+  occurrences INTEGER NOT NULL CHECK (occurrences > 0),
+  PRIMARY KEY (workload, position),
+  UNIQUE (workload, fragment)
+) STRICT, WITHOUT ROWID;
+INSERT INTO workload_part VALUES(1,0,X'27b80a43a3be6bca0e3e9a6d44e53011',1);
+INSERT INTO workload_part VALUES(2,0,X'6fa8b4e4cbe9f4f9a75e5a55bcd36efe',1);
+CREATE TABLE kernel (
+  row INTEGER PRIMARY KEY,
+  hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 16),
+  name TEXT NOT NULL CHECK (name <> ''),
+  architecture TEXT NOT NULL CHECK (architecture <> ''),
+  options TEXT NOT NULL,
+  source BLOB NOT NULL REFERENCES artifact (hash),
+  ptx BLOB NOT NULL REFERENCES artifact (hash),
+  cubin BLOB NOT NULL REFERENCES artifact (hash),
+  launch TEXT NOT NULL,
+  registers INTEGER NOT NULL CHECK (registers >= 0),
+  shared_bytes INTEGER NOT NULL CHECK (shared_bytes >= 0),
+  stack_bytes INTEGER NOT NULL CHECK (stack_bytes >= 0),
+  spill_store_bytes INTEGER NOT NULL CHECK (spill_store_bytes >= 0),
+  spill_load_bytes INTEGER NOT NULL CHECK (spill_load_bytes >= 0),
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+INSERT INTO kernel VALUES(1,X'6e6a1715b54a20cae7e29d79e80bda6b','stitch_27b80a43a3be','sm_90a','--prec-div=false --prec-sqrt=false',X'732d0ac57163240fe706a42e73ee1b71',X'cb947930e2ccdc7d7139eed23ad6c292',X'6ab2858e5fec535930e34fbf7cddf189','{"blocks":1,"threads":128,"cluster":1,"shared_bytes":0,"cooperative":false}',15,0,0,0,0,'0.1.0','13.0.88','emulated',1795523216630539,'verified on emulated, predicted by analytical v8');
+INSERT INTO kernel VALUES(2,X'50e13822e728dba1d672a3ce4335398a','stitch_6fa8b4e4cbe9','sm_90a','--prec-div=false --prec-sqrt=false',X'c86d928c182c30a092966aa0f286e987',X'5945fa2e75c5f742804d88d426f314a8',X'5e69a1d1f815a77bcc208ccf39a4c19f','{"blocks":4,"threads":128,"cluster":1,"shared_bytes":0,"cooperative":false}',15,0,0,0,0,'0.1.0','13.0.88','emulated',1795523216902549,'verified on emulated, predicted by analytical v8');
+CREATE TABLE target (
+  row INTEGER PRIMARY KEY,
+  device TEXT NOT NULL CHECK (device <> ''),
+  architecture TEXT NOT NULL CHECK (architecture <> ''),
+  toolkit TEXT NOT NULL CHECK (toolkit <> ''),
+  version TEXT NOT NULL CHECK (version <> ''),
+  UNIQUE (device, architecture, toolkit, version)
+) STRICT;
+INSERT INTO target VALUES(1,'h100','sm_90a','13.0','0.1.0-fc12977a046c');
+CREATE TABLE plan (
+  row INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+  fragment BLOB NOT NULL REFERENCES fragment (key),
+  target INTEGER NOT NULL REFERENCES target (row),
+  document TEXT NOT NULL,
+  bytes INTEGER NOT NULL CHECK (bytes >= 0),
+  label TEXT NOT NULL CHECK (label IN ('measured', 'near', 'predicted', 'default')),
+  status TEXT NOT NULL CHECK (status IN ('challenger', 'incumbent', 'superseded', 'withdrawn')),
+  predicted_us REAL NOT NULL CHECK (predicted_us >= 0),
+  measured_us REAL CHECK (measured_us >= 0),
+  verified_share REAL NOT NULL CHECK (verified_share BETWEEN 0 AND 1),
+  sequence INTEGER NOT NULL CHECK (sequence >= 0),
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL, neighbour BLOB
+  CHECK (neighbour IS NULL OR length(neighbour) = 16)
+  CHECK ((label = 'near') = (neighbour IS NOT NULL)),
+  CHECK ((label = 'measured') = (measured_us IS NOT NULL)),
+  CHECK (status <> 'incumbent' OR sequence > 0)
+) STRICT;
+INSERT INTO "plan" VALUES(1,X'e9f68a899a6696ee3bcbc667b6a7fa1c',X'27b80a43a3be6bca0e3e9a6d44e53011',1,'{"copies":[],"launches":[{"arguments":[{"kind":"parameter","value":0},{"kind":"result","value":0}],"blocks":1,"bytes":4096,"cluster":1,"cooperative":false,"cubin":"6ab2858e5fec535930e34fbf7cddf189","description":"divide x1, exp x1, multiply x1, reduce x1 (1 phase)","name":"stitch_27b80a43a3be","predicted_us":2.594061746845747,"ptx":"cb947930e2ccdc7d7139eed23ad6c292","shared_bytes":0,"threads":128}],"parameters":["f32[8,64]"],"results":["f32[8,64]"],"workspace_bytes":0,"zeroed":[]}',4096,'predicted','incumbent',2.594061746845746974,NULL,1.0,1,'0.1.0','13.0.88','emulated',1795523216630539,'verified on emulated, predicted by analytical v8',NULL);
+INSERT INTO "plan" VALUES(2,X'5fc2debe5a2ca38828a888079bb657cf',X'6fa8b4e4cbe9f4f9a75e5a55bcd36efe',1,'{"copies":[],"launches":[{"arguments":[{"kind":"parameter","value":0},{"kind":"result","value":0}],"blocks":4,"bytes":16384,"cluster":1,"cooperative":false,"cubin":"5e69a1d1f815a77bcc208ccf39a4c19f","description":"divide x1, exp x1, multiply x1, reduce x1 (1 phase)","name":"stitch_6fa8b4e4cbe9","predicted_us":2.596133027269027,"ptx":"5945fa2e75c5f742804d88d426f314a8","shared_bytes":0,"threads":128}],"parameters":["f32[16,128]"],"results":["f32[16,128]"],"workspace_bytes":0,"zeroed":[]}',16384,'predicted','incumbent',2.5961330272690270604,NULL,1.0,2,'0.1.0','13.0.88','emulated',1795523216902549,'verified on emulated, predicted by analytical v8',NULL);
+CREATE TABLE plan_step (
+  plan INTEGER NOT NULL REFERENCES plan (row) ON DELETE CASCADE,
+  position INTEGER NOT NULL CHECK (position >= 0),
+  kernel BLOB NOT NULL REFERENCES kernel (hash),
+  arguments TEXT NOT NULL,
+  PRIMARY KEY (plan, position)
+) STRICT, WITHOUT ROWID;
+INSERT INTO plan_step VALUES(1,0,X'6e6a1715b54a20cae7e29d79e80bda6b','[["parameter",0],["result",0]]');
+INSERT INTO plan_step VALUES(2,0,X'50e13822e728dba1d672a3ce4335398a','[["parameter",0],["result",0]]');
+CREATE TABLE promotion (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  fragment BLOB NOT NULL REFERENCES fragment (key),
+  target INTEGER NOT NULL REFERENCES target (row),
+  plan BLOB CHECK (length(plan) = 16),
+  previous BLOB CHECK (length(previous) = 16),
+  reason TEXT NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
+  CHECK (plan IS NOT NULL OR previous IS NOT NULL)
+) STRICT;
+INSERT INTO promotion VALUES(1,X'27b80a43a3be6bca0e3e9a6d44e53011',1,X'e9f68a899a6696ee3bcbc667b6a7fa1c',NULL,'vacant','0.1.0','13.0.88','emulated',1795523216630539,'verified on emulated, predicted by analytical v8');
+INSERT INTO promotion VALUES(2,X'6fa8b4e4cbe9f4f9a75e5a55bcd36efe',1,X'5fc2debe5a2ca38828a888079bb657cf',NULL,'vacant','0.1.0','13.0.88','emulated',1795523216902549,'verified on emulated, predicted by analytical v8');
+CREATE TABLE candidate (
+  row INTEGER PRIMARY KEY,
+  fragment BLOB NOT NULL REFERENCES fragment (key),
+  target INTEGER NOT NULL REFERENCES target (row),
+  scope TEXT NOT NULL CHECK (scope IN ('kernel', 'plan')),
+  schedule TEXT NOT NULL,
+  schedule_hash BLOB NOT NULL CHECK (length(schedule_hash) = 16),
+  outcome TEXT NOT NULL CHECK (outcome IN
+    ('untested', 'correct', 'constraint', 'compile', 'timeout', 'runtime', 'correctness')),
+  detail TEXT NOT NULL,
+  seed INTEGER NOT NULL,
+  predicted_us REAL CHECK (predicted_us >= 0),
+  kernel BLOB REFERENCES kernel (hash),
+  verified_share REAL NOT NULL CHECK (verified_share BETWEEN 0 AND 1),
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
+  UNIQUE (fragment, target, schedule_hash)
+) STRICT;
+INSERT INTO candidate VALUES(1,X'27b80a43a3be6bca0e3e9a6d44e53011',1,'kernel','{"kernel":"27b80a43a3be6bca0e3e9a6d44e53011","schedule":"573a1beccdfb594db862b6847e945443"}',X'16136b64827a23af9250515a36e44fa2','correct','{"compiled_us":2.5941,"registers":15,"machine_code":false}',1,2.594061746845746974,NULL,1.0,'0.1.0','13.0.88','emulated',1795523216630512,'verified on emulated');
+INSERT INTO candidate VALUES(2,X'6fa8b4e4cbe9f4f9a75e5a55bcd36efe',1,'kernel','{"kernel":"6fa8b4e4cbe9f4f9a75e5a55bcd36efe","schedule":"a0efb1123b4ff8c8fed478de1c69d5d5"}',X'ec8d48a1c34e6c19d9915eb802ecc82c','correct','{"compiled_us":2.5961,"registers":15,"machine_code":false}',1,2.5961330272690270604,NULL,1.0,'0.1.0','13.0.88','emulated',1795523216902518,'verified on emulated');
+CREATE TABLE measurement (
+  row INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+  subject_kind TEXT NOT NULL CHECK (subject_kind IN ('plan', 'kernel', 'schedule')),
+  subject BLOB NOT NULL CHECK (length(subject) = 16),
+  kind TEXT NOT NULL CHECK (kind IN ('device time', 'event count')),
+  device TEXT NOT NULL REFERENCES device (key),
+  samples BLOB NOT NULL CHECK (length(samples) >= 8 AND length(samples) % 8 = 0),
+  mean REAL NOT NULL,
+  median REAL NOT NULL,
+  minimum REAL NOT NULL,
+  rsd REAL NOT NULL,
+  dropped INTEGER NOT NULL CHECK (dropped >= 0),
+  cold_l2 INTEGER NOT NULL CHECK (cold_l2 IN (0, 1)),
+  sm_clock_mhz REAL,
+  memory_clock_mhz REAL,
+  temperature_c REAL,
+  driver TEXT NOT NULL,
+  method TEXT NOT NULL,
+  stopped TEXT NOT NULL,
+  conditions TEXT NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+CREATE TABLE job (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL CHECK (kind <> ''),
+  dedupe_key TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  payload BLOB NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled')),
+  progress REAL NOT NULL CHECK (progress BETWEEN 0 AND 1),
+  message TEXT NOT NULL,
+  result BLOB NOT NULL,
+  error_kind TEXT,
+  error_message TEXT,
+  attempts INTEGER NOT NULL CHECK (attempts >= 0),
+  owner TEXT NOT NULL,
+  fence INTEGER NOT NULL CHECK (fence >= 0),
+  lease_until_us INTEGER NOT NULL,
+  cancel_requested INTEGER NOT NULL CHECK (cancel_requested IN (0, 1)),
+  created_us INTEGER NOT NULL,
+  started_us INTEGER NOT NULL,
+  finished_us INTEGER NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL, stalled INTEGER NOT NULL DEFAULT 0 CHECK (stalled >= 0), max_stalled INTEGER NOT NULL DEFAULT 10 CHECK (max_stalled >= 1),
+  CHECK ((state = 'failed') = (error_kind IS NOT NULL)),
+  CHECK ((error_kind IS NULL) = (error_message IS NULL))
+) STRICT;
+INSERT INTO job VALUES(1,'tune-model','tune-model 98b2b821d68b20c77720d31fa0a7e444 h100 sm_90a 13.0 0.1.0-fc12977a046c',0,X'7b226d6f64656c223a223938623262383231643638623230633737373230643331666130613765343434222c226e616d65223a22736d2e686c6f2e747874227d','done',1.0,'verify: fragment 1 of 1: kernel 1 of 1',X'7b226d6f64656c223a22736d2e686c6f2e747874222c226f70657261746f7273223a342c22667261676d656e7473223a312c2264697374696e63745f667261676d656e7473223a312c226b65726e656c73223a312c226c61756e63686573223a312c226c6962726172795f63616c6c73223a302c226279746573223a343039362c226c61756e636865735f756e6675736564223a342c2262797465735f756e6675736564223a31303336382c227072656469637465645f7573223a322e3539343036313734363834353734372c227072656469637465645f756e66757365645f7573223a32302e3134343531313939393539323939362c227365636f6e6473223a7b22696d706f7274223a302e3030303331313930352c22706c616e223a302e3030373733363538372c22636f646567656e223a302e31393536303433392c22766572696679223a302e3031313238363932372c226d656173757265223a302e302c22736561726368223a302e307d2c22736561726368223a7b22747269616c73223a302c226661696c6564223a302c226b65726e656c73223a302c22736574746c6564223a302c22696d70726f766564223a302c2273617665645f7573223a302e307d2c22626f756e646172696573223a5b5d2c227665726966696564223a7b226b65726e656c73223a312c2277726f6e67223a307d2c226661696c65645f63616e64696461746573223a7b7d2c2277726f6e675f63616e64696461746573223a5b5d2c226661696c75726573223a5b5d7d',NULL,NULL,1,'',1,0,0,1795523216374458,1795523216390578,1795523216657265,'0.1.0','13.0','emulated',1795523216370346,'from a client',0,50);
+INSERT INTO job VALUES(2,'tune-model','tune-model 0d5dbc905607a47b70d4d2b167dfdcb2 h100 sm_90a 13.0 0.1.0-fc12977a046c',0,X'7b226d6f64656c223a223064356462633930353630376134376237306434643262313637646664636232222c226e616d65223a22736d322e686c6f2e747874227d','done',1.0,'verify: fragment 1 of 1: kernel 1 of 1',X'7b226d6f64656c223a22736d322e686c6f2e747874222c226f70657261746f7273223a342c22667261676d656e7473223a312c2264697374696e63745f667261676d656e7473223a312c226b65726e656c73223a312c226c61756e63686573223a312c226c6962726172795f63616c6c73223a302c226279746573223a31363338342c226c61756e636865735f756e6675736564223a342c2262797465735f756e6675736564223a34313231362c227072656469637465645f7573223a322e3539363133333032373236393032372c227072656469637465645f756e66757365645f7573223a31342e3737383336353233303635373232362c227365636f6e6473223a7b22696d706f7274223a302e3030303231363032322c22706c616e223a302e3031343436373435352c22636f646567656e223a302e3132393833313135312c22766572696679223a302e3031353135393736332c226d656173757265223a302e302c22736561726368223a302e307d2c22736561726368223a7b22747269616c73223a302c226661696c6564223a302c226b65726e656c73223a302c22736574746c6564223a302c22696d70726f766564223a302c2273617665645f7573223a302e307d2c22626f756e646172696573223a5b5d2c227665726966696564223a7b226b65726e656c73223a312c2277726f6e67223a307d2c226661696c65645f63616e64696461746573223a7b7d2c2277726f6e675f63616e64696461746573223a5b5d2c226661696c75726573223a5b5d7d',NULL,NULL,1,'',1,0,0,1795523216714473,1795523216722647,1795523216938661,'0.1.0','13.0','emulated',1795523216711894,'from a client',0,50);
+INSERT INTO job VALUES(3,'tune-model','tune-model cdad4365bc7c9623e6aa513dac073f9c h100 sm_90a 13.0 0.1.0-fc12977a046c',0,X'7b226d6f64656c223a226364616434333635626337633936323365366161353133646163303733663963222c226e616d65223a22736d332e686c6f2e747874227d','running',0.0,'',X'',NULL,NULL,1,'stitchd 3939 since 1795523216343393',1,1795523247054571,0,1795523217042477,1795523217050528,0,'0.1.0','13.0','emulated',1795523217036341,'from a client',1,50);
+CREATE TABLE job_event (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  job INTEGER NOT NULL REFERENCES job (id) ON DELETE CASCADE,
+  wall_us INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK (kind <> ''),
+  progress REAL NOT NULL CHECK (progress BETWEEN 0 AND 1),
+  detail TEXT NOT NULL
+) STRICT;
+INSERT INTO job_event VALUES(1,1,1795523216374458,'queued',0.0,'');
+INSERT INTO job_event VALUES(2,1,1795523216390578,'claimed',0.0,'stitchd 3939 since 1795523216343393');
+INSERT INTO job_event VALUES(3,1,1795523216406763,'progress',0.0,'import: sm.hlo.txt');
+INSERT INTO job_event VALUES(4,1,1795523216417838,'progress',0.29999999999999998889,'plan: fragment 1 of 1');
+INSERT INTO job_event VALUES(5,1,1795523216618693,'progress',0.64999999999999991118,'codegen: fragment 1 of 1: kernel 1 of 1');
+INSERT INTO job_event VALUES(6,1,1795523216620350,'progress',1.0,'verify: fragment 1 of 1: kernel 1 of 1');
+INSERT INTO job_event VALUES(7,1,1795523216657265,'done',1.0,'');
+INSERT INTO job_event VALUES(8,2,1795523216714473,'queued',0.0,'');
+INSERT INTO job_event VALUES(9,2,1795523216722647,'claimed',0.0,'stitchd 3939 since 1795523216343393');
+INSERT INTO job_event VALUES(10,2,1795523216737135,'progress',0.0,'import: sm2.hlo.txt');
+INSERT INTO job_event VALUES(11,2,1795523216753104,'progress',0.29999999999999998889,'plan: fragment 1 of 1');
+INSERT INTO job_event VALUES(12,2,1795523216882561,'progress',0.64999999999999991118,'codegen: fragment 1 of 1: kernel 1 of 1');
+INSERT INTO job_event VALUES(13,2,1795523216888855,'progress',1.0,'verify: fragment 1 of 1: kernel 1 of 1');
+INSERT INTO job_event VALUES(14,2,1795523216938661,'done',1.0,'');
+INSERT INTO job_event VALUES(15,3,1795523217042477,'queued',0.0,'');
+INSERT INTO job_event VALUES(16,3,1795523217050528,'claimed',0.0,'stitchd 3939 since 1795523216343393');
+CREATE TABLE model (
+  row INTEGER PRIMARY KEY,
+  name TEXT NOT NULL CHECK (name <> ''),
+  device TEXT NOT NULL,
+  version INTEGER NOT NULL CHECK (version >= 1),
+  training_set BLOB NOT NULL CHECK (length(training_set) = 16),
+  hash BLOB NOT NULL CHECK (length(hash) = 16),
+  raw_bytes INTEGER NOT NULL CHECK (raw_bytes >= 0),
+  data BLOB NOT NULL,
+  accuracy TEXT NOT NULL,
+  seed INTEGER NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
+  UNIQUE (name, device, version)
+) STRICT;
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES('job', 3);
-INSERT INTO sqlite_sequence VALUES('job_event', 16);
-INSERT INTO sqlite_sequence VALUES('promotion', 2);
-CREATE INDEX fragment_family ON fragment(family);
-CREATE INDEX fragment_graph ON fragment(graph);
-CREATE INDEX workload_part_fragment ON workload_part(fragment);
-CREATE INDEX kernel_source ON kernel(source);
-CREATE INDEX kernel_ptx ON kernel(ptx);
-CREATE INDEX kernel_cubin ON kernel(cubin);
-CREATE UNIQUE INDEX plan_incumbent ON plan(fragment, target)
-WHERE status = 'incumbent';
-CREATE INDEX plan_fragment ON plan(fragment);
-CREATE INDEX plan_step_kernel ON plan_step(kernel);
-CREATE INDEX promotion_fragment ON promotion(fragment);
-CREATE INDEX candidate_kernel ON candidate(kernel)
-WHERE kernel IS NOT NULL;
-CREATE INDEX measurement_subject ON measurement(subject);
-CREATE UNIQUE INDEX job_single_flight ON job(dedupe_key)
-WHERE dedupe_key<> '' AND state IN('queued', 'running');
-CREATE INDEX job_queue ON job(priority DESC, id)
-WHERE state = 'queued';
-CREATE INDEX job_state ON job(state);
-CREATE INDEX job_event_job ON job_event(job, sequence);
-CREATE INDEX artifact_sizes ON artifact(kind, raw_bytes, stored_bytes);
+INSERT INTO sqlite_sequence VALUES('job',3);
+INSERT INTO sqlite_sequence VALUES('job_event',16);
+INSERT INTO sqlite_sequence VALUES('promotion',2);
+CREATE INDEX fragment_family ON fragment (family);
+CREATE INDEX fragment_graph ON fragment (graph);
+CREATE INDEX workload_part_fragment ON workload_part (fragment);
+CREATE INDEX kernel_source ON kernel (source);
+CREATE INDEX kernel_ptx ON kernel (ptx);
+CREATE INDEX kernel_cubin ON kernel (cubin);
+CREATE UNIQUE INDEX plan_incumbent ON plan (fragment, target) WHERE status = 'incumbent';
+CREATE INDEX plan_fragment ON plan (fragment);
+CREATE INDEX plan_step_kernel ON plan_step (kernel);
+CREATE INDEX promotion_fragment ON promotion (fragment);
+CREATE INDEX candidate_kernel ON candidate (kernel) WHERE kernel IS NOT NULL;
+CREATE INDEX measurement_subject ON measurement (subject);
+CREATE UNIQUE INDEX job_single_flight ON job (dedupe_key)
+  WHERE dedupe_key <> '' AND state IN ('queued', 'running');
+CREATE INDEX job_queue ON job (priority DESC, id) WHERE state = 'queued';
+CREATE INDEX job_state ON job (state);
+CREATE INDEX job_event_job ON job_event (job, sequence);
+CREATE INDEX artifact_sizes ON artifact (kind, raw_bytes, stored_bytes);
 COMMIT;
