@@ -31,4 +31,8 @@ std::filesystem::path default_socket_path() {
   return fmt::format("/tmp/stitch-{}/stitchd.sock", ::getuid());
 }
 
+std::filesystem::path default_token_path(int port) {
+  return default_socket_path().parent_path() / fmt::format("token-{}", port);
+}
+
 }  // namespace stitch::api

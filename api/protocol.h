@@ -12,6 +12,7 @@
 #include "base/device_traits.h"
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "graph/codec/codec.h"
 #include "graph/graph.h"
 #include "graph/tensor_type.h"
@@ -29,11 +30,13 @@
 namespace stitch::api {
 
 /// 2: /v1/models lists the models that users brought, /v1/cost-models what was trained.
-inline constexpr int protocol_version = 2;
+inline constexpr int protocol_version = 3;
 
 /// Where a daemon listens by default: $XDG_RUNTIME_DIR/stitch/stitchd.sock, or /tmp/stitch-UID/stitchd.sock without a
 /// runtime folder.
 std::filesystem::path default_socket_path();
+/// Where a daemon that serves on a TCP port writes its secret by default: token-PORT in the same folder.
+std::filesystem::path default_token_path(int port);
 
 /// Where a kernel argument comes from. Arguments are 8 bytes each, in order.
 struct LaunchArgument {
@@ -51,8 +54,8 @@ struct LaunchArgument {
 
 /// One launch. Grid and block are one-dimensional. Buffers must be 16-byte aligned.
 struct KernelLaunch {
-  Hash128 cubin;  ///< artifacts, by content
-  Hash128 ptx;
+  Sha256 cubin;  ///< artifacts, by content
+  Sha256 ptx;
   std::string name;         ///< entry point
   std::string description;  ///< for people: "softmax row sums, 2 phases"
   std::int64_t blocks = 1;
@@ -162,7 +165,7 @@ struct LookupAnswer {
 struct Submitted {
   std::int64_t job = 0;
   bool joined = false;
-  Hash128 subject;  ///< fragment key, or hash of the model's bytes
+  std::string subject;  ///< in hexadecimal: the fragment's key, or the SHA-256 of the model's bytes
 };
 
 struct JobStatus {

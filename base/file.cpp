@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 namespace stitch {
 namespace {
@@ -46,6 +47,21 @@ Status write_all(int fd, std::string_view contents, const std::filesystem::path&
   return {};
 }
 
+Result<std::string> read_all(int fd, std::int64_t most_bytes, const std::filesystem::path& path) {
+  std::string contents;
+  char chunk[1 << 16];
+  while (true) {
+    const ssize_t got = ::read(fd, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error("read", path, errno);
+    if (got == 0) return contents;
+    if (got > most_bytes - std::ssize(contents))
+      return make_error(ErrorKind::resource_exhausted, "cannot read {}: longer than {} bytes", path.string(),
+                        most_bytes);
+    contents.append(chunk, got);
+  }
+}
+
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
   return path.parent_path() / fmt::format(".{}.{}.{}", path.filename().string(), ::getpid(), counter++);
@@ -53,18 +69,27 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
 
 }  // namespace
 
+Result<std::string> FileSystem::read_own(const std::filesystem::path& path, std::int64_t most_bytes) const {
+  Result<std::string> contents = read(path);
+  if (contents && std::ssize(*contents) > most_bytes)
+    return make_error(ErrorKind::resource_exhausted, "cannot read {}: longer than {} bytes", path.string(), most_bytes);
+  return contents;
+}
+
 Result<std::string> RealFileSystem::read(const std::filesystem::path& path) const {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return io_error("open", path, errno);
-  std::string contents;
-  char chunk[1 << 16];
-  while (true) {
-    const ssize_t got = ::read(file.get(), chunk, sizeof chunk);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return io_error("read", path, errno);
-    if (got == 0) return contents;
-    contents.append(chunk, got);
-  }
+  return read_all(file.get(), std::numeric_limits<std::int64_t>::max(), path);
+}
+
+Result<std::string> RealFileSystem::read_own(const std::filesystem::path& path, std::int64_t most_bytes) const {
+  // Without O_NONBLOCK a pipe that nobody writes to would hold us here for ever.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.get() < 0) return io_error("open", path, errno);
+  struct stat found {};
+  if (::fstat(file.get(), &found) != 0) return io_error("look at", path, errno);
+  if (!S_ISREG(found.st_mode)) return make_error(ErrorKind::io, "cannot read {}: not a regular file", path.string());
+  return read_all(file.get(), most_bytes, path);
 }
 
 Status RealFileSystem::publish(const std::filesystem::path& path, std::string_view contents) {

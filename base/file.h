@@ -18,6 +18,11 @@ class FileSystem {
 
   [[nodiscard]] virtual Result<std::string> read(const std::filesystem::path& path) const = 0;
 
+  /// A file of our own in a folder that others may write to: what is not a regular file (a link, a pipe, a device) is
+  /// not followed or waited for, and no more than `most_bytes` are read. Errors besides: io (no regular file),
+  /// resource_exhausted (longer). By default: read, and the bound.
+  [[nodiscard]] virtual Result<std::string> read_own(const std::filesystem::path& path, std::int64_t most_bytes) const;
+
   /// Publishes `contents` under `path` atomically: temporary file in the same folder, fsync, rename. A reader sees
   /// the old contents or the new, never a part; losing a race to another writer is success.
   virtual Status publish(const std::filesystem::path& path, std::string_view contents) = 0;
@@ -41,6 +46,7 @@ class FileSystem {
 class RealFileSystem final : public FileSystem {
  public:
   [[nodiscard]] Result<std::string> read(const std::filesystem::path& path) const override;
+  [[nodiscard]] Result<std::string> read_own(const std::filesystem::path& path, std::int64_t most_bytes) const override;
   Status publish(const std::filesystem::path& path, std::string_view contents) override;
   Status remove(const std::filesystem::path& path) override;
   Status set_modified(const std::filesystem::path& path, std::int64_t modified_us) override;

@@ -12,8 +12,9 @@
 
 namespace stitch {
 
-/// 128 bits of hash; names fragments, artifacts and generated code. Not cryptographic: it guards against
-/// accidents, not against an adversary who can write to the store.
+/// 128 bits of hash; names fragments, plans, kernels and schedules. Not cryptographic: whoever chooses the bytes can
+/// make two runs of them of one name. It guards against accidents; where somebody else's bytes are found by it, the
+/// contents are compared, too. Contents are named by base/sha256.h.
 struct Hash128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

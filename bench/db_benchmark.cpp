@@ -29,7 +29,7 @@ std::string code_like(std::int64_t number, std::size_t size) {
 }
 
 Artifact artifact(Artifact::Kind kind, std::string bytes) {
-  const Hash128 hash = hash_bytes(bytes);
+  const Sha256 hash = sha256(bytes);
   return {hash, kind, std::move(bytes), provenance()};
 }
 
@@ -153,7 +153,7 @@ void FetchArtifact(benchmark::State& state) {
   for (auto _ : state) {
     const std::int64_t number = random.below(static_cast<std::uint64_t>(plans));
     state.PauseTiming();
-    const Hash128 hash = bundle(number).kernels[0].cubin;
+    const Sha256 hash = bundle(number).kernels[0].cubin;
     state.ResumeTiming();
     const auto cubin = store.get_artifact(hash);
     if (!cubin) state.SkipWithError("an artifact is missing");

@@ -44,7 +44,7 @@ Result<Row> verify_plan(const db::PlanRecord& listed, const db::Store& store, cl
   }
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
   STITCH_ASSIGN(const api::Plan plan, tuning::plan_from_record(row.plan));
-  const auto artifact = [&](const Hash128& hash) -> Result<std::string> {
+  const auto artifact = [&](const Sha256& hash) -> Result<std::string> {
     STITCH_ASSIGN(db::Artifact found, store.get_artifact(hash));
     return std::move(found.bytes);
   };

@@ -3,18 +3,24 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/hash.h"
+
 namespace stitch::client {
 namespace {
 
+/// No store holds a longer one (db/blob.h).
+constexpr std::int64_t largest_artifact = std::int64_t{256} << 20;
 constexpr std::int64_t stale_us = std::int64_t{3600} * 1'000'000;
 
-/// Our files are named by their hash; whatever else is in the folder is not ours to count or to delete.
-bool is_artifact(const std::filesystem::path& path) { return Hash128::from_hex(path.filename().string()).has_value(); }
+/// Our files are named by their hash, those of older versions by a shorter one; whatever else is in the folder is not
+/// ours to count or to delete.
+bool is_name(std::string_view text) { return Sha256::from_hex(text) || Hash128::from_hex(text); }
+bool is_artifact(const std::filesystem::path& path) { return is_name(path.filename().string()); }
 
 /// A file on its way into the folder, or what a killed process left of one.
 bool is_temporary(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
-  return name.starts_with('.') && Hash128::from_hex(std::string_view(name).substr(1, 32)).has_value();
+  return name.starts_with('.') && is_name(std::string_view(name).substr(1, name.find('.', 1) - 1));
 }
 
 }  // namespace
@@ -30,11 +36,11 @@ std::filesystem::path ArtifactFolder::default_path() {
   return std::filesystem::path(home != nullptr ? home : "/tmp") / ".cache/stitch/artifacts";
 }
 
-std::optional<std::string> ArtifactFolder::find(const Hash128& hash) {
+std::optional<std::string> ArtifactFolder::find(const Sha256& hash) {
   const std::filesystem::path path = folder_ / hash.hex();
-  Result<std::string> bytes = files_.read(path);
-  if (!bytes) return std::nullopt;
-  if (hash_bytes(*bytes) != hash) {
+  Result<std::string> bytes = files_.read_own(path, largest_artifact);
+  if (!bytes) return std::nullopt;  // whatever is there is replaced when the artifact is stored
+  if (sha256(*bytes) != hash) {
     // Whoever else reads it finds the same; should somebody have mended it meanwhile, it is fetched once more.
     (void)files_.remove(path).ok();
     return std::nullopt;
@@ -43,7 +49,7 @@ std::optional<std::string> ArtifactFolder::find(const Hash128& hash) {
   return *std::move(bytes);
 }
 
-Status ArtifactFolder::store(const Hash128& hash, std::string_view bytes) {
+Status ArtifactFolder::store(const Sha256& hash, std::string_view bytes) {
   STITCH_TRY(files_.make_directories(folder_));
   STITCH_TRY(files_.publish(folder_ / hash.hex(), bytes));
   const std::lock_guard lock(mutex_);

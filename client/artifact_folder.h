@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 
 namespace stitch::client {
 
@@ -23,9 +23,9 @@ class ArtifactFolder {
   /// what else is in the folder stays.
   ArtifactFolder(FileSystem& files, const Clock& clock, std::filesystem::path folder, std::int64_t max_bytes);
 
-  std::optional<std::string> find(const Hash128& hash);
+  std::optional<std::string> find(const Sha256& hash);
   /// `bytes` must be what `hash` names. Errors: io.
-  Status store(const Hash128& hash, std::string_view bytes);
+  Status store(const Sha256& hash, std::string_view bytes);
 
   /// $XDG_CACHE_HOME/stitch/artifacts, or ~/.cache/stitch/artifacts.
   static std::filesystem::path default_path();

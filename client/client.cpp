@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -37,6 +38,13 @@ std::string with_name(std::string_view path, std::string_view name) {
   return target;
 }
 
+/// Where the secret of a server over TCP stands.
+std::filesystem::path token_file(const ClientOptions& options, const ServerAddress& address) {
+  if (!options.token_file.empty()) return options.token_file;
+  const char* named = std::getenv("STITCH_TOKEN_FILE");
+  return named != nullptr && *named != '\0' ? std::filesystem::path(named) : api::default_token_path(address.port);
+}
+
 }  // namespace
 
 Client::Client(const ClientOptions& options, ServerAddress address)
@@ -44,6 +52,8 @@ Client::Client(const ClientOptions& options, ServerAddress address)
 
 Result<std::unique_ptr<Client>> Client::open(const ClientOptions& options) {
   STITCH_ASSIGN(ServerAddress address, parse_address(options.server));
+  const char* allowed = std::getenv("STITCH_ALLOW_REMOTE");
+  address.trusted = options.allow_remote || (allowed != nullptr && std::string_view(allowed) == "1");
   std::unique_ptr<Client> client(new Client(options, std::move(address)));
   STITCH_ASSIGN(client->server_, client->ask<api::ServerVersion>({.target = "/v1/version"}));
   if (client->server_.protocol != api::protocol_version) {
@@ -65,7 +75,29 @@ Result<std::unique_ptr<Connection>> Client::connection() {
   return Connection::open(address_, options_.timeout_seconds);
 }
 
-Result<HttpAnswer> Client::send(const HttpCall& call) {
+std::string Client::secret(bool anew) {
+  if (!address_.socket.empty()) return {};
+  constexpr std::int64_t most_bytes = 4096;
+  const std::lock_guard lock(mutex_);
+  if (!secret_ || anew) {
+    const Result<std::string> text = files_.read_own(token_file(options_, address_), most_bytes);
+    secret_ = text ? text->substr(0, text->find_first_of("\r\n")) : std::string();
+  }
+  return *secret_;
+}
+
+/// A server that was started again has a new secret, which its file has, too.
+Result<HttpAnswer> Client::send(HttpCall call) {
+  call.secret = secret(false);
+  Result<HttpAnswer> answer = send_once(call);
+  if (!answer || answer->status != 401) return answer;
+  std::string now = secret(true);
+  if (now == call.secret) return answer;
+  call.secret = std::move(now);
+  return send_once(call);
+}
+
+Result<HttpAnswer> Client::send_once(const HttpCall& call) {
   while (true) {
     STITCH_ASSIGN(std::unique_ptr<Connection> via, connection());
     const bool fresh = via->fresh();
@@ -135,7 +167,7 @@ Result<api::Plan> Client::plan(const Hash128& id) {
   return ask<api::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
 }
 
-Result<std::string> Client::artifact(const Hash128& hash) {
+Result<std::string> Client::artifact(const Sha256& hash) {
   const bool cached = !options_.cache.empty();
   if (cached) {
     if (auto bytes = artifacts_.find(hash)) return *std::move(bytes);
@@ -144,7 +176,7 @@ Result<std::string> Client::artifact(const Hash128& hash) {
   call.timeout_seconds = options_.timeout_seconds;
   STITCH_ASSIGN(HttpAnswer answer, send(call));
   if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
-  if (hash_bytes(answer.body) != hash) {
+  if (sha256(answer.body) != hash) {
     return make_error(ErrorKind::corrupt, "artifact {}: the server sent other bytes", hash.hex());
   }
   // A folder that cannot be written costs time, not the artifact.
@@ -174,7 +206,8 @@ Result<api::JobStatus> Client::job(std::int64_t id) {
 }
 
 Result<api::JobStatus> Client::cancel(std::int64_t id) {
-  return ask<api::JobStatus>({.method = "POST", .target = fmt::format("/v1/jobs/{}/cancel", id)});
+  return ask<api::JobStatus>(
+      {.method = "POST", .target = fmt::format("/v1/jobs/{}/cancel", id), .content_type = std::string(cbor)});
 }
 
 Status Client::follow(std::int64_t job, std::int64_t after, const std::function<bool(const api::JobEvent&)>& sink) {
@@ -200,6 +233,7 @@ Status Client::follow(std::int64_t job, std::int64_t after, const std::function<
     });
     HttpCall call{.target = fmt::format("/v1/jobs/{}/events", job), .accept = "text/event-stream"};
     call.last_event_id = std::to_string(after);
+    call.secret = secret(false);
     call.timeout_seconds = options_.timeout_seconds;
     auto via = Connection::open(address_, options_.timeout_seconds);
     Result<HttpAnswer> answer = via ? (*via)->follow(call, [&](std::string_view piece) { return parser.feed(piece); })

@@ -25,6 +25,11 @@ struct ClientOptions {
   std::string server = "unix://" + api::default_socket_path().string();
   std::filesystem::path cache = ArtifactFolder::default_path();  ///< of artifacts; empty: none
   std::int64_t cache_bytes = std::int64_t{1} << 30;
+  /// Over TCP: the file with the server's secret; empty: $STITCH_TOKEN_FILE, or where a stitchd of this user writes it
+  /// (api::default_token_path).
+  std::filesystem::path token_file = {};
+  /// Take machine code over plain HTTP from another machine; also by STITCH_ALLOW_REMOTE=1.
+  bool allow_remote = false;
   double timeout_seconds = 30;  ///< for an answer, on top of whatever a call waits for by itself
 };
 
@@ -65,7 +70,7 @@ class Client {
 
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
   /// do not match.
-  Result<std::string> artifact(const Hash128& hash);
+  Result<std::string> artifact(const Sha256& hash);
 
   /// `trials`: so many more candidates of the fragment's kernels are measured; only where the server can. Without: as
   /// many as the server's own option says.
@@ -88,7 +93,10 @@ class Client {
   /// Whether the server's own target is this GPU's class.
   [[nodiscard]] bool plans_for(const DeviceTraits& device) const;
   Result<std::unique_ptr<Connection>> connection();
-  Result<HttpAnswer> send(const HttpCall& call);
+  Result<HttpAnswer> send(HttpCall call);
+  Result<HttpAnswer> send_once(const HttpCall& call);
+  /// The server's secret as it is known; `anew`: as it is in its file now. Empty when there is none.
+  std::string secret(bool anew);
   template <class Message>
   Result<Message> ask(HttpCall call);
 
@@ -98,6 +106,7 @@ class Client {
   RealFileSystem files_;
   ArtifactFolder artifacts_;
   api::ServerVersion server_;
+  std::optional<std::string> secret_;              ///< what was read of its file; guarded by mutex_
   std::mutex mutex_;                               ///< guards idle_
   std::vector<std::unique_ptr<Connection>> idle_;  ///< connections that wait for the next call
 };

@@ -98,6 +98,13 @@ Status Connection::State::connect(double seconds) {
   } else {
     const asio::ip::address host = asio::ip::make_address(address.host, error);
     if (error) return make_error(ErrorKind::invalid_argument, "{}: not an IP address", describe(address));
+    if (!host.is_loopback() && !address.trusted) {
+      return make_error(
+          ErrorKind::invalid_argument,
+          "{}: not this machine, and plans are machine code that would come over plain HTTP: use a tunnel, "
+          "or allow it (ClientOptions::allow_remote, STITCH_ALLOW_REMOTE=1)",
+          describe(address));
+    }
     there = asio::ip::tcp::endpoint(host, static_cast<unsigned short>(address.port));
   }
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
@@ -136,6 +143,7 @@ Status Connection::State::send(const HttpCall& call) {
   request.method_string(call.method);
   request.set(wire::field::host, address.socket.empty() ? fmt::format("localhost:{}", address.port) : "localhost");
   request.set(wire::field::user_agent, "libstitch/" + std::string(tool_version));
+  if (!call.secret.empty()) request.set(wire::field::authorization, "Bearer " + call.secret);
   if (!call.content_type.empty()) request.set(wire::field::content_type, call.content_type);
   if (!call.accept.empty()) request.set(wire::field::accept, call.accept);
   if (!call.last_event_id.empty()) request.set("Last-Event-ID", call.last_event_id);

@@ -15,6 +15,9 @@ struct ServerAddress {
   std::string socket;  ///< path of a Unix-domain socket; empty: TCP
   std::string host;    ///< IP address or "localhost"
   int port = 0;
+  /// Whoever answers there sends machine code that this process runs, and nothing protects it on its way: what is not
+  /// this machine must be trusted explicitly.
+  bool trusted = false;
 };
 /// Error: invalid_argument.
 Result<ServerAddress> parse_address(std::string_view text);
@@ -31,6 +34,7 @@ struct HttpCall {
   std::string content_type = {};  ///< of the body
   std::string accept = {};
   std::string last_event_id = {};
+  std::string secret = {};  ///< of a server over TCP; sent as a bearer token
   std::string body = {};
   double timeout_seconds = 30;  ///< for all of it; of a followed stream: of silence
 };
@@ -38,7 +42,8 @@ struct HttpCall {
 /// One connection to a server, kept alive between calls. Used by one thread at a time.
 class Connection {
  public:
-  /// Errors: unavailable (nobody serves there; the message says where and why), timeout.
+  /// Errors: unavailable (nobody serves there; the message says where and why), timeout, invalid_argument (no IP
+  /// address, or one of another machine that is not trusted).
   static Result<std::unique_ptr<Connection>> open(const ServerAddress& address, double timeout_seconds);
   ~Connection();
 

@@ -91,7 +91,7 @@ class CudaPlan final : public LoadedPlan {
   api::Plan plan_;
   std::shared_ptr<const CudaContext> context_;
   const cuda::DriverApi& driver_;
-  std::map<Hash128, CUmodule> modules_;
+  std::map<Sha256, CUmodule> modules_;
   std::vector<CUfunction> functions_;  ///< per launch
   Allocation workspace_;
 };

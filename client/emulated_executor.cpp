@@ -47,7 +47,7 @@ class EmulatedPlan final : public LoadedPlan {
 };
 
 Status EmulatedPlan::load_kernels(const ArtifactSource& artifacts) {
-  std::map<std::pair<Hash128, std::string>, profiler::KernelHandle> loaded;
+  std::map<std::pair<Sha256, std::string>, profiler::KernelHandle> loaded;
   for (const api::KernelLaunch& launch : plan_.launches) {
     const std::pair key(launch.ptx, launch.name);
     auto known = loaded.find(key);

@@ -12,6 +12,7 @@
 #include "base/device_traits.h"
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 
 namespace stitch::client {
 
@@ -19,7 +20,7 @@ namespace stitch::client {
 inline constexpr std::size_t buffer_alignment = 16;
 
 /// Gives an artifact's bytes, such as Client::artifact.
-using ArtifactSource = std::function<Result<std::string>(const Hash128&)>;
+using ArtifactSource = std::function<Result<std::string>(const Sha256&)>;
 
 /// Memory of the host, one span per parameter or result.
 using Inputs = std::span<const std::span<const std::byte>>;

@@ -61,7 +61,7 @@ Result<std::unique_ptr<PlanHandle>> PlanHandle::fetch(Client& client, Executor& 
 Result<std::shared_ptr<PlanHandle::InUse>> PlanHandle::load(api::LookupAnswer answer) {
   auto next = std::make_shared<InUse>();
   STITCH_ASSIGN(next->loaded,
-                executor_.load(*answer.plan, [this](const Hash128& hash) { return client_.artifact(hash); }));
+                executor_.load(*answer.plan, [this](const Sha256& hash) { return client_.artifact(hash); }));
   next->parameter_order = std::move(answer.parameter_order);
   next->result_order = std::move(answer.result_order);
   return next;

@@ -14,8 +14,10 @@
 #include "base/file.h"
 #include "base/processors.h"
 #include "base/version.h"
+#include "daemon/http/admission.h"
 #include "daemon/http/file_lock.h"
 #include "daemon/http/routes.h"
+#include "daemon/http/token_file.h"
 #include "daemon/jobs/service.h"
 #include "db/sqlite_store.h"
 #include "profiler/device/emulated_device.h"
@@ -60,17 +62,19 @@ class StopSignals {
 struct Daemon {
   SystemClock clock;
   RealFileSystem files;
-  std::optional<FileLock> lock;
+  std::optional<FileLock> lock, database_lock;
   std::unique_ptr<db::Store> store;
   std::unique_ptr<tuning::DeviceSet> devices;
   std::unique_ptr<tuning::Tuner> tuner;
   profiler::EmulatedDevice emulated;  ///< where plans for GPUs that are not here are verified
   std::unique_ptr<Service> service;
   std::unique_ptr<HttpServer> server;
+  std::optional<TokenFile> token;
 
   Status start(const StitchdOptions& options);
 
  private:
+  Status open_store(const StitchdOptions& options);
   /// What is planned for and with, as far as device and database tell: a GPU's own constants, the newest cost model.
   Result<tuning::TunerOptions> planning(const StitchdOptions& options);
 };
@@ -88,11 +92,31 @@ Result<tuning::TunerOptions> Daemon::planning(const StitchdOptions& options) {
   return tuning;
 }
 
-Status Daemon::start(const StitchdOptions& options) {
-  STITCH_ASSIGN(lock, FileLock::acquire(options.database.string() + ".lock", "another stitchd uses the database"));
+/// Opens the database for this daemon alone. Two files are locked: one beside it, which tells people who holds it and
+/// keeps two from making the same database, and the database itself, since a hard link or a mount of the file has
+/// another place, and another log, but is the same file. (SQLite's own locks are of another sort and unaffected.
+/// Closing any descriptor of the file gives those up, so that this one is closed after the store.)
+Status Daemon::open_store(const StitchdOptions& options) {
+  constexpr std::string_view taken = "another stitchd uses the database";
+  std::error_code code;
+  std::filesystem::path place = std::filesystem::weakly_canonical(options.database, code);
+  if (code) place = options.database;
+  STITCH_ASSIGN(lock, FileLock::acquire(place.string() + ".lock", taken));
+  Result<FileLock> itself = FileLock::acquire_existing(place, taken);
+  const bool is_new = !itself && itself.error().kind == ErrorKind::not_found;
+  if (!itself && !is_new) return itself.error();
+  if (!is_new) database_lock = *std::move(itself);
   db::SqliteOptions storage;
-  storage.path = options.database;
+  storage.path = place;
   STITCH_ASSIGN(store, db::open_sqlite_store(storage, clock));
+  if (is_new) {
+    STITCH_ASSIGN(database_lock, FileLock::acquire_existing(place, taken));
+  }
+  return {};
+}
+
+Status Daemon::start(const StitchdOptions& options) {
+  STITCH_TRY(open_store(options));
   tuning::DeviceOptions where;
   where.name = options.device;
   where.quarantine = options.database.parent_path() / "quarantine.json";
@@ -121,6 +145,9 @@ Status Daemon::start(const StitchdOptions& options) {
   HttpServerOptions http;
   http.socket = options.socket;
   http.tcp = options.tcp;
+  if (options.tcp) {
+    STITCH_ASSIGN(http.secret, make_secret());
+  }
   http.limits = options.limits;
   const auto handle = [this](const http::Request& request) {
     spdlog::debug("{} {} ({} bytes)", request.method, request.target, request.body.size());
@@ -130,6 +157,10 @@ Status Daemon::start(const StitchdOptions& options) {
     return dispatch_quickly(*service, clock, request);
   };
   STITCH_ASSIGN(server, HttpServer::start(http, handle, handle_quickly));
+  if (!options.tcp) return {};
+  const bool named = !options.token_file.empty();
+  STITCH_ASSIGN(token,
+                TokenFile::write(named ? options.token_file : api::default_token_path(server->port()), http.secret));
   return {};
 }
 
@@ -160,7 +191,9 @@ Status run_stitchd(const StitchdOptions& options) {
                daemon.tuner->target().device, daemon.tuner->target().architecture);
   spdlog::info("times are predicted by: {}", daemon.tuner->scorer_name());
   if (!options.socket.empty()) spdlog::info("serving on unix://{}", options.socket.string());
-  if (options.tcp) spdlog::info("serving on http://localhost:{}", daemon.server->port());
+  if (options.tcp)
+    spdlog::info("serving on http://localhost:{}, whose secret is in {}", daemon.server->port(),
+                 daemon.token->path().string());
 
   spdlog::info("signal {}: stopping", signals.wait());
   signals.let_through();

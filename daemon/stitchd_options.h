@@ -11,6 +11,8 @@ inline void add_options(CLI::App& app, StitchdOptions& options) {
   app.add_option("--db", options.database, "database file")->capture_default_str();
   app.add_option("--socket", options.socket, "Unix-domain socket; \"\" for none")->capture_default_str();
   app.add_option("--tcp", options.tcp, "also serve on this loopback port or address:port");
+  app.add_option("--token-file", options.token_file,
+                 "where the secret is written that requests over TCP must carry; by default beside the default socket");
   app.add_option("--target", options.target, "GPU that is planned for; by default the one that is there, or h100");
   app.add_option("--arch", options.architecture, "architecture compiled for; by default the target's");
   app.add_option("--device", options.device,

@@ -1,6 +1,7 @@
 #include "db/bundle_codec.h"
 
 #include "db/blob.h"
+#include "db/bundle_version_1.h"
 #include "db/record_fields.h"
 #include "graph/codec/document_reader.h"
 #include "graph/codec/document_writer.h"
@@ -16,8 +17,9 @@ namespace {
 /// Whatever is wrong in a portable file is damage: "plans[2].label is the unknown word \"superb\"".
 class PortableDialect : public graph::fields::Dialect {
  public:
-  PortableDialect() {
+  explicit PortableDialect(bool with_short_names) {
     binary_hashes = true;
+    short_names = with_short_names;
     rules = false;  // validate() looks at whole records
     any_number = true;
   }
@@ -25,8 +27,8 @@ class PortableDialect : public graph::fields::Dialect {
     return make_error(ErrorKind::corrupt, "{} is missing", path);
   }
   Error wrong(const std::string& path, Expected expected, const Json&) const override {
-    constexpr std::string_view names[] = {"true or false", "an integer", "a number",  "text",         "bytes",
-                                          "a hash",        "a list",     "an object", "a tensor type"};
+    constexpr std::string_view names[] = {"true or false", "an integer", "a number", "text",      "bytes",
+                                          "a hash",        "a SHA-256",  "a list",   "an object", "a tensor type"};
     return make_error(ErrorKind::corrupt, "{} is not {}", path, names[static_cast<std::size_t>(expected)]);
   }
   Error too_large(const std::string& path, const Json&) const override {
@@ -44,7 +46,7 @@ void check(Reader& reader, const Record& record) {
 }
 
 void check_identity(Reader& reader, std::string_view field, const Hash128& said, const Hash128& is) {
-  if (said == is) return;
+  if (said == is || reader.dialect().short_names) return;  // what has old names has old identities
   const std::string path = graph::fields::Place{&reader.place(), field}.path();
   reader.fail(make_error(ErrorKind::corrupt, "{} is not that of the record", path));
 }
@@ -55,7 +57,9 @@ void check_identity(Reader& reader, std::string_view field, const Hash128& said,
 
 static void finish_reading(Reader& reader, const FragmentRecord& fragment) { check(reader, fragment); }
 static void finish_reading(Reader& reader, const Device& device) { check(reader, device); }
-static void finish_reading(Reader& reader, const Artifact& artifact) { check(reader, artifact); }
+static void finish_reading(Reader& reader, const Artifact& artifact) {
+  if (!reader.dialect().short_names) check(reader, artifact);
+}
 static void finish_reading(Reader& reader, const Candidate& candidate) { check(reader, candidate); }
 
 static void finish_reading(Reader& reader, const Kernel& kernel) {
@@ -87,17 +91,28 @@ std::string encode_bundle(const FragmentBundle& bundle) {
   return bytes;
 }
 
-Result<FragmentBundle> decode_bundle(std::string_view bytes) {
+static Result<FragmentBundle> decode(std::string_view bytes, const PortableDialect& dialect) {
   const auto document = graph::parse_document(bytes, graph::Encoding::cbor, most_blob_bytes);
   if (!document) {
     const bool too_much = document.error().kind == ErrorKind::resource_exhausted;
     return Error{too_much ? ErrorKind::resource_exhausted : ErrorKind::corrupt, document.error().message};
   }
-  static const PortableDialect dialect;
   FragmentBundle bundle;
   const Json nothing = Json::object();
   STITCH_TRY(graph::fields::read_document(document->is_object() ? *document : nothing, bundle, {}, dialect));
   return bundle;
+}
+
+Result<FragmentBundle> decode_bundle(std::string_view bytes) {
+  static const PortableDialect dialect(false);
+  return decode(bytes, dialect);
+}
+
+Result<FragmentBundle> decode_bundle_1(std::string_view bytes) {
+  static const PortableDialect dialect(true);
+  STITCH_ASSIGN(FragmentBundle bundle, decode(bytes, dialect));
+  STITCH_TRY(rename_contents(bundle));
+  return decode_bundle(encode_bundle(bundle));  // validated as one of today
 }
 
 }  // namespace stitch::db

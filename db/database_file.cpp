@@ -120,6 +120,8 @@ Status build(const OpenOptions& options, std::int64_t now_us) {
   STITCH_TRY(connection->run_script(
       fmt::format("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY; PRAGMA application_id={}", application_id)));
   STITCH_TRY(migrate(*connection, migrations(), now_us));
+  // Steps leave pages behind that nothing is on; without them a file that was cut short is seen to be.
+  STITCH_TRY(connection->run_script("VACUUM"));
   // Last: the mode is part of the file, and every later connection finds it there.
   return connection->run_script("PRAGMA journal_mode=WAL");
 }

@@ -47,8 +47,8 @@ class Collector {
   Status kernel(const Hash128& hash) {
     if (!seen_.insert(hash).second) return {};
     STITCH_ASSIGN(Kernel record, select_kernel(connection_, hash));
-    for (const Hash128& artifact : {record.source, record.ptx, record.cubin}) {
-      if (!seen_.insert(artifact).second) continue;
+    for (const Sha256& artifact : {record.source, record.ptx, record.cubin}) {
+      if (!artifacts_.insert(artifact).second) continue;
       STITCH_ASSIGN(Artifact bytes, select_artifact(connection_, artifact));
       bundle.artifacts.push_back(std::move(bytes));
     }
@@ -71,6 +71,7 @@ class Collector {
 
   Connection& connection_;
   std::set<Hash128> seen_, measured_;
+  std::set<Sha256> artifacts_;
   std::set<std::string> devices_;
 };
 

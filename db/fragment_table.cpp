@@ -3,6 +3,7 @@
 #include "db/artifact_table.h"
 #include "db/listing.h"
 #include "db/record_columns.h"
+#include "graph/codec/codec.h"
 
 namespace stitch::db::tables {
 namespace {
@@ -19,6 +20,47 @@ Result<Workload> read_workload(Connection& connection, const Statement& rows) {
   STITCH_ASSIGN(Statement parts, connection.query(sql, rows.integer(0)));
   STITCH_ASSIGN(workload.parts, read_records<Workload::Part>(parts, "workload_part"));
   return workload;
+}
+
+struct Known {
+  Hash128 family;
+  Sha256 graph;
+};
+
+Result<std::optional<Known>> known_fragment(Connection& connection, const Hash128& key) {
+  STITCH_ASSIGN(Statement rows, connection.query("SELECT family, graph FROM fragment WHERE key = ?", key));
+  STITCH_ASSIGN(const bool found, rows.step());
+  if (!found) return std::optional<Known>();
+  Row row(rows, "fragment");
+  Known known{row.hash(), {}};
+  known.graph = row.content_name();
+  STITCH_TRY(row.status());
+  return std::optional(known);
+}
+
+/// Whether two encodings are of one graph: another version of Stitch may have written other bytes.
+bool same_graph(std::string_view one, std::string_view other) {
+  const auto first = graph::decode(one, graph::Encoding::cbor), second = graph::decode(other, graph::Encoding::cbor);
+  if (!first || !second) return false;
+  return graph::encode(*first, graph::Encoding::cbor) == graph::encode(*second, graph::Encoding::cbor);
+}
+
+/// Keys are no cryptographic hashes, and clients choose what is hashed: a graph that was made to have the key of
+/// another one must neither be taken for it nor take its place. A stored graph that is damaged is replaced by a sound
+/// one.
+Status confirm_graph(Connection& connection, const Hash128& key, const Sha256& stored, const Artifact& graph) {
+  if (stored != graph.hash) {
+    const Result<Artifact> before = select_artifact(connection, stored);
+    if (!before && before.error().kind != ErrorKind::corrupt) return before.error();
+    if (before && !same_graph(before->bytes, graph.bytes))
+      return make_error(ErrorKind::already_exists,
+                        "fragment {}: another graph is stored under this key, which no two graphs have by chance",
+                        key.hex());
+  }
+  STITCH_TRY(insert_artifact(connection, graph));
+  if (stored != graph.hash)
+    STITCH_TRY(connection.execute("UPDATE fragment SET graph = ? WHERE key = ?", graph.hash, key));
+  return {};
 }
 
 }  // namespace
@@ -52,17 +94,15 @@ Result<std::vector<Device>> select_devices(Connection& connection) {
 
 Result<bool> insert_fragment(Connection& connection, const FragmentRecord& fragment) {
   STITCH_TRY(validate(fragment));
-  STITCH_ASSIGN(Statement known, connection.query("SELECT family FROM fragment WHERE key = ?", fragment.key));
-  STITCH_ASSIGN(const bool found, known.step());
-  if (found) {
-    Row row(known, "fragment");
-    const Hash128 family = row.hash();
-    STITCH_TRY(row.status());
-    if (family == fragment.family) return false;
-    return make_error(ErrorKind::invalid_argument, "fragment {} is stored with family {}, not {}", fragment.key.hex(),
-                      family.hex(), fragment.family.hex());
+  const Artifact graph{sha256(fragment.graph), Artifact::Kind::graph, fragment.graph, fragment.provenance};
+  STITCH_ASSIGN(const std::optional<Known> known, known_fragment(connection, fragment.key));
+  if (known) {
+    if (known->family != fragment.family)
+      return make_error(ErrorKind::invalid_argument, "fragment {} is stored with family {}, not {}", fragment.key.hex(),
+                        known->family.hex(), fragment.family.hex());
+    STITCH_TRY(confirm_graph(connection, fragment.key, known->graph, graph));
+    return false;
   }
-  const Artifact graph{hash_bytes(fragment.graph), Artifact::Kind::graph, fragment.graph, fragment.provenance};
   STITCH_TRY(insert_artifact(connection, graph));
   return insert(connection, {.table = "fragment", .more_columns = {"graph"}}, fragment, graph.hash);
 }
@@ -77,7 +117,7 @@ Result<FragmentRecord> select_fragment(Connection& connection, const Hash128& ke
   Row row(rows, name);
   FragmentRecord fragment;
   read_fields(row, fragment);
-  const Hash128 graph = row.hash();
+  const Sha256 graph = row.content_name();
   STITCH_TRY(row.status());
   Result<Artifact> artifact = select_artifact(connection, graph);
   if (!artifact) return artifact.error().within(name);
@@ -114,7 +154,7 @@ Status upsert_workload(Connection& connection, const Workload& workload) {
   return {};
 }
 
-Result<Workload> select_workload(Connection& connection, const Hash128& key) {
+Result<Workload> select_workload(Connection& connection, const Sha256& key) {
   STITCH_ASSIGN(
       Statement rows,
       connection.query(fmt::format("SELECT row, {} FROM workload WHERE key = ?", columns_of<Workload>()), key));

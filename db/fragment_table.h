@@ -17,13 +17,14 @@ Result<bool> insert_device(sqlite::Connection& connection, const Device& device)
 Result<Device> select_device(sqlite::Connection& connection, std::string_view key);
 Result<std::vector<Device>> select_devices(sqlite::Connection& connection);
 
-/// Stores a fragment once per key; true when it was new. invalid_argument if it is known with another family.
+/// Stores a fragment once per key; true when it was new. Errors: invalid_argument if it is known with another family,
+/// already_exists if with another graph.
 Result<bool> insert_fragment(sqlite::Connection& connection, const FragmentRecord& fragment);
 Result<FragmentRecord> select_fragment(sqlite::Connection& connection, const Hash128& key);
 Result<Listing<FragmentSummary>> select_fragments(sqlite::Connection& connection, const Page& page);
 
 Status upsert_workload(sqlite::Connection& connection, const Workload& workload);
-Result<Workload> select_workload(sqlite::Connection& connection, const Hash128& key);
+Result<Workload> select_workload(sqlite::Connection& connection, const Sha256& key);
 Result<Listing<Workload>> select_workloads(sqlite::Connection& connection, const Page& page);
 
 }  // namespace stitch::db::tables

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/version.h"
+#include "db/content_names.h"
 
 namespace stitch::db {
 namespace {
@@ -269,10 +270,51 @@ CREATE TABLE model (
 // Nothing ever wrote to it: what is refused stands in quarantine.json, which commands without a database have too.
 constexpr const char* version_3 = "DROP TABLE quarantine;";
 
+// Names of contents have 32 bytes, which are 64 digits in plans; what clients sent has a table of its own. The names
+// are made by rename_contents (db/content_names.h).
+constexpr const char* version_4 = R"(
+CREATE TABLE artifact_named (
+  row INTEGER PRIMARY KEY,
+  hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+  kind TEXT NOT NULL CHECK (kind IN ('source', 'ptx', 'cubin', 'graph', 'log', 'recording')),
+  raw_bytes INTEGER NOT NULL CHECK (raw_bytes >= 0),
+  stored_bytes INTEGER NOT NULL CHECK (stored_bytes >= 0),
+  data BLOB NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE upload (
+  row INTEGER PRIMARY KEY,
+  hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+  raw_bytes INTEGER NOT NULL CHECK (raw_bytes >= 0),
+  stored_bytes INTEGER NOT NULL CHECK (stored_bytes >= 0),
+  data BLOB NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+CREATE INDEX upload_sizes ON upload (raw_bytes, stored_bytes);
+
+CREATE TABLE workload_named (
+  row INTEGER PRIMARY KEY,
+  key BLOB NOT NULL UNIQUE CHECK (length(key) = 32),
+  name TEXT NOT NULL,
+  format TEXT NOT NULL CHECK (format <> ''),
+  report TEXT NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL
+) STRICT;
+)";
+constexpr const char* version_4_after = R"(
+DROP TABLE artifact;
+ALTER TABLE artifact_named RENAME TO artifact;
+CREATE INDEX artifact_sizes ON artifact (kind, raw_bytes, stored_bytes);
+DROP TABLE workload;
+ALTER TABLE workload_named RENAME TO workload;
+)";
+
 constexpr Migration steps_so_far[] = {
     {1, "devices, fragments, workloads, artifacts, kernels, plans, candidates, measurements, jobs", version_1},
     {2, "near plans name their neighbour; sizes of artifacts; stalled jobs; quarantine; trained models", version_2},
     {3, "no quarantine", version_3},
+    {4, "contents are named by SHA-256; uploads apart", version_4, rename_contents, version_4_after},
 };
 
 Result<std::map<std::string, std::string>> objects(sqlite::Connection& connection) {
@@ -288,6 +330,8 @@ Result<std::map<std::string, std::string>> objects(sqlite::Connection& connectio
 
 Status apply(sqlite::Connection& connection, const Migration& step, std::int64_t now_us) {
   STITCH_TRY(connection.run_script(step.sql));
+  if (step.transform != nullptr) STITCH_TRY(step.transform(connection));
+  if (step.sql_after != nullptr) STITCH_TRY(connection.run_script(step.sql_after));
   STITCH_TRY(connection.execute("INSERT INTO schema_version (version, applied_us, tool) VALUES (?, ?, ?)", step.version,
                                 now_us, tool_version));
   return connection.run_script(fmt::format("PRAGMA user_version={}", step.version));

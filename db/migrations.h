@@ -18,6 +18,8 @@ struct Migration {
   int version = 0;
   std::string_view subject;  ///< what it brings
   const char* sql = nullptr;
+  Status (*transform)(sqlite::Connection&) = nullptr;  ///< what SQL cannot say, after `sql`
+  const char* sql_after = nullptr;                     ///< after `transform`
 };
 
 /// All of them, versions 1, 2, … without a gap. Version 0 is an empty file.

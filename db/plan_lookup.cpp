@@ -80,12 +80,15 @@ Result<Miss> closest_of_family(Connection& connection, const PlanKey& key, const
   return read_closest(rows, key);
 }
 
-Result<std::optional<Hash128>> family_of(Connection& connection, const Hash128& fragment) {
-  STITCH_ASSIGN(Statement rows, connection.query("SELECT family FROM fragment WHERE key = ?", fragment));
+/// What is stored of a fragment: its family, which is returned, and the name of its graph.
+Result<std::optional<Hash128>> read_fragment(Connection& connection, const Hash128& fragment,
+                                             std::optional<Sha256>& graph) {
+  STITCH_ASSIGN(Statement rows, connection.query("SELECT family, graph FROM fragment WHERE key = ?", fragment));
   STITCH_ASSIGN(const bool found, rows.step());
   if (!found) return std::optional<Hash128>();
   Row row(rows, "fragment");
   const Hash128 family = row.hash();
+  graph = row.content_name();
   STITCH_TRY(row.status());
   return std::optional<Hash128>(family);
 }
@@ -94,11 +97,11 @@ Result<std::optional<Hash128>> family_of(Connection& connection, const Hash128& 
 
 Result<Lookup> find_plan(Connection& connection, const PlanKey& key, const std::optional<Hash128>& family) {
   Lookup lookup;
+  STITCH_ASSIGN(const std::optional<Hash128> stored, read_fragment(connection, key.fragment, lookup.graph));
   STITCH_ASSIGN(lookup.plan, select_incumbent(connection, key));
   if (lookup.plan) return lookup;
   STITCH_ASSIGN(lookup.miss, closest_of_fragment(connection, key));
   if (lookup.miss.closest) return lookup;
-  STITCH_ASSIGN(const std::optional<Hash128> stored, family_of(connection, key.fragment));
   if (const std::optional<Hash128> of = stored ? stored : family) {
     STITCH_ASSIGN(lookup.miss, closest_of_family(connection, key, *of));
   }

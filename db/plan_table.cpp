@@ -56,6 +56,11 @@ Status require_references(Connection& connection, const PlanRecord& plan) {
   return {};
 }
 
+/// Whether a plan's identity covers the same in both.
+bool same_plan(const PlanRecord& a, const PlanRecord& b) {
+  return a.key == b.key && a.steps == b.steps && a.document == b.document && a.bytes == b.bytes;
+}
+
 Status insert_measurements(Connection& connection, const PlanBundle& bundle, const Hash128& id) {
   for (MeasurementRecord measurement : bundle.measurements) {
     if (measurement.subject_kind == MeasurementRecord::Subject::plan) measurement.subject = id;
@@ -94,7 +99,12 @@ Result<bool> insert_plan_rows(Connection& connection, const PlanRecord& plan) {
   PlanRecord stored = plan;
   stored.id = plan_id(plan);
   STITCH_ASSIGN(const bool known, connection.exists("SELECT 1 FROM plan WHERE id = ?", stored.id));
-  if (known) return false;
+  if (known) {
+    // Rows that do not fit their id any more are told of when they are read.
+    const Result<PlanRecord> before = select_plan(connection, stored.id);
+    if (!before || same_plan(*before, plan)) return false;
+    return make_error(ErrorKind::corrupt, "plan {}: another one is stored under this id", stored.id.hex());
+  }
   STITCH_TRY(require_references(connection, plan));
   STITCH_ASSIGN(const std::int64_t target, target_row(connection, plan.key.target));
   // Recording the measurement is what makes a plan measured, promoting it what makes it the incumbent.
@@ -169,11 +179,12 @@ Result<PlanBundle> select_plan_bundle(Connection& connection, const Hash128& id)
   PlanBundle bundle;
   STITCH_ASSIGN(bundle.plan, select_plan(connection, id));
   std::set<Hash128> seen;
+  std::set<Sha256> artifacts;
   for (const PlanStep& step : bundle.plan.steps) {
     if (!seen.insert(step.kernel).second) continue;
     STITCH_ASSIGN(Kernel kernel, select_kernel(connection, step.kernel));
-    for (const Hash128& hash : {kernel.source, kernel.ptx, kernel.cubin}) {
-      if (!seen.insert(hash).second) continue;
+    for (const Sha256& hash : {kernel.source, kernel.ptx, kernel.cubin}) {
+      if (!artifacts.insert(hash).second) continue;
       STITCH_ASSIGN(Artifact artifact, select_artifact(connection, hash));
       bundle.artifacts.push_back(std::move(artifact));
     }
@@ -194,13 +205,15 @@ Result<Listing<PlanRecord>> select_plans(Connection& connection, const PlanFilte
   // The narrowest index first; the other fields are tests that NULL switches off.
   const std::string rest =
       "(?1 IS NULL OR p.fragment = ?1) AND (?2 IS NULL OR p.fragment IN (SELECT key FROM fragment WHERE family = ?2)) "
-      "AND (?3 IS NULL OR t.device = ?3) AND (?4 IS NULL OR p.label = ?4) AND (?5 IS NULL OR p.status = ?5)";
+      "AND (?3 IS NULL OR t.device = ?3) AND (?4 IS NULL OR p.label = ?4) AND (?5 IS NULL OR p.status = ?5) "
+      "AND (?6 IS NULL OR p.row IN (SELECT s.plan FROM plan_step s JOIN kernel k ON k.hash = s.kernel "
+      "WHERE k.source = ?6 OR k.ptx = ?6 OR k.cubin = ?6))";
   const std::string condition = filter.fragment ? "p.fragment = ?1 AND " + rest
                                 : filter.family
                                     ? "p.fragment IN (SELECT key FROM fragment WHERE family = ?2) AND " + rest
                                     : rest;
   return page_of_plans(connection, condition, page, filter.fragment, filter.family, filter.device, text(filter.label),
-                       text(filter.status));
+                       text(filter.status), filter.artifact);
 }
 
 Result<std::vector<Hash128>> plans_of(Connection& connection, const Hash128& fragment) {

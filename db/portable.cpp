@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view magic = "stitch\r\n";  // spoiled by whatever "converts" line ends
-constexpr std::uint32_t format_version = 1;
+constexpr std::uint32_t format_version = 2;
 constexpr std::size_t header_bytes = 12;
 constexpr std::size_t record_header_bytes = 32;
 
@@ -110,9 +110,10 @@ class PortableReader {
     if (std::string_view(header.data(), magic.size()) != magic)
       return make_error(ErrorKind::parse, "{} is not an export of Stitch", path_.string());
     const std::uint64_t version = read_word(header.data() + magic.size(), 4);
-    if (version != format_version)
-      return make_error(ErrorKind::version_mismatch, "{} has export format {}; this Stitch reads format {}",
+    if (version < 1 || version > format_version)
+      return make_error(ErrorKind::version_mismatch, "{} has export format {}; this Stitch reads formats 1 to {}",
                         path_.string(), version, format_version);
+    version_ = version;
     return {};
   }
 
@@ -135,7 +136,7 @@ class PortableReader {
     if (hash_bytes(frame) != hash) return damaged(at, "its checksum does not match");
     const Result<std::string> document = decompress(frame, raw);
     if (!document) return damaged(at, document.error().message);
-    Result<FragmentBundle> bundle = decode_bundle(*document);
+    Result<FragmentBundle> bundle = version_ == 1 ? decode_bundle_1(*document) : decode_bundle(*document);
     if (!bundle) return damaged(at, bundle.error().message);
     ++count_;
     return std::optional<FragmentBundle>(std::move(*bundle));
@@ -162,6 +163,7 @@ class PortableReader {
 
   const fs::path path_;
   std::ifstream stream_;
+  std::uint64_t version_ = 0;
   std::uint64_t at_ = 0;
   std::uint64_t count_ = 0;
 };

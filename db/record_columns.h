@@ -151,6 +151,7 @@ class RowReader {
   void read(double& into) { into = row_.real(); }
   void read(std::string& into) { into = row_.text(); }
   void read(Hash128& into) { into = row_.hash(); }
+  void read(Sha256& into) { into = row_.content_name(); }
   void read(std::optional<double>& into) { into = row_.optional_real(); }
   void read(std::optional<Hash128>& into) { into = row_.optional_hash(); }
   void read(std::optional<Error>& into);

@@ -109,6 +109,10 @@ void visit_fields(auto& archive, Of<Artifact> auto& artifact) {
   archive("provenance", artifact.provenance);
 }
 
+void visit_fields(auto& archive, Of<Upload> auto& upload) {
+  archive("hash", upload.hash).bytes("bytes", upload.bytes, Apart{})("provenance", upload.provenance);
+}
+
 void visit_fields(auto& archive, Of<Kernel::Resources> auto& resources) {
   constexpr auto rule = called("a resource", not_negative);
   archive("registers", resources.registers, rule)("shared_bytes", resources.shared_bytes, rule);

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 
 // What the store keeps about fragments and the plans for them: plain values, one struct for each table. (Candidates,
 // measurements and trained models are in db/trial_records.h, jobs in db/job_records.h.) A plan that was found is kept
@@ -72,7 +73,7 @@ struct Workload {
     std::int64_t occurrences = 1;
     bool operator==(const Part&) const = default;
   };
-  Hash128 key;                ///< hash of the file's bytes
+  Sha256 key;                 ///< of the file's bytes
   std::string name;           ///< file name or what the client called it
   std::string format;         ///< "onnx", "hlo", "fragment"
   std::string report = "{}";  ///< JSON: the table that `stitch tune` prints
@@ -82,10 +83,11 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
-/// Bytes by content. `hash` is hash_bytes(bytes); the store compresses them and checks the hash when reading.
+/// Bytes that were made here, by content. `hash` is sha256(bytes); the store compresses them, and checks the hash when
+/// reading. Each has one kind: what is stored as a graph never stands for machine code.
 struct Artifact {
-  enum class Kind : std::uint8_t { source, ptx, cubin, graph, model, log, recording };
-  Hash128 hash;
+  enum class Kind : std::uint8_t { source, ptx, cubin, graph, log, recording };
+  Sha256 hash;
   Kind kind = Kind::source;
   std::string bytes;
   Provenance provenance;
@@ -93,14 +95,24 @@ struct Artifact {
   bool operator==(const Artifact&) const = default;
 };
 
+/// A file that a client sent, kept until the jobs that work on it have ended; likewise by content. Uploads have names
+/// of their own: no client's bytes are ever found where artifacts are looked for.
+struct Upload {
+  Sha256 hash;
+  std::string bytes;
+  Provenance provenance;
+
+  bool operator==(const Upload&) const = default;
+};
+
 /// One compiled kernel. `hash` is kernel_hash(); checked on read.
 struct Kernel {
   Hash128 hash;
-  std::string name;            ///< entry point
-  std::string architecture;    ///< "sm_90a"
-  std::string options;         ///< compiler options, as given to NVRTC
-  Hash128 source, ptx, cubin;  ///< artifacts
-  std::string launch = "{}";   ///< JSON: grid, block, cluster, dynamic shared memory, …
+  std::string name;           ///< entry point
+  std::string architecture;   ///< "sm_90a"
+  std::string options;        ///< compiler options, as given to NVRTC
+  Sha256 source, ptx, cubin;  ///< artifacts of these kinds
+  std::string launch = "{}";  ///< JSON: grid, block, cluster, dynamic shared memory, …
   struct Resources {
     int registers = 0;              ///< per thread
     std::int64_t shared_bytes = 0;  ///< static, per block
@@ -185,6 +197,7 @@ Status validate(const Device& device);
 Status validate(const FragmentRecord& fragment);
 Status validate(const Workload& workload);
 Status validate(const Artifact& artifact);
+Status validate(const Upload& upload);
 Status validate(const Kernel& kernel);
 Status validate(const PlanRecord& plan);
 

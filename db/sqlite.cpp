@@ -119,6 +119,10 @@ void Statement::bind(const Hash128& hash) {
   bind(Blob{{bytes, sizeof bytes}});
 }
 
+void Statement::bind(const Sha256& name) {
+  bind(Blob{{reinterpret_cast<const char*>(name.octets.data()), Sha256::size}});
+}
+
 Result<bool> Statement::step() {
   if (bind_code_ != SQLITE_OK) return connection_->error(bind_code_, sqlite3_sql(handle_));
   const int code = sqlite3_step(handle_);
@@ -288,6 +292,14 @@ Hash128 Row::hash() {
   }
   ++column_;
   return hash;
+}
+
+Sha256 Row::content_name() {
+  const std::string_view bytes = statement_->bytes(column_);
+  const std::optional<Sha256> name = Sha256::from_bytes(bytes);
+  if (!name) fail(fmt::format("holds {} bytes where a SHA-256 has {}", bytes.size(), Sha256::size));
+  ++column_;
+  return name.value_or(Sha256{});
 }
 
 std::optional<Hash128> Row::optional_hash() {

@@ -11,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -63,6 +64,7 @@ class Statement {
   void bind(const char* text) { bind(std::string_view(text)); }
   void bind(Blob blob);
   void bind(const Hash128& hash);  ///< 16 bytes, most significant first
+  void bind(const Sha256& name);   ///< 32 bytes
   void bind(std::nullopt_t);
   template <class T>
   void bind(const std::optional<T>& value) {
@@ -196,6 +198,7 @@ class Row {
   std::string text() { return std::string(statement_->bytes(column_++)); }
   std::string_view view() { return statement_->bytes(column_++); }  ///< valid until the next step
   Hash128 hash();
+  Sha256 content_name();
   std::optional<Hash128> optional_hash();
   std::optional<double> optional_real();
   /// An enumeration by its text.

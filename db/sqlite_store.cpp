@@ -71,7 +71,7 @@ class SqliteStore final : public Store {
   Status put_workload(const Workload& workload) override {
     return write([&](Connection& c) { return tables::upsert_workload(c, workload); });
   }
-  Result<Workload> get_workload(const Hash128& key) const override {
+  Result<Workload> get_workload(const Sha256& key) const override {
     return read([&](Connection& c) { return tables::select_workload(c, key); });
   }
   Result<Listing<Workload>> list_workloads(const Page& page) const override {
@@ -134,8 +134,14 @@ class SqliteStore final : public Store {
   Status put_artifact(const Artifact& artifact) override {
     return without_value(write([&](Connection& c) { return tables::insert_artifact(c, artifact); }));
   }
-  Result<Artifact> get_artifact(const Hash128& hash) const override {
+  Result<Artifact> get_artifact(const Sha256& hash) const override {
     return read([&](Connection& c) { return tables::select_artifact(c, hash); });
+  }
+  Status put_upload(const Upload& upload) override {
+    return without_value(write([&](Connection& c) { return tables::insert_upload(c, upload); }));
+  }
+  Result<Upload> get_upload(const Sha256& hash) const override {
+    return read([&](Connection& c) { return tables::select_upload(c, hash); });
   }
 
   Status record_candidates(std::span<const Candidate> candidates) override {

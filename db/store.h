@@ -44,13 +44,14 @@ class Store {
   [[nodiscard]] virtual Result<Device> get_device(std::string_view key) const = 0;
   [[nodiscard]] virtual Result<std::vector<Device>> list_devices() const = 0;
 
-  // Fragments and models. A fragment that is known stays as it is (invalid_argument if it has another family); a
-  // workload's name, report and parts are replaced. Its fragments must be stored.
+  // Fragments and models. A fragment that is known stays as it is (invalid_argument if it has another family,
+  // already_exists if another graph: keys can be forged); a workload's name, report and parts are replaced. Its
+  // fragments must be stored.
   virtual Status put_fragment(const FragmentRecord& fragment) = 0;
   [[nodiscard]] virtual Result<FragmentRecord> get_fragment(const Hash128& key) const = 0;
   [[nodiscard]] virtual Result<Listing<FragmentSummary>> list_fragments(const Page& page) const = 0;
   virtual Status put_workload(const Workload& workload) = 0;
-  [[nodiscard]] virtual Result<Workload> get_workload(const Hash128& key) const = 0;
+  [[nodiscard]] virtual Result<Workload> get_workload(const Sha256& key) const = 0;
   [[nodiscard]] virtual Result<Listing<Workload>> list_workloads(const Page& page) const = 0;
 
   // Plans. The fragment must be stored. put_plan ignores id, status, sequence and measured_us of the plan given and
@@ -83,10 +84,12 @@ class Store {
   [[nodiscard]] virtual Result<Listing<Promotion>> list_promotions(const Page& page) const = 0;
   [[nodiscard]] virtual Result<std::int64_t> last_promotion() const = 0;
 
-  // Kernels and artifacts, by content.
+  // Kernels, artifacts and uploads, by content. What is put and is there, but damaged, is mended.
   [[nodiscard]] virtual Result<Kernel> get_kernel(const Hash128& hash) const = 0;
   virtual Status put_artifact(const Artifact& artifact) = 0;
-  [[nodiscard]] virtual Result<Artifact> get_artifact(const Hash128& hash) const = 0;
+  [[nodiscard]] virtual Result<Artifact> get_artifact(const Sha256& hash) const = 0;
+  virtual Status put_upload(const Upload& upload) = 0;
+  [[nodiscard]] virtual Result<Upload> get_upload(const Sha256& hash) const = 0;
 
   // Trials. Measuring a plan's device time makes the plan `measured`, with the median.
   virtual Status record_candidates(std::span<const Candidate> candidates) = 0;

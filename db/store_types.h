@@ -42,6 +42,7 @@ struct Miss {
 struct Lookup {
   std::optional<PlanRecord> plan;  ///< the incumbent of exactly this key
   Miss miss;                       ///< empty on a hit
+  std::optional<Sha256> graph;     ///< name of the graph that is stored under the fragment's key, if one is
 };
 
 /// Two that are equal: nothing was committed between them. They have no order.
@@ -94,6 +95,7 @@ struct PlanFilter {
   std::optional<std::string> device = {};  ///< Target::device
   std::optional<Label> label = {};
   std::optional<PlanStatus> status = {};
+  std::optional<Sha256> artifact = {};  ///< source, PTX or cubin of one of its kernels
 };
 struct CandidateFilter {
   std::optional<Hash128> fragment = {};

@@ -3,6 +3,7 @@
 #include "db/artifact_table.h"
 #include "db/migrations.h"
 #include "db/plan_table.h"
+#include "db/record_columns.h"
 
 namespace stitch::db::tables {
 namespace {
@@ -36,24 +37,27 @@ Status collect(Connection& connection, std::string_view sql, std::vector<std::st
   }
 }
 
-Result<std::vector<Hash128>> hashes(Connection& connection, std::string_view sql) {
+/// The first column of a query's rows, each a name by content or by fields.
+template <class Name>
+Result<std::vector<Name>> names(Connection& connection, std::string_view sql) {
   STITCH_ASSIGN(Statement rows, connection.query(sql));
-  std::vector<Hash128> all;
+  std::vector<Name> all;
   while (true) {
     STITCH_ASSIGN(const bool more, rows.step());
     if (!more) return all;
     Row row(rows, "integrity check");
-    all.push_back(row.hash());
+    RowReader reader(row);
+    reader("", all.emplace_back());
     STITCH_TRY(row.status());
   }
 }
 
 /// Reads every record of a kind that can be checked against its own hash.
-template <class Read>
+template <class Name, class Read>
 Status check_each(Connection& connection, std::string_view sql, const Read& read, IntegrityReport& report) {
-  STITCH_ASSIGN(const std::vector<Hash128> all, hashes(connection, sql));
-  for (const Hash128& hash : all) {
-    const auto record = read(connection, hash);
+  STITCH_ASSIGN(const std::vector<Name> all, names<Name>(connection, sql));
+  for (const Name& name : all) {
+    const auto record = read(connection, name);
     if (record) continue;
     if (record.error().kind != ErrorKind::corrupt) return record.error();
     report.problems.push_back(record.error().message);
@@ -86,8 +90,12 @@ Result<StoreStatistics> count_records(Connection& connection) {
       {"SELECT count(*) FROM measurement", &statistics.measurements},
       {"SELECT count(*) FROM model", &statistics.models},
       {"SELECT count(*) FROM promotion", &statistics.promotions},
-      {"SELECT coalesce(sum(raw_bytes), 0) FROM artifact", &statistics.artifact_raw_bytes},
-      {"SELECT coalesce(sum(stored_bytes), 0) FROM artifact", &statistics.artifact_stored_bytes},
+      {"SELECT coalesce(sum(raw_bytes), 0) FROM (SELECT raw_bytes FROM artifact UNION ALL SELECT raw_bytes FROM "
+       "upload)",
+       &statistics.artifact_raw_bytes},
+      {"SELECT coalesce(sum(stored_bytes), 0) FROM "
+       "(SELECT stored_bytes FROM artifact UNION ALL SELECT stored_bytes FROM upload)",
+       &statistics.artifact_stored_bytes},
   };
   for (const auto& [sql, count] : counts) {
     STITCH_ASSIGN(*count, connection.integer(sql));
@@ -114,19 +122,19 @@ Result<PruneReport> prune(Connection& connection, const PrunePolicy& policy) {
                                    "AND NOT EXISTS (SELECT 1 FROM candidate c WHERE c.kernel = kernel.hash) "
                                    "AND NOT EXISTS (SELECT 1 FROM measurement m WHERE m.subject = kernel.hash)",
                                    policy.plans_before_us));
-  STITCH_ASSIGN(
-      report.artifacts,
-      connection.execute("DELETE FROM artifact WHERE wall_us < ? AND kind IN ('source', 'ptx', 'cubin', 'log') "
-                         "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.source = artifact.hash) "
-                         "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.ptx = artifact.hash) "
-                         "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.cubin = artifact.hash) "
-                         "AND NOT EXISTS (SELECT 1 FROM fragment f WHERE f.graph = artifact.hash)",
-                         policy.plans_before_us));
+  STITCH_ASSIGN(report.artifacts,
+                connection.execute(
+                    "DELETE FROM artifact WHERE wall_us < ? AND kind IN ('source', 'ptx', 'cubin', 'graph', 'log') "
+                    "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.source = artifact.hash) "
+                    "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.ptx = artifact.hash) "
+                    "AND NOT EXISTS (SELECT 1 FROM kernel k WHERE k.cubin = artifact.hash) "
+                    "AND NOT EXISTS (SELECT 1 FROM fragment f WHERE f.graph = artifact.hash)",
+                    policy.plans_before_us));
   // A job names the file that it is about in its payload (daemon/jobs/service.cpp).
   STITCH_ASSIGN(report.models,
-                connection.execute("DELETE FROM artifact WHERE wall_us < ? AND kind = 'model' "
+                connection.execute("DELETE FROM upload WHERE wall_us < ? "
                                    "AND NOT EXISTS (SELECT 1 FROM job j WHERE j.state IN ('queued', 'running') "
-                                   "AND instr(j.payload, lower(hex(artifact.hash))) > 0)",
+                                   "AND instr(j.payload, lower(hex(upload.hash))) > 0)",
                                    policy.models_before_us));
   return report;
 }
@@ -143,9 +151,10 @@ Result<IntegrityReport> check_integrity(Connection& connection, bool deep) {
   if (Status schema = check_schema(connection, schema_version()); !schema)
     report.problems.push_back(schema.error().message);
   if (!deep) return report;
-  STITCH_TRY(check_each(connection, "SELECT hash FROM artifact ORDER BY row", select_artifact, report));
-  STITCH_TRY(check_each(connection, "SELECT hash FROM kernel ORDER BY row", select_kernel, report));
-  STITCH_TRY(check_each(connection, "SELECT id FROM plan ORDER BY row", select_plan, report));
+  STITCH_TRY(check_each<Sha256>(connection, "SELECT hash FROM artifact ORDER BY row", select_artifact, report));
+  STITCH_TRY(check_each<Sha256>(connection, "SELECT hash FROM upload ORDER BY row", select_upload, report));
+  STITCH_TRY(check_each<Hash128>(connection, "SELECT hash FROM kernel ORDER BY row", select_kernel, report));
+  STITCH_TRY(check_each<Hash128>(connection, "SELECT id FROM plan ORDER BY row", select_plan, report));
   STITCH_ASSIGN(report.artifacts_checked, connection.integer("SELECT count(*) FROM artifact"));
   return report;
 }

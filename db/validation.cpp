@@ -66,7 +66,13 @@ Status validate(const Workload& workload) {
 
 Status validate(const Artifact& artifact) {
   return Validation("artifact", artifact)
-      .require(artifact.hash == hash_bytes(artifact.bytes), "hash is not that of its bytes")
+      .require(artifact.hash == sha256(artifact.bytes), "hash is not that of its bytes")
+      .done();
+}
+
+Status validate(const Upload& upload) {
+  return Validation("upload", upload)
+      .require(upload.hash == sha256(upload.bytes), "hash is not that of its bytes")
       .done();
 }
 

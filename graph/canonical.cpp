@@ -215,6 +215,19 @@ bool is_commutative(const Node& node) {
   return direction == Comparison::eq || direction == Comparison::ne;
 }
 
+bool same_form(const Graph& a, const Graph& b) {
+  if (a.size() != b.size() || !std::ranges::equal(a.results(), b.results())) return false;
+  for (NodeId id = 0; id < a.size(); ++id) {
+    const Node &one = a.node(id), &other = b.node(id);
+    if (one.op != other.op || one.operands != other.operands || one.results != other.results) return false;
+    if (one.attributes != other.attributes || one.regions.size() != other.regions.size()) return false;
+    for (std::size_t i = 0; i < one.regions.size(); ++i) {
+      if (one.regions[i] != other.regions[i] && !same_form(*one.regions[i], *other.regions[i])) return false;
+    }
+  }
+  return true;
+}
+
 Hash128 region_key(const Graph& region) {
   return Canonicaliser(HashDetail::exact).form(region, Interface::ordered).key;
 }

@@ -48,6 +48,10 @@ Result<CanonicalForm> canonicalise(const Graph& graph);
 /// Key of a graph whose parameters and results are told apart by their position, as those of a region are.
 Hash128 region_key(const Graph& region);
 
+/// Whether two graphs in canonical form are the same, name for name of what keys cover. Keys are no cryptographic
+/// hashes: where graphs of strangers meet under a key, this is asked as well.
+bool same_form(const Graph& a, const Graph& b);
+
 /// Whether the node means the same with its two operands exchanged.
 bool is_commutative(const Node& node);
 

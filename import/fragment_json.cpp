@@ -44,6 +44,7 @@ Result<Imported> import_fragment(std::string_view bytes, const ImportOptions& op
   graph::DecodeLimits limits;
   limits.bytes = options.max_bytes;
   limits.nodes = options.max_nodes;
+  limits.constant_bytes = std::int64_t{1} << 28;  // a file of some bytes may say "splat"
   Imported imported;
   imported.format = json ? "fragment-json" : "fragment-cbor";
   STITCH_ASSIGN(imported.graph, decode_fragment(bytes, json ? graph::Encoding::json : graph::Encoding::cbor, limits));

@@ -11,6 +11,7 @@ namespace stitch::codegen {
 namespace {
 
 constexpr std::string_view suffix = ".stitchk";
+constexpr std::int64_t largest_entry = std::int64_t{1} << 30;  ///< as decode_artifact bounds what is in it
 /// A temporary file this old was left by a process that died while it published.
 constexpr std::int64_t stale_us = std::int64_t{3600} * 1'000'000;
 
@@ -36,7 +37,7 @@ std::filesystem::path ArtifactCache::path_of(const Hash128& key) const {
 
 std::optional<CompiledKernel> ArtifactCache::find(const Hash128& key) {
   const std::filesystem::path path = path_of(key);
-  const auto bytes = files_.read(path);
+  const auto bytes = files_.read_own(path, largest_entry);
   auto kernel = bytes ? decode_artifact(*bytes, key) : Result<CompiledKernel>(bytes.error());
   const bool damaged = bytes && !kernel && kernel.error().kind == ErrorKind::corrupt;
   // A failure to delete or to touch costs another miss or an early eviction, never a wrong answer.

@@ -34,6 +34,15 @@ Result<Hash128> hash_in_path(const Call& call, std::string_view name) {
   return hash(fmt::format("path: {}", name), call.path.find(name)->second);
 }
 
+Result<Sha256> content_name_in_path(const Call& call, std::string_view name) {
+  const std::string& text = call.path.find(name)->second;
+  const auto value = Sha256::from_hex(text);
+  if (!value)
+    return make_error(ErrorKind::invalid_argument, "path: {}: '{}' is not the 64 hexadecimal digits of a SHA-256", name,
+                      text);
+  return *value;
+}
+
 Result<std::int64_t> number_in_path(const Call& call, std::string_view name) {
   return number(fmt::format("path: {}", name), call.path.find(name)->second, 1, most);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/sha256.h"
 #include "daemon/http/call.h"
 #include "db/store_types.h"
 
@@ -14,6 +15,7 @@
 namespace stitch::daemon::handlers {
 
 Result<Hash128> hash_in_path(const Call& call, std::string_view name);
+Result<Sha256> content_name_in_path(const Call& call, std::string_view name);
 Result<std::int64_t> number_in_path(const Call& call, std::string_view name);
 
 /// Refuses query fields that are not among these.

@@ -49,6 +49,18 @@ Result<FileLock> FileLock::acquire(const std::filesystem::path& path, std::strin
   return lock;
 }
 
+Result<FileLock> FileLock::acquire_existing(const std::filesystem::path& path, std::string_view taken) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0)
+    return make_error(errno == ENOENT ? ErrorKind::not_found : ErrorKind::io, "{}: {}", path.string(),
+                      std::strerror(errno));
+  FileLock lock(descriptor);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) return make_error(ErrorKind::io, "{}: {}", path.string(), std::strerror(errno));
+  return make_error(ErrorKind::already_exists, "{}: {} is held by another process, perhaps by another name", taken,
+                    path.string());
+}
+
 FileLock::~FileLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }

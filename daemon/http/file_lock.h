@@ -16,6 +16,10 @@ class FileLock {
   /// names after `taken`: what that means), io.
   static Result<FileLock> acquire(const std::filesystem::path& path, std::string_view taken);
 
+  /// The same with a file that is there and stays as it is, by whatever name: a hard link, or a mount of the one file,
+  /// has the same lock. Errors besides: not_found.
+  static Result<FileLock> acquire_existing(const std::filesystem::path& path, std::string_view taken);
+
   FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
   FileLock& operator=(FileLock&& other) noexcept {
     std::swap(descriptor_, other.descriptor_);

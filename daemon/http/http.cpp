@@ -40,7 +40,8 @@ Result<std::string> percent_decode(std::string_view text, std::string_view whole
   return decoded;
 }
 
-/// "Application/CBOR; q=1" → "application/cbor".
+}  // namespace
+
 std::string media_type(std::string_view text) {
   text = text.substr(0, text.find(';'));
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -49,8 +50,6 @@ std::string media_type(std::string_view text) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return lower;
 }
-
-}  // namespace
 
 Result<Target> parse_target(std::string_view target) {
   if (!target.starts_with('/')) return make_error(ErrorKind::invalid_argument, "target: not an absolute path");

@@ -93,6 +93,8 @@ Result<graph::Encoding> encoding_of(std::string_view content_type);
 /// The encoding of the answer: CBOR when Accept names application/cbor, else JSON.
 graph::Encoding wanted_encoding(std::string_view accept);
 std::string_view content_type_of(graph::Encoding encoding);
+/// "Application/CBOR; q=1" → "application/cbor".
+std::string media_type(std::string_view text);
 
 /// HTTP status for a failure of this kind.
 int status_of(ErrorKind kind);

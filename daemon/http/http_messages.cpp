@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/ip/address.hpp>
 #include <iterator>
 
 #include "base/version.h"
@@ -10,16 +9,6 @@
 namespace stitch::daemon {
 
 using boost::system::error_code;
-
-bool names_this_machine(std::string_view host) {
-  std::string_view name = host.substr(0, host.find(':'));
-  if (const std::size_t end = host.find(']'); host.starts_with('[') && end != std::string_view::npos) {
-    name = host.substr(1, end - 1);
-  }
-  error_code error;
-  const boost::asio::ip::address address = boost::asio::ip::make_address(std::string(name), error);
-  return name == "localhost" || (!error && address.is_loopback());
-}
 
 http::Response refusal_of(const error_code& error, const HttpLimits& limits) {
   const auto refuse = [](int status, ErrorKind kind, std::string message) {

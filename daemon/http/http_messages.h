@@ -18,9 +18,6 @@ namespace wire = boost::beast::http;
 /// fit, and no limit of the parser is for it.
 inline constexpr std::size_t most_read_ahead = 64 * 1024;
 
-/// "127.0.0.1:8080", "localhost", "[::1]:80": names that only this machine has.
-bool names_this_machine(std::string_view host);
-
 /// What to answer when a request cannot be read; status 0: nobody listens any more, or the request took too long (the
 /// connection is closed then).
 http::Response refusal_of(const boost::system::error_code& error, const HttpLimits& limits);

@@ -46,10 +46,9 @@ Result<tcp::endpoint> parse_endpoint(const std::string& text) {
   const asio::ip::address address = asio::ip::make_address(host, error);
   if (error) return make_error(ErrorKind::invalid_argument, "tcp address '{}': '{}' is no IP address", text, host);
   if (!address.is_loopback()) {
-    return make_error(ErrorKind::invalid_argument,
-                      "tcp address '{}' is not a loopback address: stitchd has no authentication and serves this "
-                      "machine only",
-                      text);
+    return make_error(
+        ErrorKind::invalid_argument,
+        "tcp address '{}' is not a loopback address: stitchd does not encrypt and serves this machine only", text);
   }
   return tcp::endpoint(address, static_cast<unsigned short>(port));
 }
@@ -111,12 +110,12 @@ struct IoThread {
 struct HttpServer::State {
   State(HttpServerOptions with, Handler handler, http::QuickHandler quick)
       : options(std::move(with)),
-        shared(options.limits, std::move(handler), std::move(quick), options.handler_threads),
+        shared(options.limits, options.secret, std::move(handler), std::move(quick), options.handler_threads),
         io(static_cast<std::size_t>(std::max(1, options.io_threads))),
         look_around(accepting()) {}
 
   template <class Acceptor>
-  void accept(Acceptor& acceptor, bool check_host);
+  void accept(Acceptor& acceptor, bool check_sender);
   void close_late();
   /// All that touches the acceptors, which are closed while they accept, happens on this thread.
   Executor accepting() { return io.front().context.get_executor(); }
@@ -135,22 +134,22 @@ struct HttpServer::State {
 };
 
 template <class Acceptor>
-void HttpServer::State::accept(Acceptor& acceptor, bool check_host) {
+void HttpServer::State::accept(Acceptor& acceptor, bool check_sender) {
   const asio::any_io_executor executor = io[next_io++ % io.size()].context.get_executor();
-  acceptor.async_accept(executor, [this, &acceptor, check_host](const error_code& error, auto socket) {
+  acceptor.async_accept(executor, [this, &acceptor, check_sender](const error_code& error, auto socket) {
     if (shared.stopping || error == asio::error::operation_aborted) return;
     if (!error) {
       error_code ignored;  // a Unix-domain socket has no such option, and no such delay
-      if (check_host) socket.set_option(tcp::no_delay(true), ignored);
-      serve_connection(asio::generic::stream_protocol::socket(std::move(socket)), shared, sessions, check_host,
+      if (check_sender) socket.set_option(tcp::no_delay(true), ignored);
+      serve_connection(asio::generic::stream_protocol::socket(std::move(socket)), shared, sessions, check_sender,
                        sessions.admit(options.limits));
-      accept(acceptor, check_host);
+      accept(acceptor, check_sender);
       return;
     }
     // Out of descriptors, most likely: others must close first.
     auto timer = std::make_shared<asio::steady_timer>(accepting(), std::chrono::milliseconds(100));
-    timer->async_wait([this, timer, &acceptor, check_host](const error_code&) {
-      if (!shared.stopping) accept(acceptor, check_host);
+    timer->async_wait([this, timer, &acceptor, check_sender](const error_code&) {
+      if (!shared.stopping) accept(acceptor, check_sender);
     });
   });
 }
@@ -180,6 +179,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   std::optional<tcp::endpoint> endpoint;
   if (options.tcp) {
     STITCH_ASSIGN(endpoint, parse_endpoint(*options.tcp));
+    if (options.secret.empty())
+      return make_error(ErrorKind::invalid_argument, "tcp address '{}': no secret for its clients", *options.tcp);
   }
   auto state = std::make_unique<State>(std::move(options), std::move(handler), std::move(quick));
   if (const auto& path = state->options.socket; !path.empty()) {

@@ -16,6 +16,7 @@ namespace stitch::daemon {
 struct HttpServerOptions {
   std::filesystem::path socket;    ///< Unix-domain socket, mode 0600; empty: none
   std::optional<std::string> tcp;  ///< "8080", "127.0.0.1:8080", "[::1]:0" (any port); loopback addresses only
+  std::string secret;              ///< that requests over TCP must carry (daemon/http/admission.h)
   int io_threads = 2;              ///< each serves the connections that it was given, alone
   int handler_threads = 4;
   HttpLimits limits;

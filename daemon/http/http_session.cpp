@@ -12,6 +12,7 @@
 #include <boost/asio/write.hpp>
 #include <exception>
 
+#include "daemon/http/admission.h"
 #include "daemon/http/http_messages.h"
 
 namespace stitch::daemon {
@@ -63,11 +64,11 @@ class HttpSession final : public OpenConnection,
                           public std::enable_shared_from_this<HttpSession>,
                           private http::StreamWriter {
  public:
-  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_host, Admission admission)
+  HttpSession(asio::generic::stream_protocol::socket socket, HttpShared& shared, bool check_sender, Admission admission)
       : OpenConnection(admission),
         socket_(std::move(socket)),
         shared_(shared),
-        check_host_(check_host),
+        check_sender_(check_sender),
         buffer_(shared.limits.header_bytes + most_read_ahead),
         alarm_(socket_.get_executor()) {
     begin_waiting();
@@ -110,7 +111,7 @@ class HttpSession final : public OpenConnection,
 
   asio::generic::stream_protocol::socket socket_;
   HttpShared& shared_;
-  const bool check_host_;
+  const bool check_sender_;
   beast::flat_buffer buffer_;
   std::chrono::steady_clock::time_point arrived_;  ///< first byte of the request that is served
   asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
@@ -205,6 +206,13 @@ asio::awaitable<bool> HttpSession::serve_one() {
   if (!error && admission() == Admission::reserved && text_of(parser.get().target()) != reserved_target) {
     co_return co_await refuse_full(parser.get().version(), parser.get().method() == wire::verb::head);
   }
+  if (!error && check_sender_) {
+    // Before the body: who may not ask is not listened to.
+    if (const std::optional<http::Response> refusal = refusal_of(parser.get(), shared_.secret)) {
+      co_await send(*refusal, parser.get().version(), false, parser.get().method() == wire::verb::head);
+      co_return false;
+    }
+  }
   if (!error) error = co_await read_body(parser);
   if (error) {
     const http::Response refusal = refusal_of(error, shared_.limits);
@@ -215,10 +223,6 @@ asio::awaitable<bool> HttpSession::serve_one() {
   const unsigned version = parser.get().version();
   const bool keep_alive = parser.get().keep_alive() && admission() == Admission::open;
   const bool is_head = parser.get().method() == wire::verb::head;
-  if (check_host_ && !names_this_machine(text_of(parser.get()[wire::field::host]))) {
-    const auto foreign = make_error(ErrorKind::invalid_argument, "Host: not a name of this machine");
-    co_return co_await send(http::error_response(403, foreign, graph::Encoding::json), version, keep_alive, is_head);
-  }
   http::Request request = request_of(parser.release());
   request.arrived = arrived_;
   if (shared_.quick) {
@@ -392,8 +396,8 @@ asio::awaitable<bool> HttpSession::send_stream(const http::Stream& stream) {
 }
 
 void serve_connection(asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
-                      bool check_host, Admission admission) {
-  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_host, admission);
+                      bool check_sender, Admission admission) {
+  auto session = std::make_shared<HttpSession>(std::move(socket), shared, check_sender, admission);
   sessions.add(session);
   asio::co_spawn(
       session->executor(), [session] { return session->run(); },

@@ -14,14 +14,16 @@ namespace stitch::daemon {
 
 /// What all connections share.
 struct HttpShared {
-  HttpShared(HttpLimits with, http::Handler handle, http::QuickHandler handle_quickly, int handler_threads)
+  HttpShared(HttpLimits with, std::string of_network, http::Handler handle, http::QuickHandler handle_quickly, int handler_threads)
       : limits(with),
+        secret(std::move(of_network)),
         handler(std::move(handle)),
         quick(std::move(handle_quickly)),
         bodies(with),
         pool(handler_threads) {}
 
   const HttpLimits limits;
+  const std::string secret;  ///< of requests over TCP
   const http::Handler handler;
   const http::QuickHandler quick;  ///< may be empty
   BodyBudget bodies;
@@ -29,9 +31,9 @@ struct HttpShared {
   std::atomic<bool> stopping = false;
 };
 
-/// Serves a connection until it ends, on the thread of its socket's executor. `check_host`: refuse requests whose Host
-/// is not a name of this machine (a web page that made its own name point to loopback).
+/// Serves a connection until it ends, on the thread of its socket's executor. `check_sender`: refuse requests that
+/// daemon/http/admission.h refuses, as of a web page or of another user.
 void serve_connection(boost::asio::generic::stream_protocol::socket socket, HttpShared& shared, HttpSessions& sessions,
-                      bool check_host, Admission admission);
+                      bool check_sender, Admission admission);
 
 }  // namespace stitch::daemon

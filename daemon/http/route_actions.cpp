@@ -117,7 +117,7 @@ http::Reply submit_fragment(const Call& call) {
   if (!trials) return refusal(call, trials.error());
   const auto encoding = http::encoding_of(call.request.content_type);
   if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
-  const Result<graph::Graph> graph = graph::decode(call.request.body, *encoding);
+  const Result<graph::Graph> graph = graph::decode(call.request.body, *encoding, graph::message_limits);
   if (!graph) return bad_document(call, graph.error());
   const auto submitted =
       call.service.submit_fragment(*graph, text_in_query(call, "name").value_or(graph->name), *trials);

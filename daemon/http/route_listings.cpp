@@ -33,6 +33,12 @@ Result<db::PlanFilter> plan_filter(const Call& call) {
   return filter;
 }
 
+/// Whether the bytes are what Stitch itself wrote: a graph says what a client sent.
+bool is_generated(db::Artifact::Kind kind) {
+  using Kind = db::Artifact::Kind;
+  return kind == Kind::source || kind == Kind::ptx || kind == Kind::cubin || kind == Kind::log;
+}
+
 /// The page of a listing that takes no other fields.
 Result<db::Page> plain_page(const Call& call) {
   STITCH_TRY(only(call, {"limit", "after", "newest_first"}));
@@ -89,7 +95,7 @@ http::Reply list_models(const Call& call) {
 }
 
 http::Reply get_model(const Call& call) {
-  const auto key = hash_in_path(call, "key");
+  const auto key = content_name_in_path(call, "key");
   if (!key) return refusal(call, key.error());
   const auto workload = call.service.store().get_workload(*key);
   return workload ? answer(call, tuning::summarise(*workload)) : refusal(call, workload.error());
@@ -125,10 +131,15 @@ http::Reply get_plan(const Call& call) {
 }
 
 http::Reply get_artifact(const Call& call) {
-  const auto hash = hash_in_path(call, "hash");
+  const auto hash = content_name_in_path(call, "hash");
   if (!hash) return refusal(call, hash.error());
   auto artifact = call.service.store().get_artifact(*hash);
+  if (!artifact && artifact.error().kind == ErrorKind::corrupt)
+    return refusal(call, call.service.mend(*hash, artifact.error()));
   if (!artifact) return refusal(call, artifact.error());
+  if (!is_generated(artifact->kind))
+    return refusal(call, make_error(ErrorKind::not_found, "artifact {} is a {}, which is not served here", hash->hex(),
+                                    db::to_string(artifact->kind)));
   http::Response response;
   response.content_type = "application/octet-stream";
   response.headers.emplace_back("X-Stitch-Kind", db::to_string(artifact->kind));

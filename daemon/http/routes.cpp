@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "daemon/http/admission.h"
 #include "daemon/http/route_handlers.h"
 
 namespace stitch::daemon {
@@ -68,6 +69,10 @@ Routed route(Service& service, const http::Request& request) {
   std::string allowed;
   for (const Route& row : table) {
     if (!match(row.pattern, call.target.path, call.path)) continue;
+    if (row.method == "POST" && request.method == row.method) {
+      const Status typed = check_content_type(request.content_type, row.handle == submit_model);
+      if (!typed) return {row.pattern, http::error_response(415, typed.error(), encoding)};
+    }
     if (row.method == request.method) return {row.pattern, row.handle(call)};
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", row.method);
   }

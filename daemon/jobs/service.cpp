@@ -118,6 +118,7 @@ Result<std::optional<api::LookupAnswer>> Service::find(const Planner& planner, c
                                                        api::LookupAnswer& answer) const {
   const db::PlanKey key = planner.key_of(form.key);
   STITCH_ASSIGN(const db::Lookup found, store_.find_plan(key, form.family_key));
+  if (found.graph) STITCH_TRY(confirm(form, *found.graph));
   if (!found.plan) {
     compare(key, found.miss, answer);
     return std::optional<api::LookupAnswer>();
@@ -154,12 +155,21 @@ Result<std::optional<api::LookupAnswer>> Service::find_stale(const Planner& plan
   return std::optional(std::move(stale));
 }
 
+/// Keys are no cryptographic hashes, and who asks has chosen what is hashed: what is stored under the key must be this
+/// very graph. Put again, it is compared.
+Status Service::confirm(const graph::CanonicalForm& form, const Sha256& stored) const {
+  if (sha256(graph::encode(form.graph, graph::Encoding::cbor)) == stored) return {};
+  STITCH_ASSIGN(const db::FragmentRecord fragment, tuner_.describe(form.graph, ""));
+  return store_.put_fragment(fragment);
+}
+
 Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(const api::LookupRequest& request,
                                                                              Notifier::Deadline arrived) {
   using Begun = std::variant<api::LookupAnswer, PendingLookup>;
   PendingLookup missed;
   STITCH_ASSIGN(missed.planner, planners_->of(request.device));
   const Planner& planner = *missed.planner;
+  STITCH_ASSIGN(missed.constants, constants_.hold(request.fragment));
   STITCH_ASSIGN(missed.form, graph::canonicalise(request.fragment));
   const graph::CanonicalForm& form = missed.form;
   api::LookupAnswer& answer = missed.answer;
@@ -188,7 +198,7 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
   }
   missed.until = arrived + std::chrono::milliseconds(request.deadline_ms);
   const auto flight = predictions_.join(
-      planner.key_of(form.key), [this, &planner, graph = form.graph, name = request.name](const std::stop_token& stop) {
+      planner.key_of(form.key), [this, &planner, graph = form.graph, name = request.name, held = missed.constants](const std::stop_token& stop) {
         return predict_and_store(planner, graph, name, stop);
       });
   if (!flight) {
@@ -303,6 +313,28 @@ Result<db::EnqueuedJob> Service::enqueue_fragment(const Planner& planner, const 
   return store_.enqueue_job(job);
 }
 
+Error Service::mend(const Sha256& artifact, const Error& damage) {
+  db::PlanFilter served;
+  served.status = db::PlanStatus::incumbent;
+  served.artifact = artifact;
+  const auto plans = store_.list_plans(served, {});
+  std::optional<std::int64_t> making;
+  for (const db::PlanRecord& plan : plans ? plans->items : std::vector<db::PlanRecord>()) {
+    if (plan.key.target != tuner_.target()) continue;  // another daemon's to make
+    db::Job job;
+    job.kind = fragment_job;
+    job.dedupe_key = fmt::format("mend {}", plan.id.hex());
+    job.payload = Json{{"fragment", plan.key.fragment.hex()}, {"name", ""}, {"mend", plan.id.hex()}}.dump();
+    job.priority = 1;  // clients cannot run what they were told to
+    job.max_stalled = most_stalled;
+    job.provenance = remembering_->provenance("an artifact was damaged");
+    if (const auto enqueued = store_.enqueue_job(job)) making = enqueued->job.id;
+  }
+  if (!making) return damage;
+  job_enqueued();
+  return make_error(ErrorKind::unavailable, "{}; job {} makes it again", damage.message, *making);
+}
+
 void Service::job_enqueued() {
   jobs_.wake();
   changes_.notify();
@@ -347,15 +379,15 @@ Result<api::Submitted> Service::submit_fragment(const graph::Graph& fragment, st
   STITCH_ASSIGN(const db::EnqueuedJob job,
                 enqueue_fragment(planners_->own(), form.graph, form.key, name, trials.value_or(fragment_trials_)));
   job_enqueued();
-  return api::Submitted{job.job.id, job.joined, form.key};
+  return api::Submitted{job.job.id, job.joined, form.key.hex()};
 }
 
 Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
   if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
   STITCH_TRY(can_try(trials, tuner_));
   const db::Target& target = tuner_.target();
-  db::Artifact model{hash_bytes(bytes), db::Artifact::Kind::model, std::move(bytes),
-                     remembering_->provenance("from a client")};
+  const Sha256 name_of_bytes = sha256(bytes);
+  const db::Upload model{name_of_bytes, std::move(bytes), remembering_->provenance("from a client")};
   db::Job job;
   job.kind = model_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
@@ -364,10 +396,10 @@ Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view
   job.max_stalled = most_stalled;
   job.provenance = model.provenance;
   const std::lock_guard lock(models_mutex_);
-  STITCH_TRY(store_.put_artifact(model));
+  STITCH_TRY(store_.put_upload(model));
   STITCH_ASSIGN(const db::EnqueuedJob enqueued, store_.enqueue_job(job));
   job_enqueued();
-  return api::Submitted{enqueued.job.id, enqueued.joined, model.hash};
+  return api::Submitted{enqueued.job.id, enqueued.joined, model.hash.hex()};
 }
 
 Result<api::JobStatus> Service::job(std::int64_t id) const {

@@ -16,6 +16,7 @@
 #include "api/protocol.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "daemon/jobs/constant_budget.h"
 #include "daemon/jobs/job_runner.h"
 #include "daemon/jobs/lookup_answers.h"
 #include "daemon/jobs/metrics.h"
@@ -58,6 +59,7 @@ struct PendingLookup {
   api::LookupAnswer answer;  ///< what is known already: what the closest plan differs in, the job
   graph::CanonicalForm form;
   const Planner* planner = nullptr;  ///< whose plans were looked for
+  ConstantBudget::Hold constants;
   Flight flight;
   Notifier::Deadline until;
 };
@@ -121,6 +123,11 @@ class Service {
   /// resource_exhausted.
   Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
 
+  /// An artifact was read and found damaged: lets the plans that are served with it be made again, which mends it, or
+  /// withdraws them. The error for who asked: unavailable with the job that does it; `damage` itself when no plan needs
+  /// the artifact.
+  Error mend(const Sha256& artifact, const Error& damage);
+
   [[nodiscard]] Result<api::JobStatus> job(std::int64_t id) const;
   Result<api::JobStatus> cancel(std::int64_t id);
 
@@ -141,6 +148,7 @@ class Service {
                                                 api::LookupAnswer& answer) const;
   Result<std::optional<api::LookupAnswer>> find_stale(const Planner& planner, const api::LookupAnswer& answer,
                                                       const std::optional<api::LookupAnswer>& hit) const;
+  Status confirm(const graph::CanonicalForm& form, const Sha256& stored) const;
   Status predict_and_store(const Planner& planner, const graph::Graph& canonical, const std::string& name,
                            const std::stop_token& stop);
   void improve_served(const Planner& planner, const graph::Graph& canonical, const std::string& name,
@@ -157,6 +165,7 @@ class Service {
                        std::int64_t trials);
   Status tune_and_keep(const Planner& planner, const Hash128& key, tuning::PlanRequest request);
   void count_faults(const tuning::TrialRecords& trials);
+  Status mend_plan(const Planner& planner, const JobContext& context, const Hash128& fragment, const Hash128& plan);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
@@ -183,6 +192,7 @@ class Service {
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<db::PlanKey> asked_;     ///< whose improvement was asked for on a hit, so that later hits write nothing
   std::map<db::PlanKey, std::int64_t> failed_;  ///< whose tuning failed, until when look-ups do not ask again
+  ConstantBudget constants_{std::int64_t{256} << 20};
   Notifier changes_, promoted_;
   JobRunner jobs_;
   SingleFlight predictions_;  ///< last but one: its threads use everything above

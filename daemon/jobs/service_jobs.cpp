@@ -16,22 +16,26 @@ namespace {
 
 using Json = nlohmann::json;
 
+template <class Subject>
 struct Payload {
-  Hash128 subject;
+  Subject subject;  ///< key of a fragment, or name of an upload
   std::string name;
   std::int64_t trials = 0;
-  std::string device;  ///< class of GPUs; empty: the server's own
+  std::string device;                  ///< class of GPUs; empty: the server's own
+  std::optional<Hash128> mend = {};  ///< a plan of the fragment with a damaged artifact
 };
 
-/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, "trials" if any were asked for, and "device" if it
-/// is not the server's own.
-Result<Payload> read_payload(const db::Job& job, const char* subject) {
+/// What enqueue wrote: {"fragment" or "model": hash, "name": text}, "trials" if any were asked for, "device" if it is
+/// not the server's own, "mend" with a plan that is damaged.
+template <class Subject>
+Result<Payload<Subject>> read_payload(const db::Job& job, const char* subject) {
   const auto document = graph::parse_document(job.payload, graph::Encoding::json);
   if (!document) return document.error().within(fmt::format("payload of job {}", job.id));
-  const auto hash = Hash128::from_hex(document->value(subject, std::string()));
+  const auto hash = Subject::from_hex(document->value(subject, std::string()));
   if (!hash) return make_error(ErrorKind::corrupt, "payload of job {}: no {}", job.id, subject);
-  return Payload{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0}),
-                 document->value("device", std::string())};
+  return Payload<Subject>{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0}),
+                          document->value("device", std::string()),
+                          Hash128::from_hex(document->value("mend", std::string()))};
 }
 
 }  // namespace
@@ -90,10 +94,28 @@ Status Service::tune_fragment(const Planner& planner, const JobContext& context,
   return tuning::take_steps({tune, search}, {.trials = trials, .compares_plans = planner.tuner.measures_plans()});
 }
 
+/// Tuning makes the same kernels again, as a rule, and storing them mends what is damaged. A plan that is still damaged
+/// then was made by another generator: it cannot be run, and is served no longer.
+Status Service::mend_plan(const Planner& planner, const JobContext& context, const Hash128& key,
+                          const Hash128& plan) {
+  STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
+  STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
+  const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };
+  STITCH_TRY(
+      tune_and_keep(planner, key, {.fragment = graph, .name = fragment.name, .progress = report, .stop = context.stop()}));
+  const auto whole = store_.get_plan_bundle(plan);
+  if (whole || whole.error().kind != ErrorKind::corrupt) return {};
+  STITCH_TRY(store_.withdraw(plan, whole.error().message, planner.remembering->provenance("found damaged")));
+  STITCH_ASSIGN(const db::Lookup served, store_.find_plan(planner.key_of(key), {}));
+  return served.plan ? Status() : predict_and_store(planner, graph, fragment.name, context.stop());
+}
+
 Result<std::string> Service::tune_fragment_job(const JobContext& context) {
-  STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "fragment"));
+  STITCH_ASSIGN(const auto payload, read_payload<Hash128>(context.job(), "fragment"));
   STITCH_ASSIGN(const Planner* const planner, planners_->named(payload.device));
-  if (payload.trials > 0 || !planner->remembering->is_settled(payload.subject)) {
+  if (payload.mend) {
+    STITCH_TRY(mend_plan(*planner, context, payload.subject, *payload.mend));
+  } else if (payload.trials > 0 || !planner->remembering->is_settled(payload.subject)) {
     STITCH_TRY(tune_fragment(*planner, context, payload.subject, payload.name, payload.trials));
     STITCH_TRY(enqueue_chores());
   }
@@ -108,8 +130,8 @@ Result<std::string> Service::tune_fragment_job(const JobContext& context) {
 }
 
 Result<std::string> Service::tune_model_job(const JobContext& context) {
-  STITCH_ASSIGN(const Payload payload, read_payload(context.job(), "model"));
-  STITCH_ASSIGN(const db::Artifact model, store_.get_artifact(payload.subject));
+  STITCH_ASSIGN(const auto payload, read_payload<Sha256>(context.job(), "model"));
+  STITCH_ASSIGN(const db::Upload model, store_.get_upload(payload.subject));
   const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
   STITCH_ASSIGN(const tuning::ModelTuning tuning, tuning::tune_model(model.bytes, payload.name, tuner_, report,
                                                                      context.stop(), remembering_, payload.trials));

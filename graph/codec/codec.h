@@ -32,6 +32,10 @@ struct DecodeLimits {
   int region_depth = 16;                                ///< regions inside regions
 };
 
+/// What is read of a stranger's message: of constants 64 MiB, since those hundreds of bytes that say "splat" are
+/// copied expanded from there on.
+inline constexpr DecodeLimits message_limits{.constant_bytes = std::int64_t{64} << 20};
+
 /// The graph with its regions, names and lines. JSON on one line, or indented by `indent` spaces.
 std::string encode(const Graph& graph, Encoding encoding, int indent = -1);
 

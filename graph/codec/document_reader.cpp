@@ -13,12 +13,15 @@ namespace stitch::graph::fields {
 Error Dialect::missing(const std::string& path) const { return make_error(ErrorKind::parse, "{}: missing", path); }
 
 Error Dialect::wrong(const std::string& path, Expected expected, const Json& found) const {
-  constexpr std::string_view names[] = {"true or false", "an integer", "a number",
-                                        "a string",      "bytes",      "a hash",
-                                        "an array",      "an object",  "a tensor type such as \"f32[4,8]\""};
+  constexpr std::string_view names[] = {
+      "true or false", "an integer", "a number", "a string",  "bytes",
+      "a hash",        "a SHA-256",  "an array", "an object", "a tensor type such as \"f32[4,8]\""};
   const std::string_view name = names[static_cast<std::size_t>(expected)];
   if (expected == Expected::hash && found.is_string()) {
     return make_error(ErrorKind::parse, "{}: expected 32 hexadecimal digits", path);
+  }
+  if (expected == Expected::content_name && found.is_string()) {
+    return make_error(ErrorKind::parse, "{}: expected the 64 hexadecimal digits of a SHA-256", path);
   }
   if (expected == Expected::number && found.is_number()) {
     return make_error(ErrorKind::parse, "{}: expected a finite number", path);
@@ -107,6 +110,20 @@ void Found::read(Hash128& into) const {
   }
 }
 
+void Found::read(Sha256& into) const {
+  if (!dialect().binary_hashes) {
+    if (!expect(json.is_string(), Expected::content_name)) return;
+    const auto name = Sha256::from_hex(json.get_ref<const std::string&>());
+    if (expect(name.has_value(), Expected::content_name)) into = *name;
+    return;
+  }
+  std::string raw;
+  read_bytes(raw);
+  if (dialect().short_names && raw.size() == 16) raw.resize(Sha256::size);
+  const auto name = Sha256::from_bytes(raw);
+  if (ok() && expect(name.has_value(), Expected::content_name)) into = *name;
+}
+
 void Found::read(TensorType& into) const {
   if (!expect(json.is_string(), Expected::tensor_type)) return;
   Result<TensorType> type = parse_tensor_type(json.get_ref<const std::string&>());
@@ -115,7 +132,7 @@ void Found::read(TensorType& into) const {
 }
 
 void Found::read(Graph& into) const {
-  Result<Graph> graph = from_document(json);
+  Result<Graph> graph = from_document(json, message_limits);
   if (!graph) return fail_here(graph.error());
   into = *std::move(graph);
 }

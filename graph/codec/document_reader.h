@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "graph/codec/codec.h"
 #include "graph/codec/fields.h"
 #include "graph/tensor_type.h"
@@ -22,7 +23,18 @@ namespace stitch::graph::fields {
 
 using Json = nlohmann::json;
 
-enum class Expected : std::uint8_t { boolean, integer, number, text, bytes, hash, list, object, tensor_type };
+enum class Expected : std::uint8_t {
+  boolean,
+  integer,
+  number,
+  text,
+  bytes,
+  hash,
+  content_name,
+  list,
+  object,
+  tensor_type
+};
 
 /// How the documents of a family are read and what errors about them say. This one is that of messages: errors are of
 /// kind parse and begin with the path: "launches[2].threads: expected an integer, found string". A store has its own.
@@ -35,6 +47,7 @@ class Dialect {
   [[nodiscard]] virtual Error unknown_word(const std::string& path, std::string_view word) const;
 
   bool binary_hashes = false;  ///< DocumentForm::binary_hashes
+  bool short_names = false;    ///< binary names of contents may have 16 bytes; the rest of the 32 is zeros then
   bool rules = true;           ///< whether rules are looked at; else the caller validates whole records
   bool any_number = false;     ///< whether numbers may be infinite or not a number
 };
@@ -69,6 +82,7 @@ class Found {
   void read(double& into) const;
   void read(std::string& into) const;
   void read(Hash128& into) const;
+  void read(Sha256& into) const;
   void read(TensorType& into) const;
   void read(Graph& into) const;
   void read_bytes(std::string& into) const;
@@ -186,6 +200,7 @@ class Reader {
   void fail(const Error& error) { object_.fail(error); }
   [[nodiscard]] bool ok() const { return reading_.status.ok(); }
   [[nodiscard]] const Place& place() const { return object_.place; }
+  [[nodiscard]] const Dialect& dialect() const { return reading_.dialect; }
 
  private:
   template <class Variant, class T, class Written>

@@ -12,4 +12,8 @@ nlohmann::json binary_of(const Hash128& hash) {
   return bytes;
 }
 
+nlohmann::json binary_of(const Sha256& name) {
+  return nlohmann::json::binary({name.octets.begin(), name.octets.end()});
+}
+
 }  // namespace stitch::graph::fields

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/sha256.h"
 #include "graph/codec/codec.h"
 #include "graph/codec/fields.h"
 #include "graph/tensor_type.h"
@@ -19,12 +20,13 @@ namespace stitch::graph::fields {
 
 /// How documents hold what JSON has no type for.
 struct DocumentForm {
-  bool binary_hashes = false;          ///< 16 bytes, most significant first, instead of 32 hexadecimal digits
+  bool binary_hashes = false;          ///< as bytes, most significant first, instead of hexadecimal digits
   Encoding encoding = Encoding::json;  ///< of the constants of graphs
 };
 
 nlohmann::json binary_of(std::string_view bytes);
 nlohmann::json binary_of(const Hash128& hash);
+nlohmann::json binary_of(const Sha256& name);
 
 /// The archive that makes a document of a record. `Json` is nlohmann::json, whose members are sorted (equal records,
 /// equal bytes), or nlohmann::ordered_json, which keeps the order of the fields. A type that is no record has
@@ -81,6 +83,9 @@ class BasicWriter {
   static Json document_of(bool value, const DocumentForm&) { return value; }
   static Json document_of(const std::string& value, const DocumentForm&) { return value; }
   static Json document_of(const Hash128& value, const DocumentForm& form) {
+    return form.binary_hashes ? Json(binary_of(value)) : Json(value.hex());
+  }
+  static Json document_of(const Sha256& value, const DocumentForm& form) {
     return form.binary_hashes ? Json(binary_of(value)) : Json(value.hex());
   }
   static Json document_of(const Bytes& value, const DocumentForm&) { return binary_of(value.data); }

@@ -32,8 +32,9 @@
 //   a.choice(v, alternative<T>("name")...)   The one of these fields whose type the variant v holds.
 //   a.nothing_else()               Readers refuse fields that were not visited.
 //
-// A field may be a bool, a number, a text, an enumeration (its words by to_string), a Hash128, a tensor type, a graph,
-// another record, and optionals, vectors and maps of these. Other types bring write_value and read_value.
+// A field may be a bool, a number, a text, an enumeration (its words by to_string), a Hash128, a Sha256, a tensor
+// type, a graph, another record, and optionals, vectors and maps of these. Other types bring write_value and
+// read_value.
 namespace stitch::graph::fields {
 
 /// Of<Plan>: a Plan that an archive reads into, or a constant one that it writes.

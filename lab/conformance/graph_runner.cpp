@@ -128,7 +128,7 @@ Result<GraphRunner::Loaded*> GraphRunner::load(const Graph& canonical, const Has
   if (const auto known = loaded_.find(key); known != loaded_.end()) return &known->second;
   Loaded loaded;
   STITCH_ASSIGN(loaded.tuned, tuner_.tune({.fragment = canonical, .name = canonical.name}));
-  const auto artifact = [&](const Hash128& hash) -> Result<std::string> {
+  const auto artifact = [&](const Sha256& hash) -> Result<std::string> {
     for (const db::Artifact& candidate : loaded.tuned.bundle.artifacts) {
       if (candidate.hash == hash) return candidate.bytes;
     }

@@ -76,17 +76,21 @@ std::optional<KernelCache::Entry> KernelCache::too_large(const graph::Graph& ker
 Result<KernelCache::Entry> KernelCache::explore(const graph::Graph& kernel) {
   if (auto large = too_large(kernel)) return std::move(*large);
   STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(kernel));
-  const auto placed = [&](const Entry& known) {
-    return Entry{known.kernel, composed(form.parameter_order, known.parameter_order),
-                 composed(form.result_order, known.result_order)};
+  const auto placed = [&](const Known& known, const graph::Graph& asked) -> Result<Entry> {
+    if (!graph::same_form(known.asked, asked))
+      return make_error(ErrorKind::already_exists, "kernel {}: another graph has this key, as no two have by chance",
+                        form.key.hex());
+    return Entry{known.entry.kernel, composed(form.parameter_order, known.entry.parameter_order),
+                 composed(form.result_order, known.entry.result_order)};
   };
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = kernels_.find(form.key); found != kernels_.end()) return placed(found->second);
+    if (const auto found = kernels_.find(form.key); found != kernels_.end()) return placed(found->second, form.graph);
   }
+  const graph::Graph asked = form.graph;
   STITCH_ASSIGN(Entry fresh, explore_fresh(form));
   const std::lock_guard lock(mutex_);
-  return placed(kernels_.try_emplace(form.key, std::move(fresh)).first->second);
+  return placed(kernels_.try_emplace(form.key, Known{std::move(fresh), asked}).first->second, asked);
 }
 
 std::size_t KernelCache::size() const {

@@ -39,6 +39,7 @@ class KernelCache {
     std::vector<int> parameter_order;  ///< canonical parameter i is the graph's parameter parameter_order[i]
     std::vector<int> result_order;
   };
+  /// Error: already_exists when the key is known of another graph, as only a forged one can be (base/hash.h).
   Result<Entry> explore(const graph::Graph& kernel);
 
   [[nodiscard]] const Scorer& scorer() const { return scorer_; }
@@ -52,7 +53,11 @@ class KernelCache {
   const Scorer& scorer_;
   StitchOptions options_;
   mutable std::mutex mutex_;
-  std::unordered_map<Hash128, Entry> kernels_;  ///< orders: of the canonical graph that was asked for
+  struct Known {
+    Entry entry;         ///< orders: of the canonical graph that was asked for
+    graph::Graph asked;  ///< that graph
+  };
+  std::unordered_map<Hash128, Known> kernels_;
 };
 
 }  // namespace stitch::search

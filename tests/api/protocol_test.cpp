@@ -146,14 +146,14 @@ TEST(MessagesTest, BytesAreThoseOfTheProtocolsVersion) {
   const PromotionFeed feed{{{5, hash_bytes("f"), answer.target, hash_bytes("p"), {}, "vacant"}}, 5};
   const JobStatus job{7, "tune-model", "failed", 0.5, "3 of 12", "{}", Error{ErrorKind::compile, "no"},
                       3, true,         1,        2,   3};
-  for (const auto& [encoding, hash] : {std::pair(Encoding::json, "b2e51c300d49fa9038aca9371cedf017"),
-                                       std::pair(Encoding::cbor, "56101d492e4e36dc45d8fd213c28b062")}) {
+  for (const auto& [encoding, hash] : {std::pair(Encoding::json, "5bc704eeacb692ce7ee8cb0f6b86f77d"),
+                                       std::pair(Encoding::cbor, "0593c4a5de6638a47646bd6215234873")}) {
     std::string all = plan_document(tuning::samples::plan());
     for (const Json& document :
          {to_document(LookupRequest{small_graph(), "layer 3", 250, false}, encoding), to_document(answer),
           to_document(LookupAnswer{}), to_document(feed), to_document(job), to_document(JobStatus{}),
           to_document(JobEvent{9, 7, 1'700'000'000'000'000, "progress", 0.25, "verify: line\n2"}),
-          to_document(Submitted{3, true, hash_bytes("model")}), to_document(Error{ErrorKind::io, "because"}),
+          to_document(Submitted{3, true, sha256("model").hex()}), to_document(Error{ErrorKind::io, "because"}),
           to_document(ServerVersion{"0.1.0", 1, answer.target, "emulated"})}) {
       all += encode_document(document, encoding);
     }
@@ -208,7 +208,7 @@ TEST(MessagesTest, TheOthersRoundTrip) {
       3};
   EXPECT_EQ(to_document(*decode_message<JobStatus>(to_document(job).dump(), Encoding::json)), to_document(job));
   EXPECT_EQ(decode_message<JobStatus>(to_document(job).dump(), Encoding::json)->error, job.error);
-  const Submitted submitted{3, true, hash_bytes("model")};
+  const Submitted submitted{3, true, sha256("model").hex()};
   EXPECT_EQ(to_document(*decode_message<Submitted>(to_document(submitted).dump(), Encoding::json)),
             to_document(submitted));
   const JobEvent event{9, 7, 1'700'000'000'000'000, "progress", 0.25, "verify: line\n2"};

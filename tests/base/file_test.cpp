@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -92,6 +93,21 @@ TEST(TemporaryFolder, AMissingParentIsNamed) {
   const auto made = TemporaryFolder::make("purpose");
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message, HasSubstr("temporary files"));
+}
+
+TEST(RealFileSystemTest, AFileOfOurOwnIsRegularAndBounded) {
+  const TestFolder folder;
+  const RealFileSystem files;
+  const std::filesystem::path path = folder / "file";
+  std::ofstream(path) << "contents";
+  EXPECT_EQ(*files.read_own(path, 8), "contents");
+  EXPECT_EQ(files.read_own(path, 7).error().kind, ErrorKind::resource_exhausted);
+  EXPECT_EQ(files.read_own(folder / "none", 8).error().kind, ErrorKind::not_found);
+  EXPECT_THAT(files.read_own(folder.path(), 8).error().message, testing::HasSubstr("not a regular file"));
+  std::filesystem::create_symlink(path, folder / "link");
+  EXPECT_EQ(files.read_own(folder / "link", 8).error().kind, ErrorKind::io);
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(files.read_own(folder / "pipe", 8).error().message, testing::HasSubstr("not a regular file"));
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
+#include "tests/base/forged_bytes.h"
+
 #include <set>
 
 namespace stitch {
@@ -59,6 +62,15 @@ TEST(Hasher, IsDeterministicAndCanBeContinued) {
   hasher.integer(2);
   EXPECT_EQ(hasher.finish(), Hasher().text("one").integer(2).finish());
   EXPECT_NE(hasher.finish(), first);
+}
+
+TEST(HashTest, IsNoProtectionAgainstSomebodyWhoChoosesTheBytes) {
+  std::string genuine;
+  for (int i = 0; i < 300; ++i) genuine += "mov.f32 ";
+  const std::string forged = ForgedBytes::like(genuine, "ret;");
+  EXPECT_NE(forged, genuine);
+  EXPECT_EQ(hash_bytes(forged), hash_bytes(genuine)) << "which is why contents have cryptographic names";
+  EXPECT_NE(sha256(forged), sha256(genuine));
 }
 
 }  // namespace

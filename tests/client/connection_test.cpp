@@ -48,6 +48,21 @@ TEST(ServerAddressTest, NobodyThereIsUnavailable) {
   }
 }
 
+// A plan is machine code, and plain HTTP protects nothing on its way.
+TEST(ServerAddressTest, AnotherMachineMustBeTrustedExplicitly) {
+  for (const char* there : {"http://192.0.2.1:8080", "http://[2001:db8::1]:8080"}) {
+    ClientOptions options;
+    options.server = there;
+    const auto client = Client::open(options);
+    ASSERT_FALSE(client.ok());
+    EXPECT_EQ(client.error().kind, ErrorKind::invalid_argument);
+    EXPECT_THAT(client.error().message, HasSubstr("STITCH_ALLOW_REMOTE"));
+  }
+  ServerAddress trusted = *parse_address("http://192.0.2.1:8080");  // an address of documentation: nobody is there
+  trusted.trusted = true;
+  EXPECT_NE(Connection::open(trusted, 0.01).error().kind, ErrorKind::invalid_argument);
+}
+
 // As a stopped server does it: connections wait in its backlog until that is full.
 TEST(ServerAddressTest, AServerThatAcceptsNothingIsGivenUp) {
   const TestFolder folder;

@@ -25,8 +25,8 @@ api::Plan copying_plan() {
   plan.parameters = {{graph::DType::u8, {64}}};
   plan.results = {{graph::DType::u8, {64}}, {graph::DType::u8, {64}}};
   api::KernelLaunch launch;
-  launch.cubin = hash_bytes("cubin");
-  launch.ptx = hash_bytes("ptx");
+  launch.cubin = sha256("cubin");
+  launch.ptx = sha256("ptx");
   launch.name = "copy";
   launch.blocks = 4;
   launch.threads = 128;
@@ -44,8 +44,8 @@ api::Plan copying_plan() {
   return plan;
 }
 
-Result<std::string> artifact(const Hash128& hash) {
-  return hash == hash_bytes("cubin") ? std::string("the cubin") : std::string("the ptx");
+Result<std::string> artifact(const Sha256& hash) {
+  return hash == sha256("cubin") ? std::string("the cubin") : std::string("the ptx");
 }
 
 TEST(BufferContractTest, SaysWhatIsWrong) {

@@ -92,7 +92,7 @@ TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
 TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
   const auto answer = client_->fetch(tuning::samples::softmax(8, 64));
   ASSERT_TRUE(answer.ok()) << answer.error().message;
-  const Hash128 hash = answer->plan->launches[0].cubin;
+  const Sha256 hash = answer->plan->launches[0].cubin;
   const auto first = client_->artifact(hash);
   ASSERT_TRUE(first.ok());
   const std::filesystem::path path = folder_ / ("cache/" + hash.hex());
@@ -101,7 +101,7 @@ TEST_F(ClientDaemonTest, ArtifactsAreFetchedOnceAndDamageIsMended) {
   EXPECT_EQ(*client_->artifact(hash), *first);
   running_.reset();
   EXPECT_EQ(*client_->artifact(hash), *first) << "without a server";
-  EXPECT_EQ(client_->artifact(hash_bytes("unknown")).error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(client_->artifact(sha256("unknown")).error().kind, ErrorKind::unavailable);
 }
 
 /// Stores another plan for the fragment (the same kernels under another document) and makes it the one served.

@@ -541,25 +541,35 @@ TEST_F(HttpServerTest, OnlyLoopbackAddressesAreServed) {
               HasSubstr("longer than 107"));
 }
 
+TEST_F(HttpServerTest, TcpServesNobodyWithoutTheSecret) {
+  HttpServerOptions options;
+  options.tcp = "0";
+  EXPECT_THAT(HttpServer::start(options, echo).error().message, HasSubstr("no secret for its clients"));
+}
+
 TEST_F(HttpServerTest, TcpRefusesForeignHostNames) {
   HttpServerOptions options;
   options.tcp = "0";
+  options.secret = "open sesame";
   auto started = HttpServer::start(options, echo);
   ASSERT_TRUE(started.ok());
-  const auto ask = [&](const std::string& host) {
+  const auto talk = [&](const std::string& headers, const std::string& request = "GET /x HTTP/1.1") {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>((*started)->port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
     EXPECT_EQ(::connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    const std::string text = "GET /x HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
+    const std::string text = request + "\r\n" + headers + "Connection: close\r\n\r\n";
     EXPECT_EQ(::send(descriptor, text.data(), text.size(), 0), std::ssize(text));
     std::string all(4096, '\0');
     all.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(descriptor, all.data(), all.size(), MSG_WAITALL))));
     ::close(descriptor);
-    return raw::parse_answer(all).status;
+    return raw::parse_answer(all);
   };
+  const std::string bearer = "Authorization: Bearer open sesame\r\n", local = "Host: localhost\r\n";
+  const auto ask = [&](const std::string& host) { return talk("Host: " + host + "\r\n" + bearer).status; };
+  EXPECT_EQ(ask("LOCALHOST:80"), 200) << "names of hosts have no case";
   EXPECT_EQ(ask("localhost:80"), 200);
   EXPECT_EQ(ask("127.0.0.1"), 200);
   EXPECT_EQ(ask("127.0.0.2:80"), 200);  // what --tcp 127.0.0.2:80 is asked by
@@ -569,6 +579,37 @@ TEST_F(HttpServerTest, TcpRefusesForeignHostNames) {
   for (const char* host : {"127.0.0.1.evil.example", "192.168.1.1", "[::2]", "[::1", "", "127.0.0.2evil"}) {
     EXPECT_EQ(ask(host), 403) << host;
   }
+  EXPECT_EQ(talk(bearer).status, 403) << "no Host";
+  EXPECT_EQ(talk(local + "Host: evil.example\r\n" + bearer).status, 403) << "two of them";
+
+  // The secret: another user of the machine, or a page that guesses, has not got it.
+  const raw::Answer without = talk(local);
+  EXPECT_EQ(without.status, 401);
+  EXPECT_THAT(without.head, HasSubstr("WWW-Authenticate: Bearer"));
+  EXPECT_THAT(without.body, HasSubstr("token file"));
+  EXPECT_EQ(talk(local + "Authorization: bearer open sesame\r\n").status, 200);
+  for (const std::string given : {"", "Bearer", "Bearer ", "Bearer open sesam", "Bearer open sesame!",
+                                  "Basic open sesame", "Bearer open sesamE", "open sesame"}) {
+    EXPECT_EQ(talk(local + "Authorization: " + given + "\r\n").status, 401) << given;
+  }
+  EXPECT_EQ(talk(local + bearer + bearer).status, 401);
+
+  // What browsers add when a page sends something, even if the page knew the secret.
+  for (const std::string page : {"Origin: https://evil.example", "Origin: null", "Origin: http://localhost:80",
+                                 "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"}) {
+    const raw::Answer refused = talk(local + bearer + page + "\r\n");
+    EXPECT_EQ(refused.status, 403) << page;
+    EXPECT_THAT(refused.body, HasSubstr("web pages")) << page;
+  }
+  EXPECT_EQ(talk(local + bearer + "Sec-Fetch-Site: none\r\n").status, 200) << "typed in by a person";
+  // Refused by the header alone: no body is waited for.
+  EXPECT_EQ(talk(local + "Content-Length: 1000000\r\n", "POST /v1/models HTTP/1.1").status, 401);
+}
+
+TEST_F(HttpServerTest, ASocketNeedsNoSecret) {
+  start({});
+  EXPECT_EQ(raw::request(socket_, "GET", "/x", "", "Origin: https://evil.example\r\n").status, 200)
+      << "no page reaches it";
 }
 
 }  // namespace

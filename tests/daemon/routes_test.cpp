@@ -4,12 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <thread>
 
+#include "db/sqlite.h"
+#include "graph/builder.h"
+#include "graph/canonical.h"
+#include "tests/base/forged_bytes.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
 #include "tests/tuning/sample_fragments.h"
@@ -21,6 +26,7 @@ using Json = nlohmann::json;
 using testing::HasSubstr;
 
 const std::string as_json = "Content-Type: application/json\r\n";
+const std::string as_bytes = "Content-Type: application/octet-stream\r\n";
 
 class RoutesTest : public testing::Test {
  protected:
@@ -71,10 +77,10 @@ TEST_F(RoutesTest, FromALookupToEverythingThatIsKnownOfItsPlan) {
   EXPECT_EQ(get("/v1/promotions?after=0")["promotions"].size(), 1U);
   EXPECT_EQ(get("/v1/devices")["items"][0]["key"], "emulated");
   const raw::Answer cubin = ask("GET", "/v1/artifacts/" + answer->plan->launches[0].cubin.hex());
-  EXPECT_EQ(hash_bytes(cubin.body), answer->plan->launches[0].cubin);
+  EXPECT_EQ(sha256(cubin.body), answer->plan->launches[0].cubin);
   EXPECT_THAT(cubin.head, HasSubstr("X-Stitch-Kind: cubin"));
   EXPECT_THAT(ask("GET", "/metrics").body, HasSubstr("stitch_lookups_total{source=\"predicted\"} 1"));
-  EXPECT_THAT(ask("GET", "/v1/version").body, HasSubstr("\"protocol\":2"));
+  EXPECT_THAT(ask("GET", "/v1/version").body, HasSubstr("\"protocol\":3"));
 }
 
 TEST_F(RoutesTest, SpeaksCborWhenAsked) {
@@ -94,7 +100,7 @@ TEST_F(RoutesTest, SpeaksCborWhenAsked) {
 
 TEST_F(RoutesTest, ModelsAreSubmittedAndTold) {
   const std::string model = graph::encode(tuning::samples::softmax(16, 64), graph::Encoding::json);
-  const raw::Answer submitted = ask("POST", "/v1/models?name=a%20model.json", model);
+  const raw::Answer submitted = ask("POST", "/v1/models?name=a%20model.json", model, as_bytes);
   ASSERT_EQ(submitted.status, 202);
   const Json document = Json::parse(submitted.body);
   EXPECT_EQ(running_.wait_for(document["job"]).state, "done");
@@ -118,8 +124,117 @@ TEST_F(RoutesTest, ADeadlineThatPassesIsAnsweredWithAJob) {
   const Json document = Json::parse(answer.body);
   EXPECT_EQ(document["source"], "pending");
   const std::string job = document["job"].dump();
-  const raw::Answer cancelled = ask("POST", "/v1/jobs/" + job + "/cancel");
+  const raw::Answer cancelled = ask("POST", "/v1/jobs/" + job + "/cancel", "", as_json);
   EXPECT_THAT(cancelled.status, testing::AnyOf(200, 202));
+}
+
+Hash128 key_of(const graph::Graph& fragment) { return graph::canonicalise(fragment)->key; }
+
+/// The plan that is answered to a look-up.
+api::Plan plan_of(const raw::Answer& answer) {
+  const auto read = api::decode_message<api::LookupAnswer>(answer.body, graph::Encoding::json);
+  EXPECT_TRUE(read.ok() && read->plan) << answer.body;
+  return read.ok() && read->plan ? *read->plan : api::Plan();
+}
+
+// As it was done to version 0.1.0: somebody who tuned the same fragment elsewhere sends in other bytes under the names
+// of its PTX and cubin before this daemon makes them. Then those were served, and called verified.
+TEST_F(RoutesTest, WhatAClientSendsIsNeverServedAsMachineCode) {
+  const std::string body = lookup_body(tuning::samples::softmax(8, 64), 120'000);
+  api::KernelLaunch elsewhere;
+  std::string ptx, cubin;
+  {
+    const RunningService other(folder_ / "other.db", {.work = false, .serve = true});
+    elsewhere = plan_of(raw::request(other.socket, "POST", "/v1/lookup", body, as_json)).launches.at(0);
+    ptx = raw::request(other.socket, "GET", "/v1/artifacts/" + elsewhere.ptx.hex()).body;
+    cubin = raw::request(other.socket, "GET", "/v1/artifacts/" + elsewhere.cubin.hex()).body;
+  }
+  const std::string forged_ptx = ForgedBytes::like(ptx, "// abs instead of ex2"),
+                    forged_cubin = ForgedBytes::like(cubin, "\xee");
+  ASSERT_EQ(hash_bytes(forged_ptx), hash_bytes(ptx)) << "the attack is a real one";
+  ASSERT_EQ(hash_bytes(forged_cubin), hash_bytes(cubin));
+  for (const std::string& sent : {forged_ptx, forged_cubin, ptx, cubin}) {
+    const raw::Answer taken = ask("POST", "/v1/models?name=model.json", sent, as_bytes);
+    ASSERT_EQ(taken.status, 202) << taken.body;
+    EXPECT_EQ(running_.wait_for(Json::parse(taken.body)["job"]).state, "failed");
+    EXPECT_EQ(ask("GET", "/v1/artifacts/" + sha256(sent).hex()).status, 404) << "an upload is no artifact";
+  }
+  const api::KernelLaunch launch = plan_of(ask("POST", "/v1/lookup", body, as_json)).launches.at(0);
+  EXPECT_EQ(ask("GET", "/v1/artifacts/" + launch.ptx.hex()).body, ptx);
+  EXPECT_EQ(ask("GET", "/v1/artifacts/" + launch.cubin.hex()).body, cubin);
+  EXPECT_THAT(ask("GET", "/v1/artifacts/" + launch.cubin.hex()).head, HasSubstr("X-Stitch-Kind: cubin"));
+  // The graph is what a client sent, in another form: not served here either.
+  const auto stored = running_.store->get_fragment(key_of(tuning::samples::softmax(8, 64)));
+  ASSERT_TRUE(stored.ok());
+  EXPECT_EQ(ask("GET", "/v1/artifacts/" + sha256(stored->graph).hex()).status, 404);
+
+  const std::int64_t later = std::int64_t{1} << 60;
+  const auto pruned = running_.store->prune({later, later, later});
+  ASSERT_TRUE(pruned.ok()) << pruned.error().message;
+  EXPECT_EQ(pruned->models, 4);
+  EXPECT_EQ(ask("GET", "/v1/artifacts/" + launch.ptx.hex()).body, ptx);
+}
+
+/// x + a table of numbers that the client chooses.
+graph::Graph plus_table(const std::string& bytes) {
+  graph::Builder builder;
+  graph::ConstantAttributes table;
+  table.type = {graph::DType::u32, {std::ssize(bytes) / 4}};
+  table.data.resize(bytes.size());
+  std::memcpy(table.data.data(), bytes.data(), bytes.size());
+  const graph::Value x = builder.parameter(table.type.dtype, table.type.dims, "x");
+  return *builder.finish({builder.binary(graph::Op::add, x, builder.constant(std::move(table)))});
+}
+
+// Keys of fragments are no cryptographic hashes: two graphs of one key are made in no time, too.
+TEST_F(RoutesTest, AFragmentThatIsForgedToAnothersKeyGetsNothingOfIt) {
+  std::string table;
+  for (int i = 0; i < 2048; ++i) table += static_cast<char>(i * 7);
+  const graph::Graph genuine = plus_table(table), forged = plus_table(ForgedBytes::like(table, "other numbers"));
+  ASSERT_EQ(key_of(genuine), key_of(forged)) << "the attack is a real one";
+  ASSERT_EQ(ask("POST", "/v1/lookup", lookup_body(genuine, 120'000), as_json).status, 200);
+  const raw::Answer refused = ask("POST", "/v1/lookup", lookup_body(forged, 120'000), as_json);
+  EXPECT_EQ(refused.status, 409) << refused.body;
+  EXPECT_THAT(refused.body, HasSubstr("another graph is stored under this key"));
+  EXPECT_EQ(ask("POST", "/v1/fragments", graph::encode(forged, graph::Encoding::json), as_json).status, 409);
+  EXPECT_EQ(ask("POST", "/v1/lookup", lookup_body(genuine, 120'000), as_json).status, 200) << "that one is as it was";
+}
+
+TEST_F(RoutesTest, ADamagedArtifactIsMadeAgain) {
+  const std::string body = lookup_body(tuning::samples::softmax(8, 64), 120'000);
+  const raw::Answer looked_up = ask("POST", "/v1/lookup", body, as_json);
+  const Sha256 name = plan_of(looked_up).launches.at(0).cubin;
+  running_.wait_for(Json::parse(looked_up.body)["job"]);
+  const std::string cubin = ask("GET", "/v1/artifacts/" + name.hex()).body;
+  {
+    auto connection =
+        db::sqlite::Connection::open({folder_ / "stitch.db", db::sqlite::OpenOptions::Mode::read_write, 10'000, 0, ""});
+    ASSERT_TRUE(connection.ok());
+    ASSERT_TRUE((*connection)->execute("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", name).ok());
+  }
+  const raw::Answer damaged = ask("GET", "/v1/artifacts/" + name.hex());
+  EXPECT_EQ(damaged.status, 503) << damaged.body;
+  const std::string message = Json::parse(damaged.body)["error"]["message"];
+  EXPECT_THAT(message, HasSubstr("makes it again"));
+  const std::size_t job = message.find("; job ");
+  ASSERT_NE(job, std::string::npos);
+  EXPECT_EQ(running_.wait_for(std::stoll(message.substr(job + 6))).state, "done");
+  EXPECT_EQ(ask("GET", "/v1/artifacts/" + name.hex()).body, cubin);
+  EXPECT_EQ(plan_of(ask("POST", "/v1/lookup", body, as_json)).launches.at(0).cubin, name);
+}
+
+TEST_F(RoutesTest, ConstantsCountAsWhatTheyAreInMemory) {
+  const auto splat = [](std::int64_t elements) {
+    return fmt::format(R"({{"fragment":{{"format":"stitch-graph","version":1,"nodes":[)"
+                       R"({{"op":"parameter","attributes":{{"type":"f32[{0}]"}}}},)"
+                       R"({{"op":"constant","attributes":{{"type":"f32[{0}]","data":{{"splat":1.5}}}}}},)"
+                       R"({{"op":"add","operands":[0,1]}}],"results":[2]}},"deadline_ms":0,"improve":false}})",
+                       elements);
+  };
+  const raw::Answer large = ask("POST", "/v1/lookup", splat(std::int64_t{1} << 28), as_json);
+  EXPECT_EQ(large.status, 413) << large.body;
+  EXPECT_THAT(large.body, HasSubstr("constants of more than 67108864 bytes"));
+  EXPECT_EQ(ask("POST", "/v1/lookup", splat(64), as_json).status, 202);
 }
 
 struct Refused {
@@ -129,7 +244,7 @@ struct Refused {
 };
 
 TEST_F(RoutesTest, WhatIsWrongIsSaid) {
-  const std::string zeros(32, '0');
+  const std::string zeros(32, '0'), name(64, '0');
   const Refused cases[] = {
       {"GET", "/", "", "", 404, "no such path: /"},
       {"GET", "/v1/plans/", "", "", 404, "no such path"},
@@ -138,10 +253,12 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
       {"GET", "/v1/jobs/one", "", "", 400, "path: id: 'one' is not a number"},
       {"GET", "/v1/jobs/99999999999999999999", "", "", 400, "path: id"},
       {"GET", "/v1/plans/" + zeros, "", "", 404, zeros},
-      {"GET", "/v1/artifacts/" + zeros, "", "", 404, zeros},
+      {"GET", "/v1/artifacts/" + name, "", "", 404, name},
+      {"GET", "/v1/models/" + name, "", "", 404, name},
+      {"GET", "/v1/models/" + zeros, "", "", 400, "64 hexadecimal digits"},
       {"GET", "/v1/artifacts/..%2F..%2Fetc%2Fpasswd", "", "", 404, "no such path"},
       {"GET", "/v1/artifacts/../../../etc/passwd", "", "", 404, "no such path"},
-      {"GET", "/v1/artifacts/..", "", "", 400, "path: hash: '..' is not 32 hexadecimal digits"},
+      {"GET", "/v1/artifacts/..", "", "", 400, "path: hash: '..' is not the 64 hexadecimal digits of a SHA-256"},
       {"GET", "/v1/artifacts/%00", "", "", 400, "control character"},
       {"GET", "/v1/plans?label=best", "", "", 400, "query: label: 'best' is not a word known here"},
       {"GET", "/v1/plans?limit=0", "", "", 400, "query: limit: '0' is not a number between 1 and 1000"},
@@ -158,11 +275,21 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
       {"POST", "/v1/lookup", "{\"a\":1,\"a\":2}", as_json, 400, "twice"},
       {"POST", "/v1/lookup", std::string(100'000, '['), as_json, 413, "nested more than"},
       {"POST", "/v1/fragments", R"({"format":"stitch-graph","version":9})", as_json, 400, "version"},
-      {"POST", "/v1/models", "", "", 400, "the model is empty"},
-      {"POST", "/v1/models?trials=8", "x", "", 400, "8 trials, and this server has no device that measures"},
-      {"POST", "/v1/models?trials=many", "x", "", 400, "trials"},
-      {"POST", "/v1/fragments?trials=-1", "{}", "", 400, "trials"},
-      {"POST", "/v1/jobs/7/cancel", "", "", 404, "no job 7"},
+      {"POST", "/v1/models", "", as_bytes, 400, "the model is empty"},
+      {"POST", "/v1/models?trials=8", "x", as_bytes, 400, "8 trials, and this server has no device that measures"},
+      {"POST", "/v1/models?trials=many", "x", as_bytes, 400, "trials"},
+      {"POST", "/v1/fragments?trials=-1", "{}", as_json, 400, "trials"},
+      {"POST", "/v1/jobs/7/cancel", "", as_json, 404, "no job 7"},
+      // Without a type, or with one that a form of any web page has, nothing is done.
+      {"POST", "/v1/models", "x", "", 415, "a POST needs a Content-Type"},
+      {"POST", "/v1/models", "x", "Content-Type: text/plain\r\n", 415, "text/plain"},
+      {"POST", "/v1/models", "x", "Content-Type: multipart/form-data; boundary=x\r\n", 415, "multipart/form-data"},
+      {"POST", "/v1/fragments", "{}", "", 415, "a POST needs a Content-Type"},
+      {"POST", "/v1/lookup", "{}", "", 415, "a POST needs a Content-Type"},
+      {"POST", "/v1/lookup", "{}", as_bytes, 415, "application/octet-stream"},
+      {"POST", "/v1/jobs/7/cancel", "", "", 415, "a POST needs a Content-Type"},
+      {"POST", "/v1/jobs/7/cancel", "", "Content-Type: application/x-www-form-urlencoded\r\n", 415, "form"},
+      {"GET", "/v1/artifacts/" + zeros, "", "", 400, "64 hexadecimal digits"},
   };
   for (const Refused& refused : cases) {
     const raw::Answer answer = ask(refused.method, refused.target, refused.body, refused.headers);

@@ -205,11 +205,11 @@ TEST_F(ServiceTest, AModelIsTunedAndRecorded) {
   const std::string model = graph::encode(tuning::samples::softmax(32, 64), graph::Encoding::json);
   const auto submitted = running.service->submit_model(model, "softmax.json");
   ASSERT_TRUE(submitted.ok());
-  EXPECT_EQ(submitted->subject, hash_bytes(model));
+  EXPECT_EQ(submitted->subject, sha256(model).hex());
   const api::JobStatus job = running.wait_for(submitted->job);
   ASSERT_EQ(job.state, "done") << (job.error ? job.error->message : "");
   EXPECT_THAT(job.result, HasSubstr("\"distinct_fragments\":1"));
-  const auto workload = running.store->get_workload(hash_bytes(model));
+  const auto workload = running.store->get_workload(sha256(model));
   ASSERT_TRUE(workload.ok());
   EXPECT_EQ(workload->name, "softmax.json");
   ASSERT_EQ(workload->parts.size(), 1U);
@@ -255,13 +255,13 @@ TEST_F(ServiceTest, ABadModelFailsItsJob) {
 
 // The file of a model is needed until its job has ended; a daemon that runs for months must not keep them all.
 TEST_F(ServiceTest, WhatIsNoLongerNeededIsDroppedOnceADay) {
-  Hash128 model;
+  Sha256 model;
   {
     RunningService& running = start();
     const auto submitted = running.service->submit_model("HloModule broken", "broken.hlo.txt");
     EXPECT_EQ(running.wait_for(submitted->job).state, "failed");
-    model = submitted->subject;
-    EXPECT_TRUE(running.store->get_artifact(model).ok());
+    model = *Sha256::from_hex(submitted->subject);
+    EXPECT_TRUE(running.store->get_upload(model).ok());
     EXPECT_EQ(running.store->list_jobs({}, {})->items.size(), 1U) << "nothing is dropped unless asked for";
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -271,7 +271,7 @@ TEST_F(ServiceTest, WhatIsNoLongerNeededIsDroppedOnceADay) {
   const api::JobStatus pruned = running.wait_for(jobs->items[0].id);
   EXPECT_EQ(pruned.state, "done");
   EXPECT_THAT(pruned.result, testing::AllOf(HasSubstr("\"models\":1"), HasSubstr("\"jobs\":1")));
-  EXPECT_EQ(running.store->get_artifact(model).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(running.store->get_upload(model).error().kind, ErrorKind::not_found);
   ask(*running.service, tuning::samples::softmax(8, 88));
   EXPECT_EQ(running.store->list_jobs({{}, std::string(pruning_job)}, {})->items.size(), 1U) << "tomorrow again";
 }

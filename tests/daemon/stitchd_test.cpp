@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "tests/daemon/running_service.h"
 #include "tests/daemon/stitchd_process.h"
@@ -46,6 +47,70 @@ TEST_F(StitchdDaemonTest, OneDatabaseOneDaemon) {
   const StitchdProcess third(folder_ / "");
   EXPECT_TRUE(third.ready());
   EXPECT_TRUE(third.terminate().success());
+}
+
+// Under another name SQLite keeps another log for the same file, and both daemons destroy it.
+TEST_F(StitchdDaemonTest, OneDatabaseOneDaemonUnderAnyName) {
+  const StitchdProcess daemon(folder_ / "");
+  ASSERT_TRUE(daemon.ready());
+  const std::filesystem::path hard = folder_ / "hard", soft = folder_ / "soft";
+  std::filesystem::create_directories(hard);
+  std::filesystem::create_directories(soft);
+  std::filesystem::create_hard_link(daemon.database, hard / "stitch.db");
+  std::filesystem::create_symlink(daemon.database, soft / "stitch.db");
+  EXPECT_THAT(failure_of(StitchdProcess(hard)), HasSubstr("another stitchd uses the database"));
+  EXPECT_FALSE(std::filesystem::exists(hard / "stitch.db-wal")) << "it was not even opened";
+  EXPECT_THAT(failure_of(StitchdProcess(soft)), HasSubstr("another stitchd uses the database"));
+  EXPECT_TRUE(daemon.terminate().success());
+  const StitchdProcess next(hard);
+  EXPECT_TRUE(next.ready()) << "its turn now";
+  EXPECT_TRUE(next.terminate().success());
+}
+
+TEST_F(StitchdDaemonTest, TheSecretOverTcpIsInAFileForItsClients) {
+  const std::filesystem::path file = folder_ / "token";
+  const StitchdProcess daemon(folder_ / "", {"--tcp", "0", "--token-file", file.string()});
+  ASSERT_TRUE(daemon.ready());
+  for (int i = 0; i < 3000 && !std::filesystem::exists(file); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::ifstream stream(file);
+  std::string secret;
+  stream >> secret;
+  EXPECT_EQ(secret.size(), 64U);
+  EXPECT_TRUE(daemon.terminate().success());
+  const std::string said = daemon.process->standard_error();
+  EXPECT_THAT(said, HasSubstr("whose secret is in " + file.string()));
+  EXPECT_EQ(said.find(secret), std::string::npos) << "logs are read by others";
+  EXPECT_FALSE(std::filesystem::exists(file)) << "it goes with the daemon";
+}
+
+TEST_F(StitchdDaemonTest, AFewBytesThatMeanAGibibyteTakeNoMemory) {
+  const StitchdProcess daemon(folder_ / "");
+  ASSERT_TRUE(daemon.ready());
+  const auto splat = [](std::int64_t elements) {
+    return fmt::format(R"({{"fragment":{{"format":"stitch-graph","version":1,"nodes":[)"
+                       R"({{"op":"parameter","attributes":{{"type":"f32[{0}]"}}}},)"
+                       R"({{"op":"constant","attributes":{{"type":"f32[{0}]","data":{{"splat":1.5}}}}}},)"
+                       R"({{"op":"add","operands":[0,1]}}],"results":[2]}},"deadline_ms":0,"improve":false}})",
+                       elements);
+  };
+  const auto ask = [&](std::int64_t elements) {
+    return raw::request(daemon.socket, "POST", "/v1/lookup", splat(elements), "Content-Type: application/json\r\n")
+        .status;
+  };
+  EXPECT_EQ(ask(std::int64_t{1} << 28), 413);
+  EXPECT_EQ(ask((std::int64_t{1} << 24) + 1), 413);
+  EXPECT_EQ(ask(std::int64_t{1} << 24), 202) << "64 MiB";
+  std::ifstream status(fmt::format("/proc/{}/status", daemon.process->id()));
+  std::int64_t peak_kib = 0;
+  for (std::string word; status >> word;) {
+    if (word == "VmHWM:") status >> peak_kib;
+  }
+  EXPECT_GT(peak_kib, 0);
+  EXPECT_LT(peak_kib, std::int64_t{1} << 20) << "GiB that are documented as the bound of bodies";
+  daemon.kill();
 }
 
 TEST_F(StitchdDaemonTest, RefusesWhatItCannotDo) {

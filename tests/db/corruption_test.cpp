@@ -55,6 +55,29 @@ TEST_F(CorruptionTest, AnArtifactThatIsNotItsHashIsFoundOnReading) {
   EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre(HasSubstr(cubin.hash.hex())));
 }
 
+TEST_F(CorruptionTest, WhatIsPutAgainIsMended) {
+  for (const Artifact& artifact : bundle.artifacts) {
+    change("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", artifact.hash);
+    expect_error(store->get_artifact(artifact.hash), ErrorKind::corrupt, artifact.hash.hex());
+  }
+  ASSERT_OK(store->put_plan(bundle, Admission::if_vacant));
+  for (const Artifact& artifact : bundle.artifacts) EXPECT_EQ(*store->get_artifact(artifact.hash), artifact);
+
+  const FragmentRecord fragment = samples::fragment(1);
+  change("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", sha256(fragment.graph));
+  expect_error(store->get_fragment(fragment.key), ErrorKind::corrupt, "fragment ");
+  ASSERT_OK(store->put_fragment(fragment));
+  EXPECT_EQ(*store->get_fragment(fragment.key), fragment);
+
+  const Upload upload{sha256("a model"), "a model", samples::provenance()};
+  ASSERT_OK(store->put_upload(upload));
+  change("UPDATE upload SET data = zeroblob(20)");
+  expect_error(store->get_upload(upload.hash), ErrorKind::corrupt, "upload " + upload.hash.hex());
+  ASSERT_OK(store->put_upload(upload));
+  EXPECT_EQ(*store->get_upload(upload.hash), upload);
+  EXPECT_THAT(store->integrity_check(true)->problems, testing::IsEmpty());
+}
+
 TEST_F(CorruptionTest, ABrokenFrameIsFoundOnReading) {
   const Artifact& source = bundle.artifacts[0];
   change("UPDATE artifact SET data = substr(data, 1, length(data) - 4) WHERE hash = ?", source.hash);
@@ -93,7 +116,7 @@ TEST_F(CorruptionTest, EveryRecordWithAnIdentityIsChecked) {
   change("UPDATE model SET data = ?", sqlite::Blob{frame});
   expect_error(store->get_model("residual", "", {}), ErrorKind::corrupt, "model \"residual\"");
 
-  const Hash128 graph = hash_bytes(samples::fragment(1).graph);
+  const Sha256 graph = sha256(samples::fragment(1).graph);
   change("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", graph);
   expect_error(store->get_fragment(samples::hash(1)), ErrorKind::corrupt, "fragment " + samples::hash(1).hex());
 }

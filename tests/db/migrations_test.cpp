@@ -111,6 +111,80 @@ TEST(MigrationsTest, VersionOneKeepsAllItHad) {
   EXPECT_EQ(resumed.max_stalled, 10);
 }
 
+TEST(MigrationsTest, VersionThreeIsNamedAnewAndLosesNothing) {
+  const TestFolder folder;
+  const std::filesystem::path path = folder / "old.db";
+  restore(path, 3);
+  const ManualClock clock;
+  const auto store = samples::opened(path, clock);
+  ASSERT_TRUE(store);
+  EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
+  const auto plans = store->list_plans({}, {});
+  ASSERT_EQ(plans->items.size(), 2U);
+  for (const PlanRecord& listed : plans->items) {
+    // The whole bundle: each kernel and artifact was found by its new name, and checked against it.
+    const auto bundle = store->get_plan_bundle(listed.id);
+    ASSERT_OK(bundle);
+    ASSERT_EQ(bundle->kernels.size(), 1U);
+    const Kernel& kernel = bundle->kernels[0];
+    EXPECT_NE(bundle->plan.document.find("\"cubin\":\"" + kernel.cubin.hex() + "\""), std::string::npos);
+    EXPECT_NE(bundle->plan.document.find("\"ptx\":\"" + kernel.ptx.hex() + "\""), std::string::npos);
+    EXPECT_EQ(store->get_artifact(kernel.ptx)->kind, Artifact::Kind::ptx);
+    EXPECT_EQ(store->find_plan(listed.key, {})->plan->id, listed.id) << "it is still served";
+    EXPECT_OK(store->get_fragment(listed.key.fragment));
+  }
+  const auto promotions = store->list_promotions({});
+  ASSERT_EQ(promotions->items.size(), 2U);
+  EXPECT_EQ(promotions->items[0].plan, plans->items[0].id);
+  EXPECT_EQ(promotions->items[1].plan, plans->items[1].id);
+  const auto candidates = store->list_candidates({}, {});
+  EXPECT_FALSE(candidates->items.empty());
+
+  // Files of models are uploads now, and both models and jobs say so.
+  const auto workloads = store->list_workloads({});
+  ASSERT_EQ(workloads->items.size(), 2U);
+  for (const Workload& workload : workloads->items) EXPECT_OK(store->get_upload(workload.key));
+  const auto jobs = store->list_jobs({}, {});
+  ASSERT_EQ(jobs->items.size(), 3U);
+  for (const Job& listed : jobs->items) {
+    const Job job = *store->get_job(listed.id);
+    const std::string model = job.payload.substr(std::string("{\"model\":\"").size(), 64);
+    ASSERT_TRUE(Sha256::from_hex(model)) << job.payload;
+    EXPECT_OK(store->get_upload(*Sha256::from_hex(model)));
+    EXPECT_NE(job.dedupe_key.find(" " + model + " h100"), std::string::npos) << job.dedupe_key;
+  }
+}
+
+TEST(MigrationsTest, WhatWasDamagedStaysSoAndWhatWasPlantedIsNotTrusted) {
+  const TestFolder folder;
+  const std::filesystem::path path = folder / "old.db";
+  restore(path, 3);
+  {
+    auto connection = sqlite::Connection::open({path, sqlite::OpenOptions::Mode::read_write, 0, 0, ""});
+    ASSERT_OK(connection);
+    // A cubin of the first plan has lost a byte; the PTX of the second was sent in as a model.
+    ASSERT_OK((*connection)->run_script("UPDATE artifact SET data = zeroblob(20) WHERE kind = 'cubin' AND row < 6"));
+    ASSERT_EQ((*connection)->changes(), 1);
+    ASSERT_OK((*connection)->run_script("UPDATE artifact SET kind = 'model' WHERE kind = 'ptx' AND row > 6"));
+    ASSERT_EQ((*connection)->changes(), 1);
+  }
+  const ManualClock clock;
+  const auto store = samples::opened(path, clock);
+  ASSERT_TRUE(store);
+  EXPECT_EQ(store->integrity_check(true)->problems.size(), 2U) << "each is found on reading";
+  const auto plans = store->list_plans({}, {});
+  ASSERT_EQ(plans->items.size(), 2U);
+  for (const PlanRecord& plan : plans->items) {
+    EXPECT_OK(store->get_plan(plan.id));
+    expect_error(store->get_plan_bundle(plan.id), ErrorKind::corrupt, "artifact ");
+  }
+  // The daily upkeep of such a database works, and drops what was planted.
+  const std::int64_t later = std::int64_t{1} << 60;
+  const auto pruned = store->prune({later, later, later});
+  ASSERT_OK(pruned);
+  EXPECT_EQ(pruned->models, 3) << "two files of ended jobs and what was planted; one is of a job that was interrupted";
+}
+
 TEST(MigrationsTest, VersionTwoLosesItsQuarantineAlone) {
   const TestFolder folder;
   const std::filesystem::path path = folder / "old.db";

@@ -9,6 +9,7 @@
 namespace stitch::db {
 namespace {
 
+namespace fs = std::filesystem;
 using samples::expect_error;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -103,8 +104,37 @@ TEST_F(PortableTest, BundlesRoundTripThroughTheirBytes) {
   const Result<FragmentBundle> read = decode_bundle(bytes);
   ASSERT_OK(read);
   EXPECT_EQ(encode_bundle(*read), bytes);
-  EXPECT_EQ(hash_bytes(bytes).hex(), "f25e46ff2772a9938b0de42fb4fb8105")
+  EXPECT_EQ(hash_bytes(bytes).hex(), "c48f7922a2e9c3e34123c910b7bced3a")
       << "the format of portable files is not what it was";
+}
+
+TEST_F(PortableTest, AFileOfTheFirstVersionIsReadAndNamedAnew) {
+  const fs::path file = fs::path(STITCH_SOURCE_DIR) / "tests" / "data" / "db" / "portable1.stitch";
+  const auto other = samples::opened(folder / "other.db", clock);
+  const Result<MergeReport> report = import_fragments(*other, file);
+  ASSERT_OK(report);
+  EXPECT_EQ(report->fragments, 2);
+  EXPECT_EQ(report->artifacts, 6);
+  EXPECT_THAT(other->integrity_check(true)->problems, IsEmpty());
+  const auto plans = other->list_plans({}, {});
+  ASSERT_EQ(plans->items.size(), 2U);
+  for (const PlanRecord& listed : plans->items) {
+    const auto bundle = other->get_plan_bundle(listed.id);
+    ASSERT_OK(bundle);
+    EXPECT_NE(bundle->plan.document.find(bundle->kernels.at(0).cubin.hex()), std::string::npos);
+    EXPECT_EQ(other->find_plan(listed.key, {})->plan->id, listed.id);
+  }
+  const Result<MergeReport> again = import_fragments(*other, file);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->plans + again->kernels + again->artifacts, 0);
+
+  // What is written now is of the second version, and the same.
+  std::vector<Hash128> keys;
+  for (const PlanRecord& plan : plans->items) keys.push_back(plan.key.fragment);
+  ASSERT_OK(export_fragments(*other, keys, folder / "new.stitch"));
+  const auto third = samples::opened(folder / "third.db", clock);
+  ASSERT_OK(import_fragments(*third, folder / "new.stitch"));
+  for (const Hash128& key : keys) expect_same(*third->get_fragment_bundle(key), *other->get_fragment_bundle(key));
 }
 
 TEST_F(PortableTest, WhatDoesNotValidateIsNamed) {
@@ -153,8 +183,11 @@ TEST_F(PortableTest, AnyDamageIsFoundAndImportsNothing) {
   expect_error(import(""), ErrorKind::parse, "ends at byte 0");
   expect_error(import("SQLite format 3 and so on"), ErrorKind::parse, "is not an export of Stitch");
   std::string newer = good;
-  newer[8] = 2;
-  expect_error(import(newer), ErrorKind::version_mismatch, "export format 2; this Stitch reads format 1");
+  newer[8] = 3;
+  expect_error(import(newer), ErrorKind::version_mismatch, "export format 3; this Stitch reads formats 1 to 2");
+  std::string older = good;
+  older[8] = 1;
+  expect_error(import(older), ErrorKind::corrupt, "artifacts[0].hash is not that of the record");
   expect_error(import(good + "x"), ErrorKind::corrupt, "bytes after the end");
   expect_error(import_fragments(*other, folder / "absent"), ErrorKind::not_found, "absent");
   expect_error(import_fragments(*other, folder.path()), ErrorKind::io, folder.path().string());

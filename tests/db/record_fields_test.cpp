@@ -19,7 +19,7 @@ using testing::UnorderedElementsAreArray;
 FragmentBundle filled_bundle() {
   auto bundle = graph::filled<FragmentBundle>();
   for (Device& device : bundle.devices) device.kind = "recorded";
-  for (Artifact& artifact : bundle.artifacts) artifact.hash = hash_bytes(artifact.bytes);
+  for (Artifact& artifact : bundle.artifacts) artifact.hash = sha256(artifact.bytes);
   for (Kernel& kernel : bundle.kernels) kernel.hash = kernel_hash(kernel);
   for (PlanRecord& plan : bundle.plans) {
     plan.key.fragment = bundle.fragment.key;

@@ -34,7 +34,7 @@ inline FragmentRecord fragment(int number, int family = 0) {
 inline Target target() { return {"h100", "sm_90a", "13.0", "codegen 1"}; }
 
 inline Artifact artifact(Artifact::Kind kind, std::string bytes) {
-  const Hash128 name = hash_bytes(bytes);
+  const Sha256 name = sha256(bytes);
   return {name, kind, std::move(bytes), provenance("compiled by NVRTC 13.0")};
 }
 

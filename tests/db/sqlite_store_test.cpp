@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/base/forged_bytes.h"
 #include "tests/db/sample_records.h"
 
 namespace stitch::db {
@@ -47,7 +48,7 @@ TEST_F(SqliteStoreTest, FragmentsComeBackWhole) {
 
 TEST_F(SqliteStoreTest, WorkloadsListTheirFragmentsInOrder) {
   Workload workload;
-  workload.key = samples::hash(77);
+  workload.key = sha256("a model file");
   workload.name = "bert.onnx";
   workload.format = "onnx";
   workload.report = R"({"launches":12})";
@@ -436,19 +437,83 @@ TEST_F(SqliteStoreTest, PruningKeepsWhatIsServedMeasuredOrReferredTo) {
 
 TEST_F(SqliteStoreTest, PruningKeepsModelsThatAJobIsStillAbout) {
   const auto put = [&](std::string bytes) {
-    const Artifact model{hash_bytes(bytes), Artifact::Kind::model, std::move(bytes), samples::provenance()};
-    EXPECT_OK(store->put_artifact(model));
-    return model.hash;
+    const Sha256 hash = sha256(bytes);
+    EXPECT_OK(store->put_upload({hash, std::move(bytes), samples::provenance()}));
+    return hash;
   };
-  const Hash128 wanted = put("a model"), done = put("another");
+  const Sha256 wanted = put("a model"), done = put("another");
   Job job = samples::job();
   job.payload = fmt::format(R"({{"model":"{}"}})", wanted.hex());
   ASSERT_OK(store->enqueue_job(job));
   const std::int64_t now = samples::provenance().wall_us;
   EXPECT_EQ(store->prune({0, 0, now})->models, 0) << "nothing is older than itself";
   EXPECT_EQ(store->prune({0, 0, now + 1})->models, 1);
-  EXPECT_OK(store->get_artifact(wanted));
-  expect_error(store->get_artifact(done), ErrorKind::not_found, done.hex());
+  EXPECT_OK(store->get_upload(wanted));
+  expect_error(store->get_upload(done), ErrorKind::not_found, done.hex());
+}
+
+/// Contents long enough that other bytes of the same XXH3-128 are made in no time.
+std::string long_code(std::string_view begin) {
+  std::string code(begin);
+  while (code.size() < 3000) code += fmt::format("ex2.approx.f32 %f{}, %f1;\n", code.size());
+  return code;
+}
+
+TEST_F(SqliteStoreTest, AnUploadNeverStandsForWhatWasGenerated) {
+  const FragmentRecord fragment = samples::fragment(1);
+  PlanBundle genuine = samples::bundle(fragment, 1);
+  Kernel& kernel = genuine.kernels[0];
+  genuine.artifacts[1] = samples::artifact(Artifact::Kind::ptx, long_code(".version 9.0\n"));
+  genuine.artifacts[2] = samples::artifact(Artifact::Kind::cubin, long_code("\177ELF"));
+  kernel.ptx = genuine.artifacts[1].hash;
+  kernel.cubin = genuine.artifacts[2].hash;
+  kernel.hash = kernel_hash(kernel);
+  genuine.plan.steps[0].kernel = kernel.hash;
+  genuine.plan.id = plan_id(genuine.plan);
+
+  // As a client does who tuned the same fragment elsewhere: forged bytes first, and the genuine ones themselves, too.
+  const std::string forged = ForgedBytes::like(genuine.artifacts[1].bytes, "abs.f32 %f1, %f1; ret;");
+  ASSERT_EQ(hash_bytes(forged), hash_bytes(genuine.artifacts[1].bytes));
+  ASSERT_OK(store->put_upload({sha256(forged), forged, samples::provenance()}));
+  const std::string cubin = genuine.artifacts[2].bytes;
+  ASSERT_OK(store->put_upload({sha256(cubin), cubin, samples::provenance()}));
+  expect_error(store->put_upload({sha256(cubin), forged, samples::provenance()}), ErrorKind::invalid_argument, "hash");
+  expect_error(store->put_artifact({kernel.ptx, Artifact::Kind::ptx, forged, samples::provenance()}),
+               ErrorKind::invalid_argument, "hash is not that of its bytes");
+
+  ASSERT_OK(store->put_fragment(fragment));
+  const auto put = store->put_plan(genuine, Admission::if_vacant);
+  ASSERT_OK(put);
+  for (const Artifact& artifact : genuine.artifacts) EXPECT_EQ(*store->get_artifact(artifact.hash), artifact);
+  expect_error(store->get_artifact(sha256(forged)), ErrorKind::not_found, "no artifact");
+  EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
+
+  // Nothing that was sent is referred to, so that nothing that was sent keeps the store from being pruned.
+  const std::int64_t later = samples::provenance().wall_us + 1;
+  const auto pruned = store->prune({later, later, later});
+  ASSERT_OK(pruned);
+  EXPECT_EQ(pruned->models, 2);
+  EXPECT_OK(store->get_plan_bundle(put->id));
+}
+
+TEST_F(SqliteStoreTest, ArtifactsHaveOneKindAndKernelsWantTheRightOnes) {
+  const std::string bytes = "a graph that somebody sent";
+  ASSERT_OK(store->put_artifact(samples::artifact(Artifact::Kind::graph, bytes)));
+  expect_error(store->put_artifact(samples::artifact(Artifact::Kind::cubin, bytes)), ErrorKind::invalid_argument,
+               "is stored as graph, not as cubin");
+  PlanBundle bundle = samples::bundle(samples::fragment(1), 1);
+  bundle.artifacts.pop_back();
+  bundle.kernels[0].cubin = sha256(bytes);
+  ASSERT_OK(store->put_fragment(samples::fragment(1)));
+  expect_error(store->put_plan(bundle, Admission::if_vacant), ErrorKind::invalid_argument, "its cubin, artifact");
+}
+
+TEST_F(SqliteStoreTest, AnotherGraphUnderTheSameKeyIsRefused) {
+  ASSERT_OK(store->put_fragment(samples::fragment(1)));
+  FragmentRecord forged = samples::fragment(1);
+  forged.graph = "another graph";
+  expect_error(store->put_fragment(forged), ErrorKind::already_exists, "another graph is stored under this key");
+  EXPECT_EQ(store->get_fragment(forged.key)->graph, samples::fragment(1).graph);
 }
 
 TEST_F(SqliteStoreTest, EverythingIsThereAfterReopening) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/sha256.h"
 #include "graph/codec/fields.h"
 #include "graph/tensor_type.h"
 
@@ -90,6 +91,7 @@ class Filler {
   void fill(std::string& value) { value = fmt::format("\"text {}\"", ++number_); }
   void fill(fields::Bytes& value) { fill(value.data); }
   void fill(Hash128& value) { value = hash_bytes(fmt::format("{}", ++number_)); }
+  void fill(Sha256& value) { value = sha256(fmt::format("{}", ++number_)); }
   void fill(TensorType& value) { value = {DType::f32, {++number_}}; }
   template <class T>
   void fill(std::optional<T>& value) {

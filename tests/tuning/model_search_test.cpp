@@ -184,7 +184,7 @@ TEST_F(FragmentSearchEmulated, TrialsOfASubmissionFindTheFastestKernel) {
   const auto running = serve();
   const auto few = running->service->submit_fragment(fragment_, "softmax");
   ASSERT_EQ(running->wait_for(few->job).state, "done");
-  EXPECT_NE(served_threads(*running, few->subject), 512) << "there is nothing to find";
+  EXPECT_NE(served_threads(*running, *Hash128::from_hex(few->subject)), 512) << "there is nothing to find";
   const std::size_t first = tried_by(*running);
   // It is settled, and yet the search goes on.
   const std::string body = graph::encode(fragment_, graph::Encoding::json);
@@ -193,7 +193,7 @@ TEST_F(FragmentSearchEmulated, TrialsOfASubmissionFindTheFastestKernel) {
   ASSERT_EQ(reply.status, 202) << reply.body;
   const auto job = nlohmann::json::parse(reply.body)["job"].get<std::int64_t>();
   ASSERT_EQ(running->wait_for(job).state, "done");
-  EXPECT_EQ(served_threads(*running, few->subject), 512);
+  EXPECT_EQ(served_threads(*running, *Hash128::from_hex(few->subject)), 512);
   EXPECT_GE(tried_by(*running), first + 20);
 }
 

@@ -13,8 +13,8 @@ inline api::Plan plan() {
   made.parameters = {{graph::DType::f32, {8, 768}}, {graph::DType::s32, {}}};
   made.results = {{graph::DType::f32, {8, 768}}, {graph::DType::bf16, {8}}, {graph::DType::s32, {}}};
   api::KernelLaunch launch;
-  launch.cubin = hash_bytes("cubin");
-  launch.ptx = hash_bytes("ptx");
+  launch.cubin = sha256("cubin");
+  launch.ptx = sha256("ptx");
   launch.name = "stitch_kernel";
   launch.description = "soft\"max\", 2 phases";
   launch.blocks = 132;

@@ -119,7 +119,7 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   report.seconds.plan = planning.seconds();
   count(result.model, result.planned, report);
   db::Workload& workload = result.tuning.workload;
-  workload.key = hash_bytes(bytes);
+  workload.key = sha256(bytes);
   workload.name = name;
   for (const ModelFragments::Entry& entry : result.model.entries) {
     workload.parts.push_back({entry.key, entry.occurrences});

@@ -93,8 +93,8 @@ api::KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKer
   const search::StitchCandidate& candidate = *built.candidate.scheduled;
   const kernel::KernelProgram& program = candidate.program;
   api::KernelLaunch result;
-  result.cubin = hash_bytes(built.compiled.cubin);
-  result.ptx = hash_bytes(built.compiled.ptx);
+  result.cubin = sha256(built.compiled.cubin);
+  result.ptx = sha256(built.compiled.ptx);
   result.name = generated.name;
   result.description = describe_kernel(explored.graph, program);
   result.blocks = generated.blocks;

@@ -65,8 +65,12 @@ Result<TunedFragment> RememberingTuner::tune_beside_known(PlanRequest request) c
     request.history = &known;
     return tuner_.tune(request);
   }
-  STITCH_ASSIGN(const std::optional<ServedPlan> before, served(fragment.key));
-  if (!before) return tuner_.tune(request);
+  const Result<std::optional<ServedPlan>> before_or_damage = served(fragment.key);
+  // What is damaged cannot be compared with; what is stored now mends it or takes its place.
+  const bool damaged = !before_or_damage && before_or_damage.error().kind == ErrorKind::corrupt;
+  if (!before_or_damage && !damaged) return before_or_damage.error();
+  if (damaged || !*before_or_damage) return tuner_.tune(request);
+  const std::optional<ServedPlan>& before = *before_or_damage;
   const RunnablePlan incumbent{&request.fragment, &before->plan, before->images};
   request.incumbent = &incumbent;
   return tuner_.tune(request);

@@ -77,8 +77,8 @@ class ArtifactList {
   ArtifactList(std::vector<db::Artifact>& artifacts, const db::Provenance& origin)
       : artifacts_(artifacts), origin_(origin) {}
 
-  Hash128 add(db::Artifact::Kind kind, const std::string& bytes) {
-    const Hash128 hash = hash_bytes(bytes);
+  Sha256 add(db::Artifact::Kind kind, const std::string& bytes) {
+    const Sha256 hash = sha256(bytes);
     if (known_.insert(hash).second) artifacts_.push_back({hash, kind, bytes, origin_});
     return hash;
   }
@@ -86,7 +86,7 @@ class ArtifactList {
  private:
   std::vector<db::Artifact>& artifacts_;
   const db::Provenance& origin_;
-  std::set<Hash128> known_;
+  std::set<Sha256> known_;
 };
 
 db::Kernel kernel_record(const BuiltKernel& built, const db::Provenance& origin, ArtifactList& artifacts) {
