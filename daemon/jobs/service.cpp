@@ -320,7 +320,11 @@ Error Service::mend(const Sha256& artifact, const Error& damage) {
   const auto plans = store_.list_plans(served, {});
   std::optional<std::int64_t> making;
   for (const db::PlanRecord& plan : plans ? plans->items : std::vector<db::PlanRecord>()) {
-    if (plan.key.target != tuner_.target()) continue;  // another daemon's to make
+    // Another daemon's to make. That of another environment is served here as well, until there is one of this one's.
+    if (plan.key.target.device != tuner_.target().device ||
+        plan.key.target.architecture != tuner_.target().architecture) {
+      continue;
+    }
     db::Job job;
     job.kind = fragment_job;
     job.dedupe_key = fmt::format("mend {}", plan.id.hex());

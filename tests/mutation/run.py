@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Changes one line at a time in a copy of the repository and asks whether the tests notice.
+
+mutations.json lists the changes to code generation, kernel IR and verification: a file, a text that stands in it once,
+and what takes its place. Each is made in a scratch copy, where only what it touches is built again, and CI's test
+programs run in the order below until one fails. A mutation that none notices is a test that is missing.
+
+    tests/mutation/run.py --check                    the list alone: every text is there, exactly once
+    tests/mutation/run.py --scratch DIR              all of it, and bench/results/mutation.md
+    tests/mutation/run.py --scratch DIR --from 20    goes on behind the first 20 of DIR/results.json
+    tests/mutation/run.py --scratch DIR --lock FILE  each build holds the lock, for machines that are shared
+"""
+import argparse
+import datetime
+import fcntl
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LIST = ROOT / "tests/mutation/mutations.json"
+# Quick ones first; the last runs some random kernels of one seed, so that a run can be repeated.
+TESTS = [
+    ("kernel_test", []),
+    ("codegen_test", []),
+    ("profiler_test", ["--gtest_filter=-*Gpu*:*Runner*"]),
+    ("lab_test", ["--gtest_filter=*Breadth*-*OfThisCommit*"]),
+    ("golden_test", []),
+    ("lab_test", ["--gtest_filter=OfThisCommit/BreadthEmulated.*/0:OfThisCommit/BreadthEmulated.*/1"]),
+]
+SEED = "20261124"
+TARGETS = sorted({name for name, _ in TESTS})
+# A test program that takes longer hangs: a barrier that one thread does not reach.
+SECONDS = 900
+
+
+def problems(mutations):
+    for number, each in enumerate(mutations):
+        path = ROOT / each["file"]
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        count = text.count(each["original"])
+        if count != 1:
+            yield f"mutation {number}: {each['file']} has its text {count} times: {each['original']}"
+        if each["original"] == each["replacement"] or "\n" in each["original"] + each["replacement"]:
+            yield f"mutation {number}: not a change of one line: {each['original']}"
+    if len({(each["file"], each["original"]) for each in mutations}) != len(mutations):
+        yield "a text is listed twice"
+
+
+class Copy:
+    def __init__(self, scratch, lock):
+        self.source, self.build, self.lock = scratch / "source", scratch / "build", lock
+
+    def prepare(self):
+        if not self.source.exists():
+            run(["git", "-C", ROOT, "worktree", "add", "--detach", self.source, "HEAD"])
+        run(["git", "-C", self.source, "checkout", "--quiet", "--force", commit()])
+        # Batches, but for the layers that are changed: one source of those is built again for each mutation.
+        run(["cmake", "-S", self.source, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+             "-DSTITCH_UNITY=ON", "-DSTITCH_BENCHMARKS=OFF",
+             "-DSTITCH_SINGLE_SOURCES=stitch_kernel;stitch_codegen;stitch_profiler"])
+
+    def compile(self):
+        with open(self.lock, "a", encoding="utf-8") if self.lock else open("/dev/null", "a", encoding="utf-8") as file:
+            if self.lock:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            return subprocess.run(["ninja", "-C", self.build, *TARGETS], capture_output=True, text=True, check=False)
+
+    def failing_test(self):
+        """What notices: the program and its first failing test; None if nothing does."""
+        for program, options in TESTS:
+            command = [self.build / "bin" / program, "--gtest_brief=1", "--gtest_fail_fast", *options]
+            environment = {**os.environ, "STITCH_BREADTH_SEED": SEED}
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS,
+                                      env=environment, check=False)
+            except subprocess.TimeoutExpired:
+                return f"{program} (hangs)"
+            if done.returncode == 0:
+                continue
+            failed = [line.split("]", 1)[1].split(",")[0].split(" (")[0].strip()
+                      for line in done.stdout.splitlines() if line.startswith("[  FAILED  ]")]
+            return f"{program}: {failed[0]}" if failed else f"{program} (exit {done.returncode})"
+        return None
+
+
+def run(command):
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def commit():
+    return subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True,
+                          check=True).stdout.strip()
+
+
+def try_mutation(copy, each):
+    path = copy.source / each["file"]
+    original = path.read_text(encoding="utf-8")
+    path.write_text(original.replace(each["original"], each["replacement"]), encoding="utf-8")
+    try:
+        built = copy.compile()
+        if built.returncode != 0:
+            return {"outcome": "does not compile", "by": built.stdout[-400:]}
+        noticed = copy.failing_test()
+        return {"outcome": "caught" if noticed else "survived", "by": noticed or ""}
+    finally:
+        path.write_text(original, encoding="utf-8")
+
+
+def page(mutations, results):
+    counts = {}
+    for result in results:
+        counts[result["outcome"]] = counts.get(result["outcome"], 0) + 1
+    lines = ["# Mutations", "",
+             f"Written by `tests/mutation/run.py` on {datetime.date.today()} at {commit()[:12]}: one line of code "
+             "generation, kernel IR or verification changed at a time, and which of CI's tests notices first.", "",
+             f"{len(mutations)} listed, {len(results)} tried: "
+             + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) + ".", "",
+             "| file | text | becomes | outcome | by |", "|---|---|---|---|---|"]
+    code = lambda text: "`` " + text.replace("|", "\\|") + " ``"
+    for each, result in zip(mutations, results):
+        lines.append(f"| {each['file']} | {code(each['original'])} | {code(each['replacement'])} | "
+                     f"{result['outcome']} | {result['by'].splitlines()[0] if result['by'] else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only look whether the list fits the sources")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the copy, its build and the results so far")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first mutation")
+    parser.add_argument("--count", type=int, default=1 << 30, help="how many are tried")
+    parser.add_argument("--lock", help="a file that is locked during each build")
+    options = parser.parse_args()
+    mutations = json.loads(LIST.read_text(encoding="utf-8"))
+    found = list(problems(mutations))
+    for problem in found:
+        print(problem)
+    if options.check or found:
+        return 1 if found else 0
+    if options.scratch is None:
+        parser.error("--scratch says where")
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    kept = options.scratch / "results.json"
+    results = json.loads(kept.read_text(encoding="utf-8"))[: options.first] if options.first and kept.exists() else []
+    if len(results) < options.first:
+        parser.error(f"only {len(results)} results are in {kept}")
+    copy = Copy(options.scratch.resolve(), options.lock)
+    copy.prepare()
+    built = copy.compile()
+    if built.returncode != 0:
+        sys.exit(built.stdout[-4000:])
+    if (noticed := copy.failing_test()) is not None:
+        sys.exit(f"without any mutation {noticed} fails")
+    for number, each in list(enumerate(mutations))[options.first : options.first + options.count]:
+        begin = time.monotonic()
+        results.append(try_mutation(copy, each))
+        kept.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        (ROOT / "bench/results/mutation.md").write_text(page(mutations, results), encoding="utf-8")
+        print(f"{number}: {results[-1]['outcome']} {results[-1]['by'][:100]} ({time.monotonic() - begin:.0f} s)",
+              flush=True)
+    return 0 if all(result["outcome"] == "caught" for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
