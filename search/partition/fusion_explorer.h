@@ -24,7 +24,7 @@ struct FusionOptions {
   std::stop_token stop = {};  ///< ends the exploring: error cancelled
   /// Operators that are explored together: what it takes grows faster than their number, and memory with its square.
   /// A larger fragment is explored piece by piece, in the order of its operators, and no kernel has some of two pieces.
-  int most_together = 6000;
+  int most_together = 12'000;
 };
 
 /// The fusion explorer (FusionStitching §5): patterns per vertex by the delta evaluator, plans by beam search over the
