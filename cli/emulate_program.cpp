@@ -25,8 +25,8 @@ Result<fs::path> driver_folder() {
   for (const fs::path& folder : {root / "lib" / "emulated", root / "lib" / "stitch" / "emulated"}) {
     if (fs::exists(folder / "libcuda.so.1")) return folder;
   }
-  return make_error(ErrorKind::not_found, "no emulated driver (libcuda.so.1) in lib/emulated or lib/stitch/emulated of {}",
-                    root.string());
+  return make_error(ErrorKind::not_found,
+                    "no emulated driver (libcuda.so.1) in lib/emulated or lib/stitch/emulated of {}", root.string());
 }
 
 /// A folder for what a run leaves behind, removed with it.

@@ -17,14 +17,14 @@
 #endif
 
 // Every function of NVRTC but the one that is watched: a jump through a slot that is filled when the library is loaded.
-#define STITCH_NVRTC_FUNCTIONS(row)                                                                                  \
-  row(nvrtcAddNameExpression) row(nvrtcCompileProgram) row(nvrtcCreateProgram) row(nvrtcDestroyProgram)              \
-  row(nvrtcFlowCallback) row(nvrtcGetCUBINSize) row(nvrtcGetErrorString) row(nvrtcGetLTOIR) row(nvrtcGetLTOIRSize)   \
-  row(nvrtcGetLoweredName) row(nvrtcGetNVVM) row(nvrtcGetNVVMSize) row(nvrtcGetNumSupportedArchs)                    \
-  row(nvrtcGetOptiXIR) row(nvrtcGetOptiXIRSize) row(nvrtcGetPCHCreateStatus) row(nvrtcGetPCHHeapSize)                \
-  row(nvrtcGetPCHHeapSizeRequired) row(nvrtcGetPTX) row(nvrtcGetPTXSize) row(nvrtcGetProgramLog)                     \
-  row(nvrtcGetProgramLogSize) row(nvrtcGetSupportedArchs) row(nvrtcSetFlowCallback) row(nvrtcSetPCHHeapSize)         \
-  row(nvrtcVersion)
+#define STITCH_NVRTC_FUNCTIONS(row)                                                                                    \
+  row(nvrtcAddNameExpression) row(nvrtcCompileProgram) row(nvrtcCreateProgram) row(nvrtcDestroyProgram)                \
+      row(nvrtcFlowCallback) row(nvrtcGetCUBINSize) row(nvrtcGetErrorString) row(nvrtcGetLTOIR) row(nvrtcGetLTOIRSize) \
+          row(nvrtcGetLoweredName) row(nvrtcGetNVVM) row(nvrtcGetNVVMSize) row(nvrtcGetNumSupportedArchs)              \
+              row(nvrtcGetOptiXIR) row(nvrtcGetOptiXIRSize) row(nvrtcGetPCHCreateStatus) row(nvrtcGetPCHHeapSize)      \
+                  row(nvrtcGetPCHHeapSizeRequired) row(nvrtcGetPTX) row(nvrtcGetPTXSize) row(nvrtcGetProgramLog)       \
+                      row(nvrtcGetProgramLogSize) row(nvrtcGetSupportedArchs) row(nvrtcSetFlowCallback)                \
+                          row(nvrtcSetPCHHeapSize) row(nvrtcVersion)
 
 extern "C" {
 #define STITCH_SLOT(name) void* stitch_slot_##name;
@@ -33,9 +33,8 @@ STITCH_NVRTC_FUNCTIONS(STITCH_SLOT)
 void* stitch_slot_nvrtcGetCUBIN;
 }
 
-#define STITCH_TRAMPOLINE(name)                        \
-  asm(".globl " #name "\n.type " #name ", @function\n" \
-      #name ": jmp *stitch_slot_" #name "(%rip)\n");
+#define STITCH_TRAMPOLINE(name) \
+  asm(".globl " #name "\n.type " #name ", @function\n" #name ": jmp *stitch_slot_" #name "(%rip)\n");
 STITCH_NVRTC_FUNCTIONS(STITCH_TRAMPOLINE)
 #undef STITCH_TRAMPOLINE
 
@@ -54,7 +53,8 @@ __attribute__((constructor)) void fill_slots() {
   const char* path = chosen != nullptr && *chosen != '\0' ? chosen : STITCH_NVRTC_LIBRARY;
   void* library = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) std::fprintf(stderr, "stitch emulated driver: no NVRTC: %s\n", ::dlerror());
-#define STITCH_FILL(name) stitch_slot_##name = library == nullptr ? reinterpret_cast<void*>(no_such_function) : find(library, #name);
+#define STITCH_FILL(name) \
+  stitch_slot_##name = library == nullptr ? reinterpret_cast<void*>(no_such_function) : find(library, #name);
   STITCH_NVRTC_FUNCTIONS(STITCH_FILL)
   STITCH_FILL(nvrtcGetCUBIN)
 #undef STITCH_FILL

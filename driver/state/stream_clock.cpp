@@ -15,6 +15,7 @@ std::uint64_t StreamClock::at(std::uint32_t queue) const {
 }
 
 void StreamClock::advance(std::uint32_t queue, std::uint64_t time) {
+  if (time == 0) return;  // a queue that nothing was given knows, and makes wait for, nothing
   const auto found = std::ranges::lower_bound(times_, queue, {}, &Entry::first);
   if (found != times_.end() && found->first == queue) {
     found->second = std::max(found->second, time);

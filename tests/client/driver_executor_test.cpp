@@ -140,8 +140,9 @@ TEST_F(DriverExecutorEmulated, LaunchesInOrderIsCapturedAndReplacedInFlight) {
 
   CUgraph graph = nullptr;
   CUgraphExec executable = nullptr;
-  ASSERT_EQ(entry<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2")(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-            CUDA_SUCCESS);
+  ASSERT_EQ(
+      entry<decltype(cuStreamBeginCapture)>("cuStreamBeginCapture_v2")(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+      CUDA_SUCCESS);
   ASSERT_TRUE(new_plan->launch(third, first, stream).ok());
   ASSERT_EQ(entry<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(stream, &graph), CUDA_SUCCESS);
   ASSERT_EQ(entry<decltype(cuGraphInstantiate)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), CUDA_SUCCESS);

@@ -224,8 +224,9 @@ TEST_F(EmulatedDriver, LaunchesThatDoNotFitAreRefused) {
   unsigned count = 1;
   void* parameters[] = {&x, &count};
   for (const auto& each : cases) {
-    EXPECT_EQ(CU(cuLaunchKernel)(add_one_, each.grid, 1, 1, each.block, 1, 1, each.shared, nullptr, parameters, nullptr),
-              each.result);
+    EXPECT_EQ(
+        CU(cuLaunchKernel)(add_one_, each.grid, 1, 1, each.block, 1, 1, each.shared, nullptr, parameters, nullptr),
+        each.result);
     EXPECT_THAT(log(), HasSubstr(each.why));
   }
   int resident = 0;
@@ -274,7 +275,8 @@ TEST_F(EmulatedDriver, ImagesThatItCannotRunAreNamed) {
                                    options.data(), values.data()),
             CUDA_ERROR_INVALID_PTX);
   EXPECT_THAT(errors.data(), HasSubstr("PTX line 3"));
-  EXPECT_EQ(CU(cuModuleLoadData)(&module, ".version 9.0\n.target sm_100a\n.address_size 64\n"), CUDA_ERROR_NO_BINARY_FOR_GPU);
+  EXPECT_EQ(CU(cuModuleLoadData)(&module, ".version 9.0\n.target sm_100a\n.address_size 64\n"),
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT_EQ(CU(cuModuleGetFunction)(&add_one_, module_, "nothing"), CUDA_ERROR_NOT_FOUND);
 }
 
@@ -292,7 +294,8 @@ TEST_F(EmulatedDriver, HostAndManagedMemoryAreSeenByKernels) {
     pinned[i] = 10;
     shared[i] = 20;
   }
-  for (const CUdeviceptr address : {reinterpret_cast<CUdeviceptr>(pinned), managed, reinterpret_cast<CUdeviceptr>(own.data())}) {
+  for (const CUdeviceptr address :
+       {reinterpret_cast<CUdeviceptr>(pinned), managed, reinterpret_cast<CUdeviceptr>(own.data())}) {
     ASSERT_CU(add_one(address, 16, nullptr));
   }
   ASSERT_CU(CU(cuCtxSynchronize)());

@@ -1,6 +1,6 @@
 // What programs do wrong, each with a right one beside it: the report of a process of its own is read.
-#include <gmock/gmock.h>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
