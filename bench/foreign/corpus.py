@@ -61,6 +61,9 @@ def expectation(argument, dtype, data, relative=0.0, absolute=0.0):
 # What the emulator finds in kernels that are right all the same; findings.json says in which.
 REASONS = {
     "redundant_write": "lanes that hold copies of a value all store it, to one address",
+    "shared_race": "lanes store copies of a sum of products that all go to one address; the first addition of the butterfly is "
+                   "contracted to fma(own factors, other's product), so that the copies may differ in the last bit, and any "
+                   "may win",
     "global_race": "warps that hold copies of an element load it again while another warp stores its new value in place; "
                    "what they load is not stored",
     "async_before_wait": "packed f16 accumulators of wgmma are moved to other registers before wgmma.wait_group",
