@@ -9,6 +9,7 @@ set(STITCH_UNITY_BATCH 8)
 # Their sources include little, and name the same things for themselves.
 set(STITCH_SINGLE_SOURCES stitch_base graph_test
   import_test kernel_test search_test costmodel_test codegen_test emulator_test profiler_test daemon_test)
+option(STITCH_COVERAGE "Count executed lines (scripts/coverage)" OFF)
 set(STITCH_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them (address,undefined or thread)")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -40,6 +41,11 @@ target_compile_options(stitch_options INTERFACE -Wall -Wextra -Wpedantic -Wnon-v
   $<IF:$<BOOL:${STITCH_UNITY}>,-Wno-maybe-uninitialized,-Wshadow>
   # GCC 12 reports overlapping copies inside its own std::string (PR 105651).
   -Wno-restrict $<$<BOOL:${STITCH_WERROR}>:-Werror>)
+if(STITCH_COVERAGE)
+  # Programs that tests kill count until then: what they ran is told by those that end by themselves.
+  target_compile_options(stitch_options INTERFACE --coverage -fprofile-update=atomic -O1)
+  target_link_options(stitch_options INTERFACE --coverage)
+endif()
 if(STITCH_SANITIZE)
   target_compile_options(stitch_options INTERFACE -fsanitize=${STITCH_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

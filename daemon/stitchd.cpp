@@ -126,6 +126,8 @@ Status run_stitchd(const StitchdOptions& options) {
   spdlog::set_default_logger(
       std::make_shared<spdlog::logger>("stitchd", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
+  // A file that may not grow is an error of the write, which the store reports, and no reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   const StopSignals signals;
   Daemon daemon;
   if (const Status started = daemon.start(options); !started) {

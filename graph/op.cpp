@@ -15,6 +15,14 @@ constexpr double infinity = std::numeric_limits<double>::infinity(), most = std:
 
 /// A row as graph/op_table.inl writes it: a kind, and what differs from the kind's defaults.
 class Row {
+  // First, because clang needs the body of a function template before its first use in a constant.
+  template <class Change>
+  constexpr Row changed(Change change) const {
+    Row copy = *this;
+    change(copy.info_);
+    return copy;
+  }
+
  public:
   constexpr Row(OpCategory category, OpCost cost, int min_operands, int max_operands, OpDomain domain)
       : info_{Op{}, {}, category, cost, min_operands, max_operands, false, domain} {
@@ -63,13 +71,6 @@ class Row {
   }
 
  private:
-  template <class Change>
-  constexpr Row changed(Change change) const {
-    Row copy = *this;
-    change(copy.info_);
-    return copy;
-  }
-
   OpInfo info_;
 };
 

@@ -14,10 +14,16 @@ namespace stitch::daemon {
 /// A stitchd process on a database and a socket of the test's.
 class StitchdProcess {
  public:
-  explicit StitchdProcess(const std::filesystem::path& folder, std::vector<std::string> more = {})
+  /// `limits` are shell commands that are run first in the same process ("ulimit -n 48").
+  explicit StitchdProcess(const std::filesystem::path& folder, std::vector<std::string> more = {},
+                          const std::string& limits = "")
       : socket(folder / "stitchd.sock"), database(folder / "stitch.db") {
     ProcessOptions options;
     options.arguments = {STITCH_BINARY_DIR "/bin/stitchd", "--db", database.string(), "--socket", socket.string()};
+    if (!limits.empty()) {
+      const std::string script = limits + R"(; exec "$0" "$@")";
+      options.arguments.insert(options.arguments.begin(), {"/bin/sh", "-c", script});
+    }
     options.arguments.insert(options.arguments.end(), more.begin(), more.end());
     RealProcessLauncher launcher;
     auto started = launcher.start(options);

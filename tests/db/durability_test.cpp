@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
+#include "tests/base/rounds.h"
 #include "tests/db/fault_vfs.h"
 #include "tests/db/sample_records.h"
 
@@ -85,7 +87,8 @@ TEST(DurabilityTest, WhateverWasAcknowledgedSurvivesKill9) {
   };
   std::vector<int> acknowledged;
   int next = 0;
-  for (int round = 0; round < 25; ++round) {
+  const int kills = rounds(25);
+  for (int round = 0; round < kills; ++round) {
     const std::size_t before = acknowledged.size();
     const Child child = start([&](const auto& send) { commit_plans(path, next, send); });
     // Killed at a random number of commits (in round 0 while the database is made) and a random moment of the next.
@@ -117,9 +120,61 @@ TEST(DurabilityTest, WhateverWasAcknowledgedSurvivesKill9) {
       ASSERT_EQ((*resumed)->state, JobState::queued);
     }
   }
-  EXPECT_GT(acknowledged.size(), 100U);
+  EXPECT_GT(std::ssize(acknowledged), 4 * kills);
+  std::printf("%d kills, %zu plans acknowledged\n", kills, acknowledged.size());
   const auto store = samples::opened(path, clock);
   for (const int number : acknowledged) expect_stored(*store, number);
+}
+
+/// Commits plan 0, acknowledges it, and dies at the nth system call of the commit of plan 1; of a write, half is done.
+template <class Send>
+void die_within_a_commit(const fs::path& path, int nth, const Send& send) {
+  ManualClock clock;
+  FaultVfs vfs;
+  SqliteOptions options;
+  options.path = path;
+  options.vfs = vfs.name();
+  auto store = open_sqlite_store(options, clock);
+  if (!store || !(*store)->put_fragment(samples::fragment(0)) || !(*store)->put_fragment(samples::fragment(1)))
+    ::_exit(1);
+  if (!(*store)->put_plan(samples::bundle(samples::fragment(0), 0), Admission::if_vacant)) ::_exit(2);
+  if (!send(0)) ::_exit(3);
+  vfs.die_at(nth);
+  if (!(*store)->put_plan(samples::bundle(samples::fragment(1), 1), Admission::if_vacant)) ::_exit(4);
+  vfs.stop();
+  if (!send(1)) ::_exit(5);
+}
+
+TEST(DurabilityTest, AKillBetweenAnyTwoSystemCallsOfACommitLeavesAllOfItOrNothing) {
+  const PlanBundle first = samples::bundle(samples::fragment(0), 0);
+  const PlanBundle second = samples::bundle(samples::fragment(1), 1);
+  ManualClock clock;
+  int kills = 0;
+  bool killed = true;
+  for (int nth = 1; killed; ++nth) {
+    const TestFolder folder;
+    const fs::path path = folder / "stitch.db";
+    Child child = start([&](const auto& send) { die_within_a_commit(path, nth, send); });
+    std::vector<int> acknowledged;
+    while (const std::optional<int> number = child.next()) acknowledged.push_back(*number);
+    const int status = child.wait();
+    killed = WIFSIGNALED(status);
+    ASSERT_TRUE(killed ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0) << "call " << nth;
+    ASSERT_EQ(acknowledged, killed ? std::vector{0} : (std::vector{0, 1}));
+    kills += static_cast<int>(killed);
+
+    const auto store = samples::opened(path, clock);
+    ASSERT_TRUE(store) << "call " << nth;
+    ASSERT_THAT(store->integrity_check(true)->problems, IsEmpty()) << "call " << nth;
+    ASSERT_OK(store->get_plan_bundle(first.plan.id));
+    const StoreStatistics statistics = *store->statistics();
+    ASSERT_EQ(statistics.plans, statistics.kernels) << "half of a plan was stored, call " << nth;
+    if (!killed) ASSERT_OK(store->get_plan_bundle(second.plan.id));
+    ASSERT_OK(store->put_plan(second, Admission::if_vacant));  // it goes on
+    ASSERT_OK(store->get_plan_bundle(second.plan.id));
+  }
+  EXPECT_GT(kills, 5) << "a commit writes several pages of the log and syncs it";
+  std::printf("%d system calls of a commit, killed at each\n", kills);
 }
 
 /// Where a write or sync fails, in order of the operations of one put_plan.

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <new>
@@ -10,7 +11,7 @@
 
 namespace stitch::db {
 
-/// An SQLite VFS over the default one that fails one chosen write, sync or truncation.
+/// An SQLite VFS over the default one that fails one chosen write, sync or truncation, or dies in it.
 class FaultVfs {
  public:
   FaultVfs() : base_(*sqlite3_vfs_find(nullptr)) {
@@ -34,6 +35,11 @@ class FaultVfs {
   void fail_at(int nth, int code) {
     code_ = code;
     failed_ = false;
+    countdown_ = nth;
+  }
+  /// The process is killed at the nth operation from now on; a write has been done by half then.
+  void die_at(int nth) {
+    code_ = SQLITE_ABORT;
     countdown_ = nth;
   }
   /// No more failures; returns whether there was one.
@@ -60,6 +66,11 @@ class FaultVfs {
   }
   static int fault(sqlite3_file* file) { return reinterpret_cast<File*>(file)->vfs->next(file); }
 
+  static int die_or(int code) {
+    if (code == SQLITE_ABORT) std::raise(SIGKILL);
+    return code;
+  }
+
   static int open(sqlite3_vfs* vfs, const char* path, sqlite3_file* file, int flags, int* out) {
     auto* self = static_cast<FaultVfs*>(vfs->pAppData);
     reinterpret_cast<File*>(file)->vfs = self;
@@ -72,15 +83,18 @@ class FaultVfs {
     return below(f)->pMethods->xRead(below(f), to, count, at);
   }
   static int write(sqlite3_file* f, const void* from, int count, sqlite3_int64 at) {
-    if (const int code = fault(f)) return code;
+    if (const int code = fault(f)) {
+      if (code == SQLITE_ABORT) below(f)->pMethods->xWrite(below(f), from, count / 2, at);
+      return die_or(code);
+    }
     return below(f)->pMethods->xWrite(below(f), from, count, at);
   }
   static int truncate(sqlite3_file* f, sqlite3_int64 size) {
-    if (const int code = fault(f)) return code;
+    if (const int code = fault(f)) return die_or(code);
     return below(f)->pMethods->xTruncate(below(f), size);
   }
   static int sync(sqlite3_file* f, int flags) {
-    if (const int code = fault(f)) return code;
+    if (const int code = fault(f)) return die_or(code);
     return below(f)->pMethods->xSync(below(f), flags);
   }
   static int size(sqlite3_file* f, sqlite3_int64* size) { return below(f)->pMethods->xFileSize(below(f), size); }

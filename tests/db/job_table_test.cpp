@@ -194,6 +194,30 @@ TEST_F(JobTest, AJobThatKillsItsOwnersIsGivenUp) {
   EXPECT_NE(given_up.error->message.find("3 attempts without progress"), std::string::npos);
 }
 
+TEST_F(JobTest, AWallClockThatStepsBackOrForwardLosesNoJob) {
+  clock.advance_us(10 * lease);
+  const std::int64_t running = enqueue(samples::job("fragment 1"));
+  const std::int64_t fence = claim()->fence;
+  const std::int64_t queued = enqueue(samples::job("fragment 2"));
+  // An hour back, as far as leases are concerned: the holder goes on, nobody takes its job, and the queue moves.
+  clock.advance_us(-9 * lease);
+  EXPECT_THAT(*store->requeue_orphans({}), IsEmpty());
+  ASSERT_OK(store->report_progress(running, fence, 0.5, "half", ""));
+  EXPECT_OK(store->renew_job(running, fence, lease));
+  const std::optional<Job> second = claim("worker 2");
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->id, queued);
+  ASSERT_OK(store->finish_job(queued, second->fence, {JobState::done, "two", {}}));
+  // And forward, beyond every lease: what looks abandoned is begun again, and its first holder is told so.
+  clock.advance_us(1000 * lease);
+  EXPECT_THAT(*store->requeue_orphans({}), ElementsAre(running));
+  const std::int64_t fence_again = claim("worker 3")->fence;
+  expect_error(store->finish_job(running, fence, {JobState::done, "late", {}}), ErrorKind::cancelled, "");
+  ASSERT_OK(store->finish_job(running, fence_again, {JobState::done, "one", {}}));
+  EXPECT_EQ(store->get_job(running)->result, "one");
+  EXPECT_EQ(store->get_job(queued)->state, JobState::done);
+}
+
 TEST_F(JobTest, CancellingAQueuedJobEndsIt) {
   const std::int64_t id = enqueue(samples::job());
   EXPECT_EQ(store->cancel_job(id)->state, JobState::cancelled);
