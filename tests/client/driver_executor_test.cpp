@@ -36,8 +36,8 @@ api::Plan adding_plan() {
   plan.parameters = {{graph::DType::u32, {64}}};
   plan.results = {{graph::DType::u32, {64}}};
   api::KernelLaunch launch;
-  launch.cubin = hash_bytes("cubin");
-  launch.ptx = hash_bytes("ptx");
+  launch.cubin = sha256("cubin");
+  launch.ptx = sha256("ptx");
   launch.name = "add";
   launch.threads = 64;
   launch.arguments = {{LaunchArgument::Kind::parameter, 0}, {LaunchArgument::Kind::result, 0}};
@@ -67,8 +67,8 @@ class DriverExecutorEmulated : public testing::Test {
 
   /// A plan whose cubin is for another GPU, as far as this driver can tell, and whose PTX adds `addend`.
   std::unique_ptr<LoadedPlan> load(unsigned addend) {
-    const auto artifacts = [&](const Hash128& hash) -> Result<std::string> {
-      if (hash == hash_bytes("ptx")) return add_kernel(addend);
+    const auto artifacts = [&](const Sha256& hash) -> Result<std::string> {
+      if (hash == sha256("ptx")) return add_kernel(addend);
       std::string elf = "\177ELF";
       elf.resize(64);
       return elf;
@@ -95,10 +95,10 @@ TEST_F(DriverExecutorEmulated, RunsAPlanFromItsPtx) {
 }
 
 TEST_F(DriverExecutorEmulated, WithoutPtxItSaysWhatItWasCompiledFor) {
-  const auto artifacts = [](const Hash128& hash) -> Result<std::string> {
+  const auto artifacts = [](const Sha256& hash) -> Result<std::string> {
     std::string elf = "\177ELF";
     elf.resize(64);
-    if (hash == hash_bytes("ptx")) return make_error(ErrorKind::not_found, "no such artifact");
+    if (hash == sha256("ptx")) return make_error(ErrorKind::not_found, "no such artifact");
     return elf;
   };
   const auto loaded = executor_->load(adding_plan(), artifacts);

@@ -133,7 +133,7 @@ TEST_F(FakeDriverTest, LaunchesOnTheCallersStreamAndMemory) {
 }
 
 TEST_F(FakeDriverTest, ForeignKernelsAndDevicesAreNamed) {
-  const auto foreign = [](const Hash128&) -> Result<std::string> { return std::string("other"); };
+  const auto foreign = [](const Sha256&) -> Result<std::string> { return std::string("other"); };
   const auto loaded = executor_->load(copying_plan(), foreign);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error(),
@@ -148,7 +148,7 @@ TEST(EmulatedExecutorTest, RefusesWhatItCannotRun) {
   const auto loaded = executor.load(copying_plan(), artifact);
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().kind, ErrorKind::parse) << loaded.error().message;
-  const auto absent = [](const Hash128&) -> Result<std::string> { return make_error(ErrorKind::not_found, "gone"); };
+  const auto absent = [](const Sha256&) -> Result<std::string> { return make_error(ErrorKind::not_found, "gone"); };
   EXPECT_EQ(executor.load(copying_plan(), absent).error().message, "gone");
 }
 
@@ -185,7 +185,7 @@ TEST(EmulatedExecutorTest, RunsKernelsCopiesAndWorkspace) {
   plan.launches[0].shared_bytes = 0;
   profiler::EmulatedDevice device;
   EmulatedExecutor executor(device);
-  auto loaded = executor.load(plan, [&](const Hash128&) -> Result<std::string> { return std::string(counting); });
+  auto loaded = executor.load(plan, [&](const Sha256&) -> Result<std::string> { return std::string(counting); });
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   alignas(16) std::int32_t in[4] = {1000}, out[4] = {}, copy[4] = {};
   const std::vector<std::span<const std::byte>> inputs = {std::as_bytes(std::span(in, 1))};
@@ -201,7 +201,7 @@ TEST(EmulatedExecutorTest, RunsKernelsCopiesAndWorkspace) {
 
   // What the checks of the emulated device find is an error: here, a workspace that nobody zeroed.
   plan.zeroed.clear();
-  auto unzeroed = executor.load(plan, [&](const Hash128&) -> Result<std::string> { return std::string(counting); });
+  auto unzeroed = executor.load(plan, [&](const Sha256&) -> Result<std::string> { return std::string(counting); });
   const Status found = (*unzeroed)->run(inputs, outputs);
   ASSERT_FALSE(found.ok());
   EXPECT_EQ(found.error().kind, ErrorKind::runtime);

@@ -109,7 +109,9 @@ TEST_P(BoundsDaemonTest, OthersAreAnsweredAndWhoCancelsIsHeard) {
   }
   const int told = raw::request(daemon_.socket, "POST", fmt::format("/v1/jobs/{}/cancel", job), "", json_header).status;
   EXPECT_THAT(told, AnyOf(200, 202));
-  if (told == 202) EXPECT_TRUE(comes_to(job, "cancelled")) << state_of(job);  // else it had ended
+  if (told == 202) {
+    EXPECT_TRUE(comes_to(job, "cancelled")) << state_of(job);
+  }  // else it had ended
   EXPECT_TRUE(daemon_.terminate().success());
 }
 
