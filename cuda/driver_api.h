@@ -27,7 +27,8 @@ enum class DriverUse : std::uint8_t {
 /// DriverUse; of the other ones it finds those that the library has, and null for the rest. An entry is of the version
 /// that cuda.h gives its name (`allocate` is cuMemAlloc_v2).
 struct DriverApi {
-  bool emulated = false;  ///< the library is Stitch's own (driver/): what it runs is checked, and nothing it says is a time
+  bool emulated =
+      false;  ///< the library is Stitch's own (driver/): what it runs is checked, and nothing it says is a time
 
   decltype(&cuInit) init = nullptr;
   decltype(&cuDriverGetVersion) version = nullptr;

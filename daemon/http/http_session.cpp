@@ -114,10 +114,10 @@ class HttpSession final : public OpenConnection,
   const bool check_sender_;
   beast::flat_buffer buffer_;
   std::chrono::steady_clock::time_point arrived_;  ///< first byte of the request that is served
-  asio::steady_timer alarm_;  ///< what a waiting reply sleeps by; cancelled to wake it
-  std::int64_t round_ = 0;    ///< number of the wait: a wake that comes late is not taken for one of the next
-  bool woken_ = false;        ///< by the notifier, in this round
-  bool watching_ = false;     ///< whether the peer is watched, by this reply
+  asio::steady_timer alarm_;                       ///< what a waiting reply sleeps by; cancelled to wake it
+  std::int64_t round_ = 0;  ///< number of the wait: a wake that comes late is not taken for one of the next
+  bool woken_ = false;      ///< by the notifier, in this round
+  bool watching_ = false;   ///< whether the peer is watched, by this reply
   const std::string* heartbeat_ = nullptr;      ///< what a stream sends as a sign of life; null: there is no stream
   std::chrono::steady_clock::time_point sent_;  ///< when a part of the stream was last sent
   bool broken_ = false;                         ///< the peer takes no more of the stream

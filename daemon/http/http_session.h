@@ -14,7 +14,8 @@ namespace stitch::daemon {
 
 /// What all connections share.
 struct HttpShared {
-  HttpShared(HttpLimits with, std::string of_network, http::Handler handle, http::QuickHandler handle_quickly, int handler_threads)
+  HttpShared(HttpLimits with, std::string of_network, http::Handler handle, http::QuickHandler handle_quickly,
+             int handler_threads)
       : limits(with),
         secret(std::move(of_network)),
         handler(std::move(handle)),

@@ -197,10 +197,10 @@ Result<std::variant<api::LookupAnswer, PendingLookup>> Service::begin_lookup(con
     if (!job && job.error().kind != ErrorKind::resource_exhausted) return job.error();
   }
   missed.until = arrived + std::chrono::milliseconds(request.deadline_ms);
-  const auto flight = predictions_.join(
-      planner.key_of(form.key), [this, &planner, graph = form.graph, name = request.name, held = missed.constants](const std::stop_token& stop) {
-        return predict_and_store(planner, graph, name, stop);
-      });
+  const auto flight =
+      predictions_.join(planner.key_of(form.key),
+                        [this, &planner, graph = form.graph, name = request.name, held = missed.constants](
+                            const std::stop_token& stop) { return predict_and_store(planner, graph, name, stop); });
   if (!flight) {
     metrics_.count_lookup(answer.source);
     return Begun(std::move(answer));

@@ -21,7 +21,7 @@ struct Payload {
   Subject subject;  ///< key of a fragment, or name of an upload
   std::string name;
   std::int64_t trials = 0;
-  std::string device;                  ///< class of GPUs; empty: the server's own
+  std::string device;                ///< class of GPUs; empty: the server's own
   std::optional<Hash128> mend = {};  ///< a plan of the fragment with a damaged artifact
 };
 
@@ -96,13 +96,12 @@ Status Service::tune_fragment(const Planner& planner, const JobContext& context,
 
 /// Tuning makes the same kernels again, as a rule, and storing them mends what is damaged. A plan that is still damaged
 /// then was made by another generator: it cannot be run, and is served no longer.
-Status Service::mend_plan(const Planner& planner, const JobContext& context, const Hash128& key,
-                          const Hash128& plan) {
+Status Service::mend_plan(const Planner& planner, const JobContext& context, const Hash128& key, const Hash128& plan) {
   STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
   const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };
-  STITCH_TRY(
-      tune_and_keep(planner, key, {.fragment = graph, .name = fragment.name, .progress = report, .stop = context.stop()}));
+  STITCH_TRY(tune_and_keep(planner, key,
+                           {.fragment = graph, .name = fragment.name, .progress = report, .stop = context.stop()}));
   const auto whole = store_.get_plan_bundle(plan);
   if (whole || whole.error().kind != ErrorKind::corrupt) return {};
   STITCH_TRY(store_.withdraw(plan, whole.error().message, planner.remembering->provenance("found damaged")));

@@ -19,8 +19,8 @@ struct ImageText {
 /// so). An image with machine code alone is CUDA_ERROR_NO_BINARY_FOR_GPU, as it is on a GPU of another architecture.
 ImageText text_of_image(const void* image);
 
-/// The name of the file that holds a cubin's PTX: of the cubin's content, which is an ELF file and says itself how large
-/// it is.
+/// The name of the file that holds a cubin's PTX: of the cubin's content, which is an ELF file and says itself how
+/// large it is.
 std::string ptx_name(const void* cubin);
 
 }  // namespace stitch::driver

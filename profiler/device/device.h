@@ -98,7 +98,7 @@ struct DeviceIdentity {
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
   DeviceTraits traits = {};  ///< of a GPU: what its driver reports, from which its class follows
-  bool emulated = false;  ///< a GPU that the driver only pretends (driver/): it proves results and tells no times
+  bool emulated = false;     ///< a GPU that the driver only pretends (driver/): it proves results and tells no times
 };
 
 /// Somewhere kernels run. Not thread-safe: one session per thread (open one with Device::session).
