@@ -63,6 +63,10 @@ Result<Header> read_header(const fs::path& path) {
     return static_cast<std::int32_t>(std::uint32_t{bytes[at]} << 24 | std::uint32_t{bytes[at + 1]} << 16 |
                                      std::uint32_t{bytes[at + 2]} << 8 | std::uint32_t{bytes[at + 3]});
   };
+  // What is missing at the end may be in the log. Where there is none, SQLite itself misses only pages that are in use.
+  const std::int64_t page_bytes = bytes[16] << 8 | bytes[17], wanted = std::int64_t{word(28)} * page_bytes;
+  if (wanted > status.st_size && !has_log(path))
+    return make_error(ErrorKind::corrupt, "{} is cut short: {} bytes of {}", path.string(), status.st_size, wanted);
   return Header{word(68), word(60)};
 }
 

@@ -26,7 +26,10 @@ def seed_of(commit):
 
 
 def is_drawn(commit, kind, name):
-    """Whether a test run at this commit tunes this model: every other one, drawn by the commit's hash."""
+    """Whether a test run at this commit tunes this model: every other fragment, drawn by the commit's hash. Whole models
+    take an hour, and are left to STITCH_MODELS=all, but for the one that had a wrong kernel once."""
+    if kind != "fragments":
+        return (kind, name) == ("hlo", "llama_decode")
     return hashlib.sha256(f"{commit} {kind}/{name}".encode()).digest()[0] % 2 == 0
 
 

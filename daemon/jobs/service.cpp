@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 
 /// Claims without progress after which a job is given up. A daemon that is restarted often must not lose its jobs, and
 /// one that a job brings down must come back: compilers and runners crash by themselves, so that a job that was seen to
-/// end ten daemons before its first step is to blame itself.
-constexpr int most_stalled = 10;
+/// end thirty daemons before its first step is to blame itself.
+constexpr int most_stalled = 30;
 constexpr std::size_t most_asked = 100'000;
 
 constexpr std::array key_fields = {db::KeyField::fragment, db::KeyField::device, db::KeyField::architecture,

@@ -1,5 +1,5 @@
 // Streams that are captured into graphs.
-#include "driver/api/capture.h"
+#include "driver/api/entry.h"
 
 #include <algorithm>
 

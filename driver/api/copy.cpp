@@ -1,8 +1,8 @@
 // Copies and fills.
+#include "driver/api/copy.h"
+
 #include <algorithm>
 #include <cstring>
-
-#include "driver/api/copy.h"
 
 namespace stitch::driver {
 namespace {

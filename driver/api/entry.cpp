@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include "driver/api/capture.h"
-
 namespace stitch::driver {
 
 thread_local bool PerThread::active = false;

@@ -1,7 +1,6 @@
 // Events.
 #include <limits>
 
-#include "driver/api/capture.h"
 #include "driver/api/entry.h"
 
 using namespace stitch::driver;

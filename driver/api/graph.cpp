@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "driver/api/capture.h"
+#include "driver/api/entry.h"
 #include "driver/api/graph_store.h"
 
 namespace stitch::driver {

@@ -1,7 +1,7 @@
 // Executable graphs: instantiation, updates, launches.
 #include <algorithm>
 
-#include "driver/api/capture.h"
+#include "driver/api/entry.h"
 #include "driver/api/graph_store.h"
 
 namespace stitch::driver {

@@ -1,8 +1,8 @@
 // Nodes of graphs by kind: adding them, their parameters.
 #include <algorithm>
 
-#include "driver/api/capture.h"
 #include "driver/api/copy.h"
+#include "driver/api/entry.h"
 #include "driver/api/graph_store.h"
 #include "driver/api/kernel_launch.h"
 

@@ -1,7 +1,6 @@
 // Streams: their order, what they call on the host, what they wait for.
 #include <algorithm>
 
-#include "driver/api/capture.h"
 #include "driver/api/entry.h"
 
 using namespace stitch::driver;

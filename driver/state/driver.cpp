@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "driver/state/execution.h"
-
 namespace stitch::driver {
 namespace {
 

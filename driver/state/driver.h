@@ -92,4 +92,13 @@ StreamClock submit(Driver& driver, Placement where, Work work);
 /// Puts work on a stream that is not captured.
 void submit(Driver& driver, CUstream stream, Work work);
 
+// ---- driver/state/execution.cpp
+
+/// Does what a work says, now, on the engine's thread: launches a kernel on the emulator, copies, fills, calls the
+/// host. What it finds goes to the log; a fault of a kernel loses the context, which skips whatever comes after.
+void execute(Driver& driver, CUctx_st& context, const Work& work, const Actor& who);
+
+/// Whether a wait for a word of memory is over.
+bool is_fulfilled(Driver& driver, const CUstreamBatchMemOpParams& word);
+
 }  // namespace stitch::driver

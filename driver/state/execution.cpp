@@ -1,4 +1,4 @@
-#include "driver/state/execution.h"
+#include "driver/state/driver.h"
 
 #include <algorithm>
 #include <cstring>

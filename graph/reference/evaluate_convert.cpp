@@ -124,7 +124,7 @@ Kernel to_integer_kernel(bool from_float, DType dtype) {
   }
 }
 
-/// Through memory. What is not exact has bits that cannot be told.
+/// Through memory. What is not exact has bits that cannot be told, and so has a NaN, of which there are many.
 void bitcast(const Chunk& c) {
   const bool from_float = is_floating(c.operand_dtype), to_float = is_floating(c.dtype);
   for (std::size_t i = 0; i < c.count; ++i) {
@@ -139,7 +139,8 @@ void bitcast(const Chunk& c) {
     } else {
       c.integers[i] = load_integer(c.dtype, memory);
     }
-    if (c.bounds != nullptr) c.bounds[i] = c.in[0].bounds[i] > 0 ? unchecked : 0;
+    const bool is_nan = from_float && std::isnan(c.in[0].floats[i]);
+    if (c.bounds != nullptr) c.bounds[i] = is_nan || c.in[0].bounds[i] > 0 ? unchecked : 0;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "search/partition/pieces.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace stitch::search {
@@ -9,17 +10,51 @@ namespace {
 using graph::NodeId;
 using graph::Value;
 
-/// The operators that can be kernels: neither parameters nor those that belong to whoever reads them.
-std::vector<NodeId> kernel_operators(const graph::Graph& fragment, const std::vector<bool>& attached,
-                                     const kernel::FragmentUses& uses) {
-  std::vector<NodeId> operators;
-  for (NodeId id = 0; id < std::ssize(fragment.nodes()); ++id) {
-    const graph::Node& node = fragment.node(id);
-    bool is_result = false;
-    for (std::int32_t r = 0; r < std::ssize(node.results); ++r) is_result = is_result || uses.is_result({id, r});
-    if (is_result || (!attached[id] && node.op != graph::Op::parameter)) operators.push_back(id);
+/// The operator that an attached one belongs to: what it reads, through others that are attached; nothing where that is
+/// constants and parameters alone.
+std::optional<NodeId> owner_of(const graph::Graph& fragment, const std::vector<bool>& attached, NodeId id) {
+  std::optional<NodeId> owner;
+  for (const Value operand : fragment.node(id).operands) {
+    std::optional<NodeId> read = operand.node;
+    if (fragment.node(*read).op == graph::Op::parameter) continue;
+    if (attached[*read]) read = owner_of(fragment, attached, *read);
+    owner = std::max(owner, read);
   }
-  return operators;
+  return owner;
+}
+
+bool is_result(const graph::Graph& fragment, const kernel::FragmentUses& uses, NodeId id) {
+  const std::int32_t results = std::ssize(fragment.node(id).results);
+  for (std::int32_t r = 0; r < results; ++r) {
+    if (uses.is_result({id, r})) return true;
+  }
+  return false;
+}
+
+/// The operators that can be kernels, `most` to a piece in their order. What is attached is only among them where it is
+/// a result: with the operator that it reads, as in any kernel.
+std::vector<std::vector<NodeId>> members_of_pieces(const graph::Graph& fragment, int most) {
+  const std::vector<bool> attached = kernel::attached_operators(fragment);
+  const kernel::FragmentUses uses(fragment);
+  std::vector<std::vector<NodeId>> pieces(1);
+  std::vector<std::size_t> piece_of(fragment.nodes().size(), 0);
+  int count = 0;
+  for (NodeId id = 0; id < fragment.size(); ++id) {
+    if (attached[id] || fragment.node(id).op == graph::Op::parameter) continue;
+    if (count++ == most) {
+      pieces.emplace_back();
+      count = 1;
+    }
+    piece_of[id] = pieces.size() - 1;
+    pieces.back().push_back(id);
+  }
+  for (NodeId id = 0; id < fragment.size(); ++id) {
+    const bool belongs = attached[id] || fragment.node(id).op == graph::Op::parameter;
+    if (!belongs || !is_result(fragment, uses, id)) continue;
+    const std::optional<NodeId> owner = owner_of(fragment, attached, id);
+    pieces[owner ? piece_of[*owner] : 0].push_back(id);
+  }
+  return pieces;
 }
 
 }  // namespace
@@ -32,13 +67,9 @@ int operators_of(const graph::Graph& fragment) {
 std::vector<kernel::KernelGraph> cut_in_pieces(const graph::Graph& fragment, int most) {
   const std::vector<bool> attached = kernel::attached_operators(fragment);
   const kernel::FragmentUses uses(fragment);
-  const std::vector<NodeId> operators = kernel_operators(fragment, attached, uses);
   std::vector<kernel::KernelGraph> pieces;
-  for (std::size_t first = 0; first < operators.size(); first += most) {
-    const std::size_t last = std::min(operators.size(), first + most);
-    pieces.push_back(kernel::extract_kernel(fragment, attached, uses,
-                                            {operators.begin() + static_cast<std::ptrdiff_t>(first),
-                                             operators.begin() + static_cast<std::ptrdiff_t>(last)}));
+  for (const std::vector<NodeId>& members : members_of_pieces(fragment, most)) {
+    pieces.push_back(kernel::extract_kernel(fragment, attached, uses, members));
   }
   return pieces;
 }

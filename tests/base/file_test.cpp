@@ -95,7 +95,7 @@ TEST(TemporaryFolder, AMissingParentIsNamed) {
   EXPECT_THAT(made.error().message, HasSubstr("temporary files"));
 }
 
-TEST(RealFileSystemTest, AFileOfOurOwnIsRegularAndBounded) {
+TEST_F(RealFileSystemTest, AFileOfOurOwnIsRegularAndBounded) {
   const TestFolder folder;
   const RealFileSystem files;
   const std::filesystem::path path = folder / "file";

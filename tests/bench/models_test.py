@@ -37,8 +37,11 @@ class Sound(unittest.TestCase):
         self.assertEqual(tuned.problem(report(verified={"kernels": 0, "wrong": 0})), "", "a plan verifies nothing")
         self.assertIn("no memory", tuned.problem({"error": "no memory"}))
 
-    def test_half_of_the_models_is_drawn_and_every_one_in_some_commit(self):
-        entries = [(kind, tuned.name_of(path)) for kind, path in tuned.paths()]
+    def test_half_of_the_fragments_is_drawn_and_every_one_in_some_commit(self):
+        every = [(kind, tuned.name_of(path)) for kind, path in tuned.paths()]
+        self.assertTrue(tuned.is_drawn("0" * 40, "hlo", "llama_decode"))
+        self.assertFalse(tuned.is_drawn("0" * 40, "hlo", "llama_train"))
+        entries = [entry for entry in every if entry[0] == "fragments"]
         self.assertEqual(len(entries), len(set(entries)))
         commits = [f"{number:040x}" for number in range(64)]
         for kind, name in entries:

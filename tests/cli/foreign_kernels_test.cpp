@@ -48,7 +48,7 @@ CorpusRow only_row(const std::string& text) {
   const Folder folder;
   // The text is written over several lines, which JSON strings are not.
   std::string joined = text;
-  std::erase(joined, '\n');
+  std::ranges::replace(joined, '\n', ' ');
   const RealFileSystem files;
   const Result<KernelCorpus> corpus = read_corpus(folder.write("small.json", joined), files);
   if (!corpus) {

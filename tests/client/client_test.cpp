@@ -31,11 +31,11 @@ Result<std::unique_ptr<Client>> open_where_protocol_is(int protocol, const std::
 // Protocol 1 listed cost models where protocol 2 lists models: who speaks the one must not read the other.
 TEST(ClientTest, AServerOfAnotherProtocolIsRefusedByItsNumber) {
   const TestFolder folder;
-  EXPECT_TRUE(open_where_protocol_is(2, folder / "same").ok());
+  EXPECT_TRUE(open_where_protocol_is(3, folder / "same").ok());
   const auto old = open_where_protocol_is(1, folder / "old");
   ASSERT_FALSE(old.ok());
   EXPECT_EQ(old.error().kind, ErrorKind::version_mismatch);
-  EXPECT_THAT(old.error().message, HasSubstr("the server speaks protocol 1, this library 2"));
+  EXPECT_THAT(old.error().message, HasSubstr("the server speaks protocol 1, this library 3"));
 }
 
 }  // namespace

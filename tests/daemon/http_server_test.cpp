@@ -215,7 +215,7 @@ TEST_F(HttpServerTest, SmallBodiesAreTakenWhenMemoryIsFull) {
   const raw::Socket large(socket_);
   large.send("POST /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 500000\r\n\r\n");
   large.send(std::string(499'999, 'y'));
-  const std::string medium(20'000, 'x'), small(10'000, 'x');
+  const std::string medium(40'000, 'x'), small(10'000, 'x');
   int status = 200;
   for (int i = 0; i < 1000 && status != 503; ++i) status = raw::request(socket_, "POST", "/2", medium).status;
   EXPECT_EQ(status, 503);

@@ -2,8 +2,8 @@
 
     tune_model.py hlo/llama_decode.hlo.txt.gz --stitch build/release/bin/stitch --cache build/release/model-kernels
 
-Half of the models, drawn by the commit's hash, are tuned in one test run; the others are skipped (exit status 77) unless
-STITCH_MODELS=all is set. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
+Half of the fragments, drawn by the commit's hash, are tuned in one test run (bench/models/tuned.py); the others, and whole
+models, are skipped (exit status 77) unless STITCH_MODELS=all is set. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
 """
 import argparse
 import os

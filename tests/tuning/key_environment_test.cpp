@@ -98,6 +98,8 @@ std::filesystem::path moved_program(const std::filesystem::path& folder) {
       std::filesystem::create_symlink(entry.path(), folder / name);
   }
   std::filesystem::copy_file("/proc/self/exe", folder / "program");
+  const std::filesystem::path own = std::filesystem::canonical("/proc/self/exe").parent_path();
+  std::filesystem::copy_file(own / "stitch-compiler", folder / "stitch-compiler");
   return folder / "program";
 }
 

@@ -71,7 +71,9 @@ TEST_P(ModelPlanningSlow, EveryFragmentHasAPlanAndMovesLittle) {
   EXPECT_LE(report.predicted_us, report.predicted_unfused_us);
   if (model.folder == "onnx") return;
 
-  const json xla = document(models / (model.folder == "hlo" ? "xla.json" : "fragments_xla.json")).at(model.name);
+  const json figures = document(models / (model.folder == "hlo" ? "xla.json" : "fragments_xla.json"));
+  if (!figures.contains(model.name)) GTEST_SKIP() << "planned; what XLA makes of it is not known";
+  const json& xla = figures.at(model.name);
   const json& library = xla.at("library");
   const double moved = static_cast<double>(report.bytes) / library.at("bytes").get<double>();
   const double launched = static_cast<double>(report.launches) / library.at("memory_intensive").get<double>();
