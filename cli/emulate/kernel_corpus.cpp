@@ -154,7 +154,7 @@ std::vector<CorpusRow> run_corpus(const KernelCorpus& corpus, const std::string&
 std::string corpus_page(const std::vector<KernelCorpus>& corpora, const std::vector<CorpusRow>& rows) {
   const auto right = std::ranges::count(rows, std::string(), &CorpusRow::failure);
   std::string page = fmt::format(
-      "# Kernels of other makers\n\n{} kernels that nobody here wrote, as PTX, run on the emulated device "
+      "# Kernels of other makers\n\n{} kernels that tools of others compiled, as PTX, run on the emulated device "
       "([emulator.md](emulator.md)); {} are right. Written by\n\n    stitch emulate --corpus "
       "tests/data/foreign/*.json.gz "
       "--table docs/foreign-kernels.md\n\nwhich `ctest -R ForeignKernels` repeats. "
