@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "graph/builder.h"
 #include "tests/base/test_folder.h"
+#include "tests/daemon/lookup_request.h"
 #include "tests/daemon/stitchd_process.h"
 #include "tests/tuning/sample_fragments.h"
 
@@ -64,10 +65,7 @@ class BoundsDaemonTest : public testing::TestWithParam<graph::Graph (*)()> {
  protected:
   /// Asks for a plan; the answer's document and status.
   [[nodiscard]] std::pair<int, Json> look_up(const graph::Graph& fragment, int deadline_ms) const {
-    const api::LookupRequest request{fragment, "bounds test", deadline_ms, true};
-    const std::string body =
-        api::encode_document(api::to_document(request, graph::Encoding::json), graph::Encoding::json);
-    const raw::Answer answer = raw::request(daemon_.socket, "POST", "/v1/lookup", body, json_header);
+    const raw::Answer answer = raw::look_up(daemon_.socket, fragment, "bounds test", deadline_ms);
     return {answer.status, Json::parse(answer.body, nullptr, false)};
   }
   [[nodiscard]] std::string state_of(std::int64_t job) const {

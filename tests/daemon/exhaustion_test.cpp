@@ -2,14 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
-#include "api/protocol.h"
 #include "base/random.h"
-#include "graph/codec/codec.h"
 #include "tests/base/test_folder.h"
+#include "tests/daemon/lookup_request.h"
 #include "tests/daemon/stitchd_process.h"
 #include "tests/tuning/sample_fragments.h"
 
@@ -18,12 +16,9 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Asks for the plan of a softmax until there is one; the status of the last answer.
+/// The status of a look-up that waits for its plan.
 int look_up(const std::filesystem::path& socket) {
-  const api::LookupRequest request{tuning::samples::softmax(8, 64), "exhaustion test", 20'000, true};
-  const std::string body =
-      api::encode_document(api::to_document(request, graph::Encoding::json), graph::Encoding::json);
-  return raw::request(socket, "POST", "/v1/lookup", body, "Content-Type: application/json\r\n").status;
+  return raw::look_up(socket, tuning::samples::softmax(8, 64), "exhaustion test", 20'000).status;
 }
 
 TEST(ExhaustionDaemonSlowTest, WithoutDescriptorsItWaitsAndServesAgain) {

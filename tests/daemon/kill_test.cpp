@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "db/sqlite_store.h"
 #include "tests/base/rounds.h"
+#include "tests/daemon/lookup_request.h"
 #include "tests/daemon/running_service.h"
 #include "tests/daemon/stitchd_process.h"
 #include "tests/tuning/sample_fragments.h"
@@ -41,10 +42,7 @@ struct Acknowledged {
 
 /// Asks for a plan; remembers what the answer acknowledges.
 void look_up(const std::filesystem::path& socket, std::int64_t rows, Acknowledged& acknowledged) {
-  const api::LookupRequest request{tuning::samples::softmax(rows, 64), "kill test", 20'000, true};
-  const std::string body =
-      api::encode_document(api::to_document(request, graph::Encoding::json), graph::Encoding::json);
-  const raw::Answer answer = raw::request(socket, "POST", "/v1/lookup", body, json_header);
+  const raw::Answer answer = raw::look_up(socket, tuning::samples::softmax(rows, 64), "kill test", 20'000);
   const Json document = Json::parse(answer.body, nullptr, false);
   if (document.is_discarded() || (answer.status != 200 && answer.status != 202)) return;
   if (document.contains("plan"))

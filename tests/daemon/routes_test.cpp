@@ -15,6 +15,7 @@
 #include "graph/builder.h"
 #include "graph/canonical.h"
 #include "tests/base/forged_bytes.h"
+#include "tests/daemon/lookup_request.h"
 #include "tests/daemon/raw_http.h"
 #include "tests/daemon/running_service.h"
 #include "tests/tuning/sample_fragments.h"
@@ -224,17 +225,10 @@ TEST_F(RoutesTest, ADamagedArtifactIsMadeAgain) {
 }
 
 TEST_F(RoutesTest, ConstantsCountAsWhatTheyAreInMemory) {
-  const auto splat = [](std::int64_t elements) {
-    return fmt::format(R"({{"fragment":{{"format":"stitch-graph","version":1,"nodes":[)"
-                       R"({{"op":"parameter","attributes":{{"type":"f32[{0}]"}}}},)"
-                       R"({{"op":"constant","attributes":{{"type":"f32[{0}]","data":{{"splat":1.5}}}}}},)"
-                       R"({{"op":"add","operands":[0,1]}}],"results":[2]}},"deadline_ms":0,"improve":false}})",
-                       elements);
-  };
-  const raw::Answer large = ask("POST", "/v1/lookup", splat(std::int64_t{1} << 28), as_json);
+  const raw::Answer large = ask("POST", "/v1/lookup", raw::splat_lookup(std::int64_t{1} << 28), as_json);
   EXPECT_EQ(large.status, 413) << large.body;
   EXPECT_THAT(large.body, HasSubstr("constants of more than 67108864 bytes"));
-  EXPECT_EQ(ask("POST", "/v1/lookup", splat(64), as_json).status, 202);
+  EXPECT_EQ(ask("POST", "/v1/lookup", raw::splat_lookup(64), as_json).status, 202);
 }
 
 struct Refused {

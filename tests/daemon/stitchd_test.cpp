@@ -6,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/daemon/lookup_request.h"
 #include "tests/daemon/running_service.h"
 #include "tests/daemon/stitchd_process.h"
 
@@ -89,15 +90,9 @@ TEST_F(StitchdDaemonTest, TheSecretOverTcpIsInAFileForItsClients) {
 TEST_F(StitchdDaemonTest, AFewBytesThatMeanAGibibyteTakeNoMemory) {
   const StitchdProcess daemon(folder_ / "");
   ASSERT_TRUE(daemon.ready());
-  const auto splat = [](std::int64_t elements) {
-    return fmt::format(R"({{"fragment":{{"format":"stitch-graph","version":1,"nodes":[)"
-                       R"({{"op":"parameter","attributes":{{"type":"f32[{0}]"}}}},)"
-                       R"({{"op":"constant","attributes":{{"type":"f32[{0}]","data":{{"splat":1.5}}}}}},)"
-                       R"({{"op":"add","operands":[0,1]}}],"results":[2]}},"deadline_ms":0,"improve":false}})",
-                       elements);
-  };
   const auto ask = [&](std::int64_t elements) {
-    return raw::request(daemon.socket, "POST", "/v1/lookup", splat(elements), "Content-Type: application/json\r\n")
+    return raw::request(daemon.socket, "POST", "/v1/lookup", raw::splat_lookup(elements),
+                        "Content-Type: application/json\r\n")
         .status;
   };
   EXPECT_EQ(ask(std::int64_t{1} << 28), 413);
