@@ -94,6 +94,16 @@ CUresult node_of_kind(CUgraphNode node, Body&& body) {
   });
 }
 
+/// `read` makes the parameters of the node's work.
+template <class Kind, class Parameters, class Read>
+CUresult get_parameters(CUgraphNode node, Parameters* parameters, Read read) {
+  return node_of_kind<Kind>(node, [&](Call&, const Kind& work) -> CUresult {
+    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *parameters = read(work);
+    return CUDA_SUCCESS;
+  });
+}
+
 template <class Parameters>
 CUresult set_parameters(CUgraphNode node, const Parameters* parameters) {
   return entry([&](Call& call) -> CUresult {
@@ -310,11 +320,7 @@ CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_
 }
 
 CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* parameters) {
-  return node_of_kind<CopyWork>(node, [&](Call&, CopyWork& work) -> CUresult {
-    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *parameters = work.shape;
-    return CUDA_SUCCESS;
-  });
+  return get_parameters<CopyWork>(node, parameters, [](const CopyWork& work) { return work.shape; });
 }
 
 CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3D* parameters) {
@@ -322,11 +328,7 @@ CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode node, const CUDA_MEMCPY3
 }
 
 CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* parameters) {
-  return node_of_kind<FillWork>(node, [&](Call&, FillWork& work) -> CUresult {
-    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *parameters = work.shape;
-    return CUDA_SUCCESS;
-  });
+  return get_parameters<FillWork>(node, parameters, [](const FillWork& work) { return work.shape; });
 }
 
 CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* parameters) {
@@ -334,10 +336,8 @@ CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode node, const CUDA_MEMSET_
 }
 
 CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* parameters) {
-  return node_of_kind<HostWork>(node, [&](Call&, HostWork& work) -> CUresult {
-    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *parameters = {work.function, work.data};
-    return CUDA_SUCCESS;
+  return get_parameters<HostWork>(node, parameters, [](const HostWork& work) {
+    return CUDA_HOST_NODE_PARAMS{work.function, work.data};
   });
 }
 
@@ -346,19 +346,11 @@ CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE
 }
 
 CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS* parameters) {
-  return node_of_kind<AllocateWork>(node, [&](Call&, AllocateWork& work) -> CUresult {
-    if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *parameters = work.parameters;
-    return CUDA_SUCCESS;
-  });
+  return get_parameters<AllocateWork>(node, parameters, [](const AllocateWork& work) { return work.parameters; });
 }
 
 CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* address) {
-  return node_of_kind<FreeWork>(node, [&](Call&, FreeWork& work) -> CUresult {
-    if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *address = work.address;
-    return CUDA_SUCCESS;
-  });
+  return get_parameters<FreeWork>(node, address, [](const FreeWork& work) { return work.address; });
 }
 
 CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* graph) {

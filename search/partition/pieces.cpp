@@ -33,9 +33,8 @@ bool is_result(const graph::Graph& fragment, const kernel::FragmentUses& uses, N
 
 /// The operators that can be kernels, `most` to a piece in their order. What is attached is only among them where it is
 /// a result: with the operator that it reads, as in any kernel.
-std::vector<std::vector<NodeId>> members_of_pieces(const graph::Graph& fragment, int most) {
-  const std::vector<bool> attached = kernel::attached_operators(fragment);
-  const kernel::FragmentUses uses(fragment);
+std::vector<std::vector<NodeId>> members_of_pieces(const graph::Graph& fragment, const std::vector<bool>& attached,
+                                                   const kernel::FragmentUses& uses, int most) {
   std::vector<std::vector<NodeId>> pieces(1);
   std::vector<std::size_t> piece_of(fragment.nodes().size(), 0);
   int count = 0;
@@ -68,7 +67,7 @@ std::vector<kernel::KernelGraph> cut_in_pieces(const graph::Graph& fragment, int
   const std::vector<bool> attached = kernel::attached_operators(fragment);
   const kernel::FragmentUses uses(fragment);
   std::vector<kernel::KernelGraph> pieces;
-  for (const std::vector<NodeId>& members : members_of_pieces(fragment, most)) {
+  for (const std::vector<NodeId>& members : members_of_pieces(fragment, attached, uses, most)) {
     pieces.push_back(kernel::extract_kernel(fragment, attached, uses, members));
   }
   return pieces;
