@@ -37,6 +37,14 @@ using namespace stitch::driver;
 extern "C" const int stitch_emulated_driver;
 extern "C" const int stitch_emulated_driver = 1;
 
+/// What the process has done so far: modules and libraries loaded, kernels launched that have ended.
+extern "C" void stitch_emulated_totals(std::uint64_t* images, std::uint64_t* launches);
+extern "C" void stitch_emulated_totals(std::uint64_t* images, std::uint64_t* launches) {
+  Call call;
+  if (images != nullptr) *images = call.driver.images_loaded;
+  if (launches != nullptr) *launches = call.driver.log.launches();
+}
+
 CUresult CUDAAPI cuGetProcAddress(const char* name, void** pointer, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status) {
   if (!all_given(name, pointer)) return CUDA_ERROR_INVALID_VALUE;

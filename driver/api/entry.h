@@ -95,6 +95,11 @@ CUresult entry(Body&& body) {
 /// Adds a line to what cuLogs… hands out.
 void add_to_logs(CUresult result, const std::string& line);
 
+// ---- driver/api/virtual_memory.cpp
+
+/// Bytes of a device that cuMemCreate took and that something still holds.
+std::uint64_t physical_bytes(Driver& driver, CUdevice device);
+
 // ---- driver/api/capture.cpp
 
 /// Adds what a captured stream is given to its graph. Error: the capture was invalidated.

@@ -252,8 +252,8 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfuncti
     if (bytes == nullptr || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
     const stitch::DeviceSpec& spec = device.spec;
     const std::int64_t used = kernel.program.static_shared_bytes() + spec.shared_reserved_per_block;
-    *bytes = std::max<std::int64_t>(
-        std::min(spec.shared_per_sm / blocks - used, spec.shared_per_block - kernel.program.static_shared_bytes()), 0);
+    // What a launch may have without having asked for more (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES).
+    *bytes = std::max<std::int64_t>(std::min(spec.shared_per_sm / blocks - used, kernel.shared_limit(device)), 0);
     return CUDA_SUCCESS;
   });
 }

@@ -11,7 +11,7 @@ namespace {
 
 /// Whether so much more still fits the device.
 bool fits(Call& call, CUdevice device, std::size_t bytes) {
-  const std::uint64_t used = call.driver.memory.bytes_in_use(device);
+  const std::uint64_t used = call.driver.memory.bytes_in_use(device) + physical_bytes(call.driver, device);
   const std::uint64_t all = call.driver.devices[device].memory_bytes;
   return bytes <= all && used <= all - bytes;
 }
@@ -100,13 +100,12 @@ void put(void* into, Value value) {
 /// One attribute of a pointer into an allocation.
 CUresult pointer_attribute(Call& call, void* data, CUpointer_attribute attribute, CUdeviceptr pointer,
                            const Allocation& allocation) {
-  const bool on_host = allocation.kind == MemoryKind::pinned || allocation.kind == MemoryKind::registered;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      put(data, allocation.kind == MemoryKind::pooled ? CUcontext{} : allocation.context);
+      put(data, allocation.is_pooled() ? CUcontext{} : allocation.context);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      put(data, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+      put(data, allocation.is_pinned() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: put(data, pointer); return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -117,9 +116,7 @@ CUresult pointer_attribute(Call& call, void* data, CUpointer_attribute attribute
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       put(data, static_cast<unsigned long long>(allocation.number));
       return CUDA_SUCCESS;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      put(data, allocation.kind == MemoryKind::managed ? 1U : 0U);
-      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: put(data, allocation.is_managed() ? 1U : 0U); return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: put(data, allocation.device); return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: put(data, 0U); return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: put(data, CUdeviceptr{allocation.buffer.address}); return CUDA_SUCCESS;
@@ -162,7 +159,9 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
     STITCH_CU_TRY(call.context(context));
     if (!all_given(free, total)) return CUDA_ERROR_INVALID_VALUE;
     *total = call.driver.devices[context->device].memory_bytes;
-    *free = *total - std::min<std::uint64_t>(*total, call.driver.memory.bytes_in_use(context->device));
+    const std::uint64_t used =
+        call.driver.memory.bytes_in_use(context->device) + physical_bytes(call.driver, context->device);
+    *free = *total - std::min<std::uint64_t>(*total, used);
     return CUDA_SUCCESS;
   });
 }
@@ -179,7 +178,10 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t wid
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
-  return free_memory(address, {MemoryKind::device, MemoryKind::managed, MemoryKind::pooled}, "cuMemFree");
+  return free_memory(address,
+                     {MemoryKind::device, MemoryKind::managed, MemoryKind::pooled, MemoryKind::pooled_host,
+                      MemoryKind::pooled_managed},
+                     "cuMemFree");
 }
 
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned flags) {
@@ -290,7 +292,7 @@ namespace {
 /// Hints on managed memory, which lies on the host here: they are checked, and change nothing.
 CUresult check_managed(Call& call, CUdeviceptr address, size_t bytes) {
   const auto found = call.driver.memory.find(address);
-  if (!found || found->kind != MemoryKind::managed || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!found || !found->is_managed() || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   return address - found->buffer.address + bytes <= found->buffer.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -74,6 +74,7 @@ CUresult load_text(Call& call, const void* image, const JitLog& log, std::shared
   }
   log.write("");
   text = *std::move(loaded);
+  ++call.driver.images_loaded;
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "driver/state/device.h"
@@ -15,6 +16,7 @@
 #include "driver/state/handles.h"
 #include "driver/state/memory_map.h"
 #include "driver/state/misuse.h"
+#include "driver/state/virtual_memory.h"
 
 namespace stitch::driver {
 
@@ -34,7 +36,8 @@ class Driver {
 
   std::vector<EmulatedDevice> devices;
   std::string why_no_devices;
-  int process = 0;  ///< of cuInit; 0 before it: a child of a fork has no driver
+  std::uint64_t images_loaded = 0;  ///< modules and libraries, from the start on
+  int process = 0;                  ///< of cuInit; 0 before it: a child of a fork has no driver
 
   std::set<CUcontext> contexts;
   std::set<CUstream> streams;
@@ -47,9 +50,13 @@ class Driver {
   std::set<CUgraphExec> executables;
   std::set<CUmemoryPool> pools;
   std::set<CUuserObject> user_objects;
+  std::map<CUmemGenericAllocationHandle, std::shared_ptr<PhysicalMemory>> physical_memory;  ///< by handle
+  std::map<CUdeviceptr, AddressReservation> reservations;                                   ///< by address
   std::map<CUdevice, CUcontext> primary;
   std::map<CUdevice, unsigned> primary_flags;
   std::map<CUdevice, CUmemoryPool> default_pool, current_pool;
+  /// The same for pools of the host's and of managed memory: by kind of allocation, kind of location, its number.
+  std::map<std::tuple<int, int, int>, CUmemoryPool> default_pool_at, current_pool_at;
   StreamClock host;  ///< what the host has waited for
 
   std::uint64_t next_serial() { return ++serial_; }

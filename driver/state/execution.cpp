@@ -1,7 +1,9 @@
 #include "driver/state/driver.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "emulator/run/launch.h"
 
@@ -38,7 +40,15 @@ class Execution {
 
   void operator()(const KernelWork& work) {
     const std::lock_guard guard(driver_.memory.bytes_mutex());
-    const auto report = emulator::launch(work.kernel->program, work.config, work.parameters, driver_.memory.bytes());
+    emulator::LaunchOptions options;
+    options.wait_for_host = [this] {
+      // The host gets at all memory meanwhile, and may make more.
+      driver_.memory.bytes_mutex().unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      driver_.memory.bytes_mutex().lock();
+    };
+    const auto report =
+        emulator::launch(work.kernel->program, work.config, work.parameters, driver_.memory.bytes(), options);
     if (!report) {
       driver_.log.add(MisuseKind::kernel, fmt::format("{}: {}", who_.what, report.error().message));
       lose(context_, report.error().kind == ErrorKind::timeout ? CUDA_ERROR_LAUNCH_TIMEOUT : CUDA_ERROR_LAUNCH_FAILED);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/state/memory_file.h"
 #include "driver/state/stream_clock.h"
 #include "driver/state/work.h"
 
@@ -100,6 +101,8 @@ struct CUmemPoolHandle_st {
   int reuse[3] = {1, 1, 1};
   std::uint64_t highest = 0;
   std::map<std::pair<int, int>, CUmemAccess_flags> access;  ///< by location's type and id
+  std::shared_ptr<stitch::driver::MemoryFile> file;         ///< of a pool that other processes can see
+  bool imported = false;                                    ///< of another process, which alone allocates
 };
 
 struct CUuserObject_st {

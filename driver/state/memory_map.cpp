@@ -47,9 +47,27 @@ CUdeviceptr MemoryMap::keep(Allocation details, const emulator::Buffer& buffer, 
   return buffer.address;
 }
 
+Result<std::vector<CUdeviceptr>> MemoryMap::reattach(std::span<const CUdeviceptr> old, std::vector<HostRange> ranges,
+                                                     std::string_view call) {
+  const std::lock_guard bytes_guard(bytes_mutex_);
+  const std::lock_guard guard(table_mutex_);
+  for (const CUdeviceptr address : old) STITCH_TRY(free_locked(address));
+  std::vector<CUdeviceptr> starts;
+  for (HostRange& range : ranges) {
+    std::string name = fmt::format("{} {}", call, allocations_ + 1);
+    STITCH_ASSIGN(const emulator::Buffer buffer, bytes_.attach(name, range.host));
+    starts.push_back(keep(std::move(range.details), buffer, std::move(name)));
+  }
+  return starts;
+}
+
 Status MemoryMap::free(CUdeviceptr address) {
   const std::lock_guard bytes_guard(bytes_mutex_);
   const std::lock_guard guard(table_mutex_);
+  return free_locked(address);
+}
+
+Status MemoryMap::free_locked(CUdeviceptr address) {
   const auto found = live_.find(address);
   if (found == live_.end()) return make_error(ErrorKind::not_found, "no allocation begins at 0x{:x}", address);
   STITCH_TRY(bytes_.free(found->second.buffer));
@@ -80,6 +98,7 @@ std::optional<Allocation> MemoryMap::find(CUdeviceptr address) {
   copy.flags = found->flags;
   copy.number = found->number;
   copy.name = found->name;
+  copy.file_offset = found->file_offset;
   copy.ending = found->ending;
   return copy;
 }
@@ -109,7 +128,8 @@ std::uint64_t MemoryMap::bytes_in_use(CUdevice device) {
   const std::lock_guard guard(table_mutex_);
   std::uint64_t sum = 0;
   for (const auto& [address, allocation] : live_) {
-    if (!allocation.on_host() && allocation.device == device) sum += allocation.buffer.bytes;
+    if (!allocation.on_host() && allocation.kind != MemoryKind::mapped && allocation.device == device)
+      sum += allocation.buffer.bytes;
   }
   return sum;
 }

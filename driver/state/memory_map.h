@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -20,12 +21,15 @@
 namespace stitch::driver {
 
 enum class MemoryKind : std::uint8_t {
-  device,      ///< cuMemAlloc, pitched memory too
-  pooled,      ///< cuMemAllocAsync and its kin
-  managed,     ///< cuMemAllocManaged: the host uses it at the same address
-  pinned,      ///< cuMemAllocHost, cuMemHostAlloc
-  registered,  ///< cuMemHostRegister: the host's own
-  variable,    ///< a module's
+  device,          ///< cuMemAlloc, pitched memory too
+  pooled,          ///< cuMemAllocAsync and its kin
+  pooled_host,     ///< of a pool of the host's memory
+  pooled_managed,  ///< of a pool of managed memory
+  mapped,          ///< cuMemMap: neighbouring mappings that have access
+  managed,         ///< cuMemAllocManaged: the host uses it at the same address
+  pinned,          ///< cuMemAllocHost, cuMemHostAlloc
+  registered,      ///< cuMemHostRegister: the host's own
+  variable,        ///< a module's
 };
 
 /// Memory that the device can reach.
@@ -39,10 +43,17 @@ struct Allocation {
   std::uint64_t number = 0;  ///< of all allocations of the process, from 1
   std::string name;          ///< "cuMemAlloc 3"
   AccessHistory history;
-  bool ending = false;  ///< a cuMemFreeAsync of it was submitted
+  std::uint64_t file_offset = 0;  ///< of memory of a pool that other processes see: where in the pool's file
+  std::shared_ptr<void> backing;  ///< what goes with it: the mapping of memory that has a host address
+  bool ending = false;            ///< a cuMemFreeAsync of it was submitted
 
-  [[nodiscard]] bool on_host() const {
-    return kind == MemoryKind::managed || kind == MemoryKind::pinned || kind == MemoryKind::registered;
+  [[nodiscard]] bool on_host() const { return is_managed() || is_pinned(); }
+  [[nodiscard]] bool is_managed() const { return kind == MemoryKind::managed || kind == MemoryKind::pooled_managed; }
+  [[nodiscard]] bool is_pinned() const {
+    return kind == MemoryKind::pinned || kind == MemoryKind::registered || kind == MemoryKind::pooled_host;
+  }
+  [[nodiscard]] bool is_pooled() const {
+    return kind == MemoryKind::pooled || kind == MemoryKind::pooled_host || kind == MemoryKind::pooled_managed;
   }
 };
 
@@ -65,6 +76,14 @@ class MemoryMap {
   Result<CUdeviceptr> allocate(Allocation details, std::uint64_t bytes, std::string_view call);
   /// Host memory that kernels see at its address; `host` is kept alive by the caller. Errors: invalid_argument.
   Result<CUdeviceptr> attach(Allocation details, std::span<std::byte> host, std::string_view call);
+  struct HostRange {
+    Allocation details;
+    std::span<std::byte> host;
+  };
+  /// Ends allocations and attaches others in one step, between two operations. Returns where the new ones begin.
+  /// Errors: invalid_argument, resource_exhausted; the old ones are gone then.
+  Result<std::vector<CUdeviceptr>> reattach(std::span<const CUdeviceptr> old, std::vector<HostRange> ranges,
+                                            std::string_view call);
   /// Places a module's variables. Returns their buffers.
   Result<std::vector<emulator::Buffer>> place(const Hash128& module,
                                               std::span<const emulator::ModuleVariable> variables,
@@ -95,6 +114,7 @@ class MemoryMap {
 
  private:
   Allocation* find_locked(CUdeviceptr address);
+  Status free_locked(CUdeviceptr address);
   CUdeviceptr keep(Allocation details, const emulator::Buffer& buffer, std::string name);
   void report(const Allocation& allocation, const Conflict& conflict, bool writes, const Actor& who);
 

@@ -67,6 +67,13 @@ void MisuseLog::add_launch(const std::string& kernel, const emulator::Counters& 
   launches.counters += counters;
 }
 
+std::uint64_t MisuseLog::launches() const {
+  const std::lock_guard guard(mutex_);
+  std::uint64_t sum = 0;
+  for (const auto& [kernel, launches] : launches_) sum += launches.count;
+  return sum;
+}
+
 std::uint64_t MisuseLog::faults() const {
   const std::lock_guard guard(mutex_);
   return std::ranges::count_if(found_, [](const Misuse& misuse) { return is_fault(misuse.kind); });

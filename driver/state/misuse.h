@@ -43,6 +43,7 @@ class MisuseLog {
   void add(MisuseKind kind, std::string message);
   /// A kernel that ran, with what it counted.
   void add_launch(const std::string& kernel, const emulator::Counters& counters);
+  [[nodiscard]] std::uint64_t launches() const;
   /// Findings other than refused calls and what is unsupported: these a program may have asked for on purpose.
   [[nodiscard]] std::uint64_t faults() const;
   [[nodiscard]] std::vector<Misuse> findings() const;

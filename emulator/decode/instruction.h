@@ -121,6 +121,9 @@ enum class SpecialRegister : std::uint8_t {
   total_smem_size,
   aggr_smem_size,
   current_graph_exec,
+  driver_word,          ///< %envreg0: nothing that a kernel knows of
+  grid_workspace_high,  ///< %envreg1, %envreg2: where the barrier of a cooperative launch lies, 0 in others
+  grid_workspace_low,
 };
 
 enum class Space : std::uint8_t {

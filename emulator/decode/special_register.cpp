@@ -56,6 +56,10 @@ constexpr std::array special_names = std::to_array<SpecialName>({
     {"%total_smem_size", R::total_smem_size, Width::b32},
     {"%aggr_smem_size", R::aggr_smem_size, Width::b32},
     {"%current_graph_exec", R::current_graph_exec, Width::b64},
+    // The driver's to define; of these cooperative groups know (cooperative_groups/details/driver_abi.h).
+    {"%envreg0", R::driver_word, Width::b32},
+    {"%envreg1", R::grid_workspace_high, Width::b32},
+    {"%envreg2", R::grid_workspace_low, Width::b32},
 });
 
 }  // namespace

@@ -220,6 +220,7 @@ class Interpreter {
   void order_global(std::uint64_t address, Semantics semantics, Scope scope, bool reads, bool writes, bool replaces);
   void order_shared(const SharedTarget& target, Semantics semantics, bool reads, bool writes);
   bool is_polling(std::uint64_t fingerprint);
+  [[nodiscard]] bool reads_host(Space space, const Addresses& addresses, std::uint32_t lanes) const;
 
   // interpreter_barrier.cpp
   Step barrier(const Instruction& in, std::uint32_t lanes);

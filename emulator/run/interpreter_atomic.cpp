@@ -163,7 +163,9 @@ Interpreter::Step Interpreter::atomic(const Instruction& in, std::uint32_t lanes
                 std::min<std::size_t>(access.element_bytes, 8));
     fingerprint = mix(mix(fingerprint, addresses.at[lane]), old);
   }
-  return is_polling(fingerprint) ? Step::poll : Step::next;
+  if (!is_polling(fingerprint)) return Step::next;
+  warp_->poll.of_host = reads_host(access.space, addresses, usable);
+  return Step::poll;
 }
 
 void Interpreter::atomic_global(const Instruction& in, const AtomicAccess& access, const Addresses& addresses,

@@ -104,7 +104,10 @@ std::uint64_t Interpreter::special_value(SpecialRegister reg, std::uint32_t lane
     case R::dynamic_smem_size: return config.dynamic_shared_bytes;
     case R::total_smem_size:
     case R::aggr_smem_size: return context_.shared_bytes;
-    case R::current_graph_exec: return 0;
+    case R::current_graph_exec:
+    case R::driver_word: return 0;
+    case R::grid_workspace_high: return context_.grid_workspace >> 32;
+    case R::grid_workspace_low: return static_cast<std::uint32_t>(context_.grid_workspace);
   }
   return 0;
 }

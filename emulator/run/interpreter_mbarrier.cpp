@@ -175,6 +175,7 @@ Interpreter::Step Interpreter::mbarrier_test(const Instruction& in, std::uint32_
     return Step::next;
   }
   warp_->poll.unchanged = true;
+  warp_->poll.of_host = false;
   return Step::poll;
 }
 

@@ -223,7 +223,10 @@ Interpreter::Step Interpreter::load(const Instruction& in, std::uint32_t lanes) 
     std::memcpy(&value, staging_.data() + std::size_t{lane} * access.bytes(), std::min<std::size_t>(access.bytes(), 8));
     fingerprint = mix(mix(fingerprint, addresses.at[lane]), value);
   }
-  if (is_polling(fingerprint)) return Step::poll;
+  if (is_polling(fingerprint)) {
+    warp_->poll.of_host = reads_host(access.space, addresses, usable);
+    return Step::poll;
+  }
   // Whoever passes a barrier of the grid lets the others pass it too before going on: were one to run ahead and arrive
   // at the next, the others would see that arrival at once, and its order would hide what they should have waited for.
   const bool from_other_units = access.scope == Scope::device || access.scope == Scope::system;
@@ -261,9 +264,20 @@ bool Interpreter::is_polling(std::uint64_t fingerprint) {
   if (!poll.unchanged) {
     poll.pc = pc_;
     poll.fingerprint = fingerprint;
+    poll.of_host = false;
     ++unit_->events;
   }
   return poll.unchanged;
+}
+
+bool Interpreter::reads_host(Space space, const Addresses& addresses, std::uint32_t lanes) const {
+  if (space != Space::generic && space != Space::global) return false;
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    if (((lanes >> lane) & 1) == 0) continue;
+    const std::uint64_t address = addresses.at[lane];
+    if (address < global_base && context_.memory->region_at(address) != nullptr) return true;
+  }
+  return false;
 }
 
 void Interpreter::access_parameters(const MemoryAccess& access, const Addresses& addresses, std::uint32_t lanes) {

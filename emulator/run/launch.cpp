@@ -4,6 +4,7 @@
 #include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/processors.h"
 #include "emulator/decode/code.h"
@@ -125,6 +126,21 @@ Result<std::vector<std::uint64_t>> choose_blocks(const LaunchConfig& config, std
   return blocks;
 }
 
+/// Where cooperative_groups finds the barrier of a grid: kept with the module, and new for every launch.
+Result<std::uint64_t> place_grid_workspace(const Code& code, Memory& memory) {
+  const auto asks = [](const Instruction& in) {
+    return in.opcode == Opcode::special && in.form_as<SpecialRegister>() == SpecialRegister::grid_workspace_low;
+  };
+  if (std::ranges::none_of(code.instructions, asks)) return 0;
+  constexpr std::array<std::uint32_t, 2> fresh = {8, 0};  // its size, and the barrier
+  ModuleVariable workspace;
+  workspace.name = "grid workspace";
+  workspace.bytes = sizeof(fresh);
+  STITCH_ASSIGN(const auto buffers, place_variables(code.module, std::span(&workspace, 1), memory));
+  STITCH_TRY(memory.write(buffers.front().address, std::as_bytes(std::span(fresh))));
+  return buffers.front().address;
+}
+
 /// Places the kernel's variables in memory and fills the rows that hold their addresses.
 Status bind_variables(const Code& code, Memory& memory, std::byte* constants) {
   STITCH_ASSIGN(const std::vector<Buffer> buffers, place_variables(code.module, code.variables, memory));
@@ -155,6 +171,10 @@ Status prepare(LaunchContext& context, const Program& program, const LaunchConfi
   context.constants.reserve(std::max<std::size_t>(code.constants.size(), 64));
   std::ranges::copy(code.constants, context.constants.data());
   STITCH_TRY(bind_variables(code, memory, context.constants.data()));
+  if (config.cooperative) {
+    STITCH_ASSIGN(context.grid_workspace, place_grid_workspace(code, memory));
+  }
+  context.wait_for_host = options.wait_for_host;
   context.generation = memory.begin_launch();
   context.blocks_per_unit = config.cluster.count();
   context.threads_per_block = config.block.count();

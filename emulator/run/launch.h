@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -47,6 +48,9 @@ struct LaunchOptions {
   std::uint64_t instruction_budget = std::uint64_t{1} << 40;  ///< warp instructions of the launch
   std::size_t max_findings = 64;                              ///< distinct ones that are kept
   HostIsa isa = HostIsa::best;
+  /// Called when all that is left spins, and something of it on attached memory, which the host may change: waits a
+  /// moment, then everybody looks again. Host calls may overlap this call. Empty: a deadlock.
+  std::function<void()> wait_for_host;
 };
 
 /// What a launch did. There is no time in it: the emulator proves results and counts events.

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct LaunchContext {
   std::uint32_t threads_per_block = 1;
   std::uint32_t warps_per_block = 1;
   std::uint32_t shared_bytes = 0;  ///< static and dynamic
+  std::uint64_t grid_workspace =
+      0;  ///< of a cooperative launch whose kernel asks for it: two words, of which the second is its barrier
+  std::function<void()> wait_for_host;
   bool single_threaded = false;
   bool times_matter = false;  ///< blocks can synchronise: see GlobalAccessor
 

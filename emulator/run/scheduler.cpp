@@ -34,11 +34,27 @@ void Scheduler::report_all_deadlocked(Interpreter& interpreter) {
   context_.stop = true;
 }
 
+bool Scheduler::looks_at_host() const {
+  for (const auto& unit : parked_) {
+    for (const auto& block : unit->blocks) {
+      for (const Warp& warp : block->warps) {
+        if (warp.alive != 0 && warp.poll.unchanged && warp.poll.of_host) return true;
+      }
+    }
+  }
+  return false;
+}
+
 void Scheduler::work(Interpreter& interpreter) {
   std::unique_lock lock(mutex_);
   while (!context_.stop && finished_ < unit_count_) {
     std::unique_ptr<Unit> unit = next(interpreter, lock);
     if (unit == nullptr) {
+      if (running_ == 0 && context_.wait_for_host && looks_at_host()) {
+        context_.wait_for_host();
+        for (const auto& parked : parked_) parked->parked_version = ~std::uint64_t{0};
+        continue;
+      }
       if (running_ == 0) {
         // Nobody runs, nothing was changed since everybody looked: nothing ever will be.
         report_all_deadlocked(interpreter);

@@ -28,6 +28,8 @@ class Scheduler {
  private:
   std::unique_ptr<Unit> next(Interpreter& interpreter, std::unique_lock<std::mutex>& lock);
   void report_all_deadlocked(Interpreter& interpreter);
+  /// Whether a parked unit spins on memory that the host can change.
+  [[nodiscard]] bool looks_at_host() const;
 
   LaunchContext& context_;
   std::mutex mutex_;

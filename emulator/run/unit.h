@@ -116,6 +116,7 @@ struct Warp {
     std::uint32_t pc = 0xFFFFFFFF;
     std::uint64_t fingerprint = 0;
     bool unchanged = false;
+    bool of_host = false;  ///< attached memory was among it
   } poll;
 };
 
