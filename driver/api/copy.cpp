@@ -57,6 +57,11 @@ CUresult check_extent(Call& call, const Extent& extent, bool source, Place& plac
       return call.refuse(CUDA_ERROR_INVALID_VALUE,
                          fmt::format("a copy {} 0x{:x}, where no memory is", what, extent.start));
     }
+    if (is_reserved(call.driver, extent.start)) {
+      return call.refuse(CUDA_ERROR_INVALID_VALUE,
+                         fmt::format("a copy {} 0x{:x}, which is reserved, but has no memory that may be accessed",
+                                     what, extent.start));
+    }
     place = Place::pageable;
     return CUDA_SUCCESS;
   }

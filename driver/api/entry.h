@@ -99,6 +99,8 @@ void add_to_logs(CUresult result, const std::string& line);
 
 /// Bytes of a device that cuMemCreate took and that something still holds.
 std::uint64_t physical_bytes(Driver& driver, CUdevice device);
+/// Whether an address is one that cuMemAddressReserve gave.
+bool is_reserved(Driver& driver, CUdeviceptr address);
 
 // ---- driver/api/capture.cpp
 

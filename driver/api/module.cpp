@@ -398,7 +398,12 @@ CUresult CUDAAPI cuKernelGetName(const char** name, CUkernel kernel) {
 }
 
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* size) {
-  return kernel_entry(kernel, [&](Call&, Kernel& found) { return parameter_info(found, index, offset, size); });
+  return kernel_entry(kernel, [&](Call& call, Kernel& found) -> CUresult {
+    // A library's kernel is looked at in the current context.
+    CUcontext context = nullptr;
+    STITCH_CU_TRY(call.context(context));
+    return parameter_info(found, index, offset, size);
+  });
 }
 
 CUresult CUDAAPI cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {

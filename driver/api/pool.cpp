@@ -95,7 +95,11 @@ CUresult allocate_from(CUdeviceptr* address, size_t bytes, CUmemoryPool pool, CU
   return entry([&](Call& call) -> CUresult {
     CUstream stream = nullptr;
     STITCH_CU_TRY(call.stream(handle, stream));
-    if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (bytes == 0) {
+      *address = 0;  // as cuMemFreeAsync takes it
+      return CUDA_SUCCESS;
+    }
     CUcontext context = stream->context;
     if (pool == nullptr) pool = current_pool(call.driver, context->device);
     if (!call.driver.pools.contains(pool)) return CUDA_ERROR_INVALID_VALUE;

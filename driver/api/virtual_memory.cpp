@@ -99,6 +99,8 @@ std::uint64_t physical_bytes(Driver& driver, CUdevice device) {
   return sum;
 }
 
+bool is_reserved(Driver& driver, CUdeviceptr address) { return find_reservation(driver, address, 1) != nullptr; }
+
 }  // namespace stitch::driver
 
 using namespace stitch::driver;
