@@ -5,40 +5,13 @@
 #include <sstream>
 
 #include "driver/api/entry.h"
+#include "driver/api/jit_log.h"
 #include "driver/state/image.h"
 
 using namespace stitch::driver;
 namespace emulator = stitch::emulator;
 
 namespace {
-
-/// What a caller wants to hear of the compiler of PTX.
-class JitLog {
- public:
-  JitLog(unsigned count, CUjit_option* options, void** values) {
-    for (unsigned i = 0; options != nullptr && i < count; ++i) {
-      if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer_ = static_cast<char*>(values[i]);
-      if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) size_ = &values[i];
-      if (options[i] == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) info_size_ = &values[i];
-    }
-  }
-  void write(const std::string& text) const {
-    if (info_size_ != nullptr) *info_size_ = nullptr;
-    if (size_ == nullptr) return;
-    const auto room = static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(*size_));
-    const std::size_t bytes = buffer_ == nullptr || room == 0 ? 0 : std::min(text.size(), room - 1);
-    if (buffer_ != nullptr && room > 0) {
-      std::memcpy(buffer_, text.data(), bytes);
-      buffer_[bytes] = '\0';
-    }
-    *size_ = reinterpret_cast<void*>(bytes);
-  }
-
- private:
-  char* buffer_ = nullptr;
-  void** size_ = nullptr;
-  void** info_size_ = nullptr;
-};
 
 /// "sm_90a" as 90; "compute_90" does not occur in PTX.
 int architecture_of(const std::string& target) {
