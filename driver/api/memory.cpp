@@ -286,28 +286,3 @@ CUresult CUDAAPI cuPointerSetAttribute(const void* value, CUpointer_attribute at
     return attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   });
 }
-
-namespace {
-
-/// Hints on managed memory, which lies on the host here: they are checked, and change nothing.
-CUresult check_managed(Call& call, CUdeviceptr address, size_t bytes) {
-  const auto found = call.driver.memory.find(address);
-  if (!found || !found->is_managed() || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  return address - found->buffer.address + bytes <= found->buffer.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-}  // namespace
-
-CUresult CUDAAPI cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise, CUmemLocation) {
-  return entry([&](Call& call) { return check_managed(call, address, bytes); });
-}
-
-CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUmemLocation, unsigned flags, CUstream handle) {
-  return entry([&](Call& call) -> CUresult {
-    CUstream stream = nullptr;
-    STITCH_CU_TRY(call.stream(handle, stream));
-    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    STITCH_CU_TRY(check_managed(call, address, bytes));
-    return call.issue(stream, EmptyWork{});
-  });
-}

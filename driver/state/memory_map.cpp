@@ -39,6 +39,7 @@ CUdeviceptr MemoryMap::keep(Allocation details, const emulator::Buffer& buffer, 
   details.buffer = buffer;
   details.number = ++allocations_;
   details.name = std::move(name);
+  if (details.is_managed()) details.advice = std::make_shared<std::map<std::uint64_t, ManagedAdvice>>();
   // Addresses of host memory come back.
   std::erase_if(freed_, [&](const auto& entry) {
     return entry.first < buffer.address + buffer.bytes && buffer.address < entry.first + entry.second.first;
@@ -99,6 +100,7 @@ std::optional<Allocation> MemoryMap::find(CUdeviceptr address) {
   copy.number = found->number;
   copy.name = found->name;
   copy.file_offset = found->file_offset;
+  copy.advice = found->advice;
   copy.ending = found->ending;
   return copy;
 }

@@ -32,6 +32,14 @@ enum class MemoryKind : std::uint8_t {
   variable,        ///< a module's
 };
 
+/// What a program advised of a part of managed memory. It changes nothing here, and is told when asked for.
+struct ManagedAdvice {
+  bool read_mostly = false;
+  CUmemLocation preferred{};  ///< invalid: none
+  std::vector<CUmemLocation> accessed_by;
+  CUmemLocation last_prefetch{};
+};
+
 /// Memory that the device can reach.
 struct Allocation {
   emulator::Buffer buffer;
@@ -45,7 +53,8 @@ struct Allocation {
   AccessHistory history;
   std::uint64_t file_offset = 0;  ///< of memory of a pool that other processes see: where in the pool's file
   std::shared_ptr<void> backing;  ///< what goes with it: the mapping of memory that has a host address
-  bool ending = false;            ///< a cuMemFreeAsync of it was submitted
+  std::shared_ptr<std::map<std::uint64_t, ManagedAdvice>> advice;  ///< of managed memory: by page
+  bool ending = false;                                             ///< a cuMemFreeAsync of it was submitted
 
   [[nodiscard]] bool on_host() const { return is_managed() || is_pinned(); }
   [[nodiscard]] bool is_managed() const { return kind == MemoryKind::managed || kind == MemoryKind::pooled_managed; }

@@ -296,5 +296,43 @@ TEST_F(DriverVirtualMemory, PoolsOfTheHostAndOfManagedMemoryAreReachedFromBothSi
   EXPECT_EQ(log(), "");
 }
 
+TEST_F(DriverVirtualMemory, WhatWasAdvisedOfManagedMemoryIsToldOfWholeRanges) {
+  constexpr std::size_t bytes = std::size_t{1} << 20;
+  CUdeviceptr memory = 0;
+  ASSERT_CU(CU(cuMemAllocManaged)(&memory, bytes, CU_MEM_ATTACH_GLOBAL));
+  const CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}, host = {CU_MEM_LOCATION_TYPE_HOST, {0}};
+  const auto tell = [&](CUmem_range_attribute attribute, std::size_t count) {
+    int value = -99;
+    EXPECT_CU(CU(cuMemRangeGetAttribute)(&value, sizeof value, attribute, memory, count));
+    return value;
+  };
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, bytes), 0);
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, bytes), CU_DEVICE_INVALID);
+  ASSERT_CU(CU(cuMemAdvise)(memory, bytes / 2, CU_MEM_ADVISE_SET_READ_MOSTLY, device));
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, bytes / 2), 1);
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, bytes), 0);
+  ASSERT_CU(CU(cuMemAdvise)(memory, bytes, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, host));
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, bytes), CU_DEVICE_CPU);
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, bytes), CU_MEM_LOCATION_TYPE_HOST);
+  ASSERT_CU(CU(cuMemAdvise)(memory, bytes, CU_MEM_ADVISE_SET_ACCESSED_BY, device));
+  std::array<int, 2> accessors{};
+  ASSERT_CU(CU(cuMemRangeGetAttribute)(accessors.data(), sizeof accessors, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, memory,
+                                       bytes));
+  EXPECT_EQ(accessors, (std::array<int, 2>{0, CU_DEVICE_INVALID}));
+  std::array<CUdeviceptr, 2> parts = {memory, memory + bytes / 2};
+  std::array<std::size_t, 2> sizes = {bytes / 2, bytes / 2}, begins = {0, 1};
+  std::array<CUmemLocation, 2> places = {device, host};
+  ASSERT_CU(CU(cuMemPrefetchBatchAsync)(parts.data(), sizes.data(), 2, places.data(), begins.data(), 2, 0, nullptr));
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, bytes / 2), 0);
+  EXPECT_EQ(tell(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, bytes), CU_DEVICE_INVALID);
+  begins = {1, 0};
+  EXPECT_EQ(CU(cuMemPrefetchBatchAsync)(parts.data(), sizes.data(), 2, places.data(), begins.data(), 2, 0, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemPrefetchAsync)(memory, 2 * bytes, device, 0, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemAdvise)(memory, bytes, CU_MEM_ADVISE_SET_ACCESSED_BY, {CU_MEM_LOCATION_TYPE_DEVICE, {9}}),
+            CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_CU(CU(cuMemFree)(memory));
+}
+
 }  // namespace
 }  // namespace stitch::driver::test
