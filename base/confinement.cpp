@@ -168,8 +168,15 @@ void give_up_calls(const Confinement& confinement, Notes& notes) {
 
 }  // namespace
 
-std::vector<std::string> confine(const Confinement& confinement) {
+std::vector<std::string> confine(const Confinement& wanted) {
   Notes notes;
+  Confinement confinement = wanted;
+#ifdef STITCH_COVERAGE
+  // The lines that a process has executed go into files when it ends.
+  confinement.files = false;
+  confinement.limits.file_bytes = -1;
+  confinement.limits.descriptors = 0;
+#endif
   keep_limits(confinement.limits, notes);
   // Without it an unprivileged process may not restrict itself; with it no program gains rights by its file's mode.
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) note_failure(notes, "new privileges stay possible", errno);

@@ -10,6 +10,7 @@
 #include "base/confinement.h"
 #include "base/frame.h"
 #include "base/parent_watch.h"
+#include "base/process_end.h"
 #include "base/version.h"
 #include "codegen/compile/compile_messages.h"
 
@@ -107,6 +108,5 @@ int main(int count, char** values) {
     return usage;
   }
   const Exit end = run(std::move(*arguments));
-  std::fflush(nullptr);
-  ::_exit(end);  // libraries' handlers at exit have nothing left to do
+  stitch::end_process(end);  // libraries' handlers at exit have nothing left to do
 }

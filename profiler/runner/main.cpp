@@ -10,6 +10,7 @@
 
 #include "base/confinement.h"
 #include "base/parent_watch.h"
+#include "base/process_end.h"
 #include "base/processors.h"
 #include "base/version.h"
 #include "profiler/device/device_document.h"
@@ -93,8 +94,7 @@ int run(const RunnerMainOptions& options) {
     end = stitch::profiler::serve(device, STDIN_FILENO, output);
   }
   // Nothing is left to be done, and libraries' handlers at exit have been seen to wait for a lost device.
-  std::fflush(nullptr);
-  ::_exit(static_cast<int>(end));
+  stitch::end_process(static_cast<int>(end));
 }
 
 }  // namespace
