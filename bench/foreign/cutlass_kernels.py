@@ -253,6 +253,42 @@ def gemms():
     return rows
 
 
+# CuTe's tutorials that multiply matrices without tensor maps: tile's depth, dynamic shared memory.
+TUTORIALS = {"sgemm_1": ("sm_80", 8, 0), "sgemm_2": ("sm_80", 8, 0), "sgemm_sm80": ("sm_80", 64, 98304)}
+
+
+def tutorials(corpus, source, includes):
+    """Instances of the tutorials' gemm_device(shape, tiler, A, dA, …, B, dB, …, C, dC, …, alpha, beta): layouts known when it
+    is compiled are parameters of no contents."""
+    for name, (arch, depth, shared) in TUTORIALS.items():
+        with open(f"{source}/examples/cute/tutorial/{name}.cu") as file:
+            ptx = compile_ptx(file.read(), arch, includes, ["-w"])
+        kernels = re.findall(r"\.entry (_Z11gemm_device\w+)\((.*?)\n\)(.*?)\n\{", ptx, re.S)
+        for number, (entry, parameters, rest) in enumerate(kernels):
+            half = "half_t" in entry
+            m, n, k = 256, 128, depth * (4 if half else 5)
+            # dA = (1, ld) or (ld, 1), spelled right behind A's type.
+            rows_contiguous = re.search(r"(?:half_tE|EEEf)NS1_IJ(NS3_ILi1EEEi|iNS3_ILi1EEE)E", entry).group(1).startswith("NS3")
+            a, b = (Random(x * k, 90 + i, np.float16 if half else np.float32) for i, x in enumerate((m, n)))
+            shape = lambda x, count: (x.array.astype(np.float64).reshape(k, count).T if rows_contiguous
+                                      else x.array.astype(np.float64).reshape(count, k))
+            result = (shape(a, m) @ shape(b, n).T).T.astype(np.float16 if half else np.float32)
+            tolerance = (2e-2, 1e-2) if half else (1e-4, 2e-5)
+            out = Out(result.reshape(-1), tolerance[0], float(tolerance[1] * np.abs(result).max()), start="zero")
+            pointers, leading = iter((a, b, out)), iter((m, n, m) if rows_contiguous else (k, k, m))
+            word = lambda *numbers: "bytes=" + b"".join(x.to_bytes(4, "little") for x in numbers).hex()
+            scales, arguments = iter(("003c", "0000")), []
+            for kind, size in re.findall(r"\.param (?:\.align \d+ )?\.(\w+) \w+?_param_\d+(?:\[(\d+)\])?", parameters):
+                arguments.append(next(pointers) if kind == "u64" else f"f32={1.0 if 'f32=1.0' not in arguments else 0.0}"
+                                 if kind == "f32" else word(m, n, k) if size == "12" else word(next(leading)) if size == "4"
+                                 else "bytes=" + next(scales) if size == "2"
+                                 # A TiledMMA that adds to its accumulators.
+                                 else word(1, 1) if size == "8" else "bytes=00")
+            threads = int(re.search(r"ntid (\d+)", rest).group(1))
+            add(corpus, f"cute.{name.split('/')[-1]}.{'nt' if rows_contiguous else 'tn'}", ptx, entry, [m // 128, n // 128, 1],
+                threads, arguments, shared=shared)
+
+
 def main(path, wanted):
     source = folder()
     version = importlib.metadata.version("nvidia-cutlass")
@@ -263,6 +299,8 @@ def main(path, wanted):
         if not wanted or any(w in row.name for w in wanted):
             arch = "sm_90a" if row.arch == "Sm90" else "sm_80"
             row.add_to(corpus, compile_ptx(HEADERS + row.source(i), arch, includes), i)
+    if not wanted:
+        tutorials(corpus, source, includes)
     corpus.write(path)
 
 
