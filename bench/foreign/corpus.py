@@ -68,6 +68,8 @@ REASONS = {
                    "what they load is not stored",
     "async_before_wait": "packed f16 accumulators of wgmma are moved to other registers before wgmma.wait_group",
     "uninitialised_read": "merging reads one key past the end, whose value is not used",
+    "CUTLASS.uninitialised_read": "fragments of the next stage are loaded before it is known whether there is one, and rows "
+                                  "beyond the matrix are neither copied nor cleared; what comes of them is not stored",
 }
 
 
@@ -110,7 +112,8 @@ class Corpus:
         known = self.known.get(name)
         if known:
             row["findings"] = known
-            row["why"] = "; ".join(REASONS[finding] for finding in known)
+            of_maker = self.document["maker"] + "."
+            row["why"] = "; ".join(REASONS.get(of_maker + finding) or REASONS[finding] for finding in known)
         self.document["kernels"].append(row)
 
     def write(self, path):

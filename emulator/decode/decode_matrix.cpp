@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <initializer_list>
+#include <span>
 
 #include "emulator/decode/decoder.h"
 
@@ -47,12 +48,21 @@ bool is_product(const MatrixForm& form) {
       {MatrixType::s4, 8, {32}},        {MatrixType::s4, 16, {32, 64}},    {MatrixType::u4, 8, {32}},
       {MatrixType::u4, 16, {32, 64}},   {MatrixType::b1, 8, {128}},        {MatrixType::b1, 16, {128, 256}},
       {MatrixType::e4m3, 16, {16, 32}}, {MatrixType::e5m2, 16, {16, 32}}};
+  static const Row sparse_rows[] = {
+      {MatrixType::f16, 16, {16, 32}}, {MatrixType::bf16, 16, {16, 32}}, {MatrixType::tf32, 16, {8, 16}},
+      {MatrixType::s8, 16, {32, 64}},  {MatrixType::u8, 16, {32, 64}},   {MatrixType::s4, 16, {64, 128}},
+      {MatrixType::u4, 16, {64, 128}}, {MatrixType::e4m3, 16, {64}},     {MatrixType::e5m2, 16, {64}}};
+  const std::span<const Row> forms = form.sparse ? std::span<const Row>(sparse_rows) : std::span<const Row>(rows);
   const bool integers = form.accumulator == MatrixType::s32 && form.a != MatrixType::b1;
-  return form.n == 8 && types_multiply(form) && (!form.saturate || integers) &&
-         std::ranges::any_of(rows, [&form](const Row& row) {
+  const bool to_f16 = form.accumulator == MatrixType::f16 && form.a != MatrixType::f16;
+  return form.n == 8 && types_multiply(form) && !(form.sparse && to_f16) && (!form.saturate || integers) &&
+         std::ranges::any_of(forms, [&form](const Row& row) {
            return row.type == form.a && row.m == form.m && std::ranges::find(row.k, form.k) != row.k.end();
          });
 }
+
+/// The sparsity selectors that a form of `chunks` chunks a row has: which lane of four, which pair, or all of them.
+constexpr std::uint32_t selectors(std::uint32_t chunks) { return 16 / chunks; }
 
 }  // namespace
 
@@ -102,9 +112,23 @@ Status Decoder::matrix_move() {
   return {};
 }
 
-/// mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c[.xor.popc, .and.popc].
+/// Metadata and selector of a sparse product: operands `first` and the one behind it.
+Status Decoder::sparsity(std::size_t first, MatrixForm& form, std::vector<Ref>& list) {
+  STITCH_ASSIGN(const Ref metadata, source(operand(first), Type::b32));
+  STITCH_ASSIGN(const std::uint64_t selector, immediate(operand(first + 1)));
+  const std::uint32_t count = selectors(form.k / sparse_chunk(form.a));
+  if (selector >= count) return fail(fmt::format("sparsity selector {}, below {} for this shape", selector, count));
+  form.selector = static_cast<std::uint8_t>(selector);
+  list.push_back(metadata);
+  return {};
+}
+
+/// mma[.sp[::ordered_metadata]].sync.aligned.shape.row.col[.satfinite].d.a.b.c[.xor.popc, .and.popc]; a sparse one's
+/// operands are d, a, b, c, metadata, selector.
 Status Decoder::mma() {
   MatrixForm form;
+  form.ordered = modifiers_.take("sp::ordered_metadata");
+  form.sparse = form.ordered || modifiers_.take("sp");
   modifiers_.take("sync");
   modifiers_.take("aligned");
   if (!parse_shape(modifiers_.take_front(), form)) return fail("mma needs a shape");
@@ -115,6 +139,8 @@ Status Decoder::mma() {
   const auto b_type = modifiers_.take_type();
   const auto c_type = modifiers_.take_type();
   if (!d_type || !a_type || !b_type || !c_type) return fail("mma needs four types");
+  // f64 rounds to the nearest even; CUTLASS says so.
+  if (*d_type == Type::f64) modifiers_.take("rn");
   form.differs = modifiers_.take("xor");
   const bool bitwise = form.differs || modifiers_.take("and");
   if (bitwise) modifiers_.take("popc");
@@ -123,12 +149,13 @@ Status Decoder::mma() {
   STITCH_ASSIGN(form.a, matrix_type(*a_type));
   STITCH_ASSIGN(form.b, matrix_type(*b_type));
   if (!is_product(form) || bitwise != (form.a == MatrixType::b1)) return unsupported("this form of mma");
-  STITCH_TRY(expect_operands(4));
+  STITCH_TRY(expect_operands(form.sparse ? 6 : 4));
   const std::size_t per_register = std::max(32 / bits(*a_type), 1);
   const std::size_t rows = form.m / 8;
   const std::size_t steps = form.k / (4 * per_register);
+  const std::size_t a_steps = form.stored_k() / (4 * per_register);
   const std::size_t d_count = form.accumulator == MatrixType::f16 ? rows : 2 * rows;
-  const std::size_t counts[] = {d_count, rows * steps, steps, d_count};
+  const std::size_t counts[] = {d_count, rows * a_steps, steps, d_count};
   const bool wide = form.a == MatrixType::f64;
   InstructionDraft lists;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -136,6 +163,7 @@ Status Decoder::mma() {
     shape.elements = counts[i];
     STITCH_TRY(vector_list(lists, operand(i), shape, wide ? Type::b64 : Type::b32, i == 0));
   }
+  if (form.sparse) STITCH_TRY(sparsity(4, form, lists.list));
   InstructionDraft& draft = emit(Opcode::mma, InstructionClass::tensor);
   draft.list = std::move(lists.list);
   draft.list_defines = d_count;
@@ -163,9 +191,11 @@ Status Decoder::wgmma() {
   return {};
 }
 
-/// d, a (descriptor or registers), b (descriptor), scale-d, scale-a, scale-b[, transpose-a][, transpose-b].
+/// d, a (descriptor or registers), b (descriptor)[, metadata, selector], scale-d, scale-a, scale-b[, transpose-a]
+/// [, transpose-b].
 Status Decoder::wgmma_product() {
   MatrixForm form;
+  form.sparse = modifiers_.take("sp");
   if (!parse_shape(modifiers_.take_front(), form)) return fail("wgmma needs a shape");
   const auto d_type = modifiers_.take_type();
   const auto a_type = modifiers_.take_type();
@@ -178,13 +208,15 @@ Status Decoder::wgmma_product() {
   STITCH_ASSIGN(form.a, matrix_type(*a_type));
   STITCH_ASSIGN(form.b, matrix_type(*b_type));
   const bool integers = form.accumulator == MatrixType::s32;
-  // Every row of an operand is 32 bytes.
-  const bool fits = form.k * bits(*a_type) == 256 && bits(*a_type) != 4 && bits(*a_type) != 64;
+  // Every row of an operand is 32 bytes; of B 64 where half of A is not stored.
+  const bool fits = form.stored_k() * bits(*a_type) == 256 && bits(*a_type) >= (form.sparse ? 8 : 1) &&
+                    bits(*a_type) != 4 && bits(*a_type) != 64;
   if (form.m != 64 || form.n % 8 != 0 || form.n > 256 || !fits || !types_multiply(form) ||
       (form.saturate && (!integers || counts_both)) || counts_both != (form.a == MatrixType::b1)) {
     return unsupported("this form of wgmma");
   }
-  STITCH_TRY(expect_operands(4, 8));
+  const std::size_t more = form.sparse ? 2 : 0;
+  STITCH_TRY(expect_operands(4 + more, 8 + more));
   form.a_in_registers = operand(1).kind == ptx::Operand::Kind::vector;
   InstructionDraft lists;
   MemoryAccess shape;
@@ -199,10 +231,12 @@ Status Decoder::wgmma_product() {
     STITCH_ASSIGN(a, source(operand(1), Type::b64));
   }
   STITCH_ASSIGN(const Ref b, source(operand(2), Type::b64));
-  STITCH_ASSIGN(const Ref scale, operand(3).kind == ptx::Operand::Kind::integer
-                                     ? Result<Ref>(constant(Width::predicate, operand(3).bits != 0 ? 1 : 0))
-                                     : predicate(operand(3)));
-  const auto flag = [this](std::size_t i) { return i < operand_count() ? operand(i).bits : 0; };
+  if (form.sparse) STITCH_TRY(sparsity(3, form, lists.list));
+  const ptx::Operand& adds = operand(3 + more);
+  STITCH_ASSIGN(const Ref scale, adds.kind == ptx::Operand::Kind::integer
+                                     ? Result<Ref>(constant(Width::predicate, adds.bits != 0 ? 1 : 0))
+                                     : predicate(adds));
+  const auto flag = [this, more](std::size_t i) { return i + more < operand_count() ? operand(i + more).bits : 0; };
   form.negate_a = flag(4) == ~std::uint64_t{0};
   form.negate_b = flag(5) == ~std::uint64_t{0};
   form.transpose_a = !form.a_in_registers && flag(6) != 0;

@@ -203,6 +203,7 @@ class Decoder {
   Status store_async();
   // decode_matrix.cpp
   Status matrix_move();
+  Status sparsity(std::size_t first, MatrixForm& form, std::vector<Ref>& list);
   Status mma();
   Status wgmma();
   Status wgmma_product();

@@ -230,6 +230,13 @@ enum class TensorMapField : std::uint8_t {
 };
 
 enum class MatrixType : std::uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, b1, s4, u4, e4m3, e5m2 };
+
+/// Elements of a chunk of a sparse row, half of which are kept.
+constexpr std::uint32_t sparse_chunk(MatrixType type) {
+  if (type == MatrixType::tf32) return 2;
+  return type == MatrixType::s4 || type == MatrixType::u4 ? 8 : 4;
+}
+
 struct MatrixForm {
   std::uint16_t m = 16;
   std::uint16_t n = 8;
@@ -239,12 +246,20 @@ struct MatrixForm {
   MatrixType accumulator = MatrixType::f32;
   bool saturate = false;
   bool differs = false;  ///< b1: counts where the bits differ, instead of where both are set
+  /// Half of A's elements are zero and not stored; metadata, the last of the operands' list, says which (PTX ISA,
+  /// "Sparse matrix storage"). k counts all of them.
+  bool sparse = false;
+  bool ordered = false;       ///< sp::ordered_metadata: the indices of a chunk ascend
+  std::uint8_t selector = 0;  ///< which lanes of four hold the metadata
   // wgmma
   bool a_in_registers = false;
   bool transpose_a = false;
   bool transpose_b = false;
   bool negate_a = false;
   bool negate_b = false;
+
+  /// Elements of a row of A that are stored.
+  [[nodiscard]] std::uint32_t stored_k() const { return sparse ? k / 2U : k; }
 };
 
 /// One decoded instruction. Which fields mean what is said where the opcode is executed.

@@ -294,13 +294,14 @@ class Interpreter {
   Step mma(const Instruction& in, std::uint32_t lanes);
   struct Factors;
   void read_factors(const MatrixForm& form, const Slot* a_slots, const Slot* b_slots, Factors& factors) const;
+  std::span<const std::uint32_t, 32> sparse_metadata(const MatrixForm& form, Slot slot);
   Step wgmma(const Instruction& in, std::uint32_t lanes);
   Step wgmma_fence(const Instruction& in, std::uint32_t lanes);
   Step wgmma_commit(const Instruction& in, std::uint32_t lanes);
   Step wgmma_wait(const Instruction& in, std::uint32_t lanes);
   double tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
                       MatrixType type);
-  void check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows);
+  void check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t row_bytes);
 
   std::vector<std::unique_ptr<Unit>> spare_;
   LaunchContext& context_;

@@ -1,7 +1,9 @@
 #include <cmath>
+#include <optional>
 
 #include "emulator/run/interpreter.h"
 #include "emulator/run/matrix_element.h"
+#include "emulator/run/sparse_matrix.h"
 
 namespace stitch::emulator {
 
@@ -93,13 +95,14 @@ void Interpreter::read_factors(const MatrixForm& form, const Slot* a_slots, cons
   const std::uint32_t e = width == 64 ? 1 : 32 / width;
   const std::uint32_t rows = form.m / 8;
   const std::uint32_t steps = form.k / (4 * e);
+  const std::uint32_t a_steps = form.stored_k() / (4 * e);
   const auto word = [&](Slot slot, std::uint32_t lane) {
     return width == 64 ? row_of<std::uint64_t>(slot)[lane] : row_of<std::uint32_t>(slot)[lane];
   };
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     const std::uint32_t g = lane / 4;
     const std::uint32_t t = lane % 4;
-    for (std::uint32_t i = 0; i < rows * steps; ++i) {
+    for (std::uint32_t i = 0; i < rows * a_steps; ++i) {
       const std::uint64_t bits = word(a_slots[i], lane);
       double* to = factors.a[g + 8 * (i % rows)] + 4 * e * (i / rows) + e * t;
       for (std::uint32_t j = 0; j < e; ++j) to[j] = element_value(form.a, bits >> (width * j));
@@ -110,6 +113,22 @@ void Interpreter::read_factors(const MatrixForm& form, const Slot* a_slots, cons
       for (std::uint32_t j = 0; j < e; ++j) to[j] = element_value(form.b, bits >> (width * j));
     }
   }
+}
+
+/// The metadata of a sparse product; what the ISA gives no meaning is reported, at its first chunk.
+std::span<const std::uint32_t, 32> Interpreter::sparse_metadata(const MatrixForm& form, Slot slot) {
+  const std::span<const std::uint32_t, 32> metadata(row_of<std::uint32_t>(slot), 32);
+  for (std::uint32_t r = 0; r < 16; ++r) {
+    for (std::uint32_t chunk = 0; chunk < form.k / sparse_chunk(form.a); ++chunk) {
+      const std::uint32_t bits = chunk_metadata(form, metadata, r, chunk);
+      if (is_meaningful(form, bits)) continue;
+      report(Detector::invalid_use, r % 8 * 4, [&] {
+        return fmt::format("sparsity metadata 0b{:04b} of row {}, chunk {} mean nothing", bits, r, chunk);
+      });
+      return metadata;
+    }
+  }
+  return metadata;
 }
 
 /// mma.sync: register i of C and D holds row g + 8(i/2), column 2t + i%2 (two columns per register for f16). Products
@@ -127,15 +146,19 @@ Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
   const std::uint32_t d_count = half ? rows : 2 * rows;
   const Slot* slots = code_.lists.data() + in.list;
   const Slot* a_slots = slots + d_count;
-  const Slot* b_slots = a_slots + rows * steps;
+  const Slot* b_slots = a_slots + rows * form.stored_k() / (4 * (width == 64 ? 1 : 32 / width));
   const Slot* c_slots = b_slots + steps;
   Factors factors;
   read_factors(form, a_slots, b_slots, factors);
+  std::optional<KeptColumns> kept;
+  if (form.sparse) kept.emplace(form, sparse_metadata(form, c_slots[d_count]));
   std::array<std::array<std::uint64_t, 32>, 4> results{};
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     for (std::uint32_t i = 0; i < 2 * rows; ++i) {
-      const double* a = factors.a[lane / 4 + 8 * (i / 2)];
+      const std::uint32_t r = lane / 4 + 8 * (i / 2);
+      const double* a = factors.a[r];
       const double* b = factors.b[lane % 4 * 2 + i % 2];
+      if (kept) b = kept->select(r, b);
       const std::uint32_t slot = half ? i / 2 : i;
       const std::uint32_t shift = half ? 16 * (i % 2) : 0;
       const std::uint64_t old = form.accumulator == MatrixType::f64 ? row_of<std::uint64_t>(c_slots[slot])[lane]

@@ -1,12 +1,12 @@
 #include <algorithm>
+#include <optional>
 
 #include "emulator/run/interpreter.h"
 #include "emulator/run/matrix_element.h"
+#include "emulator/run/sparse_matrix.h"
 
 namespace stitch::emulator {
 namespace {
-
-constexpr std::uint32_t row_bytes_of_tile = 32;
 
 /// A shared-memory matrix descriptor of wgmma (PTX ISA, "matrix descriptor"), in bytes.
 struct TileDescriptor {
@@ -60,15 +60,23 @@ struct TileDescriptor {
 
 /// Checks that the operand may be read asynchronously, as accesses of the warp's first lane, and notes it as being
 /// read.
-void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows) {
+void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t row_bytes) {
   const TileDescriptor tile(descriptor);
   SharedMemory& shared = block_->shared;
   const SharedAccessor who = shared_accessor(*block_, 0, false);
   bool unfenced = false;
+  // The descriptor has no distance between pieces of a row that a swizzle does not cover.
+  if (!transposed && tile.swizzle_bytes != 0 && tile.swizzle_bytes < row_bytes) {
+    report(Detector::invalid_use, 0, [&] {
+      return fmt::format("wgmma reads rows of {} bytes by a descriptor whose swizzle has {}", row_bytes,
+                         tile.swizzle_bytes);
+    });
+    return;
+  }
   for (std::uint32_t r = 0; r < rows; ++r) {
-    // Runs of 16 bytes along the contiguous dimension: of a row's 32 bytes, or of 8 rows' elements.
+    // Runs of 16 bytes along the contiguous dimension: of a row's bytes, or of 8 rows' elements.
     if (transposed && r % 8 != 0) continue;
-    for (std::uint32_t k = 0; k < row_bytes_of_tile; k += transposed ? 2 : 16) {
+    for (std::uint32_t k = 0; k < row_bytes; k += transposed ? 2 : 16) {
       SharedTarget target;
       if (!shared_target(tile.address(r, k, transposed), 16, false, 0, target)) return;
       const SharedOutcome outcome = shared.read(target.offset, 16, who);
@@ -94,9 +102,10 @@ double Interpreter::tile_element(std::uint64_t descriptor, bool transposed, std:
   return element_value(type, width < 8 ? bits >> (column * width % 8) : bits);
 }
 
-/// wgmma.mma_async m64nN, k of 32 bytes: the warp computes its 16 of the 64 rows; warps of a group agree on everything
-/// else. list: accumulators, then A's registers if it is not in shared memory; a, b = descriptors; c = predicate: add
-/// to what is there. The result is in the registers at once, and guarded until the wait.
+/// wgmma.mma_async m64nN, k of 32 bytes (kept bytes, of a sparse A): the warp computes its 16 of the 64 rows; warps of
+/// a group agree on everything else. list: accumulators, A's registers if it is not in shared memory, metadata; a, b =
+/// descriptors; c = predicate: add to what is there. The result is in the registers at once, and guarded until the
+/// wait.
 Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes) {
   if (lanes != 0xFFFFFFFF) {
     report(Detector::invalid_use, std::countr_zero(lanes),
@@ -124,17 +133,19 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
     }
   } else {
     const std::uint64_t a_descriptor = row_of<std::uint64_t>(in.a)[0];
-    if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64);
+    if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64, 32);
     for (std::uint32_t r = 0; r < 16; ++r) {
-      for (std::uint32_t k = 0; k < form.k; ++k) {
+      for (std::uint32_t k = 0; k < form.stored_k(); ++k) {
         a[r][k] = tile_element(a_descriptor, form.transpose_a, row_base + r, k, form.a);
       }
     }
   }
-  if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n);
+  if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n, form.sparse ? 64 : 32);
   for (std::uint32_t n = 0; n < form.n; ++n) {
     for (std::uint32_t k = 0; k < form.k; ++k) b[n][k] = tile_element(b_descriptor, form.transpose_b, n, k, form.b);
   }
+  std::optional<KeptColumns> kept;
+  if (form.sparse) kept.emplace(form, sparse_metadata(form, d_slots[d_count + (form.a_in_registers ? 4 : 0)]));
   const double sign = form.negate_a != form.negate_b ? -1.0 : 1.0;
   const std::uint32_t accumulate = mask_of(in.c);
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
@@ -144,7 +155,8 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
       const std::uint32_t n = i / 4 * 8 + lane % 4 * 2 + i % 2;
       auto* slot = row_of<std::uint32_t>(d_slots[half ? i / 2 : i]);
       const std::uint32_t shift = half ? 16 * (i % 2) : 0;
-      double sum = sign * add_products(form, a[r].data(), b[n].data(), 0);
+      const double* column = kept ? kept->select(r, b[n].data()) : b[n].data();
+      double sum = sign * add_products(form, a[r].data(), column, 0);
       if (((accumulate >> lane) & 1) != 0) sum += element_value(form.accumulator, slot[lane] >> shift);
       const auto bits = static_cast<std::uint32_t>(accumulator_bits(form, sum));
       slot[lane] = half ? (slot[lane] & ~(0xFFFFU << shift)) | bits << shift : bits;

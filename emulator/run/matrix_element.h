@@ -69,15 +69,15 @@ inline std::uint32_t integer_result(double sum, bool saturate) {
   return static_cast<std::uint32_t>(static_cast<std::int64_t>(sum));
 }
 
-/// start + Σ a·b over a form's k.
+/// start + Σ a·b over what a form keeps of k.
 inline double add_products(const MatrixForm& form, const double* a, const double* b, double start) {
   double sum = start;
   if (form.a == MatrixType::f64) {
-    for (std::uint32_t k = 0; k < form.k; ++k) sum = std::fma(a[k], b[k], sum);
+    for (std::uint32_t k = 0; k < form.stored_k(); ++k) sum = std::fma(a[k], b[k], sum);
   } else if (form.differs) {
-    for (std::uint32_t k = 0; k < form.k; ++k) sum += a[k] != b[k] ? 1 : 0;
+    for (std::uint32_t k = 0; k < form.stored_k(); ++k) sum += a[k] != b[k] ? 1 : 0;
   } else {
-    for (std::uint32_t k = 0; k < form.k; ++k) sum += a[k] * b[k];
+    for (std::uint32_t k = 0; k < form.stored_k(); ++k) sum += a[k] * b[k];
   }
   return sum;
 }

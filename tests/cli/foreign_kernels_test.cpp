@@ -31,7 +31,8 @@ TEST_P(ForeignKernelsEmulated, AreRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Makers, ForeignKernelsEmulated,
-                         testing::Values(CorpusFile{"triton", 120}, CorpusFile{"liger", 160}, CorpusFile{"cub", 100}),
+                         testing::Values(CorpusFile{"triton", 120}, CorpusFile{"liger", 160}, CorpusFile{"cub", 100},
+                                         CorpusFile{"cutlass", 43}),
                          [](const auto& file) { return std::string(file.param.name); });
 
 /// A corpus of one kernel that doubles four numbers.
