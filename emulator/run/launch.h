@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -47,6 +48,7 @@ struct LaunchOptions {
   std::uint64_t instruction_budget = std::uint64_t{1} << 40;  ///< warp instructions of the launch
   std::size_t max_findings = 64;                              ///< distinct ones that are kept
   HostIsa isa = HostIsa::best;
+  std::stop_token stop = {};  ///< ends the launch at the next turn of any warp; error then: cancelled
 };
 
 /// What a launch did. There is no time in it: the emulator proves results and counts events.
@@ -68,7 +70,7 @@ struct LaunchReport {
 /// the interleaving they are the same for any number of host threads.
 ///
 /// Errors: invalid_argument (dimensions, parameters or block list that do not fit), constraint (more threads, shared
-/// memory or cluster blocks than the target has), timeout (instruction budget spent), unsupported.
+/// memory or cluster blocks than the target has), timeout (instruction budget spent), cancelled, unsupported.
 Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> parameters,
                             Memory& memory, const LaunchOptions& options = {});
 
