@@ -137,6 +137,7 @@ class StitchExplorer : AssembledKernels {
 
  private:
   [[nodiscard]] Result<kernel::KernelStructure> derived(kernel::StructureOptions options) const {
+    options.stop = options_.stop;
     if (step_ != nullptr) {
       options.stored_first = step_->stored_first;
       options.lasting_inputs = step_->lasting_inputs();

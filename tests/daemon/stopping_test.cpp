@@ -80,7 +80,7 @@ TEST_P(StoppingDaemonSlowTest, ACancelledJobEnds) {
     EXPECT_EQ(raw::request(daemon.socket, "POST", "/v1/jobs/" + std::to_string(job) + "/cancel", "{}",
                            "Content-Type: application/json\r\n")
                   .status,
-              200);
+              202);
     const Deadline bound = deadline_in(60);
     std::string state = "running";
     while (state == "running" && std::chrono::steady_clock::now() < bound) {

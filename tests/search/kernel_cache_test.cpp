@@ -58,12 +58,12 @@ TEST(KernelCache, SharesKernelsThatDifferInArgumentOrder) {
 class StoppingScorer final : public Scorer {
  public:
   explicit StoppingScorer(std::stop_source& source) : source_(source) {}
-  [[nodiscard]] double predict_us(const Graph& graph, const KernelProgram& program) const override {
+  [[nodiscard]] double predict_us(const Graph& graph, const kernel::KernelProgram& program) const override {
     ++asked;
     source_.request_stop();
     return rough_.predict_us(graph, program);
   }
-  [[nodiscard]] Score explain(const Graph& graph, const KernelProgram& program) const override {
+  [[nodiscard]] Score explain(const Graph& graph, const kernel::KernelProgram& program) const override {
     return rough_.explain(graph, program);
   }
   [[nodiscard]] const DeviceSpec& device() const override { return rough_.device(); }
