@@ -105,6 +105,7 @@ Exit become(int count, char** values) {
   if (!arguments) return usage;
   arguments->confinement.limits.file_bytes = 0;
   arguments->confinement.limits.descriptors = 64;
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, for the program as well
   // What could not be given up has been said by the compilers already, which give up more.
   (void)stitch::confine(arguments->confinement);
   stitch::end_with_parent(STDIN_FILENO, 0, broken);
