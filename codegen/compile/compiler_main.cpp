@@ -108,7 +108,7 @@ Exit become(int count, char** values) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, for the program as well
   // What could not be given up has been said by the compilers already, which give up more.
   (void)stitch::confine(arguments->confinement);
-  stitch::end_with_parent(STDIN_FILENO, 0, broken);
+  stitch::die_with_parent(broken);
   ::execv(*program, program);
   std::fprintf(stderr, "cannot start %s: %s\n", *program, std::strerror(errno));
   return no_program;
