@@ -62,12 +62,12 @@ std::uint64_t rights_of(long version) {
   return rights;
 }
 
-void allow_reading(int rules, const std::filesystem::path& path, Notes& notes) {
+void allow(std::uint64_t access, int rules, const std::filesystem::path& path, Notes& notes) {
   const int file = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (file < 0) return;  // what is not there needs no right
   std::error_code ignored;
   landlock_path_beneath_attr beneath{};
-  beneath.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
+  beneath.allowed_access = access;
   if (std::filesystem::is_directory(path, ignored)) beneath.allowed_access |= LANDLOCK_ACCESS_FS_READ_DIR;
   beneath.parent_fd = file;
   if (::syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0) != 0) {
@@ -76,7 +76,7 @@ void allow_reading(int rules, const std::filesystem::path& path, Notes& notes) {
   ::close(file);
 }
 
-void give_up_files(const std::vector<std::filesystem::path>& readable, Notes& notes) {
+void give_up_files(const Confinement& confinement, Notes& notes) {
   constexpr std::string_view what = "files stay reachable: no Landlock";
   const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < 1) return note_failure(notes, what, errno);
@@ -84,7 +84,10 @@ void give_up_files(const std::vector<std::filesystem::path>& readable, Notes& no
   handled.handled_access_fs = rights_of(version);
   const int rules = static_cast<int>(::syscall(SYS_landlock_create_ruleset, &handled, sizeof handled, 0));
   if (rules < 0) return note_failure(notes, what, errno);
-  for (const std::filesystem::path& path : readable) allow_reading(rules, path, notes);
+  constexpr std::uint64_t read = LANDLOCK_ACCESS_FS_READ_FILE;
+  for (const std::filesystem::path& path : confinement.readable) allow(read, rules, path, notes);
+  for (const std::filesystem::path& path : confinement.runnable)
+    allow(read | LANDLOCK_ACCESS_FS_EXECUTE, rules, path, notes);
   if (::syscall(SYS_landlock_restrict_self, rules, 0) != 0) note_failure(notes, what, errno);
   ::close(rules);
 }
@@ -93,8 +96,6 @@ void give_up_files(const std::vector<std::filesystem::path>& readable, Notes& no
 
 /// Calls by which a process reaches others, or the machine: refused with EPERM where there are no programs to start.
 constexpr std::array refused_calls = {
-    SCMP_SYS(execve),
-    SCMP_SYS(execveat),
     SCMP_SYS(fork),
     SCMP_SYS(vfork),
     SCMP_SYS(ptrace),
@@ -128,9 +129,11 @@ struct ReleaseFilter {
 
 /// A filter that lets everything through but what is told below; one that grants what it does not know would have to
 /// name what each version of a compiler, an allocator and a C library calls.
-int refuse_programs(scmp_filter_ctx filter) {
+int refuse_programs(scmp_filter_ctx filter, bool may_become_another) {
   int failure = 0;
-  for (const int call : refused_calls) {
+  std::vector<int> calls(refused_calls.begin(), refused_calls.end());
+  if (!may_become_another) calls.insert(calls.end(), {SCMP_SYS(execve), SCMP_SYS(execveat)});
+  for (const int call : calls) {
     // A call that libseccomp does not know on this architecture cannot be made either.
     const int code = ::seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), call, 0);
     if (code != 0 && code != -EDOM && code != -EINVAL) failure = code;
@@ -160,7 +163,7 @@ void give_up_calls(const Confinement& confinement, Notes& notes) {
   // All threads that are there already, and quickly: the filter is asked at every call.
   ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
   ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
-  int failure = confinement.programs ? refuse_programs(filter.get()) : 0;
+  int failure = confinement.programs ? refuse_programs(filter.get(), !confinement.runnable.empty()) : 0;
   if (failure == 0 && confinement.network) failure = refuse_sockets(filter.get(), confinement.local_sockets);
   if (failure == 0) failure = ::seccomp_load(filter.get());
   if (failure != 0) note_failure(notes, what, -failure);
@@ -180,7 +183,7 @@ std::vector<std::string> confine(const Confinement& wanted) {
   keep_limits(confinement.limits, notes);
   // Without it an unprivileged process may not restrict itself; with it no program gains rights by its file's mode.
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) note_failure(notes, "new privileges stay possible", errno);
-  if (confinement.files) give_up_files(confinement.readable, notes);
+  if (confinement.files) give_up_files(confinement, notes);
   if (confinement.network || confinement.programs) give_up_calls(confinement, notes);
   return notes;
 }

@@ -32,6 +32,9 @@ struct Confinement {
   bool local_sockets = false;
   /// No program and no other process is started, nor is one looked into. Threads are.
   bool programs = true;
+  /// A program that may take this process's place all the same (execve), with what that may be loaded from: files, or
+  /// folders with all in them, readable too. It stays as confined.
+  std::vector<std::filesystem::path> runnable = {};
 };
 
 /// Confines this process. Call it from its first thread, before others are started: the kernel's file rules hold for

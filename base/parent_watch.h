@@ -8,6 +8,9 @@ namespace stitch {
 /// whatever it does. Starts a thread.
 void end_with_parent(int input, double grace_seconds, int code);
 
+/// The kernel's part of it alone, which also holds for a program that takes this one's place.
+void die_with_parent(int code);
+
 /// The environment variable in which a parent that asks for it says its process id.
 inline constexpr const char* parent_variable = "STITCH_PARENT";
 

@@ -17,6 +17,7 @@
 
 #include "base/launch_thread.h"
 #include "base/parent_watch.h"
+#include "base/pipe.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves declaring it to the program
 
@@ -24,57 +25,6 @@ namespace stitch {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] bool open() const { return fd_ >= 0; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_ = -1;
-};
-
-struct Pipe {
-  Descriptor read_end;
-  Descriptor write_end;
-};
-
-/// A descriptor above the standard streams, which the child's own are put over. A program that runs with its
-/// standard streams closed gets pipes down there.
-Result<Descriptor> above_standard_streams(int fd) {
-  Descriptor low(fd);
-  if (fd > STDERR_FILENO) return low;
-  Descriptor high(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!high.open()) return make_error(ErrorKind::io, "cannot duplicate a pipe: {}", std::strerror(errno));
-  return high;
-}
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return make_error(ErrorKind::io, "cannot make a pipe: {}", std::strerror(errno));
-  Pipe pipe;
-  auto read_end = above_standard_streams(ends[0]);
-  auto write_end = above_standard_streams(ends[1]);
-  if (!read_end) return read_end.error();
-  if (!write_end) return write_end.error();
-  pipe.read_end = std::move(*read_end);
-  pipe.write_end = std::move(*write_end);
-  return pipe;
-}
-
-void make_nonblocking(const Descriptor& fd) { ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK); }
 
 /// Turns SIGPIPE into EPIPE for one write, without touching how the program handles the signal elsewhere.
 class SigpipeHeld {

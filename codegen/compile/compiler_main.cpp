@@ -3,8 +3,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <string_view>
 
 #include "base/confinement.h"
@@ -21,14 +24,14 @@ using stitch::codegen::CompileReply;
 using stitch::codegen::CompilerGreeting;
 using stitch::codegen::Nvrtc;
 
-enum Exit : int { done = 0, usage = 2, broken = 4, no_compiler = 5 };
+enum Exit : int { done = 0, usage = 2, broken = 4, no_compiler = 5, no_program = 6 };
 
 struct CompilerArguments {
   stitch::codegen::NvrtcOptions nvrtc;
   stitch::Confinement confinement;
 };
 
-/// "--nvrtc FILE", "--readable PATH" and "--memory BYTES"; nothing where there is something else.
+/// "--nvrtc FILE", "--readable PATH", "--runnable PATH" and "--memory BYTES"; nothing where there is something else.
 std::optional<CompilerArguments> read_arguments(int count, char** values) {
   CompilerArguments arguments;
   for (int i = 1; i + 1 < count; i += 2) {
@@ -37,6 +40,8 @@ std::optional<CompilerArguments> read_arguments(int count, char** values) {
       arguments.nvrtc.library = values[i + 1];
     } else if (name == "--readable") {
       arguments.confinement.readable.emplace_back(values[i + 1]);
+    } else if (name == "--runnable") {
+      arguments.confinement.runnable.emplace_back(values[i + 1]);
     } else if (name == "--memory") {
       arguments.confinement.limits.address_space_bytes = std::strtoll(values[i + 1], nullptr, 10);
     } else {
@@ -93,6 +98,23 @@ Exit run(CompilerArguments arguments) {
   return serve(**nvrtc, output);
 }
 
+/// Becomes the program behind "--", as confined as what came before it says; returns only where that fails.
+Exit become(int count, char** values) {
+  char** const end = values + count;
+  char** const program = std::find(values, end, std::string_view("--")) + 1;
+  auto arguments = program < end ? read_arguments(static_cast<int>(program - 1 - values), values) : std::nullopt;
+  if (!arguments) return usage;
+  arguments->confinement.limits.file_bytes = 0;
+  arguments->confinement.limits.descriptors = 64;
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, for the program as well
+  // What could not be given up has been said by the compilers already, which give up more.
+  (void)stitch::confine(arguments->confinement);
+  stitch::die_with_parent(broken);
+  ::execv(*program, program);
+  std::fprintf(stderr, "cannot start %s: %s\n", *program, std::strerror(errno));
+  return no_program;
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -100,11 +122,19 @@ int main(int count, char** values) {
     std::printf("%s\n", std::string(stitch::tool_version).c_str());
     return done;
   }
-  auto arguments = read_arguments(count, values);
+  const bool becomes = std::find(values, values + count, std::string_view("--")) != values + count;
+  if (becomes) {
+    const Exit end = become(count, values);
+    if (end != usage) ::_exit(end);
+  }
+  auto arguments = becomes ? std::nullopt : read_arguments(count, values);
   if (!arguments) {
-    std::fprintf(stderr,
-                 "usage: stitch-compiler [--nvrtc LIBRARY] [--readable PATH]... [--memory BYTES]\n"
-                 "Compiles for its parent over standard input and output; stitch and stitchd start it.\n");
+    std::fprintf(
+        stderr,
+        "usage: stitch-compiler [--nvrtc LIBRARY] [--readable PATH]... [--memory BYTES]\n"
+        "Compiles for its parent over standard input and output; stitch and stitchd start it.\n"
+        "       stitch-compiler [--readable PATH]... [--runnable PATH]... [--memory BYTES] -- PROGRAM [WORD]...\n"
+        "Becomes a program that may do nothing but read what is named.\n");
     return usage;
   }
   const Exit end = run(std::move(*arguments));

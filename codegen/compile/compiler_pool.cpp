@@ -7,6 +7,7 @@
 #include "base/frame.h"
 #include "base/processors.h"
 #include "codegen/compile/compile_messages.h"
+#include "codegen/compile/confined_process.h"
 
 namespace stitch::codegen {
 namespace {
@@ -61,15 +62,8 @@ std::string end_of(Process& process) {
   return text;
 }
 
-std::string default_program() {
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return ignored ? "stitch-compiler" : (self.parent_path() / "stitch-compiler").string();
-}
-
 ProcessOptions process_of(const CompilerPoolOptions& options) {
-  ProcessOptions process;
-  process.arguments = {options.program.empty() ? default_program() : options.program};
+  ProcessOptions process = compiler_process(options.program);
   const auto argue = [&](std::string name, std::string value) {
     process.arguments.push_back(std::move(name));
     process.arguments.push_back(std::move(value));
@@ -77,10 +71,6 @@ ProcessOptions process_of(const CompilerPoolOptions& options) {
   if (!options.nvrtc.library.empty()) argue("--nvrtc", options.nvrtc.library.string());
   for (const auto& path : options.readable) argue("--readable", path.string());
   argue("--memory", std::to_string(options.memory_bytes));
-  // What its loader, its locale and a build with sanitizers or coverage look at.
-  process.inherited = {"PATH",         "LANG",          "LC_*",         "LD_LIBRARY_PATH", "ASAN_OPTIONS",
-                       "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "GCOV_PREFIX*"};
-  process.ends_with_us = true;
   return process;
 }
 

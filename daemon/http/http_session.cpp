@@ -14,6 +14,7 @@
 
 #include "daemon/http/admission.h"
 #include "daemon/http/http_messages.h"
+#include "daemon/http/on_pool.h"
 
 namespace stitch::daemon {
 
@@ -26,23 +27,6 @@ namespace {
 
 std::chrono::steady_clock::duration seconds(double value) {
   return std::chrono::duration_cast<OpenConnection::Duration>(std::chrono::duration<double>(value));
-}
-
-/// Runs `work` on the pool and comes back with its result.
-template <class Work>
-asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::thread_pool& pool, Work work) {
-  using Value = std::invoke_result_t<Work>;
-  auto initiation = [&pool](auto handler, Work task) {
-    asio::post(pool, [handler = std::move(handler), task = std::move(task)]() mutable {
-      Value value = task();
-      auto executor = asio::get_associated_executor(handler);
-      asio::post(executor, [handler = std::move(handler), value = std::move(value)]() mutable {
-        std::move(handler)(std::move(value));
-      });
-    });
-  };
-  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(Value)>(initiation, asio::use_awaitable,
-                                                                                       std::move(work));
 }
 
 http::Response internal_error(const char* what) {

@@ -73,18 +73,14 @@ http::Reply get_fault(const Call& call) {
   const db::Store& store = call.service.store();
   const auto fragment = store.get_fragment(*key);
   if (!fragment) return refusal(call, fragment.error());
-  std::vector<db::Candidate> wrong;
-  for (const db::Outcome outcome : {db::Outcome::correctness, db::Outcome::runtime, db::Outcome::timeout}) {
-    const auto listed = store.list_candidates({.fragment = *key, .outcome = outcome}, {.limit = 64});
-    if (!listed) return refusal(call, listed.error());
-    wrong.insert(wrong.end(), listed->items.begin(), listed->items.end());
-  }
-  if (wrong.empty())
+  const auto wrong = tuning::faults_of(store, *key);
+  if (!wrong) return refusal(call, wrong.error());
+  if (wrong->empty())
     return refusal(call,
                    make_error(ErrorKind::not_found, "no kernel of fragment {} was found to be wrong", key->hex()));
-  const auto served = store.find_plan({*key, wrong.front().key.target}, {});
+  const auto served = store.find_plan({*key, wrong->front().key.target}, {});
   if (!served) return refusal(call, served.error());
-  const auto document = tuning::fault_document(*fragment, wrong, served->plan.has_value());
+  const auto document = tuning::fault_document(*fragment, *wrong, served->plan.has_value());
   return document ? answer(call, Json::parse(*document)) : refusal(call, document.error());
 }
 

@@ -320,15 +320,14 @@ Error Service::mend(const Sha256& artifact, const Error& damage) {
   const auto plans = store_.list_plans(served, {});
   std::optional<std::int64_t> making;
   for (const db::PlanRecord& plan : plans ? plans->items : std::vector<db::PlanRecord>()) {
-    // Another daemon's to make. That of another environment is served here as well, until there is one of this one's.
-    if (plan.key.target.device != tuner_.target().device ||
-        plan.key.target.architecture != tuner_.target().architecture) {
-      continue;
-    }
     db::Job job;
     job.kind = fragment_job;
     job.dedupe_key = fmt::format("mend {}", plan.id.hex());
-    job.payload = Json{{"fragment", plan.key.fragment.hex()}, {"name", ""}, {"mend", plan.id.hex()}}.dump();
+    Json payload = {{"fragment", plan.key.fragment.hex()}, {"name", ""}, {"mend", plan.id.hex()}};
+    // That of another environment is served here as well, until there is one of this one's.
+    const db::Target &made_for = plan.key.target, &own = planners_->own().target();
+    if (made_for.device != own.device || made_for.architecture != own.architecture) payload["device"] = made_for.device;
+    job.payload = payload.dump();
     job.priority = 1;  // clients cannot run what they were told to
     job.max_stalled = most_stalled;
     job.provenance = remembering_->provenance("an artifact was damaged");

@@ -123,9 +123,9 @@ class Service {
   /// resource_exhausted.
   Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
 
-  /// An artifact was read and found damaged: lets the plans that are served with it be made again, which mends it, or
-  /// withdraws them. The error for who asked: unavailable with the job that does it; `damage` itself when no plan needs
-  /// the artifact.
+  /// An artifact was read and found damaged: lets the plans that are served with it be made again, each for the class
+  /// of GPUs that it is for, which mends it, or withdraws them. The error for who asked: unavailable with the job that
+  /// does it; `damage` itself when no plan needs the artifact.
   Error mend(const Sha256& artifact, const Error& damage);
 
   [[nodiscard]] Result<api::JobStatus> job(std::int64_t id) const;
@@ -165,7 +165,7 @@ class Service {
                        std::int64_t trials);
   Status tune_and_keep(const Planner& planner, const Hash128& key, tuning::PlanRequest request);
   void count_faults(const tuning::TrialRecords& trials);
-  Status mend_plan(const Planner& planner, const JobContext& context, const Hash128& fragment, const Hash128& plan);
+  Status mend_plan(std::string_view device, const JobContext& context, const Hash128& fragment, const Hash128& plan);
   Result<std::string> tune_model_job(const JobContext& context);
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();

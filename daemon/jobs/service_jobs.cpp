@@ -95,8 +95,15 @@ Status Service::tune_fragment(const Planner& planner, const JobContext& context,
 }
 
 /// Tuning makes the same kernels again, as a rule, and storing them mends what is damaged. A plan that is still damaged
-/// then was made by another generator: it cannot be run, and is served no longer.
-Status Service::mend_plan(const Planner& planner, const JobContext& context, const Hash128& key, const Hash128& plan) {
+/// then was made by another generator: it cannot be run, and is served no longer. Likewise one for GPUs that this
+/// server does not plan for.
+Status Service::mend_plan(std::string_view device, const JobContext& context, const Hash128& key, const Hash128& plan) {
+  const auto withdraw = [&](const std::string& reason) {
+    return store_.withdraw(plan, reason, remembering_->provenance("found damaged"));
+  };
+  const Result<const Planner*> named = planners_->named(device);
+  if (!named) return withdraw(fmt::format("an artifact is damaged, and {}", named.error().message));
+  const Planner& planner = **named;
   STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
   const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };
@@ -104,27 +111,27 @@ Status Service::mend_plan(const Planner& planner, const JobContext& context, con
                            {.fragment = graph, .name = fragment.name, .progress = report, .stop = context.stop()}));
   const auto whole = store_.get_plan_bundle(plan);
   if (whole || whole.error().kind != ErrorKind::corrupt) return {};
-  STITCH_TRY(store_.withdraw(plan, whole.error().message, planner.remembering->provenance("found damaged")));
+  STITCH_TRY(withdraw(whole.error().message));
   STITCH_ASSIGN(const db::Lookup served, store_.find_plan(planner.key_of(key), {}));
   return served.plan ? Status() : predict_and_store(planner, graph, fragment.name, context.stop());
 }
 
 Result<std::string> Service::tune_fragment_job(const JobContext& context) {
   STITCH_ASSIGN(const auto payload, read_payload<Hash128>(context.job(), "fragment"));
-  STITCH_ASSIGN(const Planner* const planner, planners_->named(payload.device));
+  Json result = {{"fragment", payload.subject.hex()}};
   if (payload.mend) {
-    STITCH_TRY(mend_plan(*planner, context, payload.subject, *payload.mend));
-  } else if (payload.trials > 0 || !planner->remembering->is_settled(payload.subject)) {
+    STITCH_TRY(mend_plan(payload.device, context, payload.subject, *payload.mend));
+    return result.dump();
+  }
+  STITCH_ASSIGN(const Planner* const planner, planners_->named(payload.device));
+  if (payload.trials > 0 || !planner->remembering->is_settled(payload.subject)) {
     STITCH_TRY(tune_fragment(*planner, context, payload.subject, payload.name, payload.trials));
     STITCH_TRY(enqueue_chores());
   }
   STITCH_ASSIGN(const db::Lookup served, store_.find_plan(planner->key_of(payload.subject), {}));
-  Json result = {{"fragment", payload.subject.hex()}};
   if (served.plan) result["plan"] = served.plan->id.hex();
-  STITCH_ASSIGN(
-      const auto wrong,
-      store_.list_candidates({.fragment = payload.subject, .outcome = db::Outcome::correctness}, {.limit = 1}));
-  if (!wrong.items.empty()) result["fault"] = fmt::format("/v1/fragments/{}/fault", payload.subject.hex());
+  STITCH_ASSIGN(const auto wrong, tuning::faults_of(store_, payload.subject));
+  if (!wrong.empty()) result["fault"] = fmt::format("/v1/fragments/{}/fault", payload.subject.hex());
   return result.dump();
 }
 

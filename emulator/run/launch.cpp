@@ -229,6 +229,7 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
   context.single_threaded = threads == 1;
 
   Scheduler scheduler(context);
+  const std::stop_callback stopper(options.stop, [&context] { context.stop = true; });
   std::vector<std::unique_ptr<Interpreter>> interpreters;
   for (int i = 0; i < threads; ++i) interpreters.push_back(std::make_unique<Interpreter>(context));
   if (threads == 1) {
@@ -245,6 +246,9 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
   if (context.out_of_budget) {
     return make_error(ErrorKind::timeout, "kernel {} did not end within {} warp instructions", program.name(),
                       options.instruction_budget);
+  }
+  if (options.stop.stop_requested() && !scheduler.completed()) {
+    return make_error(ErrorKind::cancelled, "kernel {} was stopped", program.name());
   }
 
   LaunchReport report;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -51,6 +52,7 @@ struct LaunchOptions {
   /// Called when all that is left spins, and something of it on attached memory, which the host may change: waits a
   /// moment, then everybody looks again. Host calls may overlap this call. Empty: a deadlock.
   std::function<void()> wait_for_host;
+  std::stop_token stop = {};  ///< ends the launch at the next turn of any warp; error then: cancelled
 };
 
 /// What a launch did. There is no time in it: the emulator proves results and counts events.
@@ -72,7 +74,7 @@ struct LaunchReport {
 /// the interleaving they are the same for any number of host threads.
 ///
 /// Errors: invalid_argument (dimensions, parameters or block list that do not fit), constraint (more threads, shared
-/// memory or cluster blocks than the target has), timeout (instruction budget spent), unsupported.
+/// memory or cluster blocks than the target has), timeout (instruction budget spent), cancelled, unsupported.
 Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> parameters,
                             Memory& memory, const LaunchOptions& options = {});
 

@@ -42,7 +42,7 @@ struct LaunchContext {
   std::atomic<std::uint64_t> version{0};  ///< advances when a unit did something that others can see
   std::atomic<std::uint64_t> instructions{0};
   std::uint64_t instruction_budget = 0;
-  std::atomic<bool> stop{false};  ///< after a trap, a deadlock or an exhausted budget
+  std::atomic<bool> stop{false};  ///< after a trap, a deadlock or an exhausted budget, or told to
   std::atomic<bool> out_of_budget{false};
 };
 

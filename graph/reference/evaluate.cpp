@@ -86,7 +86,7 @@ Result<std::vector<std::vector<Tensor>>> evaluate_parts(const Graph& graph, std:
   }
   std::vector<reference::Source> sources;
   for (const Input& input : inputs) sources.push_back({&input, nullptr});
-  reference::Memory memory(options.memory_limit, options.work_limit);
+  reference::Memory memory(options.memory_limit, options.work_limit, options.stop);
   std::vector<std::vector<Tensor>> results;
   {
     reference::Evaluation evaluation(graph, sources, options, memory, true);

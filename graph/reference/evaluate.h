@@ -29,7 +29,8 @@ namespace stitch::graph {
 /// (graph/reference/evaluate_demand.h), integer index operands of gathers, scatters and dynamic slices are evaluated
 /// first so that only the rows they name are read, and values are freed after their last use. Single-threaded and
 /// reentrant. Semantics of every operator: docs/ir.md. Errors: invalid_argument (an input or box that does not fit),
-/// unsupported (an opaque operator is needed; the message names it), resource_exhausted, and whatever an Input returns.
+/// unsupported (an opaque operator is needed; the message names it), resource_exhausted, cancelled, and whatever an
+/// Input returns.
 Result<std::vector<std::vector<Tensor>>> evaluate_parts(const Graph& graph, std::span<const Input> inputs,
                                                         const std::vector<std::vector<Box>>& wanted,
                                                         const EvaluateOptions& options = {});

@@ -412,6 +412,7 @@ Result<Block> evaluate_convolution(const OpContext& context, const Box& out) {
   Box rows = boxes.output;
   rows.size[1] = 1;
   STITCH_TRY(for_each_slab(rows, std::max<std::int64_t>(1, most / boxes.output.size[1]), [&](const Box& slab) {
+    if (const Status wanted = context.memory.go_on(); !wanted) return wanted;
     Box part = slab;
     part.start[1] = boxes.output.start[1];
     part.size[1] = boxes.output.size[1];

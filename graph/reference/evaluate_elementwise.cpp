@@ -100,7 +100,8 @@ class Program {
 
   void add_step(NodeId id);
   void assign_buffers();
-  void run(std::int64_t elements, Storage& result);
+  /// Error: cancelled.
+  Status run(std::int64_t elements, const Memory& memory, Storage& result);
 
   [[nodiscard]] const Step& root() const { return steps_.back(); }
 
@@ -211,11 +212,13 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
   }
 }
 
-void Program::run(std::int64_t elements, Storage& result) {
+Status Program::run(std::int64_t elements, const Memory& memory, Storage& result) {
   const std::size_t total = elements;
   for (std::size_t offset = 0; offset < total; offset += chunk_size) {
+    STITCH_TRY(memory.go_on());
     run_chunk(offset, std::min(chunk_size, total - offset), result);
   }
+  return {};
 }
 
 }  // namespace
@@ -240,7 +243,7 @@ Result<Block> Evaluation::compute_chunks(NodeId root, const std::vector<NodeId>&
   const std::int64_t elements = uniform ? 1 : out.elements();
   STITCH_ASSIGN(StorageRef storage, memory_.make(dtype, elements, program.root().bounded));
   storage->nonnegative = program.root().nonnegative;
-  program.run(elements, *storage);
+  STITCH_TRY(program.run(elements, memory_, *storage));
   return Block{dtype, out, std::move(storage), uniform};
 }
 

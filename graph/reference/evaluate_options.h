@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <stop_token>
 #include <vector>
 
 #include "graph/graph.h"
@@ -31,6 +32,8 @@ struct EvaluateOptions {
   /// Elements computed, times what each takes (terms of a reduction or contraction, operators of a chain), over all
   /// turns of loops; likewise. Counted, not timed: the same evaluation ends at the same place everywhere.
   std::int64_t work_limit = std::numeric_limits<std::int64_t>::max();
+  /// Looked at before each operator and within those of many elements; error then: cancelled.
+  std::stop_token stop = {};
 };
 
 }  // namespace stitch::graph

@@ -84,6 +84,21 @@ void accumulate(const StridedCopy& walk, std::size_t d, const T* values, const d
   }
 }
 
+/// Elements of a reduction between two looks at whether it is still wanted: some milliseconds.
+constexpr std::int64_t elements_between_looks = std::int64_t{1} << 22;
+
+/// Which of the slab's elements the first one of `part` goes into; `part` lies in `box`, all of which goes into them.
+std::int64_t place_in(const Box& part, const Box& box, const Dims& reduced, const Box& slab) {
+  const Dims strides = row_major_strides(slab.size);
+  std::int64_t place = 0;
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < part.start.size(); ++d) {
+    const bool is_reduced = std::find(reduced.begin(), reduced.end(), static_cast<std::int64_t>(d)) != reduced.end();
+    if (!is_reduced) place += (part.start[d] - box.start[d]) * strides[next++];
+  }
+  return place;
+}
+
 template <class Accumulator>
 Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator& fresh,
                    const Accumulation& accumulation, Storage& storage, std::int64_t offset) {
@@ -92,19 +107,24 @@ Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator&
   for (const Box& box : contributing_boxes(context, slab)) {
     if (box.empty()) continue;
     const Block& holder = context.holding(0, box);
-    const Dims size = holder.box.size;
-    StridedCopy walk = reduction_walk(box, size, reduced, slab);
-    std::int64_t first = offset_in(holder.box, box.start);
-    if (holder.uniform) {
-      walk.from_strides.assign(walk.extents.size(), 0);
-      first = 0;
-    }
-    const double* bounds = holder.exact() ? nullptr : holder.data->bounds.data() + first;
-    if constexpr (std::is_same_v<typename Accumulator::Value, double>) {
-      accumulate(walk, 0, holder.data->floats.data() + first, bounds, accumulators.data());
-    } else {
-      accumulate(walk, 0, holder.data->integers.data() + first, bounds, accumulators.data());
-    }
+    const auto add = [&](const Box& part) -> Status {
+      STITCH_TRY(context.memory.go_on());
+      Accumulator* const to = accumulators.data() + place_in(part, box, reduced, slab);
+      StridedCopy walk = reduction_walk(part, holder.box.size, reduced, slab);
+      std::int64_t first = offset_in(holder.box, part.start);
+      if (holder.uniform) {
+        walk.from_strides.assign(walk.extents.size(), 0);
+        first = 0;
+      }
+      const double* bounds = holder.exact() ? nullptr : holder.data->bounds.data() + first;
+      if constexpr (std::is_same_v<typename Accumulator::Value, double>) {
+        accumulate(walk, 0, holder.data->floats.data() + first, bounds, to);
+      } else {
+        accumulate(walk, 0, holder.data->integers.data() + first, bounds, to);
+      }
+      return {};
+    };
+    STITCH_TRY(for_each_slab(box, elements_between_looks, add));
   }
   finish_elements(accumulators.data(), slab.elements(), accumulation, storage, offset);
   return {};

@@ -172,6 +172,7 @@ Result<Block> evaluate_scatter(const OpContext& context, const Box& out) {
   std::int64_t offset = 0;
   // Every slab walks all windows: slabs as large as memory allows rather than caches.
   STITCH_TRY(for_each_slab(out, 256 * slab_elements, [&](const Box& slab) {
+    if (const Status wanted = context.memory.go_on(); !wanted) return wanted;
     return with_accumulator(a.combiner, dtype, !storage->bounds.empty(), [&](auto fresh) {
       const Status done = scatter_slab(context, slab, fresh, accumulation, *storage, offset);
       offset += slab.elements();

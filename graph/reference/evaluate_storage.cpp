@@ -40,7 +40,13 @@ void give(std::vector<std::vector<T>>& pool, std::vector<T>&& array, std::int64_
 std::vector<double> Memory::take_doubles(std::size_t count) { return take(doubles_, count, pooled_); }
 std::vector<std::int64_t> Memory::take_integers(std::size_t count) { return take(integers_, count, pooled_); }
 
+Status Memory::go_on() const {
+  if (!stop_.stop_requested()) return {};
+  return make_error(ErrorKind::cancelled, "stopped while the reference was evaluated");
+}
+
 Status Memory::spend(double work) {
+  STITCH_TRY(go_on());
   work_left_ -= work;
   if (work_left_ >= 0) return {};
   return make_error(ErrorKind::resource_exhausted, "it takes more operations than the evaluation may");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct Block {
 /// alive. Outlives every storage it made.
 class Memory {
  public:
-  explicit Memory(std::int64_t limit, std::int64_t work_limit = std::numeric_limits<std::int64_t>::max())
-      : limit_(limit), work_left_(work_limit) {}
+  explicit Memory(std::int64_t limit, std::int64_t work_limit = std::numeric_limits<std::int64_t>::max(),
+                  std::stop_token stop = {})
+      : limit_(limit), work_left_(work_limit), stop_(std::move(stop)) {}
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
@@ -46,8 +48,11 @@ class Memory {
 
   [[nodiscard]] std::int64_t bytes_alive() const { return alive_; }
 
-  /// Counts work that is about to be done (EvaluateOptions::work_limit). An error beyond the limit.
+  /// Counts work that is about to be done (EvaluateOptions::work_limit). An error beyond the limit, or when the
+  /// evaluation was told to stop.
   Status spend(double work);
+  /// What loops over many elements ask now and then. Error: cancelled.
+  [[nodiscard]] Status go_on() const;
 
  private:
   std::vector<double> take_doubles(std::size_t count);
@@ -56,6 +61,7 @@ class Memory {
 
   std::int64_t limit_;
   double work_left_;
+  std::stop_token stop_;
   std::int64_t alive_ = 0;
   std::int64_t pooled_ = 0;
   std::vector<std::vector<double>> doubles_;

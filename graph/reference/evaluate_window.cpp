@@ -102,6 +102,7 @@ Result<Block> evaluate_reduce_window(const OpContext& context, const Box& out) {
   const Accumulation accumulation(dtype, context.options.error_model);
   std::int64_t offset = 0;
   STITCH_TRY(for_each_slab(out, 16 * slab_elements, [&](const Box& slab) {
+    if (const Status wanted = context.memory.go_on(); !wanted) return wanted;
     return with_accumulator(a.kind, dtype, !storage->bounds.empty(), [&](auto fresh) {
       const Status done = window_slab(context, slab, fresh, accumulation, *storage, offset);
       offset += slab.elements();

@@ -61,6 +61,7 @@ class StructureBuilder {
     for (const Draft& draft : all) last = std::max(last, draft.phase);
     std::vector<Missing> blocked;
     for (int phase = 0; phase <= last; ++phase) {
+      STITCH_TRY(check_stop());
       std::vector<Draft*> drafts;
       for (Draft& draft : all) {
         if (draft.phase == phase) drafts.push_back(&draft);
@@ -82,6 +83,7 @@ class StructureBuilder {
   Status build_groups(const std::vector<std::vector<Draft*>>& groups, GroupBuilder& builder, GroupForming& forming,
                       PhaseStructure& phase, std::vector<Missing>& blocked) const {
     for (const std::vector<Draft*>& members : groups) {
+      STITCH_TRY(check_stop());
       Result<GroupStructure> group = builder.build(members);
       if (group) {
         group->lasting_inputs = options_.lasting_inputs;
@@ -95,6 +97,11 @@ class StructureBuilder {
         return make_error(ErrorKind::constraint, "more than {} parameters", most_buffers);
     }
     return {};
+  }
+
+  [[nodiscard]] Status check_stop() const {
+    if (!options_.stop.stop_requested()) return {};
+    return make_error(ErrorKind::cancelled, "stopped while a kernel's structure was derived");
   }
 
   /// Stores what was missing, and lets its reader wait until it is in memory.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <set>
+#include <stop_token>
 
 #include "graph/graph.h"
 
@@ -24,6 +25,7 @@ struct StructureOptions {
   /// axes it is over: every tile stores what it has, and one reads it all. Partial results of it would be combined once
   /// more behind another barrier of the grid. 0: none.
   std::int64_t gathered = 0;
+  std::stop_token stop = {};  ///< looked at before each phase and group: a chain of norms has hundreds
 };
 
 }  // namespace stitch::kernel

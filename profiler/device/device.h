@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -115,10 +116,15 @@ class Session {
   virtual Status write(BufferHandle buffer, std::int64_t offset, std::span<const std::byte> from) = 0;
 
   /// Runs the kernel to its end. `blocks`: linear block indices to run, ascending; empty for all (the only choice
-  /// where the device cannot sample). Errors: runtime (a fault that ended it), timeout, constraint.
+  /// where the device cannot sample). Errors: runtime (a fault that ended it), timeout, constraint,
+  /// cancelled.
   virtual Result<LaunchResult> launch(KernelHandle kernel, const LaunchShape& shape,
                                       std::span<const LaunchValue> arguments,
                                       std::span<const std::uint64_t> blocks) = 0;
+
+  /// Launches from now on end soon after the token fires, with kind cancelled, where the device can end them. (One in
+  /// another process has a time limit of its own, which is short.)
+  virtual void stop_with(const std::stop_token& /*stop*/) {}
 
   /// Whether launch takes a choice of blocks, and written() tells what they wrote.
   [[nodiscard]] virtual bool samples_blocks() const = 0;

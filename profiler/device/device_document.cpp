@@ -1,38 +1,37 @@
 #include "profiler/device/device_document.h"
 
+#include <string_view>
+
+#include "graph/codec/device_traits_fields.h"
+#include "graph/codec/document_writer.h"
+
 namespace stitch::profiler {
 
 namespace {
 
-nlohmann::json document_of(const DeviceTraits& traits) {
-  return {{"compute_major", traits.compute_major},
-          {"compute_minor", traits.compute_minor},
-          {"sm_count", traits.sm_count},
-          {"l2_bytes", traits.l2_bytes},
-          {"shared_per_sm", traits.shared_per_sm},
-          {"shared_per_block", traits.shared_per_block},
-          {"threads_per_sm", traits.threads_per_sm},
-          {"blocks_per_sm", traits.blocks_per_sm},
-          {"memory_clock_khz", traits.memory_clock_khz},
-          {"memory_bus_bits", traits.memory_bus_bits},
-          {"memory_bytes", traits.memory_bytes},
-          {"mig_profile", traits.mig_profile}};
-}
+/// The archive (graph/codec/fields.h) that throws where a field is missing. What its rules are is not asked: devices
+/// are not strangers, and what they report is kept.
+class ThrowingReader {
+ public:
+  explicit ThrowingReader(const nlohmann::json& document) : document_(document) {}
+  template <class T, class... Notes>
+  ThrowingReader& operator()(std::string_view name, T& value, const Notes&...) {
+    document_.at(name).get_to(value);
+    return *this;
+  }
+  template <class T>
+  ThrowingReader& defaulted(std::string_view name, T& value) {
+    return (*this)(name, value);
+  }
+
+ private:
+  const nlohmann::json& document_;
+};
 
 DeviceTraits traits_from(const nlohmann::json& document) {
   DeviceTraits traits;
-  document.at("compute_major").get_to(traits.compute_major);
-  document.at("compute_minor").get_to(traits.compute_minor);
-  document.at("sm_count").get_to(traits.sm_count);
-  document.at("l2_bytes").get_to(traits.l2_bytes);
-  document.at("shared_per_sm").get_to(traits.shared_per_sm);
-  document.at("shared_per_block").get_to(traits.shared_per_block);
-  document.at("threads_per_sm").get_to(traits.threads_per_sm);
-  document.at("blocks_per_sm").get_to(traits.blocks_per_sm);
-  document.at("memory_clock_khz").get_to(traits.memory_clock_khz);
-  document.at("memory_bus_bits").get_to(traits.memory_bus_bits);
-  document.at("memory_bytes").get_to(traits.memory_bytes);
-  document.at("mig_profile").get_to(traits.mig_profile);
+  ThrowingReader reader(document);
+  visit_fields(reader, traits);
   return traits;
 }
 
@@ -47,7 +46,7 @@ nlohmann::json to_document(const DeviceIdentity& identity) {
                              {"sm_count", identity.sm_count},
                              {"memory_bytes", identity.memory_bytes}};
   // The emulated device has none, nor have recordings of before they were kept.
-  if (identity.traits.known()) document["traits"] = document_of(identity.traits);
+  if (identity.traits.known()) document["traits"] = graph::fields::document_of(identity.traits);
   if (identity.emulated) document["emulated"] = true;  // no real device says anything of it
   return document;
 }

@@ -65,6 +65,7 @@ class EmulatedSession final : public Session {
     options.blocks = blocks;
     options.host_threads = options_.host_threads;
     options.instruction_budget = options_.instruction_budget;
+    options.stop = stop_;
     const emulator::Program& program = programs_[kernel.id];
     STITCH_ASSIGN(const auto report, emulator::launch(program, config, parameters.bytes(), memory_, options));
     LaunchResult result;
@@ -73,6 +74,8 @@ class EmulatedSession final : public Session {
     result.counters = report.counters;
     return result;
   }
+
+  void stop_with(const std::stop_token& stop) override { stop_ = stop; }
 
   [[nodiscard]] bool samples_blocks() const override { return true; }
 
@@ -102,6 +105,7 @@ class EmulatedSession final : public Session {
   }
 
   EmulatedOptions options_;
+  std::stop_token stop_;
   emulator::Memory memory_;
   std::vector<emulator::Program> programs_;
   std::map<int, emulator::Buffer> buffers_;

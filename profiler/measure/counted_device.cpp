@@ -24,6 +24,7 @@ class CountedSession final : public TimedSession {
                               std::span<const std::uint64_t> blocks) override {
     return session_->launch(kernel, shape, arguments, blocks);
   }
+  void stop_with(const std::stop_token& stop) override { session_->stop_with(stop); }
   [[nodiscard]] bool samples_blocks() const override { return session_->samples_blocks(); }
   [[nodiscard]] std::vector<WrittenRange> written(BufferHandle buffer) const override {
     return session_->written(buffer);

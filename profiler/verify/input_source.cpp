@@ -19,6 +19,9 @@ using graph::Node;
 using graph::NodeId;
 using graph::Op;
 
+/// Elements that are made between two looks at whether they are still wanted.
+constexpr std::int64_t elements_between_looks = std::int64_t{1} << 20;
+
 constexpr std::array<std::string_view, 6> distribution_names = {"mixed",    "small",         "large",
                                                                 "denormal", "constant rows", "offset"};
 
@@ -247,8 +250,8 @@ void InputSource::rounded_floats(std::int64_t first, std::span<double> values) c
   round(type_.dtype, values);
 }
 
-graph::Input InputSource::input() const {
-  return [*this](graph::Tensor& part) -> Status {
+graph::Input InputSource::input(const std::stop_token& stop) const {
+  return [*this, stop](graph::Tensor& part) -> Status {
     if (part.box.empty()) return {};
     const graph::Dims strides = graph::row_major_strides(part.type.dims);
     const auto [runs, length] = dense_runs(part.box, part.type.dims);
@@ -257,13 +260,16 @@ graph::Input InputSource::input() const {
     do {
       std::int64_t flat = 0;
       for (std::size_t d = 0; d < index.size(); ++d) flat += index[d] * strides[d];
-      const std::size_t count = length;
-      if (graph::is_floating(part.type.dtype)) {
-        rounded_floats(flat, std::span(part.floats).subspan(at, count));
-      } else {
-        integers(flat, std::span(part.integers).subspan(at, count));
+      for (std::int64_t done = 0; done < length; done += elements_between_looks) {
+        if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while inputs were made");
+        const std::size_t count = std::min(elements_between_looks, length - done);
+        if (graph::is_floating(part.type.dtype)) {
+          rounded_floats(flat + done, std::span(part.floats).subspan(at, count));
+        } else {
+          integers(flat + done, std::span(part.integers).subspan(at, count));
+        }
+        at += count;
       }
-      at += count;
     } while (graph::next_index(runs, index));
     return {};
   };

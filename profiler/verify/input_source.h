@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -38,7 +39,8 @@ class InputSource {
   /// a device in another process can make the same bytes itself.
   [[nodiscard]] Filler filler() const { return *this; }
   void operator()(std::uint64_t offset, std::span<std::byte> bytes) const;
-  [[nodiscard]] graph::Input input() const;  ///< the same values for graph::evaluate_parts
+  /// The same values for graph::evaluate_parts. Error of the input, when the token fires: cancelled.
+  [[nodiscard]] graph::Input input(const std::stop_token& stop = {}) const;
 
   [[nodiscard]] const graph::TensorType& type() const { return type_; }
   [[nodiscard]] Distribution distribution() const { return distribution_; }

@@ -187,7 +187,7 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
       wanted.back() = some_boxes(type, share, mix(verification.seed, r));
   }
   std::vector<graph::Input> inputs;
-  for (const InputSource& source : sources) inputs.push_back(source.input());
+  for (const InputSource& source : sources) inputs.push_back(source.input(options.stop));
   STITCH_ASSIGN(const auto reference, reference_within(graph, inputs, wanted, options));
   std::int64_t checked = 0;
   for (std::size_t r = 0; r < wanted.size(); ++r) {
@@ -324,6 +324,8 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
       affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
   const std::int64_t distributions = std::ssize(verification.distributions);
   subject.evaluate.work_limit = options.reference_budget;
+  subject.evaluate.stop = options.stop;
+  session->stop_with(options.stop);
   const Stopwatch watch;
   for (std::int64_t d = 0; d < distributions; ++d) {
     if (options.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped during verification");

@@ -47,7 +47,7 @@ struct VerifyOptions {
   std::int64_t reference_budget = std::int64_t{1} << 32;
   /// What counting does not foresee: after so many seconds no further distribution is begun, if two are done.
   double most_seconds = 300;
-  std::stop_token stop = {};  ///< looked at between the runs; error then: cancelled
+  std::stop_token stop = {};  ///< looked at between the runs and within them; error then: cancelled
 };
 
 /// How a kernel was found to be right, or wrong.
@@ -73,7 +73,7 @@ std::int64_t serial_additions(const kernel::KernelProgram& program);
 /// from.
 ///
 /// A wrong kernel is a Verification, not an error. Errors: those of the device (unsupported, resource_exhausted) and of
-/// the reference.
+/// the reference; cancelled.
 Result<Verification> verify_kernel(Device& device, const graph::Graph& graph, const kernel::KernelProgram& program,
                                    const codegen::GeneratedKernel& kernel, const KernelImage& image,
                                    const VerifyOptions& options);

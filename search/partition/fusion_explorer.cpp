@@ -83,8 +83,9 @@ class PlanBuilder {
     if (order.empty() && !parts.empty())
       return make_error(ErrorKind::constraint, "the partition's kernels depend on each other in a circle");
     std::vector<std::optional<Result<PlannedKernel>>> planned(order.size());
-    tbb::parallel_for(std::size_t{0}, order.size(),
-                      [&](std::size_t i) { planned[i].emplace(plan_kernel(vertices_, parts[order[i]], cache_)); });
+    tbb::parallel_for(std::size_t{0}, order.size(), [&](std::size_t i) {
+      planned[i].emplace(plan_kernel(vertices_, parts[order[i]], cache_, options_.stop));
+    });
     for (std::optional<Result<PlannedKernel>>& each : planned) {
       STITCH_ASSIGN(PlannedKernel kernel, std::move(*each));
       if (!kernel.kernel->feasible()) return kernel.kernel->why;

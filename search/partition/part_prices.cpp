@@ -8,10 +8,11 @@
 
 namespace stitch::search {
 
-Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache) {
+Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache,
+                                  const std::stop_token& stop) {
   const kernel::KernelGraph extracted =
       kernel::extract_kernel(vertices.fragment(), vertices.attached(), vertices.uses(), vertices.nodes_of(set));
-  STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph));
+  STITCH_ASSIGN(KernelCache::Entry entry, cache.explore(extracted.graph, stop));
   PlannedKernel planned{std::move(entry.kernel), {}, {}, extracted.nodes};
   for (const int i : entry.parameter_order) planned.arguments.push_back(extracted.arguments[i]);
   for (const int i : entry.result_order) planned.results.push_back(extracted.results[i]);
@@ -25,7 +26,8 @@ Error excluded_kernel(const Hash128& key) {
 
 std::optional<double> PartPrices::explore(const VertexSet& part) const {
   if (stop_.stop_requested()) return infeasible_us;
-  const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_);
+  const Result<PlannedKernel> planned = plan_kernel(vertices_, part, cache_, stop_);
+  if (!planned && planned.error().kind == ErrorKind::cancelled) return infeasible_us;
   if (!planned || !planned->kernel->feasible() || excluded_.contains(planned->kernel->key)) return std::nullopt;
   return planned->kernel->predicted_us();
 }

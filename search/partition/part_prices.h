@@ -15,7 +15,8 @@ namespace stitch::search {
 
 /// The best kernel for a set of vertices. Errors: those of the kernel graph; a kernel for which nothing is legal is one
 /// that is not feasible.
-Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache);
+Result<PlannedKernel> plan_kernel(const VertexGraph& vertices, const VertexSet& set, KernelCache& cache,
+                                  const std::stop_token& stop = {});
 
 /// What stands for the time of a set that fits no kernel where prices are added up and compared: more than any plan
 /// takes, and finite, so that of two partitions the one with fewer such sets is the better one.

@@ -35,11 +35,14 @@ bool reads_again(const ExploredKernel& kernel) {
 
 }  // namespace
 
-Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::CanonicalForm& form) const {
+Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::CanonicalForm& form,
+                                                                  const std::stop_token& stop) const {
+  StitchOptions options = options_;
+  options.stop = stop;
   auto explored = std::make_shared<ExploredKernel>();
   explored->key = form.key;
   explored->graph = std::move(form.graph);
-  Result<std::vector<StitchCandidate>> candidates = explore_stitches(explored->graph, scorer_, options_);
+  Result<std::vector<StitchCandidate>> candidates = explore_stitches(explored->graph, scorer_, options);
   if (candidates) {
     explored->candidates = std::move(*candidates);
   } else if (candidates.error().kind == ErrorKind::constraint) {
@@ -50,14 +53,14 @@ Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::Canonic
   return explored;
 }
 
-Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form) const {
-  STITCH_ASSIGN(const auto own, explore_form(form));
+Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const {
+  STITCH_ASSIGN(const auto own, explore_form(form, stop));
   Entry entry{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
   if (!reads_again(*own)) return entry;
   const auto tiled = kernel::tile_variances(own->graph);
   if (!tiled) return entry;
   STITCH_ASSIGN(graph::CanonicalForm other, graph::canonicalise(*tiled));
-  STITCH_ASSIGN(const auto faster, explore_form(other));
+  STITCH_ASSIGN(const auto faster, explore_form(other, stop));
   if (!faster->feasible() || (own->feasible() && faster->predicted_us() >= own->predicted_us())) return entry;
   return Entry{faster, std::move(other.parameter_order), std::move(other.result_order)};
 }
@@ -73,7 +76,7 @@ std::optional<KernelCache::Entry> KernelCache::too_large(const graph::Graph& ker
   return Entry{std::move(infeasible), {}, {}};
 }
 
-Result<KernelCache::Entry> KernelCache::explore(const graph::Graph& kernel) {
+Result<KernelCache::Entry> KernelCache::explore(const graph::Graph& kernel, const std::stop_token& stop) {
   if (auto large = too_large(kernel)) return std::move(*large);
   STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(kernel));
   const auto placed = [&](const Known& known, const graph::Graph& asked) -> Result<Entry> {
@@ -88,7 +91,7 @@ Result<KernelCache::Entry> KernelCache::explore(const graph::Graph& kernel) {
     if (const auto found = kernels_.find(form.key); found != kernels_.end()) return placed(found->second, form.graph);
   }
   const graph::Graph asked = form.graph;
-  STITCH_ASSIGN(Entry fresh, explore_fresh(form));
+  STITCH_ASSIGN(Entry fresh, explore_fresh(form, stop));
   const std::lock_guard lock(mutex_);
   return placed(kernels_.try_emplace(form.key, Known{std::move(fresh), asked}).first->second, asked);
 }

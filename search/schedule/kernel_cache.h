@@ -39,16 +39,17 @@ class KernelCache {
     std::vector<int> parameter_order;  ///< canonical parameter i is the graph's parameter parameter_order[i]
     std::vector<int> result_order;
   };
-  /// Error: already_exists when the key is known of another graph, as only a forged one can be (base/hash.h).
-  Result<Entry> explore(const graph::Graph& kernel);
+  /// Errors: already_exists when the key is known of another graph, as only a forged one can be (base/hash.h);
+  /// cancelled once `stop` fires while it is explored, and nothing is remembered then.
+  Result<Entry> explore(const graph::Graph& kernel, const std::stop_token& stop = {});
 
   [[nodiscard]] const Scorer& scorer() const { return scorer_; }
   [[nodiscard]] std::size_t size() const;
 
  private:
   static std::optional<Entry> too_large(const graph::Graph& kernel);
-  Result<std::shared_ptr<ExploredKernel>> explore_form(graph::CanonicalForm& form) const;
-  Result<Entry> explore_fresh(graph::CanonicalForm& form) const;
+  Result<std::shared_ptr<ExploredKernel>> explore_form(graph::CanonicalForm& form, const std::stop_token& stop) const;
+  Result<Entry> explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const;
 
   const Scorer& scorer_;
   StitchOptions options_;

@@ -74,6 +74,11 @@ int mappings_per_group(std::size_t groups, int combinations) {
   return width;
 }
 
+Status check_stop(const StitchOptions& options) {
+  if (!options.stop.stop_requested()) return {};
+  return make_error(ErrorKind::cancelled, "stopped while schedules were explored");
+}
+
 /// Explores one graph: structure by structure, block by block.
 class StitchExplorer : AssembledKernels {
  public:
@@ -99,6 +104,7 @@ class StitchExplorer : AssembledKernels {
                          : structure_choices(graph_, analysis_);
     std::vector<std::optional<Result<kernel::KernelStructure>>> structures = derived_together(choices);
     for (std::size_t i = 0; i < choices.size(); ++i) {
+      STITCH_TRY(check_stop(options_));
       const kernel::StructureOptions& choice = choices[i];
       if (is_hopeless(choice)) continue;
       Result<kernel::KernelStructure> structure = structures[i] ? std::move(*structures[i]) : derived(choice);
@@ -118,6 +124,7 @@ class StitchExplorer : AssembledKernels {
         reasons_ += fmt::format("{}{} axes in a tile, {} phases: {}", reasons_.empty() ? "" : "; ",
                                 choice.tile_axes.size(), structure->phases.size(), last_error_.message);
     }
+    STITCH_TRY(check_stop(options_));
     if (board_.empty())
       return make_error(last_error_.kind, "no legal schedule ({})", reasons_.empty() ? last_error_.message : reasons_);
     ScheduleSpace space = board_.collect();
@@ -130,6 +137,7 @@ class StitchExplorer : AssembledKernels {
 
  private:
   [[nodiscard]] Result<kernel::KernelStructure> derived(kernel::StructureOptions options) const {
+    options.stop = options_.stop;
     if (step_ != nullptr) {
       options.stored_first = step_->stored_first;
       options.lasting_inputs = step_->lasting_inputs();
@@ -144,6 +152,7 @@ class StitchExplorer : AssembledKernels {
     std::vector<std::optional<Result<kernel::KernelStructure>>> structures(choices.size());
     if (graph_.size() < large) return structures;
     tbb::parallel_for(std::size_t{0}, choices.size(), [&](std::size_t i) {
+      if (options_.stop.stop_requested()) return;
       if (least_phases(graph_, analysis_, choices[i]) <= few_phases) structures[i].emplace(derived(choices[i]));
     });
     return structures;
@@ -188,6 +197,7 @@ class StitchExplorer : AssembledKernels {
     for (const int threads : blocks.threads) {
       for (const int cluster : blocks.clusters) {
         for (const std::int64_t tiles : blocks.partial_tiles) {
+          if (options_.stop.stop_requested()) return;
           kernel::Schedule base;
           base.tile_axes = choice.tile_axes;
           base.gathered = choice.gathered;
@@ -279,6 +289,7 @@ Result<ScheduleSpace> explore_recurrent(const Graph& graph, NodeId loop, const S
     if (!space) space.emplace();
     add(*space, std::move(*found), options);
   }
+  STITCH_TRY(check_stop(options));
   if (!space) return *error;
   // A kernel that runs for longer can be neither verified nor stopped in reasonable time.
   constexpr double most_us = 50'000;
@@ -301,6 +312,7 @@ Result<ScheduleSpace> explore_space(const Graph& graph, const Scorer& scorer, co
     Result<ScheduleSpace> found = StitchExplorer(graph, nullptr, scorer, options, slabs).explore();
     if (found) add(space, std::move(*found), options);
   }
+  STITCH_TRY(check_stop(options));  // what was left out must not be taken for what there is
   return space;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,7 @@ struct StitchOptions {
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.
   int combinations = 1;
+  std::stop_token stop = {};  ///< looked at before each structure and each size of blocks; error then: cancelled
 };
 
 /// The stitch explorer: from one kernel graph to its best schedules. What is chosen, from the outside in, and where:

@@ -8,6 +8,7 @@
 
 #include "base/device_sources.h"
 #include "base/random.h"
+#include "tests/base/device_spec_fields.h"
 
 namespace stitch {
 namespace {
@@ -54,6 +55,7 @@ void expect_equal(const DeviceSpec& a, const DeviceSpec& b) {
   EXPECT_EQ(a.blocks_per_sm, b.blocks_per_sm);
   EXPECT_EQ(a.max_cluster_blocks, b.max_cluster_blocks);
   EXPECT_EQ(a.source, b.source);
+  EXPECT_TRUE(fields_of(a) == fields_of(b)) << "a field that is not listed above";
 }
 
 TEST(DeviceClass, EveryEntryIsFoundByWhatItsDriverReports) {

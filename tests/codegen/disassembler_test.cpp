@@ -29,7 +29,8 @@ class DisassemblerTest : public ::testing::Test {
 };
 
 TEST_F(DisassemblerTest, TheProgramGetsTheCubinAsAFileThatGoesAfterwards) {
-  const auto listing = disassemble("bytes of a cubin", launcher_, stand_in("echo \"$2\"; echo \"$1\"; cat \"$2\""));
+  const auto listing =
+      disassemble("bytes of a cubin", launcher_, stand_in("echo \"$2\"; echo \"$1\"; exec cat \"$2\""));
   ASSERT_TRUE(listing) << listing.error().message;
   const std::string file = listing->substr(0, listing->find('\n'));
   EXPECT_EQ(*listing, file + "\n-c\nbytes of a cubin");
@@ -38,7 +39,7 @@ TEST_F(DisassemblerTest, TheProgramGetsTheCubinAsAFileThatGoesAfterwards) {
 }
 
 TEST_F(DisassemblerTest, EncodingsAreAskedFor) {
-  DisassemblerOptions options = stand_in("echo \"$1 $2\"; cat \"$3\"");
+  DisassemblerOptions options = stand_in("echo \"$1 $2\"; exec cat \"$3\"");
   options.encodings = true;
   const auto listing = disassemble("bytes", launcher_, options);
   ASSERT_TRUE(listing) << listing.error().message;
@@ -53,11 +54,35 @@ TEST_F(DisassemblerTest, ARefusalIsQuoted) {
 }
 
 TEST_F(DisassemblerTest, ItIsEndedAtItsTimeout) {
-  DisassemblerOptions options = stand_in("sleep 1000");
+  DisassemblerOptions options = stand_in("exec sleep 1000");
   options.timeout_seconds = 0.05;
   const auto listing = disassemble("", launcher_, options);
   ASSERT_FALSE(listing);
   EXPECT_EQ(listing.error().kind, ErrorKind::timeout);
+}
+
+// What a defect of the program that a cubin steers could do.
+TEST_F(DisassemblerTest, ItReachesNothingButTheCubin) {
+  const auto secret = folder_ / "secret", fresh = folder_ / "new";
+  { std::ofstream(secret) << "a secret\n"; }
+  const auto listing =
+      disassemble("cubin", launcher_,
+                  stand_in(fmt::format(
+                      "read line < {0} && echo \"read $line\"\necho changed > {0}\necho new > {1}\nexec cat \"$2\"",
+                      secret.string(), fresh.string())));
+  ASSERT_TRUE(listing) << listing.error().message;
+  if (listing->find("a secret") != std::string::npos) GTEST_SKIP() << "here a process cannot confine itself";
+  EXPECT_EQ(*listing, "cubin");
+  std::ifstream stream(secret);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "a secret\n");
+  EXPECT_FALSE(std::filesystem::exists(fresh));
+}
+
+TEST_F(DisassemblerTest, ItStartsNoOther) {
+  const auto listing = disassemble("cubin", launcher_, stand_in("(echo forked)\nexec cat \"$2\""));
+  if (listing && listing->find("forked") != std::string::npos) GTEST_SKIP() << "here a process cannot confine itself";
+  ASSERT_FALSE(listing);
+  EXPECT_THAT(listing.error().message, HasSubstr("fork"));
 }
 
 TEST_F(DisassemblerTest, AbsenceIsUnavailable) {

@@ -57,6 +57,23 @@ void submit(const std::filesystem::path& socket, const std::string& target, cons
   if (answer.status == 202 && document.is_object()) acknowledged.jobs.push_back(document["job"]);
 }
 
+/// Waits until a job is further than it was, or over. One that ends thirty daemons without a step is given up, and most
+/// of these live for a quarter of a second.
+void wait_for_progress(const std::filesystem::path& socket, std::int64_t job, double& furthest) {
+  const auto bound = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  while (std::chrono::steady_clock::now() < bound) {
+    const Json document =
+        Json::parse(raw::request(socket, "GET", "/v1/jobs/" + std::to_string(job)).body, nullptr, false);
+    if (!document.is_object()) return;
+    const double progress = document["progress"];
+    if (progress > furthest || (document["state"] != "queued" && document["state"] != "running")) {
+      furthest = progress;
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 void expect_sound(const std::filesystem::path& database, const Acknowledged& acknowledged) {
   const auto store = open_store(database);
   ASSERT_TRUE(store);
@@ -74,6 +91,7 @@ TEST(DaemonKillSlowTest, NothingAcknowledgedIsLostAndJobsResume) {
   Acknowledged acknowledged;
   std::filesystem::path database;
   int interrupted = 0;
+  double furthest = 0;
   const int kills = rounds(20);
   for (int round = 0; round < kills; ++round) {
     const StitchdProcess daemon(folder / "", {"--workers", "2"});
@@ -91,6 +109,7 @@ TEST(DaemonKillSlowTest, NothingAcknowledgedIsLostAndJobsResume) {
     }
     std::thread client([&] { look_up(daemon.socket, 8 + 2 * round, acknowledged); });
     if (round % 2 == 0) client.join();
+    if (round % 8 == 7) wait_for_progress(daemon.socket, acknowledged.jobs.front(), furthest);
     std::this_thread::sleep_for(std::chrono::milliseconds(random.below(250)));
     daemon.kill();
     if (client.joinable()) client.join();

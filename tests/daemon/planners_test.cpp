@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "db/sqlite.h"
 #include "tests/daemon/running_service.h"
 #include "tests/tuning/sample_fragments.h"
 
@@ -68,6 +69,67 @@ TEST_F(PlannersDaemonTest, AClientsGpuHasItsOwnPlansAndJobs) {
   ASSERT_TRUE(tuned.ok());
   EXPECT_GT(tuned->plan->verified_share, 0);
   EXPECT_EQ(tuned->plan->target.device, "h100-pcie");
+}
+
+/// Overwrites an artifact's bytes in the database.
+void damage(const std::filesystem::path& database, const Sha256& artifact) {
+  auto connection = db::sqlite::Connection::open({database, db::sqlite::OpenOptions::Mode::read_write, 10'000, 0, ""});
+  ASSERT_TRUE(connection.ok());
+  ASSERT_TRUE((*connection)->execute("UPDATE artifact SET data = zeroblob(20) WHERE hash = ?", artifact).ok());
+}
+
+/// The job that mending begins.
+std::int64_t mending_of(Service& service, const Sha256& artifact) {
+  const auto read = service.store().get_artifact(artifact);
+  EXPECT_FALSE(read.ok());
+  if (read) return 0;
+  EXPECT_EQ(read.error().kind, ErrorKind::corrupt);
+  const Error answer = service.mend(artifact, read.error());
+  EXPECT_EQ(answer.kind, ErrorKind::unavailable) << answer.message;
+  const std::size_t job = answer.message.find("; job ");
+  EXPECT_NE(job, std::string::npos) << answer.message;
+  return job == std::string::npos ? 0 : std::stoll(answer.message.substr(job + 6));
+}
+
+TEST_F(PlannersDaemonTest, ADamagedArtifactOfAnotherClassIsMadeAgainForThatClass) {
+  RunningService& running = start({.work = true, .other_gpus = true});
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  const auto first = ask(*running.service, fragment, traits_of("a100"));
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  running.wait_for(*first->job);
+  const auto tuned = ask(*running.service, fragment, traits_of("a100"));
+  ASSERT_EQ(tuned->plan->target.architecture, "sm_80");
+  const Sha256 name = tuned->plan->launches.at(0).cubin;
+  const std::string sound = running.store->get_artifact(name)->bytes;
+  damage(folder_ / "stitch.db", name);
+  const std::int64_t job = mending_of(*running.service, name);
+  EXPECT_EQ(running.wait_for(job).state, "done") << running.wait_for(job).message;
+  ASSERT_TRUE(running.store->get_artifact(name).ok());
+  EXPECT_EQ(running.store->get_artifact(name)->bytes, sound);
+  EXPECT_EQ(ask(*running.service, fragment, traits_of("a100"))->plan->launches.at(0).cubin, name);
+}
+
+TEST_F(PlannersDaemonTest, ADamagedArtifactThatNobodyHereCanMakeIsServedNoLonger) {
+  const graph::Graph fragment = tuning::samples::softmax(8, 64);
+  std::optional<api::Plan> plan;
+  {
+    RunningService& running = start({.work = false, .other_gpus = true});
+    const auto made = ask(*running.service, fragment, traits_of("a100"));
+    ASSERT_TRUE(made.ok() && made->plan);
+    plan = made->plan;
+  }
+  const Sha256 name = plan->launches.at(0).cubin;
+  damage(folder_ / "stitch.db", name);
+  running_.reset();
+  RunningService& running = start({.work = true});
+  const std::int64_t job = mending_of(*running.service, name);
+  EXPECT_EQ(running.wait_for(job).state, "done") << running.wait_for(job).message;
+  const auto withdrawn = running.store->get_plan(plan->id);
+  ASSERT_TRUE(withdrawn.ok());
+  EXPECT_NE(withdrawn->status, db::PlanStatus::incumbent);
+  const auto left = running.store->get_artifact(name);
+  ASSERT_FALSE(left.ok());
+  EXPECT_EQ(running.service->mend(name, left.error()).kind, ErrorKind::corrupt) << "nobody is served with it";
 }
 
 TEST_F(PlannersDaemonTest, ClassesAreBounded) {

@@ -201,6 +201,45 @@ TEST_F(RoutesTest, AFragmentThatIsForgedToAnothersKeyGetsNothingOfIt) {
   EXPECT_EQ(ask("POST", "/v1/lookup", lookup_body(genuine, 120'000), as_json).status, 200) << "that one is as it was";
 }
 
+// Answers are kept by their requests' bytes; who writes the same otherwise is answered by the store, and nothing is
+// planned again.
+TEST_F(RoutesTest, AnEqualFragmentInOtherBytesHits) {
+  const auto predicted = [&] {
+    const std::string text = ask("GET", "/metrics").body;
+    const std::string name = "\nstitch_lookups_total{source=\"predicted\"} ";
+    const std::size_t at = text.find(name);
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + name.size()));
+  };
+  const std::string body = lookup_body(tuning::samples::scaled_difference(640), 120'000);
+  const raw::Answer first = ask("POST", "/v1/lookup", body, as_json);
+  ASSERT_EQ(first.status, 200) << first.body;
+  running_.wait_for(Json::parse(first.body)["job"]);
+  ASSERT_EQ(predicted(), 1);
+  Json document = Json::parse(body);
+  const std::string spread = document.dump(3);
+  std::string turned = "{";  // the fields in the opposite order
+  for (auto field = document.rbegin(); field != document.rend(); ++field)
+    turned += (turned.size() == 1 ? "\"" : ",\"") + field.key() + "\":" + field.value().dump();
+  turned += "}";
+  const std::vector<std::uint8_t> cbor = Json::to_cbor(document);
+  const std::string mirrored = lookup_body(tuning::samples::scaled_difference(640, true), 120'000);
+  const std::string plan = Json::parse(ask("POST", "/v1/lookup", body, as_json).body)["plan"]["id"];
+  for (const auto& [bytes, type] : std::initializer_list<std::pair<std::string, std::string>>{
+           {spread, as_json},
+           {turned, as_json},
+           {{cbor.begin(), cbor.end()}, "Content-Type: application/cbor\r\nAccept: application/json\r\n"},
+           {mirrored, as_json}}) {
+    const raw::Answer again = ask("POST", "/v1/lookup", bytes, type);
+    ASSERT_EQ(again.status, 200) << again.body;
+    const Json answer = Json::parse(again.body);
+    EXPECT_EQ(answer["source"], "store");
+    EXPECT_EQ(answer["plan"]["id"], plan);
+    EXPECT_EQ(answer["parameter_order"] == Json::parse(first.body)["parameter_order"], bytes != mirrored)
+        << "an answer is for its own order of arguments";
+  }
+  EXPECT_EQ(predicted(), 1);
+}
+
 TEST_F(RoutesTest, ADamagedArtifactIsMadeAgain) {
   const std::string body = lookup_body(tuning::samples::softmax(8, 64), 120'000);
   const raw::Answer looked_up = ask("POST", "/v1/lookup", body, as_json);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <thread>
 
 #include "tests/emulator/ptx_body.h"
 
@@ -184,6 +185,28 @@ TEST(Launch, EndlessKernelsRunOutOfBudget) {
     ASSERT_FALSE(report);
     EXPECT_EQ(report.error().kind, ErrorKind::timeout);
     EXPECT_THAT(report.error().message, testing::HasSubstr("did not end within 100000 warp instructions"));
+  }
+}
+
+TEST(Launch, EndlessKernelsEndWhenTheyAreToldTo) {
+  Memory memory;
+  ParameterBlock parameters;
+  const Buffer x = put(memory, "x", test::body_inputs(64));
+  parameters.add(make(memory, "y", 512)).add(x).add(x);
+  const Result<Program> program = Program::load(test::ptx_module("LOOP: add.u32 %r0, %a32, 1; bra LOOP;"));
+  for (const int threads : {1, 2}) {
+    std::stop_source source;
+    LaunchOptions options;
+    options.host_threads = threads;
+    options.stop = source.get_token();
+    const std::jthread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      source.request_stop();
+    });
+    const Result<LaunchReport> report = launch(*program, test::shape(2, 32), parameters.bytes(), memory, options);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().kind, ErrorKind::cancelled);
+    EXPECT_THAT(report.error().message, testing::HasSubstr("was stopped"));
   }
 }
 

@@ -28,6 +28,7 @@ class ForwardingSession : public TimedSession {
                               std::span<const std::uint64_t> blocks) override {
     return inner_->launch(kernel, shape, arguments, blocks);
   }
+  void stop_with(const std::stop_token& stop) override { inner_->stop_with(stop); }
   [[nodiscard]] bool samples_blocks() const override { return inner_->samples_blocks(); }
   [[nodiscard]] std::vector<WrittenRange> written(BufferHandle buffer) const override {
     return inner_->written(buffer);

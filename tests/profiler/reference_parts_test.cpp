@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "profiler/verify/input_source.h"
 
 namespace stitch::profiler {
 namespace {
@@ -22,6 +23,13 @@ graph::Graph chain(std::int64_t steps, std::int64_t columns) {
     if (step % 2 == 1) results.push_back(x);
   }
   return *builder.finish(results);
+}
+
+/// A sum over more elements than are added between two looks.
+graph::Graph long_sum() {
+  graph::Builder builder("long sum");
+  const graph::Value x = builder.parameter(graph::DType::f32, {3, 1 << 21}, "x");
+  return *builder.finish({builder.reduce(graph::ReduceKind::sum, x, {0, 1})});
 }
 
 std::vector<graph::Input> ones(std::size_t count) {
@@ -48,6 +56,48 @@ TEST(ReferenceParts, EverythingIsEvaluatedWhereTheLimitAllowsIt) {
   const auto found = reference_within(graph, inputs, wanted, options);
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_EQ(wanted, asked);
+}
+
+/// An input that has the evaluation stopped when its first elements are asked for.
+graph::Input stopping(std::stop_source& source, int& asked) {
+  return [&source, &asked](graph::Tensor& part) -> Status {
+    ++asked;
+    std::ranges::fill(part.floats, 1.0);
+    source.request_stop();
+    return {};
+  };
+}
+
+TEST(ReferenceParts, AnEvaluationEndsWhenItIsToldTo) {
+  for (const auto& graph : {chain(64, 4096), long_sum()}) {
+    std::stop_source source;
+    graph::EvaluateOptions options;
+    options.stop = source.get_token();
+    int asked = 0;
+    const std::vector<graph::Input> inputs(graph.parameters().size(), stopping(source, asked));
+    auto wanted = whole_results(graph);
+    const auto found = reference_within(graph, inputs, wanted, options);
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.error().kind, ErrorKind::cancelled) << found.error().message;
+    EXPECT_EQ(asked, 1) << "nothing is read after it";
+  }
+}
+
+TEST(ReferenceParts, InputsOfManyElementsEndWhenTheyAreToldTo) {
+  std::stop_source source;
+  source.request_stop();
+  const InputSource made({graph::DType::f32, {1 << 12, 1 << 10}}, Distribution::mixed, 1, {});
+  graph::Tensor part = graph::Tensor::zeros(made.type());
+  const Status ended = made.input(source.get_token())(part);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().kind, ErrorKind::cancelled);
+  // Whole, or put together of any parts, the values are the same.
+  ASSERT_TRUE(made.input()(part).ok());
+  graph::Tensor rows = part;
+  rows.box = {{1000, 0}, {2000, 1 << 10}};
+  rows.floats.resize(rows.box.elements());
+  ASSERT_TRUE(made.input()(rows).ok());
+  EXPECT_TRUE(std::ranges::equal(rows.floats, std::span(part.floats).subspan(1000 << 10, 2000 << 10)));
 }
 
 TEST(ReferenceParts, LessIsComparedWhereItTakesMoreAndTheSameEveryTime) {

@@ -5,8 +5,10 @@
 #include <oneapi/tbb/parallel_for.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
+#include <stop_token>
 
 #include "tests/kernel/example_graphs.h"
 
@@ -50,6 +52,43 @@ TEST(KernelCache, SharesKernelsThatDifferInArgumentOrder) {
   ASSERT_TRUE(cache.explore(softmax(64, 300)));
   ASSERT_TRUE(cache.explore(softmax(64, 301)));
   EXPECT_EQ(cache.size(), 3U);
+}
+
+/// Has the exploring stopped when it is asked for the first prediction.
+class StoppingScorer final : public Scorer {
+ public:
+  explicit StoppingScorer(std::stop_source& source) : source_(source) {}
+  [[nodiscard]] double predict_us(const Graph& graph, const kernel::KernelProgram& program) const override {
+    ++asked;
+    source_.request_stop();
+    return rough_.predict_us(graph, program);
+  }
+  [[nodiscard]] Score explain(const Graph& graph, const kernel::KernelProgram& program) const override {
+    return rough_.explain(graph, program);
+  }
+  [[nodiscard]] const DeviceSpec& device() const override { return rough_.device(); }
+
+  mutable std::atomic<int> asked = 0;
+
+ private:
+  std::stop_source& source_;
+  RoughScorer rough_;
+};
+
+TEST(KernelCache, WhatWasStoppedIsNotRemembered) {
+  std::stop_source source;
+  const StoppingScorer scorer(source);
+  KernelCache cache(scorer, {});
+  const Graph graph = softmax(64, 300);
+  const auto stopped = cache.explore(graph, source.get_token());
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::cancelled) << stopped.error().message;
+  EXPECT_EQ(cache.size(), 0U);
+  const int asked = scorer.asked;
+  const auto whole = cache.explore(graph);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  EXPECT_TRUE(whole->kernel->feasible());
+  EXPECT_GT(scorer.asked, 2 * asked) << "it was stopped long before the end";
 }
 
 /// gain · (x − mean) · rsqrt(variance), mean and variance of each column.

@@ -12,12 +12,16 @@
 #include <locale>
 #include <set>
 
+#include "api/message_fields.h"
+#include "base/device_class.h"
 #include "base/processors.h"
 #include "base/random.h"
 #include "base/subprocess.h"
 #include "codegen/compile/nvrtc.h"
 #include "graph/canonical.h"
+#include "tests/base/device_spec_fields.h"
 #include "tests/base/test_folder.h"
+#include "tests/graph/changed_field.h"
 #include "tests/tuning/sample_fragments.h"
 #include "tests/tuning/shared_tuner.h"
 
@@ -149,6 +153,25 @@ TEST(KeyOfEnvironmentsSlow, NothingOfTheHostIsInIt) {
     ASSERT_EQ(keys, first) << "seed " << seed << ", round " << round << ", " << ::testing::PrintToString(environment);
   }
   EXPECT_THAT(first, testing::HasSubstr(" kernel "));
+}
+
+// A GPU is what its driver reports: who plans with another figure plans for another name.
+TEST(KeyOfPlans, EveryFigureThatIsPlannedWithIsInTheNameOfTheClass) {
+  int told_apart = 0;
+  for (const ListedTraits& entry : listed_traits()) {
+    const auto own = classify(entry.traits);
+    ASSERT_TRUE(own.ok());
+    graph::for_each_changed_field(entry.traits, [&](const std::string& path, const DeviceTraits& changed) {
+      const auto other = classify(changed);
+      if (!other) return;  // no GPU reports so
+      if (other->spec.name == own->spec.name) {
+        EXPECT_TRUE(fields_of(other->spec) == fields_of(own->spec)) << entry.device << ": " << path;
+      } else {
+        ++told_apart;
+      }
+    });
+  }
+  EXPECT_GE(told_apart, 5 * std::ssize(listed_traits()));
 }
 
 // And it holds all that the emitters read: what is told apart by a tuner, and by the plan that comes of it.

@@ -1,5 +1,7 @@
 #include "tuning/plans/fault_report.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/version.h"
@@ -11,6 +13,15 @@ using Json = nlohmann::ordered_json;
 
 bool is_fault(db::Outcome outcome) {
   return outcome == db::Outcome::correctness || outcome == db::Outcome::runtime || outcome == db::Outcome::timeout;
+}
+
+Result<std::vector<db::Candidate>> faults_of(const db::Store& store, const Hash128& fragment) {
+  std::vector<db::Candidate> faults;
+  for (const db::Outcome outcome : {db::Outcome::correctness, db::Outcome::runtime, db::Outcome::timeout}) {
+    STITCH_ASSIGN(auto listed, store.list_candidates({.fragment = fragment, .outcome = outcome}, {.limit = 64}));
+    std::ranges::move(listed.items, std::back_inserter(faults));
+  }
+  return faults;
 }
 
 Result<std::string> fault_document(const db::FragmentRecord& fragment, std::span<const db::Candidate> candidates,

@@ -2,9 +2,11 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "db/records.h"
+#include "db/store.h"
 #include "db/trial_records.h"
 
 // Kernels that were generated, ran and were wrong, hung or faulted are our fault, whatever became of the fragment. What
@@ -20,6 +22,9 @@ namespace stitch::tuning {
 /// Whether a candidate that became this says that something is the matter with us: its kernel ran and was wrong, hung
 /// or faulted. One that broke a limit or did not compile is passed over in silence.
 [[nodiscard]] bool is_fault(db::Outcome outcome);
+
+/// The first of a fragment's candidates that are faults, of each kind at most 64. Errors: those of the store.
+Result<std::vector<db::Candidate>> faults_of(const db::Store& store, const Hash128& fragment);
 
 /// The document about a fragment. Candidates that are no fault are left out; `served`: whether it has a right plan all
 /// the same. Errors: those of the fragment's graph.
