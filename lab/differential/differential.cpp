@@ -42,9 +42,10 @@ Result<std::vector<graph::Tensor>> arguments_of(const DifferentialCase& one, con
 }
 
 Result<ResultComparison> compare_graph(const graph::Graph& graph, const std::vector<graph::Tensor>& arguments,
-                                       const std::vector<graph::ConstantAttributes>& outputs) {
+                                       const std::vector<graph::ConstantAttributes>& outputs, bool flushes) {
   graph::EvaluateOptions options;
   options.bounds = true;
+  options.error_model.flush_denormals = flushes;
   STITCH_ASSIGN(const std::vector<graph::Tensor> results, graph::evaluate(graph, arguments, options));
   if (results.size() != outputs.size()) {
     return make_error(ErrorKind::correctness, "{} results, expected {}", results.size(), outputs.size());
@@ -52,7 +53,7 @@ Result<ResultComparison> compare_graph(const graph::Graph& graph, const std::vec
   return compare_with_reference(results, outputs);
 }
 
-Status run_into(const DifferentialCase& one, DifferentialRow& row) {
+Status run_into(const DifferentialCase& one, bool flushes, DifferentialRow& row) {
   row.graph = "imported";
   STITCH_ASSIGN(import::Imported imported, import_case(one));
   if (!imported.boundaries.empty()) {
@@ -60,11 +61,11 @@ Status run_into(const DifferentialCase& one, DifferentialRow& row) {
     return make_error(ErrorKind::unsupported, "{}: {}", first.op, first.reason);
   }
   STITCH_ASSIGN(const std::vector<graph::Tensor> arguments, arguments_of(one, imported));
-  STITCH_ASSIGN(row.comparison, compare_graph(imported.graph, arguments, one.outputs));
+  STITCH_ASSIGN(row.comparison, compare_graph(imported.graph, arguments, one.outputs, flushes));
   if (!one.simplify || row.comparison.wrong() != 0) return {};
   row.graph = "simplified";
   STITCH_TRY(graph::simplify(imported.graph));
-  STITCH_ASSIGN(row.comparison, compare_graph(imported.graph, arguments, one.outputs));
+  STITCH_ASSIGN(row.comparison, compare_graph(imported.graph, arguments, one.outputs, flushes));
   return {};
 }
 
@@ -72,11 +73,11 @@ Status run_into(const DifferentialCase& one, DifferentialRow& row) {
 
 std::string_view to_string(DifferentialOutcome outcome) { return outcome_names[static_cast<int>(outcome)]; }
 
-DifferentialRow run_differential_case(const DifferentialCase& one) {
+DifferentialRow run_differential_case(const DifferentialCase& one, bool flushes) {
   DifferentialRow row;
   row.name = one.name;
   row.subject = one.subject;
-  if (const Status status = run_into(one, row); !status) {
+  if (const Status status = run_into(one, flushes, row); !status) {
     const Error& error = status.error();
     if (error.kind == ErrorKind::unsupported) row.outcome = DifferentialOutcome::unsupported;
     row.why = fmt::format("{}: {}", to_string(error.kind), error.message);
@@ -100,7 +101,9 @@ std::vector<DifferentialRow> run_differential_cases(const DifferentialFile& file
   std::vector<DifferentialRow> rows(cases.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < cases.size(); i = next++) rows[i] = run_differential_case(*cases[i]);
+    for (std::size_t i = next++; i < cases.size(); i = next++) {
+      rows[i] = run_differential_case(*cases[i], file.flushes_subnormals);
+    }
   };
   std::vector<std::jthread> workers;
   for (int i = 0; i < threads; ++i) workers.emplace_back(work);

@@ -36,8 +36,8 @@ struct DifferentialRow {
 };
 
 /// Imports the model (small inputs are known, as when a framework compiles for a call's arguments), evaluates it and
-/// compares; then the same after graph::simplify.
-DifferentialRow run_differential_case(const DifferentialCase& one);
+/// compares; then the same after graph::simplify. `flushes_subnormals`: as in DifferentialFile.
+DifferentialRow run_differential_case(const DifferentialCase& one, bool flushes_subnormals);
 
 /// All cases whose name contains `filter`, on `threads` threads, in their order.
 std::vector<DifferentialRow> run_differential_cases(const DifferentialFile& file, std::string_view filter, int threads);

@@ -75,6 +75,7 @@ Result<DifferentialFile> file_from(const json& document) {
   DifferentialFile file;
   file.implementation = document.at("implementation").get<std::string>();
   file.versions = document.at("versions").get<std::map<std::string, std::string>>();
+  file.flushes_subnormals = document.value("flushes_subnormals", false);
   for (const json& one : document.at("cases")) {
     Result<DifferentialCase> read = case_from(one);
     if (!read) return read.error().within(fmt::format("case {} ({})", file.cases.size(), one.value("name", "?")));

@@ -25,7 +25,7 @@ struct DifferentialCase {
 
 /// Cases of one implementation, as bench/differential writes them: JSON, gzipped or not,
 ///
-///     {"implementation": "XLA's CPU backend", "versions": {"jax": "0.10.2"},
+///     {"implementation": "XLA's CPU backend", "versions": {"jax": "0.10.2"}, "flushes_subnormals": true,
 ///      "cases": [{"name": …, "subject": …, "model": TEXT or "model_base64": …,
 ///                 "inputs": [{"name": …, "type": "f32", "dims": [2, 3], "data": BASE64}], "outputs": […]}]}
 ///
@@ -34,6 +34,8 @@ struct DifferentialCase {
 struct DifferentialFile {
   std::string implementation;
   std::map<std::string, std::string> versions;
+  /// The implementation may give zero for results below the smallest normal number of their accumulator.
+  bool flushes_subnormals = false;
   std::vector<DifferentialCase> cases;
 };
 
