@@ -117,9 +117,15 @@ def binary(opcode, rng):
                   ("small", random_array(rng, kind, (5, 11), "small"), random_array(rng, kind, (5, 11), "small"))]
         inputs += [(f"shape{i}", random_array(rng, kind, s), random_array(rng, kind, s)) for i, s in enumerate(SHAPES)]
         inputs += [("subnormal", *all_pairs(specials(kind, True), kind))] if kind in FLUSHED else []
+        inputs.append(("same", x, x))
+        if opcode == "power" and kind in INTEGERS:
+            # XLA looks at six bits of the exponent: cases with more are apart, and all others have less.
+            inputs = [(f"large-{label}", a, b) for label, a, b in inputs] + [
+                (label, a, (b.astype(np.int64) % 64 - (20 if kind in SIGNED else 0)).astype(b.dtype)) for label, a, b in inputs]
         for label, a, b in inputs:
             yield f"{kind}/{label}", module([a, b], f"y = {type_of(a)} {opcode}(p0, p1)"), [a, b]
-        yield f"{kind}/same", module([x], f"y = {type_of(x)} {opcode}(p0, p0)"), [x]
+        large = "large-" if opcode == "power" and kind in INTEGERS else ""
+        yield f"{kind}/{large}itself", module([x], f"y = {type_of(x)} {opcode}(p0, p0)"), [x]
 
 
 @family("compare")

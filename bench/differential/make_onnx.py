@@ -1,5 +1,6 @@
 """Writes the cases of ONNX operators, with onnxruntime's results, into a folder: make_onnx.py FOLDER DOMAIN:OPERATOR…"""
 import base64
+import ctypes
 import pathlib
 import sys
 
@@ -55,8 +56,7 @@ def array_of(value, kind):
     if kind not in OF_ORT:
         return value.numpy()
     name = OF_ORT[kind]
-    import ctypes
-    size = elements.TYPES[name](0).itemsize if False else np.dtype(elements.TYPES[name]).itemsize
+    size = np.dtype(elements.TYPES[name]).itemsize
     count = int(np.prod(value.shape(), dtype=int))
     data = ctypes.string_at(value.data_ptr(), count * size) if count else b""
     return np.frombuffer(data, elements.TYPES[name]).reshape(value.shape())
