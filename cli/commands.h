@@ -13,9 +13,9 @@ void add_bench_command(CLI::App& app, ExitCode& code);
 void add_record_command(CLI::App& app, ExitCode& code);
 void add_calibrate_command(CLI::App& app, ExitCode& code);
 void add_conformance_command(CLI::App& app, ExitCode& code);
-void add_random_conformance(CLI::App& conformance, ExitCode& code);  ///< conformance random
+void add_random_conformance(CLI::App& conformance, ExitCode& code);        ///< conformance random
 void add_differential_conformance(CLI::App& conformance, ExitCode& code);  ///< conformance differential
-void add_cost_model_command(CLI::App& app, ExitCode& code);          ///< cost-model list, train, report
+void add_cost_model_command(CLI::App& app, ExitCode& code);                ///< cost-model list, train, report
 void add_search_command(CLI::App& app, ExitCode& code);
 void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);

@@ -163,7 +163,8 @@ void add_evaluate_command(CLI::App& app, ExitCode& code) {
   auto command = std::make_shared<EvaluateCommand>();
   CLI::App* added = app.add_subcommand("evaluate", "What a model computes, by the reference evaluator in float64");
   added->add_option("model", command->model, "HLO text, an ONNX file or a fragment")->required();
-  added->add_option("--input", command->inputs, "NAME=FILE.npy for each parameter, or its position instead of the name");
+  added->add_option("--input", command->inputs,
+                    "NAME=FILE.npy for each parameter, or its position instead of the name");
   added->add_option("--output", command->output, "folder that gets a .npy file for each result")->required();
   added->add_option("--extent", command->extents, "DIMENSION=N for an extent that the model leaves open");
   added->add_flag("--bounds", command->bounds, "also write how far a correct kernel may be from each element");

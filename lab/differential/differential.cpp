@@ -86,8 +86,7 @@ DifferentialRow run_differential_case(const DifferentialCase& one, bool flushes)
   const ResultComparison& compared = row.comparison;
   row.why = compared.first_wrong;
   if (compared.wrong() == 0) {
-    row.outcome =
-        compared.equal == compared.elements ? DifferentialOutcome::equal : DifferentialOutcome::within;
+    row.outcome = compared.equal == compared.elements ? DifferentialOutcome::equal : DifferentialOutcome::within;
   }
   return row;
 }
@@ -113,15 +112,10 @@ std::vector<DifferentialRow> run_differential_cases(const DifferentialFile& file
 
 nlohmann::ordered_json to_document(const DifferentialRow& row) {
   const ResultComparison& compared = row.comparison;
-  nlohmann::ordered_json json = {{"case", row.name},
-                                 {"subject", row.subject},
-                                 {"outcome", to_string(row.outcome)},
-                                 {"graph", row.graph},
-                                 {"elements", compared.elements},
-                                 {"equal", compared.equal},
-                                 {"within", compared.within},
-                                 {"unchecked", compared.unchecked},
-                                 {"most_relative", compared.most_relative}};
+  nlohmann::ordered_json json = {
+      {"case", row.name},          {"subject", row.subject},          {"outcome", to_string(row.outcome)},
+      {"graph", row.graph},        {"elements", compared.elements},   {"equal", compared.equal},
+      {"within", compared.within}, {"unchecked", compared.unchecked}, {"most_relative", compared.most_relative}};
   if (compared.wrong() != 0) {
     json["wrong"] = {{"nan", compared.nan},
                      {"infinite", compared.infinite},

@@ -15,9 +15,9 @@ namespace stitch::lab {
 /// A model, what was fed to it, and what somebody else's implementation made of that.
 struct DifferentialCase {
   std::string name;
-  std::string subject;               ///< what the case is counted under: an opcode, an operator, a model
-  std::string model;                 ///< the bytes of a file that import/ reads
-  std::vector<std::string> names;    ///< of the inputs; empty: they are in the order of the model's parameters
+  std::string subject;             ///< what the case is counted under: an opcode, an operator, a model
+  std::string model;               ///< the bytes of a file that import/ reads
+  std::vector<std::string> names;  ///< of the inputs; empty: they are in the order of the model's parameters
   std::vector<graph::ConstantAttributes> inputs;
   std::vector<graph::ConstantAttributes> outputs;
   bool simplify = true;  ///< also evaluate the graph as the passes leave it

@@ -32,8 +32,8 @@ void PrintTo(const RecordedFile& file, std::ostream* out) { *out << file.name; }
 class OtherImplementations : public testing::TestWithParam<RecordedFile> {};
 
 TEST_P(OtherImplementations, ComputeWhatTheReferenceComputes) {
-  const std::filesystem::path path =
-      std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/differential" / (std::string(GetParam().name) + ".json.gz");
+  const std::filesystem::path path = std::filesystem::path(STITCH_SOURCE_DIR) / "tests/data/differential" /
+                                     (std::string(GetParam().name) + ".json.gz");
   const RealFileSystem files;
   const Result<DifferentialFile> file = read_differential_file(path, files);
   ASSERT_TRUE(file) << file.error().message;
@@ -82,7 +82,8 @@ TEST(ResultComparisons, TellWhatIsEqualWithinAndUnchecked) {
 
 TEST(ResultComparisons, TellHowTheyAreWrong) {
   const Tensor reference = tensor_of(DType::f32, {1, nan, infinity, -infinity, 0}, {});
-  const ResultComparison got = compare_with_reference({reference}, {result_of(DType::f32, {1.5, 2, nan, infinity, -0.0})});
+  const ResultComparison got =
+      compare_with_reference({reference}, {result_of(DType::f32, {1.5, 2, nan, infinity, -0.0})});
   EXPECT_EQ(got.number, 1);
   EXPECT_EQ(got.nan, 2);
   EXPECT_EQ(got.infinite, 1);
@@ -160,7 +161,8 @@ TEST_F(DifferentialFiles, BadOnesAreRefusedWithTheirPlace) {
   EXPECT_THAT(short_data.error().message, HasSubstr("case 0 (twice): output 0: 4 bytes of data for f32[2]"));
   EXPECT_THAT(read(doubled("!")).error().message, HasSubstr("no base64"));
   EXPECT_THAT(read("{").error().message, HasSubstr("holds no cases"));
-  EXPECT_EQ(read_differential_file(folder_.path() / "absent.json", RealFileSystem()).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(read_differential_file(folder_.path() / "absent.json", RealFileSystem()).error().kind,
+            ErrorKind::not_found);
 }
 
 }  // namespace
