@@ -13,8 +13,9 @@ void add_bench_command(CLI::App& app, ExitCode& code);
 void add_record_command(CLI::App& app, ExitCode& code);
 void add_calibrate_command(CLI::App& app, ExitCode& code);
 void add_conformance_command(CLI::App& app, ExitCode& code);
-void add_random_conformance(CLI::App& conformance, ExitCode& code);  ///< conformance random
-void add_cost_model_command(CLI::App& app, ExitCode& code);          ///< cost-model list, train, report
+void add_random_conformance(CLI::App& conformance, ExitCode& code);        ///< conformance random
+void add_differential_conformance(CLI::App& conformance, ExitCode& code);  ///< conformance differential
+void add_cost_model_command(CLI::App& app, ExitCode& code);                ///< cost-model list, train, report
 void add_search_command(CLI::App& app, ExitCode& code);
 void add_serve_command(CLI::App& app, ExitCode& code);
 void add_show_command(CLI::App& app, ExitCode& code);
@@ -22,6 +23,7 @@ void add_transfer_commands(CLI::App& app, ExitCode& code);  ///< export, import
 void add_prune_command(CLI::App& app, ExitCode& code);
 /// `program`: what followed --run on the command line (cli/emulate_program.h).
 void add_emulate_command(CLI::App& app, ExitCode& code, std::vector<std::string> program);
+void add_evaluate_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 

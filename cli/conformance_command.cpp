@@ -160,6 +160,7 @@ void add_conformance_command(CLI::App& app, ExitCode& code) {
       ->group("");
   add_common_options(*command, options->common);
   add_random_conformance(*command, code);
+  add_differential_conformance(*command, code);
   command->callback([options, command, &code] {
     if (!command->get_subcommands().empty()) return;  // it has run
     if (!options->worker && options->folders.empty()) throw CLI::RequiredError("folder");

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   add_record_command(app, code);
   add_calibrate_command(app, code);
   add_emulate_command(app, code, take_program(argc, argv));
+  add_evaluate_command(app, code);
   add_explain_command(app, code);
   add_conformance_command(app, code);
   add_cost_model_command(app, code);

@@ -45,8 +45,11 @@ Accumulated<double> finish_product(double value, const ProductTotals& t, const A
   if (t.unchecked) return {value, unchecked};
   if (t.count <= 1) return {value, std::isfinite(value) ? t.reach - std::fabs(value) : 0};
   if (!std::isfinite(value)) {
-    // NaN stays NaN; an infinite factor among exact ones stays, unless the others may underflow to zero first.
-    return {value, t.exact && (std::isnan(value) || (std::isinf(t.above) && t.below >= r.normal)) ? 0 : unchecked};
+    // A factor that is NaN makes NaN, and an infinite one times zero does; an infinite factor among exact ones stays,
+    // unless the others may underflow to zero first. Where no factor is infinite or NaN the product overflowed (in
+    // f64: this computes in nothing wider), and another order may not.
+    const bool certain = std::isnan(value) ? t.nan || (t.infinite && t.zero) : t.infinite && t.below >= r.normal;
+    return {value, t.exact && certain ? 0 : unchecked};
   }
   // Otherwise partial products may leave the accumulator's range in some orders and not in others.
   const bool in_range = t.above < r.overflow * 0.999 && (t.below == 0 || t.below > r.normal);

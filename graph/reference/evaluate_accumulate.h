@@ -84,6 +84,7 @@ struct ProductTotals {
   double below = 1;  ///< of the factors below 1
   std::int64_t count = 0;
   bool exact = true, unchecked = false;
+  bool infinite = false, zero = false, nan = false;  ///< whether some factor is
 };
 Accumulated<double> finish_product(double value, const ProductTotals& totals, const Accumulation& a);
 
@@ -102,6 +103,9 @@ class FloatProduct {
       totals_.below *= std::min(1.0, std::fabs(x));
       totals_.unchecked |= e == unchecked;
       totals_.exact &= e == 0;
+      totals_.infinite |= std::isinf(x);
+      totals_.zero |= x == 0;
+      totals_.nan |= x != x;
     }
   }
   [[nodiscard]] Accumulated<double> finish(const Accumulation& a) const {

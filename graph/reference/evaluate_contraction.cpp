@@ -331,7 +331,7 @@ Matrix patches(const OpContext& context, const ConvolutionBoxes& boxes, const Fe
   window.size.erase(window.size.begin());
   const std::size_t count = positions.elements() * window.elements();
   Matrix matrix;
-  const bool floats = !input.floats.empty();
+  const bool floats = is_floating(context.operand_type(0).dtype);  // there may be no element of it: all is padding
   floats ? matrix.floats.assign(count, 0) : matrix.integers.assign(count, 0);
   if (!input.bounds.empty()) matrix.bounds.assign(count, 0);
   std::size_t to = 0;

@@ -44,6 +44,15 @@ std::function<void(OnnxModel&)> resized_to_nothing(const std::string& mode) {
   };
 }
 
+std::function<void(OnnxModel&)> resized_to_one(const std::string& coordinates) {
+  return [=](OnnxModel& model) {
+    model.input("x", f32, {1, 1, 3}).integers("sizes", {3}, {1, 1, 1}).output("y");
+    ::onnx::NodeProto& node = model.node("Resize", {"x", "", "", "sizes"}, {"y"});
+    set_text(node, "mode", "cubic");
+    set_text(node, "coordinate_transformation_mode", coordinates);
+  };
+}
+
 std::function<void(OnnxModel&)> one_hot_of(int type) {
   return [=](OnnxModel& model) {
     model.input("x", type, {1}).integers("depth", {}, {300}).integers("values", {2}, {0, 1}).output("y");
@@ -90,6 +99,7 @@ TEST(OnnxEdges, Values) {
   const EdgeRow rows[] = {
       {"linear Resize to nothing", resized_to_nothing("linear"), {{1, 2, 3}}, {}},
       {"cubic Resize to nothing", resized_to_nothing("cubic"), {{1, 2, 3}}, {}},
+      {"cubic Resize to one element, as PyTorch has it", resized_to_one("pytorch_half_pixel"), {{7, 2, 3}}, {7}},
       {"OneHot deeper than u8 counts", one_hot_of(u8), {{3}}, one_hot_list(300, 3)},
       {"OneHot deeper than s8 counts, from its end", one_hot_of(s8), {{-1}}, one_hot_list(300, 299)},
       {"QuantizeLinear to f8", quantized(1), {{1000, -1000, 3}, {1}, {0}}, {448, -448, 3}},

@@ -16,7 +16,8 @@ Result<double> source_position(const std::string& mode, const ResizedAxis& axis,
   if (mode == "half_pixel") return (x + 0.5) / axis.scale - 0.5;
   if (mode == "asymmetric") return x / axis.scale;
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
-  if (mode == "pytorch_half_pixel") return axis.output == 1 ? -0.5 : (x + 0.5) / axis.scale - 0.5;
+  // The specification has 0 for a single element (ONNX's reference implementation -0.5, which only cubic weights tell).
+  if (mode == "pytorch_half_pixel") return axis.output == 1 ? 0.0 : (x + 0.5) / axis.scale - 0.5;
   if (mode == "align_corners") return axis.output == 1 ? 0.0 : x * (input - 1) / (output - 1);
   if (mode == "half_pixel_symmetric") {
     const double adjustment = axis.output / output;

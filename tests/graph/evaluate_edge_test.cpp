@@ -1,0 +1,94 @@
+// What XLA and the reference disagreed on (bench/differential): results that no element of an operand reaches, and
+// products that overflow in one order and not in another.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "graph/builder.h"
+#include "graph/reference/evaluate.h"
+
+namespace stitch::graph {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+
+/// A convolution of one image of one row and feature, whose only window lies in the padding altogether.
+Result<Graph> convolution_of_padding(DType dtype) {
+  Builder b;
+  const Value x = b.parameter(dtype, {1, 1, 1}), kernel = b.parameter(dtype, {2, 1, 1});
+  ConvolutionAttributes a;
+  a.input_spatial = a.kernel_spatial = a.output_spatial = {2};
+  a.strides = {3};
+  a.low = a.high = {1};
+  a.input_dilation = a.kernel_dilation = {1};
+  a.result = dtype;
+  return b.finish({b.add(Op::convolution, {x, kernel}, a)});
+}
+
+TEST(EvaluateEdges, AConvolutionWhoseWindowsSeeOnlyPaddingIsZero) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::s32}) {
+    for (const bool bounds : {false, true}) {
+      const Result<Graph> graph = convolution_of_padding(dtype);
+      ASSERT_TRUE(graph) << graph.error().message;
+      Tensor x = Tensor::zeros({dtype, {1, 1, 1}}), kernel = Tensor::zeros({dtype, {2, 1, 1}});
+      x.floats.assign(x.floats.size(), 3);
+      x.integers.assign(x.integers.size(), 3);
+      kernel.floats.assign(kernel.floats.size(), 2);
+      kernel.integers.assign(kernel.integers.size(), 2);
+      EvaluateOptions options;
+      options.bounds = bounds;
+      const auto results = evaluate(*graph, std::vector{x, kernel}, options);
+      ASSERT_TRUE(results) << results.error().message;
+      const Tensor& y = (*results)[0];
+      ASSERT_EQ(y.type, (TensorType{dtype, {1, 2, 1}}));
+      for (std::int64_t i = 0; i < 2; ++i) {
+        EXPECT_EQ(y.at(i), 0);
+        EXPECT_EQ(y.bound(i), 0);
+      }
+    }
+  }
+}
+
+struct Product {
+  const char* name;
+  DType dtype;
+  std::vector<double> factors;
+  double value;
+  bool checked;
+};
+void PrintTo(const Product& product, std::ostream* out) { *out << product.name; }
+
+class ProductsAtTheEnd : public testing::TestWithParam<Product> {};
+
+TEST_P(ProductsAtTheEnd, AreCheckedWhereEveryOrderAgrees) {
+  const std::int64_t count = GetParam().factors.size();
+  Builder b;
+  const Result<Graph> graph = b.finish({b.reduce(ReduceKind::product, b.parameter(GetParam().dtype, {count}), {0})});
+  ASSERT_TRUE(graph) << graph.error().message;
+  Tensor x = Tensor::zeros({GetParam().dtype, {count}});
+  x.floats = GetParam().factors;
+  EvaluateOptions options;
+  options.bounds = true;
+  const auto results = evaluate(*graph, std::vector{x}, options);
+  ASSERT_TRUE(results) << results.error().message;
+  const Tensor& product = (*results)[0];
+  EXPECT_EQ(std::isfinite(product.bound(0)), GetParam().checked);
+  if (!GetParam().checked) return;
+  EXPECT_EQ(product.bound(0), 0);
+  EXPECT_TRUE(std::isnan(GetParam().value) ? std::isnan(product.at(0)) : product.at(0) == GetParam().value);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Factors, ProductsAtTheEnd,
+    testing::Values(Product{"f64_that_overflows", DType::f64, {1e200, 1e200, 1e-300}, 0, false},
+                    Product{"f64_that_overflows_and_meets_zero", DType::f64, {1e200, 1e200, 0}, 0, false},
+                    Product{"f32_beyond_f64", DType::f32, std::vector<double>(12, 1e30), 0, false},
+                    Product{"an_infinite_factor", DType::f64, {2, -infinity, 0.5}, -infinity, true},
+                    Product{"an_infinite_factor_and_zero", DType::f64, {2, infinity, 0}, nan, true},
+                    Product{"a_factor_that_is_nan", DType::f64, {1e200, nan, 1e200}, nan, true}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace stitch::graph
