@@ -30,6 +30,11 @@ std::string StoreEmitter::guard(const Anchor& it, bool element) const {
 
 std::string StoreEmitter::stored_value(int anchor, bool element) const {
   const Anchor& it = scope_.anchor(anchor);
+  // What is only moved stays as it lies in memory.
+  const kernel::Item& item = scope_.program.at(it.items[0]);
+  const bool moved = item.kind == kernel::Item::Kind::load && item.dtype == it.dtype && items_.is_array(it.items[0]);
+  if (moved && (element || !axes_.has_vector(scope_.arrays.at(it.items[0]))))
+    return items_.registers(it.items[0], element);
   const std::string text = items_.value(it.items[0], element), type = storage_type(it.dtype);
   const bool same = scope_.program.at(it.items[0]).dtype == it.dtype && compute_type(it.dtype) == type;
   return same ? text : fmt::format("narrow<{}>({})", type, text);
