@@ -126,8 +126,15 @@ __device__ __forceinline__ T reduce_shared(const T* values) {
 }
 
 #if __CUDA_ARCH__ >= 900
+// A barrier in two halves. Arriving releases what was written before it, and waits for that: a block that has only
+// read what others have in shared memory, and lets them go before its stores, does not wait for these.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  cluster_arrive();
+  cluster_wait();
 }
 // The place in another block's shared memory that `own` is here.
 __device__ __forceinline__ u32 cluster_place(const void* own, int rank) {
