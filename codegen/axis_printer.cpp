@@ -102,12 +102,16 @@ std::string AxisPrinter::subscript(AxisSet axes, bool element) const {
   return element && has_vector(axes) ? text + "[v]" : text;
 }
 
-std::string AxisPrinter::dims(AxisSet axes) const {
+std::string AxisPrinter::outer_dims(AxisSet axes) const {
   std::string text;
   for (const int a : axes) {
     if (group_.extent(a, Level::reg) > 1) text += fmt::format("[{}]", group_.extent(a, Level::reg));
   }
-  return has_vector(axes) ? text + fmt::format("[{}]", vector_extent()) : text;
+  return text;
+}
+
+std::string AxisPrinter::dims(AxisSet axes) const {
+  return has_vector(axes) ? outer_dims(axes) + fmt::format("[{}]", vector_extent()) : outer_dims(axes);
 }
 
 }  // namespace stitch::codegen

@@ -51,6 +51,8 @@ class AxisPrinter {
   [[nodiscard]] std::string subscript(kernel::AxisSet axes, bool element) const;
   /// Its extents: "[2][4]".
   [[nodiscard]] std::string dims(kernel::AxisSet axes) const;
+  /// Those without the vector's: "[2]".
+  [[nodiscard]] std::string outer_dims(kernel::AxisSet axes) const;
 
  private:
   const GroupScope& scope_;

@@ -45,6 +45,7 @@ GroupFrame frame_of(const KernelProgram& program, std::size_t phase, const Group
   frame.shared_retained = kernel::resident_offset(program);
   frame.tiles_at_once = program.is_looped(phase) ? program.clusters() : 0;
   frame.after_sync = phase > 0;
+  frame.only_group = program.phases.size() == 1 && program.phases[0].groups.size() == 1;
   frame.backwards = program.phases[phase].backwards;
   frame.passing = program.phases[phase].passing.buffers;
   frame.runtime_extent = program.phases[phase].groups.size() > 1 && can_vary_extent(group);
@@ -77,7 +78,9 @@ std::vector<GroupClass> classify(const graph::Graph& graph, const KernelProgram&
     const std::string body = emitter.emit();
     const std::vector<GroupPointers::Pointer> parameters = emitter.pointers().parameters();
     const auto [found, fresh] = by_text.try_emplace(signature(parameters) + without_comments(body), classes.size());
-    if (fresh) classes.push_back({body, describe(graph, group), frame.runtime_extent, parameters, {}});
+    if (fresh) {
+      classes.push_back({body, describe(graph, group), frame.runtime_extent, emitter.leaves_cluster(), parameters, {}});
+    }
     GroupClass::Member member{{}, group.extents.empty() ? 1 : group.extents[0], group.tiles};
     for (const GroupPointers::Pointer& each : parameters) member.buffers.push_back(each.buffer);
     classes[found->second].members.push_back(std::move(member));

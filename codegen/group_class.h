@@ -14,6 +14,7 @@ struct GroupClass {
   std::string body;
   std::string description;
   bool runtime_extent = false;  ///< the code has the length of the only axis as a variable
+  bool leaves_cluster = false;  ///< the code arrives at a cluster barrier, at which the kernel has to wait
   std::vector<GroupPointers::Pointer> parameters;
   struct Member {
     std::vector<kernel::Buffer> buffers;  ///< by parameter

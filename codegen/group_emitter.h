@@ -38,6 +38,8 @@ class GroupEmitter {
   std::string emit_hoisted();
 
   [[nodiscard]] const GroupPointers& pointers() const { return scope_.pointers; }
+  /// Whether what emit() wrote arrives at a cluster barrier without waiting there.
+  [[nodiscard]] bool leaves_cluster() const { return scope_.leaves_cluster; }
   [[nodiscard]] std::vector<HoistedLoad> hoisted() const { return loads_.hoisted(); }
 
  private:

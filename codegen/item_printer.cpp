@@ -61,6 +61,18 @@ std::string ItemPrinter::kept_type(ItemId id) const {
   return item.kind == Item::Kind::load ? storage_type(item.dtype) : compute_type(item.dtype);
 }
 
+ItemPrinter::Registers ItemPrinter::registers_of(ItemId id, kernel::AxisSet axes) const {
+  const Item& item = program_.at(id);
+  const std::string type = kept_type(id);
+  const bool small = item.kind == Item::Kind::load && needs_widening(item.dtype) && axes_.has_vector(axes);
+  if (!small) return {type, axes_.dims(axes)};
+  // Every access fills whole words, or each element comes by itself.
+  const std::int64_t size = graph::byte_size(item.dtype), width = scope_.group.accesses[id].width;
+  const bool whole = axes_.vector_extent() * size % 4 == 0 && (width == 1 || width * size % 4 == 0);
+  if (!whole) return {type, axes_.dims(axes)};
+  return {fmt::format("Packed<{}, {}>", type, axes_.vector_extent()), axes_.outer_dims(axes)};
+}
+
 std::string ItemPrinter::value(ItemId id, bool element) const {
   const Item& item = program_.at(id);
   if (item.kind == Item::Kind::literal) return literal(item.dtype, item.bits);

@@ -20,6 +20,12 @@ class ItemPrinter {
   [[nodiscard]] bool is_arg_reduce(int anchor) const;
   /// The type in which an item is kept: a load's as it lies in memory.
   [[nodiscard]] std::string kept_type(kernel::ItemId id) const;
+  /// Type and extents of the registers that keep these axes of it: "f32" and "[2][8]", or small elements several in a
+  /// word, "Packed<bf16, 8>" and "[2]".
+  struct Registers {
+    std::string type, dims;
+  };
+  [[nodiscard]] Registers registers_of(kernel::ItemId id, kernel::AxisSet axes) const;
 
   /// The item's value where the current loops stand.
   [[nodiscard]] std::string value(kernel::ItemId id, bool element) const;

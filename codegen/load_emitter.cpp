@@ -15,7 +15,8 @@ void LoadEmitter::emit_uniform(ItemId id) {
 }
 
 void LoadEmitter::declare_registers(ItemId id) {
-  out_.line("{} {}{};", items_.kept_type(id), items_.name(id), axes_.dims(scope_.program.at(id).axes));
+  const ItemPrinter::Registers kept = items_.registers_of(id, scope_.program.at(id).axes);
+  out_.line("{} {}{};", kept.type, items_.name(id), kept.dims);
 }
 
 void LoadEmitter::declare_held(const kernel::HeldItem& held) {
@@ -34,7 +35,8 @@ std::vector<HoistedLoad> LoadEmitter::hoisted() const {
   std::vector<HoistedLoad> all;
   for (const ItemId id : group_.hoisted) {
     const Item& item = scope_.program.at(id);
-    all.push_back({storage_type(item.dtype), items_.name(id), axes_.dims(item.axes), item.buffer});
+    const ItemPrinter::Registers kept = items_.registers_of(id, item.axes);
+    all.push_back({kept.type, items_.name(id), kept.dims, item.buffer});
   }
   return all;
 }

@@ -87,7 +87,7 @@ class PhasedEmitter {
     append_body(out_, group.body);
     if (looped) emit_tile_end(0);
     out_.close(looped ? 1 : 0);
-    emit_cluster_end();
+    if (!looped || !group.leaves_cluster) emit_cluster_end();  // or the last tile's end was it
     out_.close();
   }
 
@@ -114,12 +114,17 @@ class PhasedEmitter {
     const auto& groups = program_.phases[phase].groups;
     const bool exchanges =
         std::any_of(groups.begin(), groups.end(), [](const GroupProgram& group) { return group.exchange_bytes > 0; });
-    if (exchanges) out_.line("{}", program_.schedule.cluster > 1 ? "cluster_barrier();" : "__syncthreads();");
+    if (exchanges) out_.line("{}", program_.schedule.cluster > 1 ? cluster_end() : "__syncthreads();");
+  }
+
+  /// The whole barrier, or the half of it that a kernel of one group leaves.
+  [[nodiscard]] std::string_view cluster_end() const {
+    return phases_[0][0].leaves_cluster ? "cluster_wait();" : "cluster_barrier();";
   }
 
   /// Blocks of a cluster read each other's shared memory: none may leave before all have read.
   void emit_cluster_end() {
-    if (program_.schedule.cluster > 1) out_.line("cluster_barrier();");
+    if (program_.schedule.cluster > 1) out_.line("{}", cluster_end());
   }
 
   [[nodiscard]] static std::string function_name(std::size_t phase, std::size_t number) {

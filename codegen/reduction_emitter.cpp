@@ -33,6 +33,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 /// With an odd number of exchanges in a turn of the loops around the sweeps the next turn would begin with the buffer
 /// that this one's last readers may not have left. Tiles end with a barrier, and so need none of that.
 void ReductionEmitter::begin() {
+  depth_ = out_.depth();
   std::set<int> exchanging;
   for (const ReductionPlan& plan : group_.reductions) {
     const Anchor& reduced = scope_.anchor(plan.anchor);
@@ -271,6 +272,15 @@ std::vector<ReductionEmitter::Crossing> ReductionEmitter::declare_buffers(const 
   return crossings;
 }
 
+bool ReductionEmitter::is_last_crossing(const std::vector<int>& plans) const {
+  if (!scope_.frame.only_group || out_.depth() != depth_) return false;
+  const int sweep = scope_.anchor(plan(plans[0]).anchor).sweep;
+  return std::ranges::none_of(group_.reductions, [&](const ReductionPlan& each) {
+    const Anchor& later = scope_.anchor(each.anchor);
+    return each.cluster > 1 && (later.sweep > sweep || later.kind == Anchor::Kind::partial);
+  });
+}
+
 void ReductionEmitter::finish(const std::vector<int>& plans) {
   for (const int p : plans) combine_lanes(plan(p));
   std::vector<int> crossing;
@@ -300,6 +310,10 @@ void ReductionEmitter::finish(const std::vector<int>& plans) {
     out_.line("cluster_barrier();");
     for (const Crossing& each : all) {
       if (each.plan->cluster > 1) emit_cluster_read(each);
+    }
+    if (is_last_crossing(plans)) {
+      out_.line("cluster_arrive();  // the others may leave: their shared memory has been read");
+      scope_.leaves_cluster = true;
     }
   }
   if (taking_turns) out_.line("turn ^= 1;");

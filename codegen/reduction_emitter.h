@@ -56,6 +56,8 @@ class ReductionEmitter {
   };
   [[nodiscard]] std::vector<Crossing> declare_buffers(const std::vector<int>& plans, std::int64_t base,
                                                       const std::string& turn);
+  /// Whether no reduction behind these crosses blocks, and every block meets what is written here once a tile.
+  [[nodiscard]] bool is_last_crossing(const std::vector<int>& plans) const;
   [[nodiscard]] bool partials_lie_together(const kernel::ReductionPlan& plan) const;
   /// Conditions on which a thread speaks for those that have the same partial result.
   [[nodiscard]] std::vector<std::string> lane_leaders(const kernel::ReductionPlan& plan) const;
@@ -73,6 +75,7 @@ class ReductionEmitter {
   const ItemPrinter items_;
   int exchanges_ = 0;  ///< so many have been written
   bool alternating_ = false;
+  int depth_ = 0;  ///< outside the loops around the sweeps
 };
 
 /// Conditions as those of an if, or parts of another list.

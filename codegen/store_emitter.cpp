@@ -28,9 +28,29 @@ std::string StoreEmitter::guard(const Anchor& it, bool element) const {
   return guard;
 }
 
+namespace {
+
+/// The combiner of a scatter that keeps the greatest or the least of floats; else nothing.
+std::string extreme_of(const graph::Node& node) {
+  if (node.op != graph::Op::scatter || !graph::is_floating(node.type().dtype)) return {};
+  const graph::ReduceKind kind = node.as<graph::ScatterAttributes>().combiner;
+  return kind == graph::ReduceKind::max || kind == graph::ReduceKind::min ? combiner(kind) : "";
+}
+
+}  // namespace
+
 std::string StoreEmitter::stored_value(int anchor, bool element) const {
   const Anchor& it = scope_.anchor(anchor);
-  const std::string text = items_.value(it.items[0], element), type = storage_type(it.dtype);
+  const std::string extreme = extreme_of(scope_.graph.node(it.node));
+  // What is only moved stays as it lies in memory.
+  const kernel::Item& item = scope_.program.at(it.items[0]);
+  const bool moved = item.kind == kernel::Item::Kind::load && item.dtype == it.dtype && items_.is_array(it.items[0]);
+  if (moved && extreme.empty() && (element || !axes_.has_vector(scope_.arrays.at(it.items[0]))))
+    return items_.registers(it.items[0], element);
+  const std::string type = storage_type(it.dtype);
+  std::string text = items_.value(it.items[0], element);
+  // What updates are combined into may have no NaN but the one that the combiner knows.
+  if (!extreme.empty()) text = fmt::format("{}::filled({})", extreme, text);
   const bool same = scope_.program.at(it.items[0]).dtype == it.dtype && compute_type(it.dtype) == type;
   return same ? text : fmt::format("narrow<{}>({})", type, text);
 }

@@ -2,6 +2,7 @@
 // Vector access to device memory: N elements at a time, at most 16 bytes per instruction. Pointers must be aligned to
 // the access; the schedule proves it from a 16-byte aligned tensor base, and whoever launches checks the base.
 
+#include "stitch/packed.cuh"
 #include "stitch/types.cuh"
 
 namespace stitch {
@@ -55,6 +56,18 @@ __device__ __forceinline__ T load_one(const T* from) {
   return bits.element;
 }
 
+// n elements as the word that one instruction stores.
+template <int n, class T>
+__device__ __forceinline__ typename Word<n * sizeof(T)>::type word_of(const T* from) {
+  union {
+    typename Word<n * sizeof(T)>::type word;
+    T elements[n];
+  } bits;
+#pragma unroll
+  for (int i = 0; i < n; ++i) bits.elements[i] = from[i];
+  return bits.word;
+}
+
 template <int n, Cached cached = Cached::streamed, class T>
 __device__ __forceinline__ void load(T* to, const T* from) {
   using W = typename Word<n * sizeof(T)>::type;
@@ -67,36 +80,77 @@ __device__ __forceinline__ void load(T* to, const T* from) {
   for (int i = 0; i < n; ++i) to[i] = bits.elements[i];
 }
 
+// Whole words of a Packed array.
+template <int n, Cached cached = Cached::streamed, class T>
+__device__ __forceinline__ void load(PackedRun<T> to, const T* from) {
+  load<n * sizeof(T) / 4, cached>(to.words, reinterpret_cast<const u32*>(from));
+}
+template <int n, Cached cached = Cached::streamed, class T, int m>
+__device__ __forceinline__ void load(Packed<T, m>& to, const T* from) {
+  load<n, cached>(to + 0, from);
+}
+
+// Hides from the compiler what a register holds. A load under a condition ends with it: otherwise NVVM finds that the
+// other path has zeros, computes with them there, and puts the load's consumer, which waits for it, in front of the
+// next load.
+__device__ __forceinline__ void settle(u32& x) { asm("" : "+r"(x)); }
+__device__ __forceinline__ void settle(s32& x) { asm("" : "+r"(x)); }
+__device__ __forceinline__ void settle(f32& x) { asm("" : "+f"(x)); }
+__device__ __forceinline__ void settle(s64& x) { asm("" : "+l"(x)); }
+__device__ __forceinline__ void settle(u64& x) { asm("" : "+l"(x)); }
+__device__ __forceinline__ void settle(f64& x) { asm("" : "+d"(x)); }
+__device__ __forceinline__ void settle(s16& x) { asm("" : "+h"(x)); }
+__device__ __forceinline__ void settle(u16& x) { asm("" : "+h"(x)); }
+template <class T>
+__device__ __forceinline__ void settle(T& x) {
+  u16 bits = word_of<1>(&x);
+  settle(bits);
+  const typename Word<sizeof(T)>::type word = static_cast<typename Word<sizeof(T)>::type>(bits);
+  x = __builtin_bit_cast(T, word);
+}
+
 // Elements [first, count) of n (both may be anything); the others become zero.
 template <int n, Cached cached = Cached::streamed, class T>
 __device__ __forceinline__ void load_part(T* to, const T* from, int first, int count) {
   if (first <= 0 && count >= n) {
     load<n, cached>(to, from);
-    return;
+  } else {
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      to[i] = T{};
+      if (i >= first && i < count) load<1, cached>(to + i, from + i);
+    }
   }
 #pragma unroll
-  for (int i = 0; i < n; ++i) {
-    to[i] = T{};
-    if (i >= first && i < count) load<1, cached>(to + i, from + i);
+  for (int i = 0; i < n; ++i) settle(to[i]);
+}
+template <int n, Cached cached = Cached::streamed, class T>
+__device__ __forceinline__ void load_part(PackedRun<T> to, const T* from, int first, int count) {
+  constexpr int words = n * sizeof(T) / 4, per_word = 4 / sizeof(T);
+  if (first <= 0 && count >= n) {
+    load<n, cached>(to, from);
+  } else {
+#pragma unroll
+    for (int w = 0; w < words; ++w) to.words[w] = 0;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      if (i >= first && i < count)
+        to.words[i / per_word] |= static_cast<u32>(load_one<cached>(from + i).bits)
+                                  << 8 * static_cast<int>(sizeof(T)) * (i % per_word);
+    }
   }
+#pragma unroll
+  for (int w = 0; w < words; ++w) settle(to.words[w]);
+}
+template <int n, Cached cached = Cached::streamed, class T, int m>
+__device__ __forceinline__ void load_part(Packed<T, m>& to, const T* from, int first, int count) {
+  load_part<n, cached>(to + 0, from, first, count);
 }
 
 // The first `count` of n elements.
-template <int n, Cached cached = Cached::streamed, class T>
-__device__ __forceinline__ void load_tail(T* to, const T* from, int count) {
+template <int n, Cached cached = Cached::streamed, class To, class T>
+__device__ __forceinline__ void load_tail(To&& to, const T* from, int count) {
   load_part<n, cached>(to, from, 0, count);
-}
-
-// n elements as the word that one instruction stores.
-template <int n, class T>
-__device__ __forceinline__ typename Word<n * sizeof(T)>::type word_of(const T* from) {
-  union {
-    typename Word<n * sizeof(T)>::type word;
-    T elements[n];
-  } bits;
-#pragma unroll
-  for (int i = 0; i < n; ++i) bits.elements[i] = from[i];
-  return bits.word;
 }
 
 // Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
@@ -154,6 +208,15 @@ __device__ __forceinline__ void store(T* to, const T* from) {
   } else {
     *reinterpret_cast<W*>(to) = word_of<n>(from);
   }
+}
+
+template <int n, Written written = Written::kept, class T>
+__device__ __forceinline__ void store(T* to, PackedRun<T> from) {
+  store<n * sizeof(T) / 4, written>(reinterpret_cast<u32*>(to), from.words);
+}
+template <int n, Written written = Written::kept, class T, int m>
+__device__ __forceinline__ void store(T* to, Packed<T, m>& from) {
+  store<n, written>(to, from + 0);
 }
 
 template <Written written, class T, class V>

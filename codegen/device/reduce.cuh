@@ -28,6 +28,9 @@ struct Product {
     return static_cast<T>(x * y);
   }
 };
+// Extremes of floats by integer atomics: of numbers with one sign the bits are ordered as the numbers are, those of
+// negative ones the other way round. The NaN with all bits set (less the sign, for Max) is beyond all of them. What is
+// in memory must have no other NaN: `filled`. The result does not depend on the order.
 struct Max {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {
@@ -36,6 +39,30 @@ struct Max {
   template <class T>
   __device__ static __forceinline__ void combine_atomically(T* to, T x) {
     atomicMax(to, x);
+  }
+  __device__ static __forceinline__ void combine_atomically(f32* to, f32 x) {
+    const s32 bits = __float_as_int(filled(x));
+    if (bits >= 0) {
+      atomicMax(reinterpret_cast<s32*>(to), bits);
+    } else {
+      atomicMin(reinterpret_cast<u32*>(to), static_cast<u32>(bits));
+    }
+  }
+  __device__ static __forceinline__ void combine_atomically(f64* to, f64 x) {
+    const s64 bits = __double_as_longlong(filled(x));
+    if (bits >= 0) {
+      atomicMax(reinterpret_cast<s64*>(to), bits);
+    } else {
+      atomicMin(reinterpret_cast<u64*>(to), static_cast<u64>(bits));
+    }
+  }
+  template <class T>
+  __device__ static __forceinline__ T filled(T x) {
+    return x;
+  }
+  __device__ static __forceinline__ f32 filled(f32 x) { return x != x ? __int_as_float(0x7fffffff) : x; }
+  __device__ static __forceinline__ f64 filled(f64 x) {
+    return x != x ? __longlong_as_double(0x7fffffffffffffffll) : x;
   }
 };
 struct Min {
@@ -47,6 +74,28 @@ struct Min {
   __device__ static __forceinline__ void combine_atomically(T* to, T x) {
     atomicMin(to, x);
   }
+  __device__ static __forceinline__ void combine_atomically(f32* to, f32 x) {
+    const s32 bits = __float_as_int(filled(x));
+    if (bits >= 0) {
+      atomicMin(reinterpret_cast<s32*>(to), bits);
+    } else {
+      atomicMax(reinterpret_cast<u32*>(to), static_cast<u32>(bits));
+    }
+  }
+  __device__ static __forceinline__ void combine_atomically(f64* to, f64 x) {
+    const s64 bits = __double_as_longlong(filled(x));
+    if (bits >= 0) {
+      atomicMin(reinterpret_cast<s64*>(to), bits);
+    } else {
+      atomicMax(reinterpret_cast<u64*>(to), static_cast<u64>(bits));
+    }
+  }
+  template <class T>
+  __device__ static __forceinline__ T filled(T x) {
+    return x;
+  }
+  __device__ static __forceinline__ f32 filled(f32 x) { return x != x ? __int_as_float(-1) : x; }
+  __device__ static __forceinline__ f64 filled(f64 x) { return x != x ? __longlong_as_double(-1) : x; }
 };
 struct And {
   template <class T>
@@ -126,8 +175,15 @@ __device__ __forceinline__ T reduce_shared(const T* values) {
 }
 
 #if __CUDA_ARCH__ >= 900
+// A barrier in two halves. Arriving releases what was written before it, and waits for that: a block that has only
+// read what others have in shared memory, and lets them go before its stores, does not wait for these.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  cluster_arrive();
+  cluster_wait();
 }
 // The place in another block's shared memory that `own` is here.
 __device__ __forceinline__ u32 cluster_place(const void* own, int rank) {

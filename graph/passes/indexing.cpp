@@ -6,6 +6,7 @@
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
 #include "graph/passes/conversions.h"
+#include "graph/passes/known_scatters.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/splat.h"
 #include "graph/reduce_kind.h"
@@ -249,6 +250,7 @@ Replacement scatter(Rewriter& graph, const Node& node) {
     if (Replacement replacement = scatter_to_run_of_rows(graph, node, *rows)) return replacement;
     if (Replacement replacement = scatter_to_few_rows(graph, node, *rows)) return replacement;
   }
+  if (Replacement replacement = scatter_to_known_places(graph, node)) return replacement;
   const Value x = node.operands[0], index = node.operands[1], update = node.operands[2];
   const auto& a = node.as<ScatterAttributes>();
   const Dims& extents = graph.dims(x);

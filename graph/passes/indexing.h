@@ -14,6 +14,7 @@ namespace stitch::graph {
 ///  - a scatter that replaces whole rows whose indices are known to count up by one (ONNX's x[2:5] = y) is an update of
 ///    a slice, and with that a concatenation;
 ///  - a scatter of many sums into at most four rows is a masked column sum for each;
+///  - a scatter at constant places is a gather (graph/passes/known_scatters.h);
 ///  - a scatter with one update per batch element (the gradient of take_along_axis) is element-wise:
 ///    select(iota == index, operand ⊕ update, operand). What is out of range is dropped by both.
 ///

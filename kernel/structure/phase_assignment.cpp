@@ -13,6 +13,9 @@ using graph::Value;
 
 /// Updates that the elements of a scatter's result may look for themselves, in tests: fewer are not worth a phase.
 constexpr std::int64_t max_scatter_tests = std::int64_t{1} << 20;
+// An element that tests them all waits for each in turn, some 150 ns: so many take as long as the grid barrier between
+// the operand's copy and the updates.
+constexpr std::int64_t max_serial_updates = 64;
 
 /// Whether a reduction is over more than the axes that lie within one tile.
 bool leaves_tile(const AxisAnalysis& analysis, NodeId id, const std::set<int>& tile_axes) {
@@ -57,13 +60,15 @@ bool adds_atomically(const Graph& graph, NodeId id) {
   const graph::DType dtype = node.type().dtype;
   const bool integer = dtype == graph::DType::s32 || dtype == graph::DType::u32 || dtype == graph::DType::s64;
   const bool sum = kind == graph::ReduceKind::sum && (integer || graph::is_floating(dtype));
-  const bool extreme = (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && integer;
+  const bool extreme =
+      (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && (integer || graph::is_floating(dtype));
   if (!sum && !extreme) return false;
   std::int64_t rows = node.type().elements();
   const graph::Dims& update = graph.type(node.operands[2]).dims;
   for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)
     rows /= std::max<std::int64_t>(update[d], 1);
-  return rows * update_count(graph, id) > max_scatter_tests;
+  const std::int64_t updates = update_count(graph, id);
+  return updates > max_serial_updates || rows * updates > max_scatter_tests;
 }
 
 graph::DType accumulator_of(const Graph& graph, Value value) {

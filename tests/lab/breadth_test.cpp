@@ -123,6 +123,39 @@ TEST(BreadthOfOneEmulated, AWrongKernelIsFound) {
   EXPECT_THAT(verdict_of(*plan).failure, StartsWith("result 0 at "));
 }
 
+/// Rows of extremes, updates into 40 rows: integer atomics on floats, whose order has to be right for negative numbers,
+/// infinities, zeros and NaN of either sign, in the table as in the updates.
+TEST(BreadthOfOneEmulated, ScattersOfExtremesAreRight) {
+  for (const graph::DType dtype : {graph::DType::f16, graph::DType::bf16, graph::DType::f32, graph::DType::f64}) {
+    for (const graph::ReduceKind kind : {graph::ReduceKind::max, graph::ReduceKind::min}) {
+      graph::Builder b;
+      const graph::Value table = b.parameter(dtype, {40, 3}), index = b.parameter(graph::DType::s32, {900});
+      const graph::Value updates = b.parameter(dtype, {900, 3});
+      const auto made = b.finish({b.add(graph::Op::scatter, {table, index, updates},
+                                        graph::ScatterAttributes{{1}, {0}, {0}, {}, {}, 1, kind, false})});
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      const Result<RandomPlan> plan = random_plan(*made, *find_device("h100"), 3, "extremes");
+      ASSERT_TRUE(plan.ok()) << plan.error().message;
+      ASSERT_THAT(plan->kernels[0].source, HasSubstr("combine_atomically"));
+      std::vector<const codegen::GeneratedKernel*> kernels;
+      for (const codegen::GeneratedKernel& kernel : plan->kernels) kernels.push_back(&kernel);
+      std::vector<profiler::KernelImage> images;
+      for (auto& image : compile_batch(nvrtc(), kernels, plan->architecture)) {
+        ASSERT_TRUE(image.ok()) << image.error().message;
+        images.push_back(std::move(*image));
+      }
+      for (const Wildness wildness : {Wildness::plain, Wildness::notable, Wildness::all_bits}) {
+        for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+          profiler::EmulatedDevice device;
+          const auto verdict = run_plan(device, *plan, images, wild_inputs(*made, wildness, seed));
+          ASSERT_TRUE(verdict.ok()) << verdict.error().message;
+          EXPECT_EQ(verdict->failure, "") << graph::to_string(dtype) << " " << graph::to_string(kind);
+        }
+      }
+    }
+  }
+}
+
 TEST(BreadthOfOneEmulated, AnErrorIsThatOfItsKernel) {
   codegen::GeneratedKernel right, wrong;
   right.name = "right";

@@ -139,6 +139,7 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_cluster<Sum, 8>((partial1 + 256) + j_lane * 4 + v);
   }
+  cluster_arrive();  // the others may leave: their shared memory has been read
 
   // sweep 2: store 20, store 31
   {
@@ -175,5 +176,5 @@ stitch_e754d9dac521(const f32* __restrict__ in0, const f32* __restrict__ in1, co
       }
     }
   }
-  cluster_barrier();
+  cluster_wait();
 }

@@ -122,6 +122,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_cluster<Sum, 8>((partial1 + 64) + j_lane * 4 + v);
   }
+  cluster_arrive();  // the others may leave: their shared memory has been read
 
   // sweep 2: store 9
   {
@@ -135,5 +136,5 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
       store<4>(out0 + j, result_2);
     }
   }
-  cluster_barrier();
+  cluster_wait();
 }

@@ -79,6 +79,7 @@ stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
   }
   cluster_barrier();
   sum1 = reduce_cluster<Sum, 8>((partial1 + 8) + 0);
+  cluster_arrive();  // the others may leave: their shared memory has been read
 
   // sweep 2: store 10
   const f32 divide_6 = 1.0f / sum1;
@@ -95,5 +96,5 @@ stitch_40507ffef1ce(const f32* __restrict__ in0, f32* __restrict__ out0) {
       store<4>(out0 + (i * 131072 + j), result_2);
     }
   }
-  cluster_barrier();
+  cluster_wait();
 }

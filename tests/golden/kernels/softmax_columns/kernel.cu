@@ -118,6 +118,7 @@ stitch_98d78bd7972b(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_cluster<Sum, 8>((partial1 + 64) + j_lane * 4 + v);
   }
+  cluster_arrive();  // the others may leave: their shared memory has been read
 
   // sweep 2: store 10
   {
@@ -138,5 +139,5 @@ stitch_98d78bd7972b(const f32* __restrict__ in0, f32* __restrict__ out0) {
       store<4>(out0 + (i * 1024 + j), result_2);
     }
   }
-  cluster_barrier();
+  cluster_wait();
 }

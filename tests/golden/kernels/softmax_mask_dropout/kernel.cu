@@ -28,7 +28,7 @@ stitch_aabbefa412cc(const pred* __restrict__ in0, const f32* __restrict__ in1, c
   // sweep 0: reduce 22
   f32 max0 = __int_as_float(0xff800000);
   {
-    pred in0_0[2][4];
+    Packed<pred, 4> in0_0[2];
     f32 in1_1[2][4];
     #pragma unroll
     for (int k_r = 0; k_r < 2; ++k_r) {

@@ -22,8 +22,8 @@ stitch_2e24eff01c39(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   const int j = j_lane * 8 + j_grid * 16;
 
   // sweep 0: store 3
-  bf16 in0_0[8];
-  bf16 in1_1[8];
+  Packed<bf16, 8> in0_0;
+  Packed<bf16, 8> in1_1;
   if (j < 1000) {
     load<8, Cached::streamed>(in0_0, in0 + (i * 1000 + j));
     #pragma unroll
