@@ -242,7 +242,8 @@ DeviceSpec h100() {
   d.block_barrier_cycles = 26;
   d.source =
       "NVIDIA H100 architecture white paper; Hopper tuning guide; latencies: arXiv 2402.13499, 2501.12084; "
-      "launch gap, barriers and L2 bandwidth: starting values, replaced by calibration";
+      "copy fraction: fitted to published times (bench/measured); launch gap, barriers and L2 bandwidth: starting "
+      "values, replaced by calibration";
   return d;
 }
 

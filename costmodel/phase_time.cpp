@@ -106,6 +106,14 @@ double dram_limit(const PhaseQuantities& phase, const KernelQuantities& kernel, 
   return us * std::min(stretched, std::min(place.stretch, constants.most_dram_stretch) / full);
 }
 
+/// Bandwidth of L2 for so many SMs, bytes/s: that of its slices, or of the SMs' ports where these are less. Near where
+/// the two meet requests queue at both.
+double l2_rate(double busy_sms, const DeviceSpec& device, const AnalyticalConstants& constants) {
+  constexpr double bend = 4;  // guess
+  const double ports = busy_sms * constants.alone_bytes_per_clock * device.clock_hz;
+  return device.l2_bandwidth / std::pow(1 + std::pow(device.l2_bandwidth / ports, bend), 1 / bend);
+}
+
 /// Instructions that a scheduler issues a cycle, by the warps it chooses from: a warp issues every few cycles.
 double issue_rate(const Placement& place, const KernelQuantities& kernel, const AnalyticalConstants& constants) {
   const double blocks = place.waves > 1 ? kernel.resident : std::ceil(place.tiles / place.sms);
@@ -143,8 +151,7 @@ PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kerne
   const Placement place = placement_of(phase, kernel, device);
   const double busy_sms = place.busy_sms();
   const double us_per_cycle = 1e6 / device.clock_hz;
-  const double l2_bandwidth =
-      std::min(device.l2_bandwidth, busy_sms * constants.alone_bytes_per_clock * device.clock_hz);
+  const double l2_bandwidth = l2_rate(busy_sms, device, constants);
 
   PhaseTime time;
   double latency = 0, serial = 0;

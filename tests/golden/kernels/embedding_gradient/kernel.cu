@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 63 blocks of 128 threads
+// fragment 0, kernel 0: 63 blocks of 512 threads
 
 #include "stitch/kernel.cuh"
 
@@ -9,7 +9,7 @@ using namespace stitch;
 }  // namespace
 
 // scatter of %4
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(512, 1)
 stitch_9abe76edd9bc(const s32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
   // axes  i: 64000 = lane 32, register 32, grid 63; j: 256 = loop 256
