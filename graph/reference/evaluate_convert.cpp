@@ -248,6 +248,8 @@ bool is_exact_on_exact(const Node& node, DType operand_dtype) {
     }
     return from.bytes * 8 <= to.mantissa_bits + 1 && largest_finite(to.dtype) > std::ldexp(1.0, from.bytes * 8);
   }
+  if (node.op == Op::bitcast_convert)
+    return !is_floating(operand_dtype);  // of the bits that a NaN may have, see bitcast
   if (!is_floating(operand_dtype) || !is_floating(node.type().dtype)) return true;
   return element_error(node.op).ulps == 0;
 }

@@ -113,7 +113,10 @@ void settle_binary(const Chunk& c) {
     // Whatever the corners agree on, 0 / 0 may be between them.
     constexpr bool divides = std::is_same_v<F, Divide> || std::is_same_v<F, Remainder>;
     const bool by_zero = divides && ey > 0 && std::fabs(y) <= ey;
-    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity || by_zero;
+    // Nor are the powers of a negative base NaN at the integers between exponents that are none.
+    constexpr bool is_power = std::is_same_v<F, Power>;
+    const bool by_integer = is_power && ey > 0 && x - ex < 0 && std::floor(y + ey) >= std::ceil(y - ey);
+    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity || by_zero || by_integer;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
     c.floats[i] = s.value;

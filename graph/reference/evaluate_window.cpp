@@ -171,7 +171,9 @@ void scatter_source(const std::vector<Candidate<T>>& window, bool largest, T sou
   for (std::size_t i = 1; i < window.size(); ++i) {
     if (is_better(window[i].value, window[best].value, largest)) best = i;
   }
-  const double whole = std::fabs(static_cast<double>(source)) + source_bound;
+  // A source that is not finite may make any result of it.
+  const double reach = std::fabs(static_cast<double>(source)) + source_bound;
+  const double whole = std::isfinite(reach) ? reach : unchecked;
   bool certain = true;
   for (std::size_t i = 0; i < window.size(); ++i) {
     if (i == best || !may_be_selected(window[i], window[best], largest)) continue;

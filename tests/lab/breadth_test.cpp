@@ -54,11 +54,7 @@ std::uint64_t seed_of_this_run() {
 }
 
 /// What is wrong at the usual seed and not mended yet. A commit that mends one takes it off.
-const std::map<std::int64_t, std::string_view> open_cases = {
-    {970, "bits of a NaN after a bitcast of f16: the reference has another NaN than a kernel"},
-    {1304, "the same"},
-    {1989, "power of what a minimum over one element makes of NaN"},
-};
+const std::map<std::int64_t, std::string_view> open_cases = {};
 
 class BreadthEmulated : public testing::TestWithParam<int> {};
 

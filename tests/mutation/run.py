@@ -27,9 +27,9 @@ TESTS = [
     ("kernel_test", []),
     ("codegen_test", []),
     ("profiler_test", ["--gtest_filter=-*Gpu*:*Runner*"]),
-    ("lab_test", ["--gtest_filter=*Breadth*-*OfThisCommit*"]),
+    ("lab_test", ["--gtest_filter=*Breadth*-Ranges/*"]),
     ("golden_test", []),
-    ("lab_test", ["--gtest_filter=OfThisCommit/BreadthEmulated.*/0:OfThisCommit/BreadthEmulated.*/1"]),
+    ("lab_test", ["--gtest_filter=Ranges/BreadthEmulated.*/0:Ranges/BreadthEmulated.*/1"]),
 ]
 SEED = "20261124"
 TARGETS = sorted({name for name, _ in TESTS})
