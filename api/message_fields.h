@@ -31,6 +31,7 @@ void visit_fields(auto& archive, Of<KernelLaunch> auto& launch) {
   archive("threads", launch.threads, Between(1, 1024))("cluster", launch.cluster);
   archive("shared_bytes", launch.shared_bytes, not_negative)("cooperative", launch.cooperative);
   archive("arguments", launch.arguments)("bytes", launch.bytes)("predicted_us", launch.predicted_us);
+  archive.defaulted("uncertainty_us", launch.uncertainty_us);
 }
 void finish_reading(Reader& reader, const KernelLaunch& launch);
 
@@ -54,6 +55,7 @@ void visit_fixed_part(auto& archive, Of<Plan> auto& plan) {
 void visit_fields(auto& archive, Of<Plan> auto& plan) {
   archive("id", plan.id)("fragment", plan.fragment)("target", plan.target)("label", plan.label);
   archive("sequence", plan.sequence)("bytes", plan.bytes)("predicted_us", plan.predicted_us);
+  archive.defaulted("uncertainty_us", plan.uncertainty_us);
   archive.optional("measured_us", plan.measured_us)("verified_share", plan.verified_share)("judged", plan.judged);
   visit_fixed_part(archive, plan);
 }

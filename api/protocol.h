@@ -66,6 +66,7 @@ struct KernelLaunch {
   std::vector<LaunchArgument> arguments;
   std::int64_t bytes = 0;  ///< device memory moved, as planned
   double predicted_us = 0;
+  double uncertainty_us = 0;  ///< how far that may be off; 0 where nobody said
 
   bool operator==(const KernelLaunch&) const = default;
 };
@@ -114,6 +115,7 @@ struct Plan {
   std::int64_t sequence = 0;  ///< of its promotion; a later one is better
   std::int64_t bytes = 0;     ///< device memory moved, as planned
   double predicted_us = 0;    ///< on target.device
+  double uncertainty_us = 0;  ///< how far that may be off: the sum of its launches'
   std::optional<double> measured_us;
   double verified_share = 0;  ///< of its outputs that were compared with the reference, 0 … 1
   std::string judged;         ///< how: "verified on emulated device", "predicted by analytical v1"

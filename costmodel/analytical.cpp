@@ -1,130 +1,36 @@
 #include "costmodel/analytical.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+
+#include "costmodel/phase_time.h"
 
 namespace stitch::costmodel {
 namespace {
 
-/// Rival limits of one phase, µs; the largest decides.
-struct PhaseTime {
-  double dram = 0, l2 = 0, shared = 0, issue = 0, integer = 0, f64 = 0, special = 0, latency = 0;
-
-  [[nodiscard]] std::array<std::pair<const char*, double>, 8> parts() const {
-    return {{{"dram", dram},
-             {"l2", l2},
-             {"L1 and shared memory", shared},
-             {"issue", issue},
-             {"integer unit", integer},
-             {"f64 unit", f64},
-             {"special functions", special},
-             {"latency", latency}}};
+/// Whether all blocks of a kernel wait for one another, so that it is launched cooperatively.
+bool is_cooperative(const KernelQuantities& kernel) {
+  for (const PhaseQuantities& phase : kernel.phases) {
+    if (phase.entry == PhaseEntry::barrier || phase.entry == PhaseEntry::gate || phase.entry == PhaseEntry::open)
+      return true;
   }
-  [[nodiscard]] std::pair<const char*, double> binding() const {
-    const auto all = parts();
-    return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  }
-  /// The limits overlap imperfectly: a part of what is not binding shows.
-  [[nodiscard]] double total(double overlap) const {
-    // The same instructions are issued and executed: of these limits one shows.
-    const double execution = std::max({issue, integer, f64});
-    const double most = binding().second;
-    return most + overlap * (dram + l2 + shared + execution + special + latency - most);
-  }
-};
-
-/// Cycles that a group's tile takes even if it has its SM to itself, or each block of a cluster that shares the tile.
-double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
-                        const AnalyticalConstants& constants) {
-  const double blocks = std::max<double>(1, f.tiles * kernel.cluster);
-  const double bytes = std::max(f.dram_read_bytes + f.dram_write_bytes, f.l2_bytes) / blocks;
-  double cycles = std::max({f.latency_cycles, bytes / constants.alone_bytes_per_clock, f.instructions / blocks / 4});
-  const double in_flight = f.bytes_in_flight * f.threads;
-  if (in_flight > 0) cycles = std::max(cycles, f.dram_read_bytes / blocks / in_flight * device.dram_latency);
-  return cycles;
+  return false;
 }
 
-PhaseTime phase_time(const PhaseQuantities& phase, const KernelQuantities& kernel, const DeviceSpec& device,
-                     const AnalyticalConstants& constants) {
-  const int resident = kernel.resident;
-  const bool alone = phase.alone();
-  const double alone_bandwidth = constants.alone_bytes_per_clock * device.clock_hz;
-  const double sms = alone ? 1 : device.sm_count;
-  const double blocks = alone ? 1 : std::min<std::int64_t>(kernel.blocks, phase.tiles * kernel.cluster);
-  const double slots = sms * resident;
-  // Blocks that run side by side, and how often a full set of them is needed.
-  const double tiles = phase.tiles * kernel.cluster;
-  const double concurrent = std::min(blocks, slots);
-  const double waves = std::ceil(tiles / std::max(1.0, concurrent));
-  const double busy_sms = std::min(sms, concurrent);
-  const double quantisation = waves / std::max(1e-9, tiles / std::max(1.0, concurrent));
-  const double us_per_cycle = 1e6 / device.clock_hz;
-
-  PhaseTime time;
-  double latency = 0, flight = 0, weight = 0;
-  for (const GroupFeatures& f : phase.groups) {
-    time.l2 += f.l2_bytes / (alone ? alone_bandwidth : device.l2_bandwidth) * 1e6;
-    // L1 and shared memory are one: what warps ask for passes through it, whether it is found there or not.
-    time.shared += (f.shared_bytes + f.sector_bytes) / (device.shared_bytes_per_clock * busy_sms) * us_per_cycle;
-    time.issue += f.instructions / (4 * busy_sms) * us_per_cycle;
-    time.integer += f.integer_instructions * 32 / (device.int32_lanes_per_sm * busy_sms) * us_per_cycle;
-    time.f64 += f.f64_instructions * 32 / (device.fp64_lanes_per_sm * busy_sms) * us_per_cycle;
-    time.special += f.special_instructions * 32 / (device.special_lanes_per_sm * busy_sms) * us_per_cycle;
-    const double share = f.tiles / std::max<double>(1, phase.tiles);
-    latency += f.latency_cycles * share;
-    const double bytes = f.dram_read_bytes + 1;
-    flight += f.bytes_in_flight * f.threads * bytes;
-    weight += bytes;
-  }
-  // Little's law: what is in flight on an SM, over the latency of device memory, bounds its bandwidth. Loads are not
-  // outstanding all the time within a tile; other blocks fill the gaps where an SM holds more than one. That depends on
-  // what an SM can hold, not on how many blocks there are: more work must never be predicted to take less time.
-  const double blocks_per_sm = std::min<double>(resident, std::max(1.0, concurrent / sms));
-  const double duty = std::min(1.0, constants.duty_alone + constants.duty_further * (resident - 1));
-  const double in_flight = flight / weight * blocks_per_sm * duty;
-  const double reachable = device.reachable_bandwidth();
-  double bandwidth = std::min(reachable, busy_sms * in_flight * device.clock_hz / device.dram_latency);
-  if (in_flight <= 0) bandwidth = reachable;
-  // Of a DRAM row that is opened only so many bytes are asked for.
-  if (kernel.slabs > 1) bandwidth *= kernel.run_bytes / (kernel.run_bytes + constants.row_bytes);
-  if (alone) bandwidth = std::min(bandwidth, alone_bandwidth);
-  // A cold start is assumed; what an earlier phase has left in L2 comes from there.
-  const double dram = std::max(0.0, phase.bytes() - phase.found_in_l2(constants.l2_kept * device.l2_bytes));
-  time.dram = dram / std::max(bandwidth, 1.0) * 1e6;
-  // Groups side by side share the machine, but none ends before its own tile has: a block that has a whole tensor to
-  // itself keeps the kernel waiting however little the others have to do.
-  double longest = 0;
-  if (phase.groups.size() > 1) {
-    for (const GroupFeatures& f : phase.groups)
-      longest = std::max(longest, lone_tile_cycles(f, kernel, device, constants));
-  }
-  time.latency = std::max(waves * latency, longest) * us_per_cycle;
-  for (double* throughput : {&time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
-    *throughput *= std::min(quantisation, constants.most_stretch);
-  time.dram *= std::min(quantisation, constants.most_dram_stretch);
-  // The blocks of a cluster stand in one GPC together, and what is left of its SMs stays idle.
-  if (kernel.cluster > 1) {
-    for (double* throughput :
-         {&time.dram, &time.l2, &time.shared, &time.issue, &time.integer, &time.f64, &time.special})
-      *throughput *= 1 + constants.cluster_idle;
-  }
-  time.dram *= constants.dram;
-  time.l2 *= constants.l2;
-  time.shared *= constants.shared;
-  time.issue *= constants.issue;
-  time.integer *= constants.integer;
-  time.f64 *= constants.f64;
-  time.special *= constants.special;
-  time.latency *= constants.latency;
-  return time;
+/// What a launch takes beyond a plain one, µs: one whose blocks must all be there at once, and one in clusters.
+double special_launch_us(const KernelQuantities& kernel, const AnalyticalConstants& constants) {
+  return (is_cooperative(kernel) ? constants.cooperative_launch_us : 0) +
+         (kernel.cluster > 1 ? constants.cluster_launch_us : 0);
 }
 
-/// What stands before a phase, µs; none before the first, and none where one block is left anyway.
-double entry_us(PhaseEntry entry, const DeviceSpec& device, const AnalyticalConstants& constants) {
+/// What stands before a phase, µs; none before the first, and none where one block is left anyway. Blocks arrive at a
+/// barrier one after the other, so that it takes longer the more an SM has.
+double entry_us(PhaseEntry entry, const KernelQuantities& kernel, const DeviceSpec& device,
+                const AnalyticalConstants& constants) {
+  const double blocks = static_cast<double>(kernel.blocks) / device.sm_count;
+  const double arrivals = 1 + constants.barrier_of_block * std::max(0.0, blocks - 1);
   const double barrier = device.grid_barrier_us * constants.barrier;
   switch (entry) {
-    case PhaseEntry::barrier: return barrier;
+    case PhaseEntry::barrier: return barrier * arrivals;
     case PhaseEntry::last_block:
     case PhaseEntry::gate:
     case PhaseEntry::open: return constants.last_block * barrier;  // to the one block, and from it to all
@@ -159,10 +65,11 @@ double ramp_us(const DeviceSpec& device, const AnalyticalConstants& constants) {
 double analytical_us(const KernelQuantities& kernel, const DeviceSpec& device, const AnalyticalConstants& constants) {
   double slab = 0;
   for (const PhaseQuantities& phase : kernel.phases) {
-    slab += entry_us(phase.entry, device, constants);
+    slab += entry_us(phase.entry, kernel, device, constants);
     slab += phase_time(phase, kernel, device, constants).total(constants.overlap);
   }
-  return device.launch_us * constants.launch + kernel.slabs * (slab + ramp_us(device, constants));
+  return device.launch_us * constants.launch + special_launch_us(kernel, constants) +
+         kernel.slabs * (slab + ramp_us(device, constants));
 }
 
 search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpec& device,
@@ -171,16 +78,19 @@ search::Score explain_analytical(const KernelQuantities& kernel, const DeviceSpe
   double most = device.launch_us * constants.launch;
   score.terms.push_back({"launch", most});
   score.binding = "launch";
+  if (const double more = special_launch_us(kernel, constants); more > 0)
+    score.terms.push_back({kernel.cluster > 1 ? "launch of clusters" : "cooperative launch", more});
   for (std::size_t p = 0; p < kernel.phases.size(); ++p) {
     const PhaseQuantities& phase = kernel.phases[p];
     const std::string prefix = kernel.phases.size() > 1 ? fmt::format("phase {}: ", p) : "";
     if (const std::string_view name = name_of(phase.entry); !name.empty())
-      score.terms.push_back({std::string(name), kernel.slabs * entry_us(phase.entry, device, constants)});
+      score.terms.push_back({std::string(name), kernel.slabs * entry_us(phase.entry, kernel, device, constants)});
     const PhaseTime time = phase_time(phase, kernel, device, constants);
     for (const auto& [name, us] : time.parts()) {
       if (us > 0)
         score.terms.push_back({prefix + name, kernel.slabs * us});  // most kernels have no use for some of the units
     }
+    if (time.serial > 0) score.terms.push_back({prefix + "in series", kernel.slabs * time.serial});
     if (kernel.slabs * time.binding().second > most) {
       most = kernel.slabs * time.binding().second;
       score.binding = prefix + time.binding().first;

@@ -56,8 +56,8 @@ void add_spills(KernelQuantities& kernel, const CompiledFacts& compiled, const D
       add_local_traffic(group, bytes, kernel, compiled.shared_bytes, device);
       const double accesses = bytes / 4;  // registers of 4 bytes
       group.instructions += warps_of(group, kernel) * accesses;
-      // In the chain as any other instruction of a tile (costmodel/features.cpp).
-      group.latency_cycles += accesses * 2.5 * ((kernel.threads + 127) / 128);
+      // In the chain as any other instruction of a tile (costmodel/sweep_count.cpp).
+      group.latency_cycles += accesses * std::max(2.5, 1.1 * ((kernel.threads + 127) / 128));
     }
   }
 }

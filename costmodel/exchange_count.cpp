@@ -46,14 +46,17 @@ void count_reduction(const CountedGroup& counted, const kernel::ReductionPlan& p
   features.instructions += executions * steps * instructions_of_shuffle;
   features.exchange_instructions += executions * steps * instructions_of_shuffle;
   features.latency_cycles += loops * steps * shuffle_cycles;
+  features.serial_cycles += steps * shuffle_cycles;
   if (plan.exchange <= 1) return;
   const double instructions = executions * (instructions_before_exchange + plan.exchange * instructions_of_exchanged);
   const double results = plan.exchange * plan.kept_per_block;
   features.instructions += instructions;
   features.exchange_instructions += instructions;
   features.shared_bytes += results * accumulator_bytes * passes_of_exchange * counted.group.tiles * loops;
-  features.latency_cycles += loops * (counted.device.shared_latency + plan.exchange * cycles_of_exchanged) +
-                             loops * plan.kept_per_thread * plan.exchange;
+  const double cycles =
+      counted.device.shared_latency + plan.exchange * cycles_of_exchanged + plan.kept_per_thread * plan.exchange;
+  features.latency_cycles += loops * cycles;
+  features.serial_cycles += cycles;
 }
 
 }  // namespace
@@ -74,6 +77,7 @@ void count_reductions(const CountedGroup& counted, GroupFeatures& features) {
     }
     if (plan.cluster > 1) {
       features.latency_cycles += loops * counted.device.cluster_latency * crossings_of_cluster_barrier;
+      features.serial_cycles += counted.device.cluster_latency * crossings_of_cluster_barrier;
       if (!clustered[anchor.sweep]) features.cluster_barriers += loops;
       clustered[anchor.sweep] = true;
     }
@@ -81,7 +85,9 @@ void count_reductions(const CountedGroup& counted, GroupFeatures& features) {
   // Behind each group: what it leaves is for all threads.
   if (counted.residence.hands_on_in_block())
     (counted.schedule.cluster > 1 ? features.cluster_barriers : features.barriers) += 1;
+  const double before = features.latency_cycles;
   add_barrier_cycles(features, counted.schedule.threads, counted.device);
+  features.serial_cycles += (features.latency_cycles - before) / outer;
 }
 
 void count_scatter(const CountedGroup& counted, GroupFeatures& features) {

@@ -26,8 +26,11 @@ struct GroupFeatures {
   double bytes_in_flight = 0;       ///< requested by one thread before its first use of them
   double flight_share = 1;          ///< share of a tile's time in which loads are outstanding
   double latency_cycles = 0;        ///< dependent chain of one tile: loads, exchanges, barriers
-  double barriers = 0;              ///< block barriers per tile
-  double cluster_barriers = 0;      ///< per tile
+  /// Of latency_cycles: what stands between the first loads of one turn of the tile's rows and its last stores. While
+  /// all blocks are at it together device memory idles.
+  double serial_cycles = 0;
+  double barriers = 0;          ///< block barriers per tile
+  double cluster_barriers = 0;  ///< per tile
   std::int64_t tiles = 0;
   int threads = 0;
   int sweeps = 1;

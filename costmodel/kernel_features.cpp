@@ -18,7 +18,7 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 void count_device(const DeviceSpec& device, KernelFeatures& f) {
   f.sm_count = device.sm_count;
   f.clock_ghz = device.clock_hz * 1e-9;
-  f.dram_gbps = device.reachable_bandwidth() * 1e-9;
+  f.dram_gbps = device.copy_bandwidth() * 1e-9;
   f.l2_gbps = device.l2_bandwidth * 1e-9;
   f.l2_mbytes = device.l2_bytes / 1e6;
   f.sm_shared_kbytes = device.shared_per_sm / 1024.0;
@@ -217,12 +217,12 @@ KernelFeatures kernel_features(const KernelQuantities& quantities, const graph::
   f.l2_reuse = ratio(f.l2_bytes, dram);
   f.shared_share = ratio(f.shared_bytes, f.l2_bytes);
   f.instructions_per_byte = ratio(f.instructions * 32, dram);
-  f.dram_us = dram / device.reachable_bandwidth() * 1e6;
+  f.dram_us = dram / device.copy_bandwidth() * 1e6;
   f.l2_us = f.l2_bytes / device.l2_bandwidth * 1e6;
   f.issue_us = f.instructions / (4.0 * device.sm_count * f.busy_share) / device.clock_hz * 1e6;
   // Little's law: what an SM has in flight over what it would have to have for its share of the bandwidth.
-  f.flight_coverage = ratio(f.bytes_in_flight_sm * device.clock_hz * device.sm_count,
-                            device.dram_latency * device.reachable_bandwidth());
+  f.flight_coverage =
+      ratio(f.bytes_in_flight_sm * device.clock_hz * device.sm_count, device.dram_latency * device.copy_bandwidth());
   if (compiled != nullptr) count_compiled(*compiled, program, device, f);
   return f;
 }

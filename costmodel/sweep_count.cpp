@@ -16,10 +16,12 @@ using kernel::ItemId;
 using kernel::Level;
 using Place = kernel::LoadPlaces::Place;
 
-/// A warp alone issues about every 4 cycles along a dependent chain (Jia et al., "Dissecting the NVIDIA Volta GPU
-/// Architecture via Microbenchmarking", 2018, table 4.1); half of the body is taken to be dependent (guess), the other
-/// half goes out one a cycle.
-constexpr double cycles_per_instruction = 2.5;
+/// A warp alone issues an instruction every 4 cycles along a dependent chain (Jia et al., "Dissecting the NVIDIA Volta
+/// GPU Architecture via Microbenchmarking", 2018, table 4.1), and by the stall counts of our unrolled loops' machine
+/// code every 1.4 to 1.8 without waits for memory and special functions; in between by guess. Where a scheduler has
+/// several warps of the block it issues one instruction a cycle, less a tenth (guess).
+constexpr double cycles_alone = 2.5;
+constexpr double cycles_of_each_warp = 1.1;
 constexpr int schedulers_per_sm = 4;
 /// Share of a load's latency that shows in each further iteration of a loop whose next loads go out early (guess).
 constexpr double latency_shown_per_iteration = 0.5;
@@ -65,6 +67,7 @@ class SweepCounter {
     }
     features_.bytes_in_flight = std::max(features_.bytes_in_flight, flight_);
     features_.latency_cycles += chain_cycles();
+    features_.serial_cycles += serial_cycles();
   }
 
  private:
@@ -158,12 +161,26 @@ class SweepCounter {
     return near_ ? counted_.device.shared_latency : 0;
   }
 
-  [[nodiscard]] double chain_cycles() const {
-    const double first = first_latency();
+  /// Cycles of the instructions of a thread in a tile, between which those of the block's other warps go out.
+  [[nodiscard]] double body_cycles() const {
     const int warps_of_a_scheduler =
         (kernel::warps_of(counted_.schedule.threads) + schedulers_per_sm - 1) / schedulers_per_sm;
+    return body_ * std::max(cycles_alone, cycles_of_each_warp * warps_of_a_scheduler);
+  }
+
+  /// What of a sweep stands between loads and stores of one row: all of it where values are at hand, and where they are
+  /// loaded in a loop the last iteration's.
+  [[nodiscard]] double serial_cycles() const {
+    double iterations = 1;
+    for (const int a : group_.inner_loops) iterations *= group_.extent(a, Level::loop);
+    const double row = body_cycles() / counted_.outer_iterations();
+    return flight_ > 0 ? row / iterations : first_latency() + row;
+  }
+
+  [[nodiscard]] double chain_cycles() const {
+    const double first = first_latency();
     double chain = first;
-    chain += body_ * cycles_per_instruction * warps_of_a_scheduler;
+    chain += body_cycles();
     // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
     // end of this one.
     double iterations = 1;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "costmodel/uncertainty.h"
 #include "graph/print.h"
 #include "kernel/program/traffic.h"
 #include "kernel/structure/kernel_graph.h"
@@ -126,6 +127,8 @@ KernelExplanation explain_kernel(const search::PlannedKernel& planned, const sea
     }
   }
   text.score = scorer.explain(graph, program);
+  text.kind = costmodel::to_string(costmodel::kind_of(program));
+  text.uncertainty_us = costmodel::uncertainty_us(program, text.score.us);
   return text;
 }
 
@@ -250,6 +253,7 @@ FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry,
   }
   for (const search::PlannedKernel& kernel : plan->kernels) {
     text.kernels.push_back(explain_kernel(kernel, tuner.scorer()));
+    text.uncertainty_us += text.kernels.back().uncertainty_us;
   }
   explain_boundaries(*plan, tuner, most_pairs, text);
   if (!run) return text;

@@ -50,6 +50,8 @@ struct KernelExplanation {
   std::int64_t slabs = 1;          ///< that go through all phases, one after the other
   std::vector<GroupExplanation> groups;
   search::Score score;
+  std::string kind;                            ///< of the kernel, by which its prediction may be off
+  double uncertainty_us = 0;                   ///< how far
   std::optional<tuning::KernelReport> report;  ///< of a kernel that was generated and verified
 };
 
@@ -58,7 +60,7 @@ struct FragmentExplanation {
   std::string name;
   std::int64_t occurrences = 1;
   graph::Graph graph;
-  double predicted_us = 0, unfused_us = 0;
+  double predicted_us = 0, uncertainty_us = 0, unfused_us = 0;
   std::int64_t unfused_kernels = 0;
   std::vector<KernelExplanation> kernels;
   std::vector<BoundaryExplanation> boundaries;

@@ -28,8 +28,10 @@ std::string text_of(const GroupExplanation& group) {
   return text;
 }
 
-std::string text_of(const search::Score& score) {
-  std::string text = fmt::format("    predicted {:.2f} us, bound by {}\n", score.us, score.binding);
+std::string text_of(const KernelExplanation& kernel) {
+  const search::Score& score = kernel.score;
+  std::string text = fmt::format("    predicted {:.2f} ± {:.2f} us ({}), bound by {}\n", score.us,
+                                 kernel.uncertainty_us, kernel.kind, score.binding);
   for (const search::ScoreTerm& term : score.terms) {
     text += fmt::format("      {:<32}{:>10.3f} us{}\n", term.name, term.us, term.name == score.binding ? "  <-" : "");
   }
@@ -69,7 +71,7 @@ std::string text_of(const KernelExplanation& kernel, std::size_t number, const g
   }
   if (kernel.slabs > 1) text += fmt::format("    {} slabs, one after the other\n", kernel.slabs);
   for (const GroupExplanation& group : kernel.groups) text += text_of(group);
-  text += text_of(kernel.score);
+  text += text_of(kernel);
   if (kernel.report) text += text_of(*kernel.report);
   return text;
 }
@@ -120,7 +122,11 @@ nlohmann::ordered_json document_of(const KernelExplanation& kernel) {
   for (const GroupExplanation& group : kernel.groups) json["groups"].push_back(document_of(group));
   nlohmann::ordered_json terms = nlohmann::ordered_json::array();
   for (const search::ScoreTerm& term : kernel.score.terms) terms.push_back({{"name", term.name}, {"us", term.us}});
-  json["predicted"] = {{"us", kernel.score.us}, {"binding", kernel.score.binding}, {"terms", std::move(terms)}};
+  json["predicted"] = {{"us", kernel.score.us},
+                       {"uncertainty_us", kernel.uncertainty_us},
+                       {"kind", kernel.kind},
+                       {"binding", kernel.score.binding},
+                       {"terms", std::move(terms)}};
   if (!kernel.report) return json;
   json["source"] = kernel.report->source;
   json["compiled"] = {{"registers", kernel.report->resources.registers},
@@ -142,9 +148,9 @@ std::string to_text(const FragmentExplanation& fragment) {
   std::string text = fmt::format("fragment {} ({}), runs {} time{}\n", fragment.key.hex(), fragment.name,
                                  fragment.occurrences, fragment.occurrences == 1 ? "" : "s");
   if (!fragment.failure.empty()) text += fmt::format("  problem: {}\n", fragment.failure);
-  text += fmt::format("  {} kernel{}, predicted {:.2f} us; every operator by itself: {} kernels, {:.2f} us\n",
+  text += fmt::format("  {} kernel{}, predicted {:.2f} ± {:.2f} us; every operator by itself: {} kernels, {:.2f} us\n",
                       fragment.kernels.size(), fragment.kernels.size() == 1 ? "" : "s", fragment.predicted_us,
-                      fragment.unfused_kernels, fragment.unfused_us);
+                      fragment.uncertainty_us, fragment.unfused_kernels, fragment.unfused_us);
   for (const BoundaryExplanation& boundary : fragment.boundaries) {
     text += fmt::format("  between kernels {} and {} ({}): {}\n", boundary.from, boundary.to,
                         boundary.bytes > 0 ? fmt::format("{} bytes", boundary.bytes) : std::string("independent"),
@@ -158,9 +164,13 @@ std::string to_text(const FragmentExplanation& fragment) {
 }
 
 nlohmann::ordered_json to_document(const FragmentExplanation& fragment) {
-  nlohmann::ordered_json json = {{"fragment", fragment.key.hex()},      {"name", fragment.name},
-                                 {"occurrences", fragment.occurrences}, {"predicted_us", fragment.predicted_us},
-                                 {"unfused_us", fragment.unfused_us},   {"unfused_kernels", fragment.unfused_kernels}};
+  nlohmann::ordered_json json = {{"fragment", fragment.key.hex()},
+                                 {"name", fragment.name},
+                                 {"occurrences", fragment.occurrences},
+                                 {"predicted_us", fragment.predicted_us},
+                                 {"uncertainty_us", fragment.uncertainty_us},
+                                 {"unfused_us", fragment.unfused_us},
+                                 {"unfused_kernels", fragment.unfused_kernels}};
   if (!fragment.failure.empty()) json["failure"] = fragment.failure;
   json["kernels"] = nlohmann::ordered_json::array();
   for (const KernelExplanation& kernel : fragment.kernels) json["kernels"].push_back(document_of(kernel));

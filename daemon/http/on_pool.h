@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>  // before awaitable.hpp, which uses it
+
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -7,7 +9,6 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <type_traits>
-#include <utility>
 
 namespace stitch::daemon {
 

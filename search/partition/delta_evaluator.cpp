@@ -20,7 +20,7 @@ constexpr double fitted_bytes = 1.03, fitted_launch = 1.2;
 
 DeltaModel DeltaModel::of(const DeviceSpec& device) {
   DeltaModel model;
-  model.us_per_byte = fitted_bytes * 1e6 / device.reachable_bandwidth();
+  model.us_per_byte = fitted_bytes * 1e6 / device.copy_bandwidth();
   model.us_per_launch = fitted_launch * (device.launch_us + 2 * device.dram_latency / device.clock_hz * 1e6);
   model.us_per_phase = device.grid_barrier_us;
   model.us_per_operator = 0.002;

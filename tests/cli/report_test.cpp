@@ -7,10 +7,22 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> fields = {
-    "model",         "operators",  "fragments",        "distinct_fragments", "kernels",      "launches",
-    "library_calls", "bytes",      "launches_unfused", "bytes_unfused",      "predicted_us", "predicted_unfused_us",
-    "seconds",       "boundaries", "verified"};
+const std::vector<std::string> fields = {"model",
+                                         "operators",
+                                         "fragments",
+                                         "distinct_fragments",
+                                         "kernels",
+                                         "launches",
+                                         "library_calls",
+                                         "bytes",
+                                         "launches_unfused",
+                                         "bytes_unfused",
+                                         "predicted_us",
+                                         "predicted_unfused_us",
+                                         "uncertainty_us",
+                                         "seconds",
+                                         "boundaries",
+                                         "verified"};
 
 TEST(Report, PlanPrintsTheWholeTableAsOneObject) {
   const Folder folder;

@@ -34,8 +34,8 @@ std::pair<int, std::string> split(const std::string& name) {
 
 class Explanation : public testing::TestWithParam<NamedGraph> {};
 
-// docs/cost-model.md: launch + Σ (largest limit + a tenth of the others, of issue and units the largest) + what stands
-// between phases + ramp-up.
+// docs/cost-model.md: launch + Σ (largest limit + a share of the others, of issue and units the largest + what is in
+// series) + what stands between phases + ramp-up.
 TEST_P(Explanation, AddsUpAndNamesWhatBinds) {
   const AnalyticalScorer scorer(*find_device("h100"));
   for (const Kernel& kernel : candidates_of(GetParam().graph(), scorer.device(), 20)) {
@@ -51,8 +51,8 @@ TEST_P(Explanation, AddsUpAndNamesWhatBinds) {
       if (limits.contains(limit)) {
         EXPECT_TRUE(phases[phase].emplace(limit, term.us).second) << term.name << " twice";
       } else {
-        EXPECT_THAT(limit,
-                    testing::AnyOf("launch", "grid barrier", "last block", "gate", "gate opens", "ramp-up and drain"));
+        EXPECT_THAT(limit, testing::AnyOf("launch", "cooperative launch", "launch of clusters", "grid barrier",
+                                          "last block", "gate", "gate opens", "in series", "ramp-up and drain"));
         rest += term.us;
         if (limit != "launch") continue;
       }
@@ -70,7 +70,7 @@ TEST_P(Explanation, AddsUpAndNamesWhatBinds) {
         (executions.contains(name) ? execution = std::max(execution, part) : sum += part);
         largest = std::max(largest, part);
       }
-      us += largest + 0.1 * (sum + execution - largest);
+      us += largest + AnalyticalConstants().overlap * (sum + execution - largest);
     }
     EXPECT_NEAR(score.us, us, 1e-9 * us);
     EXPECT_EQ(score.binding, binding);

@@ -111,7 +111,7 @@ TEST(KernelFeatures, OfAnElementWiseKernel) {
   EXPECT_EQ(f.reduces + f.partials + f.scans + f.scatters + f.gathers, 0);
   EXPECT_EQ(f.special_share, 0);
   EXPECT_EQ(f.integer_share, 0);
-  EXPECT_NEAR(f.dram_us, 3 * 4.0 * (1 << 20) / find_device("h100")->reachable_bandwidth() * 1e6, 1e-9);
+  EXPECT_NEAR(f.dram_us, 3 * 4.0 * (1 << 20) / find_device("h100")->copy_bandwidth() * 1e6, 1e-9);
 }
 
 TEST(KernelFeatures, TellKindsOfKernelsApart) {

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Patterns, DeltaFeatures, testing::ValuesIn(examples()),
 TEST(DeltaModel, FollowsFromTheDevice) {
   const DeviceSpec device = *find_device("h100");
   const DeltaModel model = DeltaModel::of(device);
-  EXPECT_DOUBLE_EQ(model.us_per_byte * device.reachable_bandwidth(), 1.03e6);  // bench/results/delta.md
+  EXPECT_DOUBLE_EQ(model.us_per_byte * device.copy_bandwidth(), 1.03e6);  // bench/results/delta.md
   EXPECT_GT(model.us_per_launch, 1.2 * device.launch_us);
   EXPECT_EQ(model.us_per_phase, device.grid_barrier_us);
   EXPECT_EQ(model.on_chip_bytes, 8.0 * 227 * 1024);

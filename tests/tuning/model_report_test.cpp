@@ -23,6 +23,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
   report.launches_unfused = 8;
   report.bytes_unfused = 9;
   report.predicted_us = 1.5;
+  report.uncertainty_us = 0.25;
   report.predicted_unfused_us = 2.5;
   report.seconds = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6};
   report.search = {24, 2, 3, 1, 2, 12.5};
@@ -37,7 +38,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
       to_json(report),
       R"({"model":"m","operators":10,"fragments":4,"distinct_fragments":2,"kernels":3,"launches":5,)"
       R"("library_calls":6,"bytes":7,"launches_unfused":8,"bytes_unfused":9,"predicted_us":1.5,)"
-      R"("predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
+      R"("uncertainty_us":0.25,"predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
       R"("measure":0.5,"search":0.6},"search":{"trials":24,"failed":2,"kernels":3,"settled":1,"improved":2,)"
       R"("saved_us":12.5},"boundaries":[{"operator":"sort","count":3}],"verified":{"kernels":2,"wrong":1},)"
       R"("failed_candidates":{"compile":2,"correctness":1},)"

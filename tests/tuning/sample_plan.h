@@ -28,6 +28,7 @@ inline api::Plan plan() {
                       {api::LaunchArgument::Kind::integer, -7}};
   launch.bytes = 123456789012;
   launch.predicted_us = 0.1;
+  launch.uncertainty_us = 0.02;
   made.launches = {launch, launch};
   made.copies = {{{api::LaunchArgument::Kind::parameter, 1}, 2, 4}};
   made.workspace_bytes = 1024;
@@ -36,6 +37,7 @@ inline api::Plan plan() {
   made.sequence = 42;
   made.bytes = 987654321;
   made.predicted_us = 12.25;
+  made.uncertainty_us = 0.04;  // of its two launches
   made.measured_us = 13.5;
   made.verified_share = 0.125;
   made.judged = "verified on emulated device";

@@ -30,7 +30,8 @@ void visit_fields(auto& archive, Of<ModelReport> auto& report) {
   archive("distinct_fragments", report.distinct_fragments)("kernels", report.kernels)("launches", report.launches);
   archive("library_calls", report.library_calls)("bytes", report.bytes);
   archive("launches_unfused", report.launches_unfused)("bytes_unfused", report.bytes_unfused);
-  archive("predicted_us", report.predicted_us)("predicted_unfused_us", report.predicted_unfused_us);
+  archive("predicted_us", report.predicted_us).defaulted("uncertainty_us", report.uncertainty_us);
+  archive("predicted_unfused_us", report.predicted_unfused_us);
   archive("seconds", report.seconds).defaulted("search", report.search)("boundaries", report.boundaries);
   archive.group("verified",
                 [&](auto& verified) { verified("kernels", report.verified_kernels)("wrong", report.wrong_kernels); });
@@ -72,7 +73,8 @@ std::string to_table(const ModelReport& report) {
       fmt::format("{:.1f} MB (unfused {:.1f} MB, ratio {})", static_cast<double>(report.bytes) / 1e6,
                   static_cast<double>(report.bytes_unfused) / 1e6,
                   ratio(static_cast<double>(report.bytes), static_cast<double>(report.bytes_unfused))));
-  row("predicted", fmt::format("{:.1f} us (unfused {:.1f} us)", report.predicted_us, report.predicted_unfused_us));
+  row("predicted", fmt::format("{:.1f} ± {:.1f} us (unfused {:.1f} us)", report.predicted_us, report.uncertainty_us,
+                               report.predicted_unfused_us));
   row("verified kernels", fmt::format("{} right, {} wrong", report.verified_kernels, report.wrong_kernels));
   const StageSeconds& spent = report.seconds;
   row("seconds", fmt::format("import {:.2f}, plan {:.2f}, codegen {:.2f}, verify {:.2f}", spent.import, spent.plan,

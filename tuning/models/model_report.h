@@ -24,6 +24,7 @@ struct ModelReport {
   std::int64_t launches_unfused = 0;
   std::int64_t bytes_unfused = 0;
   double predicted_us = 0;
+  double uncertainty_us = 0;  ///< how far predicted_us may be off: the sum over the kernels
   double predicted_unfused_us = 0;
   StageSeconds seconds;
   /// Trials that were asked for beyond the first few of each kernel (ModelSearch).

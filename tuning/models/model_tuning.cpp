@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "costmodel/uncertainty.h"
 #include "graph/canonical.h"
 #include "graph/simplify.h"
 #include "tuning/models/model_search.h"
@@ -62,6 +63,11 @@ std::vector<PlannedEntry> plan_entries(const ModelFragments& model, const Tuner&
   return planned;
 }
 
+/// How far the prediction of a kernel's best candidate may be off, µs.
+double uncertainty_us(const search::ExploredKernel& kernel) {
+  return costmodel::uncertainty_us(kernel.candidates.front().program, kernel.predicted_us());
+}
+
 void count(const ModelFragments& model, const std::vector<PlannedEntry>& planned, ModelReport& report) {
   std::set<Hash128> kernels;
   for (std::size_t i = 0; i < planned.size(); ++i) {
@@ -72,6 +78,8 @@ void count(const ModelFragments& model, const std::vector<PlannedEntry>& planned
       report.launches += times * std::ssize(planned[i].fused->kernels);
       report.bytes += times * search::plan_bytes(*planned[i].fused);
       report.predicted_us += times * planned[i].fused->predicted_us;
+      for (const search::PlannedKernel& kernel : planned[i].fused->kernels)
+        report.uncertainty_us += times * uncertainty_us(*kernel.kernel);
     }
     if (planned[i].unfused) {
       report.launches_unfused += times * planned[i].unfused->launches();

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "costmodel/uncertainty.h"
 #include "graph/in_place.h"
 #include "kernel/program/traffic.h"
 #include "tuning/plans/workspace.h"
@@ -104,6 +105,7 @@ api::KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKer
   result.cooperative = generated.cooperative;
   result.bytes = kernel::scheduled_bytes(explored.graph, program);
   result.predicted_us = candidate.predicted_us;
+  result.uncertainty_us = costmodel::uncertainty_us(program, candidate.predicted_us);
   for (const codegen::Argument& argument : generated.arguments) {
     const std::size_t number = argument.buffer.number;
     if (argument.kind == codegen::Argument::Kind::integer) {
@@ -175,6 +177,7 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
     plan.launches.push_back(launch_of(fusion.kernels[at], *kernels[at], launch, places));
     plan.bytes += plan.launches.back().bytes;
     plan.predicted_us += plan.launches.back().predicted_us;
+    plan.uncertainty_us += plan.launches.back().uncertainty_us;
     written.insert(fusion.kernels[at].results.begin(), fusion.kernels[at].results.end());
     const auto& scratch = kernels[at]->generated.scratch;
     for (int s = 0; s < std::ssize(scratch); ++s) {

@@ -50,6 +50,7 @@ Result<api::Plan> plan_from_record(const db::PlanRecord& record) {
   plan.sequence = record.sequence;
   plan.bytes = record.bytes;
   plan.predicted_us = record.predicted_us;
+  for (const api::KernelLaunch& launch : plan.launches) plan.uncertainty_us += launch.uncertainty_us;
   plan.measured_us = record.measured_us;
   plan.verified_share = record.verified_share;
   plan.judged = record.provenance.judged;

@@ -416,15 +416,55 @@ __device__ __forceinline__ void group_1_2(f32* __restrict__ scratch0, f32* __res
   }
 }
 
-// 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt; 4 tensors
+// 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt; 2 tensors
 __device__ __forceinline__ void group_2_0(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
-  // axes  i: extent = vector 4, lane 32, warp 8, register 2, grid 192
+  // axes  i: extent = vector 4, lane 32, warp 8, grid 384
+  const int i_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int i_grid = tile;
+  const int i = (i_lane + 32 * i_warp) * 4 + i_grid * 1024;
+
+  // sweep 0: store 37
+  const f32 scratch0_2 = load_one<Cached::shared_between_blocks>(&scratch0[0]);
+  const f32 scratch1_3 = load_one<Cached::shared_between_blocks>(&scratch1[0]);
+  const f32 scratch2_4 = load_one<Cached::shared_between_blocks>(&scratch2[0]);
+  const f32 scratch3_5 = load_one<Cached::shared_between_blocks>(&scratch3[0]);
+  const f32 scratch4_6 = load_one<Cached::shared_between_blocks>(&scratch4[0]);
+  const f32 scratch5_7 = load_one<Cached::shared_between_blocks>(&scratch5[0]);
+  const f32 scratch6_8 = load_one<Cached::shared_between_blocks>(&scratch6[0]);
+  const f32 add_9 = scratch5_7 + scratch6_8;
+  const f32 add_10 = scratch4_6 + add_9;
+  const f32 add_11 = scratch3_5 + add_10;
+  const f32 add_12 = scratch2_4 + add_11;
+  const f32 add_13 = scratch1_3 + add_12;
+  const f32 scratch7_14 = load_one<Cached::shared_between_blocks>(&scratch7[0]);
+  const f32 add_15 = add_13 + scratch7_14;
+  const f32 add_16 = scratch0_2 + add_15;
+  const f32 sqrt_17 = sqrtf(add_16);
+  const f32 maximum_18 = maximum(1.0f, sqrt_17);
+  const f32 divide_19 = 1.0f / maximum_18;
+  f32 in0_0[4];
+  if (i < extent) {
+    load_tail<4, Cached::streamed>(in0_0, in0 + static_cast<s64>(i), extent - i);
+    f32 result_0[4];
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+      const f32 multiply_20 = in0_0[v] * divide_19;
+      result_0[v] = multiply_20;
+    }
+    store_tail<4, Written::passing>(out0 + static_cast<s64>(i), result_0, extent - i);
+  }
+}
+
+// 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt; 3 tensors
+__device__ __forceinline__ void group_2_1(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+  // axes  i: extent = vector 4, lane 32, warp 8, register 2, grid 2
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 2048;
 
-  // sweep 0: store 37
+  // sweep 0: store 39
   const f32 scratch0_2 = load_one<Cached::shared_between_blocks>(&scratch0[0]);
   const f32 scratch1_3 = load_one<Cached::shared_between_blocks>(&scratch1[0]);
   const f32 scratch2_4 = load_one<Cached::shared_between_blocks>(&scratch2[0]);
@@ -467,7 +507,7 @@ __device__ __forceinline__ void group_2_0(const f32* __restrict__ in0, f32* __re
 }
 
 // 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt; 2 tensors
-__device__ __forceinline__ void group_2_1(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+__device__ __forceinline__ void group_2_2(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
   // axes  i: extent = vector 4, lane 32, warp 8
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
@@ -506,7 +546,7 @@ __device__ __forceinline__ void group_2_1(const f32* __restrict__ in0, f32* __re
 }
 
 // 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt
-__device__ __forceinline__ void group_2_2(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
+__device__ __forceinline__ void group_2_3(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
   // axes  i: extent = vector 4, lane 16
   const int i_lane = static_cast<int>(threadIdx.x) % 16;
   const int i = i_lane * 4;
@@ -544,50 +584,10 @@ __device__ __forceinline__ void group_2_2(const f32* __restrict__ in0, f32* __re
   }
 }
 
-// 7 add, 1 divide, 1 maximum, 1 multiply, 1 sqrt
-__device__ __forceinline__ void group_2_3(const f32* __restrict__ in0, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ scratch2, f32* __restrict__ scratch3, f32* __restrict__ scratch4, f32* __restrict__ scratch5, f32* __restrict__ scratch6, f32* __restrict__ scratch7, f32* __restrict__ out0, const s64 extent, const int tile, unsigned char* const shared) {
-  // axes  i: extent = vector 4, lane 32, warp 8, grid 2304
-  const int i_lane = static_cast<int>(threadIdx.x) % 32;
-  const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i_grid = tile;
-  const int i = (i_lane + 32 * i_warp) * 4 + i_grid * 1024;
-
-  // sweep 0: store 48
-  const f32 scratch0_2 = load_one<Cached::shared_between_blocks>(&scratch0[0]);
-  const f32 scratch1_3 = load_one<Cached::shared_between_blocks>(&scratch1[0]);
-  const f32 scratch2_4 = load_one<Cached::shared_between_blocks>(&scratch2[0]);
-  const f32 scratch3_5 = load_one<Cached::shared_between_blocks>(&scratch3[0]);
-  const f32 scratch4_6 = load_one<Cached::shared_between_blocks>(&scratch4[0]);
-  const f32 scratch5_7 = load_one<Cached::shared_between_blocks>(&scratch5[0]);
-  const f32 scratch6_8 = load_one<Cached::shared_between_blocks>(&scratch6[0]);
-  const f32 add_9 = scratch5_7 + scratch6_8;
-  const f32 add_10 = scratch4_6 + add_9;
-  const f32 add_11 = scratch3_5 + add_10;
-  const f32 add_12 = scratch2_4 + add_11;
-  const f32 add_13 = scratch1_3 + add_12;
-  const f32 scratch7_14 = load_one<Cached::shared_between_blocks>(&scratch7[0]);
-  const f32 add_15 = add_13 + scratch7_14;
-  const f32 add_16 = scratch0_2 + add_15;
-  const f32 sqrt_17 = sqrtf(add_16);
-  const f32 maximum_18 = maximum(1.0f, sqrt_17);
-  const f32 divide_19 = 1.0f / maximum_18;
-  f32 in0_0[4];
-  if (i < extent) {
-    load_tail<4, Cached::streamed>(in0_0, in0 + static_cast<s64>(i), extent - i);
-    f32 result_0[4];
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-      const f32 multiply_20 = in0_0[v] * divide_19;
-      result_0[v] = multiply_20;
-    }
-    store_tail<4, Written::passing>(out0 + static_cast<s64>(i), result_0, extent - i);
-  }
-}
-
 }  // namespace
 
 struct Table {
-  u64 words[117];
+  u64 words[118];
 };
 
 extern "C" __global__ void __launch_bounds__(256, 6)
@@ -650,9 +650,9 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
     open_gate(counters + 0);
   }
   // from the end, of which L2 still has something
-  for (int tile = static_cast<int>(blockIdx.x) + (2790 - static_cast<int>(blockIdx.x)) / 792 * 792; tile >= 0; tile -= 792) {
-    if (tile < 484) {
-      int low = 0, high = 3;
+  for (int tile = static_cast<int>(blockIdx.x) + (2118 - static_cast<int>(blockIdx.x)) / 792 * 792; tile >= 0; tile -= 792) {
+    if (tile < 960) {
+      int low = 0, high = 1;
       while (low < high) {
         const int middle = (low + high + 1) / 2;
         if (static_cast<int>(table.words[34 + middle * 12]) <= tile) low = middle;
@@ -661,23 +661,29 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
       const u64* const row = table.words + 23 + low * 12;
       group_2_0(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - static_cast<int>(row[11]), shared);
     }
-    else if (tile < 486) {
+    else if (tile < 2116) {
+      int low = 0, high = 2;
+      while (low < high) {
+        const int middle = (low + high + 1) / 2;
+        if (static_cast<int>(table.words[58 + middle * 12]) <= tile - 960) low = middle;
+        else high = middle - 1;
+      }
+      const u64* const row = table.words + 47 + low * 12;
+      group_2_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 960 - static_cast<int>(row[11]), shared);
+    }
+    else if (tile < 2118) {
       int low = 0, high = 1;
       while (low < high) {
         const int middle = (low + high + 1) / 2;
-        if (static_cast<int>(table.words[82 + middle * 12]) <= tile - 484) low = middle;
+        if (static_cast<int>(table.words[94 + middle * 12]) <= tile - 2116) low = middle;
         else high = middle - 1;
       }
-      const u64* const row = table.words + 71 + low * 12;
-      group_2_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 484 - static_cast<int>(row[11]), shared);
+      const u64* const row = table.words + 83 + low * 12;
+      group_2_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 2116 - static_cast<int>(row[11]), shared);
     }
-    else if (tile < 487) {
-      const u64* const row = table.words + 95;
-      group_2_2(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 486, shared);
-    }
-    else if (tile < 2791) {
-      const u64* const row = table.words + 106;
-      group_2_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 487, shared);
+    else if (tile < 2119) {
+      const u64* const row = table.words + 107;
+      group_2_3(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), reinterpret_cast<f32*>(row[4]), reinterpret_cast<f32*>(row[5]), reinterpret_cast<f32*>(row[6]), reinterpret_cast<f32*>(row[7]), reinterpret_cast<f32*>(row[8]), reinterpret_cast<f32*>(row[9]), static_cast<s64>(row[10]), tile - 2118, shared);
     }
   }
 }

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 256 blocks of 128 threads in clusters of 8, 640 bytes of dynamic shared memory
+// fragment 0, kernel 0: 256 blocks of 256 threads in clusters of 8, 33920 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -9,11 +9,11 @@ using namespace stitch;
 }  // namespace
 
 // sum of %1, sum of %8; 3 multiply, 1 subtract
-extern "C" __global__ void __launch_bounds__(128, 2)
+extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   const int tile = static_cast<int>(blockIdx.x / 8);
-  // axes  i: 4096 = lane 8, warp 4, register 16, cluster 8; j: 512 = vector 4, lane 4, grid 32
+  // axes  i: 4096 = lane 8, warp 8, register 4, loop 2, cluster 8; j: 512 = vector 4, lane 4, grid 32
   const int j_lane = static_cast<int>(threadIdx.x) % 4;
   const int i_lane = static_cast<int>(threadIdx.x) / 4 % 8;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
@@ -21,7 +21,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   const int j_grid = tile;
   const int i0 = (i_lane + 8 * i_warp) + i_cluster * 512;
   const int j = j_lane * 4 + j_grid * 16;
-  f32 in0_0[16][4];
+  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 256 threads × 128 elements
 
   // sweep 0: reduce 1
   f32 sum0[4];
@@ -29,15 +29,24 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     sum0[v] = 0.0f;
   }
-  {
+  for (int i_loop = 0; i_loop < 2; ++i_loop) {
     #pragma unroll
-    for (int i_r = 0; i_r < 16; ++i_r) {
-      const int i = i0 + i_r * 32;
-      load<4, Cached::streamed>(in0_0[i_r], in0 + (i * 512 + j));
+    for (int i_r = 0; i_r < 4; ++i_r) {
+      const int i = i0 + i_r * 64 + i_loop * 256;
+      copy_async<4>(in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4, in0 + ((i * 512 + j)));
+    }
+  }
+  wait_for_copies();
+  for (int i_loop = 0; i_loop < 2; ++i_loop) {
+    f32 in0_0[4][4];
+    #pragma unroll
+    for (int i_r = 0; i_r < 4; ++i_r) {
+      const int i = i0 + i_r * 64 + i_loop * 256;
+      load<4, Cached::plain>(in0_0[i_r], in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
-    for (int i_r = 0; i_r < 16; ++i_r) {
-      const int i = i0 + i_r * 32;
+    for (int i_r = 0; i_r < 4; ++i_r) {
+      const int i = i0 + i_r * 64 + i_loop * 256;
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         sum0[v] += in0_0[i_r][v];
@@ -48,7 +57,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     sum0[v] = reduce_lanes<Sum, 16, 8, 4>(sum0[v]);
   }
-  f32* const partial0 = reinterpret_cast<f32*>(shared);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 32768);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -58,18 +67,18 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 4, 16>(partial0 + j_lane * 4 + v);
+    sum0[v] = reduce_shared<Sum, 8, 16>(partial0 + j_lane * 4 + v);
   }
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      (partial0 + 64)[j_lane * 4 + v] = sum0[v];
+      (partial0 + 128)[j_lane * 4 + v] = sum0[v];
     }
   }
   cluster_barrier();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_cluster<Sum, 8>((partial0 + 64) + j_lane * 4 + v);
+    sum0[v] = reduce_cluster<Sum, 8>((partial0 + 128) + j_lane * 4 + v);
   }
 
   // sweep 1: reduce 8
@@ -84,14 +93,22 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
     for (int v = 0; v < 4; ++v) {
       multiply_3[v] = sum0[v] * 0.00024414062f;
     }
-    #pragma unroll
-    for (int i_r = 0; i_r < 16; ++i_r) {
-      const int i = i0 + i_r * 32;
+    for (int i_loop = 0; i_loop < 2; ++i_loop) {
+      f32 in0_0[4][4];
       #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        const f32 subtract_4 = in0_0[i_r][v] - multiply_3[v];
-        const f32 multiply_5 = subtract_4 * subtract_4;
-        sum1[v] += multiply_5;
+      for (int i_r = 0; i_r < 4; ++i_r) {
+        const int i = i0 + i_r * 64 + i_loop * 256;
+        load<4, Cached::plain>(in0_0[i_r], in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4);
+      }
+      #pragma unroll
+      for (int i_r = 0; i_r < 4; ++i_r) {
+        const int i = i0 + i_r * 64 + i_loop * 256;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          const f32 subtract_4 = in0_0[i_r][v] - multiply_3[v];
+          const f32 multiply_5 = subtract_4 * subtract_4;
+          sum1[v] += multiply_5;
+        }
       }
     }
   }
@@ -99,7 +116,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   for (int v = 0; v < 4; ++v) {
     sum1[v] = reduce_lanes<Sum, 16, 8, 4>(sum1[v]);
   }
-  f32* const partial1 = reinterpret_cast<f32*>(shared + 320);
+  f32* const partial1 = reinterpret_cast<f32*>(shared + 33344);
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -109,18 +126,18 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_shared<Sum, 4, 16>(partial1 + j_lane * 4 + v);
+    sum1[v] = reduce_shared<Sum, 8, 16>(partial1 + j_lane * 4 + v);
   }
   if (i_lane == 0 && i_warp == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      (partial1 + 64)[j_lane * 4 + v] = sum1[v];
+      (partial1 + 128)[j_lane * 4 + v] = sum1[v];
     }
   }
   cluster_barrier();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_cluster<Sum, 8>((partial1 + 64) + j_lane * 4 + v);
+    sum1[v] = reduce_cluster<Sum, 8>((partial1 + 128) + j_lane * 4 + v);
   }
   cluster_arrive();  // the others may leave: their shared memory has been read
 

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 64 blocks of 512 threads, 128 bytes of dynamic shared memory
+// fragment 0, kernel 0: 64 blocks of 512 threads, 131200 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -8,28 +8,55 @@ using namespace stitch;
 
 // max of %4, sum of %22; 1 compare, 1 convert, 1 divide, 1 exp, 2 multiply, 2 subtract
 __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32* __restrict__ in1, f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ out0, const int tile, unsigned char* const shared) {
-  // axes  i: 64 = grid 64; j: 32000 = vector 4, lane 32, warp 16, register 16
+  // axes  i: 64 = grid 64; j: 32000 = vector 4, lane 32, warp 16, register 4, loop 4
   const int j_lane = static_cast<int>(threadIdx.x) % 32;
   const int j_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
   const int i = i_grid;
   const int j0 = (j_lane + 32 * j_warp) * 4;
-  f32 in0_0[16][4];
-  f32 exp_3[16][4];
+  f32* const in0_0_kept = reinterpret_cast<f32*>(shared);  // 512 threads × 256 elements
+  f32* const exp_3_kept = reinterpret_cast<f32*>(shared);  // 512 threads × 256 elements
 
   // sweep 0: reduce 4
   f32 max0 = __int_as_float(0xff800000);
-  {
+  for (int j_loop = 0; j_loop < 4; ++j_loop) {
     #pragma unroll
-    for (int j_r = 0; j_r < 16; ++j_r) {
-      const int j = j0 + j_r * 2048;
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 2048 + j_loop * 8192;
       if (j < 32000) {
-        load<4, Cached::streamed>(in0_0[j_r], in0 + (i * 32000 + j));
+        copy_async<4>(in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4, in0 + ((i * 32000 + j)));
+      }
+    }
+  }
+  wait_for_copies();
+  for (int j_loop = 0; j_loop < 3; ++j_loop) {
+    f32 in0_0[4][4];
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 2048 + j_loop * 8192;
+      load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+    }
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 2048 + j_loop * 8192;
+      #pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        max0 = Max::combine(max0, in0_0[j_r][v]);
+      }
+    }
+  }
+  for (int j_loop = 3; j_loop < 4; ++j_loop) {
+    f32 in0_0[4][4];
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 2048 + j_loop * 8192;
+      if (j < 32000) {
+        load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
       }
     }
     #pragma unroll
-    for (int j_r = 0; j_r < 16; ++j_r) {
-      const int j = j0 + j_r * 2048;
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 2048 + j_loop * 8192;
       if (j < 32000) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
@@ -39,7 +66,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
     }
   }
   max0 = reduce_lanes<Max, 16, 8, 4, 2, 1>(max0);
-  f32* const partial0 = reinterpret_cast<f32*>(shared);
+  f32* const partial0 = reinterpret_cast<f32*>(shared + 131072);
   if (j_lane == 0) {
     partial0[0 * 16 + j_warp] = max0;
   }
@@ -52,21 +79,53 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
     if (j_lane == 0 && j_warp == 0) {
       scratch0[i] = max0;
     }
-    #pragma unroll
-    for (int j_r = 0; j_r < 16; ++j_r) {
-      const int j = j0 + j_r * 2048;
-      if (j < 32000) {
+    for (int j_loop = 0; j_loop < 3; ++j_loop) {
+      f32 in0_0[4][4];
+      f32 exp_3[4][4];
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
+        load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+      }
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
           const f32 subtract_2 = in0_0[j_r][v] - max0;
           exp_3[j_r][v] = exponential(subtract_2);
           sum2 += exp_3[j_r][v];
         }
+        store<4>(exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4, exp_3[j_r]);
+      }
+    }
+    for (int j_loop = 3; j_loop < 4; ++j_loop) {
+      f32 in0_0[4][4];
+      f32 exp_3[4][4];
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
+        if (j < 32000) {
+          load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+        }
+      }
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
+        if (j < 32000) {
+          #pragma unroll
+          for (int v = 0; v < 4; ++v) {
+            const f32 subtract_2 = in0_0[j_r][v] - max0;
+            exp_3[j_r][v] = exponential(subtract_2);
+            sum2 += exp_3[j_r][v];
+          }
+          store<4>(exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4, exp_3[j_r]);
+        }
       }
     }
   }
   sum2 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum2);
-  f32* const partial2 = reinterpret_cast<f32*>(shared + 64);
+  f32* const partial2 = reinterpret_cast<f32*>(shared + 131136);
   if (j_lane == 0) {
     partial2[0 * 16 + j_warp] = sum2;
   }
@@ -80,10 +139,16 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
     if (j_lane == 0 && j_warp == 0) {
       scratch1[i] = sum2;
     }
-    #pragma unroll
-    for (int j_r = 0; j_r < 16; ++j_r) {
-      const int j = j0 + j_r * 2048;
-      if (j < 32000) {
+    for (int j_loop = 0; j_loop < 3; ++j_loop) {
+      f32 exp_3[4][4];
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
+        load<4, Cached::plain>(exp_3[j_r], exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+      }
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
         f32 result_4[4];
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
@@ -95,6 +160,33 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
           result_4[v] = multiply_14;
         }
         store<4>(out0 + (i * 32000 + j), result_4);
+      }
+    }
+    for (int j_loop = 3; j_loop < 4; ++j_loop) {
+      f32 exp_3[4][4];
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
+        if (j < 32000) {
+          load<4, Cached::plain>(exp_3[j_r], exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+        }
+      }
+      #pragma unroll
+      for (int j_r = 0; j_r < 4; ++j_r) {
+        const int j = j0 + j_r * 2048 + j_loop * 8192;
+        if (j < 32000) {
+          f32 result_4[4];
+          #pragma unroll
+          for (int v = 0; v < 4; ++v) {
+            const f32 multiply_8 = exp_3[j_r][v] * divide_7;
+            const bool compare_11 = in1_9 == static_cast<s32>((j + v));
+            const f32 convert_12 = convert<f32>(compare_11);
+            const f32 subtract_13 = multiply_8 - convert_12;
+            const f32 multiply_14 = 0.015625f * subtract_13;
+            result_4[v] = multiply_14;
+          }
+          store<4>(out0 + (i * 32000 + j), result_4);
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 20512 blocks of 128 threads
+// fragment 0, kernel 0: 6160 blocks of 256 threads
 
 #include "stitch/kernel.cuh"
 
@@ -8,14 +8,14 @@ using namespace stitch;
 
 // 1 add, 1 compare, 2 select
 __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, const bf16* __restrict__ in1, const bf16* __restrict__ in2, bf16* __restrict__ out0, const int tile) {
-  // axes  i: 128 = grid 128; j: 2048 = lane 4, warp 4, grid 128; k: 64 = vector 8, lane 8
+  // axes  i: 128 = grid 128; j: 2048 = lane 4, warp 8, register 2, grid 32; k: 64 = vector 8, lane 8
   const int k_lane = static_cast<int>(threadIdx.x) % 8;
   const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
   const int j_warp = static_cast<int>(threadIdx.x) / 32;
-  const int j_grid = tile % 128;
-  const int i_grid = tile / 128;
+  const int j_grid = tile % 32;
+  const int i_grid = tile / 32;
   const int i = i_grid;
-  const int j = (j_lane + 4 * j_warp) + j_grid * 16;
+  const int j0 = (j_lane + 4 * j_warp) + j_grid * 64;
   const int k = k_lane * 8;
 
   // sweep 0: store 34
@@ -23,48 +23,62 @@ __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, const bf1
   const bool compare_2 = in0_1 < 0;
   const s32 add_4 = static_cast<s32>(static_cast<u32>(in0_1) + static_cast<u32>(2048));
   const s32 select_5 = compare_2 ? add_4 : in0_1;
-  const bool inside_6 = (j - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047))) >= 0 && (j - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047))) < 1;
-  const bool not_7 = !inside_6;
-  Packed<bf16, 8> in1_8;
-  Packed<bf16, 8> in2_9;
+  bool inside_6[2];
+  bool not_7[2];
 #pragma unroll
-  for (int v = 0; v < 8; ++v) in1_8[v] = bf16{};
-  if (inside_6) {
-    load<8, Cached::streamed>(in1_8, in1 + (i * 64 + j * 64 + k - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047)) * 64));
+  for (int j_r = 0; j_r < 2; ++j_r) {
+    const int j = j0 + j_r * 32;
+    inside_6[j_r] = (j - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047))) >= 0 && (j - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047))) < 1;
+    not_7[j_r] = !inside_6[j_r];
+  }
+  bf16 in1_8[2][8];
+  bf16 in2_9[2][8];
+#pragma unroll
+  for (int j_r = 0; j_r < 2; ++j_r) {
+    const int j = j0 + j_r * 32;
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) in1_8[j_r][v] = bf16{};
+    if (inside_6[j_r]) {
+      load<8, Cached::streamed>(in1_8[j_r], in1 + (i * 64 + j * 64 + k - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047)) * 64));
+    }
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) in2_9[j_r][v] = bf16{};
+    if (not_7[j_r]) {
+      load<8, Cached::streamed>(in2_9[j_r], in2 + (i * 131072 + j * 64 + k));
+    }
   }
 #pragma unroll
-  for (int v = 0; v < 8; ++v) in2_9[v] = bf16{};
-  if (not_7) {
-    load<8, Cached::streamed>(in2_9, in2 + (i * 131072 + j * 64 + k));
+  for (int j_r = 0; j_r < 2; ++j_r) {
+    const int j = j0 + j_r * 32;
+    bf16 result_0[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const f32 select_10 = inside_6[j_r] ? widen(in1_8[j_r][v]) : widen(in2_9[j_r][v]);
+      result_0[v] = narrow<bf16>(select_10);
+    }
+    store<8>(out0 + (i * 131072 + j * 64 + k), result_0);
   }
-  bf16 result_0[8];
-#pragma unroll
-  for (int v = 0; v < 8; ++v) {
-    const f32 select_10 = inside_6 ? widen(in1_8[v]) : widen(in2_9[v]);
-    result_0[v] = narrow<bf16>(select_10);
-  }
-  store<8>(out0 + (i * 131072 + j * 64 + k), result_0);
 }
 
 // 1 add, 7 convert, 2 cos, 6 multiply, 1 select, 2 sin, 1 subtract
 __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const s32* __restrict__ in1, const bf16* __restrict__ in2, bf16* __restrict__ out0, const int tile) {
-  // axes  i: 512 = lane 4, warp 4, grid 32; j: 64 = vector 8, lane 8
+  // axes  i: 512 = lane 4, warp 8, grid 16; j: 64 = vector 8, lane 8
   const int j_lane = static_cast<int>(threadIdx.x) % 8;
   const int i_lane = static_cast<int>(threadIdx.x) / 8 % 4;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
-  const int i = (i_lane + 4 * i_warp) + i_grid * 16;
+  const int i = (i_lane + 4 * i_warp) + i_grid * 32;
   const int j = j_lane * 8;
 
   // sweep 0: store 47
   f32 in0_1[8];
   s32 in1_2[8];
-  Packed<bf16, 8> in2_6;
-  Packed<bf16, 8> in2_9;
-  Packed<bf16, 8> in2_15;
+  bf16 in2_6[8];
+  bf16 in2_9[8];
+  bf16 in2_15[8];
   f32 in0_17[8];
   s32 in1_18[8];
-  Packed<bf16, 8> in2_24;
+  bf16 in2_24[8];
 #pragma unroll
   for (int v = 0; v < 8; ++v) in0_1[v] = f32{};
   if ((j < 32)) {
@@ -135,14 +149,14 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const s32
 
 // 2 add, 1 compare, 7 convert, 2 cos, 6 multiply, 3 select, 2 sin, 1 subtract
 __device__ __forceinline__ void group_0_2(const s32* __restrict__ in0, const f32* __restrict__ in1, const bf16* __restrict__ in2, const bf16* __restrict__ in3, bf16* __restrict__ out0, const int tile) {
-  // axes  i: 128 = register 4, grid 32; j: 2048 = lane 4, warp 4, grid 128; k: 64 = vector 8, lane 8
+  // axes  i: 128 = register 4, grid 32; j: 2048 = lane 4, warp 8, grid 64; k: 64 = vector 8, lane 8
   const int k_lane = static_cast<int>(threadIdx.x) % 8;
   const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
   const int j_warp = static_cast<int>(threadIdx.x) / 32;
-  const int j_grid = tile % 128;
-  const int i_grid = tile / 128;
+  const int j_grid = tile % 64;
+  const int i_grid = tile / 64;
   const int i0 = i_grid * 4;
-  const int j = (j_lane + 4 * j_warp) + j_grid * 16;
+  const int j = (j_lane + 4 * j_warp) + j_grid * 32;
   const int k = k_lane * 8;
 
   // sweep 0: store 50
@@ -175,11 +189,11 @@ __device__ __forceinline__ void group_0_2(const s32* __restrict__ in0, const f32
     sin_29[v] = sinf(multiply_28);
     cos_33[v] = cosf(multiply_28);
   }
-  Packed<bf16, 8> in2_15[4];
-  Packed<bf16, 8> in2_19[4];
-  Packed<bf16, 8> in2_30[4];
-  Packed<bf16, 8> in2_34[4];
-  Packed<bf16, 8> in3_40[4];
+  bf16 in2_15[4][8];
+  bf16 in2_19[4][8];
+  bf16 in2_30[4][8];
+  bf16 in2_34[4][8];
+  bf16 in3_40[4][8];
 #pragma unroll
   for (int i_r = 0; i_r < 4; ++i_r) {
     const int i = i0 + i_r * 1;
@@ -240,21 +254,21 @@ struct Table {
   u64 words[13];
 };
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_96a0359352b3(const __grid_constant__ Table table) {
   {
     const int tile = static_cast<int>(blockIdx.x);
-    if (tile < 16384) {
+    if (tile < 4096) {
       const u64* const row = table.words + 0;
       group_0_0(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const bf16*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<bf16*>(row[3]), tile);
     }
-    else if (tile < 16416) {
+    else if (tile < 4112) {
       const u64* const row = table.words + 4;
-      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const s32*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<bf16*>(row[3]), tile - 16384);
+      group_0_1(reinterpret_cast<const f32*>(row[0]), reinterpret_cast<const s32*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<bf16*>(row[3]), tile - 4096);
     }
-    else if (tile < 20512) {
+    else if (tile < 6160) {
       const u64* const row = table.words + 8;
-      group_0_2(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<const bf16*>(row[3]), reinterpret_cast<bf16*>(row[4]), tile - 16416);
+      group_0_2(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<const bf16*>(row[2]), reinterpret_cast<const bf16*>(row[3]), reinterpret_cast<bf16*>(row[4]), tile - 4112);
     }
   }
 }

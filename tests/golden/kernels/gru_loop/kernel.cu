@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 256 blocks of 64 threads, 336 bytes of dynamic shared memory
+// fragment 0, kernel 0: 256 blocks of 128 threads, 336 bytes of dynamic shared memory
 
 #include "stitch/kernel.cuh"
 
@@ -18,43 +18,43 @@ __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, s32* __re
   }
 }
 
-__device__ __forceinline__ void group_0_1_loads(const f32* __restrict__ in1, f32 (&in1_1)[9][4], f32 (&in1_3)[9][4], f32 (&in1_5)[9][4]) {
-  // axes  i: 36 = vector 4, lane 8, warp 2; j: 36 = lane 4, register 9
-  const int i_lane = static_cast<int>(threadIdx.x) % 8;
-  const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
+__device__ __forceinline__ void group_0_1_loads(const f32* __restrict__ in1, f32 (&in1_1)[5][4], f32 (&in1_3)[5][4], f32 (&in1_5)[5][4]) {
+  // axes  i: 36 = vector 4, lane 4, warp 4; j: 36 = lane 8, register 5
+  const int i_lane = static_cast<int>(threadIdx.x) % 4;
+  const int j_lane = static_cast<int>(threadIdx.x) / 4 % 8;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i = (i_lane + 8 * i_warp) * 4;
+  const int i = (i_lane + 4 * i_warp) * 4;
   const int j0 = j_lane;
 #pragma unroll
-  for (int j_r = 0; j_r < 9; ++j_r) {
-    const int j = j0 + j_r * 4;
-    if (i < 36) {
+  for (int j_r = 0; j_r < 5; ++j_r) {
+    const int j = j0 + j_r * 8;
+    if (i < 36 && j < 36) {
       load<4, Cached::streamed>(in1_1[j_r], in1 + (i + j * 108));
     }
   }
 #pragma unroll
-  for (int j_r = 0; j_r < 9; ++j_r) {
-    const int j = j0 + j_r * 4;
-    if (i < 36) {
+  for (int j_r = 0; j_r < 5; ++j_r) {
+    const int j = j0 + j_r * 8;
+    if (i < 36 && j < 36) {
       load<4, Cached::streamed>(in1_3[j_r], in1 + (i + j * 108 + 72));
     }
   }
 #pragma unroll
-  for (int j_r = 0; j_r < 9; ++j_r) {
-    const int j = j0 + j_r * 4;
-    if (i < 36) {
+  for (int j_r = 0; j_r < 5; ++j_r) {
+    const int j = j0 + j_r * 8;
+    if (i < 36 && j < 36) {
       load<4, Cached::streamed>(in1_5[j_r], in1 + (i + j * 108 + 36));
     }
   }
 }
 
 // sum of %27, sum of %40, sum of %50; 4 add, 1 compare, 2 logistic, 6 multiply, 1 select, 1 subtract, 1 tanh
-__device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32* __restrict__ in1, const s32* __restrict__ in2, const s32* __restrict__ in3, const f32* __restrict__ in4, const f32* __restrict__ in5, const f32* __restrict__ in6, f32* __restrict__ out0, f32* __restrict__ out1, f32 (&in1_1)[9][4], f32 (&in1_3)[9][4], f32 (&in1_5)[9][4], unsigned char* const shared) {
-  // axes  i: 36 = vector 4, lane 8, warp 2; j: 36 = lane 4, register 9
-  const int i_lane = static_cast<int>(threadIdx.x) % 8;
-  const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
+__device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32* __restrict__ in1, const s32* __restrict__ in2, const s32* __restrict__ in3, const f32* __restrict__ in4, const f32* __restrict__ in5, const f32* __restrict__ in6, f32* __restrict__ out0, f32* __restrict__ out1, f32 (&in1_1)[5][4], f32 (&in1_3)[5][4], f32 (&in1_5)[5][4], unsigned char* const shared) {
+  // axes  i: 36 = vector 4, lane 4, warp 4; j: 36 = lane 8, register 5
+  const int i_lane = static_cast<int>(threadIdx.x) % 4;
+  const int j_lane = static_cast<int>(threadIdx.x) / 4 % 8;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int i = (i_lane + 8 * i_warp) * 4;
+  const int i = (i_lane + 4 * i_warp) * 4;
   const int j0 = j_lane;
 
   // sweep 0: reduce 27, reduce 40, reduce 50
@@ -74,20 +74,24 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
     sum2[v] = 0.0f;
   }
   {
-    f32 in0_0[9];
+    f32 in0_0[5];
     #pragma unroll
-    for (int j_r = 0; j_r < 9; ++j_r) {
-      const int j = j0 + j_r * 4;
-      in0_0[j_r] = load_one<Cached::plain>(&in0[j]);
+    for (int j_r = 0; j_r < 5; ++j_r) {
+      const int j = j0 + j_r * 8;
+      if (j < 36) {
+        in0_0[j_r] = load_one<Cached::plain>(&in0[j]);
+      }
     }
     #pragma unroll
-    for (int j_r = 0; j_r < 9; ++j_r) {
-      const int j = j0 + j_r * 4;
+    for (int j_r = 0; j_r < 5; ++j_r) {
+      const int j = j0 + j_r * 8;
+      if (j < 36) {
+      }
     }
     #pragma unroll
-    for (int j_r = 0; j_r < 9; ++j_r) {
-      const int j = j0 + j_r * 4;
-      if (i < 36) {
+    for (int j_r = 0; j_r < 5; ++j_r) {
+      const int j = j0 + j_r * 8;
+      if (i < 36 && j < 36) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
           const f32 multiply_2 = in0_0[j_r] * in1_1[j_r][v];
@@ -102,15 +106,15 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_lanes<Sum, 16, 8>(sum0[v]);
+    sum0[v] = reduce_lanes<Sum, 16, 8, 4>(sum0[v]);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_lanes<Sum, 16, 8>(sum1[v]);
+    sum1[v] = reduce_lanes<Sum, 16, 8, 4>(sum1[v]);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum2[v] = reduce_lanes<Sum, 16, 8>(sum2[v]);
+    sum2[v] = reduce_lanes<Sum, 16, 8, 4>(sum2[v]);
   }
 
   // sweep 1: store 61, store 64
@@ -160,28 +164,28 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const f32
 }  // namespace
 
 // 100 turns; 1 rows a block
-extern "C" __global__ void __launch_bounds__(64, 2)
+extern "C" __global__ void __launch_bounds__(128, 2)
 stitch_e8566d2878a2(const f32* __restrict__ in2, const f32* __restrict__ in1, const f32* __restrict__ in0, f32* __restrict__ out1, f32* __restrict__ out0) {
   extern __shared__ __align__(16) unsigned char shared[];
   unsigned char* const resident = shared + 0;  // what turns and phases hand on
-  for (int i = static_cast<int>(threadIdx.x); i < 21; i += 64) reinterpret_cast<uint4*>(resident)[i] = {};
+  for (int i = static_cast<int>(threadIdx.x); i < 21; i += 128) reinterpret_cast<uint4*>(resident)[i] = {};
   __syncthreads();
   int* const first_row = reinterpret_cast<int*>(resident + 320);
   if (threadIdx.x == 0) *first_row = static_cast<int>(blockIdx.x) * 1;
-  prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(0) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 64);
-  prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(0) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 64);
-  prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(1) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 64);
-  prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(1) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 64);
-  f32 group_0_1_in1_1[9][4];
-  f32 group_0_1_in1_3[9][4];
-  f32 group_0_1_in1_5[9][4];
+  prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(0) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 128);
+  prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(0) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 128);
+  prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>(1) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 128);
+  prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>(1) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 128);
+  f32 group_0_1_in1_1[5][4];
+  f32 group_0_1_in1_3[5][4];
+  f32 group_0_1_in1_5[5][4];
   group_0_1_loads(in0, group_0_1_in1_1, group_0_1_in1_3, group_0_1_in1_5);
-  for (int i = static_cast<int>(threadIdx.x); i < 1; i += 64) {
+  for (int i = static_cast<int>(threadIdx.x); i < 1; i += 128) {
     s32* const to = reinterpret_cast<s32*>(resident);
     const s32 from = 0;
     to[i] = from;
   }
-  for (int i = static_cast<int>(threadIdx.x); i < 36; i += 64) {
+  for (int i = static_cast<int>(threadIdx.x); i < 36; i += 128) {
     f32* const to = reinterpret_cast<f32*>(resident + 16);
     const f32 from = 0.0f;
     to[i] = from;
@@ -192,14 +196,14 @@ stitch_e8566d2878a2(const f32* __restrict__ in2, const f32* __restrict__ in1, co
     unsigned char* const now = resident + (turn & 1) * 160;
     unsigned char* const next = resident + (~turn & 1) * 160;
     if (turn < 98) {
-      prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>((turn + 2)) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 64);
-      prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>((turn + 2)) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 64);
+      prefetch<1, 4>(reinterpret_cast<const char*>(in2) + static_cast<s64>((turn + 2)) * 1024 + static_cast<s64>(blockIdx.x) * 4, 4, static_cast<int>(threadIdx.x), 128);
+      prefetch<1, 432>(reinterpret_cast<const char*>(in1) + static_cast<s64>((turn + 2)) * 110592 + static_cast<s64>(blockIdx.x) * 432, 432, static_cast<int>(threadIdx.x), 128);
     }
     group_0_0(reinterpret_cast<s32*>(now), reinterpret_cast<s32*>(next), shared);
     group_0_1(reinterpret_cast<f32*>(now + 16), in0, reinterpret_cast<s32*>(now), first_row, in2, reinterpret_cast<f32*>(now + 16), in1, reinterpret_cast<f32*>(next + 16), out1, group_0_1_in1_1, group_0_1_in1_3, group_0_1_in1_5, shared);
     __syncthreads();
   }
-  for (int i = static_cast<int>(threadIdx.x); i < 36; i += 64) {
+  for (int i = static_cast<int>(threadIdx.x); i < 36; i += 128) {
     const f32* const from = reinterpret_cast<f32*>(resident + 16);
     out0[static_cast<s64>(blockIdx.x) * 36 + i] = from[i];
   }

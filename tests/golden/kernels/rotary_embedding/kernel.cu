@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 1024 blocks of 128 threads
+// fragment 0, kernel 0: 512 blocks of 256 threads
 
 #include "stitch/kernel.cuh"
 
@@ -9,17 +9,17 @@ using namespace stitch;
 }  // namespace
 
 // 1 add, 1 cos, 5 multiply, 1 sin, 1 subtract
-extern "C" __global__ void __launch_bounds__(128, 8)
+extern "C" __global__ void __launch_bounds__(256, 4)
 stitch_4ae6a870dc44(const f32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
-  // axes  i: 32 = grid 32; j: 512 = lane 4, warp 4, grid 32; k: 32 = vector 4, lane 8
+  // axes  i: 32 = grid 32; j: 512 = lane 4, warp 8, grid 16; k: 32 = vector 4, lane 8
   const int k_lane = static_cast<int>(threadIdx.x) % 8;
   const int j_lane = static_cast<int>(threadIdx.x) / 8 % 4;
   const int j_warp = static_cast<int>(threadIdx.x) / 32;
-  const int j_grid = tile % 32;
-  const int i_grid = tile / 32;
+  const int j_grid = tile % 16;
+  const int i_grid = tile / 16;
   const int i = i_grid;
-  const int j = (j_lane + 4 * j_warp) + j_grid * 16;
+  const int j = (j_lane + 4 * j_warp) + j_grid * 32;
   const int k = k_lane * 4;
 
   // sweep 0: store 15, store 17

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 288 blocks of 256 threads
+// fragment 0, kernel 0: 576 blocks of 128 threads
 
 #include "stitch/kernel.cuh"
 
@@ -9,18 +9,19 @@ using namespace stitch;
 }  // namespace
 
 // copy
-extern "C" __global__ void __launch_bounds__(256, 3)
+extern "C" __global__ void __launch_bounds__(128, 5)
 stitch_8818ce6558fd(const f32* __restrict__ in0, f32* __restrict__ out0, f32* __restrict__ out1, f32* __restrict__ out2) {
   const int tile = static_cast<int>(blockIdx.x);
-  // axes  i: 96 = vector 4, lane 2, grid 12; j: 24 = grid 24; k: 104 = lane 16, warp 8
-  const int i_lane = static_cast<int>(threadIdx.x) % 2;
-  const int k_lane = static_cast<int>(threadIdx.x) / 2 % 16;
+  // axes  i: 96 = vector 4, lane 4, grid 6; j: 24 = grid 24; k: 104 = lane 8, warp 4, grid 4
+  const int i_lane = static_cast<int>(threadIdx.x) % 4;
+  const int k_lane = static_cast<int>(threadIdx.x) / 4 % 8;
   const int k_warp = static_cast<int>(threadIdx.x) / 32;
-  const int j_grid = tile % 24;
-  const int i_grid = tile / 24;
-  const int i = i_lane * 4 + i_grid * 8;
+  const int k_grid = tile % 4;
+  const int j_grid = tile / 4 % 24;
+  const int i_grid = tile / 96;
+  const int i = i_lane * 4 + i_grid * 16;
   const int j = j_grid;
-  const int k = (k_lane + 16 * k_warp);
+  const int k = (k_lane + 8 * k_warp) + k_grid * 32;
 
   // sweep 0: store 1, store 2, store 3
   f32 in0_0[4];

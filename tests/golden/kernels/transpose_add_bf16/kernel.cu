@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 2016 blocks of 128 threads
+// fragment 0, kernel 0: 2048 blocks of 128 threads
 
 #include "stitch/kernel.cuh"
 
@@ -12,14 +12,14 @@ using namespace stitch;
 extern "C" __global__ void __launch_bounds__(128, 16)
 stitch_2e24eff01c39(const bf16* __restrict__ in0, const bf16* __restrict__ in1, bf16* __restrict__ out0) {
   const int tile = static_cast<int>(blockIdx.x);
-  // axes  i: 2048 = lane 16, warp 4, grid 32; j: 1000 = vector 8, lane 2, grid 63
-  const int j_lane = static_cast<int>(threadIdx.x) % 2;
-  const int i_lane = static_cast<int>(threadIdx.x) / 2 % 16;
+  // axes  i: 2048 = lane 8, warp 4, grid 64; j: 1000 = vector 8, lane 4, grid 32
+  const int j_lane = static_cast<int>(threadIdx.x) % 4;
+  const int i_lane = static_cast<int>(threadIdx.x) / 4 % 8;
   const int i_warp = static_cast<int>(threadIdx.x) / 32;
-  const int j_grid = tile % 63;
-  const int i_grid = tile / 63;
-  const int i = (i_lane + 16 * i_warp) + i_grid * 64;
-  const int j = j_lane * 8 + j_grid * 16;
+  const int j_grid = tile % 32;
+  const int i_grid = tile / 32;
+  const int i = (i_lane + 8 * i_warp) + i_grid * 32;
+  const int j = j_lane * 8 + j_grid * 32;
 
   // sweep 0: store 3
   Packed<bf16, 8> in0_0;
