@@ -31,8 +31,8 @@ __device__ __forceinline__ void group_0_0(const s32* __restrict__ in0, const bf1
     inside_6[j_r] = (j - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047))) >= 0 && (j - static_cast<int>(minimum<s64>(maximum<s64>(select_5, 0), 2047))) < 1;
     not_7[j_r] = !inside_6[j_r];
   }
-  bf16 in1_8[2][8];
-  bf16 in2_9[2][8];
+  Packed<bf16, 8> in1_8[2];
+  Packed<bf16, 8> in2_9[2];
 #pragma unroll
   for (int j_r = 0; j_r < 2; ++j_r) {
     const int j = j0 + j_r * 32;
@@ -73,12 +73,12 @@ __device__ __forceinline__ void group_0_1(const f32* __restrict__ in0, const s32
   // sweep 0: store 47
   f32 in0_1[8];
   s32 in1_2[8];
-  bf16 in2_6[8];
-  bf16 in2_9[8];
-  bf16 in2_15[8];
+  Packed<bf16, 8> in2_6;
+  Packed<bf16, 8> in2_9;
+  Packed<bf16, 8> in2_15;
   f32 in0_17[8];
   s32 in1_18[8];
-  bf16 in2_24[8];
+  Packed<bf16, 8> in2_24;
 #pragma unroll
   for (int v = 0; v < 8; ++v) in0_1[v] = f32{};
   if ((j < 32)) {
@@ -189,11 +189,11 @@ __device__ __forceinline__ void group_0_2(const s32* __restrict__ in0, const f32
     sin_29[v] = sinf(multiply_28);
     cos_33[v] = cosf(multiply_28);
   }
-  bf16 in2_15[4][8];
-  bf16 in2_19[4][8];
-  bf16 in2_30[4][8];
-  bf16 in2_34[4][8];
-  bf16 in3_40[4][8];
+  Packed<bf16, 8> in2_15[4];
+  Packed<bf16, 8> in2_19[4];
+  Packed<bf16, 8> in2_30[4];
+  Packed<bf16, 8> in2_34[4];
+  Packed<bf16, 8> in3_40[4];
 #pragma unroll
   for (int i_r = 0; i_r < 4; ++i_r) {
     const int i = i0 + i_r * 1;

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 63 blocks of 512 threads
+// fragment 0, kernel 0: 125 blocks of 128 threads, cooperative
 
 #include "stitch/kernel.cuh"
 
@@ -6,51 +6,70 @@ namespace {
 
 using namespace stitch;
 
-}  // namespace
+// copy
+__device__ __forceinline__ void group_0_0(f32* __restrict__ out0, const int tile) {
+  // axes  i: 64000 = vector 4, lane 32, warp 4, grid 125
+  const int i_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int i_grid = tile;
+  const int i = (i_lane + 32 * i_warp) * 4 + i_grid * 512;
+
+  // sweep 0: store 4
+  f32 result_0[4];
+#pragma unroll
+  for (int v = 0; v < 4; ++v) {
+    result_0[v] = 0.0f;
+  }
+  store<4>(out0 + i, result_0);
+}
 
 // scatter of %4
-extern "C" __global__ void __launch_bounds__(512, 1)
-stitch_9abe76edd9bc(const s32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0) {
-  const int tile = static_cast<int>(blockIdx.x);
-  // axes  i: 64000 = lane 32, register 32, grid 63; j: 256 = loop 256
+__device__ __forceinline__ void group_1_0(const s32* __restrict__ in0, const f32* __restrict__ in1, f32* __restrict__ out0, const int tile) {
+  // axes  i: 16384 = vector 4, lane 32, warp 4, grid 32
   const int i_lane = static_cast<int>(threadIdx.x) % 32;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int i_grid = tile;
-  const int i0 = i_lane + i_grid * 1024;
-  const int j0 = 0;
-  const bool active = threadIdx.x < 32;
+  const int i = (i_lane + 32 * i_warp) * 4 + i_grid * 512;
 
-  // sum of 256 updates per element, tested one after the other
-  f32 total[32];
+  // sweep 0: scatter 4
+  s32 in0_0[4];
 #pragma unroll
-  for (int i_r = 0; i_r < 32; ++i_r) {
-    const int i = i0 + i_r * 32;
-    if (i < 64000 && active) {
-      total[i_r] = static_cast<f32>(0.0f);
-    }
-  }
-  for (int j = 0; j < 256; ++j) {
-    #pragma unroll
-    for (int i_r = 0; i_r < 32; ++i_r) {
-      const int i = i0 + i_r * 32;
-      if (i < 64000 && active) {
-        const s32 in0_1 = active ? load_one<Cached::streamed>(&in0[j]) : 0;
-        const bool compare_3 = in0_1 >= 0;
-        const bool compare_5 = in0_1 <= 999;
-        const bool and_6 = compare_3 && compare_5;
-        const bool inside_7 = ((i / 64) - static_cast<int>(minimum<s64>(maximum<s64>(in0_1, 0), 999))) >= 0 && ((i / 64) - static_cast<int>(minimum<s64>(maximum<s64>(in0_1, 0), 999))) < 1;
-        const bool and_8 = and_6 && inside_7;
-        if (and_8) {
-          const f32 in1_9 = i < 64000 && active && and_8 ? load_one<Cached::streamed>(&in1[(j * 64 + (i % 64))]) : 0.0f;
-          total[i_r] = Sum::combine(total[i_r], static_cast<f32>(in1_9));
-        }
-      }
-    }
+  for (int v = 0; v < 4; ++v) {
+    in0_0[v] = load_one<Cached::streamed>(&in0[((i + v) / 64)]);
   }
 #pragma unroll
-  for (int i_r = 0; i_r < 32; ++i_r) {
-    const int i = i0 + i_r * 32;
-    if (i < 64000 && active) {
-      out0[i] = narrow<f32>(static_cast<f32>(total[i_r]));
+  for (int v = 0; v < 4; ++v) {
+    const bool compare_2 = in0_0[v] >= 0;
+    const bool compare_4 = in0_0[v] <= 999;
+    const bool and_5 = compare_2 && compare_4;
+    const f32 in1_6 = and_5 ? load_one<Cached::streamed>(&in1[(i + v)]) : 0.0f;
+    if (and_5) {
+      Sum::combine_atomically(out0 + (((i + v) % 64) + static_cast<int>(minimum<s64>(maximum<s64>(in0_0[v], 0), 999)) * 64), in1_6);
+    }
+  }
+}
+
+}  // namespace
+
+struct Table {
+  u64 words[5];
+};
+
+extern "C" __global__ void __launch_bounds__(128, 1)
+stitch_9abe76edd9bc(const __grid_constant__ Table table) {
+  u32* const counters = reinterpret_cast<u32*>(table.words[0]);
+  {
+    const int tile = static_cast<int>(blockIdx.x);
+    const u64* const row = table.words + 1;
+    group_0_0(reinterpret_cast<f32*>(row[0]), tile);
+  }
+
+  grid_barrier(counters + 0, gridDim.x);
+  {
+    const int tile = static_cast<int>(blockIdx.x);
+    if (tile < 32) {
+      const u64* const row = table.words + 2;
+      group_1_0(reinterpret_cast<const s32*>(row[0]), reinterpret_cast<const f32*>(row[1]), reinterpret_cast<f32*>(row[2]), tile);
     }
   }
 }

@@ -93,6 +93,7 @@ stitch_28fae700263f(const f32* __restrict__ in0, f32* __restrict__ out0) {
   }
   cluster_barrier();
   sum1 = reduce_cluster<Sum, 8>((partial1 + 8) + 0);
+  cluster_arrive();  // the others may leave: their shared memory has been read
 
   // sweep 2: store 7
   const f32 log_5 = logf(sum1);
@@ -102,5 +103,5 @@ stitch_28fae700263f(const f32* __restrict__ in0, f32* __restrict__ out0) {
       out0[i] = add_6;
     }
   }
-  cluster_barrier();
+  cluster_wait();
 }

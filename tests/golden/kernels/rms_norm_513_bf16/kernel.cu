@@ -35,7 +35,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   wait_for_copies();
   for (int j_loop = 1; j_loop < 4; ++j_loop) {
     const int j = j0 + j_loop * 128;
-    bf16 in0_0[8];
+    Packed<bf16, 8> in0_0;
     load<8, Cached::plain>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -47,7 +47,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   for (int j_next = 4; j_next < 6; ++j_next) {
     const int j_loop = j_next % 5;
     const int j = j0 + j_loop * 128;
-    bf16 in0_0[8];
+    Packed<bf16, 8> in0_0;
     if (j < 513) {
       load<8, Cached::plain>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
       #pragma unroll
@@ -66,8 +66,8 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   const f32 rsqrt_9 = rsqrtf(add_8);
   for (int j_loop = 1; j_loop < 4; ++j_loop) {
     const int j = j0 + j_loop * 128;
-    bf16 in1_3[8];
-    bf16 in0_0[8];
+    Packed<bf16, 8> in1_3;
+    Packed<bf16, 8> in0_0;
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       in1_3[v] = load_one<Cached::streamed>(&in1[(j + v)]);
@@ -87,8 +87,8 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   for (int j_next = 4; j_next < 6; ++j_next) {
     const int j_loop = j_next % 5;
     const int j = j0 + j_loop * 128;
-    bf16 in1_3[8];
-    bf16 in0_0[8];
+    Packed<bf16, 8> in1_3;
+    Packed<bf16, 8> in0_0;
     if (j < 513) {
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
