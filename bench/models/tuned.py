@@ -7,6 +7,12 @@ import subprocess
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+# A plan's predicted time beside the time of its launches and bytes: at most so many times that, or a reason below.
+MOST_BEYOND_TRAFFIC = 3.0
+BEYOND_TRAFFIC = {
+    ("hlo", "dien_infer"): "two recurrences of 100 turns, one after the other, each turn a dependent chain within a block",
+    ("onnx", "crnn_lstm"): "LSTMs of 31 turns, one after the other, each turn a dependent chain behind a barrier of its cluster",
+}
 PATTERNS = {"hlo": "hlo/*.hlo.txt.gz", "onnx": "onnx/*.onnx", "fragments": "fragments/*.hlo.txt.gz"}
 
 
@@ -50,6 +56,30 @@ def run(stitch, verb, path, options, timeout):
         result["error"] = result["error"]["message"]
     result["wall"] = time.monotonic() - start
     return result
+
+
+def rough_us(launches, size):
+    """2 us a launch and 3.0 TB/s: the same rule for everybody's launches and bytes."""
+    return 2 * launches + size / 3.0e6
+
+
+def beyond_traffic(result):
+    """The predicted time divided by the rough time of the plan's launches and bytes."""
+    return result["predicted_us"] / rough_us(result["launches"], result["bytes"]) if result["launches"] else 1.0
+
+
+def slow_plan(kind, name, result):
+    """Why a plan is worse than its counts say; empty when it is not, or when it is known why."""
+    if "error" in result:
+        return result["error"]
+    ratio = beyond_traffic(result)
+    known = (kind, name) in BEYOND_TRAFFIC
+    if ratio > MOST_BEYOND_TRAFFIC and not known:
+        return (f"predicted {result['predicted_us']:.1f} us, {ratio:.2f} times the {result['launches']} launches and "
+                f"{result['bytes'] / 1e6:.1f} MB; bench/models/tuned.py names those that may")
+    if ratio <= MOST_BEYOND_TRAFFIC and known:
+        return f"only {ratio:.2f} times its traffic now: take it off BEYOND_TRAFFIC in bench/models/tuned.py"
+    return ""
 
 
 def problem(result, tuned=False):

@@ -3,7 +3,8 @@
     tune_model.py hlo/llama_decode.hlo.txt.gz --stitch build/release/bin/stitch --cache build/release/model-kernels
 
 Half of the fragments, drawn by the commit's hash, are tuned in one test run (bench/models/tuned.py); the others, and whole
-models, are skipped (exit status 77) unless STITCH_MODELS=all is set. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
+models, are only planned (exit status 77) unless STITCH_MODELS=all is set. A plan that is predicted to take more than three
+times what its launches and bytes would fails, unless bench/models/tuned.py says why. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
 """
 import argparse
 import os
@@ -37,13 +38,16 @@ def main():
     path = tuned.HERE / options.model
     kind, name, at = path.parent.name, tuned.name_of(path), commit()
     if os.environ.get("STITCH_MODELS") != "all" and not tuned.is_drawn(at, kind, name):
-        print(f"{kind}/{name} is not drawn at commit {at[:12]}; STITCH_MODELS=all tunes every model")
+        if why := tuned.slow_plan(kind, name, tuned.run(options.stitch, "plan", path, [], options.timeout)):
+            print(f"{kind}/{name}: {why}")
+            return 1
+        print(f"{kind}/{name} is not drawn at commit {at[:12]}: only planned; STITCH_MODELS=all tunes every model")
         return SKIPPED
     seed = int(os.environ.get("STITCH_MODELS_SEED") or tuned.seed_of(at))
     faults = pathlib.Path(options.cache) / "faults"
     result = tuned.run(options.stitch, "tune", path, ["--cache", options.cache, "--seed", str(seed), "--faults", str(faults),
                                                       "--threads", str(options.threads)], options.timeout)
-    why = tuned.problem(result, tuned=True)
+    why = tuned.problem(result, tuned=True) or tuned.slow_plan(kind, name, result)
     if why:
         print(f"{kind}/{name}, seed {seed}: {why}")
         for line in result.get("wrong_candidates", []) + result.get("failures", []):
