@@ -38,7 +38,8 @@ class KernelHistoryEmulated : public testing::Test {
     tuned_ = *RememberingTuner::open(*store_, *tuner_, clock_);
   }
 
-  /// Tunes and searches a fragment for an H100 on which 512 threads are best; the plan that is served then.
+  /// Tunes and searches a fragment for an H100 on which blocks are the better the nearer they are to 512 threads; the
+  /// plan that is served then.
   db::PlanRecord measure(const graph::Graph& fragment) {
     plan_for("h100", &timer_);
     const auto form = graph::canonicalise(fragment);
@@ -48,7 +49,7 @@ class KernelHistoryEmulated : public testing::Test {
       const auto found = tuner_->search({.kernel = kernel.kernel, .fragment = form->key, .trials = 16});
       EXPECT_TRUE(found.ok() && tuned_->keep(*described, found->records).ok());
     }
-    keep(tuned_->tune({.fragment = form->graph, .name = "measured"}));
+    fastest_ = keep(tuned_->tune({.fragment = form->graph, .name = "measured"})).plan.launches.at(0).threads;
     return *store_->find_plan({form->key, tuner_->target()}, {})->plan;
   }
   TunedFragment keep(const Result<TunedFragment>& tuned) {
@@ -69,6 +70,7 @@ class KernelHistoryEmulated : public testing::Test {
   std::unique_ptr<db::Store> store_;
   std::unique_ptr<Tuner> tuner_;
   std::unique_ptr<RememberingTuner> tuned_;
+  int fastest_ = 0;  ///< threads of the plan that measure() ended with
 };
 
 TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
@@ -78,14 +80,13 @@ TEST_F(KernelHistoryEmulated, AnotherShapeIsPlannedByWhatWasMeasured) {
   const auto blind = tuner_->predict({.fragment = form->graph, .name = "nothing is known"});
   ASSERT_TRUE(blind.ok());
   EXPECT_EQ(blind->plan.label, "predicted");
-  ASSERT_NE(blind->plan.launches.at(0).threads, 512) << "else nothing can be learned";
-
   const db::PlanRecord neighbour = measure(samples::softmax(64, 512));
   ASSERT_EQ(neighbour.label, db::Label::measured);
+  ASSERT_LT(blind->plan.launches.at(0).threads, fastest_) << "else nothing can be learned";
   plan_for("h100", nullptr);
   const TunedFragment near = predict(other);
   EXPECT_EQ(near.plan.label, "near");
-  EXPECT_EQ(near.plan.launches.at(0).threads, 512);
+  EXPECT_EQ(near.plan.launches.at(0).threads, fastest_);
   const db::Lookup served = *store_->find_plan({form->key, tuner_->target()}, {});
   ASSERT_TRUE(served.plan);
   EXPECT_EQ(served.plan->label, db::Label::near);
@@ -114,7 +115,7 @@ TEST_F(KernelHistoryEmulated, AnotherGpuIsPlannedByWhatWasMeasured) {
     EXPECT_EQ(near.plan.target.device, target);
     EXPECT_EQ(near.plan.label, "near");
     EXPECT_EQ(near.bundle.plan.neighbour, neighbour.id);
-    EXPECT_EQ(near.plan.launches.at(0).threads, 512);
+    EXPECT_EQ(near.plan.launches.at(0).threads, fastest_);
     EXPECT_TRUE(near.plan.judged.find(neighbour.id.hex()) != std::string::npos) << near.plan.judged;
   }
 }

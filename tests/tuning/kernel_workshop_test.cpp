@@ -311,17 +311,33 @@ TEST_F(KernelWorkshopEmulated, TheOrderDoesNotDependOnTheThreads) {
   EXPECT_EQ(estimates[0], estimates[1]);
 }
 
+/// Counts the processes that it starts: a confined one cannot leave a trace. One of them may be made to fail.
+class CountingLauncher final : public ProcessLauncher {
+ public:
+  Result<std::unique_ptr<Process>> start(const ProcessOptions& options) override {
+    if (++started == failing) return make_error(ErrorKind::io, "no more processes");
+    return real_.start(options);
+  }
+  std::atomic<int> started = 0;
+  int failing = 0;
+
+ private:
+  RealProcessLauncher real_;
+};
+
 class WorkshopMachineCodeEmulated : public KernelWorkshopEmulated {
  protected:
-  WorkshopMachineCodeEmulated() { options_.machine_code = true; }
-  void stand_in(const std::string& script) {
-    options_.nvdisasm = folder_ / "nvdisasm";
-    { std::ofstream(options_.nvdisasm) << "#!/bin/sh\necho >> " << (folder_ / "calls").string() << "\n" << script; }
-    std::filesystem::permissions(options_.nvdisasm, std::filesystem::perms::owner_all);
+  WorkshopMachineCodeEmulated() {
+    options_.machine_code = true;
+    options_.launcher = launcher_;
   }
-  [[nodiscard]] std::ptrdiff_t calls() const {
-    std::ifstream file(folder_ / "calls");
-    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+  /// A confined program reads itself, and may become another one but start none.
+  void stand_in() {
+    options_.nvdisasm = folder_ / "nvdisasm";
+    const std::ifstream listing(STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass");
+    std::ofstream(options_.nvdisasm) << "#!/bin/sh\ncase $1 in --version) exit;; esac\nexec sed 1,3d \"$0\"\n"
+                                     << listing.rdbuf();
+    std::filesystem::permissions(options_.nvdisasm, std::filesystem::perms::owner_all);
   }
   static bool all_read(const std::vector<Trial>& trials) {
     return std::ranges::all_of(trials, [](const Trial& trial) { return trial.built->machine_code.has_value(); });
@@ -330,26 +346,26 @@ class WorkshopMachineCodeEmulated : public KernelWorkshopEmulated {
     return std::ranges::none_of(trials, [](const Trial& trial) { return trial.built->machine_code.has_value(); });
   }
   TestFolder folder_;
+  std::shared_ptr<CountingLauncher> launcher_ = std::make_shared<CountingLauncher>();
 };
 
 TEST_F(WorkshopMachineCodeEmulated, IsReadOfWhatWillBeMeasured) {
-  stand_in("case $1 in --version) ;; *) cat " STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass;; esac\n");
+  stand_in();
   const std::vector<Trial> trials = workshop()->build_ahead(kernel_);
-  EXPECT_TRUE(all_read(trials));
+  ASSERT_TRUE(all_read(trials));
   EXPECT_EQ(trials.front().built->machine_code->loads, 4);
-  EXPECT_EQ(calls(), 7) << "the probe, and each once";
+  EXPECT_EQ(launcher_->started, 7) << "the probe, and each once";
   EXPECT_TRUE(none_read(workshop(false)->build_ahead(kernel_)));
-  EXPECT_EQ(calls(), 7) << "nothing is measured";
+  EXPECT_EQ(launcher_->started, 7) << "nothing is measured";
 }
 
 TEST_F(WorkshopMachineCodeEmulated, IsReadOfAllOrOfNone) {
-  // The first one that comes takes the folder; it is refused.
-  stand_in("case $1 in --version) ;; *) mkdir " + (folder_ / "taken").string() +
-           " 2>/dev/null && exit 3; cat " STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass;; esac\n");
+  stand_in();
+  launcher_->failing = 2;  // the first behind the probe
   const std::vector<Trial> trials = workshop()->build_ahead(kernel_);
   EXPECT_EQ(trials.size(), 6U);
   EXPECT_TRUE(none_read(trials));
-  EXPECT_EQ(calls(), 7);
+  EXPECT_EQ(launcher_->started, 7);
 }
 
 TEST_F(WorkshopMachineCodeEmulated, IsNotMissedWhereThereIsNone) {

@@ -138,7 +138,7 @@ TEST_F(ModelSearchEmulated, WhatALaterSearchFindsIsTunedAgain) {
   (void)tune(0);
   const ModelTuning later = tune(24);
   EXPECT_GE(later.report.search.improved, 1);
-  EXPECT_EQ(std::ssize(later.fragments), later.report.search.improved);
+  EXPECT_GE(std::ssize(later.fragments), later.report.search.improved) << "and what is not settled";
   for (const TunedFragment& fragment : later.fragments) EXPECT_LT(fragment.kernels.at(0).measurement->median, 12);
 }
 

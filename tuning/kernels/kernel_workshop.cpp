@@ -218,10 +218,9 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
 
 bool KernelWorkshop::can_disassemble() {
   std::call_once(probed_, [&] {
-    RealProcessLauncher launcher;
     ProcessOptions process;
     process.arguments = {options_.nvdisasm.empty() ? "nvdisasm" : options_.nvdisasm.string(), "--version"};
-    const auto answer = run_process(launcher, process, "", deadline_in(10));
+    const auto answer = run_process(*options_.launcher, process, "", deadline_in(10));
     disassembles_ = answer && answer->status.success();
   });
   return disassembles_;
@@ -237,11 +236,10 @@ void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
   if (built.size() < 2 || !can_disassemble()) return;
   std::vector<std::shared_ptr<const BuiltKernel>> read(built.size());
   tbb::parallel_for(std::size_t{0}, built.size(), [&](std::size_t i) {
-    RealProcessLauncher launcher;
     codegen::DisassemblerOptions listing;
     listing.nvdisasm = options_.nvdisasm;
     listing.encodings = true;
-    const auto text = codegen::disassemble(built[i]->built->compiled.cubin, launcher, listing);
+    const auto text = codegen::disassemble(built[i]->built->compiled.cubin, *options_.launcher, listing);
     if (!text) return;
     const auto code = costmodel::parse_machine_code(*text, costmodel::CodeLatencies::of(device_));
     if (!code) return;

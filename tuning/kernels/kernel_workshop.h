@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/subprocess.h"
 #include "codegen/compile/compiler.h"
 #include "profiler/verify/verify.h"
 #include "search/schedule/kernel_cache.h"
@@ -29,6 +30,7 @@ struct WorkshopOptions {
   /// Estimates see the machine code, too, where kernels are measured and there is an nvdisasm (up to a second each).
   bool machine_code = true;
   std::filesystem::path nvdisasm;  ///< looked up on PATH when empty
+  std::shared_ptr<ProcessLauncher> launcher = std::make_shared<RealProcessLauncher>();  ///< that starts it
 
   [[nodiscard]] int built_ahead(bool measured) const {
     if (compiled_candidates > 0) return compiled_candidates;
