@@ -21,7 +21,7 @@ ProcessOptions compiler_process(const std::string& program);
 /// What another program may do that works on what came of strangers.
 struct ConfinedProgram {
   std::vector<std::string> arguments;           ///< the program (looked up on PATH unless it has a slash), and its own
-  std::vector<std::filesystem::path> readable;  ///< besides the system's libraries and its own folder
+  std::vector<std::filesystem::path> readable;  ///< besides the system's libraries and the program itself
   std::int64_t memory_bytes = 0;
 };
 
