@@ -28,75 +28,60 @@ struct Product {
     return static_cast<T>(x * y);
   }
 };
-// Extremes of floats by integer atomics: of numbers with one sign the bits are ordered as the numbers are, those of
-// negative ones the other way round. The NaN with all bits set (less the sign, for Max) is beyond all of them. What is
-// in memory must have no other NaN: `filled`. The result does not depend on the order.
-struct Max {
+// The greatest or the least. Of floats by integer atomics: of numbers with one sign the bits are ordered as the numbers
+// are, those of negative ones the other way round. The NaN with all bits set (less the sign, for the greatest) is
+// beyond all of them. What is in memory must have no other NaN: `filled`. The result does not depend on the order.
+template <bool greatest>
+struct Extreme {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {
-    return maximum(x, y);
+    if constexpr (greatest) {
+      return maximum(x, y);
+    } else {
+      return minimum(x, y);
+    }
   }
   template <class T>
   __device__ static __forceinline__ void combine_atomically(T* to, T x) {
-    atomicMax(to, x);
+    extreme_of_integers<greatest>(to, x);
   }
   __device__ static __forceinline__ void combine_atomically(f32* to, f32 x) {
-    const s32 bits = __float_as_int(filled(x));
-    if (bits >= 0) {
-      atomicMax(reinterpret_cast<s32*>(to), bits);
-    } else {
-      atomicMin(reinterpret_cast<u32*>(to), static_cast<u32>(bits));
-    }
+    combine_bits<s32, u32>(to, __float_as_int(filled(x)));
   }
   __device__ static __forceinline__ void combine_atomically(f64* to, f64 x) {
-    const s64 bits = __double_as_longlong(filled(x));
-    if (bits >= 0) {
-      atomicMax(reinterpret_cast<s64*>(to), bits);
-    } else {
-      atomicMin(reinterpret_cast<u64*>(to), static_cast<u64>(bits));
-    }
+    combine_bits<s64, u64>(to, __double_as_longlong(filled(x)));
   }
   template <class T>
   __device__ static __forceinline__ T filled(T x) {
     return x;
   }
-  __device__ static __forceinline__ f32 filled(f32 x) { return x != x ? __int_as_float(0x7fffffff) : x; }
+  __device__ static __forceinline__ f32 filled(f32 x) {
+    return x != x ? __int_as_float(greatest ? 0x7fffffff : -1) : x;
+  }
   __device__ static __forceinline__ f64 filled(f64 x) {
-    return x != x ? __longlong_as_double(0x7fffffffffffffffll) : x;
+    return x != x ? __longlong_as_double(greatest ? 0x7fffffffffffffffll : -1ll) : x;
   }
-};
-struct Min {
-  template <class T>
-  __device__ static __forceinline__ T combine(T x, T y) {
-    return minimum(x, y);
-  }
-  template <class T>
-  __device__ static __forceinline__ void combine_atomically(T* to, T x) {
-    atomicMin(to, x);
-  }
-  __device__ static __forceinline__ void combine_atomically(f32* to, f32 x) {
-    const s32 bits = __float_as_int(filled(x));
-    if (bits >= 0) {
-      atomicMin(reinterpret_cast<s32*>(to), bits);
+
+ private:
+  template <bool of_greatest, class T>
+  __device__ static __forceinline__ void extreme_of_integers(T* to, T x) {
+    if constexpr (of_greatest) {
+      atomicMax(to, x);
     } else {
-      atomicMax(reinterpret_cast<u32*>(to), static_cast<u32>(bits));
+      atomicMin(to, x);
     }
   }
-  __device__ static __forceinline__ void combine_atomically(f64* to, f64 x) {
-    const s64 bits = __double_as_longlong(filled(x));
+  template <class Signed, class Unsigned, class T>
+  __device__ static __forceinline__ void combine_bits(T* to, Signed bits) {
     if (bits >= 0) {
-      atomicMin(reinterpret_cast<s64*>(to), bits);
+      extreme_of_integers<greatest>(reinterpret_cast<Signed*>(to), bits);
     } else {
-      atomicMax(reinterpret_cast<u64*>(to), static_cast<u64>(bits));
+      extreme_of_integers<!greatest>(reinterpret_cast<Unsigned*>(to), static_cast<Unsigned>(bits));
     }
   }
-  template <class T>
-  __device__ static __forceinline__ T filled(T x) {
-    return x;
-  }
-  __device__ static __forceinline__ f32 filled(f32 x) { return x != x ? __int_as_float(-1) : x; }
-  __device__ static __forceinline__ f64 filled(f64 x) { return x != x ? __longlong_as_double(-1) : x; }
 };
+using Max = Extreme<true>;
+using Min = Extreme<false>;
 struct And {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {

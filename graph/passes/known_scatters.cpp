@@ -1,7 +1,6 @@
 #include "graph/passes/known_scatters.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "graph/infer_checks.h"
 #include "graph/literal.h"
@@ -51,9 +50,9 @@ std::optional<Places> places_of(const Rewriter& graph, const Node& node) {
   if (!a.input_batching_dims.empty() || named != a.inserted_window_dims) return std::nullopt;
   Places places{named, remaining(std::ssize(operand), named), remaining(std::ssize(update), a.update_window_dims),
                 a.update_window_dims};
-  if (taken(operand, places.kept) != taken(update, places.windows)) return std::nullopt;
+  if (without(operand, places.scattered) != taken(update, places.windows)) return std::nullopt;
   places.count = element_count(taken(operand, places.scattered));
-  places.updates = element_count(taken(update, places.batch));
+  places.updates = element_count(without(update, places.windows));
   return places;
 }
 
@@ -94,12 +93,9 @@ class Turned {
  public:
   Turned(Rewriter& graph, const Node& node, const Places& places)
       : graph_(graph), node_(node), places_(places), kind_(node.as<ScatterAttributes>().combiner) {
-    Dims order = places.batch;
-    order.insert(order.end(), places.windows.begin(), places.windows.end());
-    rows_ = taken(graph.dims(node.operands[0]), places.kept);
-    Dims flat = rows_;
-    flat.insert(flat.begin(), places.updates);
-    updates_ = graph.reshape(graph.transpose(node.operands[2], order), flat);
+    rows_ = without(graph.dims(node.operands[0]), places.scattered);
+    updates_ = graph.reshape(graph.transpose(node.operands[2], joined(places.batch, places.windows)),
+                             joined({places.updates}, rows_));
   }
 
   /// All of the operand's places with the `turn`-th of the updates that meet there; elsewhere what `total` has.
@@ -113,9 +109,7 @@ class Turned {
     const Value update = graph_.convert(in_place(gathered(table(DType::s32, source))), graph_.dtype(total));
     const Value combined = kind_ == ReduceKind::replace ? update : graph_.binary(combining_op(kind_), total, update);
     if (std::ranges::count(here, 0) == 0) return combined;
-    Dims flat = rows_;
-    flat.insert(flat.begin(), std::ssize(here));
-    const Value mask = in_place(graph_.broadcast(table(DType::pred, here), flat, {0}));
+    const Value mask = in_place(graph_.broadcast(table(DType::pred, here), joined({std::ssize(here)}, rows_), {0}));
     return graph_.select(mask, combined, total);
   }
 
@@ -130,8 +124,7 @@ class Turned {
     attributes.collapsed_slice_dims = {0};
     attributes.start_index_map = {0};
     attributes.index_vector_dim = 1;
-    attributes.slice_sizes = rows_;
-    attributes.slice_sizes.insert(attributes.slice_sizes.begin(), 1);
+    attributes.slice_sizes = joined({1}, rows_);
     for (std::int64_t d = 0; d < std::ssize(rows_); ++d) attributes.offset_dims.push_back(d + 1);
     return graph_.add(Op::gather, {updates_, source}, attributes);
   }
@@ -139,8 +132,7 @@ class Turned {
   /// From [places, kept…] to the operand's dimensions.
   Value in_place(Value x) {
     const Dims& operand = graph_.dims(node_.operands[0]);
-    Dims apart = taken(operand, places_.scattered);
-    apart.insert(apart.end(), rows_.begin(), rows_.end());
+    const Dims apart = joined(taken(operand, places_.scattered), rows_);
     Dims back(operand.size());
     for (std::size_t d = 0; d < places_.scattered.size(); ++d) back[places_.scattered[d]] = d;
     for (std::size_t d = 0; d < places_.kept.size(); ++d) back[places_.kept[d]] = places_.scattered.size() + d;

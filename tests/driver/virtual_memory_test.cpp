@@ -18,23 +18,6 @@ using testing::HasSubstr;
 
 constexpr std::size_t granule = std::size_t{2} << 20;
 
-/// add_one(x, n): x[i] += 1.
-constexpr const char* adding = R"(
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry add_one(.param .u64 x, .param .u32 n) {
-  .reg .pred %p<2>; .reg .b32 %r<8>; .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [x]; ld.param.u32 %r1, [n];
-  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
-  mad.lo.s32 %r5, %r2, %r3, %r4;
-  setp.ge.u32 %p1, %r5, %r1; @%p1 bra done;
-  mul.wide.u32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2;
-  ld.global.u32 %r6, [%rd3]; add.u32 %r7, %r6, 1; st.global.u32 [%rd3], %r7;
-done: ret;
-}
-)";
-
 class DriverVirtualMemory : public DriverFixture {
  protected:
   static CUmemAllocationProp properties(bool shared = false) {
@@ -60,7 +43,7 @@ class DriverVirtualMemory : public DriverFixture {
     return CU(cuMemSetAccess)(address, bytes, &access, 1);
   }
   CUresult add_one(CUdeviceptr address, unsigned count) {
-    if (add_one_ == nullptr) add_one_ = kernel(adding, "add_one");
+    if (add_one_ == nullptr) add_one_ = kernel(kernels, "add_one");
     void* parameters[] = {&address, &count};
     return CU(cuLaunchKernel)(add_one_, (count + 255) / 256, 1, 1, 256, 1, 1, 0, nullptr, parameters, nullptr);
   }

@@ -96,20 +96,25 @@ graph::Graph difference() {
   return std::move(*graph);
 }
 
+/// The plan's kernels, compiled.
+std::vector<profiler::KernelImage> images_of(const RandomPlan& plan) {
+  std::vector<const codegen::GeneratedKernel*> kernels;
+  for (const codegen::GeneratedKernel& kernel : plan.kernels) kernels.push_back(&kernel);
+  std::vector<profiler::KernelImage> images;
+  for (auto& image : compile_batch(nvrtc(), kernels, plan.architecture)) {
+    if (!image) throw std::runtime_error(image.error().message);
+    images.push_back(std::move(*image));
+  }
+  return images;
+}
+
 TEST(BreadthOfOneEmulated, AWrongKernelIsFound) {
   const graph::Graph graph = difference();
   Result<RandomPlan> plan = random_plan(graph, *find_device("h100"), 3, "difference");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const auto verdict_of = [&](const RandomPlan& of) {
-    std::vector<const codegen::GeneratedKernel*> kernels;
-    for (const codegen::GeneratedKernel& kernel : of.kernels) kernels.push_back(&kernel);
-    std::vector<profiler::KernelImage> images;
-    for (auto& image : compile_batch(nvrtc(), kernels, of.architecture)) {
-      EXPECT_TRUE(image.ok()) << image.error().message;
-      images.push_back(std::move(*image));
-    }
     profiler::EmulatedDevice device;
-    const auto verdict = run_plan(device, of, images, wild_inputs(graph, Wildness::plain, 1));
+    const auto verdict = run_plan(device, of, images_of(of), wild_inputs(graph, Wildness::plain, 1));
     EXPECT_TRUE(verdict.ok()) << verdict.error().message;
     return *verdict;
   };
@@ -137,13 +142,7 @@ TEST(BreadthOfOneEmulated, ScattersOfExtremesAreRight) {
       const Result<RandomPlan> plan = random_plan(*made, *find_device("h100"), 3, "extremes");
       ASSERT_TRUE(plan.ok()) << plan.error().message;
       ASSERT_THAT(plan->kernels[0].source, HasSubstr("combine_atomically"));
-      std::vector<const codegen::GeneratedKernel*> kernels;
-      for (const codegen::GeneratedKernel& kernel : plan->kernels) kernels.push_back(&kernel);
-      std::vector<profiler::KernelImage> images;
-      for (auto& image : compile_batch(nvrtc(), kernels, plan->architecture)) {
-        ASSERT_TRUE(image.ok()) << image.error().message;
-        images.push_back(std::move(*image));
-      }
+      const std::vector<profiler::KernelImage> images = images_of(*plan);
       for (const Wildness wildness : {Wildness::plain, Wildness::notable, Wildness::all_bits}) {
         for (std::uint64_t seed = 1; seed <= 3; ++seed) {
           profiler::EmulatedDevice device;
