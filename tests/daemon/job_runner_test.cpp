@@ -133,6 +133,7 @@ TEST_F(JobRunnerTest, AStoreThatFailsIsToldOnceAndAskedAgain) {
   const auto rename = [&](const char* statement) {
     sqlite3* connection = nullptr;
     ASSERT_EQ(sqlite3_open((folder_ / "stitch.db").c_str(), &connection), SQLITE_OK);
+    sqlite3_busy_timeout(connection, 10'000);  // the runner asks all the time
     EXPECT_EQ(sqlite3_exec(connection, statement, nullptr, nullptr, nullptr), SQLITE_OK);
     sqlite3_close(connection);
   };
