@@ -5,11 +5,13 @@
 
 #include "db/sqlite_store.h"
 #include "graph/canonical.h"
+#include "profiler/runner/device.h"
 #include "tests/base/test_folder.h"
 #include "tests/tuning/law_timer.h"
 #include "tests/tuning/sample_fragments.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/devices/device_set.h"
+#include "tuning/kernels/device_timer.h"
 #include "tuning/kernels/kernel_workshop.h"
 #include "tuning/plans/remembering_tuner.h"
 
@@ -190,6 +192,41 @@ TEST_F(MeasuredTuningEmulated, EventCountsAreNoTimes) {
   ASSERT_FALSE(tuned->bundle.measurements.empty());
   EXPECT_EQ(tuned->bundle.measurements[0].kind, db::MeasurementRecord::Kind::event_count);
   EXPECT_GE(tuned->kernels.at(0).measurement->median, 2.0 * 64 * 512 * 4 / 32);  // read and written once
+}
+
+TEST_F(MeasuredTuningEmulated, EachRoundOfAPlanAddsItsSamples) {
+  RealProcessLauncher launcher;
+  profiler::Quarantine quarantine(files_, clock_, {});
+  profiler::RunnerOptions runner;
+  runner.program = std::string(STITCH_BINARY_DIR) + "/bin/stitch-runner";
+  runner.arguments = {"--device", "emulated", "--counts"};
+  const auto device = profiler::RunnerDevice::create(launcher, runner, quarantine);
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  // A sum over all of it: its workspace has partial sums, and a counter that begins at zero with every run.
+  const auto fragment = graph::canonicalise(samples::scaled_difference(1 << 18))->graph;
+  const auto samples_of = [&](int rounds) {
+    TimerOptions timing;
+    timing.kernel.rotations = 1;
+    timing.plan_rounds = rounds;
+    DeviceTimer timer(**device, timing);
+    TunerOptions options;
+    options.verify.distributions.resize(1);
+    options.measured_candidates = 1;
+    auto tuner = Tuner::create(options, shared_device(), &timer, files_, clock_);
+    EXPECT_TRUE(tuner.ok()) << (tuner ? "" : tuner.error().message);
+    auto tuned = (*tuner)->tune({.fragment = fragment, .name = "sum"});
+    EXPECT_TRUE(tuned.ok()) << (tuned ? "" : tuned.error().message);
+    EXPECT_FALSE(tuned->plan.zeroed.empty());
+    const auto whole = std::ranges::find(tuned->bundle.measurements, db::MeasurementRecord::Subject::plan,
+                                         &db::MeasurementRecord::subject_kind);
+    EXPECT_NE(whole, tuned->bundle.measurements.end());
+    return *whole;
+  };
+  const db::MeasurementRecord once = samples_of(1), thrice = samples_of(3);
+  EXPECT_EQ(thrice.samples.size(), 3 * once.samples.size());
+  EXPECT_EQ(thrice.stopped, once.stopped + "; " + once.stopped + "; " + once.stopped);
+  EXPECT_EQ(thrice.samples.front(), once.samples.front());
+  EXPECT_GE(once.samples.front(), 3.0 * (1 << 18) * 4 / 32);  // a, b and c, each read once
 }
 
 }  // namespace
