@@ -18,10 +18,10 @@ void emit_table(Writer& out, int number, const graph::ConstantAttributes& consta
   const graph::DType dtype = constant.type.dtype;
   std::string values;
   const std::size_t size = graph::byte_size(constant.type.dtype);
-  for (std::size_t at = 0; at < constant.data.size(); at += size) {
+  for (std::int64_t i = 0; i < constant.type.elements(); ++i) {
     std::uint64_t bits = 0;
-    std::memcpy(&bits, &constant.data[at], size);
-    values += fmt::format("{}{}", at == 0 ? "" : ", ", stored_literal(dtype, bits));
+    std::memcpy(&bits, graph::element_at(constant, i), size);
+    values += fmt::format("{}{}", i == 0 ? "" : ", ", stored_literal(dtype, bits));
   }
   out.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(dtype), number,
            std::max<std::int64_t>(constant.type.elements(), 1), values);

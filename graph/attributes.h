@@ -31,7 +31,9 @@ struct ParameterAttributes {
 
 struct ConstantAttributes {
   TensorType type;
-  std::vector<std::byte> data;  ///< type.bytes() bytes, little-endian, row-major
+  /// Little-endian, row-major: type.bytes() bytes, or those of one element, which all others equal (a splat: a few
+  /// bytes of a message can say as many elements as they like). graph/literal.h reads both.
+  std::vector<std::byte> data;
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
     visit("type", self.type);

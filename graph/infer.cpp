@@ -185,7 +185,8 @@ Result<Types> infer_conditional(Operands operands, std::span<const RegionTypes> 
 
 Result<Types> infer_constant(const ConstantAttributes& a) {
   STITCH_TRY(check_extents("attribute 'type'", a.type.dims));
-  if (std::ssize(a.data) != a.type.bytes()) {
+  const bool splat = a.type.elements() > 0 && std::ssize(a.data) == byte_size(a.type.dtype);
+  if (!splat && std::ssize(a.data) != a.type.bytes()) {
     return bad("attribute 'data' has {} bytes, {} needs {}", a.data.size(), to_string(a.type), a.type.bytes());
   }
   return Types{a.type};

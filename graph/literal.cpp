@@ -150,12 +150,10 @@ void store_integer(DType dtype, std::int64_t value, std::byte* to) {
 }
 
 ConstantAttributes splat(TensorType type, double value) {
-  const int size = byte_size(type.dtype);
   ConstantAttributes constant{std::move(type), {}};
-  constant.data.resize(constant.type.bytes());
-  for (std::size_t at = 0; at < constant.data.size(); at += size) {
-    store_element(constant.type.dtype, value, &constant.data[at]);
-  }
+  if (constant.type.elements() == 0) return constant;
+  constant.data.resize(byte_size(constant.type.dtype));
+  store_element(constant.type.dtype, value, constant.data.data());
   return constant;
 }
 
@@ -175,9 +173,21 @@ ConstantAttributes dense_integers(TensorType type, std::span<const std::int64_t>
   return constant;
 }
 
+const std::byte* element_at(const ConstantAttributes& constant, std::int64_t index) {
+  const std::size_t size = byte_size(constant.type.dtype);
+  return &constant.data[constant.data.size() == size ? 0 : index * size];
+}
+
+std::vector<std::byte> expanded(const ConstantAttributes& constant) {
+  const std::int64_t size = byte_size(constant.type.dtype), bytes = constant.type.bytes();
+  if (std::ssize(constant.data) == bytes) return constant.data;
+  std::vector<std::byte> all(bytes);
+  for (std::int64_t at = 0; at < bytes; at += size) std::memcpy(&all[at], constant.data.data(), size);
+  return all;
+}
+
 double element(const ConstantAttributes& constant, std::int64_t index) {
-  const DType dtype = constant.type.dtype;
-  return load_element(dtype, &constant.data[index * byte_size(dtype)]);
+  return load_element(constant.type.dtype, element_at(constant, index));
 }
 
 bool is_splat(const ConstantAttributes& constant) {

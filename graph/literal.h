@@ -26,12 +26,16 @@ std::int64_t load_integer(DType dtype, const std::byte* from);
 /// Keeps the low bits, as a conversion between integers does.
 void store_integer(DType dtype, std::int64_t value, std::byte* to);
 
-/// A constant with every element equal to `value`.
+/// A constant with every element equal to `value`; it holds one of them.
 ConstantAttributes splat(TensorType type, double value);
 /// A constant from element values in row-major order.
 ConstantAttributes dense(TensorType type, std::span<const double> values);
 ConstantAttributes dense_integers(TensorType type, std::span<const std::int64_t> values);
 
+/// The bytes of element i of a constant.
+const std::byte* element_at(const ConstantAttributes& constant, std::int64_t index);
+/// The bytes of all elements, as a buffer holds them.
+std::vector<std::byte> expanded(const ConstantAttributes& constant);
 /// Element i of a constant.
 double element(const ConstantAttributes& constant, std::int64_t index);
 /// The value if all elements are the same bits (an empty constant has none).

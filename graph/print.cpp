@@ -21,7 +21,7 @@ std::string element_text(const ConstantAttributes& constant, std::int64_t i) {
     // Shortest text that reads back as the same value of the dtype: f32's 0.1 is not 0.10000000149011612.
     return dtype == DType::f64 ? fmt::format("{}", value) : fmt::format("{}", static_cast<float>(value));
   }
-  const std::int64_t value = load_integer(dtype, &constant.data[i * byte_size(dtype)]);
+  const std::int64_t value = load_integer(dtype, element_at(constant, i));
   if (dtype == DType::pred) return value != 0 ? "true" : "false";
   return dtype == DType::u64 ? fmt::format("{}", static_cast<std::uint64_t>(value)) : fmt::format("{}", value);
 }

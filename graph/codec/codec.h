@@ -28,12 +28,11 @@ inline constexpr std::int64_t graph_format_version = 1;
 struct DecodeLimits {
   std::int64_t bytes = std::int64_t{1} << 28;           ///< of the encoded document
   std::int64_t nodes = std::int64_t{1} << 20;           ///< of all graphs and regions together
-  std::int64_t constant_bytes = std::int64_t{1} << 30;  ///< of all constants together, splats expanded
+  std::int64_t constant_bytes = std::int64_t{1} << 30;  ///< of all constants together; a splat is one element
   int region_depth = 16;                                ///< regions inside regions
 };
 
-/// What is read of a stranger's message: of constants 64 MiB, since those hundreds of bytes that say "splat" are
-/// copied expanded from there on.
+/// What is read of a stranger's message.
 inline constexpr DecodeLimits message_limits{.constant_bytes = std::int64_t{64} << 20};
 
 /// The graph with its regions, names and lines. JSON on one line, or indented by `indent` spaces.

@@ -120,10 +120,9 @@ Status decode_values(const Json& values, const std::string& path, ConstantAttrib
 }
 
 Status decode_splat(const Json& value, const std::string& path, ConstantAttributes& constant) {
-  const std::size_t size = byte_size(constant.type.dtype);
   std::byte element[8] = {};
   STITCH_TRY(decode_element(value, path, constant.type.dtype, element));
-  for (std::size_t at = 0; at < constant.data.size(); at += size) std::memcpy(&constant.data[at], element, size);
+  if (constant.type.elements() > 0) constant.data.assign(element, element + byte_size(constant.type.dtype));
   return {};
 }
 
@@ -148,14 +147,13 @@ std::string_view text_of(const nlohmann::json& value) { return value.get_ref<con
 
 Json encode_data(const ConstantAttributes& constant, Encoding encoding) {
   const DType dtype = constant.type.dtype;
-  const std::size_t size = byte_size(dtype);
   Json document = Json::object();
-  if (constant.data.size() > size && is_splat(constant)) {
+  if (constant.type.elements() > 1 && is_splat(constant)) {
     document["splat"] = encode_element(dtype, constant.data.data());
   } else if (constant.type.elements() <= most_values) {
     Json& values = document["values"] = Json::array();
-    for (std::size_t at = 0; at < constant.data.size(); at += size) {
-      values.push_back(encode_element(dtype, &constant.data[at]));
+    for (std::int64_t i = 0; i < constant.type.elements(); ++i) {
+      values.push_back(encode_element(dtype, element_at(constant, i)));
     }
   } else {
     const std::string_view bytes = as_text(constant.data);
@@ -172,9 +170,9 @@ Json encode_data(const ConstantAttributes& constant, Encoding encoding) {
 
 Status decode_data(const Json& value, const std::string& path, ConstantAttributes& constant) {
   if (!value.is_object()) return bad(path, "expected an object");
-  constant.data.assign(constant.type.bytes(), std::byte{0});
   const auto only = [&](std::string_view key, std::size_t keys) { return value.contains(key) && value.size() == keys; };
   if (only("splat", 1)) return decode_splat(value["splat"], path + ".splat", constant);
+  constant.data.assign(constant.type.bytes(), std::byte{0});
   if (only("values", 1)) return decode_values(value["values"], path + ".values", constant);
   if (only("base64", 2) && value["base64"].is_string()) {
     const std::optional<std::string> bytes = from_base64(text_of(value["base64"]));

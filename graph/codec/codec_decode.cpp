@@ -165,12 +165,13 @@ class Decoder {
     if (const Status extents = check_extents("type", to.type.dims); !extents) {
       return bad_at(place, "{}", extents.error().message);
     }
-    constant_bytes_ += to.type.bytes();
+    STITCH_ASSIGN(const Json* data, member(object, place, "data"));
+    const bool splat = data->is_object() && data->contains("splat");
+    constant_bytes_ += splat ? byte_size(to.type.dtype) : to.type.bytes();
     if (constant_bytes_ > limits_.constant_bytes) {
       return make_error(ErrorKind::resource_exhausted, "{}: constants of more than {} bytes", place.text(),
                         limits_.constant_bytes);
     }
-    STITCH_ASSIGN(const Json* data, member(object, place, "data"));
     return decode_data(*data, Place{&place, "data"}.text(), to);
   }
 

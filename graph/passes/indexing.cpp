@@ -217,11 +217,10 @@ std::optional<std::int64_t> first_of_run(const Rewriter& graph, Value index) {
   if (!graph.is(index, Op::constant)) return std::nullopt;
   const auto& constant = graph.node(index).as<ConstantAttributes>();
   if (constant.type.elements() == 0) return std::nullopt;
-  const std::size_t size = byte_size(constant.type.dtype);
   const std::int64_t first = load_integer(constant.type.dtype, constant.data.data());
   for (std::int64_t i = 1; i < constant.type.elements(); ++i) {
     // In unsigned arithmetic: what follows the greatest of 64 bits is no run, but no overflow either.
-    const auto here = static_cast<std::uint64_t>(load_integer(constant.type.dtype, constant.data.data() + i * size));
+    const auto here = static_cast<std::uint64_t>(load_integer(constant.type.dtype, element_at(constant, i)));
     if (here - static_cast<std::uint64_t>(first) != static_cast<std::uint64_t>(i)) return std::nullopt;
   }
   return first;

@@ -63,7 +63,6 @@ std::vector<std::vector<std::int64_t>> meeting_updates(const Rewriter& graph, co
   const auto& indices = graph.node(node.operands[1]).as<ConstantAttributes>();
   const Dims& operand = graph.dims(node.operands[0]);
   const Dims strides = row_major_strides(indices.type.dims);
-  const std::size_t size = byte_size(indices.type.dtype);
   const bool has_vector = a.index_vector_dim < indices.type.rank();
   const std::int64_t step = has_vector ? strides[a.index_vector_dim] : 0;
   const Dims batch = remaining(indices.type.rank(), has_vector ? Dims{a.index_vector_dim} : Dims{});
@@ -78,7 +77,7 @@ std::vector<std::vector<std::int64_t>> meeting_updates(const Rewriter& graph, co
     bool inside = true;
     for (std::int64_t k = 0; k < std::ssize(a.scatter_dims_to_operand_dims); ++k) {
       const std::int64_t dim = a.scatter_dims_to_operand_dims[k];
-      const std::int64_t at = load_integer(indices.type.dtype, indices.data.data() + (from + k * step) * size);
+      const std::int64_t at = load_integer(indices.type.dtype, element_at(indices, from + k * step));
       inside = inside && at >= 0 && at < operand[dim];
       if (!inside) break;
       place += at * place_strides[std::ranges::find(places.scattered, dim) - places.scattered.begin()];

@@ -39,7 +39,7 @@ ValueRange product(const ValueRange& a, const ValueRange& b) {
 }
 
 ValueRange of_constant(const ConstantAttributes& constant) {
-  const std::int64_t count = constant.type.elements();
+  const std::int64_t count = is_splat(constant) ? 1 : constant.type.elements();
   if (count == 0) return range_of(constant.type.dtype);
   ValueRange range{infinity, -infinity, false};
   for (std::int64_t i = 0; i < count; ++i) {

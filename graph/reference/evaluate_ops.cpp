@@ -99,15 +99,13 @@ Result<Block> evaluate_source(const OpContext& context, const Box& out) {
   } else {
     const ConstantAttributes& constant = node.as<ConstantAttributes>();
     const Box box = splat ? Box{out.start, Dims(out.size.size(), 1)} : out;
-    const std::span<const std::byte> data(constant.data);
-    const std::size_t size = byte_size(dtype);
     const Dims strides = row_major_strides(constant.type.dims);
     // Element by element through the box's index; constants are small or splat, or read once.
     Dims index = box.start;
     for (std::int64_t i = 0, count = box.elements(); i < count; ++i) {
       std::int64_t offset = 0;
       for (std::size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
-      const std::byte* from = data.data() + offset * size;
+      const std::byte* from = element_at(constant, offset);
       if (is_floating(dtype)) {
         storage->floats[i] = load_element(dtype, from);
       } else {

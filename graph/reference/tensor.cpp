@@ -47,7 +47,7 @@ std::vector<std::byte> to_bytes(const Tensor& tensor) {
 }
 
 Tensor tensor_from(const ConstantAttributes& constant) {
-  return tensor_from_bytes(constant.type, Box::whole(constant.type.dims), constant.data);
+  return tensor_from_bytes(constant.type, Box::whole(constant.type.dims), expanded(constant));
 }
 
 ConstantAttributes constant_from(const Tensor& tensor) { return {tensor.type, to_bytes(tensor)}; }

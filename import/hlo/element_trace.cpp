@@ -16,7 +16,7 @@ using graph::Op;
 
 Scalar read_constant(const graph::ConstantAttributes& constant, std::int64_t index) {
   const DType dtype = constant.type.dtype;
-  const std::byte* at = &constant.data[index * graph::byte_size(dtype)];
+  const std::byte* at = graph::element_at(constant, index);
   Scalar scalar;
   if (graph::is_floating(dtype)) {
     scalar.real = graph::load_element(dtype, at);

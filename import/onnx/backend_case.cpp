@@ -76,9 +76,8 @@ Status compare_tensors(std::size_t result, const ConstantAttributes& actual, con
   if (!graph::is_floating(dtype)) {
     if (actual.data == expected.data) return {};
     for (std::int64_t i = 0; i < expected.type.elements(); ++i) {
-      const std::size_t at = i * graph::byte_size(dtype);
-      const std::int64_t x = graph::load_integer(dtype, &actual.data[at]);
-      const std::int64_t y = graph::load_integer(dtype, &expected.data[at]);
+      const std::int64_t x = graph::load_integer(dtype, graph::element_at(actual, i));
+      const std::int64_t y = graph::load_integer(dtype, graph::element_at(expected, i));
       if (x == y) continue;
       return make_error(ErrorKind::correctness, "result {} {}: {}, expected {}", result,
                         coordinates(expected.type.dims, i), x, y);

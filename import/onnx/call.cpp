@@ -70,9 +70,8 @@ Result<ConstantAttributes> Call::need_constant(std::size_t input) {
 
 Dims integers_of(const ConstantAttributes& constant) {
   Dims list(constant.type.elements());
-  const std::size_t size = graph::byte_size(constant.type.dtype);
   for (std::size_t i = 0; i < list.size(); ++i) {
-    list[i] = graph::load_integer(constant.type.dtype, &constant.data[i * size]);
+    list[i] = graph::load_integer(constant.type.dtype, graph::element_at(constant, i));
   }
   return list;
 }

@@ -25,9 +25,8 @@ constexpr ItemId max_items = 1 << 14;
 constexpr std::int64_t max_unrolled_reduction = 16;
 
 std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64_t at) {
-  const std::size_t size = graph::byte_size(constant.type.dtype);
   std::uint64_t bits = 0;
-  std::memcpy(&bits, &constant.data[at * size], size);
+  std::memcpy(&bits, graph::element_at(constant, at), graph::byte_size(constant.type.dtype));
   return bits;
 }
 

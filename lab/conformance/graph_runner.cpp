@@ -103,7 +103,7 @@ class GraphRunner::Memory {
   }
   [[nodiscard]] std::vector<ConstantAttributes> get(const std::vector<Value>& values) const {
     std::vector<ConstantAttributes> contents;
-    for (const Value value : values) contents.push_back({graph_.type(value), find(value)->data});
+    for (const Value value : values) contents.push_back({graph_.type(value), graph::expanded(*find(value))});
     return contents;
   }
 

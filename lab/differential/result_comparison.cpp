@@ -61,7 +61,7 @@ class Comparer {
 
  private:
   void compare_integers(std::int64_t i) {
-    const std::int64_t value = graph::load_integer(dtype_, &given_.data[i * graph::byte_size(dtype_)]);
+    const std::int64_t value = graph::load_integer(dtype_, graph::element_at(given_, i));
     if (value == reference_.integers[i]) {
       ++total_.equal;
     } else if (std::isinf(reference_.bound(i))) {

@@ -264,10 +264,15 @@ TEST_F(RoutesTest, ADamagedArtifactIsMadeAgain) {
 }
 
 TEST_F(RoutesTest, ConstantsCountAsWhatTheyAreInMemory) {
-  const raw::Answer large = ask("POST", "/v1/lookup", raw::splat_lookup(std::int64_t{1} << 28), as_json);
+  const std::string base64((std::int64_t{64} << 20) / 3 * 4 + 8, 'A');
+  const std::string dense = fmt::format(
+      R"({{"fragment":{{"format":"stitch-graph","version":1,"nodes":[{{"op":"constant","attributes":{{"type":"u8[{}]",)"
+      R"("data":{{"base64":"{}","hash":"0"}}}}}}],"results":[0]}},"deadline_ms":0,"improve":false}})",
+      (std::int64_t{64} << 20) + 1, base64);
+  const raw::Answer large = ask("POST", "/v1/lookup", dense, as_json);
   EXPECT_EQ(large.status, 413) << large.body;
   EXPECT_THAT(large.body, HasSubstr("constants of more than 67108864 bytes"));
-  EXPECT_EQ(ask("POST", "/v1/lookup", raw::splat_lookup(64), as_json).status, 202);
+  EXPECT_EQ(ask("POST", "/v1/lookup", raw::splat_lookup(std::int64_t{1} << 28), as_json).status, 202);
 }
 
 struct Refused {

@@ -359,8 +359,28 @@ INSTANTIATE_TEST_SUITE_P(
             ErrorKind::corrupt, "nodes[1].attributes.data: the bytes do not match their hash"},
         BadCase{with_node(R"({"op":"constant","attributes":{"type":"f32[1099511627777]","data":{"splat":0}}})"),
                 ErrorKind::invalid_argument, "too many elements"},
-        BadCase{with_node(R"({"op":"constant","attributes":{"type":"f32[1099511627776]","data":{"splat":0}}})"),
+        BadCase{with_node(
+                    R"({"op":"constant","attributes":{"type":"f32[1099511627776]","data":{"base64":"","hash":"0"}}})"),
                 ErrorKind::resource_exhausted, "constants of more than"}));
+
+TEST(Codec, ASplatIsOneElementHoweverManyItStandsFor) {
+  const auto read = [](std::string_view type) {
+    return decode(
+        with_node(fmt::format(R"({{"op":"constant","attributes":{{"type":"{}","data":{{"splat":2.5}}}}}})", type)),
+        Encoding::json);
+  };
+  const Result<Graph> large = read("f32[1099511627776]");
+  ASSERT_TRUE(large.ok()) << large.error().message;
+  const auto& constant = large->node(1).as<ConstantAttributes>();
+  EXPECT_EQ(constant.data.size(), 4U);
+  EXPECT_TRUE(is_splat(constant));
+  EXPECT_EQ(element(constant, std::int64_t{1} << 39), 2.5);
+  const Result<Graph> again = decode(encode(*large, Encoding::cbor), Encoding::cbor);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(again->node(1).as<ConstantAttributes>(), constant);
+  EXPECT_EQ(expanded(read("bf16[3]")->node(1).as<ConstantAttributes>()).size(), 6U);
+  EXPECT_TRUE(read("f32[0]")->node(1).as<ConstantAttributes>().data.empty());
+}
 
 TEST(CodecLimits, AreEnforced) {
   const std::string nested(200, '[');

@@ -178,9 +178,10 @@ TEST(Literal, ConstantsHoldWhatTheyAreGiven) {
   EXPECT_EQ(element(floats, 2), 3.140625);
   EXPECT_FALSE(is_splat(floats));
   const ConstantAttributes same = splat({DType::f32, {2, 3}}, 0.5);
-  EXPECT_EQ(same.data.size(), 24U);
+  EXPECT_EQ(same.data.size(), 4U) << "one element stands for all";
   EXPECT_TRUE(is_splat(same));
   EXPECT_EQ(element(same, 5), 0.5);
+  EXPECT_EQ(expanded(same), dense({DType::f32, {2, 3}}, std::vector<double>(6, 0.5)).data);
   const std::int64_t integers[] = {-1, INT64_MIN};
   EXPECT_EQ(element(dense_integers({DType::u64, {2}}, integers), 0), 18446744073709551615.0);
   EXPECT_FALSE(is_splat(ConstantAttributes{{DType::f32, {0}}, {}}));
