@@ -37,7 +37,7 @@ std::optional<LineSlice> line_slice(const Graph& graph, const Node& node) {
   return found;
 }
 
-bool is_zero(const Graph& graph, Value scalar) {
+bool fills_with_zero(const Graph& graph, Value scalar) {
   const Node& node = graph.node(scalar.node);
   if (node.op != Op::constant) return false;
   return element(node.as<ConstantAttributes>(), 0) == 0;
@@ -235,7 +235,7 @@ class RangeWalk {
 
   [[nodiscard]] std::optional<Followed> pad(const Node& node) const {
     const Followed* from = of(node.operands[0]);
-    if (from == nullptr || !is_zero(graph_, node.operands[1])) return std::nullopt;
+    if (from == nullptr || !fills_with_zero(graph_, node.operands[1])) return std::nullopt;
     const auto& a = node.as<PadAttributes>();
     for (std::size_t d = 0; d < a.low.size(); ++d) {
       const bool moves = a.low[d] != 0 || a.high[d] != 0 || a.interior[d] != 0;
