@@ -28,7 +28,10 @@ GroupPointers::GroupPointers(const graph::Graph& graph, const kernel::GroupStruc
   }
   for (const kernel::Anchor& anchor : group.anchors) {
     for (std::size_t i = 0; i < anchor.buffers.size(); ++i)
-      add(anchor.buffers[i], i == 0 ? anchor.dtype : graph.node(anchor.node).results[i].dtype);
+      add(anchor.buffers[i], i == 0 ? anchor.dtype
+                                    : graph.node(anchor.node)
+                                          .results[anchor.results.empty() ? static_cast<int>(i) : anchor.results[i]]
+                                          .dtype);
   }
 }
 

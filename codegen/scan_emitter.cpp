@@ -1,106 +1,287 @@
 #include "codegen/scan_emitter.h"
 
+#include <algorithm>
+
 #include "codegen/spelling.h"
-#include "graph/reduce_kind.h"
+#include "kernel/structure/items.h"
 
 namespace stitch::codegen {
 
 using kernel::ItemId;
 using kernel::Level;
+using Names = ScanTuple::Names;
 
 ScanEmitter::ScanEmitter(GroupScope& scope, int anchor)
     : scope_(scope),
+      number_(anchor),
       group_(scope.group),
       out_(scope.out),
       axes_(scope),
       items_(scope),
       loads_(scope),
       anchor_(scope.anchor(anchor)),
-      scan_(scope.graph.node(anchor_.node).as<graph::ScanAttributes>()),
-      dtype_(scope.graph.node(anchor_.node).type().dtype),
-      type_(compute_type(graph::info(dtype_).accumulator)),
-      op_(combiner(scan_.kind)) {
-  for (const int a : anchor_.reduced) {
-    if (group_.extent(a, Level::lane) == 32) lanes_axis_ = a;
+      node_(scope.graph.node(anchor_.node)),
+      tuple_(scope, anchor_),
+      in_lines_(axes_.range_guard(kernel::AxisSet::first(axes_.count()) - anchor_.reduced, false)) {
+  for (const int a : anchor_.reduced) axis_ = a;
+  if (node_.op == graph::Op::scan) {
+    reverse_ = node_.as<graph::ScanAttributes>().reverse;
+    exclusive_ = node_.as<graph::ScanAttributes>().exclusive;
+  } else {
+    reverse_ = node_.as<graph::AssociativeScanAttributes>().reverse;
   }
+}
+
+std::int64_t ScanEmitter::run() const {
+  return in_vectors() ? axes_.vector_extent() : group_.extent(axis_, Level::reg);
+}
+
+std::string ScanEmitter::inside(const std::string& step) const {
+  return both(in_lines_, fmt::format("{} < {}", step, extent()));
+}
+
+std::string ScanEmitter::title() const {
+  const bool sum = node_.op == graph::Op::scan && node_.as<graph::ScanAttributes>().kind == graph::ReduceKind::sum;
+  std::string text = fmt::format("// running {} along the axis", sum ? "sum" : "combination");
+  if (run() > 1) text += fmt::format(", {} a thread", run());
+  if (by_lanes()) text += ", 32 lanes";
+  if (warps() > 1) text += fmt::format(", {} warps", warps());
+  return text;
 }
 
 void ScanEmitter::emit() {
   out_.blank();
-  out_.line("// {} along the axis, {}", scan_.kind == graph::ReduceKind::sum ? "running sum" : "running combination",
-            by_warp() ? "32 elements of a warp at a time" : "a line per thread");
+  out_.line("{}", title());
+  tuple_.emit_combiner();
+  tuple_.declare({"total", "{}"});
+  out_.line("bool begun = false;");
+  if (warps() > 1) {
+    for (int c = 0; c < tuple_.components(); ++c)
+      out_.line("__shared__ {} of_warp{}[2][{}][{}];", tuple_.type(c), c, warps(), by_lanes() ? 1 : 32);
+  }
   const int depth = out_.depth();
-  const std::string guard = axes_.range_guard(kernel::AxisSet::first(axes_.count()) - anchor_.reduced, false);
-  if (!guard.empty()) out_.open("if ({})", guard);
-  // The type's own, not its accumulator's: an exclusive scan stores it.
-  out_.line("{} total = {};", type_, literal(dtype_, graph::identity_bits(scan_.kind, dtype_)));
   open_walk();
+  emit_turn();
+  out_.close(out_.depth() - depth);
+  // The next tile writes where the slowest warp may still read.
+  if (warps() > 1) out_.line("__syncthreads();");
+}
+
+/// The outer axes line by line; the innermost in turns of what all threads of a line take at once.
+void ScanEmitter::open_walk() {
+  for (const int a : anchor_.reduced) {
+    if (a == axis_) continue;
+    const std::int64_t lines = group_.extents[a];
+    out_.open("for (int {0}_step = 0; {0}_step < {1}; ++{0}_step)", axes_.name(a), lines);
+    const std::string step = axes_.name(a) + "_step";
+    out_.line("const int {} = {};", axes_.name(a), reverse_ ? fmt::format("{} - {}", lines - 1, step) : step);
+  }
+  const std::int64_t each = run() * group_.mapping.axes[axis_].threads();
+  const std::string digit = group_.mapping.axes[axis_].threads() > 1 ? axes_.thread_digit(axis_) : "";
+  out_.open("for (int first = 0; first < {}; first += {})", extent(), each);
+  const std::string own = digit.empty() ? "first" : run() > 1 ? fmt::format("first + {} * {}", digit, run())
+                                                              : fmt::format("first + {}", digit);
+  out_.line("const int step = {};", own);
+  if (warps() > 1) out_.line("const int turn = first / {} % 2;", each);
+}
+
+void ScanEmitter::emit_turn() {
+  tuple_.declare({"run", fmt::format("[{}]", run())});
+  emit_loads();
+  const bool alone = !by_lanes() && warps() == 1;
+  if (alone) tuple_.combine({"total", ""}, {"run", "[0]"}, "begun");
+  if (exclusive_ && alone) out_.line("const {} before0 = begun ? total0 : {};", tuple_.type(0), tuple_.identity());
+  scan_run();
+  const Names last{"run", fmt::format("[{}]", run() - 1)};
+  if (alone) {
+    tuple_.assign({"total", ""}, last);
+    out_.line("begun = true;");
+  } else {
+    if (by_lanes()) scan_lanes();
+    tuple_.declare({"before", ""});
+    tuple_.assign({"before", ""}, {"total", ""});
+    out_.line("bool any = begun;");
+    join_warps();
+    apply();
+  }
+  emit_stores();
+}
+
+/// Names the axis' element `offset` steps on; beyond the end the first one, which is there to be read.
+void ScanEmitter::emit_places(const std::string& offset) {
+  const std::string step = offset.empty() ? "step" : fmt::format("step + {}", offset);
+  out_.line("const bool inside = {};", inside(step));
+  const std::string back = fmt::format("{} - {}", extent() - 1, offset.empty() ? "step" : fmt::format("({})", step));
+  out_.line("const int {} = {} < {} ? {} : 0;", axes_.name(axis_), step, extent(), reverse_ ? back : step);
+}
+
+void ScanEmitter::emit_loads() { in_vectors() ? load_vectors() : load_elements(); }
+
+void ScanEmitter::load_elements() {
+  const int depth = out_.depth();
+  if (run() > 1) {
+    out_.line("#pragma unroll");
+    out_.open("for (int r = 0; r < {}; ++r)", run());
+  } else {
+    out_.open();
+  }
+  emit_places(run() > 1 ? "r" : "");
   for (const std::vector<ItemId>* list : {&group_.hoisted, &group_.sweeps[0].uniform, &group_.sweeps[0].body}) {
     for (const ItemId id : *list) loads_.emit_uniform(id);
   }
-  const std::string element = fmt::format("static_cast<{}>({})", type_, items_.value(anchor_.items[0], false));
-  if (by_warp()) {
-    emit_by_warp(element);
-  } else {
-    emit_by_thread(element);
-  }
+  for (int c = 0; c < tuple_.components(); ++c)
+    out_.line("run{}[{}] = static_cast<{}>({});", c, run() > 1 ? "r" : "0", tuple_.type(c),
+              items_.value(anchor_.items[c], false));
   out_.close(out_.depth() - depth);
 }
 
-void ScanEmitter::open_walk() {
-  for (const int a : anchor_.reduced) {
-    if (a == lanes_axis_) {
-      open_lanes(a);
-    } else {
-      open_line(a);
+/// A turn's vectors are loaded whole, and are there as a whole: the axis has no part of one.
+void ScanEmitter::load_vectors() {
+  const std::string name = axes_.name(axis_);
+  out_.line("const bool inside = {};", inside("step"));
+  out_.line("const int {} = step < {} ? {} : 0;", name, extent(),
+            reverse_ ? fmt::format("{} - step", extent() - run()) : "step");
+  std::vector<ItemId> vectors, elements;
+  for (const std::vector<ItemId>* list : {&group_.hoisted, &group_.sweeps[0].uniform, &group_.sweeps[0].body}) {
+    for (const ItemId id : *list) {
+      if (kernel::is_inline(scope_.program, id)) continue;
+      if (!scope_.program.at(id).axes.contains(axis_)) {
+        loads_.emit_uniform(id);
+      } else if (std::ranges::find(group_.sweeps[0].early, id) != group_.sweeps[0].early.end()) {
+        vectors.push_back(id);
+      } else {
+        elements.push_back(id);
+      }
     }
   }
+  for (const ItemId id : vectors) loads_.declare_for_sweep(id);
+  out_.open("if (inside)");
+  for (const ItemId id : vectors) loads_.emit_run(id);
+  out_.close();
+  out_.line("#pragma unroll");
+  out_.open("for (int v = 0; v < {}; ++v)", run());
+  for (const ItemId id : elements)
+    out_.line("const {} {} = {};", compute_type(scope_.program.at(id).dtype), items_.name(id),
+              items_.expression_of(id, true));
+  for (int c = 0; c < tuple_.components(); ++c)
+    out_.line("run{}[{}] = static_cast<{}>({});", c, reverse_ ? fmt::format("{} - v", run() - 1) : "v", tuple_.type(c),
+              items_.value(anchor_.items[c], true));
+  out_.close();
 }
 
-void ScanEmitter::open_lanes(int axis) {
-  const std::int64_t extent = group_.extents[axis];
-  out_.open("for (int first = 0; first < {}; first += 32)", extent);
-  out_.line("const int step = first + {};", axes_.digit(axis, Level::lane));
-  out_.line("const bool inside = step < {};", extent);
-  out_.line("const int {} = {};", axes_.name(axis),
-            scan_.reverse ? fmt::format("inside ? {} - step : 0", extent - 1) : "inside ? step : 0");
+void ScanEmitter::scan_run() {
+  if (run() == 1) return;
+  out_.line("#pragma unroll");
+  out_.open("for (int r = 1; r < {}; ++r)", run());
+  tuple_.combine({"run", "[r - 1]"}, {"run", "[r]"});
+  out_.close();
 }
 
-void ScanEmitter::open_line(int axis) {
-  const std::int64_t extent = group_.extents[axis];
-  out_.open("for (int {0}_step = 0; {0}_step < {1}; ++{0}_step)", axes_.name(axis), extent);
-  const std::string step = axes_.name(axis) + "_step";
-  out_.line("const int {} = {};", axes_.name(axis), scan_.reverse ? fmt::format("{} - {}", extent - 1, step) : step);
-}
-
-std::string ScanEmitter::store_of(const std::string& value) const {
-  return fmt::format("{}[{}] = narrow<{}>(static_cast<{}>({}));", scope_.pointers.name(anchor_.buffers[0]),
-                     items_.address(anchor_.addresses[0], false), storage_type(dtype_), compute_type(dtype_), value);
-}
-
-void ScanEmitter::emit_by_warp(const std::string& element) {
-  const std::string lane = axes_.digit(lanes_axis_, Level::lane);
-  out_.line("{} running = inside ? {} : {};", type_, element,
-            literal(dtype_, graph::identity_bits(scan_.kind, dtype_)));
+/// Of the runs' totals: `lanes` of all lanes up to this one, `earlier` of those before it.
+void ScanEmitter::scan_lanes() {
+  const std::string lane = axes_.digit(axis_, Level::lane);
+  tuple_.declare({"lanes", ""});
+  tuple_.assign({"lanes", ""}, {"run", fmt::format("[{}]", run() - 1)});
   out_.line("#pragma unroll");
   out_.open("for (int distance = 1; distance < 32; distance *= 2)");
-  out_.line("const {} before = __shfl_up_sync(0xffffffffu, running, distance);", type_);
-  out_.line("if ({} >= distance) running = {}::combine(before, running);", lane, op_);
+  tuple_.shuffle_up({"lower", ""}, {"lanes", ""}, "distance");
+  tuple_.combine({"lower", ""}, {"lanes", ""}, fmt::format("{} >= distance", lane));
   out_.close();
-  out_.line("running = {}::combine(total, running);", op_);
-  if (scan_.exclusive) {
-    out_.line("const {} before = __shfl_up_sync(0xffffffffu, running, 1);", type_);
-    out_.line("if (inside) {}", store_of(fmt::format("{} == 0 ? total : before", lane)));
-  } else {
-    out_.line("if (inside) {}", store_of("running"));
-  }
-  out_.line("total = __shfl_sync(0xffffffffu, running, 31);");
+  for (int c = 0; c < tuple_.components(); ++c)
+    out_.line("{} earlier{} = __shfl_up_sync(0xffffffffu, lanes{}, 1);", tuple_.type(c), c, c);
 }
 
-void ScanEmitter::emit_by_thread(const std::string& element) {
-  if (scan_.exclusive) out_.line("{}", store_of("total"));
-  out_.line("total = {}::combine(total, {});", op_, element);
-  if (!scan_.exclusive) out_.line("{}", store_of("total"));
+/// Carries the total on over all warps of the line; `before` is what is combined before this thread's warp.
+void ScanEmitter::join_warps() {
+  if (warps() == 1) {
+    tuple_.broadcast({"part", ""}, {"lanes", ""}, 31);
+    tuple_.combine({"total", ""}, {"part", ""}, "begun");
+    tuple_.assign({"total", ""}, {"part", ""});
+    out_.line("begun = true;");
+    return;
+  }
+  const std::string warp = axes_.digit(axis_, Level::warp), line = by_lanes() ? "0" : "threadIdx.x % 32";
+  if (by_lanes()) out_.open("if ({} == 31)", axes_.digit(axis_, Level::lane));
+  for (int c = 0; c < tuple_.components(); ++c)
+    out_.line("of_warp{}[turn][{}][{}] = {};", c, warp, line,
+              by_lanes() ? fmt::format("lanes{}", c) : fmt::format("run{}[{}]", c, run() - 1));
+  if (by_lanes()) out_.close();
+  out_.line("__syncthreads();");
+  out_.line("#pragma unroll");
+  out_.open("for (int w = 0; w < {}; ++w)", warps());
+  out_.open("if (w == {})", warp);
+  tuple_.assign({"before", ""}, {"total", ""});
+  out_.line("any = begun;");
+  out_.close();
+  for (int c = 0; c < tuple_.components(); ++c)
+    out_.line("{} part{} = of_warp{}[turn][w][{}];", tuple_.type(c), c, c, line);
+  tuple_.combine({"total", ""}, {"part", ""}, "begun");
+  tuple_.assign({"total", ""}, {"part", ""});
+  out_.line("begun = true;");
+  out_.close();
+}
+
+/// Puts what is combined before the thread's run in front of its elements.
+void ScanEmitter::apply() {
+  if (by_lanes()) {
+    out_.open("if ({} > 0)", axes_.digit(axis_, Level::lane));
+    tuple_.combine({"before", ""}, {"earlier", ""}, "any");
+    tuple_.assign({"before", ""}, {"earlier", ""});
+    out_.line("any = true;");
+    out_.close();
+  }
+  out_.open("if (any)");
+  out_.line("#pragma unroll");
+  out_.open("for (int r = 0; r < {}; ++r)", run());
+  tuple_.combine({"before", ""}, {"run", "[r]"});
+  out_.close(2);
+  if (exclusive_) out_.line("if (!any) before0 = {};", tuple_.identity());
+}
+
+std::string ScanEmitter::stored(int component, const std::string& at) const {
+  const graph::DType dtype = node_.type(component).dtype;
+  std::string value = fmt::format("run{}[{}]", component, at);
+  if (exclusive_) {
+    // The element before: of the first that of all before the run.
+    const bool counted = !std::ranges::all_of(at, [](unsigned char c) { return std::isdigit(c) != 0; });
+    value = counted ? fmt::format("({0} == 0 ? before0 : run0[{0} == 0 ? 0 : {0} - 1])", at) : "before0";
+  }
+  return fmt::format("narrow<{}>(static_cast<{}>({}))", storage_type(dtype), compute_type(dtype), value);
+}
+
+void ScanEmitter::emit_stores() { in_vectors() ? store_vectors() : store_elements(); }
+
+void ScanEmitter::store_elements() {
+  const int depth = out_.depth();
+  if (run() > 1) {
+    out_.line("#pragma unroll");
+    out_.open("for (int r = 0; r < {}; ++r)", run());
+  } else {
+    out_.open();
+  }
+  emit_places(run() > 1 ? "r" : "");
+  out_.open("if (inside)");
+  for (std::size_t b = 0; b < anchor_.buffers.size(); ++b)
+    out_.line("{}[{}] = {};", scope_.pointers.name(anchor_.buffers[b]), items_.address(anchor_.addresses[b], false),
+              stored(anchor_.results[b], run() > 1 ? "r" : "0"));
+  out_.close(out_.depth() - depth);
+}
+
+void ScanEmitter::store_vectors() {
+  const std::string at = reverse_ ? fmt::format("({} - v)", run() - 1) : "v";
+  out_.open("if (inside)");
+  for (std::size_t b = 0; b < anchor_.buffers.size(); ++b) {
+    const int result = anchor_.results[b];
+    const int width = group_.stores[number_][b].width;
+    const std::string to = fmt::format("{} + {}", scope_.pointers.name(anchor_.buffers[b]),
+                                       items_.address(anchor_.addresses[b], false));
+    out_.line("{} result{}[{}];", storage_type(node_.type(result).dtype), result, run());
+    out_.line("#pragma unroll");
+    out_.line("for (int v = 0; v < {}; ++v) result{}[v] = {};", run(), result, stored(result, at));
+    for (std::int64_t v = 0; v < run(); v += width)
+      out_.line("store<{}>({}{}, result{}{});", width, to, offset_text(v), result, offset_text(v));
+  }
+  out_.close();
 }
 
 }  // namespace stitch::codegen

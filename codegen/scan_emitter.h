@@ -3,11 +3,19 @@
 #include <string>
 
 #include "codegen/load_emitter.h"
+#include "codegen/scan_tuple.h"
 
 namespace stitch::codegen {
 
-/// Writes a group that combines cumulatively along an axis. Where lanes walk the axis, a warp takes 32 elements at a
-/// time and carries the total on; else every thread walks its own line.
+/// Writes a group that combines cumulatively along an axis. In every turn of the loop along it a thread takes a run of
+/// neighbours, scans them by itself, and then needs what is combined of all before its run:
+///
+///  * the lanes' runs before, where 32 lanes lie along the axis: a scan of the runs' totals by shuffles;
+///  * the warps' before, where several warps do: their totals through shared memory;
+///  * the turns' before, which every thread carries along.
+///
+/// Where lanes lie along the axis, a run is a vector in memory; else each lane has lines of its own, and a run is a few
+/// rows, whose loads are in flight together. No step needs an identity: what has nothing before it is left as it is.
 class ScanEmitter {
  public:
   /// `anchor`: of the scan, the only one of its group.
@@ -16,28 +24,45 @@ class ScanEmitter {
   void emit();
 
  private:
-  [[nodiscard]] bool by_warp() const { return lanes_axis_ >= 0; }
-  /// The axis' value, in the order in which it is walked.
+  [[nodiscard]] bool by_lanes() const { return group_.extent(axis_, kernel::Level::lane) == 32; }
+  [[nodiscard]] std::int64_t warps() const { return group_.extent(axis_, kernel::Level::warp); }
+  /// Whether a run is a vector.
+  [[nodiscard]] bool in_vectors() const { return axes_.vector_extent() > 1; }
+  [[nodiscard]] std::int64_t run() const;
+  [[nodiscard]] std::int64_t extent() const { return group_.extents[axis_]; }
+  /// Whether the element at `step` is one: a condition.
+  [[nodiscard]] std::string inside(const std::string& step) const;
+  [[nodiscard]] std::string title() const;
+
   void open_walk();
-  void open_lanes(int axis);
-  void open_line(int axis);
-  void emit_by_warp(const std::string& element);
-  void emit_by_thread(const std::string& element);
-  /// Statement that stores a value of the accumulator's type.
-  [[nodiscard]] std::string store_of(const std::string& value) const;
+  void emit_turn();
+  void emit_loads();
+  void load_vectors();
+  void load_elements();
+  void emit_places(const std::string& offset);
+  void scan_run();
+  void scan_lanes();
+  void join_warps();
+  void apply();
+  void emit_stores();
+  void store_vectors();
+  void store_elements();
+  /// What is stored of component `c`, which is in run(c)[at].
+  [[nodiscard]] std::string stored(int component, const std::string& at) const;
 
   GroupScope& scope_;
+  const int number_;
   const kernel::GroupProgram& group_;
   Writer& out_;
   const AxisPrinter axes_;
   const ItemPrinter items_;
   LoadEmitter loads_;
   const kernel::Anchor& anchor_;
-  const graph::ScanAttributes& scan_;
-  const graph::DType dtype_;
-  const std::string type_;  ///< of the accumulator
-  const std::string op_;
-  int lanes_axis_ = -1;  ///< the axis that the lanes of a warp walk; -1: none
+  const graph::Node& node_;
+  ScanTuple tuple_;
+  int axis_ = -1;  ///< the innermost of the axes that are walked
+  bool reverse_ = false, exclusive_ = false;
+  std::string in_lines_;  ///< condition that the thread's lines are there; empty: they are
 };
 
 }  // namespace stitch::codegen

@@ -5,6 +5,7 @@
 #include "costmodel/counted_group.h"
 #include "costmodel/exchange_count.h"
 #include "costmodel/load_traffic.h"
+#include "costmodel/scan_count.h"
 #include "costmodel/store_traffic.h"
 #include "costmodel/sweep_count.h"
 
@@ -44,6 +45,7 @@ GroupFeatures group_features(const graph::Graph& graph, const kernel::GroupProgr
     return features;
   }
   for (int sweep = 0; sweep < features.sweeps; ++sweep) count_sweep(counted, sweep, loads, features);
+  if (group.structure.anchors[0].kind == kernel::Anchor::Kind::scan) count_scan(counted, features);
   count_reductions(counted, features);
   return features;
 }

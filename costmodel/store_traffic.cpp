@@ -33,8 +33,30 @@ double stored_bytes(const CountedGroup& counted, int number) {
   return bytes;
 }
 
+/// A scan's results, each as wide as a thread's run of it.
+void count_scan_stores(const CountedGroup& counted, int number, GroupFeatures& features) {
+  const Anchor& anchor = counted.group.structure.anchors[number];
+  const graph::Node& node = counted.graph.node(anchor.node);
+  for (std::size_t b = 0; b < anchor.buffers.size(); ++b) {
+    const int size = graph::byte_size(node.type(anchor.results[b]).dtype);
+    const int width = std::max(1, counted.group.stores[number][b].width);
+    const double bytes = counted.elements(anchor.axes) * size;
+    const double factor = sector_waste(counted, anchor.addresses[b], size, size * width);
+    features.dram_write_bytes += bytes;
+    features.sector_bytes += bytes * factor;
+    features.l2_bytes += bytes * factor;
+    features.requested_bytes += bytes;
+    const double requests = counted.warps * counted.per_thread(anchor.axes) / width;
+    features.instructions += requests * instructions_of_store;
+    features.store_requests += requests;
+    features.store_lane_bytes += requests * width * size;
+  }
+}
+
 void count_store(const CountedGroup& counted, int number, GroupFeatures& features) {
   const Anchor& anchor = counted.group.structure.anchors[number];
+  if (anchor.kind == Anchor::Kind::scan && !counted.residence.is_resident(anchor.buffers[0]))
+    return count_scan_stores(counted, number, features);
   const AxisSet written = written_axes(anchor);
   const double bytes = stored_bytes(counted, number);
   if (counted.residence.is_resident(anchor.buffers[0])) {

@@ -283,6 +283,18 @@ struct ScanAttributes {
   bool operator==(const ScanAttributes&) const = default;
 };
 
+/// Cumulative combination of tuples along one dimension by the operator's region, which is associative.
+struct AssociativeScanAttributes {
+  std::int64_t dimension = 0;
+  bool reverse = false;  ///< from the end: the later element is the combiner's left operand
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("dimension", self.dimension);
+    visit("reverse", self.reverse);
+  }
+  bool operator==(const AssociativeScanAttributes&) const = default;
+};
+
 /// General batched contraction; result dims: batch, free of the left, free of the right.
 struct DotAttributes {
   Dims lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
@@ -364,7 +376,7 @@ using Attributes =
                  DynamicSliceAttributes, UpdateAttributes, ConcatenateAttributes, PadAttributes, ReverseAttributes,
                  GatherAttributes, ScatterAttributes, ReduceAttributes, ArgReduceAttributes, ReduceWindowAttributes,
                  SelectAndScatterAttributes, ScanAttributes, DotAttributes, ConvolutionAttributes, OpaqueAttributes,
-                 LoopAttributes>;
+                 LoopAttributes, AssociativeScanAttributes>;
 
 /// Default-constructed attributes of the alternative that `op` uses; the codec fills it, the verifier compares kinds.
 Attributes default_attributes(Op op);

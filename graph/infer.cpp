@@ -199,6 +199,25 @@ Result<Types> infer_iota(const IotaAttributes& a) {
   return Types{a.type};
 }
 
+/// The combiner takes a scalar of every operand from the left and then from the right, and gives one of each.
+Result<Types> infer_associative_scan(Operands operands, const AssociativeScanAttributes& a,
+                                     std::span<const RegionTypes> regions) {
+  if (regions.size() != 1) return bad("has {} regions instead of a combiner", regions.size());
+  STITCH_TRY(check_dimensions("dimension", {a.dimension}, operands[0].rank()));
+  Types tuple, both;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].dims != operands[0].dims) {
+      return bad("operand {} has shape {}, operand 0 has {}", i, to_string(operands[i]), to_string(operands[0]));
+    }
+    tuple.push_back({operands[i].dtype, {}});
+  }
+  both = tuple;
+  both.insert(both.end(), tuple.begin(), tuple.end());
+  STITCH_ASSIGN(const Types combined, region_results(regions[0], "combiner", both));
+  if (combined != tuple) return bad("the combiner's results are not the types of what it combines");
+  return Types(operands.begin(), operands.end());
+}
+
 /// The operator's rule, once operand count and kind of attributes are known to be right.
 Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attributes,
                             std::span<const RegionTypes> regions) {
@@ -227,6 +246,8 @@ Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attribut
     case Op::select_and_scatter:
       return infer_select_and_scatter(operands, std::get<SelectAndScatterAttributes>(attributes));
     case Op::scan: return infer_scan(operands[0], std::get<ScanAttributes>(attributes));
+    case Op::associative_scan:
+      return infer_associative_scan(operands, std::get<AssociativeScanAttributes>(attributes), regions);
     case Op::dot: return infer_dot(operands, std::get<DotAttributes>(attributes));
     case Op::convolution: return infer_convolution(operands, std::get<ConvolutionAttributes>(attributes));
     case Op::opaque: return std::get<OpaqueAttributes>(attributes).results;
@@ -245,7 +266,7 @@ Result<Types> infer(Op op, Operands operands, const Attributes& attributes, std:
     return bad("takes {}{} operands, {} are given", row.min_operands, row.max_operands < 0 ? " or more" : "", given);
   }
   if (attributes.index() != default_attributes(op).index()) return bad("has attributes of another operator");
-  if (row.category != OpCategory::control && !regions.empty())
+  if (row.category != OpCategory::control && op != Op::associative_scan && !regions.empty())
     return bad("has regions, which {} does not take", row.name);
   STITCH_ASSIGN(Types types, infer_by_rule(op, operands, attributes, regions));
   for (const TensorType& type : types) STITCH_TRY(check_extents("result", type.dims));

@@ -125,3 +125,4 @@ STITCH_OP(erf_inv, "erf-inv",
           function(1).spelling("erfinv{f}({x})").instructions(24, 110).error(4).defined(-1, 1).keeps_sign())
 STITCH_OP(nextafter, "nextafter",
           function(2).spelling("next_after<{type}>({x}, {y})").instructions(14, 28))
+STITCH_OP(associative_scan, "associative-scan", other(OpCategory::reduction, 1, any_number))

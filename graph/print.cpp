@@ -93,7 +93,7 @@ std::string types_text(const Node& node) {
 
 std::string_view region_label(const Node& node, std::size_t index) {
   if (node.op == Op::loop) return index == 0 ? "body" : "condition";
-  return "branch";
+  return node.op == Op::associative_scan ? "combiner" : "branch";
 }
 
 /// Names come from files: one line, whatever they hold.

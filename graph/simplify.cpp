@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "graph/passes/arithmetic.h"
+#include "graph/passes/associative_scans.h"
 #include "graph/passes/choices.h"
 #include "graph/passes/common_subexpressions.h"
 #include "graph/passes/conditionals.h"
@@ -32,6 +33,7 @@ namespace {
 
 constexpr SimplificationPass passes[] = {
     {"dead-code", remove_dead_code, "drops what no result needs"},
+    {"associative-scans", recognise_associative_scans, "scans that are written out as a recursion of slices"},
     {"loop-fission", split_loops, "computes over all turns of a loop what need not be computed turn by turn"},
     {"unit-dimensions", drop_unit_dimensions, "takes extents of 1 out of the operators"},
     {"layout-chains", merge_layout_chains, "merges reshapes, transposes and broadcasts"},

@@ -5,6 +5,17 @@
 namespace stitch::graph {
 namespace {
 
+/// What a kernel can compute between two elements: nothing but element-wise operators on scalars.
+Status verify_combiner(const Graph& combiner) {
+  for (const Node& node : combiner.nodes()) {
+    const bool scalar = node.results.size() == 1 && node.type().rank() == 0;
+    if (scalar && (is_elementwise(node.op) || node.op == Op::parameter || node.op == Op::constant)) continue;
+    return make_error(ErrorKind::invalid_argument, "the combiner has a {}; it may have element-wise operators on scalars only",
+                      to_string(node.op));
+  }
+  return {};
+}
+
 Status verify_node(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   std::vector<TensorType> operands;
@@ -26,6 +37,7 @@ Status verify_node(const Graph& graph, NodeId id) {
       return status.error().within(fmt::format("region {}", i));
     }
   }
+  if (node.op == Op::associative_scan && !node.regions.empty()) STITCH_TRY(verify_combiner(*node.regions[0]));
   STITCH_ASSIGN(const std::vector<TensorType> types,
                 infer(node.op, operands, node.attributes, region_types(node.regions)));
   if (types != node.results)

@@ -100,7 +100,7 @@ Replacement reduce(Rewriter& graph, const Node& node) {
   return graph.reshape(graph.reduce(a.kind, x, dropped.numbers(a.dimensions)), node.type().dims);
 }
 
-Replacement slice(Rewriter& graph, const Node& node) {
+Replacement slice_without_units(Rewriter& graph, const Node& node) {
   const auto& a = node.as<SliceAttributes>();
   Dropped dropped(graph.dims(node.operands[0]));
   for (std::size_t d = 0; d < a.starts.size(); ++d) {
@@ -112,7 +112,7 @@ Replacement slice(Rewriter& graph, const Node& node) {
                        node.type().dims);
 }
 
-Replacement pad(Rewriter& graph, const Node& node) {
+Replacement pad_without_units(Rewriter& graph, const Node& node) {
   const auto& a = node.as<PadAttributes>();
   Dropped dropped(graph.dims(node.operands[0]));
   for (std::size_t d = 0; d < a.low.size(); ++d) {
@@ -133,7 +133,7 @@ Replacement concatenate(Rewriter& graph, const Node& node) {
   return graph.reshape(graph.concatenate(std::move(parts), dropped.number(dimension)), node.type().dims);
 }
 
-Replacement reverse(Rewriter& graph, const Node& node) {
+Replacement reverse_without_units(Rewriter& graph, const Node& node) {
   const Dropped dropped(node.type().dims);
   if (dropped.none()) return {};
   const Dims rest = dropped.numbers(node.as<ReverseAttributes>().dimensions);
@@ -270,10 +270,10 @@ Replacement unit_dimensions_rule(Rewriter& graph, const Node& node) {
     case Op::broadcast: return broadcast(graph, node);
     case Op::transpose: return transpose(graph, node);
     case Op::reduce: return reduce(graph, node);
-    case Op::slice: return slice(graph, node);
-    case Op::pad: return pad(graph, node);
+    case Op::slice: return slice_without_units(graph, node);
+    case Op::pad: return pad_without_units(graph, node);
     case Op::concatenate: return concatenate(graph, node);
-    case Op::reverse: return reverse(graph, node);
+    case Op::reverse: return reverse_without_units(graph, node);
     case Op::iota: return iota(graph, node);
     case Op::scan: return scan(graph, node);
     case Op::dynamic_slice: return dynamic_slice(graph, node);

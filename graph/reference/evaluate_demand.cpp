@@ -44,6 +44,10 @@ Status Evaluation::demand_node(NodeId id) {
   const Node& node = graph_.node(id);
   if (node.op == Op::opaque) return {};
   if (info(node.op).category == OpCategory::control) return demand_control(id);
+  if (node.op == Op::associative_scan) {
+    demand_associative_scan(id);
+    return {};
+  }
   NodeState& s = state(id);
   std::vector<Region> regions(node.operands.size());
   const std::span<const Box> boxes = slot({id, 0}).region.boxes();

@@ -31,7 +31,7 @@ struct ChunkBuffer {
   }
 };
 
-struct Step {
+struct ChunkStep {
   const Node* node;
   Kernel kernel;
   Chunk chunk;
@@ -103,7 +103,7 @@ class Program {
   /// Error: cancelled.
   Status run(std::int64_t elements, const Memory& memory, Storage& result);
 
-  [[nodiscard]] const Step& root() const { return steps_.back(); }
+  [[nodiscard]] const ChunkStep& root() const { return steps_.back(); }
 
  private:
   void run_chunk(std::size_t offset, std::size_t count, Storage& result);
@@ -111,7 +111,7 @@ class Program {
   const Graph& graph_;
   const EvaluateOptions& options_;
   std::vector<NodeId> nodes_;
-  std::vector<Step> steps_;
+  std::vector<ChunkStep> steps_;
   std::vector<Value> external_values_;
   std::vector<External> externals_;
   std::vector<ChunkBuffer> buffers_;
@@ -119,7 +119,7 @@ class Program {
 
 void Program::add_step(NodeId id) {
   const Node& node = graph_.node(id);
-  Step step{};
+  ChunkStep step{};
   step.node = &node;
   const DType operand_dtype = graph_.type(node.operands.back()).dtype;  // of select: of the data
   step.kernel = find_kernel(node, operand_dtype);
@@ -134,7 +134,7 @@ void Program::add_step(NodeId id) {
     StepOperand& from = step.operands[k];
     from.step = find_step(node.operands[k].node);
     if (from.step >= 0) {
-      Step& producer = steps_[from.step];
+      ChunkStep& producer = steps_[from.step];
       producer.last_use = index;
       exact = exact && !producer.bounded;
       operands[k].nonnegative = producer.nonnegative;
@@ -161,7 +161,7 @@ void Program::assign_buffers() {
   };
   std::vector<Free> unused;
   for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {
-    Step& step = steps_[i];
+    ChunkStep& step = steps_[i];
     const auto fits = [&](const Free& f) {
       return is_floating(f.dtype) == is_floating(step.chunk.dtype) && f.bounded == step.bounded;
     };
@@ -182,7 +182,7 @@ void Program::assign_buffers() {
 }
 
 void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) {
-  for (Step& step : steps_) {
+  for (ChunkStep& step : steps_) {
     Chunk& c = step.chunk;
     c.rounding = &step.rounding;
     c.count = count;
@@ -191,7 +191,7 @@ void Program::run_chunk(std::size_t offset, std::size_t count, Storage& result) 
         c.in[k] = externals_[step.operands[k].external].at(offset);
         continue;
       }
-      const Step& producer = steps_[step.operands[k].step];
+      const ChunkStep& producer = steps_[step.operands[k].step];
       c.in[k] = {producer.chunk.floats, producer.chunk.integers, producer.bounded ? producer.chunk.bounds : zeros,
                  producer.nonnegative};
     }

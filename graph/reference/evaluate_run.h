@@ -60,6 +60,7 @@ class Evaluation {
   Status demand_all();
   Status demand_node(NodeId id);
   Status demand_control(NodeId id);
+  void demand_associative_scan(NodeId id);
   Status find_indices(NodeId id, const Box& out, std::vector<Block>& indices);
   Result<Block> evaluate_ahead(Value value, const Box& box);
   void restrict_reductions();
@@ -77,6 +78,7 @@ class Evaluation {
   Status compute_loop(NodeId id);
   Status compute_conditional(NodeId id);
   Status compute_threefry(NodeId id);
+  Status compute_associative_scan(NodeId id);
   Status round_blocks(NodeId id);
   Status doubt_blocks(NodeId id);
   void release(NodeId id);

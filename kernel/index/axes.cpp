@@ -247,6 +247,12 @@ class Equations {
         relate_reduce(node, result, {node.as<graph::ArgReduceAttributes>().dimension});
         return relate_reduce(node, {id, 1}, {node.as<graph::ArgReduceAttributes>().dimension});
       case Op::scan: return same_shape(node.operands[0], result);
+      case Op::associative_scan:
+        for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
+          same_shape(node.operands[r], result);
+          same_shape(node.operands[r], {id, r});
+        }
+        return;
       default: break;
     }
     if (!graph::is_elementwise(node.op)) return;
@@ -449,6 +455,7 @@ std::vector<int> AxisAnalysis::reduced(NodeId id) const {
   if (node.op == Op::reduce) dimensions = node.as<graph::ReduceAttributes>().dimensions;
   if (node.op == Op::arg_reduce) dimensions = {node.as<graph::ArgReduceAttributes>().dimension};
   if (node.op == Op::scan) dimensions = {node.as<graph::ScanAttributes>().dimension};
+  if (node.op == Op::associative_scan) dimensions = {node.as<graph::AssociativeScanAttributes>().dimension};
   std::vector<int> axes;
   for (const std::int64_t d : dimensions) {
     const auto& of_dimension = of(node.operands[0], d);

@@ -98,6 +98,11 @@ GroupAccesses find_accesses(const GroupStructure& structure, int vector_axis, st
   }
   for (const Anchor& anchor : structure.anchors) {
     found.stores.emplace_back();
+    if (anchor.kind == Anchor::Kind::scan) {
+      const graph::Node& node = program.graph().node(anchor.node);
+      for (std::size_t b = 0; b < anchor.buffers.size(); ++b)
+        found.stores.back().push_back(access.of(anchor.addresses[b], node.type(anchor.results[b]).dtype, anchor.guard));
+    }
     if (anchor.kind != Anchor::Kind::store) continue;
     found.stores.back().push_back(access.of(anchor.addresses[0], anchor.dtype, anchor.guard));
   }

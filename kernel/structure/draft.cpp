@@ -48,12 +48,15 @@ class Drafter {
   }
 
  private:
-  [[nodiscard]] std::vector<bool> needed_nodes() const {
+  [[nodiscard]] std::vector<bool> needed_nodes() {
     std::vector<bool> needed(graph_.size(), false);
     for (const Value result : graph_.results()) needed[result.node] = true;
     for (NodeId id = graph_.size(); id-- > 0;) {
       if (!needed[id]) continue;
-      for (const Value operand : graph_.node(id).operands) needed[operand.node] = true;
+      for (const Value operand : graph_.node(id).operands) {
+        needed[operand.node] = true;
+        used_.insert(operand);
+      }
     }
     return needed;
   }
@@ -83,9 +86,31 @@ class Drafter {
     drafts_.push_back(finish);
   }
 
-  void draft_stored_only(NodeId id) {
+  /// One draft for all results of a scan that something needs.
+  void draft_scan(NodeId id) {
     Draft draft;
-    draft.kind = graph_.node(id).op == Op::scan ? Draft::Kind::scan : Draft::Kind::scatter;
+    draft.kind = Draft::Kind::scan;
+    draft.node = id;
+    draft.phase = phases_.of(id);
+    for (std::int32_t r = 0; r < std::ssize(graph_.node(id).results); ++r) {
+      const std::vector<int> outputs = outputs_of({id, r});
+      if (outputs.empty() && !used_.contains({id, r})) continue;
+      draft.stored.emplace_back(r, outputs.empty() ? -1 : outputs.front());
+    }
+    draft.value = {id, draft.stored.front().first};
+    draft.axes = analysis_.of(draft.value);
+    drafts_.push_back(draft);
+    for (const auto& [result, first] : draft.stored) {
+      for (const int output : outputs_of({id, result})) {
+        if (output != first) draft_output({id, result}, output);
+      }
+    }
+  }
+
+  void draft_stored_only(NodeId id) {
+    if (is_scan(graph_.node(id).op)) return draft_scan(id);
+    Draft draft;
+    draft.kind = Draft::Kind::scatter;
     draft.node = id;
     draft.value = {id, 0};
     draft.phase = phases_.of(id);
@@ -174,6 +199,7 @@ class Drafter {
   const std::set<Value>& materialised_;
   const std::map<int, int>& earliest_output_;
   std::map<Value, std::vector<int>> outputs_;  ///< the kernel's results that each value is
+  std::set<Value> used_;  ///< operands of needed nodes
   std::vector<Draft> drafts_;
 };
 

@@ -20,6 +20,8 @@ struct Draft {
   graph::Value value;                ///< the value whose elements the anchor ranges over
   int output = -1;                   ///< result index, for output and piece
   std::vector<std::int64_t> offset;  ///< piece: where it starts in the output
+  /// scan: which of the node's results it stores, and which result of the kernel each is (-1: none, kept in scratch).
+  std::vector<std::pair<int, int>> stored;
   int phase = 0;
   std::vector<int> axes;                               ///< outermost first
   std::set<graph::NodeId> local_reductions, finished;  ///< reductions of this phase that it needs

@@ -140,8 +140,8 @@ Result<Anchor> GroupBuilder::build_anchor(const Draft& draft, GroupStructure& gr
   switch (draft.kind) {
     case Draft::Kind::reduce: return build_reduce(draft, program, std::move(anchor));
     case Draft::Kind::finish: return build_finish(draft, group, std::move(anchor));
-    case Draft::Kind::scan:
-    case Draft::Kind::scatter: return build_special(draft, program, std::move(anchor));
+    case Draft::Kind::scan: return build_scan(draft, program, std::move(anchor));
+    case Draft::Kind::scatter: return build_scatter(draft, program, std::move(anchor));
     case Draft::Kind::fill: return build_whole(draft, graph_.node(draft.node).operands[0], program, std::move(anchor));
     case Draft::Kind::keep: return build_whole(draft, draft.value, program, std::move(anchor));
     case Draft::Kind::update:
@@ -241,23 +241,34 @@ Buffer GroupBuilder::buffer_of(const Draft& draft) {
   return draft.output >= 0 ? Buffer{Buffer::Kind::output, draft.output} : scratch_for(draft.value);
 }
 
-Result<Anchor> GroupBuilder::build_special(const Draft& draft, ScalarProgram& program, Anchor anchor) {
+Result<Anchor> GroupBuilder::build_scan(const Draft& draft, ScalarProgram& program, Anchor anchor) {
+  const Node& node = graph_.node(draft.node);
+  const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
+  anchor.kind = Anchor::Kind::scan;
+  for (const Value operand : node.operands) {
+    STITCH_ASSIGN(const ItemId item, program.item(operand, indices));
+    anchor.items.push_back(item);
+  }
+  anchor.reduced = positions(program, analysis_.reduced(draft.node));
+  const Index address = program.pool().linear(indices, graph::row_major_strides(node.type().dims));
+  for (const auto& [result, output] : draft.stored) {
+    anchor.results.push_back(result);
+    anchor.buffers.push_back(output >= 0 ? Buffer{Buffer::Kind::output, output} : scratch_for({draft.node, result}));
+    anchor.addresses.push_back(address);
+  }
+  return anchor;
+}
+
+Result<Anchor> GroupBuilder::build_scatter(const Draft& draft, ScalarProgram& program, Anchor anchor) {
   const Node& node = graph_.node(draft.node);
   const std::vector<Index> indices = program.canonical_indices(analysis_, draft.value);
   STITCH_ASSIGN(const ItemId item, program.item(node.operands[0], indices));
-  anchor.kind = draft.kind == Draft::Kind::scan ? Anchor::Kind::scan : Anchor::Kind::scatter;
-  anchor.items = {item};
-  if (draft.kind == Draft::Kind::scan) {
-    anchor.reduced = positions(program, analysis_.reduced(draft.node));
-  } else {
-    const std::size_t updates = program.axes().axes.size() - 1;
-    STITCH_ASSIGN(const ScatterTerm term,
-                  scatter_term(program, draft.node, indices, program.axes().variables[updates]));
-    anchor.items.push_back(term.hits);
-    anchor.items.push_back(term.update);
-    anchor.reduced = AxisSet::of(updates);
-    anchor.axes |= anchor.reduced;
-  }
+  anchor.kind = Anchor::Kind::scatter;
+  const std::size_t updates = program.axes().axes.size() - 1;
+  STITCH_ASSIGN(const ScatterTerm term, scatter_term(program, draft.node, indices, program.axes().variables[updates]));
+  anchor.items = {item, term.hits, term.update};
+  anchor.reduced = AxisSet::of(updates);
+  anchor.axes |= anchor.reduced;
   anchor.buffers = {buffer_of(draft)};
   anchor.addresses = {program.pool().linear(indices, graph::row_major_strides(node.type().dims))};
   return anchor;
@@ -298,6 +309,14 @@ void GroupBuilder::record_stored(const std::vector<Draft*>& drafts) {
       case Draft::Kind::update: stored[draft.value] = {output, type.dims, type.dtype}; break;
       case Draft::Kind::keep: stored.try_emplace(draft.value, in_scratch(draft.value)); break;
       case Draft::Kind::scan:
+        for (const auto& [result, number] : draft.stored) {
+          const Value value{draft.node, result};
+          const graph::TensorType& of_result = graph_.type(value);
+          stored[value] = number >= 0
+                              ? StoredValue{{Buffer::Kind::output, number}, of_result.dims, of_result.dtype}
+                              : in_scratch(value);
+        }
+        break;
       case Draft::Kind::scatter:
       case Draft::Kind::add_updates:
         stored[draft.value] = draft.output >= 0 ? StoredValue{output, type.dims, type.dtype} : in_scratch(draft.value);

@@ -42,7 +42,8 @@ class GroupBuilder {
   Result<Anchor> build_finish(const Draft& draft, GroupStructure& group, Anchor anchor);
   Result<Anchor> build_whole(const Draft& draft, graph::Value source, ScalarProgram& program, Anchor anchor);
   Result<Anchor> build_update(const Draft& draft, ScalarProgram& program, Anchor anchor);
-  Result<Anchor> build_special(const Draft& draft, ScalarProgram& program, Anchor anchor);
+  Result<Anchor> build_scan(const Draft& draft, ScalarProgram& program, Anchor anchor);
+  Result<Anchor> build_scatter(const Draft& draft, ScalarProgram& program, Anchor anchor);
 
   Buffer buffer_of(const Draft& draft);
   Buffer scratch_for(graph::Value value);

@@ -63,6 +63,7 @@ class GroupHasher {
     number(anchor.reduced.bits());
     number(anchor.sweep);
     numbers(anchor.items);
+    numbers(anchor.results);
     number(anchor.buffers.size());
     for (const Buffer& buffer : anchor.buffers) add(buffer);
     number(anchor.addresses.size());

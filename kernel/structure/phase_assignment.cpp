@@ -42,7 +42,9 @@ IdVector<NodeId, bool> gathered_reductions(const Graph& graph, const AxisAnalysi
 
 bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
 
-bool is_stored_only(Op op) { return op == Op::scan || op == Op::scatter; }
+bool is_scan(Op op) { return op == Op::scan || op == Op::associative_scan; }
+
+bool is_stored_only(Op op) { return is_scan(op) || op == Op::scatter; }
 
 std::int64_t update_count(const Graph& graph, NodeId scatter) {
   const Node& node = graph.node(scatter);

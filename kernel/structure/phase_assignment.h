@@ -13,6 +13,9 @@ namespace stitch::kernel {
 
 bool is_reduction(graph::Op op);
 
+/// Cumulative combinations: scan, associative-scan.
+bool is_scan(graph::Op op);
+
 /// Results are only ever read from memory.
 bool is_stored_only(graph::Op op);
 

@@ -89,7 +89,8 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
     }
     case Op::reduce:
     case Op::arg_reduce:
-    case Op::scan: {
+    case Op::scan:
+    case Op::associative_scan: {
       const auto found = reduced_.find(value.node);
       if (found != reduced_.end() && found->second == indices) {
         Item item;

@@ -41,7 +41,8 @@ struct Anchor {
   graph::NodeId node = -1;      ///< the reduction, or the node whose value is stored
   graph::Value value;           ///< what is stored, or the reduction's result
   std::vector<ItemId> items;    ///< operand of the reduction or value to store; more for several results at once
-  std::vector<Buffer> buffers;  ///< where results go (store, partial: one per item; scan and scatter: one)
+  std::vector<Buffer> buffers;  ///< where results go (store, partial: one per item; scatter: one)
+  std::vector<int> results;     ///< scan: by buffer, which of the node's results is stored there
   std::vector<Index> addresses;
   graph::DType dtype = graph::DType::f32;  ///< of the elements that are stored (partial: of the first buffer's)
   ItemId guard = -1;                       ///< store only where this holds

@@ -68,9 +68,12 @@ class Enumerator {
       out_.push_back({});
       return out_;
     }
-    if (group_.anchors[0].kind == kernel::Anchor::Kind::scan ||
-        group_.anchors[0].kind == kernel::Anchor::Kind::scatter) {
-      enumerate_whole_tensor(group_.anchors[0]);
+    if (group_.anchors[0].kind == kernel::Anchor::Kind::scan) {
+      enumerate_scan(group_.anchors[0]);
+      return out_;
+    }
+    if (group_.anchors[0].kind == kernel::Anchor::Kind::scatter) {
+      enumerate_scatter(group_.anchors[0]);
       return out_;
     }
     enumerate_widths();
@@ -187,27 +190,73 @@ class Enumerator {
     if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
   }
 
-  // ---- scan and scatter --------------------------------------------------------------------------------------
+  // ---- scatter ---------------------------------------------------------------------------------------------
 
   /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped.
-  void enumerate_whole_tensor(const kernel::Anchor& anchor) {
+  void enumerate_scatter(const kernel::Anchor& anchor) {
     ThreadLayout layout = fresh();  // width_ is 1
     const int v = vector_axis();
-    const bool walks = anchor.reduced.contains(v);
-    if (anchor.kind == kernel::Anchor::Kind::scatter || walks || runs(v) >= 32) {
-      layout.give(v, 32);
-    } else {
-      layout.give(v, power_above(runs(v)));
-    }
-    if (anchor.kind == kernel::Anchor::Kind::scatter) {
-      const std::int64_t each = divide_up(roles_.extents[v], 32);
-      layout.mapping()[v].at(kernel::Level::reg) = std::min<std::int64_t>(each, 32);
-    }
+    layout.give(v, 32);
+    layout.mapping()[v].at(kernel::Level::reg) = std::min<std::int64_t>(divide_up(roles_.extents[v], 32), 32);
     spread(layout, inner_first(all_axes() - anchor.reduced));
-    for (const int a : anchor.reduced) {
-      layout.mapping()[a].at(kernel::Level::loop) =
-          divide_up(roles_.extents[a], layout.mapping()[a].step(kernel::Level::loop));
+    for (const int a : anchor.reduced) loop_over(layout, a);
+    add(layout, kernel::Hold::registers);
+  }
+
+  void loop_over(ThreadLayout& layout, int axis) const {
+    kernel::AxisMapping& mapping = layout.mapping()[axis];
+    mapping.at(kernel::Level::loop) = divide_up(roles_.extents[axis], mapping.step(kernel::Level::loop));
+  }
+
+  // ---- scan ------------------------------------------------------------------------------------------------
+
+  /// The innermost of the scanned axes is walked by threads, the others line by line. Where it is contiguous, 32 lanes
+  /// lie along it, each with a vector; else lanes lie along what is contiguous, each with a few rows. One warp has a
+  /// line (or 32), or all of a block have.
+  void enumerate_scan(const kernel::Anchor& anchor) {
+    int walked = -1;
+    for (const int a : anchor.reduced) walked = a;
+    const bool by_lanes = vector_axis() == walked;
+    const std::int64_t warps = options_.threads / 32;
+    // Of several axes every line must be walked to its end: what is beyond it would be carried on.
+    const bool whole = std::ranges::count_if(anchor.reduced, [&](int a) { return roles_.extents[a] > 1; }) > 1;
+    std::vector<std::int64_t> runs = {8, 4, 16, 1};
+    if (by_lanes) runs = {vector_.width, vector_.width / 2, 1};
+    for (const std::int64_t run : runs) {
+      if (run < 1 || (by_lanes && roles_.extents[walked] % run != 0)) continue;
+      if (run > 1 && !by_lanes && run >= 2 * roles_.extents[walked]) continue;
+      for (const std::int64_t of_line : {warps, std::int64_t{1}}) {
+        const std::int64_t each = run * of_line * (by_lanes ? 32 : 1);
+        if (of_line > 1 && each >= 2 * power_above(roles_.extents[walked])) continue;
+        if (whole && roles_.extents[walked] % each != 0) continue;
+        add_scan(anchor, walked, by_lanes, run, of_line);
+      }
     }
+    if (out_.empty()) add_scan(anchor, walked, false, 1, 1);
+  }
+
+  void add_scan(const kernel::Anchor& anchor, int walked, bool by_lanes, std::int64_t run, std::int64_t warps) {
+    width_ = by_lanes ? run : 1;
+    ThreadLayout layout = fresh();
+    const std::vector<int> others = inner_first(all_axes() - anchor.reduced);
+    if (by_lanes) {
+      layout.give(walked, 32);
+    } else {
+      layout.mapping()[walked].at(kernel::Level::reg) = run;
+      std::vector<int> order = others;
+      if (!anchor.reduced.contains(vector_axis())) order.insert(order.begin(), vector_axis());
+      // A warp's lanes; all of them where warps share lines, whose places in shared memory the lanes are.
+      for (const int a : order) {
+        if (layout.total() < 32) layout.give(a, std::min(32 / layout.total(), power_above(runs(a))));
+      }
+      if (warps > 1 && layout.total() < 32) return;
+    }
+    if (warps > 1) {
+      layout.give(walked, warps);
+    } else if (layout.total() >= 32) {
+      spread(layout, others);
+    }
+    for (const int a : anchor.reduced) loop_over(layout, a);
     add(layout, kernel::Hold::registers);
   }
 

@@ -66,6 +66,10 @@ class Interpreter {
         continue;
       }
       for (const TensorType& type : node.results) results.push_back(Tensor::zeros(type));
+      if (node.op == Op::associative_scan) {
+        associative_scan(node, results);
+        continue;
+      }
       if (node.op == Op::scatter || node.op == Op::select_and_scatter || node.op == Op::dynamic_update_slice) {
         whole(node, results[0]);
         continue;
@@ -317,6 +321,33 @@ class Interpreter {
     }
     put(results[0], to, best);
     put(results[1], to, {0, position});
+  }
+
+  /// Element by element, line by line; the combiner is interpreted like any graph.
+  void associative_scan(const Node& node, std::vector<Tensor>& results) const {
+    const auto& a = node.as<AssociativeScanAttributes>();
+    const auto d = at(a.dimension);
+    const Dims& dims = node.type().dims;
+    for (std::int64_t i = 0; i < element_count(dims); ++i) {
+      // Ascending places of a line, or descending ones, so that the one before is done.
+      const std::int64_t linear = a.reverse ? element_count(dims) - 1 - i : i;
+      const Dims index = unravel(linear, dims);
+      Dims before = index;
+      before[d] += a.reverse ? 1 : -1;
+      if (!in_range(before, dims)) {
+        for (std::size_t k = 0; k < results.size(); ++k) put(results[k], linear, get(operand(node, k), index));
+        continue;
+      }
+      std::vector<Tensor> scalars;
+      for (const bool left : {true, false}) {
+        for (std::size_t k = 0; k < results.size(); ++k) {
+          Tensor& scalar = scalars.emplace_back(Tensor::zeros({node.type(k).dtype, {}}));
+          put(scalar, 0, left ? get(results[k], before) : get(operand(node, k), index));
+        }
+      }
+      const std::vector<Tensor> combined = Interpreter(*node.regions[0], scalars, options_).run();
+      for (std::size_t k = 0; k < results.size(); ++k) put(results[k], linear, get(combined[k], 0));
+    }
   }
 
   Element scan(const Node& node, const Dims& index) const {

@@ -361,6 +361,33 @@ def large_pool_gradients(x):
             gradient(7, 1, "SAME"), gradient(20, 1, "VALID"), gradient(15, 3, "VALID"))
 
 
+# Scans that JAX writes out as a recursion: lengths that are a power of two and that are not.
+def linear(left, right):
+    return left[0] * right[0], right[0] * left[1] + right[1]
+
+
+@case(uniform(2, 16, 3), normal(2, 16, 3), uniform(13, 2), normal(13, 2), normal(3, 11))
+def associative_recurrences(a, b, decay, reward, x):
+    return (lax.associative_scan(linear, (a, b), axis=1)[1],) + lax.associative_scan(linear, (decay, reward), reverse=True) + (
+        lax.associative_scan(jnp.add, x, axis=1),)
+
+
+@case(normal(2, 21), uniform(2, 21) < 0.2, normal(2, 8), normal(2, 8))
+def associative_tuples(x, starts, re, im):
+    def segment(left, right):
+        return left[0] | right[0], jnp.where(right[0], right[1], left[1] + right[1])
+
+    def online(left, right):
+        most = jnp.maximum(left[0], right[0])
+        return most, left[1] * jnp.exp(left[0] - most) + right[1] * jnp.exp(right[0] - most)
+
+    def turned(left, right):
+        return left[0] * right[0] - left[1] * right[1], left[0] * right[1] + left[1] * right[0]
+
+    return (lax.associative_scan(jnp.logaddexp, x, axis=1), lax.associative_scan(segment, (starts, x), axis=1)[1]) + (
+        lax.associative_scan(online, (x, jnp.ones_like(x)), axis=1)) + lax.associative_scan(turned, (re, im), axis=1)
+
+
 def plain(array):
     array = np.asarray(array)
     dtype = {"bool": "pred", "int8": "s8", "uint8": "u8", "int32": "s32", "uint32": "u32", "int64": "s64",
