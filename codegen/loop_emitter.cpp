@@ -159,7 +159,8 @@ void LoopEmitter::open_inner_loops(AxisSet axes, const std::optional<Iterations>
       out_.open("for (int {0}_loop = 0; {0}_loop * {1} < extent; ++{0}_loop)", axes_.name(a), chunk);
     } else if (!all && some->wrapped) {
       out_.open("for (int {0}_next = {1}; {0}_next < {2}; ++{0}_next)", axes_.name(a), some->first, some->last + turns);
-      out_.line("const int {0}_loop = {0}_next % {1};", axes_.name(a), turns);
+      // No remainder: NVVM 13.0 takes it in 16 bits and then moves what is added to it out of them.
+      out_.line("const int {0}_loop = {0}_next < {1} ? {0}_next : {0}_next - {1};", axes_.name(a), turns);
     } else {
       open_loop(all ? Iterations{a, 0, turns} : *some);
     }
