@@ -44,7 +44,8 @@ BandEmitter::Work BandEmitter::work_of(const Band& band, int sweep) const {
       continue;
     }
     work.early.push_back(id);
-    if (!contains(of.copied, id) && !shared_.is_found(id)) work.direct.push_back(id);
+    const bool there = contains(of.copied, id) || shared_.is_found(id) || scope_.taken_over.contains(id);
+    if (!there) work.direct.push_back(id);
   }
   for (const auto& [id, held] : scope_.held) {
     const bool there = held->from < sweep || (held->from == sweep && contains(of.copied, id));

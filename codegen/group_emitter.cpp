@@ -1,5 +1,6 @@
 #include "codegen/group_emitter.h"
 
+#include "codegen/ahead_emitter.h"
 #include "codegen/scan_emitter.h"
 #include "codegen/scatter_emitter.h"
 
@@ -31,6 +32,22 @@ std::string GroupEmitter::emit() {
   return scope_.out.text();
 }
 
+void GroupEmitter::open_outer_loops() {
+  const kernel::LoadsAhead& ahead = scope_.group.ahead;
+  if (ahead.loads.empty()) {
+    loops_.open_outer_loops(scope_.group.outer_loops);
+    return loops_.emit_start_in_row();
+  }
+  const kernel::AxisSet last = kernel::AxisSet::of(ahead.axis);
+  const LoopEmitter::Iterations turns{ahead.axis, 0, scope_.group.extent(ahead.axis, kernel::Level::loop)};
+  loops_.open_outer_loops(scope_.group.outer_loops - last);
+  AheadEmitter emitter(scope_, ahead);
+  emitter.begin(turns);
+  loops_.open_outer_loops(last);
+  loops_.emit_start_in_row();
+  emitter.take_over(turns);
+}
+
 void GroupEmitter::emit_sweeps() {
   PartialEmitter partials(scope_, reductions_);
   partials.begin();
@@ -40,7 +57,7 @@ void GroupEmitter::emit_sweeps() {
     loads_.emit_hoisted();
   }
   const int depth = scope_.out.depth();
-  loops_.open_outer_loops();
+  open_outer_loops();
   for (const kernel::HeldItem& held : scope_.group.held) loads_.declare_held(held);
   shared_.declare_retained();
   SweepEmitter sweeps(scope_, reductions_);

@@ -44,6 +44,8 @@ class GroupEmitter {
 
  private:
   void emit_sweeps();
+  /// The loops that wrap all sweeps; in the innermost one loads may be made a turn ahead.
+  void open_outer_loops();
 
   GroupScope scope_;
   LoopEmitter loops_;

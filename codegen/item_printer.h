@@ -32,8 +32,8 @@ class ItemPrinter {
   /// What the item is computed of.
   [[nodiscard]] std::string expression_of(kernel::ItemId id, bool element) const;
   /// The registers of an item that is kept as an array.
-  [[nodiscard]] std::string registers(kernel::ItemId id, bool element) const {
-    return name(id) + axes_.subscript(scope_.arrays.at(id), element);
+  [[nodiscard]] std::string registers(kernel::ItemId id, bool element, std::string_view suffix = "") const {
+    return fmt::format("{}{}{}", name(id), suffix, axes_.subscript(scope_.arrays.at(id), element));
   }
   [[nodiscard]] bool is_array(kernel::ItemId id) const { return scope_.arrays.contains(id); }
 

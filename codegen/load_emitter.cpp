@@ -14,13 +14,14 @@ void LoadEmitter::emit_uniform(ItemId id) {
   out_.line("const {} {} = {};", compute_type(item.dtype), items_.name(id), items_.expression_of(id, false));
 }
 
-void LoadEmitter::declare_registers(ItemId id) {
+void LoadEmitter::declare_registers(ItemId id, std::string_view suffix) {
   const ItemPrinter::Registers kept = items_.registers_of(id, scope_.program.at(id).axes);
-  out_.line("{} {}{};", kept.type, items_.name(id), kept.dims);
+  out_.line("{} {}{}{};", kept.type, items_.name(id), suffix, kept.dims);
 }
 
 void LoadEmitter::declare_held(const kernel::HeldItem& held) {
   if (held.place == kernel::Hold::shared) return shared_.declare_kept(held);
+  if (scope_.taken_over.contains(held.item)) return;
   scope_.keep(held.item);
   declare_registers(held.item);
 }
@@ -64,8 +65,8 @@ void LoadEmitter::emit_hoisted(ItemId id) {
   out_.close(out_.depth() - depth);
 }
 
-void LoadEmitter::emit_run(ItemId id) {
-  const std::string target = items_.registers(id, false);
+void LoadEmitter::emit_run(ItemId id, std::string_view suffix) {
+  const std::string target = items_.registers(id, false, suffix);
   if (!axes_.has_vector(scope_.program.at(id).axes)) {
     emit_single(id, target);
   } else if (group_.accesses[id].width == 1) {

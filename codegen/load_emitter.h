@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/loop_emitter.h"
@@ -29,12 +30,14 @@ class LoadEmitter {
 
   /// A value of which a thread has one: "const f32 add_4 = …;".
   void emit_uniform(kernel::ItemId id);
-  /// Loads the thread's run along the vector axis into name[…][0..vector).
-  void emit_run(kernel::ItemId id);
+  /// Loads the thread's run along the vector axis into name[…][0..vector); with a suffix into the array of that name.
+  void emit_run(kernel::ItemId id, std::string_view suffix = "");
   /// Declares what is kept between sweeps: an array of registers, or a thread's place in shared memory.
   void declare_held(const kernel::HeldItem& held);
   /// Declares an item's registers, which end with the sweep.
   void declare_for_sweep(kernel::ItemId id);
+  /// Declares registers of an item under its name and a suffix.
+  void declare_registers(kernel::ItemId id, std::string_view suffix = "");
 
   /// Values that do not change along the tile's outer loops, in registers before them; the arrays are declared here.
   void emit_hoisted();
@@ -43,7 +46,6 @@ class LoadEmitter {
   [[nodiscard]] std::vector<HoistedLoad> hoisted() const;
 
  private:
-  void declare_registers(kernel::ItemId id);
   void emit_hoisted(kernel::ItemId id);
   void emit_single(kernel::ItemId id, const std::string& target);
   void emit_element_wise(kernel::ItemId id, const std::string& target);

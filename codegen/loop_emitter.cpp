@@ -113,19 +113,37 @@ void LoopEmitter::emit_shifted_start() {
   out_.line("const int {0}{1} = {0}_first - (({2}) & {3});", axes_.name(a), varies ? "0" : "", shift, last);
 }
 
-void LoopEmitter::open_outer_loops() {
-  for (const int a : group_.outer_loops) {
-    const AxisMapping& axis = group_.mapping.axes[a];
-    open_loop({a, 0, axis.at(Level::loop)});
-    if (axis.at(Level::reg) == 1)
-      out_.line("const int {0} = {0}0 + {0}_loop * {1};", axes_.name(a), axis.step(Level::loop));
+void LoopEmitter::open_outer_loops(AxisSet axes) {
+  for (const int a : axes& group_.outer_loops) {
+    open_loop({a, 0, group_.extent(a, Level::loop)});
+    emit_value(a);
   }
+}
+
+void LoopEmitter::emit_value(int axis) {
+  const AxisMapping& mapping = group_.mapping.axes[axis];
+  if (mapping.at(Level::reg) > 1) return;
+  out_.line("const int {0} = {0}0 + {0}_loop * {1};", axes_.name(axis), mapping.step(Level::loop));
+}
+
+void LoopEmitter::emit_start_in_row() {
   if (group_.shift && row_is_looped()) emit_shifted_start();
+}
+
+bool LoopEmitter::is_backwards(int axis) const {
+  return scope_.frame.backwards && group_.mapping.axes[axis].interleaved;
+}
+
+LoopEmitter::Turns LoopEmitter::turns_of(const Iterations& iterations) const {
+  const std::string turn = axes_.name(iterations.axis) + "_loop";
+  if (is_backwards(iterations.axis))
+    return {fmt::format("{}", iterations.last - 1), turn + " - 1", fmt::format("{} > {}", turn, iterations.first)};
+  return {fmt::format("{}", iterations.first), turn + " + 1", fmt::format("{} + 1 < {}", turn, iterations.last)};
 }
 
 void LoopEmitter::open_loop(const Iterations& iterations) {
   const std::string axis = axes_.name(iterations.axis);
-  if (scope_.frame.backwards && group_.mapping.axes[iterations.axis].interleaved) {
+  if (is_backwards(iterations.axis)) {
     out_.line("// from the end, of which L2 still has something");
     out_.open("for (int {0}_loop = {1}; {0}_loop >= {2}; --{0}_loop)", axis, iterations.last - 1, iterations.first);
   } else {
@@ -141,11 +159,12 @@ void LoopEmitter::open_inner_loops(AxisSet axes, const std::optional<Iterations>
       out_.open("for (int {0}_loop = 0; {0}_loop * {1} < extent; ++{0}_loop)", axes_.name(a), chunk);
     } else if (!all && some->wrapped) {
       out_.open("for (int {0}_next = {1}; {0}_next < {2}; ++{0}_next)", axes_.name(a), some->first, some->last + turns);
-      out_.line("const int {0}_loop = {0}_next % {1};", axes_.name(a), turns);
+      // No remainder: NVVM 13.0 takes it in 16 bits and then moves what is added to it out of them.
+      out_.line("const int {0}_loop = {0}_next < {1} ? {0}_next : {0}_next - {1};", axes_.name(a), turns);
     } else {
       open_loop(all ? Iterations{a, 0, turns} : *some);
     }
-    if (group_.extent(a, Level::reg) == 1) out_.line("const int {0} = {0}0 + {0}_loop * {1};", axes_.name(a), chunk);
+    emit_value(a);
   }
 }
 

@@ -27,10 +27,20 @@ class LoopEmitter {
     bool wrapped = false;  ///< [first, all of them) and then [0, last)
   };
 
+  /// The turns of a loop in the order in which it takes them, as expressions.
+  struct Turns {
+    std::string first, next, has_next;
+  };
+  [[nodiscard]] Turns turns_of(const Iterations& iterations) const;
+  /// The axis' value in a turn of its loop, unless registers add to it.
+  void emit_value(int axis);
+
   /// Splits the thread index and the tile number into one digit per axis and level.
   void emit_digits();
-  /// Loops that wrap all sweeps; inside them the axis has its value, unless registers add to it.
-  void open_outer_loops();
+  /// Those of the loops that wrap all sweeps; inside them the axis has its value, unless registers add to it.
+  void open_outer_loops(kernel::AxisSet axes);
+  /// Inside all of them: where a thread's part of a shifted row starts, if they decide in which row it is.
+  void emit_start_in_row();
   /// All iterations of every inner loop over these axes, or `some` of one.
   void open_inner_loops(kernel::AxisSet axes, const std::optional<Iterations>& some = std::nullopt);
   /// Unrolled, over what a thread has in registers.
@@ -49,6 +59,7 @@ class LoopEmitter {
   /// Whether the tile's outer loops decide in which row a thread is.
   [[nodiscard]] bool row_is_looped() const;
   void emit_shifted_start();
+  [[nodiscard]] bool is_backwards(int axis) const;
 
   GroupScope& scope_;
   const kernel::GroupProgram& group_;

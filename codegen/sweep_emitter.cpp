@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/ahead_emitter.h"
 #include "kernel/structure/items.h"
 
 namespace stitch::codegen {
@@ -50,7 +51,9 @@ void SweepEmitter::emit(int sweep) {
   for (const int a : group_.sweeps[sweep].anchors) {
     if (scope_.anchor(a).kind == Anchor::Kind::reduce) reductions_.declare(a);
   }
-  for (const ItemId id : group_.sweeps[sweep].uniform) loads_.emit_uniform(id);
+  for (const ItemId id : group_.sweeps[sweep].uniform) {
+    if (!scope_.taken_over.contains(id)) loads_.emit_uniform(id);
+  }
   emit_bands(sweep);
   std::vector<int> plans;
   for (int i = 0; i < std::ssize(group_.reductions); ++i) {
@@ -96,7 +99,7 @@ void SweepEmitter::emit_iterations(const std::vector<Band>& bands, int sweep,
   for (const Band& band : bands) all |= band.axes;
   const int depth = out_.depth();
   const std::size_t arrays = scope_.sweep_arrays.size();
-  loops_.open_inner_loops(all, iterations);
+  open_iterations(all, sweep, iterations);
   for (const Band& band : bands) {
     // A band that lacks one of the loops would run once too often per iteration of it.
     const std::string first = first_of((all & group_.inner_loops) - band.axes);
@@ -109,6 +112,24 @@ void SweepEmitter::emit_iterations(const std::vector<Band>& bands, int sweep,
   // What was declared inside the loops ends with them.
   for (; scope_.sweep_arrays.size() > arrays; scope_.sweep_arrays.pop_back())
     scope_.arrays.erase(scope_.sweep_arrays.back());
+  for (const ItemId id : group_.sweeps[sweep].ahead.loads) scope_.taken_over.erase(id);
+}
+
+/// The loops over these axes; in the innermost one loads may be made a turn ahead.
+void SweepEmitter::open_iterations(AxisSet all, int sweep, const std::optional<Iterations>& iterations) {
+  const kernel::LoadsAhead& ahead = group_.sweeps[sweep].ahead;
+  if (ahead.loads.empty() || scope_.frame.runtime_extent) return loops_.open_inner_loops(all, iterations);
+  const bool some = iterations && iterations->axis == ahead.axis;
+  const Iterations turns = some ? *iterations : Iterations{ahead.axis, 0, group_.extent(ahead.axis, Level::loop)};
+  if (turns.wrapped || turns.last - turns.first < 2) return loops_.open_inner_loops(all, iterations);
+  const AxisSet last = AxisSet::of(ahead.axis);
+  out_.open();
+  loops_.open_inner_loops(all - last, iterations);
+  AheadEmitter emitter(scope_, ahead);
+  emitter.begin(turns);
+  loops_.open_inner_loops(all & last, iterations);
+  emitter.take_over(turns);
+  scope_.sweep_arrays.insert(scope_.sweep_arrays.end(), ahead.loads.begin(), ahead.loads.end());
 }
 
 /// The condition that loops stand at their first turns.

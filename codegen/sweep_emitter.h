@@ -36,6 +36,7 @@ class SweepEmitter {
   /// All iterations, or some of one loop.
   void emit_iterations(const std::vector<Band>& bands, int sweep,
                        const std::optional<LoopEmitter::Iterations>& iterations);
+  void open_iterations(kernel::AxisSet all, int sweep, const std::optional<LoopEmitter::Iterations>& iterations);
   [[nodiscard]] std::string first_of(kernel::AxisSet loops) const;
   /// Asks for all that the loops will find in shared memory, and waits for it.
   void emit_copies(const std::vector<Band>& bands, int sweep);

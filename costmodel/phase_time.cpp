@@ -48,19 +48,29 @@ double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, 
   return cycles;
 }
 
+/// Share of the time that a block has loads outstanding which are not made a turn ahead.
+double duty_of(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
+               const AnalyticalConstants& constants) {
+  // In a loop that is the latency's share of a turn: meanwhile what was loaded is used.
+  if (f.loading_turns > 1) {
+    const double latency = constants.loaded_latency * device.dram_latency;
+    return latency / (latency + std::max(0.0, f.latency_cycles - f.waiting_cycles) / f.loading_turns);
+  }
+  // Else other blocks fill the gaps where an SM holds more than one. That depends on what an SM can hold, not on how
+  // many blocks there are: more work must never be predicted to take less time.
+  return std::min(1.0, constants.duty_alone + constants.duty_further * (kernel.resident - 1));
+}
+
 /// Bytes that a block has on their way from device memory, on average over the time that it runs.
-double block_flight(const PhaseQuantities& phase, const KernelQuantities& kernel,
+double block_flight(const PhaseQuantities& phase, const KernelQuantities& kernel, const DeviceSpec& device,
                     const AnalyticalConstants& constants) {
   double flight = 0, weight = 0;
   for (const GroupFeatures& f : phase.groups) {
-    const double bytes = f.dram_read_bytes + 1;
-    flight += f.bytes_in_flight * f.threads * bytes;
+    const double bytes = f.dram_read_bytes + 1, duty = duty_of(f, kernel, device, constants);
+    flight += f.bytes_in_flight * f.threads * (duty + (1 - duty) * f.ahead_share) * bytes;
     weight += bytes;
   }
-  // Loads are not outstanding all the time within a tile; other blocks fill the gaps where an SM holds more than one.
-  // That depends on what an SM can hold, not on how many blocks there are: more work must never be predicted to take
-  // less time.
-  return flight / weight * std::min(1.0, constants.duty_alone + constants.duty_further * (kernel.resident - 1));
+  return flight / weight;
 }
 
 /// Share of the reachable bandwidth of device memory that so many blocks side by side have. By Little's law it is what
@@ -97,7 +107,7 @@ double dram_us(const PhaseQuantities& phase, const KernelQuantities& kernel, con
 double dram_limit(const PhaseQuantities& phase, const KernelQuantities& kernel, const Placement& place,
                   const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double us = dram_us(phase, kernel, device, constants);
-  const double flight = block_flight(phase, kernel, constants);
+  const double flight = block_flight(phase, kernel, device, constants);
   const double full = dram_share(std::min(place.concurrent, place.tiles), flight, place, device, constants);
   const double rest = std::fmod(place.tiles, place.concurrent);
   if (place.waves <= 1 || rest <= 0) return us / full;

@@ -65,8 +65,14 @@ class SweepCounter {
     for (const kernel::HeldItem& held : group_.held) {
       if (held.place == kernel::Hold::shared) count_held(held, sweep);
     }
-    features_.bytes_in_flight = std::max(features_.bytes_in_flight, flight_);
-    features_.latency_cycles += chain_cycles();
+    if (flight_ > features_.bytes_in_flight) {
+      features_.bytes_in_flight = flight_;
+      features_.ahead_share = ahead_ / flight_;
+      features_.loading_turns = counted_.outer_iterations() * (waits_by_iteration_ ? iterations() : 1);
+    }
+    const double waiting = waiting_cycles();
+    features_.waiting_cycles += waiting;
+    features_.latency_cycles += waiting + body_cycles();
     features_.serial_cycles += serial_cycles();
   }
 
@@ -83,9 +89,15 @@ class SweepCounter {
     const bool copied = std::ranges::count(sweep_.copied, id) > 0;
     const double at_once =
         copied ? times / counted_.outer_iterations() : std::min(times, counted_.per_iteration(item.axes));
-    each_waits_ = each_waits_ || !copied;
-    flight_ += (1 + counted_.places.turns_ahead(id)) * counted_.made_share(item) * graph::byte_size(item.dtype) *
-               at_once * std::min(1.0, counted_.distinct_lanes(item.axes) / lanes);
+    const bool ahead = group_.ahead.contains(id) || sweep_.ahead.contains(id);
+    waits_by_iteration_ = waits_by_iteration_ || !copied;
+    iteration_waits_ = iteration_waits_ || (!copied && !ahead);
+    row_waits_ = row_waits_ || !group_.ahead.contains(id);
+    const double bytes = (1 + counted_.places.turns_ahead(id)) * counted_.made_share(item) *
+                         graph::byte_size(item.dtype) * at_once *
+                         std::min(1.0, counted_.distinct_lanes(item.axes) / lanes);
+    flight_ += bytes;
+    if (ahead) ahead_ += bytes;
   }
 
   /// The second word of random bits comes with the first one.
@@ -168,27 +180,27 @@ class SweepCounter {
     return body_ * std::max(cycles_alone, cycles_of_each_warp * warps_of_a_scheduler);
   }
 
+  /// Of the loops within the sweep, for each turn of those around it.
+  [[nodiscard]] double iterations() const {
+    double iterations = 1;
+    for (const int a : group_.inner_loops) iterations *= group_.extent(a, Level::loop);
+    return iterations;
+  }
+
   /// What of a sweep stands between loads and stores of one row: all of it where values are at hand, and where they are
   /// loaded in a loop the last iteration's.
   [[nodiscard]] double serial_cycles() const {
-    double iterations = 1;
-    for (const int a : group_.inner_loops) iterations *= group_.extent(a, Level::loop);
     const double row = body_cycles() / counted_.outer_iterations();
-    return flight_ > 0 ? row / iterations : first_latency() + row;
+    return flight_ > 0 ? row / iterations() : first_latency() + row;
   }
 
-  [[nodiscard]] double chain_cycles() const {
-    const double first = first_latency();
-    double chain = first;
-    chain += body_cycles();
-    // The loads of a loop's next iteration go out while this one's values are used; those of the next row wait for the
-    // end of this one.
-    double iterations = 1;
-    for (const int a : group_.inner_loops) iterations *= group_.extent(a, Level::loop);
-    if (flight_ > 0 && !each_waits_) iterations = 1;
-    const double rows = counted_.outer_iterations();
-    chain += first * (rows * (1 + (iterations - 1) * latency_shown_per_iteration) - 1);
-    return chain;
+  /// Cycles of waiting for loads. Those of a loop's next iteration go out while this one's values are used; those of
+  /// the next row wait for the end of this one, unless they are made a turn ahead.
+  [[nodiscard]] double waiting_cycles() const {
+    const double further = flight_ > 0 && !iteration_waits_ ? 0 : iterations() - 1;
+    double rows = counted_.outer_iterations();
+    if (flight_ > 0 && !row_waits_) rows /= group_.extent(group_.ahead.axis, Level::loop);
+    return first_latency() * rows * (1 + further * latency_shown_per_iteration);
   }
 
   const CountedGroup& counted_;
@@ -196,11 +208,14 @@ class SweepCounter {
   const kernel::Sweep& sweep_;
   LoadTraffic& loads_;
   GroupFeatures& features_;
-  double flight_ = 0;        ///< bytes that one thread has under way before their first use
-  double body_ = 0;          ///< instructions of one thread in a tile
-  bool near_ = false;        ///< whether anything comes from L1 or shared memory
-  bool far_ = false;         ///< whether anything comes from device memory
-  bool each_waits_ = false;  ///< whether each iteration waits for loads of its own
+  double flight_ = 0;                ///< bytes that one thread has under way before their first use
+  double body_ = 0;                  ///< instructions of one thread in a tile
+  bool near_ = false;                ///< whether anything comes from L1 or shared memory
+  bool far_ = false;                 ///< whether anything comes from device memory
+  double ahead_ = 0;                 ///< of flight_: asked for a turn ahead
+  bool waits_by_iteration_ = false;  ///< whether iterations wait for loads of their own, ahead or not
+  bool iteration_waits_ = false;     ///< whether some of these are made in the iteration
+  bool row_waits_ = false;           ///< whether some are made in the turn of the outer loops
 };
 
 }  // namespace

@@ -81,6 +81,14 @@ AnchorExplanation explain_anchor(const Graph& graph, const GroupProgram& group, 
   return text;
 }
 
+/// Loads that are on their way while the turn before them computes, and their registers.
+std::string describe_ahead(const GroupProgram& group) {
+  std::size_t loads = group.ahead.loads.size();
+  for (const kernel::Sweep& sweep : group.sweeps) loads += sweep.ahead.loads.size();
+  if (loads == 0) return {};
+  return fmt::format("{} load{} a turn ahead", loads, loads == 1 ? "" : "s");
+}
+
 GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, int phase) {
   GroupExplanation text;
   text.phase = phase;
@@ -95,6 +103,7 @@ GroupExplanation explain_group(const Graph& graph, const GroupProgram& group, in
   for (const auto& [where, count] : held) {
     text.held.push_back(fmt::format("{} value{} {}", count, count == 1 ? "" : "s", where));
   }
+  text.ahead = describe_ahead(group);
   for (const kernel::RetainedLoad& load : group.retained) {
     text.retained.push_back(fmt::format("{:.1f} % of parameter {} {} shared memory, {} bytes a block", 100 * load.share,
                                         group.structure.program->at(load.item).buffer.number,

@@ -36,6 +36,7 @@ struct GroupExplanation {
   int sweeps = 1;
   std::vector<std::string> axes;      ///< "768: vector 4, lane 32, reg 6"
   std::vector<std::string> held;      ///< values kept between sweeps, and where
+  std::string ahead;                  ///< "2 loads a turn ahead": while a turn computes; empty: none
   std::vector<std::string> retained;  ///< of what it loads, for later phases or from earlier ones
   std::vector<AnchorExplanation> anchors;
 };

@@ -21,6 +21,7 @@ std::string text_of(const GroupExplanation& group) {
                                  group.tiles, group.sweeps, group.sweeps == 1 ? "" : "s");
   for (const std::string& axis : group.axes) text += fmt::format("      axis {}\n", axis);
   for (const std::string& held : group.held) text += fmt::format("      holds {}\n", held);
+  if (!group.ahead.empty()) text += fmt::format("      makes {}\n", group.ahead);
   for (const std::string& retained : group.retained) text += fmt::format("      keeps {}\n", retained);
   for (const AnchorExplanation& anchor : group.anchors) {
     text += fmt::format("      {:<8}{}{}\n", anchor.scheme, anchor.what, anchor.how.empty() ? "" : ": " + anchor.how);
@@ -81,9 +82,9 @@ nlohmann::ordered_json document_of(const GroupExplanation& group) {
   for (const AnchorExplanation& anchor : group.anchors) {
     anchors.push_back({{"what", anchor.what}, {"scheme", anchor.scheme}, {"how", anchor.how}});
   }
-  return {{"phase", group.phase},       {"threads", group.threads},     {"tiles", group.tiles},
-          {"sweeps", group.sweeps},     {"axes", group.axes},           {"held", group.held},
-          {"retained", group.retained}, {"anchors", std::move(anchors)}};
+  return {{"phase", group.phase},   {"threads", group.threads},   {"tiles", group.tiles},
+          {"sweeps", group.sweeps}, {"axes", group.axes},         {"held", group.held},
+          {"ahead", group.ahead},   {"retained", group.retained}, {"anchors", std::move(anchors)}};
 }
 
 nlohmann::ordered_json document_of(const emulator::Counters& counters) {

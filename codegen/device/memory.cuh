@@ -153,6 +153,17 @@ __device__ __forceinline__ void load_tail(To&& to, const T* from, int count) {
   load_part<n, cached>(to, from, 0, count);
 }
 
+// Hands on what a turn of a loop finds loaded, so that the registers of the next one are free.
+template <class T>
+__device__ __forceinline__ void take_over(T& to, const T& from) {
+  to = from;
+}
+template <class T, int n>
+__device__ __forceinline__ void take_over(T (&to)[n], const T (&from)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; ++i) take_over(to[i], from[i]);
+}
+
 // Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
 // for that thread after wait_for_copies.
 template <int n, class T>

@@ -7,6 +7,7 @@
 #include "kernel/program/early_loads.h"
 #include "kernel/program/held_places.h"
 #include "kernel/program/hoisting.h"
+#include "kernel/program/loads_ahead.h"
 #include "kernel/program/reduction_plan.h"
 #include "kernel/structure/items.h"
 
@@ -36,15 +37,32 @@ std::int64_t most_across(const ScalarProgram& program, const GroupProgram& group
   return most;
 }
 
+/// Registers of what is loaded of an item in a turn of all loops.
+std::int64_t load_registers(const ScalarProgram& program, const GroupProgram& group, ItemId id) {
+  const Item& item = program.at(id);
+  return (group.register_elements(item.axes) * held_bytes(item) + 3) / 4;
+}
+
+/// Registers for the next turn of the outer loops, and for what of this one's is no longer loaded where it is used.
+std::int64_t registers_ahead(const ScalarProgram& program, const GroupProgram& group,
+                             const std::vector<bool>& is_held) {
+  std::int64_t registers = 0;
+  for (const ItemId id : group.ahead.loads) {
+    const bool here = is_held[id] || std::ranges::count(group.sweeps[0].early, id) > 0;
+    registers += (here ? 1 : 2) * load_registers(program, group, id);
+  }
+  return registers;
+}
+
 /// Registers that a sweep takes beside what is held and accumulated.
 std::int64_t registers_of(const ScalarProgram& program, const GroupProgram& group, const Sweep& sweep,
                           const std::vector<bool>& is_held) {
   std::int64_t loads = 0;
   bool heavy = false;
   for (const ItemId id : sweep.early) {
-    const Item& item = program.at(id);
-    if (!is_held[id]) loads += (group.register_elements(item.axes) * held_bytes(item) + 3) / 4;
+    if (!is_held[id]) loads += load_registers(program, group, id);
   }
+  for (const ItemId id : sweep.ahead.loads) loads += load_registers(program, group, id);
   for (const ItemId id : sweep.body) {
     const Item& item = program.at(id);
     heavy = heavy || (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive);
@@ -66,7 +84,8 @@ void estimate_registers(const GroupStructure& structure, const std::vector<bool>
   std::int64_t accumulators = 0, body = 0;
   for (const ReductionPlan& plan : group.reductions) accumulators += plan.kept_per_thread;
   for (const Sweep& sweep : group.sweeps) body = std::max(body, registers_of(program, group, sweep, is_held));
-  group.registers = std::min(always + held + accumulators + body, most);
+  const std::int64_t ahead = registers_ahead(program, group, is_held);
+  group.registers = std::min(always + held + accumulators + body + ahead, most);
 }
 
 }  // namespace
@@ -90,6 +109,7 @@ class GroupDerivation {
     look_up_accesses();
     group_.hoisted = choose_hoisted(structure_, group_, schedule_);
     const std::vector<bool>& is_held = divide();
+    if (group_.mapping.stages > 1) STITCH_TRY(choose_ahead(structure_, group_, schedule_));
     STITCH_ASSIGN(group_.reductions, plan_reductions(structure_, group_));
     group_.exchange_bytes = exchange_bytes(structure_, group_.reductions);
     STITCH_TRY(place_held(structure_, group_));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -71,6 +72,15 @@ struct RetainedLoad {
   double share = 0;                ///< of what all blocks load, in these rounds
 };
 
+/// Loads that are made a turn of a loop before they are used: while a turn computes, the next one's are on their way
+/// into registers of their own, and the first turn's are made before the loop (kernel/program/loads_ahead.h).
+struct LoadsAhead {
+  int axis = -1;  ///< whose loop it is
+  std::vector<ItemId> loads;
+
+  [[nodiscard]] bool contains(ItemId load) const { return std::ranges::find(loads, load) != loads.end(); }
+};
+
 /// One pass of a group's threads over their part of the tile.
 struct Sweep {
   std::vector<int> anchors;
@@ -82,6 +92,7 @@ struct Sweep {
   /// Of them, those that go straight to shared memory, where later sweeps find them too: a thread asks for all that its
   /// loops will read before it waits for any of it (cp.async).
   std::vector<ItemId> copied;
+  LoadsAhead ahead;  ///< of `early`: made a turn ahead of the sweep's innermost loop
 };
 
 /// A group under its mapping: everything that the emitter prints and the cost model counts. For one warp a row
@@ -103,6 +114,7 @@ struct GroupProgram {
   std::vector<HeldItem> held;
   /// Loads that are made once and kept in registers: before the outer loops, or before the turns of a recurrent kernel.
   std::vector<ItemId> hoisted;
+  LoadsAhead ahead;  ///< of all sweeps: made a turn ahead of the innermost of the outer loops
   std::vector<RetainedLoad> retained;
   std::int64_t hoisted_registers = 0;  ///< of a thread, in 32-bit words; part of `registers`
   std::vector<Sweep> sweeps;

@@ -84,6 +84,12 @@ bool is_loaded_once(const GroupProgram& group, ItemId id) {
   return sweeps == 1 && early == 1 && std::ranges::count(group.hoisted, id) == 0;
 }
 
+/// Whether an item is loaded before its round begins, so that the load is made wherever the round finds it.
+bool is_loaded_ahead(const GroupProgram& group, ItemId id) {
+  return group.ahead.contains(id) ||
+         std::ranges::any_of(group.sweeps, [&](const Sweep& sweep) { return sweep.ahead.contains(id); });
+}
+
 bool is_held_in_shared(const GroupProgram& group, ItemId id) {
   const auto held = std::ranges::find(group.held, id, &HeldItem::item);
   return held != group.held.end() && held->place == Hold::shared;
@@ -149,7 +155,8 @@ class Retainer {
         const auto same = std::ranges::find_if(all, [&](const Shared& load) {
           const Use& first = load.uses.front();
           const ScalarProgram& other = *first.group->structure.program;
-          return first.phase != p && finds_its_own(*first.group, group, use.item) && has_same_axes(other, program) &&
+          return first.phase != p && !is_loaded_ahead(group, use.item) &&
+                 finds_its_own(*first.group, group, use.item) && has_same_axes(other, program) &&
                  is_same_load(other, other.at(first.item), program, item);
         });
         if (same != all.end())

@@ -50,6 +50,10 @@ Hash128 schedule_hash(const Schedule& schedule) {
       add(hasher, mapping.vector_axis);
       hasher.text(to_string(mapping.hold));
       if (mapping.shifted) hasher.text("shifted");
+      if (mapping.stages > 1) {
+        hasher.text("stages");
+        add(hasher, mapping.stages);
+      }
       add_count(hasher, mapping.axes.size());
       for (const AxisMapping& axis : mapping.axes) {
         for (std::size_t level = 0; level < level_count; ++level) {

@@ -115,6 +115,7 @@ std::uint64_t schedule_bits(const kernel::KernelProgram& program) {
       add(group.mapping.vector_axis);
       add(group.mapping.hold);
       add(group.mapping.shifted);
+      add(group.mapping.stages);
       for (const kernel::AxisMapping& axis : group.mapping.axes) {
         add(axis.interleaved);
         for (const std::int64_t extent : axis.extent) add(extent);

@@ -159,8 +159,9 @@ void KernelAssembly::rank_phase(std::size_t at) {
 /// The group under the mapping that was chosen for the phase it follows.
 std::optional<kernel::GroupProgram> KernelAssembly::with_leaders_mapping(const kernel::GroupStructure& group,
                                                                          std::int64_t partials) const {
-  Result<kernel::GroupProgram> program =
-      kernel::derive_group(group, chosen_[*leader_][0]->mapping, ranker_.alone(space_), partials);
+  kernel::GroupMapping mapping = chosen_[*leader_][0]->mapping;
+  mapping.stages = 1;  // what is loaded ahead is not found in shared memory
+  Result<kernel::GroupProgram> program = kernel::derive_group(group, mapping, ranker_.alone(space_), partials);
   return program ? std::optional(std::move(*program)) : std::nullopt;
 }
 

@@ -187,7 +187,25 @@ class Enumerator {
     if (interleaves_) {
       for (const int a : roles_.partial) mapping.axes[a].interleaved = mapping.axes[a].at(kernel::Level::loop) > 1;
     }
-    if (std::find(out_.begin(), out_.end(), mapping) == out_.end()) out_.push_back(std::move(mapping));
+    if (std::find(out_.begin(), out_.end(), mapping) != out_.end()) return;
+    out_.push_back(mapping);
+    if (!loads_in_loop(mapping)) return;
+    mapping.stages = 2;
+    out_.push_back(std::move(mapping));
+  }
+
+  /// Whether a loop may have loads that can be made a turn ahead: of something that changes along it. Of what is copied
+  /// to shared memory all turns of a loop are on their way as it is.
+  [[nodiscard]] bool loads_in_loop(const kernel::GroupMapping& mapping) const {
+    const kernel::Anchor::Kind kind = group_.anchors[0].kind;  // scans and scatters have loops of their own
+    if (options_.one_tile || kind == kernel::Anchor::Kind::scan || kind == kernel::Anchor::Kind::scatter) return false;
+    kernel::AxisSet looped;
+    for (int a = 0; a < axis_count(); ++a) {
+      if (mapping.axes[a].at(kernel::Level::loop) > 1) looped.insert(a);
+    }
+    return std::ranges::any_of(group_.program->items(), [&](const kernel::Item& item) {
+      return item.kind == kernel::Item::Kind::load && item.axes.meets(looped) && item.guard < 0;
+    });
   }
 
   // ---- scatter ---------------------------------------------------------------------------------------------

@@ -2,8 +2,7 @@
 // both ends of every row, and asks for fewer sectors than one that takes the elements one by one.
 #include <gmock/gmock.h>
 
-#include "base/random.h"
-#include "tests/codegen/kernel_run.h"
+#include "tests/codegen/wished_kernels.h"
 #include "tests/profiler/sample_graphs.h"
 
 namespace stitch::codegen::test {
@@ -17,20 +16,6 @@ using graph::Op;
 using graph::ReduceKind;
 using graph::Value;
 using ::testing::HasSubstr;
-
-std::vector<Bytes> random_inputs(const Graph& graph) {
-  Random random(7);
-  std::vector<Bytes> inputs;
-  for (const graph::NodeId id : graph.parameters()) {
-    const graph::TensorType& type = graph.node(id).type();
-    std::vector<double> values(type.elements());
-    for (double& value : values) {
-      value = graph::is_integer(type.dtype) ? std::floor(random.uniform() * 40) : 4 * random.uniform() - 2;
-    }
-    inputs.push_back(bytes_of(type.dtype, values));
-  }
-  return inputs;
-}
 
 /// x·gain ÷ √mean(x²): an operand of columns, which begins elsewhere in a vector than its rows do.
 Result<Graph> rms_norm(std::int64_t rows, std::int64_t columns, DType dtype) {
@@ -134,45 +119,6 @@ bool is_shifted(const kernel::KernelProgram& program) {
     }
   }
   return false;
-}
-
-/// Likes what is wished best.
-class WishScorer final : public search::Scorer {
- public:
-  explicit WishScorer(Wish wish) : wish_(std::move(wish)) {}
-  [[nodiscard]] double predict_us(const Graph&, const kernel::KernelProgram& program) const override {
-    return wish_(program) ? 1 : 2;
-  }
-  [[nodiscard]] search::Score explain(const Graph&, const kernel::KernelProgram&) const override { return {}; }
-  [[nodiscard]] const DeviceSpec& device() const override { return device_; }
-
- private:
-  Wish wish_;
-  DeviceSpec device_ = *find_device("h100");
-};
-
-std::vector<KernelCase> cases_of(Result<Graph> graph, const Wish& wish, std::size_t most) {
-  if (!graph) {
-    throw std::runtime_error(graph.error().message);
-  }
-  const auto shared = std::make_shared<const Graph>(std::move(*graph));
-  const auto space = search::explore_space(*shared, WishScorer(wish), {.keep = 100000, .wide = true});
-  if (!space) {
-    throw std::runtime_error(space.error().message);
-  }
-  std::vector<KernelCase> all;
-  for (const search::StitchCandidate& candidate : space->candidates) {
-    if (!wish(candidate.program)) continue;
-    auto kernel = generate(*shared, candidate.program, {});
-    if (!kernel) {
-      throw std::runtime_error(kernel.error().message);
-    }
-    all.push_back({shared, candidate.program, std::move(*kernel)});
-  }
-  if (all.size() <= most) return all;
-  std::vector<KernelCase> spread;
-  for (std::size_t i = 0; i < most; ++i) spread.push_back(all[i * all.size() / most]);
-  return spread;
 }
 
 class ShiftedRowsEmulated : public testing::TestWithParam<Shifted> {};

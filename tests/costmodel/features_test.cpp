@@ -362,5 +362,31 @@ TEST(InstructionsEmulated, OfRandomBitsAreExecutedOnce) {
 INSTANTIATE_TEST_SUITE_P(Kernels, FeaturesEmulated, testing::ValuesIn(counted_kernels()),
                          [](const auto& each) { return each.param.name; });
 
+// ---- loads a turn ahead ---------------------------------------------------------------------------------------------
+
+TEST(Features, ALoopWaitsOnceForLoadsMadeAhead) {
+  const DeviceSpec device = *find_device("h100");
+  const auto looped = [](int stages) {
+    return [=](const KernelProgram& program) {
+      const kernel::GroupProgram& group = program.phases[0].groups[0];
+      return group.mapping.stages == stages && group.inner_loops.empty() && program.schedule.threads == 256 &&
+             group.extent(0, kernel::Level::loop) == 8 && group.extent(0, kernel::Level::warp) == 8;
+    };
+  };
+  const auto count = [&](int stages) {
+    const auto made = profiler::test::make_case(norm_backward(8192, 256), looped(stages), {.keep = 100000});
+    return group_features(*made.graph, made.program.phases[0].groups[0], made.program, device);
+  };
+  const GroupFeatures plain = count(1), ahead = count(2);
+  EXPECT_EQ(plain.ahead_share, 0);
+  EXPECT_EQ(ahead.ahead_share, 1);
+  EXPECT_EQ(plain.loading_turns, 8);
+  EXPECT_EQ(ahead.loading_turns, 8);
+  EXPECT_EQ(plain.bytes_in_flight, ahead.bytes_in_flight);
+  EXPECT_EQ(plain.dram_read_bytes, ahead.dram_read_bytes);
+  EXPECT_EQ(plain.waiting_cycles - ahead.waiting_cycles, 7 * device.dram_latency);
+  EXPECT_EQ(plain.latency_cycles - ahead.latency_cycles, 7 * device.dram_latency);
+}
+
 }  // namespace
 }  // namespace stitch::costmodel::test

@@ -51,6 +51,8 @@ TEST(ScheduleHash, IsOfEverything) {
                                           s.slabs = {{0, 0}, 1, 4};
                                         },
                                         [](Schedule& s) { s.phases[0][0].shifted = true; },
+                                        [](Schedule& s) { s.phases[0][0].stages = 2; },
+                                        [](Schedule& s) { s.phases[0][0].stages = 3; },
                                         [](Schedule& s) { s.phases.push_back(s.phases[0]); },
                                         [](Schedule& s) { s.phases[0].push_back(s.phases[0][0]); },
                                         [](Schedule& s) { s.phases[0][0].hold = Hold::shared; },

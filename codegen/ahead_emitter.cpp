@@ -1,0 +1,63 @@
+#include "codegen/ahead_emitter.h"
+
+#include "codegen/spelling.h"
+
+namespace stitch::codegen {
+
+using kernel::ItemId;
+
+namespace {
+
+constexpr std::string_view of_next_turn = "_next";
+
+}  // namespace
+
+void AheadEmitter::begin(const LoopEmitter::Iterations& turns) {
+  out_.line("// the next turn's loads, on their way while this one's are used");
+  for (const ItemId id : ahead_.loads) {
+    scope_.keep(id);
+    loads_.declare_registers(id, of_next_turn);
+  }
+  emit_fetch();
+  out_.line("fetch({});", loops_.turns_of(turns).first);
+}
+
+void AheadEmitter::emit_fetch() {
+  const int depth = out_.depth();
+  out_.open("const auto fetch = [&](const int {}_loop)", axes_.name(ahead_.axis));
+  loops_.emit_value(ahead_.axis);
+  if (scope_.group.outer_loops.contains(ahead_.axis)) loops_.emit_start_in_row();
+  for (const ItemId id : ahead_.loads) emit_load(id);
+  out_.set_depth(depth);
+  out_.line("}};");
+}
+
+void AheadEmitter::emit_load(ItemId id) {
+  const kernel::AxisSet axes = scope_.program.at(id).axes;
+  const int depth = out_.depth();
+  const std::string guard = axes_.range_guard(axes, false);
+  if (!axes.meets(scope_.group.varying)) {
+    // One for all of a thread's elements: also of threads that have none, which may compute with it.
+    const kernel::Item& item = scope_.program.at(id);
+    const std::string loaded = items_.load_one(item, false);
+    out_.line("{}{} = {};", items_.name(id), of_next_turn,
+              guard.empty() ? loaded : fmt::format("{} ? {} : {}{{}}", guard, loaded, storage_type(item.dtype)));
+    return;
+  }
+  loops_.open_register_loops(axes & scope_.group.varying);
+  if (!guard.empty()) out_.open("if ({})", guard);
+  loads_.emit_run(id, of_next_turn);
+  out_.close(out_.depth() - depth);
+}
+
+void AheadEmitter::take_over(const LoopEmitter::Iterations& turns) {
+  for (const ItemId id : ahead_.loads) {
+    loads_.declare_registers(id);
+    out_.line("take_over({0}, {0}{1});", items_.name(id), of_next_turn);
+    scope_.taken_over.insert(id);
+  }
+  const LoopEmitter::Turns of = loops_.turns_of(turns);
+  out_.line("if ({}) fetch({});", of.has_next, of.next);
+}
+
+}  // namespace stitch::codegen
