@@ -39,6 +39,12 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_flag("--quiet", options.quiet, "no progress display");
 }
 
+void add_constraint_options(CLI::App& command, graph::Constraints& constraints) {
+  command.add_flag("--deterministic", constraints.deterministic, "equal inputs give equal bits: no sums by atomics");
+  command.add_flag("--batch-invariant", constraints.batch_invariant,
+                   "a row's bits do not depend on how many rows there are");
+}
+
 ExitCode report(const Error& error, bool json) {
   if (json) {
     const nlohmann::json object = {{"error", {{"kind", to_string(error.kind)}, {"message", error.message}}}};

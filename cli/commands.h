@@ -35,6 +35,8 @@ CLI::Validator target_name();
 
 /// Options that several commands take.
 void add_common_options(CLI::App& command, CommonOptions& options);
+/// --deterministic and --batch-invariant.
+void add_constraint_options(CLI::App& command, graph::Constraints& constraints);
 
 /// Prints an error the way every command does (stderr; as JSON on stdout with --json), and gives its exit code.
 ExitCode report(const Error& error, bool json);

@@ -19,7 +19,9 @@ struct ExplainOptions {
 
 Result<ExitCode> explain(const ExplainOptions& options) {
   STITCH_ASSIGN(const auto session, Session::open(options.common));
-  STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model));
+  import::ImportOptions importing;
+  importing.constraints = options.common.constraints;
+  STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model, importing));
   STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *session->tuner));
   const tuning::ProgressSink progress = progress_display(options.common.quiet);
   std::vector<FragmentExplanation> fragments;
@@ -65,6 +67,7 @@ void add_explain_command(CLI::App& app, ExitCode& code) {
       "explain", "Why each kernel ends where it ends, how it is mapped, what its time is made of, what was counted");
   command->add_option("model", options->model, "model or fragment file")->required();
   add_common_options(*command, options->common);
+  add_constraint_options(*command, options->common.constraints);
   command->add_option("--fragment", options->fragment, "only fragments whose key starts with this");
   command->add_option("--html", options->html, "write a self-contained page here instead of text");
   command->add_option("--pairs", options->pairs, "pairs of kernels whose merger is examined, per fragment")

@@ -17,8 +17,9 @@ Result<std::unique_ptr<client::Client>> connect(std::string_view address) {
 }
 
 Result<std::string> tune_remotely(client::Client& client, std::string bytes, std::string_view name, std::int64_t trials,
-                                  const tuning::ProgressSink& progress, const std::stop_token& stop) {
-  STITCH_ASSIGN(const api::Submitted submitted, client.submit_model(std::move(bytes), name, trials));
+                                  const graph::Constraints& constraints, const tuning::ProgressSink& progress,
+                                  const std::stop_token& stop) {
+  STITCH_ASSIGN(const api::Submitted submitted, client.submit_model(std::move(bytes), name, trials, constraints));
   STITCH_TRY(client.follow(submitted.job, 0, [&](const api::JobEvent& event) {
     if (progress) progress({event.kind, event.progress, event.detail});
     return !stop.stop_requested();

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "db/store.h"
+#include "graph/constraints.h"
 #include "tuning/devices/device_set.h"
 #include "tuning/plans/tuner.h"
 
@@ -32,6 +33,7 @@ struct CommonOptions {
   std::string device = "emulated";
   std::filesystem::path cache;  ///< compiled kernels; empty: the user's cache folder
   int threads = 0;
+  graph::Constraints constraints;  ///< of whatever is planned; only of commands with add_constraint_options
   bool json = false;
   bool quiet = false;
 };

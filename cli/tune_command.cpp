@@ -37,7 +37,7 @@ Result<ExitCode> plan(const TuneOptions& options) {
   STITCH_ASSIGN(const auto session, Session::open(options.common, exploring));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
   const auto tuning = tuning::plan_model(bytes, options.model.filename().string(), *session->tuner,
-                                         progress_display(options.common.quiet), interruption.token());
+                                         progress_display(options.common.quiet), interruption.token(), options.common.constraints);
   if (!tuning) return in_model(options.model, tuning.error());
   return finish(tuning->report, options.common.json);
 }
@@ -62,7 +62,7 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const Interruption interruption;
   STITCH_ASSIGN(std::string bytes, RealFileSystem().read(options.model));
   STITCH_ASSIGN(const auto server, connect(options.server));
-  const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials,
+  const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials, options.common.constraints,
                                     progress_display(options.common.quiet), interruption.token());
   if (!result) return in_model(options.model, result.error());
   STITCH_ASSIGN(const tuning::ModelReport model, tuning::model_report_from_json(*result));
@@ -94,7 +94,7 @@ Result<ExitCode> tune(const TuneOptions& options) {
   }
   const auto tuning =
       tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
-                         progress_display(options.common.quiet), interruption.token(), store.get(), options.trials);
+                         progress_display(options.common.quiet), interruption.token(), store.get(), options.trials, options.common.constraints);
   if (!tuning) return in_model(options.model, tuning.error());
   STITCH_TRY(write_faults(options, *tuning, session->files));
   return finish(tuning->report, options.common.json);
@@ -106,6 +106,7 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
   CLI::App* command = app.add_subcommand(name, about);
   command->add_option("model", options->model, "model file: HLO text, ONNX or fragment; may be gzipped")->required();
   add_common_options(*command, options->common);
+  add_constraint_options(*command, options->common.constraints);
   if (stores) {
     CLI::Option* database = command->add_option("--db", options->database, "database that the plans are stored in");
     command->add_option("--server", options->server, "let this stitchd do it: unix:PATH or http://HOST:PORT")

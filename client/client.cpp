@@ -143,6 +143,7 @@ Result<api::LookupAnswer> Client::fetch(const graph::Graph& fragment, const Fetc
   using namespace std::chrono;
   const auto until = steady_clock::now() + milliseconds(options.deadline_ms);
   api::LookupRequest request{fragment, options.name, options.deadline_ms, options.improve, options.device};
+  request.fragment.constraints = fragment.constraints | options.constraints;
   while (true) {
     STITCH_ASSIGN(api::LookupAnswer answer, look_up(request));
     if (answer.plan) {
@@ -194,9 +195,11 @@ Result<api::Submitted> Client::submit_fragment(const graph::Graph& fragment, std
   return ask<api::Submitted>(std::move(call));
 }
 
-Result<api::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
+Result<api::Submitted> Client::submit_model(std::string bytes, std::string_view name, std::int64_t trials,
+                                            const graph::Constraints& constraints) {
   HttpCall call{.method = "POST", .target = with_name("/v1/models", name), .content_type = "application/octet-stream"};
   if (trials > 0) call.target += fmt::format("&trials={}", trials);
+  if (constraints.any()) call.target += fmt::format("&constraints={}", to_string(constraints));
   call.body = std::move(bytes);
   return ask<api::Submitted>(std::move(call));
 }

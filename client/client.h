@@ -37,6 +37,7 @@ struct FetchOptions {
   std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
   bool improve = true;                ///< let the server tune the fragment in the background when it must predict
   std::string name = {};              ///< for people: where the fragment comes from
+  graph::Constraints constraints = {};  ///< of the plan, besides those of the fragment itself
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
   std::optional<DeviceTraits> device = {};
 };
@@ -77,7 +78,9 @@ class Client {
   Result<api::Submitted> submit_fragment(const graph::Graph& fragment, std::string_view name,
                                          std::optional<std::int64_t> trials = {});
   /// `trials`: so many more candidates of all the model's kernels together are measured; only where the server can.
-  Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
+  /// `constraints`: on all that the model computes.
+  Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0,
+                                      const graph::Constraints& constraints = {});
   Result<api::JobStatus> job(std::int64_t id);
   Result<api::JobStatus> cancel(std::int64_t id);
   /// Calls `sink` with the job's events after number `after` until the job has ended or the sink returns false. A

@@ -73,7 +73,7 @@ struct Workload {
     std::int64_t occurrences = 1;
     bool operator==(const Part&) const = default;
   };
-  Sha256 key;                 ///< of the file's bytes
+  Sha256 key;                 ///< of the file's bytes, and of the constraints that it was tuned under
   std::string name;           ///< file name or what the client called it
   std::string format;         ///< "onnx", "hlo", "fragment"
   std::string report = "{}";  ///< JSON: the table that `stitch tune` prints

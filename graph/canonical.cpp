@@ -149,6 +149,8 @@ class Canonicaliser {
     Hasher hasher;
     hasher.text("stitch-canonical").integer(canonical_version);
     hasher.integer(detail_ == HashDetail::exact ? 0 : 1).integer(interface == Interface::ordered ? 0 : 1);
+    // Keys of graphs without constraints are what they were before there were any.
+    if (graph.constraints.any()) hasher.text(to_string(graph.constraints));
     hasher.integer(form.nodes.size());
     for (const NodeId id : form.nodes) {
       hash_node(hasher, graph.node(id), regions.data() + first_region[id]);
@@ -181,6 +183,7 @@ class Canonicaliser {
     std::vector<int> position(graph.size());
     for (std::size_t i = 0; i < form.nodes.size(); ++i) position[form.nodes[i]] = i;
     Graph result;
+    result.constraints = graph.constraints;
     for (const NodeId id : form.nodes) {
       const Node& from = graph.node(id);
       Node node{from.op, canonical_operands(from, position), from.attributes, from.results, {}, {}, 0};
@@ -216,6 +219,7 @@ bool is_commutative(const Node& node) {
 }
 
 bool same_form(const Graph& a, const Graph& b) {
+  if (a.constraints != b.constraints) return false;
   if (a.size() != b.size() || !std::ranges::equal(a.results(), b.results())) return false;
   for (NodeId id = 0; id < a.size(); ++id) {
     const Node &one = a.node(id), &other = b.node(id);

@@ -231,6 +231,7 @@ class Extractor {
              const std::vector<Value>& outputs) {
     FragmentSite site;
     site.level = level;
+    site.graph.constraints = graph_.constraints | options_.constraints;
     std::sort(arguments.begin(), arguments.end());
     std::map<Value, Value> inside;
     for (const Value argument : arguments) {

@@ -37,6 +37,7 @@ struct CutOptions {
   /// The graph is a loop's body: result i takes the place of parameter i. A value handed on as it is needs no copy, and
   /// an update of a carried tensor that nobody else reads happens in place (UpdateAttributes::in_place).
   bool carried = false;
+  Constraints constraints = {};  ///< of the model; those of the graph are added
   /// What the generator cannot put into a kernel is a boundary.
   std::function<bool(const Graph&, NodeId)> supported;
   /// Whether a loop is to be a fragment of its own: asked with what that would be, the loop on parameters and on values

@@ -65,6 +65,7 @@ void CutLevels::find_whole_loops() {
 
 FragmentSite CutLevels::loop_site(NodeId loop) const {
   FragmentSite site;
+  site.graph.constraints = graph_.constraints | options_.constraints;
   std::map<Value, Value> inside;
   const std::function<Value(Value)> take = [&](Value value) {
     if (const auto found = inside.find(value); found != inside.end()) return found->second;

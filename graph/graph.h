@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "graph/attributes.h"
+#include "graph/constraints.h"
 #include "graph/infer.h"
 #include "graph/op.h"
 #include "graph/tensor_type.h"
@@ -73,6 +74,7 @@ struct Node {
 class Graph {
  public:
   std::string name;
+  Constraints constraints;  ///< on how it is computed; regions have those of the graph around them
 
   [[nodiscard]] std::span<const Node> nodes() const { return nodes_; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[id]; }
@@ -92,7 +94,7 @@ class Graph {
   void add_result(Value value) { results_.push_back(value); }
   void set_name(NodeId id, std::string text) { nodes_[id].name = std::move(text); }
 
-  /// The nodes, for a pass to work on; nothing but the name is left in this graph. adopt_nodes takes nodes (these or
+  /// The nodes, for a pass to work on; nothing but name and constraints are left in this graph. adopt_nodes takes nodes (these or
   /// others) whose types the caller knows to be right; results are set anew.
   std::vector<Node> release_nodes();
   void adopt_nodes(std::vector<Node> nodes);

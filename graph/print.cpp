@@ -104,7 +104,9 @@ std::string one_line(std::string_view text) {
 }
 
 void write_graph(const Graph& graph, const std::string& indent, std::string_view label, std::string& out) {
-  out += fmt::format("{}{} \"{}\" {{\n", indent, label, one_line(graph.name));
+  out += fmt::format("{}{} \"{}\"", indent, label, one_line(graph.name));
+  if (graph.constraints.any()) out += fmt::format(" under {}", to_string(graph.constraints));
+  out += " {\n";
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
     out += fmt::format("{}  {}", indent, to_text(graph, id));

@@ -76,7 +76,10 @@ Result<Imported> import_bytes(std::string_view bytes, std::string_view name, con
   if (without_space(bytes).empty()) return make_error(ErrorKind::parse, "line 1, column 1: the file is empty");
   for (const std::optional<Format> format :
        {format_of_contents(bytes), format_of_name(name), format_of_first_byte(bytes)}) {
-    if (format) return import_as(*format, bytes, options);
+    if (!format) continue;
+    STITCH_ASSIGN(Imported imported, import_as(*format, bytes, options));
+    imported.graph.constraints = imported.graph.constraints | options.constraints;
+    return imported;
   }
   return make_error(ErrorKind::unsupported, "neither HLO text nor ONNX nor a fragment (JSON or CBOR)");
 }

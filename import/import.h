@@ -64,6 +64,8 @@ struct ImportOptions {
   /// fed at run time). The inputs stay parameters, with the shapes of these values; the graph holds for the values only
   /// where it needed them.
   std::vector<std::pair<std::string, graph::ConstantAttributes>> known_inputs;
+  /// What is asked of the model's results, besides what a fragment asks for itself.
+  graph::Constraints constraints = {};
   /// The threefry-2x32 block function, written out as a hundred integer operators, becomes Op::threefry2x32.
   bool recognise_threefry = true;
   /// Largest source in bytes, after decompression.

@@ -256,6 +256,11 @@ FragmentExplanation explain_fragment(const tuning::ModelFragments::Entry& entry,
     return text;
   }
   text.predicted_us = plan->predicted_us;
+  if (entry.graph.constraints.any()) {
+    graph::Graph free = entry.graph;
+    free.constraints = {};
+    if (const auto without = tuner.explore(free)) text.unconstrained_us = without->predicted_us;
+  }
   if (const auto unfused = tuner.unfused(entry.graph)) {
     text.unfused_us = unfused->predicted_us();
     text.unfused_kernels = unfused->launches();

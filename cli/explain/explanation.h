@@ -62,6 +62,7 @@ struct FragmentExplanation {
   std::int64_t occurrences = 1;
   graph::Graph graph;
   double predicted_us = 0, uncertainty_us = 0, unfused_us = 0;
+  std::optional<double> unconstrained_us;  ///< of a fragment under constraints: predicted without them
   std::int64_t unfused_kernels = 0;
   std::vector<KernelExplanation> kernels;
   std::vector<BoundaryExplanation> boundaries;

@@ -152,6 +152,11 @@ std::string to_text(const FragmentExplanation& fragment) {
   text += fmt::format("  {} kernel{}, predicted {:.2f} ± {:.2f} us; every operator by itself: {} kernels, {:.2f} us\n",
                       fragment.kernels.size(), fragment.kernels.size() == 1 ? "" : "s", fragment.predicted_us,
                       fragment.uncertainty_us, fragment.unfused_kernels, fragment.unfused_us);
+  if (fragment.unconstrained_us) {
+    text += fmt::format("  under {}: {:.2f} us; without: {:.2f} us, {:.2f} times as long\n",
+                        to_string(fragment.graph.constraints), fragment.predicted_us, *fragment.unconstrained_us,
+                        fragment.predicted_us / *fragment.unconstrained_us);
+  }
   for (const BoundaryExplanation& boundary : fragment.boundaries) {
     text += fmt::format("  between kernels {} and {} ({}): {}\n", boundary.from, boundary.to,
                         boundary.bytes > 0 ? fmt::format("{} bytes", boundary.bytes) : std::string("independent"),
@@ -172,6 +177,10 @@ nlohmann::ordered_json to_document(const FragmentExplanation& fragment) {
                                  {"uncertainty_us", fragment.uncertainty_us},
                                  {"unfused_us", fragment.unfused_us},
                                  {"unfused_kernels", fragment.unfused_kernels}};
+  if (const graph::Constraints& asked = fragment.graph.constraints; asked.any()) {
+    json["constraints"] = to_string(asked);
+    if (fragment.unconstrained_us) json["unconstrained_us"] = *fragment.unconstrained_us;
+  }
   if (!fragment.failure.empty()) json["failure"] = fragment.failure;
   json["kernels"] = nlohmann::ordered_json::array();
   for (const KernelExplanation& kernel : fragment.kernels) json["kernels"].push_back(document_of(kernel));

@@ -67,6 +67,12 @@ Result<std::int64_t> number_in_query(const Call& call, std::string_view name, st
   return text ? number(fmt::format("query: {}", name), *text, least, largest) : otherwise;
 }
 
+Result<graph::Constraints> constraints_in_query(const Call& call) {
+  Result<graph::Constraints> asked = graph::parse_constraints(text_in_query(call, "constraints").value_or(""));
+  if (!asked) return asked.error().within("query: constraints");
+  return asked;
+}
+
 Result<std::optional<std::int64_t>> trials_in_query(const Call& call) {
   constexpr std::int64_t most_trials = 1'000'000, unsaid = -1;
   STITCH_ASSIGN(const std::int64_t trials, number_in_query(call, "trials", 0, most_trials, unsaid));

@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "daemon/http/call.h"
 #include "db/store_types.h"
+#include "graph/constraints.h"
 
 // Reading a call's path and query, and making its answer. Errors are invalid_argument and name the field.
 namespace stitch::daemon::handlers {
@@ -23,6 +24,8 @@ Status only(const Call& call, std::initializer_list<std::string_view> names);
 std::optional<std::string> text_in_query(const Call& call, std::string_view name);
 Result<std::int64_t> number_in_query(const Call& call, std::string_view name, std::int64_t least, std::int64_t most,
                                      std::int64_t otherwise);
+/// constraints: graph::parse_constraints.
+Result<graph::Constraints> constraints_in_query(const Call& call);
 /// trials: 0 … 1,000,000.
 Result<std::optional<std::int64_t>> trials_in_query(const Call& call);
 Result<std::optional<Hash128>> hash_in_query(const Call& call, std::string_view name);

@@ -112,13 +112,16 @@ http::Reply lookup(const Call& call) {
 }
 
 http::Reply submit_fragment(const Call& call) {
-  if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
+  if (const Status known = only(call, {"constraints", "name", "trials"}); !known) return refusal(call, known.error());
   const auto trials = trials_in_query(call);
   if (!trials) return refusal(call, trials.error());
+  const auto constraints = constraints_in_query(call);
+  if (!constraints) return refusal(call, constraints.error());
   const auto encoding = http::encoding_of(call.request.content_type);
   if (!encoding) return http::error_response(415, encoding.error(), call.answer_in);
-  const Result<graph::Graph> graph = graph::decode(call.request.body, *encoding, graph::message_limits);
+  Result<graph::Graph> graph = graph::decode(call.request.body, *encoding, graph::message_limits);
   if (!graph) return bad_document(call, graph.error());
+  graph->constraints = graph->constraints | *constraints;
   const auto submitted =
       call.service.submit_fragment(*graph, text_in_query(call, "name").value_or(graph->name), *trials);
   if (!submitted) return refusal(call, submitted.error());
@@ -126,11 +129,13 @@ http::Reply submit_fragment(const Call& call) {
 }
 
 http::Reply submit_model(const Call& call) {
-  if (const Status known = only(call, {"name", "trials"}); !known) return refusal(call, known.error());
+  if (const Status known = only(call, {"constraints", "name", "trials"}); !known) return refusal(call, known.error());
   const auto trials = trials_in_query(call);
   if (!trials) return refusal(call, trials.error());
-  const auto submitted =
-      call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"), trials->value_or(0));
+  const auto constraints = constraints_in_query(call);
+  if (!constraints) return refusal(call, constraints.error());
+  const auto submitted = call.service.submit_model(call.request.body, text_in_query(call, "name").value_or("model"),
+                                                   trials->value_or(0), *constraints);
   if (!submitted) return refusal(call, submitted.error());
   return answer(call, api::to_document(*submitted), 202);
 }

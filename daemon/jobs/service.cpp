@@ -6,6 +6,7 @@
 
 #include "base/version.h"
 #include "graph/codec/codec.h"
+#include "tuning/models/model_tuning.h"
 #include "tuning/plans/plan_record.h"
 
 // Look-ups, submissions and what is known. The work of jobs is in daemon/jobs/service_jobs.cpp.
@@ -385,24 +386,31 @@ Result<api::Submitted> Service::submit_fragment(const graph::Graph& fragment, st
   return api::Submitted{job.job.id, job.joined, form.key.hex()};
 }
 
-Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view name, std::int64_t trials) {
+Result<api::Submitted> Service::submit_model(std::string bytes, std::string_view name, std::int64_t trials,
+                                             const graph::Constraints& constraints) {
   if (bytes.empty()) return make_error(ErrorKind::invalid_argument, "the model is empty");
   STITCH_TRY(can_try(trials, tuner_));
   const db::Target& target = tuner_.target();
   const Sha256 name_of_bytes = sha256(bytes);
+  const Sha256 subject = tuning::workload_key(bytes, constraints);
   const db::Upload model{name_of_bytes, std::move(bytes), remembering_->provenance("from a client")};
   db::Job job;
   job.kind = model_job;
   job.dedupe_key = fmt::format("{} {} {} {} {} {}", model_job, model.hash.hex(), target.device, target.architecture,
                                target.toolkit, target.version);
-  ask_for(trials, {{"model", model.hash.hex()}, {"name", name}}, job);
+  Json payload = {{"model", model.hash.hex()}, {"name", name}};
+  if (constraints.any()) {
+    job.dedupe_key += fmt::format(" {}", to_string(constraints));
+    payload["constraints"] = to_string(constraints);
+  }
+  ask_for(trials, std::move(payload), job);
   job.max_stalled = most_stalled;
   job.provenance = model.provenance;
   const std::lock_guard lock(models_mutex_);
   STITCH_TRY(store_.put_upload(model));
   STITCH_ASSIGN(const db::EnqueuedJob enqueued, store_.enqueue_job(job));
   job_enqueued();
-  return api::Submitted{enqueued.job.id, enqueued.joined, model.hash.hex()};
+  return api::Submitted{enqueued.job.id, enqueued.joined, subject.hex()};
 }
 
 Result<api::JobStatus> Service::job(std::int64_t id) const {

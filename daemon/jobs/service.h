@@ -121,7 +121,8 @@ class Service {
   /// Tunes a model file's fragments in the background; the bytes are kept until then. Its name tells the format where
   /// the contents do not. `trials`: of tune_model. Errors: invalid_argument (empty; trials, and nothing measures),
   /// resource_exhausted.
-  Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0);
+  Result<api::Submitted> submit_model(std::string bytes, std::string_view name, std::int64_t trials = 0,
+                                      const graph::Constraints& constraints = {});
 
   /// An artifact was read and found damaged: lets the plans that are served with it be made again, each for the class
   /// of GPUs that it is for, which mends it, or withdraws them. The error for who asked: unavailable with the job that

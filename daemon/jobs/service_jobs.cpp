@@ -23,10 +23,11 @@ struct Payload {
   std::int64_t trials = 0;
   std::string device;                ///< class of GPUs; empty: the server's own
   std::optional<Hash128> mend = {};  ///< a plan of the fragment with a damaged artifact
+  std::string constraints = {};      ///< of a model; a fragment has its own
 };
 
 /// What enqueue wrote: {"fragment" or "model": hash, "name": text}, "trials" if any were asked for, "device" if it is
-/// not the server's own, "mend" with a plan that is damaged.
+/// not the server's own, "mend" with a plan that is damaged, "constraints" on a model if there are any.
 template <class Subject>
 Result<Payload<Subject>> read_payload(const db::Job& job, const char* subject) {
   const auto document = graph::parse_document(job.payload, graph::Encoding::json);
@@ -35,7 +36,8 @@ Result<Payload<Subject>> read_payload(const db::Job& job, const char* subject) {
   if (!hash) return make_error(ErrorKind::corrupt, "payload of job {}: no {}", job.id, subject);
   return Payload<Subject>{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0}),
                           document->value("device", std::string()),
-                          Hash128::from_hex(document->value("mend", std::string()))};
+                          Hash128::from_hex(document->value("mend", std::string())),
+                          document->value("constraints", std::string())};
 }
 
 }  // namespace
@@ -139,8 +141,10 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const auto payload, read_payload<Sha256>(context.job(), "model"));
   STITCH_ASSIGN(const db::Upload model, store_.get_upload(payload.subject));
   const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
-  STITCH_ASSIGN(const tuning::ModelTuning tuning, tuning::tune_model(model.bytes, payload.name, tuner_, report,
-                                                                     context.stop(), remembering_, payload.trials));
+  STITCH_ASSIGN(const graph::Constraints constraints, graph::parse_constraints(payload.constraints));
+  STITCH_ASSIGN(const tuning::ModelTuning tuning,
+                tuning::tune_model(model.bytes, payload.name, tuner_, report, context.stop(), remembering_,
+                                   payload.trials, constraints));
   for (const auto& [outcome, count] : tuning.report.failed_candidates) {
     if (const auto known = db::outcome_of(outcome); known && tuning::is_fault(*known))
       metrics_.count_wrong_kernels(count);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/processors.h"
+#include "base/random.h"
 #include "emulator/decode/code.h"
 #include "emulator/lanes/lane_ops.h"
 #include "emulator/run/interpreter.h"
@@ -126,6 +127,15 @@ Result<std::vector<std::uint64_t>> choose_blocks(const LaunchConfig& config, std
   return blocks;
 }
 
+/// Brings units of so many blocks into an order that is as likely as any other.
+void shuffle_units(std::vector<std::uint64_t>& blocks, std::size_t blocks_per_unit, std::uint64_t seed) {
+  Random random(seed);
+  for (std::size_t i = blocks.size() / blocks_per_unit; i > 1; --i) {
+    const auto last = blocks.begin() + (i - 1) * blocks_per_unit;
+    std::swap_ranges(last, last + blocks_per_unit, blocks.begin() + random.below(i) * blocks_per_unit);
+  }
+}
+
 /// Where cooperative_groups finds the barrier of a grid: kept with the module, and new for every launch.
 Result<std::uint64_t> place_grid_workspace(const Code& code, Memory& memory) {
   const auto asks = [](const Instruction& in) {
@@ -177,6 +187,7 @@ Status prepare(LaunchContext& context, const Program& program, const LaunchConfi
   context.wait_for_host = options.wait_for_host;
   context.generation = memory.begin_launch();
   context.blocks_per_unit = config.cluster.count();
+  if (options.shuffle_seed != 0) shuffle_units(context.blocks, context.blocks_per_unit, options.shuffle_seed);
   context.threads_per_block = config.block.count();
   context.warps_per_block = (context.threads_per_block + 31) / 32;
   context.shared_bytes = shared_bytes;

@@ -49,6 +49,9 @@ struct LaunchOptions {
   std::uint64_t instruction_budget = std::uint64_t{1} << 40;  ///< warp instructions of the launch
   std::size_t max_findings = 64;                              ///< distinct ones that are kept
   HostIsa isa = HostIsa::best;
+  /// Not 0: blocks (of clusters: clusters) start in an order that is drawn by this seed, the same on any machine; with
+  /// one host thread that is the order in which what they do takes effect. What must not depend on it is run by many.
+  std::uint64_t shuffle_seed = 0;
   /// Called when all that is left spins, and something of it on attached memory, which the host may change: waits a
   /// moment, then everybody looks again. Host calls may overlap this call. Empty: a deadlock.
   std::function<void()> wait_for_host;

@@ -27,7 +27,7 @@ struct LaunchContext {
   std::vector<std::byte> parameters;
   std::vector<LaneFunction> lane_functions;  ///< by row of the lane table
   RowStorage constants;                      ///< constant rows with this memory's addresses filled in
-  std::vector<std::uint64_t> blocks;         ///< linear indices of the blocks to run, in order
+  std::vector<std::uint64_t> blocks;         ///< linear indices of the blocks to run, in the order in which they start
   std::uint32_t blocks_per_unit = 1;
   std::uint32_t threads_per_block = 1;
   std::uint32_t warps_per_block = 1;

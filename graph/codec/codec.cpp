@@ -60,6 +60,9 @@ Json encode_values(std::span<const Value> values) {
 Json encode_graph(const Graph& graph, Encoding encoding) {
   Json document = Json::object();
   if (!graph.name.empty()) document["name"] = graph.name;
+  Constraints::fields(graph.constraints, [&](const char* name, bool asked) {
+    if (asked) document["constraints"].push_back(name);
+  });
   Json& nodes = document["nodes"] = Json::array();
   for (const Node& node : graph.nodes()) {
     Json entry = Json::object();

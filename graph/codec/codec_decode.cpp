@@ -102,7 +102,7 @@ class Decoder {
 
   Result<Graph> document(const Json& document) {
     const Place top;
-    STITCH_TRY(check_object(document, top, {"format", "name", "nodes", "results", "version"}));
+    STITCH_TRY(check_object(document, top, {"constraints", "format", "name", "nodes", "results", "version"}));
     const auto format = document.find("format"), version = document.find("version");
     if (format == document.end() || *format != graph_format_name) {
       return make_error(ErrorKind::version_mismatch, "not a {} document", graph_format_name);
@@ -112,6 +112,8 @@ class Decoder {
                         version == document.end() ? "missing" : version->dump(), graph_format_version);
     }
     STITCH_ASSIGN(Graph result, graph(document, top, 0));
+    if (const auto found = document.find("constraints"); found != document.end())
+      STITCH_TRY(constraints(*found, Place{&top, "constraints"}, result.constraints));
     STITCH_TRY(verify(result));
     return result;
   }
@@ -121,6 +123,19 @@ class Decoder {
     if (!value.is_object()) return bad_at(place, "expected an object");
     for (const auto& [key, entry] : value.items()) {
       if (std::find(known.begin(), known.end(), key) == known.end()) return bad_at(place, "unknown field '{}'", key);
+    }
+    return {};
+  }
+
+  static Status constraints(const Json& list, const Place& place, Constraints& to) {
+    if (!list.is_array()) return bad_at(place, "expected an array of constraints");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Place at{&place, {}, static_cast<std::int64_t>(i)};
+      std::string word;
+      STITCH_TRY(decode_field(list[i], at, word));
+      const Result<Constraints> one = parse_constraints(word);
+      if (!one || !one->any() || word.find(',') != std::string::npos) return bad_at(at, "'{}' is no constraint", word);
+      to = to | *one;
     }
     return {};
   }

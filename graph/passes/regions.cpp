@@ -71,6 +71,7 @@ std::shared_ptr<const Graph> RegionCopy::finish(std::span<const Value> old_resul
   for (const Value& result : old_results) to_.add_result(copied(result));
   for (const Value& result : more_results) to_.add_result(result);
   to_.name = from_.name;
+  to_.constraints = from_.constraints;
   [[maybe_unused]] const Result<int> removed = remove_dead_code(to_, {});
   assert(removed.ok() && "it builds nothing that could be wrong");
   return std::make_shared<const Graph>(std::move(to_));

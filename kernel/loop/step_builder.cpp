@@ -38,6 +38,7 @@ class StepBuilder {
  public:
   StepBuilder(const Graph& kernel, NodeId loop, const RowSplit& split, std::int64_t rows)
       : body_(*kernel.node(loop).regions[0]),
+        constraints_(kernel.constraints),
         users_(graph::users(body_)),
         split_(split),
         out_(kernel.name),
@@ -59,6 +60,7 @@ class StepBuilder {
       }
     }
     STITCH_ASSIGN(step_.graph, out_.finish(std::move(results)));
+    step_.graph.constraints = constraints_;
     return std::make_shared<const RecurrentStep>(std::move(step_));
   }
 
@@ -294,6 +296,7 @@ class StepBuilder {
   }
 
   const Graph& body_;
+  const graph::Constraints constraints_;
   const std::vector<std::vector<NodeId>> users_;
   const RowSplit& split_;
   graph::Builder out_;

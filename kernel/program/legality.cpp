@@ -73,7 +73,27 @@ std::string all_blocks_stay(const KernelProgram& p, const DeviceSpec&) {
   return fmt::format("only the last block would go on to the next of {} slabs", p.schedule.slabs.count);
 }
 
-constexpr std::array<LegalityRule, 9> table = {{
+/// A sum of floats that atomics add to.
+bool sums_in_any_order(const Anchor& anchor, const graph::Graph& graph) {
+  if (anchor.kind != Anchor::Kind::atomic || !graph::is_floating(anchor.dtype)) return false;
+  return graph.node(anchor.node).as<graph::ScatterAttributes>().combiner == graph::ReduceKind::sum;
+}
+
+std::string fixed_order(const KernelProgram& p, const DeviceSpec&) {
+  for (const PhaseProgram& phase : p.phases) {
+    for (const GroupProgram& group : phase.groups) {
+      const graph::Graph& graph = group.structure.program->graph();
+      if (!graph.constraints.fixes_order()) continue;
+      for (const Anchor& anchor : group.structure.anchors) {
+        if (sums_in_any_order(anchor, graph))
+          return fmt::format("%{} adds floats by atomics, in the order in which they arrive", anchor.node);
+      }
+    }
+  }
+  return {};
+}
+
+constexpr std::array<LegalityRule, 10> table = {{
     {"threads", "a block has at most 1,024 threads", threads},
     {"whole-warps", "shuffles name all 32 lanes of a warp", whole_warps},
     {"shared-memory", "what a block keeps must fit its shared memory", shared_memory},
@@ -82,6 +102,7 @@ constexpr std::array<LegalityRule, 9> table = {{
     {"grid", "the launch must be expressible", grid},
     {"barrier-residency", "a grid barrier waits for blocks that must all be running", resident_for_barrier},
     {"slabs", "all blocks go on to the next slab", all_blocks_stay},
+    {"fixed-order", "what is asked to be deterministic must not depend on who comes first", fixed_order},
     {"parameters", "a packed kernel's table travels in the parameter block", parameters},
 }};
 

@@ -85,6 +85,7 @@ class VarianceTiling {
     find();
     if (squares_.empty()) return std::nullopt;
     graph_.name = kernel_.name;
+    graph_.constraints = kernel_.constraints;
     for (NodeId id = 0; id < kernel_.size(); ++id) copy(id);
     for (const Value result : kernel_.results()) graph_.add_result(at_.at(result));
     // The squares of the program itself are nobody's any more, and several variances may share their tiles' constants.

@@ -104,6 +104,7 @@ KernelGraph extract_kernel(const Graph& fragment, const std::vector<bool>& attac
     }
   }
   KernelGraph kernel;
+  kernel.graph.constraints = fragment.constraints;
   std::map<Value, Value> inside;
   for (const Value argument : arguments) {
     Node parameter;

@@ -65,6 +65,8 @@ bool adds_atomically(const Graph& graph, NodeId id) {
   const bool extreme =
       (kind == graph::ReduceKind::max || kind == graph::ReduceKind::min) && (integer || graph::is_floating(dtype));
   if (!sum && !extreme) return false;
+  // Sums of floats depend on the order of their terms, which is that of arrival here.
+  if (sum && graph::is_floating(dtype) && graph.constraints.fixes_order()) return false;
   std::int64_t rows = node.type().elements();
   const graph::Dims& update = graph.type(node.operands[2]).dims;
   for (const std::int64_t d : node.as<graph::ScatterAttributes>().update_window_dims)

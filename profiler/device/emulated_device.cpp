@@ -65,6 +65,7 @@ class EmulatedSession final : public Session {
     options.blocks = blocks;
     options.host_threads = options_.host_threads;
     options.instruction_budget = options_.instruction_budget;
+    if (options_.shuffle_seed != 0) options.shuffle_seed = options_.shuffle_seed + launches_++;
     options.stop = stop_;
     const emulator::Program& program = programs_[kernel.id];
     STITCH_ASSIGN(const auto report, emulator::launch(program, config, parameters.bytes(), memory_, options));
@@ -105,6 +106,7 @@ class EmulatedSession final : public Session {
   }
 
   EmulatedOptions options_;
+  std::uint64_t launches_ = 0;
   std::stop_token stop_;
   emulator::Memory memory_;
   std::vector<emulator::Program> programs_;

@@ -15,10 +15,11 @@ double least_call_us(const DeviceSpec& device) {
   return device.launch_us + 2 * device.dram_latency / device.clock_hz * 1e6;
 }
 
-graph::CutGraph cut_body(const graph::Node& loop) {
+graph::CutGraph cut_body(const graph::Graph& graph, graph::NodeId loop) {
   graph::CutOptions options;
   options.carried = true;
-  return graph::cut(*loop.regions[0], options);
+  options.constraints = graph.constraints;
+  return graph::cut(*graph.node(loop).regions[0], options);
 }
 
 /// The kernels of all fragments of a body, and what they take together.
@@ -41,7 +42,7 @@ bool runs_in_one_kernel(const graph::Graph& loop, KernelCache& cache, const Fusi
   if (!node) return false;
   const auto entry = cache.explore(loop);
   if (!entry || !entry->kernel->feasible()) return false;
-  const graph::CutGraph body = cut_body(loop.node(*node));
+  const graph::CutGraph body = cut_body(loop, *node);
   const auto turn = plan_of_turn(body, [&](const auto& fragment) { return explore_fusion(fragment, cache, options); });
   if (!turn) return true;
   const double calls_us = static_cast<double>(body.calls.size()) * least_call_us(cache.scorer().device());
@@ -58,7 +59,7 @@ Result<UnfusedFragment> unfused_fragment(const graph::Graph& fragment, KernelCac
     return unfused;
   }
   const graph::Node& node = fragment.node(*loop);
-  STITCH_ASSIGN(unfused.once, plan_of_turn(cut_body(node), plan_of));
+  STITCH_ASSIGN(unfused.once, plan_of_turn(cut_body(fragment, *loop), plan_of));
   unfused.turns = std::max<std::int64_t>(1, node.as<graph::LoopAttributes>().trip_count);
   return unfused;
 }

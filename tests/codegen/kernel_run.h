@@ -49,8 +49,9 @@ struct KernelOutcome {
 };
 
 /// One launch of all blocks; results that are not written keep a pattern of 0xCD.
-inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& inputs) {
-  profiler::EmulatedDevice device;
+inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& inputs,
+                         const profiler::EmulatedOptions& options = {}) {
+  profiler::EmulatedDevice device(options);
   const auto must = [&](auto result) {
     if (!result) {
       throw std::runtime_error(result.error().message + "\n" + each.kernel.source);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/random.h"
 #include "graph/builder.h"
@@ -109,6 +111,74 @@ TEST(ScatterEmulated, FewUpdatesAndOrderedOnesNeedNoAtomics) {
   EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::sum, 16, 20))));
   EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::replace, 700, 3000))));
   EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::product, 700, 3000))));
+}
+
+/// Updates of all sizes, so that sums show the order of their terms.
+std::vector<Bytes> uneven_inputs(const KernelCase& each, std::int64_t rows) {
+  Random random(11);
+  std::vector<Bytes> inputs;
+  for (const graph::NodeId id : each.graph->parameters()) {
+    const graph::TensorType& type = each.graph->node(id).type();
+    std::vector<double> values(type.elements());
+    const bool is_index = type.dims.back() == 1;
+    for (double& value : values) {
+      value = is_index ? static_cast<double>(random.below(rows)) : std::ldexp(random.uniform() - 0.5, random.below(24));
+    }
+    inputs.push_back(bytes_of(type.dtype, values));
+  }
+  return inputs;
+}
+
+/// The different results of 20 runs, in each of which blocks start in another order.
+std::size_t different_results(const KernelCase& each, std::int64_t rows) {
+  const std::vector<Bytes> inputs = uneven_inputs(each, rows);
+  std::set<Bytes> seen;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    seen.insert(run(each, inputs, {.host_threads = 1, .shuffle_seed = seed}).results[0]);
+  return seen.size();
+}
+
+struct DeterministicRow {
+  DType dtype;
+  std::int64_t rows, count;
+};
+
+class DeterministicScatterEmulated : public testing::TestWithParam<DeterministicRow> {};
+
+// Few rows with many updates each, as many rows as updates, and updates that go nowhere near most rows.
+TEST_P(DeterministicScatterEmulated, GivesTheSameBitsInEveryOrderOfBlocks) {
+  const auto [dtype, rows, count] = GetParam();
+  Result<graph::Graph> graph = scattered(dtype, ReduceKind::sum, rows, count);
+  const KernelCase by_atomics = make_case(graph);
+  EXPECT_TRUE(has_atomics(by_atomics));
+  graph->constraints.deterministic = true;
+  const KernelCase each = make_case(graph);
+  EXPECT_FALSE(has_atomics(each));
+  expect_right(each, inputs_of(each, rows));
+  EXPECT_EQ(different_results(each, rows), 1U);
+  // What is asked for is no matter of course.
+  if (dtype == DType::f32) EXPECT_GT(different_results(by_atomics, rows), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, DeterministicScatterEmulated,
+                         testing::Values(DeterministicRow{DType::f32, 40, 3000}, DeterministicRow{DType::f32, 700, 700},
+                                         DeterministicRow{DType::f32, 5000, 300}, DeterministicRow{DType::bf16, 40, 3000},
+                                         DeterministicRow{DType::f16, 700, 700},
+                                         DeterministicRow{DType::f64, 300, 1000}),
+                         [](const auto& row) {
+                           return fmt::format("{}_{}_of_{}", to_string(row.param.dtype), row.param.count,
+                                              row.param.rows);
+                         });
+
+// Order does not matter to integers, nor to maxima: they keep their atomics.
+TEST(FixedOrderEmulated, WhatHasNoOrderKeepsItsAtomics) {
+  for (const auto& [dtype, combiner] : {std::pair{DType::s32, ReduceKind::sum}, {DType::f32, ReduceKind::max}}) {
+    Result<graph::Graph> graph = scattered(dtype, combiner, 700, 3000);
+    graph->constraints.deterministic = true;
+    const KernelCase each = make_case(graph);
+    EXPECT_TRUE(has_atomics(each)) << to_string(dtype);
+    EXPECT_EQ(different_results(each, 700), 1U);
+  }
 }
 
 // Only the update is written: what is around it keeps what was in memory.

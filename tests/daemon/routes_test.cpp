@@ -110,6 +110,24 @@ TEST_F(RoutesTest, ModelsAreSubmittedAndTold) {
   EXPECT_EQ(get("/v1/models")["items"][0]["name"], "a model.json");
 }
 
+TEST_F(RoutesTest, AModelUnderConstraintsIsAnother) {
+  const std::string model = graph::encode(tuning::samples::softmax(16, 64), graph::Encoding::json);
+  const auto submit = [&](const std::string& query) {
+    const raw::Answer submitted = ask("POST", "/v1/models?name=m.json" + query, model, as_bytes);
+    EXPECT_EQ(submitted.status, 202) << submitted.body;
+    const Json document = Json::parse(submitted.body);
+    EXPECT_EQ(running_.wait_for(document["job"]).state, "done");
+    return get("/v1/models/" + document["subject"].get<std::string>());
+  };
+  const Json free = submit(""), fixed = submit("&constraints=deterministic");
+  EXPECT_NE(free["key"], fixed["key"]);
+  EXPECT_EQ(free["report"]["constraints"], "");
+  EXPECT_EQ(fixed["report"]["constraints"], "deterministic");
+  ASSERT_NE(free["parts"][0]["fragment"], fixed["parts"][0]["fragment"]);
+  const Json fragment = get("/v1/fragments/" + fixed["parts"][0]["fragment"].get<std::string>());
+  EXPECT_EQ(fragment["graph"]["constraints"], Json{"deterministic"}) << fragment;
+}
+
 TEST_F(RoutesTest, PromotionsWaitForTheFirstChange) {
   Json feed;
   std::thread follower([&] { feed = get("/v1/promotions?after=0&wait_ms=60000"); });
@@ -299,6 +317,8 @@ TEST_F(RoutesTest, WhatIsWrongIsSaid) {
       {"GET", "/v1/artifacts/..", "", "", 400, "path: hash: '..' is not the 64 hexadecimal digits of a SHA-256"},
       {"GET", "/v1/artifacts/%00", "", "", 400, "control character"},
       {"GET", "/v1/plans?label=best", "", "", 400, "query: label: 'best' is not a word known here"},
+      {"POST", "/v1/models?constraints=quick", "x", as_bytes, 400,
+       "query: constraints: 'quick' is no constraint; there are deterministic, batch_invariant"},
       {"GET", "/v1/plans?limit=0", "", "", 400, "query: limit: '0' is not a number between 1 and 1000"},
       {"GET", "/v1/plans?limt=5", "", "", 400, "query: unknown field 'limt'"},
       {"GET", "/v1/promotions?wait_ms=60001", "", "", 400, "query: wait_ms"},

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "tests/emulator/kernel_run.h"
 
@@ -328,6 +329,45 @@ TEST(HostThreads, ReportsAreEqual) {
     EXPECT_EQ(report.counters, first->counters) << to_text(report.counters);
     EXPECT_EQ(report.buffers, first->buffers);
     EXPECT_EQ(get<float>(memory, y), first_result);
+  }
+}
+
+// With one host thread blocks take effect in the order in which they start.
+TEST(ShuffledBlocks, StartInTheSeedsOrder) {
+  const auto taken = [&](std::uint64_t seed, int count) {
+    Memory memory;
+    LaunchOptions options = threads(count);
+    options.shuffle_seed = seed;
+    const Buffer order = make(memory, "order", 4 * 64), next = make(memory, "next", 4, Contents::zero());
+    ParameterBlock parameters;
+    parameters.add(order).add(next);
+    const Program program = *Program::load(R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry take_numbers(.param .u64 order, .param .u64 next) {
+  .reg .u32 %r<4>; .reg .u64 %d<4>;
+  ld.param.u64 %d0, [order]; ld.param.u64 %d1, [next];
+  mov.u32 %r0, %ctaid.x;
+  atom.global.add.u32 %r1, [%d1], 1;
+  mul.wide.u32 %d2, %r1, 4;
+  add.u64 %d2, %d0, %d2;
+  st.global.u32 [%d2], %r0;
+  ret;
+})", "take_numbers");
+    const LaunchReport report = run(program, shape(64, 1), parameters, memory, options);
+    EXPECT_TRUE(report.clean()) << test::findings_text(report);
+    return get<std::uint32_t>(memory, order);
+  };
+  std::vector<std::uint32_t> ascending(64);
+  std::iota(ascending.begin(), ascending.end(), 0U);
+  EXPECT_EQ(taken(0, 1), ascending);
+  std::set<std::vector<std::uint32_t>> orders;
+  for (const std::uint64_t seed : {1, 2, 3, 4}) {
+    std::vector<std::uint32_t> drawn = taken(seed, 1);
+    EXPECT_EQ(drawn, taken(seed, 1)) << "seed " << seed;
+    EXPECT_TRUE(orders.insert(drawn).second) << "seed " << seed;
+    std::ranges::sort(drawn);
+    EXPECT_EQ(drawn, ascending) << "every block runs once";
   }
 }
 

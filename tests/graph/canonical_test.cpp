@@ -310,6 +310,25 @@ TEST(Canonical, EveryChangeChangesTheKey) {
   }
 }
 
+TEST(Canonical, EveryConstraintChangesTheKey) {
+  const Graph free = specimen(0);
+  std::vector<std::string> names;
+  Constraints::fields(free.constraints, [&](const char* name, bool) { names.emplace_back(name); });
+  ASSERT_GE(names.size(), 2U);
+  std::map<Hash128, std::string> keys, families;
+  for (std::size_t set = 0; set < std::size_t{1} << names.size(); ++set) {
+    Graph graph = free;
+    std::size_t bit = 0;
+    Constraints::fields(graph.constraints, [&](const char*, bool& asked) { asked = (set >> bit++ & 1) != 0; });
+    const CanonicalForm form = canonical(graph);
+    const std::string words = to_string(graph.constraints);
+    EXPECT_TRUE(keys.emplace(form.key, words).second) << words << " and " << keys[form.key];
+    EXPECT_TRUE(families.emplace(form.family_key, words).second) << words << " and " << families[form.family_key];
+    EXPECT_EQ(form.graph.constraints, graph.constraints);
+    EXPECT_EQ(same_form(form.graph, canonical(free).graph), set == 0) << words;
+  }
+}
+
 Graph norm(std::int64_t rows, std::int64_t columns, double epsilon, std::int64_t axis = 1) {
   Builder b;
   const Value x = b.parameter(DType::f32, {rows, columns});

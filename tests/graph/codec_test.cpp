@@ -24,7 +24,7 @@ using testing::random_graph;
 using testing::RandomGraphOptions;
 
 bool same_graph(const Graph& a, const Graph& b) {
-  if (a.name != b.name || a.size() != b.size()) return false;
+  if (a.name != b.name || a.constraints != b.constraints || a.size() != b.size()) return false;
   if (!std::equal(a.results().begin(), a.results().end(), b.results().begin(), b.results().end())) return false;
   for (NodeId id = 0; id < a.size(); ++id) {
     const Node &x = a.node(id), &y = b.node(id);
@@ -132,6 +132,17 @@ TEST(Codec, RandomGraphsSurvive) {
 TEST(Codec, RegionsNamesAndLinesSurvive) { expect_round_trip(with_regions(), "regions"); }
 
 TEST(Codec, EveryKindOfAttributeSurvives) { expect_round_trip(one_of_each(), "attributes"); }
+
+TEST(Codec, ConstraintsSurvive) {
+  Graph graph = with_regions();
+  EXPECT_FALSE(to_document(graph, Encoding::json).contains("constraints"));
+  graph.constraints.batch_invariant = true;
+  expect_round_trip(graph, "one");
+  EXPECT_EQ(decode(encode(graph, Encoding::cbor), Encoding::cbor)->constraints, graph.constraints);
+  graph.constraints.deterministic = true;
+  EXPECT_EQ(decode(encode(graph, Encoding::json), Encoding::json)->constraints, graph.constraints);
+  EXPECT_EQ(to_document(graph, Encoding::json)["constraints"], (nlohmann::json{"deterministic", "batch_invariant"}));
+}
 
 TEST(Codec, EncodingsAgree) {
   const Graph graph = with_regions();
@@ -271,6 +282,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"format":"stitch-graph","version":2,"nodes":[],"results":[]})", ErrorKind::version_mismatch,
                 "stitch-graph version 2, this is version 1"},
         BadCase{R"({"format":"stitch-graph","nodes":[],"results":[]})", ErrorKind::version_mismatch, "version missing"},
+        BadCase{R"({"format":"stitch-graph","version":1,"nodes":[],"results":[],"constraints":["fast"]})",
+                ErrorKind::invalid_argument, "constraints[0]: 'fast' is no constraint"},
+        BadCase{R"({"format":"stitch-graph","version":1,"nodes":[],"results":[],"constraints":"deterministic"})",
+                ErrorKind::invalid_argument, "constraints: expected an array of constraints"},
         BadCase{R"({"format":"stitch-graph","version":1,"nodes":[]})", ErrorKind::invalid_argument,
                 "field 'results' is missing"},
         BadCase{R"({"format":"stitch-graph","version":1,"nodes":{},"results":[]})", ErrorKind::invalid_argument,

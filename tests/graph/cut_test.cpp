@@ -159,6 +159,17 @@ CutOptions carried() {
   return options;
 }
 
+TEST(Cut, FragmentsAreUnderTheConstraintsOfTheirGraph) {
+  Graph body = body_with_update(false, false).graph;
+  body.constraints.deterministic = true;
+  CutOptions options = carried();
+  options.constraints.batch_invariant = true;
+  const CutGraph pieces = cut(body, options);
+  ASSERT_FALSE(pieces.fragments.empty());
+  for (const FragmentSite& site : pieces.fragments)
+    EXPECT_EQ(site.graph.constraints, (Constraints{.deterministic = true, .batch_invariant = true}));
+}
+
 TEST(Cut, CarriedTensorsAreUpdatedInPlace) {
   EXPECT_TRUE(marks_in_place(cut(body_with_update(false, false).graph, carried())));
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <list>
+
 #include "search/schedule/stitch_explorer.h"
 #include "tests/kernel/example_graphs.h"
 
@@ -18,6 +20,20 @@ KernelProgram legal_program() {
     if (program.schedule.syncs == std::vector{Sync::barrier} && program.schedule.threads == 256) return program;
   }
   throw std::runtime_error("no program has a barrier");
+}
+
+/// The same of a table that atomics add floats to, which is asked to be deterministic only when it is planned.
+KernelProgram summed_by_atomics(const graph::Constraints& constraints, DType dtype) {
+  static std::list<Graph> graphs;
+  Graph& graph = graphs.emplace_back(scattered(4096, 8, 1024, dtype));
+  const auto candidates = search::explore_stitches(graph, RoughScorer(), {1000, false});
+  graph.constraints = constraints;
+  for (const search::StitchCandidate& candidate : *candidates) {
+    for (const PhaseProgram& phase : candidate.program.phases) {
+      if (phase.groups[0].structure.anchors[0].kind == Anchor::Kind::atomic) return candidate.program;
+    }
+  }
+  throw std::runtime_error("no program has atomics");
 }
 
 struct Example {
@@ -72,6 +88,14 @@ std::vector<Example> examples() {
       {"slabs_behind_the_last_block", "slabs",
        with([](auto& p, auto&) { p.schedule.slabs.count = 4, p.schedule.syncs = {Sync::last_block}; }), "h100",
        "slabs: only the last block would go on to the next of 4 slabs"},
+      {"floats_in_any_order", "", [](auto& p, auto&) { p = summed_by_atomics({}, DType::f32); }},
+      {"floats_in_a_fixed_order", "fixed-order",
+       [](auto& p, auto&) { p = summed_by_atomics({.deterministic = true}, DType::f32); }, "h100",
+       "adds floats by atomics, in the order in which they arrive"},
+      {"floats_of_any_batch", "fixed-order",
+       [](auto& p, auto&) { p = summed_by_atomics({.batch_invariant = true}, DType::f32); }},
+      {"integers_in_a_fixed_order", "",
+       [](auto& p, auto&) { p = summed_by_atomics({.deterministic = true}, DType::s32); }},
       {"table_of_parameters", "parameters",
        with([](auto& p, auto&) { p.phases[0].groups.resize(1000, p.phases[0].groups[0]); })},
   };

@@ -26,7 +26,8 @@ void visit_fields(auto& archive, Of<ModelReport::Boundary> auto& boundary) {
 }
 
 void visit_fields(auto& archive, Of<ModelReport> auto& report) {
-  archive("model", report.model)("operators", report.operators)("fragments", report.fragments);
+  archive("model", report.model).defaulted("constraints", report.constraints);
+  archive("operators", report.operators)("fragments", report.fragments);
   archive("distinct_fragments", report.distinct_fragments)("kernels", report.kernels)("launches", report.launches);
   archive("library_calls", report.library_calls)("bytes", report.bytes);
   archive("launches_unfused", report.launches_unfused)("bytes_unfused", report.bytes_unfused);
@@ -62,6 +63,7 @@ std::string to_table(const ModelReport& report) {
     return theirs > 0 ? fmt::format("{:.2f}", ours / theirs) : std::string("-");
   };
   text += fmt::format("{}\n", report.model);
+  if (!report.constraints.empty()) row("under", report.constraints);
   row("operators", fmt::format("{}", report.operators));
   row("fragments", fmt::format("{} ({} distinct)", report.fragments, report.distinct_fragments));
   row("kernels", fmt::format("{} distinct", report.kernels));

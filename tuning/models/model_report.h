@@ -14,6 +14,7 @@ namespace stitch::tuning {
 /// The table that `stitch plan` and `stitch tune` end in. Launches and bytes by the rules of bench/models/README.md.
 struct ModelReport {
   std::string model;
+  std::string constraints;  ///< that its plans are made under: "deterministic"; empty: none
   std::int64_t operators = 0;
   std::int64_t fragments = 0;  ///< weighted by occurrences
   std::int64_t distinct_fragments = 0;

@@ -99,13 +99,17 @@ struct PlannedModel {
 };
 
 Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                                     const ProgressSink& progress, const std::stop_token& stop, double until) {
+                                     const ProgressSink& progress, const std::stop_token& stop, double until,
+                                     const graph::Constraints& constraints) {
   PlannedModel result;
   ModelReport& report = result.tuning.report;
   report.model = name;
   if (progress) progress({"import", 0, std::string(name)});
   const Stopwatch importing;
-  STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name));
+  import::ImportOptions asked;
+  asked.constraints = constraints;
+  STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name, asked));
+  report.constraints = to_string(imported.graph.constraints);
   result.tuning.workload.format = imported.format;
   STITCH_ASSIGN(result.model, cut_model(std::move(imported), tuner));
   report.seconds.import = importing.seconds();
@@ -127,7 +131,7 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   report.seconds.plan = planning.seconds();
   count(result.model, result.planned, report);
   db::Workload& workload = result.tuning.workload;
-  workload.key = sha256(bytes);
+  workload.key = workload_key(bytes, constraints);
   workload.name = name;
   for (const ModelFragments::Entry& entry : result.model.entries) {
     workload.parts.push_back({entry.key, entry.occurrences});
@@ -305,6 +309,11 @@ class ModelTuner {
 
 }  // namespace
 
+Sha256 workload_key(std::string_view bytes, const graph::Constraints& constraints) {
+  if (!constraints.any()) return sha256(bytes);
+  return sha256(fmt::format("{} {}", to_string(constraints), sha256(bytes).hex()));
+}
+
 Result<ModelFragments> cut_model(import::Imported imported, const Tuner& tuner) {
   return cut_model(std::move(imported), [&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); });
 }
@@ -315,6 +324,7 @@ Result<ModelFragments> cut_model(import::Imported imported,
   model.operators = graph::operator_count(imported.graph);
   model.boundaries = std::move(imported.boundaries);
   STITCH_TRY(graph::simplify(imported.graph));
+  const graph::Constraints constraints = imported.graph.constraints;  // bodies of loops are under them as well
   std::map<Hash128, std::size_t> known;
   Status status;
   std::set<std::pair<const graph::Graph*, graph::NodeId>> whole;
@@ -324,6 +334,7 @@ Result<ModelFragments> cut_model(import::Imported imported,
     graph::CutOptions options;
     options.carried = site.is_loop_body;
     options.whole_loop = whole_loop;
+    options.constraints = constraints;
     const graph::CutGraph cut = graph::cut(site.graph, options);
     for (const graph::NodeId id : cut.loops) whole.emplace(&site.graph, id);
     model.library_calls += site.occurrences * std::ssize(cut.calls);
@@ -353,19 +364,20 @@ Result<ModelFragments> cut_model(import::Imported imported,
 }
 
 Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop) {
-  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, 1.0));
+                               const ProgressSink& progress, std::stop_token stop,
+                               const graph::Constraints& constraints) {
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, 1.0, constraints));
   planned.tuning.workload.report = to_json(planned.tuning.report);
   return std::move(planned.tuning);
 }
 
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop, RememberingTuner* memory,
-                               std::int64_t trials) {
+                               std::int64_t trials, const graph::Constraints& constraints) {
   if (trials > 0 && !tuner.measures())
     return make_error(ErrorKind::invalid_argument, "{} trials, and no device that measures", trials);
   constexpr double planned_until = 0.3;
-  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until));
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until, constraints));
   ModelTuner tuning(std::move(planned), name, tuner, memory, stop, progress);
   const TuningSteps steps{[&](double from, double until, const std::set<Hash128>& changed) {
                             return tuning.tune_fragments(from, until, changed);

@@ -37,6 +37,9 @@ Result<ModelFragments> cut_model(import::Imported model,
 /// Whole are the loops of which the tuner's explorers expect more in one kernel than turn by turn.
 Result<ModelFragments> cut_model(import::Imported model, const Tuner& tuner);
 
+/// What a model that is tuned under constraints is stored by: its bytes' SHA-256, where it has none.
+Sha256 workload_key(std::string_view bytes, const graph::Constraints& constraints);
+
 struct ModelTuning {
   ModelReport report;
   db::Workload workload;
@@ -45,9 +48,10 @@ struct ModelTuning {
   std::vector<std::pair<std::string, std::string>> faults;
 };
 
-/// Import and explorers only.
+/// Import and explorers only. `constraints`: on all that the model computes.
 Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop);
+                               const ProgressSink& progress, std::stop_token stop,
+                               const graph::Constraints& constraints = {});
 
 /// The whole job, fragment by fragment, most predicted gain × occurrences first. `memory` (may be null) keeps every
 /// fragment as soon as it is tuned, and the model; what is settled there is not tuned again, and its kernels count as
@@ -57,6 +61,6 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 /// invalid_argument (trials, and no timer); those of import, planning and the store.
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop, RememberingTuner* memory,
-                               std::int64_t trials = 0);
+                               std::int64_t trials = 0, const graph::Constraints& constraints = {});
 
 }  // namespace stitch::tuning
