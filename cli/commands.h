@@ -25,6 +25,7 @@ void add_prune_command(CLI::App& app, ExitCode& code);
 void add_emulate_command(CLI::App& app, ExitCode& code, std::vector<std::string> program);
 void add_evaluate_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
+void add_machine_code_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 
 /// What --device takes; whether there is such a device is seen when it is opened (tuning/devices/device_set.h).

@@ -81,8 +81,6 @@ void add_record_command(CLI::App& app, ExitCode& code) {
   command->add_option("--within", options->recorder.seconds, "seconds for all; 0: no limit")->capture_default_str();
   command->add_option("--kernel-within", options->recorder.seconds_of_kernel, "seconds for a kernel; 0: no limit")
       ->capture_default_str();
-  command->add_flag("--machine-code", options->recorder.machine_code,
-                    "also keep what each candidate's machine code shows, by nvdisasm");
   command->add_option("--seed", options->recorder.verify.seed, "of the inputs of verification")->capture_default_str();
   add_common_options(*command, options->common);
   command->callback([options, &code] {

@@ -1,44 +1,14 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/device_spec.h"
 #include "base/result.h"
+#include "costmodel/machine_instruction.h"
 
 namespace stitch::costmodel {
-
-/// The unit that executes an instruction.
-enum class Pipe : std::uint8_t {
-  floating,
-  half,     ///< packed 16-bit floats
-  wide,     ///< f64
-  integer,  ///< arithmetic, logic, moves and selects of 32 bits
-  special,  ///< MUFU, conversions, bit counts
-  memory,   ///< device memory and local memory
-  shared,   ///< shared memory and shuffles
-  tensor,
-  uniform,  ///< once per warp: U…, constants, special registers
-  control,  ///< branches, barriers, exits
-  other,
-};
-inline constexpr std::size_t pipe_count = 11;
-
-std::string_view to_string(Pipe pipe);
-/// By the first part of the operation's name ("LDG" of LDG.E.128); Pipe::other for names that are not known.
-Pipe pipe_of(std::string_view operation);
-
-class PipeCounts {
- public:
-  int& operator[](Pipe pipe) { return counts_[static_cast<std::size_t>(pipe)]; }
-  int operator[](Pipe pipe) const { return counts_[static_cast<std::size_t>(pipe)]; }
-  bool operator==(const PipeCounts&) const = default;
-
- private:
-  std::array<int, pipe_count> counts_{};
-};
 
 /// Cycles from issue to result of what the scoreboard tracks.
 struct CodeLatencies {
@@ -71,6 +41,9 @@ struct MachineCodeFeatures {
     int loads = 0;
     int load_bytes = 0;       ///< of one lane, over all of those
     int local_bytes = 0;      ///< of one lane: spilled registers and local arrays
+    int waits = 0;            ///< instructions that wait for what a scoreboard tracks
+    int load_waits = 0;       ///< of them those that then wait for a load from device memory
+    int barriers = 0;         ///< of the block, and arrivals and waits of the cluster's
     double stall_cycles = 0;  ///< Σ of the stall counts: issue alone, results all there
     double cycles = 0;        ///< of a warp by itself for one iteration, waits for memory included
     bool operator==(const Hot&) const = default;
@@ -80,10 +53,14 @@ struct MachineCodeFeatures {
   int bytes_before_wait = 0;  ///< the same in bytes of a lane
 };
 
-/// Reads what `nvdisasm -c -hex` prints of a cubin with one kernel (codegen/compile/disassembler.h), for sm_70 and
-/// later. Errors: parse, with the line: no instruction in it, an instruction without its two words of encoding, an
-/// operation that cannot be read, a branch to a label that there is not.
-Result<MachineCodeFeatures> parse_machine_code(std::string_view listing, const CodeLatencies& latencies = {});
+/// Of the instructions of one kernel in the order of their addresses. Errors: parse: a branch to where no instruction
+/// begins.
+Result<MachineCodeFeatures> code_features(std::vector<MachineInstruction> code, const CodeLatencies& latencies = {});
+
+/// Of a kernel in a cubin for sm_70 or later (costmodel/cubin_kernel.h): a few µs, and no tool of NVIDIA's. Errors:
+/// parse: no cubin, no such kernel in it, an architecture whose encoding is another one.
+Result<MachineCodeFeatures> read_machine_code(std::string_view cubin, std::string_view entry,
+                                              const CodeLatencies& latencies = {});
 
 /// A warp's cycles for one iteration of the hot loop, alone on its scheduler: MachineCodeFeatures::Hot::cycles.
 inline double warp_cycles(const MachineCodeFeatures& code) { return code.loop.cycles; }

@@ -1,13 +1,12 @@
 #include "codegen/compile/resource_usage.h"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <span>
+
+#include "base/elf_sections.h"
 
 namespace stitch::codegen {
 namespace {
@@ -79,39 +78,6 @@ bool read_figures(std::string_view line, const std::array<Figure, N>& figures, R
   return found;
 }
 
-/// Sections of a cubin: name and size.
-struct Section {
-  std::string_view name;
-  std::uint64_t bytes = 0;
-};
-
-template <class T>
-bool copy_at(std::string_view bytes, std::uint64_t offset, T& value) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof value) return false;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return true;
-}
-
-std::optional<std::vector<Section>> sections_of(std::string_view elf) {
-  Elf64_Ehdr header;
-  if (!copy_at(elf, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) {
-    return std::nullopt;
-  }
-  Elf64_Shdr names;
-  if (!copy_at(elf, header.e_shoff + std::uint64_t{header.e_shstrndx} * sizeof names, names)) return std::nullopt;
-  std::vector<Section> sections;
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    if (!copy_at(elf, header.e_shoff + i * sizeof section, section)) return std::nullopt;
-    const std::uint64_t name = names.sh_offset + section.sh_name;
-    if (names.sh_offset > elf.size() || name >= elf.size()) return std::nullopt;
-    const std::string_view rest = elf.substr(name);
-    sections.push_back({rest.substr(0, rest.find('\0')), section.sh_size});
-  }
-  return sections;
-}
-
 /// Whether a constant bank holds data of `entry`: its own (".nv.constant0.entry") or the module's (".nv.constant3").
 bool is_constant_of(std::string_view section, std::string_view entry) {
   constexpr std::string_view prefix = ".nv.constant";
@@ -170,15 +136,15 @@ Result<std::vector<EntryUsage>> parse_ptxas_log(std::string_view log) {
 }
 
 Status complete_from_cubin(std::string_view cubin, std::vector<EntryUsage>& entries) {
-  const auto sections = sections_of(cubin);
-  if (!sections) return make_error(ErrorKind::parse, "{} bytes of cubin are no ELF file", cubin.size());
+  const auto file = read_elf(cubin);
+  if (!file) return make_error(ErrorKind::parse, "{} bytes of cubin are no ELF file", cubin.size());
   for (EntryUsage& entry : entries) {
     const std::string code = ".text." + entry.entry;
-    if (std::none_of(sections->begin(), sections->end(), [&](const Section& s) { return s.name == code; })) {
+    if (file->find(code) == nullptr) {
       return make_error(ErrorKind::parse, "the cubin has no code of entry {}", entry.entry);
     }
     std::uint64_t bytes = 0;
-    for (const Section& section : *sections) {
+    for (const ElfSection& section : file->sections) {
       if (is_constant_of(section.name, entry.entry)) bytes += section.bytes;
     }
     entry.usage.constant_bytes = bytes;

@@ -9,7 +9,6 @@
 
 #include "base/processors.h"
 #include "base/version.h"
-#include "codegen/compile/disassembler.h"
 #include "costmodel/kernel_features.h"
 #include "graph/codec/codec.h"
 #include "kernel/program/schedule_hash.h"
@@ -250,18 +249,9 @@ Status Recorder::record_batch(const search::SharedKernel& kernel, std::span<cons
 /// The row of a candidate, with as much as is known of its code.
 Result<std::vector<double>> Recorder::features_of(const tuning::Trial& trial) const {
   costmodel::CompiledFacts compiled;
-  std::optional<costmodel::MachineCodeFeatures> code;
   if (trial.built) {
     compiled = tuning::compiled_facts(trial.built->compiled.resources, trial.built->generated.shared_bytes);
-    if (options_.machine_code) {
-      RealProcessLauncher launcher;
-      codegen::DisassemblerOptions listing;
-      listing.encodings = true;
-      STITCH_ASSIGN(const std::string text, codegen::disassemble(trial.built->compiled.cubin, launcher, listing));
-      // A listing that cannot be read leaves its columns missing, and costs nothing else.
-      if (auto read = costmodel::parse_machine_code(text, costmodel::CodeLatencies::of(device_))) code = *read;
-    }
-    if (code) compiled.machine_code = &*code;
+    if (trial.built->machine_code) compiled.machine_code = &*trial.built->machine_code;
   }
   const search::StitchCandidate& candidate = *trial.candidate.scheduled;
   return tuning::features_for_record(

@@ -26,7 +26,6 @@ struct RecorderOptions {
   double seconds = 0;            ///< from the recorder's making on; 0: no limit
   double seconds_of_kernel = 0;  ///< for each kernel; 0: no limit
   int threads = 0;               ///< 0: one per hardware thread
-  bool machine_code = false;     ///< disassemble each candidate for its features: about a second each, by nvdisasm
   profiler::VerifyOptions verify = verification();
 
   /// All distributions but `small`, which is `mixed` with other exponents: there are thousands of candidates. (Of

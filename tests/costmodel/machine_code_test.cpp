@@ -6,10 +6,19 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/costmodel/listing.h"
+
 namespace stitch::costmodel::test {
 namespace {
 
 using testing::HasSubstr;
+
+/// Features of a listing.
+Result<MachineCodeFeatures> parse_machine_code(const std::string& listing, const CodeLatencies& latencies = {}) {
+  stitch::test::ListingReader read(listing);
+  STITCH_TRY(read.read());
+  return code_features(std::move(read.code), latencies);
+}
 
 std::string row_sum() {
   std::ifstream file(STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass");
@@ -107,32 +116,51 @@ TEST(MachineCode, TheHotLoopIsTheInnermostThatLoads) {
   EXPECT_EQ(code->load_widths[0], 1);
 }
 
-struct Refusal {
-  std::string listing, message;
-};
-
-TEST(MachineCode, WhatCannotBeReadIsNamed) {
-  const std::string add = "        /*0000*/   FADD R1, R0, R0 ;";
-  for (const Refusal& refusal :
-       std::vector<Refusal>{{"", "no instruction in 0 lines"},
-                            {"  .headerflags\n", "no instruction in 1 lines"},
-                            {add + "\n", "line 1: no encoding: list with -hex"},
-                            {add + " /* 0x0000000000000001 */\n", "line 1: no encoding"},
-                            {add + " /* 0x0000000000000001 */\nnothing\n", "line 2: no second word"},
-                            {"/*00zz*/ FADD R1, R0, R0 ;\n", "line 1: an address that is no number"},
-                            {"/*0000*/ FADD R1, R0, R0\n", "line 1: an instruction without its end"},
-                            {line(0, "@P0 BRA `(.L_x_9)", 5), "goes to .L_x_9, which is not there"}}) {
-    const auto code = parse_machine_code(refusal.listing);
-    ASSERT_FALSE(code) << refusal.listing;
-    EXPECT_EQ(code.error().kind, ErrorKind::parse);
-    EXPECT_THAT(code.error().message, HasSubstr(refusal.message));
-  }
+TEST(MachineCode, ABranchIntoTheMiddleIsRefused) {
+  const std::string listing = line(0, "FADD R1, R0, R0", 4) + line(16, "EXIT", 5);
+  stitch::test::ListingReader read(listing);
+  ASSERT_TRUE(read.read());
+  read.code[1].target = 8;
+  const auto code = code_features(read.code);
+  ASSERT_FALSE(code);
+  EXPECT_EQ(code.error().kind, ErrorKind::parse);
+  EXPECT_THAT(code.error().message, HasSubstr("EXIT at 0x10 goes to 0x8, where no instruction begins"));
 }
 
-TEST(MachineCode, NoCutOfAListingIsMisread) {
-  const std::string whole = row_sum();
-  for (std::size_t length = 0; length < whole.size(); length += 97)
-    (void)parse_machine_code(std::string_view(whole).substr(0, length));  // no crash; ASan looks on
+TEST(MachineCode, CopiesToSharedMemoryAreWaitedForByGroup) {
+  // Two copies of 16 bytes a group, two groups; DEPBAR.LE SB0, 1 waits for the first and leaves the second under way.
+  std::vector<MachineInstruction> code;
+  const auto add = [&](std::string_view name, int width, int sets) {
+    MachineInstruction one;
+    one.address = std::ssize(code) * 16;
+    one.name = name;
+    one.pipe = pipe_of(name);
+    one.width = width;
+    one.sets_result = sets;
+    one.stall = 1;
+    code.push_back(one);
+  };
+  for (int group = 0; group < 2; ++group) {
+    for (int copy = 0; copy < 2; ++copy) add("LDGSTS", 16, no_scoreboard);
+    add("LDGDEPBAR", 4, 0);
+  }
+  add("DEPBAR", 4, no_scoreboard);
+  code.back().waits_on = 0;
+  code.back().waits_for_all_but = 1;
+  add("LDG", 4, 1);
+  add("FADD", 4, no_scoreboard);
+  code.back().waits = 2;
+  const auto partial = code_features(code, {100, 30, 20});
+  ASSERT_TRUE(partial);
+  EXPECT_EQ(partial->bytes_before_wait, 64);
+  EXPECT_EQ(partial->loop.load_waits, 2);
+  EXPECT_EQ(partial->loop.waits, 2);
+  EXPECT_EQ(partial->cycles, 102 + 1 + 1 + 100) << "the first group is there at 102, the load 100 later";
+  code[6].waits_for_all_but = 0;
+  const auto whole = code_features(code, {100, 30, 20});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->cycles, 105 + 1 + 1 + 100 - 1 + 1) << "all of both groups";
+  EXPECT_EQ(whole->bytes_before_wait, 64);
 }
 
 TEST(Pipe, OperationsGoWhereTheyAreExecuted) {

@@ -311,69 +311,32 @@ TEST_F(KernelWorkshopEmulated, TheOrderDoesNotDependOnTheThreads) {
   EXPECT_EQ(estimates[0], estimates[1]);
 }
 
-/// Counts the processes that it starts: a confined one cannot leave a trace. One of them may be made to fail.
-class CountingLauncher final : public ProcessLauncher {
- public:
-  Result<std::unique_ptr<Process>> start(const ProcessOptions& options) override {
-    if (++started == failing) return make_error(ErrorKind::io, "no more processes");
-    return real_.start(options);
-  }
-  std::atomic<int> started = 0;
-  int failing = 0;
-
- private:
-  RealProcessLauncher real_;
-};
-
 class WorkshopMachineCodeEmulated : public KernelWorkshopEmulated {
  protected:
-  WorkshopMachineCodeEmulated() {
-    options_.machine_code = true;
-    options_.launcher = launcher_;
-  }
-  /// A confined program reads itself, and may become another one but start none.
-  void stand_in() {
-    options_.nvdisasm = folder_ / "nvdisasm";
-    const std::ifstream listing(STITCH_SOURCE_DIR "/tests/data/sass/row_sum.sass");
-    std::ofstream(options_.nvdisasm) << "#!/bin/sh\ncase $1 in --version) exit;; esac\nexec sed 1,3d \"$0\"\n"
-                                     << listing.rdbuf();
-    std::filesystem::permissions(options_.nvdisasm, std::filesystem::perms::owner_all);
-  }
-  static bool all_read(const std::vector<Trial>& trials) {
-    return std::ranges::all_of(trials, [](const Trial& trial) { return trial.built->machine_code.has_value(); });
-  }
-  static bool none_read(const std::vector<Trial>& trials) {
-    return std::ranges::none_of(trials, [](const Trial& trial) { return trial.built->machine_code.has_value(); });
-  }
-  TestFolder folder_;
-  std::shared_ptr<CountingLauncher> launcher_ = std::make_shared<CountingLauncher>();
+  WorkshopMachineCodeEmulated() { options_.machine_code = true; }
 };
 
-TEST_F(WorkshopMachineCodeEmulated, IsReadOfWhatWillBeMeasured) {
-  stand_in();
-  const std::vector<Trial> trials = workshop()->build_ahead(kernel_);
-  ASSERT_TRUE(all_read(trials));
-  EXPECT_EQ(trials.front().built->machine_code->loads, 4);
-  EXPECT_EQ(launcher_->started, 7) << "the probe, and each once";
-  EXPECT_TRUE(none_read(workshop(false)->build_ahead(kernel_)));
-  EXPECT_EQ(launcher_->started, 7) << "nothing is measured";
+// Whether or not anything is measured: the estimates that choose between candidates see the code.
+TEST_F(WorkshopMachineCodeEmulated, IsReadOfAllThatIsBuilt) {
+  for (const bool measured : {true, false}) {
+    const std::vector<Trial> trials = workshop(measured)->build_ahead(kernel_);
+    ASSERT_GE(trials.size(), 3U);
+    for (const Trial& trial : trials) {
+      ASSERT_TRUE(trial.built && trial.built->machine_code) << trial.candidate.place;
+      EXPECT_GT(trial.built->machine_code->loads, 0);
+      EXPECT_EQ(trial.built->machine_code->by_pipe[costmodel::Pipe::other], 0) << "every operation is known";
+    }
+    EXPECT_TRUE(std::ranges::is_sorted(trials, {}, [](const Trial& trial) { return trial.built->estimated_us; }));
+  }
 }
 
-TEST_F(WorkshopMachineCodeEmulated, IsReadOfAllOrOfNone) {
-  stand_in();
-  launcher_->failing = 2;  // the first behind the probe
-  const std::vector<Trial> trials = workshop()->build_ahead(kernel_);
-  EXPECT_EQ(trials.size(), 6U);
-  EXPECT_TRUE(none_read(trials));
-  EXPECT_EQ(launcher_->started, 7);
-}
-
-TEST_F(WorkshopMachineCodeEmulated, IsNotMissedWhereThereIsNone) {
-  options_.nvdisasm = folder_ / "absent";
-  const std::vector<Trial> without = workshop()->build_ahead(kernel_);
-  EXPECT_TRUE(none_read(without));
+TEST_F(WorkshopMachineCodeEmulated, EstimatesFollowIt) {
+  const Trial with = workshop()->build_candidate({kernel_, 0});
   options_.machine_code = false;
-  EXPECT_EQ(candidates_of(without), candidates_of(workshop()->build_ahead(kernel_)));
+  const Trial without = workshop()->build_candidate({kernel_, 0});
+  ASSERT_TRUE(with.built && without.built);
+  EXPECT_FALSE(without.built->machine_code);
+  EXPECT_NE(with.built->estimated_us, without.built->estimated_us);
 }
 
 }  // namespace

@@ -2,6 +2,14 @@
 
 namespace stitch::tuning {
 
+codegen::CompileRequest compile_request(std::string source, std::string architecture) {
+  codegen::CompileRequest request;
+  request.source = std::move(source);
+  request.architecture = std::move(architecture);
+  request.options = {"--prec-div=false", "--prec-sqrt=false"};
+  return request;
+}
+
 profiler::KernelImage image_of(const BuiltKernel& built) {
   return {built.generated.name, built.compiled.ptx, built.compiled.cubin, built.compiled.architecture};
 }

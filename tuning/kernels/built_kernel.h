@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,11 +36,14 @@ struct BuiltKernel {
   codegen::CompiledKernel compiled;
   /// The candidate's prediction, corrected by what the compiler made of it (costmodel/compiled_estimate.h), µs.
   double estimated_us = 0;
-  std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< where it was looked at
+  std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< none where it cannot be read, or nobody asked
   int overtaken = 0;  ///< candidates with better predictions of the schedule that it was put ahead of
   std::optional<profiler::Verification> verification;
   std::optional<profiler::Measurement> measurement;
 };
+
+/// How a kernel's source is compiled: what tuning, and whoever looks at the machine code by itself, asks for.
+codegen::CompileRequest compile_request(std::string source, std::string architecture);
 
 /// The image of a built kernel, as a device loads it.
 profiler::KernelImage image_of(const BuiltKernel& built);

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <span>
 
-#include "codegen/compile/disassembler.h"
 #include "costmodel/compiled_estimate.h"
 #include "kernel/program/legality.h"
 #include "profiler/measure/sample_comparison.h"
@@ -54,10 +53,7 @@ KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
 }
 
 Result<codegen::CompiledKernel> KernelWorkshop::compile(const std::string& source, const std::stop_token& stop) {
-  codegen::CompileRequest request;
-  request.source = source;
-  request.architecture = options_.architecture;
-  request.options = {"--prec-div=false", "--prec-sqrt=false"};
+  codegen::CompileRequest request = compile_request(source, options_.architecture);
   request.stop = stop;
   return compiler_.compile(request);
 }
@@ -108,6 +104,10 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate, const std::stop
     built.candidate = trial.candidate;
     built.generated = std::move(*generated);
     built.compiled = std::move(*compiled);
+    if (options_.machine_code) {
+      auto code = costmodel::read_machine_code(built.compiled.cubin, {}, costmodel::CodeLatencies::of(device_));
+      if (code) built.machine_code = std::move(*code);
+    }
     built.estimated_us = estimate(built);
     trial.built = std::make_shared<const BuiltKernel>(std::move(built));
   }
@@ -196,7 +196,6 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     tbb::parallel_for(known, trials.size(), [&](std::size_t c) {
       trials[c] = build_candidate({kernel, static_cast<int>(c)}, stop);
     });
-    if (timer_ != nullptr && options_.machine_code && !stop.stop_requested()) read_machine_code(trials);
   });
   if (stop.stop_requested()) return;
   for (std::size_t c = known; c < trials.size() && !entry.built.best; ++c) entry.built.add(trials[c]);
@@ -214,42 +213,6 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     trial->built = std::make_shared<const BuiltKernel>(std::move(built));
   }
   entry.ahead = std::move(trials);
-}
-
-bool KernelWorkshop::can_disassemble() {
-  std::call_once(probed_, [&] {
-    ProcessOptions process;
-    process.arguments = {options_.nvdisasm.empty() ? "nvdisasm" : options_.nvdisasm.string(), "--version"};
-    const auto answer = run_process(*options_.launcher, process, "", deadline_in(10));
-    disassembles_ = answer && answer->status.success();
-  });
-  return disassembles_;
-}
-
-/// Adds what the machine code shows, if it can be read of all that were built: estimates with it and estimates without
-/// it are not to be compared. One candidate alone needs no order.
-void KernelWorkshop::read_machine_code(std::vector<Trial>& trials) {
-  std::vector<Trial*> built;
-  for (Trial& trial : trials) {
-    if (trial.built) built.push_back(&trial);
-  }
-  if (built.size() < 2 || !can_disassemble()) return;
-  std::vector<std::shared_ptr<const BuiltKernel>> read(built.size());
-  tbb::parallel_for(std::size_t{0}, built.size(), [&](std::size_t i) {
-    codegen::DisassemblerOptions listing;
-    listing.nvdisasm = options_.nvdisasm;
-    listing.encodings = true;
-    const auto text = codegen::disassemble(built[i]->built->compiled.cubin, *options_.launcher, listing);
-    if (!text) return;
-    const auto code = costmodel::parse_machine_code(*text, costmodel::CodeLatencies::of(device_));
-    if (!code) return;
-    BuiltKernel known = *built[i]->built;
-    known.machine_code = *code;
-    known.estimated_us = estimate(known);
-    read[i] = std::make_shared<const BuiltKernel>(std::move(known));
-  });
-  if (std::find(read.begin(), read.end(), nullptr) != read.end()) return;
-  for (std::size_t i = 0; i < built.size(); ++i) built[i]->built = std::move(read[i]);
 }
 
 /// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/subprocess.h"
 #include "codegen/compile/compiler.h"
 #include "profiler/verify/verify.h"
 #include "search/schedule/kernel_cache.h"
@@ -27,10 +25,7 @@ struct WorkshopOptions {
   /// Of a kernel, at most, built side by side and put in order by their estimates before any is verified. 0: twice as
   /// many as are measured; 3 where nothing is, as each costs a compilation and no measurement corrects the choice.
   int compiled_candidates = 0;
-  /// Estimates see the machine code, too, where kernels are measured and there is an nvdisasm (up to a second each).
-  bool machine_code = true;
-  std::filesystem::path nvdisasm;  ///< looked up on PATH when empty
-  std::shared_ptr<ProcessLauncher> launcher = std::make_shared<RealProcessLauncher>();  ///< that starts it
+  bool machine_code = true;  ///< estimates see the machine code, too (costmodel/machine_code.h)
 
   [[nodiscard]] int built_ahead(bool measured) const {
     if (compiled_candidates > 0) return compiled_candidates;
@@ -109,8 +104,6 @@ class KernelWorkshop {
   /// The kernel's lock, or none if `stop` fired before it could be had.
   static Hold hold(Entry& entry, const std::stop_token& stop);
   void build_ahead_of(const search::SharedKernel& kernel, Entry& entry, const std::stop_token& stop);
-  void read_machine_code(std::vector<Trial>& trials);
-  [[nodiscard]] bool can_disassemble();
   Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place, const std::stop_token& stop);
   [[nodiscard]] double estimate(const BuiltKernel& built) const;
 
@@ -119,8 +112,6 @@ class KernelWorkshop {
   KernelTimer* const timer_;
   const DeviceSpec& device_;
   const WorkshopOptions options_;
-  std::once_flag probed_;
-  bool disassembles_ = false;
   std::mutex mutex_;  ///< guards entries_
   std::unordered_map<Hash128, std::unique_ptr<Entry>> entries_;
 };
