@@ -8,6 +8,7 @@
 #include "graph/canonical.h"
 #include "graph/literal.h"
 #include "graph/reference/evaluate.h"
+#include "graph/subgraph.h"
 
 namespace stitch::lab {
 namespace {
@@ -23,37 +24,6 @@ constexpr std::int64_t most_trips = std::int64_t{1} << 20;
 
 void note(std::vector<std::string>& list, std::string_view op) {
   if (std::find(list.begin(), list.end(), op) == list.end()) list.emplace_back(op);
-}
-
-/// The part of a graph that leads from `sources` (in memory) to `wanted`, with the sources as parameters.
-Result<Graph> between(const Graph& graph, const std::vector<Value>& sources, const std::vector<Value>& wanted) {
-  const std::set<Value> given(sources.begin(), sources.end());
-  std::set<NodeId> members;
-  std::vector<NodeId> open;
-  const auto need = [&](Value value) {
-    if (!given.contains(value) && members.insert(value.node).second) open.push_back(value.node);
-  };
-  for (const Value value : wanted) need(value);
-  while (!open.empty()) {
-    const Node& node = graph.node(open.back());
-    open.pop_back();
-    if (node.op == Op::parameter) return make_error(ErrorKind::internal, "parameter '{}' is not in memory", node.name);
-    for (const Value operand : node.operands) need(operand);
-  }
-  Graph part;
-  std::map<Value, Value> inside;
-  for (const Value source : sources) {
-    STITCH_ASSIGN(inside[source], part.add(Op::parameter, {}, graph::ParameterAttributes{graph.type(source)}));
-  }
-  for (const NodeId id : members) {
-    Node copy = graph.node(id);
-    for (Value& operand : copy.operands) operand = inside.at(operand);
-    const std::int32_t results = copy.results.size();
-    const Value first = part.add_unchecked(std::move(copy));
-    for (std::int32_t r = 0; r < results; ++r) inside.try_emplace({id, r}, Value{first.node, r});
-  }
-  for (const Value value : wanted) part.add_result(inside.at(value));
-  return part;
 }
 
 /// What must be in memory before a step, and the step.
@@ -109,7 +79,7 @@ class GraphRunner::Memory {
 
   /// Computes `wanted` from `sources` on the reference evaluator.
   Status evaluate(const std::vector<Value>& sources, const std::vector<Value>& wanted) {
-    STITCH_ASSIGN(const Graph part, between(graph_, sources, wanted));
+    STITCH_ASSIGN(const Graph part, graph::subgraph(graph_, sources, wanted));
     std::vector<graph::Tensor> arguments;
     for (const ConstantAttributes& argument : get(sources)) arguments.push_back(graph::tensor_from(argument));
     graph::EvaluateOptions options;

@@ -1,0 +1,133 @@
+#include "api/program_document.h"
+
+#include <array>
+
+#include "api/message_fields.h"
+#include "graph/codec/codec.h"
+#include "graph/codec/document_reader.h"
+#include "graph/codec/document_writer.h"
+
+// Programs as documents and back. What must hold between the fields is checked in api/program_check.cpp.
+namespace stitch::api {
+
+using graph::fields::alternative;
+using graph::fields::Json;
+using graph::fields::Writer;
+
+void visit_fields(auto& archive, Of<ProgramValue> auto& value) {
+  archive("type", value.type).optional("name", value.name);
+  archive("storage", value.storage)("place", value.place, not_negative);
+}
+
+void visit_fields(auto& archive, Of<FragmentStep> auto& step) { archive("index", step.fragment, not_negative); }
+void visit_fields(auto& archive, Of<LibraryStep> auto& step) { archive("index", step.call, not_negative); }
+void visit_fields(auto& archive, Of<LoopStep> auto& step) {
+  archive("trip_count", step.trip_count, Between<std::int64_t>(-1, std::int64_t{1} << 40));
+  archive("body", step.body, not_negative)("condition", step.condition)("spares", step.spares);
+  archive("scratch", step.scratch);
+}
+void visit_fields(auto& archive, Of<BranchStep> auto& step) {
+  archive("regions", step.regions)("scratch", step.scratch);
+}
+void visit_fields(auto& archive, Of<CopyStep> auto& step) { archive("bytes", step.bytes, not_negative); }
+void visit_fields(auto& archive, Of<ForeignStep> auto& step) {
+  archive("target", step.target, not_empty).optional("config", step.config);
+}
+
+void visit_fields(auto& archive, Of<ProgramStep> auto& step) {
+  archive.optional("name", step.name);
+  archive("parameters", step.parameters)("results", step.results)("bytes", step.bytes, not_negative);
+  archive.choice(step.work, alternative<FragmentStep>("fragment"), alternative<LibraryStep>("library"),
+                 alternative<LoopStep>("loop"), alternative<BranchStep>("branch"), alternative<CopyStep>("copy"),
+                 alternative<ForeignStep>("foreign"));
+}
+
+void visit_fields(auto& archive, Of<ProgramRegion> auto& region) {
+  archive.optional("name", region.name);
+  archive("values", region.values)("parameters", region.parameters)("results", region.results);
+  archive("steps", region.steps)("arena_bytes", region.arena_bytes, not_negative);
+  archive("lower_bound_bytes", region.lower_bound_bytes, not_negative);
+  archive("eager_bytes", region.eager_bytes, not_negative);
+}
+
+void visit_fields(auto& archive, Of<ProgramFragment> auto& fragment) {
+  archive("key", fragment.key)("graph", fragment.graph)("occurrences", fragment.occurrences, not_negative);
+  archive.optional("plan", fragment.plan).optional("why_none", fragment.why_none);
+}
+
+void visit_fields(auto& archive, Of<ProgramCall> auto& call) {
+  archive("kind", call.kind, not_empty)("accumulation", call.accumulation, not_empty);
+  archive.optional("description", call.description)("graph", call.graph);
+}
+
+void visit_fields(auto& archive, Of<ProgramPort> auto& port) {
+  archive.optional("name", port.name)("type", port.type).optional("low", port.low).optional("high", port.high);
+}
+
+void visit_fields(auto& archive, Of<ProgramArtifact> auto& artifact) {
+  archive("hash", artifact.hash);
+  archive.as("bytes", artifact.bytes, graph::fields::type<graph::fields::Bytes>);
+}
+
+namespace {
+
+/// What makes a program another one: the plans that it is run by come and go.
+void visit_structure(auto& archive, Of<Program> auto& program) {
+  archive("parameters", program.parameters)("results", program.results)("regions", program.regions);
+  archive("calls", program.calls);
+}
+
+}  // namespace
+
+void visit_fields(auto& archive, Of<Program> auto& program) {
+  archive("id", program.id).optional("model", program.model)("source", program.source)("target", program.target);
+  visit_structure(archive, program);
+  archive("fragments", program.fragments);
+}
+
+std::string_view to_string(ProgramValue::Storage storage) {
+  constexpr std::array<std::string_view, 3> names = {"parameter", "result", "arena"};
+  const auto index = static_cast<std::size_t>(storage);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+std::string_view kind_of(const ProgramStep& step) {
+  constexpr std::array<std::string_view, 6> names = {"fragment", "library", "loop", "branch", "copy", "foreign"};
+  return names[step.work.index()];
+}
+
+Hash128 identity_of(const Program& program) {
+  Writer writer({.encoding = graph::Encoding::cbor});
+  visit_structure(writer, program);
+  Hasher hasher;
+  hasher.text(encode_document(std::move(writer).finish(), graph::Encoding::cbor));
+  for (const ProgramFragment& fragment : program.fragments) hasher.hash(fragment.key);
+  return hasher.finish();
+}
+
+std::string encode_program(const Program& program, graph::Encoding encoding) {
+  Writer writer({.encoding = encoding});
+  writer("format", std::string(program_format_name))("version", program_format_version);
+  visit_fields(writer, program);
+  if (encoding == graph::Encoding::cbor) writer("artifacts", program.artifacts);
+  return encode_document(std::move(writer).finish(), encoding);
+}
+
+Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding) {
+  STITCH_ASSIGN(const Json document, graph::parse_document(bytes, encoding));
+  if (!document.is_object() || !document.contains("format") || document["format"] != program_format_name)
+    return make_error(ErrorKind::version_mismatch, "no document of format '{}'", program_format_name);
+  if (!document.contains("version") || document["version"] != program_format_version) {
+    return make_error(ErrorKind::version_mismatch, "a program of another version than {}", program_format_version);
+  }
+  Program program;
+  STITCH_TRY(graph::fields::read_document(document, program));
+  if (document.contains("artifacts"))
+    STITCH_TRY(graph::fields::read_document(document["artifacts"], program.artifacts, "artifacts"));
+  STITCH_TRY(check_program(program));
+  if (identity_of(program) != program.id)
+    return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents", program.id.hex());
+  return program;
+}
+
+}  // namespace stitch::api

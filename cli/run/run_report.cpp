@@ -1,0 +1,105 @@
+#include "cli/run/run_report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace stitch::cli {
+namespace {
+
+std::string check_columns(const StepRow& row) {
+  if (row.compared == 0) return fmt::format("{:>10} {:>10}  ", "", "");
+  return fmt::format("{:>10.2e} {:>10.2e}  {}", row.error, row.tolerance,
+                     row.wrong > 0                   ? fmt::format("{} WRONG  ", row.wrong)
+                     : row.unchecked == row.compared ? "unchecked  "
+                                                     : "");
+}
+
+nlohmann::ordered_json document_of(const StepRow& row, bool checked) {
+  nlohmann::ordered_json json = {{"kind", row.kind},           {"name", row.name},         {"by", to_string(row.by)},
+                                 {"runs", row.runs},           {"launches", row.launches}, {"bytes", row.bytes},
+                                 {"host_seconds", row.seconds}};
+  if (checked) {
+    json["compared"] = row.compared;
+    json["unchecked"] = row.unchecked;
+    json["wrong"] = row.wrong;
+    json["error"] = row.error;
+    json["tolerance"] = row.tolerance;
+    if (!row.first_wrong.empty()) json["first_wrong"] = row.first_wrong;
+  }
+  return json;
+}
+
+}  // namespace
+
+RunReport report_of(const client::ProgramRunner& runner, const StepLog& log) {
+  const api::Program& program = runner.program();
+  const api::ProgramRegion& model = program.regions[0];
+  RunReport report;
+  report.model = program.model;
+  report.steps = log.rows();
+  report.fallbacks = runner.fallbacks();
+  report.library = runner.library();
+  report.arena = model.arena_bytes;
+  report.lower_bound = model.lower_bound_bytes;
+  report.eager_peak = model.eager_bytes;
+  report.workspaces = runner.workspace_bytes();
+  for (const api::ProgramPort& port : program.results) report.results += api::arena_bytes_of(port.type.bytes());
+  for (const api::ProgramPort& port : program.parameters) report.parameters += port.type.bytes();
+  return report;
+}
+
+std::string to_table(const RunReport& report, bool checked) {
+  std::string text = fmt::format("{}\n{:<10} {:<10} {:>6} {:>9} {:>14} {}{}\n", report.model, "step", "by", "runs",
+                                 "launches", "bytes", checked ? "     error  tolerance  " : " ", "what");
+  std::int64_t runs = 0, launches = 0, bytes = 0;
+  for (const StepRow& row : report.steps) {
+    text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14} {}{}\n", row.kind, to_string(row.by), row.runs, row.launches,
+                        row.bytes, checked ? check_columns(row) : " ", row.name);
+    if (!row.first_wrong.empty()) text += fmt::format("  {}\n", row.first_wrong);
+    runs += row.runs;
+    launches += row.launches;
+    bytes += row.bytes;
+  }
+  text += fmt::format("{:<10} {:<10} {:>6} {:>9} {:>14}\n", "all", "", runs, launches, bytes);
+  if (report.whole) {
+    text += fmt::format(
+        "results beside the reference of the whole model: error {:.2e}, tolerance {:.2e}, {} of {} "
+        "elements unchecked, {} wrong\n",
+        report.whole->error, report.whole->tolerance, report.whole->unchecked, report.whole->compared,
+        report.whole->wrong);
+    if (!report.whole->first_wrong.empty()) text += fmt::format("  {}\n", report.whole->first_wrong);
+  }
+  text += fmt::format("library calls: {}\n", report.library);
+  for (const client::ProgramFallback& fallback : report.fallbacks) {
+    text += fmt::format("by the reference evaluator: region {}, step {} ({}): {}\n", fallback.region, fallback.index,
+                        fallback.step, fallback.reason);
+  }
+  text += fmt::format(
+      "memory: arena {} bytes, lower bound {}, ratio {:.4f}; with results {}, eager peak {}; plans' workspaces {}; "
+      "inputs and weights {}",
+      report.arena, report.lower_bound, report.ratio(), report.arena + report.results, report.eager_peak,
+      report.workspaces, report.parameters);
+  return text;
+}
+
+std::string to_json(const RunReport& report, bool checked) {
+  nlohmann::ordered_json json = {{"model", report.model}};
+  json["steps"] = nlohmann::ordered_json::array();
+  for (const StepRow& row : report.steps) json["steps"].push_back(document_of(row, checked));
+  if (report.whole) json["whole"] = document_of(*report.whole, true);
+  json["library"] = report.library;
+  json["fallbacks"] = nlohmann::ordered_json::array();
+  for (const client::ProgramFallback& fallback : report.fallbacks) {
+    json["fallbacks"].push_back(
+        {{"region", fallback.region}, {"step", fallback.index}, {"name", fallback.step}, {"reason", fallback.reason}});
+  }
+  json["memory"] = {{"arena_bytes", report.arena},
+                    {"lower_bound_bytes", report.lower_bound},
+                    {"ratio", report.ratio()},
+                    {"result_bytes", report.results},
+                    {"eager_peak_bytes", report.eager_peak},
+                    {"workspace_bytes", report.workspaces},
+                    {"parameter_bytes", report.parameters}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace stitch::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/step_log.h"
+#include "client/program.h"
+
+namespace stitch::cli {
+
+/// What `stitch run` tells of a run.
+struct RunReport {
+  std::string model;
+  std::vector<StepRow> steps;
+  std::optional<StepRow> whole;  ///< the model's results beside the reference of the whole model
+  std::vector<client::ProgramFallback> fallbacks;
+  std::string library;
+  // Memory, bytes.
+  std::int64_t arena = 0, lower_bound = 0, results = 0, eager_peak = 0, workspaces = 0, parameters = 0;
+
+  [[nodiscard]] double ratio() const { return lower_bound > 0 ? 1.0 * arena / lower_bound : 1; }
+};
+
+RunReport report_of(const client::ProgramRunner& runner, const StepLog& log);
+std::string to_table(const RunReport& report, bool checked);
+std::string to_json(const RunReport& report, bool checked);
+
+}  // namespace stitch::cli

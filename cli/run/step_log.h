@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "client/program.h"
+
+namespace stitch::cli {
+
+/// What became of the runs of one fragment, library call or other step, over a program's run.
+struct StepRow {
+  std::string kind;  ///< "fragment", "library", …
+  std::string name;  ///< what it is, for people
+  client::StepBy by = client::StepBy::host;
+  std::int64_t runs = 0;
+  std::int64_t launches = 0;  ///< of kernels, all runs together
+  std::int64_t bytes = 0;     ///< memory moved, as planned, all runs together
+  double seconds = 0;         ///< on the host, for people who wait: it says nothing of a GPU
+  // With a check:
+  std::int64_t compared = 0;   ///< elements
+  std::int64_t unchecked = 0;  ///< elements of which the reference says nothing
+  std::int64_t wrong = 0;      ///< elements beyond their tolerance
+  double error = 0;            ///< of the element that comes nearest to its tolerance, or goes furthest beyond it
+  double tolerance = 0;        ///< of that element
+  std::string first_wrong;     ///< "result 0, element 17: 1.5, the reference has 1.0 ± 1e-6"
+};
+
+/// Notes what a program does, step by step; with a check, compares every fragment and library call with the float64
+/// reference of what the step was given (graph/reference), by the tolerances of its error model. Whoever computes by
+/// the reference itself is not compared.
+class StepLog final : public client::StepObserver {
+ public:
+  StepLog(const api::Program& program, bool checks) : program_(program), checks_(checks) {}
+
+  Status before(const client::StepRun& run) override;
+  Status after(const client::StepRun& run) override;
+
+  /// In order of first appearance.
+  [[nodiscard]] const std::vector<StepRow>& rows() const { return rows_; }
+  [[nodiscard]] std::int64_t wrong() const;
+
+ private:
+  StepRow& row_of(const client::StepRun& run);
+  Status compare(const client::StepRun& run, StepRow& row);
+
+  const api::Program& program_;
+  const bool checks_;
+  std::vector<StepRow> rows_;
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> places_;  ///< of a kind and its index in the program
+  std::vector<std::vector<std::byte>> given_;                           ///< the step's parameters before it ran
+  double begun_ = 0;
+};
+
+/// Compares results with the float64 reference of a graph on these parameters, and notes it in the row. `serial`: terms
+/// that may be added one after the other.
+Status compare_with_reference(const graph::Graph& graph, const std::vector<std::vector<std::byte>>& parameters,
+                              std::span<const std::span<const std::byte>> results, std::int64_t serial, StepRow& row);
+
+}  // namespace stitch::cli

@@ -1,0 +1,217 @@
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "cli/commands.h"
+#include "cli/interruption.h"
+#include "cli/run/npy_file.h"
+#include "cli/run/run_report.h"
+#include "cli/run/step_log.h"
+#include "client/emulated_executor.h"
+#include "client/host/library_call.h"
+#include "graph/simplify.h"
+#include "profiler/device/emulated_device.h"
+#include "profiler/verify/input_source.h"
+#include "tuning/programs/model_program.h"
+
+namespace stitch::cli {
+namespace {
+
+struct RunOptions {
+  CommonOptions common;
+  std::filesystem::path model, output, program;
+  std::vector<std::string> inputs;
+  std::uint64_t seed = 1;
+  bool check = false, whole = false, outline = false;
+};
+
+/// Host memory of one tensor, aligned as plans want it.
+class HostTensor {
+ public:
+  explicit HostTensor(std::int64_t bytes)
+      : bytes_(bytes),
+        memory_(static_cast<std::byte*>(
+            std::aligned_alloc(api::arena_alignment, std::max(api::arena_alignment, api::arena_bytes_of(bytes))))) {}
+  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+/// "NAME=FILE" of every --input, by name.
+Result<std::map<std::string, std::string>> input_files(const RunOptions& options, const api::Program& program) {
+  std::map<std::string, std::string> files;
+  for (const std::string& option : options.inputs) {
+    const std::size_t at = option.find('=');
+    if (at == std::string::npos)
+      return make_error(ErrorKind::invalid_argument, "--input {}: NAME=FILE.npy is wanted", option);
+    const std::string name = option.substr(0, at);
+    const bool known = std::ranges::any_of(program.parameters, [&](const auto& port) { return port.name == name; });
+    if (!known) {
+      std::string all;
+      for (const api::ProgramPort& port : program.parameters) all += (all.empty() ? "" : ", ") + port.name;
+      return make_error(ErrorKind::invalid_argument, "--input {}: the model has no input of that name; it has {}",
+                        option, all);
+    }
+    if (!files.emplace(name, option.substr(at + 1)).second)
+      return make_error(ErrorKind::invalid_argument, "--input {}: was given before", option);
+  }
+  return files;
+}
+
+/// Every parameter from its file, or by the seed.
+Result<std::vector<HostTensor>> make_inputs(const RunOptions& options, const api::Program& program,
+                                            const FileSystem& files) {
+  STITCH_ASSIGN(const auto named, input_files(options, program));
+  std::vector<HostTensor> inputs;
+  for (std::size_t p = 0; p < program.parameters.size(); ++p) {
+    const api::ProgramPort& port = program.parameters[p];
+    inputs.emplace_back(port.type.bytes());
+    if (const auto file = named.find(port.name); file != named.end()) {
+      STITCH_ASSIGN(const std::string bytes, files.read(file->second));
+      const auto elements = read_npy(bytes, port.type);
+      if (!elements) return elements.error().within(fmt::format("--input {}={}", port.name, file->second));
+      std::ranges::copy(*elements, inputs.back().span().begin());
+      continue;
+    }
+    std::optional<profiler::InputSource::Range> range;
+    if (port.low && port.high) range = {*port.low, *port.high};
+    profiler::InputSource(port.type, profiler::Distribution::mixed, options.seed + p, range)(0, inputs.back().span());
+  }
+  return inputs;
+}
+
+/// A port's name as part of a file's.
+std::string file_name(const api::ProgramPort& port, std::size_t index) {
+  std::string name = port.name.empty() ? fmt::format("result_{}", index) : port.name;
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_' && c != '-'; }, '_');
+  return name + ".npy";
+}
+
+Status write_outputs(const RunOptions& options, const api::Program& program, const std::vector<HostTensor>& outputs,
+                     FileSystem& files) {
+  if (options.output.empty()) return {};
+  STITCH_TRY(files.make_directories(options.output));
+  for (std::size_t r = 0; r < outputs.size(); ++r) {
+    const api::ProgramPort& port = program.results[r];
+    STITCH_TRY(files.publish(options.output / file_name(port, r), write_npy(port.type, outputs[r].span().data())));
+  }
+  return {};
+}
+
+/// The model's results beside the reference of the whole of it: what steps that are right by themselves do not show.
+Status check_whole(const graph::Graph& graph, const std::vector<HostTensor>& inputs,
+                   const std::vector<HostTensor>& outputs, RunReport& report) {
+  std::vector<std::vector<std::byte>> given;
+  for (const HostTensor& input : inputs) given.emplace_back(input.span().begin(), input.span().end());
+  std::vector<std::span<const std::byte>> results;
+  for (const HostTensor& output : outputs) results.emplace_back(output.span());
+  report.whole.emplace();
+  report.whole->kind = "model";
+  return compare_with_reference(graph, given, results, client::longest_contraction(graph), *report.whole);
+}
+
+Result<ExitCode> outline(const RunOptions& options, const api::Program& program) {
+  std::int64_t results = 0;
+  for (const api::ProgramPort& port : program.results) results += api::arena_bytes_of(port.type.bytes());
+  RunReport report;
+  report.model = program.model;
+  report.library = "not run";
+  report.arena = program.regions[0].arena_bytes;
+  report.lower_bound = program.regions[0].lower_bound_bytes;
+  report.eager_peak = program.regions[0].eager_bytes;
+  report.results = results;
+  for (const api::ProgramPort& port : program.parameters) report.parameters += port.type.bytes();
+  for (const api::ProgramRegion& region : program.regions) {
+    for (const api::ProgramStep& step : region.steps) {
+      StepRow row;
+      row.kind = api::kind_of(step);
+      row.name = region.name.empty() ? step.name : region.name + ", " + step.name;
+      row.runs = 1;
+      row.bytes = step.bytes;
+      report.steps.push_back(std::move(row));
+    }
+  }
+  std::printf("%s\n", options.common.json ? to_json(report, false).c_str() : to_table(report, false).c_str());
+  return ExitCode::success;
+}
+
+Status write_program(const RunOptions& options, const api::Program& program, FileSystem& files) {
+  if (options.program.empty()) return {};
+  const bool json = options.program.extension() == ".json";
+  return files.publish(options.program,
+                       api::encode_program(program, json ? graph::Encoding::json : graph::Encoding::cbor));
+}
+
+Result<ExitCode> run(const RunOptions& options) {
+  const Interruption interruption;
+  tuning::TunerOptions tuning_options;
+  tuning_options.compiles = !options.outline;
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
+  STITCH_ASSIGN(const std::string bytes, session->files.read(options.model));
+  const std::string name = options.model.filename().string();
+  auto imported = import::import_bytes(bytes, name);
+  if (!imported) return imported.error().within(options.model.string());
+  const tuning::ProgramRequest request{.name = name,
+                                       .source = sha256(bytes),
+                                       .progress = progress_display(options.common.quiet),
+                                       .stop = interruption.token()};
+  graph::Graph whole;
+  if (options.whole) whole = imported->graph;
+  auto program = tuning::outline_program(*std::move(imported), *session->tuner, request);
+  if (!program) return program.error().within(options.model.string());
+  if (options.outline) {
+    STITCH_TRY(write_program(options, *program, session->files));
+    return outline(options, *program);
+  }
+  STITCH_TRY(tuning::plan_program(*session->tuner, request, *program));
+  STITCH_TRY(write_program(options, *program, session->files));
+  profiler::EmulatedDevice device;
+  client::EmulatedExecutor executor(device);
+  STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(*std::move(program), executor));
+  STITCH_ASSIGN(const std::vector<HostTensor> inputs, make_inputs(options, runner->program(), session->files));
+  std::vector<HostTensor> outputs;
+  for (const api::ProgramPort& port : runner->outputs()) outputs.emplace_back(port.type.bytes());
+  std::vector<std::span<const std::byte>> from;
+  std::vector<std::span<std::byte>> to;
+  for (const HostTensor& input : inputs) from.emplace_back(input.span());
+  for (const HostTensor& output : outputs) to.emplace_back(output.span());
+  StepLog log(runner->program(), options.check);
+  STITCH_TRY(runner->run(from, to, &log));
+  STITCH_TRY(write_outputs(options, runner->program(), outputs, session->files));
+  RunReport report = report_of(*runner, log);
+  if (options.whole) STITCH_TRY(check_whole(whole, inputs, outputs, report));
+  const bool checked = options.check;
+  std::printf("%s\n", options.common.json ? to_json(report, checked).c_str() : to_table(report, checked).c_str());
+  const bool right = log.wrong() == 0 && (!report.whole || report.whole->wrong == 0);
+  return right ? ExitCode::success : ExitCode::failure;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, ExitCode& code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command =
+      app.add_subcommand("run", "Run a whole model: plans on the emulated device, library calls on the host");
+  command->add_option("model", options->model, "model file: HLO text, ONNX or fragment; may be gzipped")->required();
+  add_common_options(*command, options->common);
+  command->add_option("--input", options->inputs, "NAME=FILE.npy: an input or weight; others are random, by the seed");
+  command->add_option("--output", options->output, "folder for the results, a NumPy file each");
+  command->add_option("--seed", options->seed, "of the inputs that no file gives")->capture_default_str();
+  command->add_flag("--check", options->check, "compare every step with the float64 reference of what it was given");
+  command->add_flag("--check-model", options->whole, "compare the results with the reference of the whole model");
+  command->add_option("--program", options->program, "write the program here: FILE.json, or CBOR with its code inside");
+  CLI::Option* outline = command->add_flag("--outline", options->outline, "compile and run nothing: steps and memory");
+  outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
+  command->callback([options, &code] {
+    const Result<ExitCode> result = run(*options);
+    code = result ? *result : report(result.error(), options->common.json);
+  });
+}
+
+}  // namespace stitch::cli

@@ -1,0 +1,162 @@
+#include "client/program.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "client/host/library_call.h"
+#include "client/program_frame.h"
+
+namespace stitch::client {
+
+using api::ProgramStep;
+
+std::string_view to_string(StepBy by) {
+  constexpr std::array<std::string_view, 4> names = {"device", "library", "host", "reference"};
+  const auto index = static_cast<std::size_t>(by);
+  return index < names.size() ? names[index] : "unknown";
+}
+
+void ProgramRunner::Aligned::operator()(std::byte* memory) const { std::free(memory); }
+
+ProgramRunner::ProgramRunner(api::Program program, const ProgramOptions& options)
+    : program_(std::move(program)), options_(options) {}
+ProgramRunner::~ProgramRunner() = default;
+
+Result<std::unique_ptr<ProgramRunner>> ProgramRunner::open(api::Program program, Executor& executor,
+                                                           const ArtifactSource& artifacts,
+                                                           const ProgramOptions& options) {
+  STITCH_TRY(api::check_program(program));
+  std::unique_ptr<ProgramRunner> runner(new ProgramRunner(std::move(program), options));
+  STITCH_TRY(runner->load(executor, artifacts));
+  STITCH_TRY(runner->check_steps());
+  return runner;
+}
+
+Result<std::unique_ptr<ProgramRunner>> ProgramRunner::open_package(std::string_view bytes, graph::Encoding encoding,
+                                                                   Executor& executor, const ArtifactSource& artifacts,
+                                                                   const ProgramOptions& options) {
+  STITCH_ASSIGN(api::Program program, api::decode_program(bytes, encoding));
+  return open(std::move(program), executor, artifacts, options);
+}
+
+Status ProgramRunner::load(Executor& executor, const ArtifactSource& artifacts) {
+  const auto source = [&](const Sha256& hash) -> Result<std::string> {
+    const auto inside = std::ranges::find(program_.artifacts, hash, &api::ProgramArtifact::hash);
+    if (inside != program_.artifacts.end()) {
+      if (sha256(inside->bytes) != hash) return make_error(ErrorKind::corrupt, "artifact {} is damaged", hash.hex());
+      return inside->bytes;
+    }
+    if (artifacts) return artifacts(hash);
+    return make_error(ErrorKind::not_found, "the program lacks artifact {}", hash.hex());
+  };
+  for (const api::ProgramFragment& fragment : program_.fragments) {
+    plans_.emplace_back();
+    if (!fragment.plan) continue;
+    auto loaded = executor.load(*fragment.plan, source);
+    if (!loaded) return loaded.error().within(fmt::format("fragment {}", fragment.key.hex()));
+    plans_.back() = *std::move(loaded);
+  }
+  if (!program_.calls.empty()) {
+    Result<Blas> blas = Blas::load(options_.blas);
+    if (blas) {
+      blas_ = *std::move(blas);
+    } else {
+      why_no_blas_ = blas.error().message;
+    }
+  }
+  if (const std::int64_t bytes = arena_bytes(); bytes > 0) {
+    arena_.reset(static_cast<std::byte*>(std::aligned_alloc(api::arena_alignment, bytes)));
+    if (arena_ == nullptr)
+      return make_error(ErrorKind::resource_exhausted, "no memory for an arena of {} bytes", bytes);
+  }
+  return {};
+}
+
+void ProgramRunner::note_fallback(int region, int index, std::string reason) {
+  fallbacks_.push_back({region, index, program_.regions[region].steps[index].name, std::move(reason)});
+}
+
+Status ProgramRunner::check_steps() {
+  for (const api::ProgramCall& call : program_.calls)
+    covered_.push_back(blas_.has_value() && covers_library_call(call.graph).ok());
+  for (int r = 0; r < std::ssize(program_.regions); ++r) {
+    const auto& steps = program_.regions[r].steps;
+    for (int s = 0; s < std::ssize(steps); ++s) {
+      if (const auto* foreign = std::get_if<api::ForeignStep>(&steps[s].work)) {
+        return make_error(ErrorKind::unsupported, "step {} of region '{}': operator '{}' is nobody's to run here", s,
+                          program_.regions[r].name, foreign->target);
+      }
+      if (computed_by(steps[s]) != StepBy::reference) continue;
+      if (const auto* fragment = std::get_if<api::FragmentStep>(&steps[s].work)) {
+        const std::string& why = program_.fragments[fragment->fragment].why_none;
+        note_fallback(r, s, why.empty() ? "the fragment has no plan" : why);
+      } else {
+        const Status covered =
+            covers_library_call(program_.calls[std::get<api::LibraryStep>(steps[s].work).call].graph);
+        note_fallback(r, s, covered.ok() ? why_no_blas_ : covered.error().message);
+      }
+    }
+  }
+  if (!options_.allow_reference && !fallbacks_.empty()) {
+    return make_error(ErrorKind::unsupported, "{} steps need the reference evaluator; the first, {}: {}",
+                      fallbacks_.size(), fallbacks_[0].step, fallbacks_[0].reason);
+  }
+  return {};
+}
+
+StepBy ProgramRunner::computed_by(const ProgramStep& step) const {
+  if (const auto* fragment = std::get_if<api::FragmentStep>(&step.work))
+    return plans_[fragment->fragment] != nullptr ? StepBy::device : StepBy::reference;
+  if (const auto* call = std::get_if<api::LibraryStep>(&step.work))
+    return covered_[call->call] ? StepBy::library : StepBy::reference;
+  return StepBy::host;
+}
+
+std::int64_t ProgramRunner::workspace_bytes() const {
+  std::int64_t bytes = 0;
+  for (const api::ProgramFragment& fragment : program_.fragments)
+    bytes += fragment.plan ? fragment.plan->workspace_bytes : 0;
+  return bytes;
+}
+
+std::string ProgramRunner::library() const {
+  if (program_.calls.empty()) return "no library calls";
+  return blas_ ? blas_->name() : why_no_blas_;
+}
+
+Status ProgramRunner::run(Inputs parameters, Outputs results, StepObserver* observer) {
+  const auto check = [](std::span<const api::ProgramPort> ports, std::string_view what, std::size_t i, const void* at,
+                        std::size_t bytes) -> Status {
+    const std::size_t wanted = ports[i].type.bytes();
+    if (bytes != wanted) {
+      return make_error(ErrorKind::invalid_argument, "{} {} '{}': {} bytes were given, {} has {}", what, i,
+                        ports[i].name, bytes, graph::to_string(ports[i].type), wanted);
+    }
+    if (reinterpret_cast<std::uintptr_t>(at) % buffer_alignment != 0 && bytes > 0) {
+      return make_error(ErrorKind::invalid_argument, "{} {} '{}': its memory is not {}-byte aligned", what, i,
+                        ports[i].name, buffer_alignment);
+    }
+    return {};
+  };
+  if (parameters.size() != inputs().size() || results.size() != outputs().size()) {
+    return make_error(ErrorKind::invalid_argument, "{} inputs and {} outputs were given, the program has {} and {}",
+                      parameters.size(), results.size(), inputs().size(), outputs().size());
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    STITCH_TRY(check(inputs(), "input", i, parameters[i].data(), parameters[i].size()));
+  for (std::size_t i = 0; i < results.size(); ++i)
+    STITCH_TRY(check(outputs(), "output", i, results[i].data(), results[i].size()));
+  std::vector<std::byte*> from, to;
+  // Steps write no parameter of the model: check_program has seen to that.
+  for (const auto& span : parameters) from.push_back(const_cast<std::byte*>(span.data()));
+  for (const auto& span : results) to.push_back(span.data());
+  std::vector<LoadedPlan*> plans;
+  for (const auto& plan : plans_) plans.push_back(plan.get());
+  ProgramFrame frame(
+      program_, plans, blas_ ? &*blas_ : nullptr, options_.most_trips,
+      [this](const ProgramStep& step) { return computed_by(step); }, observer);
+  return frame.run_region(0, from, to, arena_.get());
+}
+
+}  // namespace stitch::client

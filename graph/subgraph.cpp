@@ -1,0 +1,38 @@
+#include "graph/subgraph.h"
+
+#include <map>
+#include <set>
+
+namespace stitch::graph {
+
+Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, const std::vector<Value>& wanted) {
+  const std::set<Value> given(sources.begin(), sources.end());
+  std::set<NodeId> members;
+  std::vector<NodeId> open;
+  const auto need = [&](Value value) {
+    if (!given.contains(value) && members.insert(value.node).second) open.push_back(value.node);
+  };
+  for (const Value value : wanted) need(value);
+  while (!open.empty()) {
+    const Node& node = graph.node(open.back());
+    open.pop_back();
+    if (node.op == Op::parameter) return make_error(ErrorKind::internal, "parameter '{}' is not in memory", node.name);
+    for (const Value operand : node.operands) need(operand);
+  }
+  Graph part;
+  std::map<Value, Value> inside;
+  for (const Value source : sources) {
+    STITCH_ASSIGN(inside[source], part.add(Op::parameter, {}, ParameterAttributes{graph.type(source)}));
+  }
+  for (const NodeId id : members) {
+    Node copy = graph.node(id);
+    for (Value& operand : copy.operands) operand = inside.at(operand);
+    const std::int32_t results = copy.results.size();
+    const Value first = part.add_unchecked(std::move(copy));
+    for (std::int32_t r = 0; r < results; ++r) inside.try_emplace({id, r}, Value{first.node, r});
+  }
+  for (const Value value : wanted) part.add_result(inside.at(value));
+  return part;
+}
+
+}  // namespace stitch::graph

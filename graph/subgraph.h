@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace stitch::graph {
+
+/// The part of a graph that leads from `sources` to `wanted`, as a graph of its own: its parameters are the sources in
+/// their order, its results what is wanted. Error: internal, when something wanted needs a parameter that is no source.
+Result<Graph> subgraph(const Graph& graph, const std::vector<Value>& sources, const std::vector<Value>& wanted);
+
+}  // namespace stitch::graph

@@ -1,0 +1,115 @@
+// Offsets in an arena: nothing that is in use at once overlaps, and little is wasted.
+#include "tuning/programs/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace stitch::tuning {
+namespace {
+
+bool meet(const ArenaBlock& a, const ArenaBlock& b) { return a.first <= b.last && b.first <= a.last; }
+
+void expect_sound(const std::vector<ArenaBlock>& blocks, const ArenaLayout& layout) {
+  ASSERT_EQ(layout.offsets.size(), blocks.size());
+  for (std::size_t a = 0; a < blocks.size(); ++a) {
+    EXPECT_GE(layout.offsets[a], 0);
+    EXPECT_LE(layout.offsets[a] + blocks[a].bytes, layout.bytes);
+    for (std::size_t b = a + 1; b < blocks.size(); ++b) {
+      if (!meet(blocks[a], blocks[b])) continue;
+      const bool apart = layout.offsets[a] + blocks[a].bytes <= layout.offsets[b] ||
+                         layout.offsets[b] + blocks[b].bytes <= layout.offsets[a];
+      EXPECT_TRUE(apart) << "blocks " << a << " and " << b;
+    }
+  }
+}
+
+/// The smallest arena that placing the blocks one by one, each as low as it goes, gives in any order. For few blocks.
+std::int64_t exhaustive(const std::vector<ArenaBlock>& blocks) {
+  std::vector<int> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  do {
+    std::vector<std::int64_t> offsets(blocks.size(), -1);
+    std::int64_t bytes = 0;
+    for (const int b : order) {
+      std::int64_t at = 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t o = 0; o < blocks.size(); ++o) {
+          if (offsets[o] < 0 || !meet(blocks[b], blocks[o])) continue;
+          if (at < offsets[o] + blocks[o].bytes && offsets[o] < at + blocks[b].bytes) {
+            at = offsets[o] + blocks[o].bytes;
+            moved = true;
+          }
+        }
+      }
+      offsets[b] = at;
+      bytes = std::max(bytes, at + blocks[b].bytes);
+    }
+    best = std::min(best, bytes);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return best;
+}
+
+TEST(ArenaTest, AChainTakesTwoOfItsValues) {
+  std::vector<ArenaBlock> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back({256, i, i + 1});
+  EXPECT_EQ(most_alive(blocks), 512);
+  const ArenaLayout layout = lay_out(blocks);
+  expect_sound(blocks, layout);
+  EXPECT_EQ(layout.bytes, 512);
+}
+
+TEST(ArenaTest, NothingTakesNothing) {
+  EXPECT_EQ(lay_out({}).bytes, 0);
+  EXPECT_EQ(most_alive({}), 0);
+}
+
+// Largest first fails here: 4 and 3 take the bottom, and 2 and 2 find no room side by side below 8.
+TEST(ArenaTest, TriesMoreThanOneOrder) {
+  const std::vector<ArenaBlock> blocks = {{4, 0, 1}, {3, 3, 5}, {2, 1, 3}, {2, 1, 4}, {1, 0, 0}, {3, 0, 0}};
+  const ArenaLayout layout = lay_out(blocks);
+  expect_sound(blocks, layout);
+  EXPECT_EQ(layout.bytes, exhaustive(blocks));
+}
+
+TEST(ArenaTest, RandomBlocksAreApartAndNearTheOptimum) {
+  std::mt19937_64 random(7);
+  std::int64_t ours = 0, optimum = 0;
+  for (int round = 0; round < 40; ++round) {
+    std::vector<ArenaBlock> blocks;
+    for (int b = 0; b < 7; ++b) {
+      const int first = random() % 8;
+      blocks.push_back(
+          {static_cast<std::int64_t>(1 + random() % 9) * 256, first, first + static_cast<int>(random() % 4)});
+    }
+    const ArenaLayout layout = lay_out(blocks);
+    expect_sound(blocks, layout);
+    EXPECT_GE(layout.bytes, most_alive(blocks));
+    const std::int64_t best = exhaustive(blocks);
+    EXPECT_GE(layout.bytes, best);
+    ours += layout.bytes;
+    optimum += best;
+  }
+  EXPECT_LE(1.0 * ours / optimum, 1.01);
+}
+
+TEST(ArenaTest, ManyBlocksStayWithinTheGoal) {
+  std::mt19937_64 random(11);
+  std::vector<ArenaBlock> blocks;
+  for (int b = 0; b < 800; ++b) {
+    const int first = random() % 400;
+    const int length = random() % 10 == 0 ? random() % 200 : random() % 6;
+    blocks.push_back({static_cast<std::int64_t>(1 + random() % 64) * 256, first, std::min(399, first + length)});
+  }
+  const ArenaLayout layout = lay_out(blocks);
+  expect_sound(blocks, layout);
+  EXPECT_LE(1.0 * layout.bytes / most_alive(blocks), 1.05);
+  EXPECT_EQ(layout.offsets, lay_out(blocks).offsets);
+}
+
+}  // namespace
+}  // namespace stitch::tuning

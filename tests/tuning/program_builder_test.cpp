@@ -1,0 +1,166 @@
+// A model's graph as a program: steps, order, memory.
+#include "tuning/programs/program_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+#include "graph/simplify.h"
+#include "import/import.h"
+#include "tuning/programs/eager_memory.h"
+#include "tuning/programs/step_order.h"
+
+namespace stitch::tuning {
+namespace {
+
+using api::ProgramStep;
+using graph::Builder;
+using graph::DType;
+using graph::Op;
+using graph::Value;
+using testing::ElementsAre;
+using Storage = api::ProgramValue::Storage;
+
+std::vector<std::string_view> kinds(const api::ProgramRegion& region) {
+  std::vector<std::string_view> list;
+  for (const ProgramStep& step : region.steps) list.push_back(kind_of(step));
+  return list;
+}
+
+api::Program built(graph::Graph graph) {
+  EXPECT_TRUE(graph::simplify(graph).ok());
+  auto program = build_program(graph);
+  EXPECT_TRUE(program.ok()) << (program ? "" : program.error().message);
+  return program ? *std::move(program) : api::Program();
+}
+
+api::Program built_file(const std::string& path) {
+  auto imported = import::import_file(std::filesystem::path(STITCH_SOURCE_DIR) / path);
+  EXPECT_TRUE(imported.ok()) << (imported ? "" : imported.error().message);
+  return built(std::move(imported->graph));
+}
+
+Value dot(Builder& builder, Value a, Value b) { return builder.dot(a, b, {{}, {}, {1}, {0}, DType::f32}); }
+
+TEST(ProgramBuilderTest, FragmentsStandBetweenLibraryCalls) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {64, 64}, "x"), w = builder.parameter(DType::f32, {64, 64}, "w");
+  const Value h = builder.unary(Op::tanh, dot(builder, builder.unary(Op::exp, x), w));
+  const Value y = builder.unary(Op::exp, dot(builder, h, w));
+  const api::Program program = built(*builder.finish({y}));
+  EXPECT_THAT(kinds(program.regions[0]), ElementsAre("fragment", "library", "fragment", "library", "fragment"));
+  EXPECT_EQ(program.fragments.size(), 2U) << "the two exponentials are one fragment";
+  EXPECT_EQ(program.fragments[0].occurrences, 2);
+  EXPECT_EQ(program.calls.size(), 1U) << "the two products are one call";
+  EXPECT_EQ(program.calls[0].accumulation, "f32");
+  // Two values alive at once: the one that a step reads and the one that it writes.
+  EXPECT_EQ(program.regions[0].lower_bound_bytes, 2 * 64 * 64 * 4);
+  EXPECT_EQ(program.regions[0].arena_bytes, program.regions[0].lower_bound_bytes);
+  EXPECT_EQ(program.regions[0].values[program.regions[0].results[0]].storage, Storage::result);
+}
+
+TEST(ProgramBuilderTest, AResultThatIsAParameterOrTwiceTheSameHasMemoryOfItsOwn) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {8}, "x");
+  const Value y = builder.unary(Op::exp, x);
+  const api::Program program = built(*builder.finish({x, y, y, builder.reshape(y, {2, 4})}));
+  const api::ProgramRegion& region = program.regions[0];
+  ASSERT_EQ(region.results.size(), 4U);
+  EXPECT_EQ(std::set<int>(region.results.begin(), region.results.end()).size(), 4U);
+  EXPECT_EQ(region.values[region.results[3]].type.dims, (graph::Dims{2, 4}));
+}
+
+TEST(ProgramBuilderTest, ALibraryCallTakesItsEpilogueAlong) {
+  const api::Program program = built_file("tests/data/hlo/dots.hlo.txt");
+  ASSERT_FALSE(program.calls.empty());
+  for (const api::ProgramCall& call : program.calls) {
+    int contractions = 0;
+    for (const graph::Node& node : call.graph.nodes()) contractions += node.op == Op::dot || node.op == Op::convolution;
+    EXPECT_EQ(contractions, 1) << call.description;
+    EXPECT_EQ(call.graph.results().size(), 1U);
+  }
+}
+
+TEST(ProgramBuilderTest, LoopsAndBranchesHaveRegions) {
+  const api::Program program = built_file("tests/data/hlo/branches.hlo.txt");
+  bool branches = false;
+  for (const ProgramStep& step : program.regions[0].steps) branches = branches || kind_of(step) == "branch";
+  EXPECT_TRUE(branches);
+  EXPECT_GT(program.regions.size(), 1U);
+}
+
+/// state[8, 64], of which every turn writes row i with f(row of the turn before).
+graph::Graph updating_loop() {
+  const auto carried = [](Builder& builder) {
+    return std::vector{builder.parameter(DType::s32, {}, "i"), builder.parameter(DType::f32, {8, 64}, "state"),
+                       builder.parameter(DType::f32, {64, 64}, "w")};
+  };
+  Builder body("body");
+  const std::vector<Value> in = carried(body);
+  const Value zero = body.scalar(DType::s32, 0);
+  const Value row = body.add(Op::dynamic_slice, {in[1], in[0], zero}, graph::DynamicSliceAttributes{{1, 64}});
+  const Value made = body.unary(Op::tanh, dot(body, row, in[2]));
+  const Value next = body.binary(Op::add, in[0], body.scalar(DType::s32, 1));
+  const Value updated = body.add(Op::dynamic_update_slice, {in[1], made, next, zero}, graph::UpdateAttributes{});
+  Builder condition("condition");
+  const std::vector<Value> at = carried(condition);
+  const Value more = condition.compare(graph::Comparison::lt, at[0], condition.scalar(DType::s32, 7));
+  Builder outer;
+  const Value state = outer.parameter(DType::f32, {8, 64}, "state"), w = outer.parameter(DType::f32, {64, 64}, "w");
+  const Value first = outer.unary(Op::exp, state);
+  const auto regions = std::vector{std::make_shared<const graph::Graph>(*body.finish({next, updated, in[2]})),
+                                   std::make_shared<const graph::Graph>(*condition.finish({more}))};
+  const Value loop = outer.add(Op::loop, {outer.scalar(DType::s32, 0), first, w}, graph::LoopAttributes{7}, regions);
+  return *outer.finish({outer.unary(Op::exp, Value{loop.node, 1})});
+}
+
+TEST(ProgramBuilderTest, WhatALoopHandsOnTakesNoSpare) {
+  const api::Program program = built(updating_loop());
+  ASSERT_EQ(program.regions.size(), 2U) << "the condition of a loop with a known count is no part";
+  const auto loop =
+      std::ranges::find_if(program.regions[0].steps, [](const ProgramStep& step) { return kind_of(step) == "loop"; });
+  ASSERT_NE(loop, program.regions[0].steps.end());
+  const auto& work = std::get<api::LoopStep>(loop->work);
+  EXPECT_EQ(work.trip_count, 7);
+  // Of the state that is updated and the weight that is handed on there is one copy each; the counter goes to and fro.
+  EXPECT_EQ(std::ranges::count(work.spares, -1), std::ssize(work.spares) - 1);
+}
+
+TEST(EagerMemoryTest, ValuesAreFreedAfterTheirLastUse) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {64}, "x");
+  const Value a = builder.unary(Op::exp, x), b = builder.unary(Op::exp, a), c = builder.unary(Op::exp, b);
+  EXPECT_EQ(eager_peak_bytes(*builder.finish({c})), 2 * 256);
+}
+
+TEST(EagerMemoryTest, ViewsTakeNothingAndKeepWhatTheyShow) {
+  Builder builder;
+  const Value x = builder.parameter(DType::f32, {64}, "x");
+  const Value a = builder.unary(Op::exp, x);
+  const Value view = builder.reshape(a, {8, 8});
+  const Value b = builder.unary(Op::exp, x), c = builder.binary(Op::add, builder.reshape(b, {8, 8}), view);
+  EXPECT_EQ(eager_peak_bytes(*builder.finish({c})), 3 * 256);
+}
+
+TEST(StepOrderTest, TakesTheOrderThatKeepsLeastAlive) {
+  // Two chains from two sources: side by side they keep two large values alive, one after the other one.
+  const std::vector<UnorderedStep> steps = {
+      {{}, {0}, 0, 0, 0}, {{}, {1}, 0, 1, 1}, {{0}, {2}, 0, 2, 2}, {{1}, {3}, 0, 3, 3}, {{2, 3}, {4}, 0, 4, 4}};
+  const std::vector<std::int64_t> bytes = {1000, 1000, 1, 1, 0};
+  const int kept[] = {4};
+  const std::vector<std::size_t> order = order_steps(steps, bytes, kept);
+  ASSERT_EQ(order.size(), steps.size());
+  const auto at = [&](std::size_t step) { return std::ranges::find(order, step) - order.begin(); };
+  EXPECT_TRUE(at(2) < at(1) || at(3) < at(0)) << "one large value is gone before the other comes";
+  EXPECT_LT(at(0), at(2));
+  EXPECT_EQ(at(4), 4);
+}
+
+TEST(StepOrderTest, StepsThatWaitForEachOtherHaveNone) {
+  const std::vector<UnorderedStep> steps = {{{1}, {0}, 0, 0, 0}, {{0}, {1}, 0, 1, 1}};
+  const std::vector<std::int64_t> bytes = {1, 1};
+  EXPECT_TRUE(order_steps(steps, bytes, {}).empty());
+}
+
+}  // namespace
+}  // namespace stitch::tuning

@@ -1,0 +1,333 @@
+#include "tuning/programs/program_builder.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/canonical.h"
+#include "graph/codec/codec.h"
+#include "graph/subgraph.h"
+#include "tuning/programs/eager_memory.h"
+#include "tuning/programs/memory_plan.h"
+#include "tuning/programs/region_pieces.h"
+#include "tuning/programs/step_order.h"
+
+namespace stitch::tuning {
+namespace {
+
+using api::ProgramRegion;
+using api::ProgramStep;
+using api::ProgramValue;
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::TensorType;
+using graph::Value;
+using Storage = api::ProgramValue::Storage;
+
+/// What the regions of one program share.
+struct Tables {
+  const ProgramOptions& options;
+  api::Program program;
+  std::map<Hash128, int> fragments;
+  std::map<std::string, int> calls;
+};
+
+/// Names and lines tell where something stands, and equal calls stand in many places.
+Graph nameless(Graph graph) {
+  const std::vector<Value> results(graph.results().begin(), graph.results().end());
+  std::vector<Node> nodes = graph.release_nodes();
+  for (Node& node : nodes) {
+    node.name.clear();
+    node.line = 0;
+  }
+  graph.name.clear();
+  graph.adopt_nodes(std::move(nodes));
+  graph.set_results(results);
+  return graph;
+}
+
+class RegionBuilder {
+ public:
+  RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried)
+      : tables_(tables),
+        pieces_(graph, carried, tables.options.whole_loop),
+        graph_(graph),
+        occurrences_(occurrences),
+        carried_(carried) {
+    region_.name = std::move(name);
+  }
+
+  /// Gives the region's place in the program. The regions inside stand behind it.
+  Result<int> build() {
+    const int index = tables_.program.regions.size();
+    tables_.program.regions.emplace_back();
+    for (const NodeId id : graph_.parameters()) {
+      const std::int64_t position = region_.parameters.size();
+      const int value = add_value({graph_.node(id).type(), graph_.node(id).name, Storage::parameter, position});
+      region_.parameters.push_back(value);
+      memory_[{id, 0}] = value;
+    }
+    std::vector<UnorderedStep> unordered;
+    for (const RegionPiece& piece : pieces_.pieces()) {
+      STITCH_ASSIGN(ProgramStep step, make_step(piece));
+      unordered.push_back({{}, {}, scratch_bytes(step), piece.first, piece.last});
+      for (const Value value : piece.reads) unordered.back().reads.push_back(number_of(pieces_.memory_of(value)));
+      for (const Value value : primary_) unordered.back().writes.push_back(number_of(value));
+      steps_.push_back(std::move(step));
+    }
+    give_results_memory();
+    STITCH_TRY(put_in_order(unordered));
+    plan_memory(region_);
+    region_.eager_bytes = eager_peak_bytes(graph_);
+    tables_.program.regions[index] = std::move(region_);
+    return index;
+  }
+
+ private:
+  int add_value(ProgramValue value) {
+    region_.values.push_back(std::move(value));
+    return region_.values.size() - 1;
+  }
+  int add_scratch(std::int64_t bytes) {
+    return bytes == 0 ? -1 : add_value({{graph::DType::u8, {bytes}}, "arena of regions", Storage::arena, 0});
+  }
+
+  /// The memory of what a piece reads.
+  int memory(Value value) { return memory_for(pieces_.memory_of(value)); }
+  int memory_for(Value value) {
+    const auto known = memory_.find(value);
+    if (known != memory_.end()) return known->second;
+    return memory_[value] = add_value({graph_.type(value), graph_.node(value.node).name, Storage::arena, 0});
+  }
+
+  /// The memory of what a piece writes. What is written a second time (a result that is the same as another, or a
+  /// parameter) is a copy with memory of its own.
+  int memory_of_result(const RegionPiece& piece, std::size_t result) {
+    const Value value = piece.writes[result];
+    if (written_.insert(value).second && graph_.node(value.node).op != Op::parameter) {
+      primary_.push_back(value);
+      const int updated = pieces_.updated_parameter(piece, result);
+      return updated >= 0 ? memory_[value] = region_.parameters[updated] : memory_for(value);
+    }
+    const int copy = add_value({graph_.type(value), graph_.node(value.node).name, Storage::arena, 0});
+    copies_.emplace(value, copy);
+    return copy;
+  }
+
+  // ---- steps -----------------------------------------------------------------------------------------------------
+
+  Result<ProgramStep> make_step(const RegionPiece& piece) {
+    ProgramStep step;
+    primary_.clear();
+    for (const Value value : piece.reads) step.parameters.push_back(memory(value));
+    for (std::size_t r = 0; r < piece.writes.size(); ++r) step.results.push_back(memory_of_result(piece, r));
+    Status status;
+    if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&piece.work)) {
+      status = fill_fragment(**site, step);
+    } else if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) {
+      status = fill_call(piece, **call, step);
+    } else {
+      status = fill_other(std::get<NodeId>(piece.work), step);
+    }
+    if (!status) return status.error();
+    return step;
+  }
+
+  Status fill_fragment(const graph::FragmentSite& site, ProgramStep& step) {
+    step.name = fmt::format("level {}", site.level);
+    Result<graph::CanonicalForm> form = graph::canonicalise(site.graph);
+    if (!form) return form.error().within(step.name);
+    ProgramStep given = std::move(step);
+    step = {given.name, {}, {}, 0, {}};
+    for (const int from : form->parameter_order) step.parameters.push_back(given.parameters[from]);
+    for (const int from : form->result_order) step.results.push_back(given.results[from]);
+    const auto [entry, added] = tables_.fragments.emplace(form->key, tables_.program.fragments.size());
+    if (added) tables_.program.fragments.push_back({form->key, std::move(form->graph), 0, {}, {}});
+    tables_.program.fragments[entry->second].occurrences += occurrences_;
+    step.work = api::FragmentStep{entry->second};
+    return {};
+  }
+
+  Status fill_call(const RegionPiece& piece, const graph::LibraryCall& call, ProgramStep& step) {
+    STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
+    part = nameless(std::move(part));
+    for (const Value value : piece.reads) step.bytes += graph_.type(value).bytes();
+    step.bytes += graph_.type(call.result).bytes();
+    step.name = call.description;
+    const Node& root = graph_.node(call.root);
+    const std::string accumulation(to_string(graph::info(root.type().dtype).accumulator));
+    const auto [entry, added] =
+        tables_.calls.emplace(graph::encode(part, graph::Encoding::cbor), tables_.program.calls.size());
+    if (added) {
+      tables_.program.calls.push_back(
+          {std::string(to_string(root.op)), accumulation, call.description, std::move(part)});
+    }
+    step.work = api::LibraryStep{entry->second};
+    return {};
+  }
+
+  Status fill_other(NodeId id, ProgramStep& step) {
+    const Node& node = graph_.node(id);
+    step.name = node.name.empty() ? std::string(to_string(node.op)) : node.name;
+    if (node.op == Op::loop) return fill_loop(id, step);
+    if (node.op == Op::conditional) return fill_branch(id, step);
+    for (const int value : step.parameters) step.bytes += region_.values[value].type.bytes();
+    for (const int value : step.results) step.bytes += region_.values[value].type.bytes();
+    const auto* opaque = std::get_if<graph::OpaqueAttributes>(&node.attributes);
+    step.work = opaque != nullptr ? api::ForeignStep{opaque->target, opaque->config}
+                                  : api::ForeignStep{std::string(to_string(node.op)), {}};
+    return {};
+  }
+
+  Result<int> build_inside(NodeId id, std::size_t index, std::int64_t times, bool carried) {
+    const Node& node = graph_.node(id);
+    const std::string name = fmt::format("{}/{}.{}", region_.name, node.name.empty() ? "loop" : node.name, index);
+    return RegionBuilder(tables_, *node.regions[index], name, occurrences_ * times, carried).build();
+  }
+  [[nodiscard]] const ProgramRegion& built(int region) const { return tables_.program.regions[region]; }
+
+  Status fill_loop(NodeId id, ProgramStep& step) {
+    api::LoopStep loop;
+    loop.trip_count = graph_.node(id).as<graph::LoopAttributes>().trip_count;
+    STITCH_ASSIGN(loop.body, build_inside(id, 0, loop.trip_count < 0 ? 1 : loop.trip_count, true));
+    std::int64_t arena = built(loop.body).arena_bytes;
+    if (loop.trip_count < 0) {
+      STITCH_ASSIGN(loop.condition, build_inside(id, 1, 1, false));
+      arena = std::max(arena, built(loop.condition).arena_bytes);
+    }
+    for (std::size_t r = 0; r < step.results.size(); ++r) {
+      const bool in_place = built(loop.body).results[r] == built(loop.body).parameters[r];
+      const TensorType& type = region_.values[step.results[r]].type;
+      loop.spares.push_back(in_place ? -1 : add_value({type, step.name + ", by turns", Storage::arena, 0}));
+    }
+    loop.scratch = add_scratch(arena);
+    step.work = std::move(loop);
+    return {};
+  }
+
+  Status fill_branch(NodeId id, ProgramStep& step) {
+    api::BranchStep branch;
+    std::int64_t arena = 0;
+    for (std::size_t b = 0; b < graph_.node(id).regions.size(); ++b) {
+      STITCH_ASSIGN(const int region, build_inside(id, b, 1, false));
+      branch.regions.push_back(region);
+      arena = std::max(arena, built(region).arena_bytes);
+    }
+    branch.scratch = add_scratch(arena);
+    step.work = std::move(branch);
+    return {};
+  }
+
+  // ---- order and results -----------------------------------------------------------------------------------------
+
+  /// What a step needs besides its parameters and results.
+  [[nodiscard]] std::int64_t scratch_bytes(const ProgramStep& step) const {
+    std::int64_t bytes = 0;
+    const auto add = [&](int value) {
+      if (value >= 0) bytes += api::arena_bytes_of(region_.values[value].type.bytes());
+    };
+    if (const auto* loop = std::get_if<api::LoopStep>(&step.work)) {
+      for (const int spare : loop->spares) add(spare);
+      add(loop->scratch);
+    }
+    if (const auto* branch = std::get_if<api::BranchStep>(&step.work)) add(branch->scratch);
+    return bytes;
+  }
+
+  /// Values are numbered for the order by what they are, not by where they lie: whoever reads what was updated in place
+  /// comes after the update.
+  int number_of(Value value) {
+    const auto [entry, added] = numbers_.emplace(value, numbers_.size());
+    return entry->second;
+  }
+
+  /// The memory of a result of the region, which is the caller's.
+  int claim_result(std::size_t r) {
+    const Value value = graph_.results()[r];
+    if (carried_) {
+      const int lies = memory(value);
+      if (lies == region_.parameters[r]) return lies;
+    }
+    int found = -1;
+    if (const auto copy = copies_.find(value); copy != copies_.end()) {
+      found = copy->second;
+      copies_.erase(copy);
+    } else if (const int lies = memory(value); region_.values[lies].storage == Storage::arena) {
+      found = lies;
+    }
+    if (found < 0) {
+      found = add_value({graph_.type(value), graph_.node(value.node).name, Storage::result, 0});
+      late_copies_.push_back({"copy",
+                              {memory(value)},
+                              {found},
+                              2 * graph_.type(value).bytes(),
+                              api::CopyStep{graph_.type(value).bytes()}});
+    }
+    region_.values[found].storage = Storage::result;
+    region_.values[found].place = r;
+    region_.values[found].type = graph_.type(value);
+    return found;
+  }
+
+  void give_results_memory() {
+    for (std::size_t r = 0; r < graph_.results().size(); ++r) region_.results.push_back(claim_result(r));
+  }
+
+  Status put_in_order(const std::vector<UnorderedStep>& unordered) {
+    std::vector<std::int64_t> bytes(numbers_.size(), 0);
+    for (const auto& [value, number] : numbers_) {
+      const auto lies = memory_.find(value);
+      if (lies == memory_.end() || region_.values[lies->second].storage != Storage::arena) continue;
+      bytes[number] = api::arena_bytes_of(graph_.type(value).bytes());
+    }
+    std::vector<int> kept;
+    for (const Value result : graph_.results()) {
+      if (const auto number = numbers_.find(pieces_.memory_of(result)); number != numbers_.end())
+        kept.push_back(number->second);
+    }
+    const std::vector<std::size_t> order = order_steps(unordered, bytes, kept);
+    if (order.size() != unordered.size())
+      return make_error(ErrorKind::internal, "the pieces of '{}' wait for each other", region_.name);
+    for (const std::size_t s : order) region_.steps.push_back(std::move(steps_[s]));
+    std::ranges::move(late_copies_, std::back_inserter(region_.steps));
+    return {};
+  }
+
+  Tables& tables_;
+  const RegionPieces pieces_;
+  const Graph& graph_;
+  const std::int64_t occurrences_;
+  const bool carried_;
+  ProgramRegion region_;
+  std::vector<ProgramStep> steps_;  ///< per piece
+  std::vector<ProgramStep> late_copies_;
+  std::map<Value, int> memory_;
+  std::set<Value> written_;
+  std::vector<Value> primary_;        ///< what the piece at hand writes for others to read: all but copies
+  std::multimap<Value, int> copies_;  ///< memory of what was written again
+  std::map<Value, int> numbers_;
+};
+
+std::vector<api::ProgramPort> ports(const ProgramRegion& region, const std::vector<int>& values) {
+  std::vector<api::ProgramPort> list;
+  for (const int value : values) list.push_back({region.values[value].name, region.values[value].type, {}, {}});
+  return list;
+}
+
+}  // namespace
+
+Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptions& options) {
+  Tables tables{options, {}, {}, {}};
+  const Result<int> outermost = RegionBuilder(tables, graph, "", 1, false).build();
+  if (!outermost) return outermost.error();
+  api::Program& program = tables.program;
+  program.parameters = ports(program.regions[0], program.regions[0].parameters);
+  program.results = ports(program.regions[0], program.regions[0].results);
+  program.id = identity_of(program);
+  if (const Status sound = check_program(program); !sound)
+    return make_error(ErrorKind::internal, "the program is not sound: {}", sound.error().message);
+  return std::move(program);
+}
+
+}  // namespace stitch::tuning

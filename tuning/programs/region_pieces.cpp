@@ -1,0 +1,75 @@
+#include "tuning/programs/region_pieces.h"
+
+#include <algorithm>
+
+#include "graph/in_place.h"
+
+namespace stitch::tuning {
+
+using graph::NodeId;
+using graph::Op;
+using graph::Value;
+
+namespace {
+
+std::vector<Value> distinct(const std::vector<Value>& values) {
+  std::vector<Value> list;
+  for (const Value value : values) {
+    if (std::ranges::count(list, value) == 0) list.push_back(value);
+  }
+  return list;
+}
+
+graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
+                           const std::function<bool(const graph::Graph&)>& whole_loop) {
+  graph::CutOptions options;
+  options.carried = carried;
+  options.whole_loop = whole_loop;
+  return graph::cut(graph, options);
+}
+
+}  // namespace
+
+RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
+                           const std::function<bool(const graph::Graph&)>& whole_loop)
+    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop)) {
+  for (const graph::FragmentSite& site : cut_.fragments) {
+    const bool computes = !site.nodes.empty();
+    pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph.size(),
+                       computes ? site.nodes.back() : graph.size()});
+  }
+  for (const graph::LibraryCall& call : cut_.calls) {
+    pieces_.push_back({distinct(call.operands),
+                       {call.result},
+                       &call,
+                       call.root,
+                       call.epilogue.empty() ? call.root : call.epilogue.back()});
+  }
+  for (const NodeId id : cut_.others) {
+    RegionPiece piece{graph.node(id).operands, {}, id, id, id};
+    for (int r = 0; r < std::ssize(graph.node(id).results); ++r) piece.writes.push_back({id, r});
+    pieces_.push_back(std::move(piece));
+  }
+  for (const NodeId id : graph.parameters()) made_.insert({id, 0});
+  for (const RegionPiece& piece : pieces_) made_.insert(piece.writes.begin(), piece.writes.end());
+}
+
+Value RegionPieces::memory_of(Value value) const {
+  while (!made_.contains(value) && graph_.node(value.node).op == Op::reshape)
+    value = graph_.node(value.node).operands[0];
+  return value;
+}
+
+int RegionPieces::updated_parameter(const RegionPiece& piece, std::size_t result) const {
+  const auto* const* site = std::get_if<const graph::FragmentSite*>(&piece.work);
+  if (!carried_ || site == nullptr) return -1;
+  const graph::Graph& fragment = (*site)->graph;
+  const auto updated = graph::updated_parameter(fragment, fragment.results()[result]);
+  if (!updated) return -1;
+  const Value tensor = memory_of(piece.reads[*updated]);
+  const auto parameters = graph_.parameters();
+  const auto found = std::ranges::find(parameters, tensor.node);
+  return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
+}
+
+}  // namespace stitch::tuning

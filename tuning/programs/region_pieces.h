@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/cut.h"
+#include "graph/graph.h"
+
+namespace stitch::tuning {
+
+/// What a region is made of: a fragment, a library call or another operator, with the values of the region's graph that
+/// it reads and writes.
+struct RegionPiece {
+  std::vector<graph::Value> reads, writes;
+  std::variant<const graph::FragmentSite*, const graph::LibraryCall*, graph::NodeId> work;
+  int first = 0, last = 0;  ///< of its operators in the graph's order
+};
+
+/// A region's graph in pieces, and which of its values lies in whose memory.
+class RegionPieces {
+ public:
+  /// `carried` and `whole_loop`: see graph::CutOptions. `graph` must outlive it.
+  RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop);
+
+  [[nodiscard]] const graph::Graph& graph() const { return graph_; }
+  [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }
+
+  /// The value in whose memory `value` lies: a reshape lies in its operand's.
+  [[nodiscard]] graph::Value memory_of(graph::Value value) const;
+  /// The parameter (its position) that a fragment's result updates in place; -1: none.
+  [[nodiscard]] int updated_parameter(const RegionPiece& piece, std::size_t result) const;
+
+ private:
+  const graph::Graph& graph_;
+  const bool carried_;
+  graph::CutGraph cut_;
+  std::vector<RegionPiece> pieces_;
+  std::set<graph::Value> made_;  ///< parameters, and what pieces write
+};
+
+}  // namespace stitch::tuning

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace stitch::tuning {
+
+/// A step before it has a place: what it reads and writes, by the numbers of the values.
+struct UnorderedStep {
+  std::vector<int> reads, writes;
+  std::int64_t scratch = 0;  ///< bytes that it needs for itself
+  int first = 0, last = 0;   ///< the first and the last of its operators in the source's order
+};
+
+/// An order in which every step comes after those that write what it reads. Several are made (the source's, and one
+/// that always takes the step which leaves least alive), and the one with the fewest bytes alive at once is taken.
+/// `bytes`: per value what it takes of the arena; 0 for memory that is handed in. `kept`: values that are read after
+/// the last step. Nothing, when steps wait for each other.
+std::vector<std::size_t> order_steps(std::span<const UnorderedStep> steps, std::span<const std::int64_t> bytes,
+                                     std::span<const int> kept);
+
+}  // namespace stitch::tuning
