@@ -78,10 +78,11 @@ def test_results_and_gradients_are_those_of_float64(model, shape):
     assert report["share"] == 1.0, report["fell_back"]
 
 
-def test_an_optimizer_step_is_one_fragment():
+@pytest.mark.parametrize("foreach", [False, True])
+def test_an_optimizer_step_is_one_fragment(foreach):
     model = Mlp()
     exact = copy.deepcopy(model).double()
-    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01, foreach=True) for m in (model, exact)]
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01, foreach=foreach) for m in (model, exact)]
     x = torch.randn(4, 16)
     for m in (model, exact):
         m(x.to(next(m.parameters()).dtype)).square().sum().backward()
@@ -149,6 +150,36 @@ def test_dropout_is_pytorchs_and_said_once(caplog):
 def test_what_is_not_supported_is_an_error_on_request():
     with pytest.raises(Exception, match="aten.sort.default: no rule for this operator"):
         run(lambda x: x.sort().values * 2, torch.randn(8), options={**EMULATED, "fallback": "error"})
+
+
+def test_a_graph_that_cannot_be_traced_stays_with_pytorch(monkeypatch):
+    def broken():
+        raise RuntimeError("no table")
+
+    monkeypatch.setattr(stitch.torch._decompositions, "table", broken)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 4.5, x), x * 4.5)
+    assert "no table" in stitch.torch.report()["failed"][0]["message"]
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="no table"):
+        run(lambda x: x * 4.5, x, options={**EMULATED, "fallback": "error"})
+
+
+def test_a_plan_that_fails_stays_with_pytorch(monkeypatch):
+    function = torch.compile(lambda x: x * 5.5, backend="stitch", options=EMULATED)
+    x = torch.randn(4)
+    torch.testing.assert_close(function(x), x * 5.5)
+    assert stitch.torch.report()["kernel_calls"] == 1
+
+    def fails(self, parameters, results):
+        raise stitch.KernelError("a fault")
+
+    for slot in stitch.torch._runtime._slots.values():
+        monkeypatch.setattr(slot, "plan", type("Plan", (), {"run": fails})())
+    for _ in range(2):
+        torch.testing.assert_close(function(x), x * 5.5)
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 1 and report["failed"][0]["message"] == "a plan did not run: a fault"
 
 
 def test_extents_that_change_stay_with_pytorch():

@@ -101,10 +101,18 @@ def backend(graph_module, example_inputs, *, mode=None, options=None):
         )
         return graph_module
     compile_graph = _compiler(settings)
-    return aot_autograd(
-        fw_compiler=compile_graph,
-        bw_compiler=compile_graph,
-        inference_compiler=compile_graph,
-        decompositions=_decompositions.table(),
-        partition_fn=min_cut_rematerialization_partition,
-    )(graph_module, example_inputs)
+    try:
+        return aot_autograd(
+            fw_compiler=compile_graph,
+            bw_compiler=compile_graph,
+            inference_compiler=compile_graph,
+            decompositions=_decompositions.table(),
+            partition_fn=min_cut_rematerialization_partition,
+        )(graph_module, example_inputs)
+    except torch._dynamo.exc.TorchDynamoException:
+        raise  # by which Dynamo tells itself to trace anew
+    except Exception as error:
+        if settings.fallback == "error":
+            raise
+        _report.failed(f"trace: {type(error).__name__}", f"a graph could not be traced to core ATen ({error})")
+        return graph_module

@@ -32,25 +32,29 @@ _MORE = (
     aten.upsample_nearest2d_backward,
 )
 
-# Operators of lists whose parts have another name.
-_FOREACH_NAMES = {"norm": "linalg_vector_norm", "clamp_min": "clamp_min", "clamp_max": "clamp_max"}
+# Operators of lists whose parts have another name; with numbers, some have yet another.
+_PART_NAMES = {"norm": "linalg_vector_norm"}
+_PART_NAMES_WITH_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
 def _each(overload, name: str):
     """An operator of lists as one operator per tensor; our fragments pack them again."""
-    packet = getattr(aten, _FOREACH_NAMES.get(name, name))
+    packet = getattr(aten, name)
     arguments = overload._schema.arguments
     is_list = {argument.name: str(argument.type).startswith("List[") for argument in arguments}
+    keywords = {"alpha": "alpha", "value": "value", "dtype": "dtype"}
+    if name in ("addcmul", "addcdiv"):
+        keywords["scalars"] = "value"
 
     def decomposed(*args, **kwargs):
         given = {arguments[i].name: value for i, value in enumerate(args)}
         given.update(kwargs)
-        count = len(given[arguments[0].name])
+        count = max(len(value) for key, value in given.items() if is_list[key])
         results = []
         for i in range(count):
             own = {key: value[i] if is_list[key] else value for key, value in given.items()}
-            positional = [own.pop(a.name) for a in arguments if a.name in own and not a.kwarg_only]
-            results.append(packet(*positional, **own))
+            named = {keywords[key]: own.pop(key) for key in list(own) if key in keywords}
+            results.append(packet(*(own[a.name] for a in arguments if a.name in own), **named))
         return results
 
     return decomposed
@@ -60,16 +64,17 @@ def _of_lists() -> dict:
     table = {}
     for full in dir(aten):
         name = full.removeprefix("_foreach_")
-        if not full.startswith("_foreach_") or full.endswith("_") or not hasattr(aten, _FOREACH_NAMES.get(name, name)):
+        if not full.startswith("_foreach_") or full.endswith("_"):
             continue
         packet = getattr(aten, full)
         for kind in packet.overloads():
-            overload = getattr(packet, kind)
-            # Maxima and minima of tensors and numbers have names of their own.
-            scalar = kind.startswith("Scalar")
-            own = {"maximum": "clamp_min", "minimum": "clamp_max"}.get(name, name) if scalar else name
-            if "out" not in kind:
-                table[overload] = _each(overload, own)
+            own = _PART_NAMES.get(name, name)
+            if kind.startswith("Scalar"):
+                own = _PART_NAMES_WITH_NUMBERS.get(own, own)
+            # A tensor of numbers for the tensors of a list would have to be taken apart.
+            of_numbers = name in ("addcmul", "addcdiv") and kind == "Tensor"
+            if hasattr(aten, own) and "out" not in kind and not of_numbers:
+                table[getattr(packet, kind)] = _each(getattr(packet, kind), own)
     return table
 
 
