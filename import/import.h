@@ -93,6 +93,14 @@ Result<Imported> import_hlo_text(std::string_view text, const ImportOptions& opt
 /// A serialized ONNX ModelProto. Defined in import/onnx/.
 Result<Imported> import_onnx(std::string_view bytes, const ImportOptions& options = {});
 
+/// A document of core ATen operators as the Python package makes it of an FX graph (docs/importers.md). Nothing becomes
+/// a boundary: whoever makes the document leaves out what PyTorch keeps. Errors: those above; unsupported names the
+/// node, its operator and where the user's program has it.
+Result<Imported> import_aten(std::string_view bytes, const ImportOptions& options = {});
+
+/// Whether the importer has a rule for an operator, such as "aten.add.Tensor"; a rule may refuse some of its uses.
+bool aten_operator_known(std::string_view op);
+
 /// A graph in the JSON or CBOR form of graph/codec/codec.h.
 Result<Imported> import_fragment(std::string_view bytes, const ImportOptions& options = {});
 

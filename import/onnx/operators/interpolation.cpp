@@ -7,7 +7,7 @@ namespace stitch::import::onnx {
 namespace {
 
 constexpr std::int64_t most_taps = 256;
-constexpr std::int64_t most_elements = std::int64_t{1} << 20;
+constexpr std::int64_t most_weights = std::int64_t{1} << 20;
 
 /// Where element i of the result lies in the input (ONNX operator Resize, coordinate_transformation_mode).
 Result<double> source_position(const std::string& mode, const ResizedAxis& axis, std::int64_t i) {
@@ -51,7 +51,7 @@ double kernel(const Interpolation& how, double distance) {
 }  // namespace
 
 Result<Taps> interpolation_taps(const Interpolation& how, const ResizedAxis& axis) {
-  if (axis.output > most_elements) {
+  if (axis.output > most_weights) {
     return make_error(ErrorKind::unsupported, "interpolation to an extent of {}", axis.output);
   }
   const bool nearest = how.mode == "nearest";

@@ -10,7 +10,7 @@
 namespace stitch::import::onnx {
 namespace {
 
-constexpr std::int64_t most_elements = std::int64_t{1} << 22;
+constexpr std::int64_t most_signal_elements = std::int64_t{1} << 22;
 
 Result<DType> stated_dtype(Call& c) {
   STITCH_ASSIGN(const std::int64_t code, c.node.integer("output_datatype", 1));
@@ -50,8 +50,8 @@ Result<Values> mel_weight_matrix(Call& c) {
   STITCH_ASSIGN(const std::vector<double> low, c.need_numbers(3));
   STITCH_ASSIGN(const std::vector<double> high, c.need_numbers(4));
   STITCH_ASSIGN(const DType dtype, stated_dtype(c));
-  if (bins < 1 || bins > most_elements || length < 1 || length > most_elements || rate < 1 || low.size() != 1 ||
-      high.size() != 1 || bins * (length / 2 + 1) > most_elements) {
+  if (bins < 1 || bins > most_signal_elements || length < 1 || length > most_signal_elements || rate < 1 ||
+      low.size() != 1 || high.size() != 1 || bins * (length / 2 + 1) > most_signal_elements) {
     return Call::wrong("{} bins of a transform of {}", bins, length);
   }
   const std::int64_t rows = length / 2 + 1;

@@ -1,0 +1,11 @@
+# Python's headers and nanobind, as pip installs it. Python_EXECUTABLE names the interpreter that the module is for.
+find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
+                OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE missing)
+if(missing)
+  message(FATAL_ERROR "${Python_EXECUTABLE} has no nanobind: pip install nanobind, or -DSTITCH_PYTHON_MODULE=OFF")
+endif()
+find_package(nanobind CONFIG REQUIRED)
+# Its headers do not compile without warnings.
+add_library(stitch_nanobind INTERFACE)
+target_include_directories(stitch_nanobind SYSTEM INTERFACE ${NB_DIR}/include ${Python_INCLUDE_DIRS})

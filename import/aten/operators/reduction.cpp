@@ -1,0 +1,89 @@
+// Reductions, scans and positions of extremes.
+#include <algorithm>
+
+#include "import/aten/rules.h"
+#include "import/onnx/emit.h"
+
+namespace stitch::import::aten {
+namespace {
+
+namespace emit = stitch::import::onnx;
+
+/// The reduction over the argument `dim`, with the dims that PyTorch declares (which is what keepdim decides).
+Value reduced_over_dim(Call& c, ReduceKind kind, Value x) {
+  const Dims dimensions = c.dimensions("dim", std::ssize(c.b.dims(x)));
+  return c.b.reshape(dimensions.empty() ? x : c.b.reduce(kind, x, dimensions), c.result().dims);
+}
+
+std::int64_t reduced_count(Call& c, Value x) {
+  std::int64_t count = 1;
+  for (const std::int64_t d : c.dimensions("dim", std::ssize(c.b.dims(x)))) count *= c.b.dims(x)[d];
+  return count;
+}
+
+/// Variance by the mean of squared differences, and the mean, both with the reduced dimensions kept as 1.
+struct Moments {
+  Value variance, mean;
+};
+
+Moments moments(Call& c) {
+  Builder& b = c.b;
+  const Value x = emit::widen(b, c.tensor("self"));
+  const Dims dimensions = c.dimensions("dim", std::ssize(b.dims(x)));
+  const Value mean = emit::mean_keep(b, x, dimensions);
+  const Value squares = emit::square(b, emit::sub(b, x, mean));
+  const double count = static_cast<double>(reduced_count(c, x)) - c.number("correction", 1.0);
+  const Value sum = emit::reduce_keep(b, ReduceKind::sum, squares, dimensions);
+  return {emit::div(b, sum, emit::like(b, sum, std::max(count, 0.0))), mean};
+}
+
+Value truth(Call& c) { return c.b.convert(c.tensor("self"), DType::pred); }
+
+}  // namespace
+
+Values reduce(Call& c, ReduceKind kind) {
+  const bool product = kind == ReduceKind::product;
+  const Value x = product ? c.operand("self", c.result().dtype) : c.tensor("self");
+  return {reduced_over_dim(c, kind, x)};
+}
+
+/// Sums of integers and truth values are s64, which is what is declared.
+Values sum(Call& c) { return {reduced_over_dim(c, ReduceKind::sum, c.operand("self", c.result().dtype))}; }
+
+Values mean(Call& c) {
+  const Value x = emit::widen(c.b, c.operand("self", c.result().dtype));
+  const Value total = reduced_over_dim(c, ReduceKind::sum, x);
+  return {emit::div(c.b, total, emit::like(c.b, total, static_cast<double>(reduced_count(c, x))))};
+}
+
+Values any(Call& c) { return {c.b.convert(reduced_over_dim(c, ReduceKind::bit_or, truth(c)), c.result().dtype)}; }
+Values all(Call& c) { return {c.b.convert(reduced_over_dim(c, ReduceKind::bit_and, truth(c)), c.result().dtype)}; }
+
+Values variance(Call& c) { return {c.b.reshape(moments(c).variance, c.result().dims)}; }
+
+Values variance_and_mean(Call& c) {
+  const Moments found = moments(c);
+  return {c.b.reshape(found.variance, c.result(0).dims), c.b.reshape(found.mean, c.result(1).dims)};
+}
+
+Values arg_reduce(Call& c, ReduceKind kind, bool with_values) {
+  Builder& b = c.b;
+  Value x = c.tensor("self");
+  if (!c.has("dim")) x = b.reshape(x, {graph::element_count(b.dims(x))});
+  if (b.dims(x).empty()) x = b.reshape(x, {1});
+  const std::int64_t dimension = c.dimension("dim", std::ssize(b.dims(x)));
+  const DType index = with_values ? c.result(1).dtype : c.result().dtype;
+  const Value extreme = b.add(Op::arg_reduce, {x}, graph::ArgReduceAttributes{kind, dimension, index, false});
+  const Value position = {extreme.node, 1};
+  if (!with_values) return {b.reshape(position, c.result().dims)};
+  return {b.reshape(extreme, c.result(0).dims), b.reshape(position, c.result(1).dims)};
+}
+
+Values scan(Call& c, ReduceKind kind) {
+  const Value x = c.operand("self", c.result().dtype);
+  if (c.b.dims(x).empty()) return {x};
+  const std::int64_t dimension = c.dimension("dim", std::ssize(c.b.dims(x)));
+  return {c.b.add(Op::scan, {x}, graph::ScanAttributes{kind, dimension, false, false})};
+}
+
+}  // namespace stitch::import::aten

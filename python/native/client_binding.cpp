@@ -1,0 +1,205 @@
+#include "python/native/client_binding.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/protocol.h"
+#include "client/client.h"
+#include "client/cuda_executor.h"
+#include "client/emulated_executor.h"
+#include "client/plan_handle.h"
+#include "profiler/device/emulated_device.h"
+#include "python/native/errors.h"
+#include "python/native/fragment_binding.h"
+
+namespace stitch::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+using Array = nb::ndarray<nb::ro>;
+using WritableArray = nb::ndarray<>;
+
+struct Client {
+  std::shared_ptr<client::Client> client;
+};
+
+/// A plan with all that it runs on; its client lives as long as it does.
+struct Plan {
+  std::shared_ptr<client::Client> client;
+  std::unique_ptr<profiler::Device> device;  ///< of the emulated executor
+  std::unique_ptr<client::Executor> executor;
+  std::vector<graph::TensorType> parameters, results;
+  std::unique_ptr<client::PlanHandle> handle;  ///< last: its watcher uses the others
+};
+
+Status open_executor(Plan& plan, const std::string& device, int ordinal) {
+  if (device == "emulated") {
+    plan.device = std::make_unique<profiler::EmulatedDevice>();
+    plan.executor = std::make_unique<client::EmulatedExecutor>(*plan.device);
+    return {};
+  }
+  if (device == "cuda") {
+    STITCH_ASSIGN(plan.executor, client::CudaExecutor::create(ordinal));
+    return {};
+  }
+  return make_error(ErrorKind::invalid_argument, "device '{}' is none: \"emulated\" or \"cuda\"", device);
+}
+
+std::unique_ptr<Plan> fetch(const Client& client, const Fragment& fragment, const std::string& device, int ordinal,
+                            std::int64_t deadline_ms, bool improve) {
+  auto plan = std::make_unique<Plan>();
+  plan->client = client.client;
+  check(open_executor(*plan, device, ordinal));
+  client::FetchOptions options;
+  options.deadline_ms = deadline_ms;
+  options.improve = improve;
+  options.name = fragment.graph.name;
+  plan->handle =
+      value_of(client::PlanHandle::fetch(*plan->client, *plan->executor, fragment.graph, std::move(options)));
+  plan->parameters = plan->handle->parameters();
+  plan->results = plan->handle->results();
+  return plan;
+}
+
+/// Element types as DLPack has them.
+nb::dlpack::dtype dlpack_type(graph::DType dtype) {
+  using Code = nb::dlpack::dtype_code;
+  const graph::DTypeInfo& info = graph::info(dtype);
+  const auto bits = static_cast<std::uint8_t>(8 * info.bytes);
+  Code code = info.kind == graph::DTypeClass::floating           ? Code::Float
+              : info.kind == graph::DTypeClass::signed_integer   ? Code::Int
+              : info.kind == graph::DTypeClass::unsigned_integer ? Code::UInt
+                                                                 : Code::Bool;
+  if (dtype == graph::DType::bf16) code = Code::Bfloat;
+  return {static_cast<std::uint8_t>(code), bits, 1};
+}
+
+/// That an array is what the plan wants: on the host, of this type, dense and row-major.
+template <class One>
+Status check_array(const One& array, const graph::TensorType& type, const char* kind, std::size_t index) {
+  const auto wrong = [&](const std::string& what) {
+    return make_error(ErrorKind::invalid_argument, "{} {}: {} is wanted, the array is {}", kind, index,
+                      graph::to_string(type), what);
+  };
+  if (array.device_type() != nb::device::cpu::value) return wrong("not in the host's memory");
+  if (array.dtype() != dlpack_type(type.dtype)) return wrong("of another element type");
+  if (static_cast<int>(array.ndim()) != type.rank()) return wrong(fmt::format("of {} dimensions", array.ndim()));
+  std::int64_t stride = 1;
+  for (int d = type.rank(); d-- > 0;) {
+    const auto extent = static_cast<std::int64_t>(array.shape(d));
+    if (extent != type.dims[d]) return wrong(fmt::format("{} in dimension {}", extent, d));
+    if (extent > 1 && array.stride(d) != stride) return wrong("not dense and row-major");
+    stride *= extent;
+  }
+  return {};
+}
+
+template <class Byte, class One>
+std::vector<std::span<Byte>> spans_of(const std::vector<One>& arrays, const std::vector<graph::TensorType>& types,
+                                      const char* kind) {
+  if (arrays.size() != types.size()) {
+    throw Failure{make_error(ErrorKind::invalid_argument, "the plan has {} {}s, {} arrays were given", types.size(),
+                             kind, arrays.size())};
+  }
+  std::vector<std::span<Byte>> spans;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    check(check_array(arrays[i], types[i], kind, i));
+    spans.emplace_back(static_cast<Byte*>(arrays[i].data()), static_cast<std::size_t>(types[i].bytes()));
+  }
+  return spans;
+}
+
+void run(Plan& plan, const std::vector<Array>& parameters, const std::vector<WritableArray>& results) {
+  const auto inputs = spans_of<const std::byte>(parameters, plan.parameters, "parameter");
+  const auto outputs = spans_of<std::byte>(results, plan.results, "result");
+  nb::gil_scoped_release released;
+  check(plan.handle->run(inputs, outputs));
+}
+
+void launch(Plan& plan, const std::vector<std::uint64_t>& parameters, const std::vector<std::uint64_t>& results,
+            std::uint64_t stream) {
+  nb::gil_scoped_release released;
+  check(plan.handle->launch(parameters, results, reinterpret_cast<void*>(stream)));
+}
+
+std::vector<TypeTuple> tuples_of(const std::vector<graph::TensorType>& types) {
+  std::vector<TypeTuple> tuples;
+  for (const graph::TensorType& type : types) tuples.push_back(tuple_of(type));
+  return tuples;
+}
+
+nb::dict info(const Plan& plan) {
+  const api::Plan from = plan.handle->plan();
+  nb::dict info;
+  info["id"] = from.id.hex();
+  info["fragment"] = from.fragment.hex();
+  info["label"] = from.label;
+  info["device"] = from.target.device;
+  info["launches"] = from.launches.size();
+  info["bytes"] = from.bytes;
+  info["workspace_bytes"] = from.workspace_bytes;
+  info["predicted_us"] = from.predicted_us;
+  info["measured_us"] = from.measured_us;
+  info["verified_share"] = from.verified_share;
+  info["judged"] = from.judged;
+  info["swaps"] = plan.handle->swaps();
+  info["stale"] = plan.handle->stale();
+  return info;
+}
+
+std::unique_ptr<Client> open(const std::optional<std::string>& server, const std::optional<std::string>& cache,
+                             double timeout_seconds) {
+  client::ClientOptions options;
+  if (server) options.server = *server;
+  if (cache) options.cache = *cache;
+  options.timeout_seconds = timeout_seconds;
+  auto client = std::make_unique<Client>();
+  client->client = value_of(client::Client::open(options));
+  return client;
+}
+
+}  // namespace
+
+void bind_client(nb::module_& module) {
+  module.def("default_socket_path", [] { return api::default_socket_path().string(); });
+  module.attr("buffer_alignment") = client::buffer_alignment;
+
+  nb::class_<Client>(module, "Client", "A stitchd and what was fetched from it. Safe to use from several threads.")
+      .def(nb::new_(&open), nb::arg("server") = nb::none(), nb::arg("cache") = nb::none(),
+           nb::arg("timeout_seconds") = 30.0, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("server_version", [](const Client& client) { return client.client->server().version; })
+      .def("plan", &fetch, nb::arg("fragment"), nb::arg("device") = "emulated", nb::arg("ordinal") = 0,
+           nb::arg("deadline_ms") = 10'000, nb::arg("improve") = true, nb::call_guard<nb::gil_scoped_release>(),
+           "Fetches a plan and loads it, waiting up to deadline_ms for the server to find or predict one");
+
+  nb::class_<Plan>(module, "Plan", "A loaded plan; runs follow one another.")
+      .def_prop_ro("parameters", [](const Plan& plan) { return tuples_of(plan.parameters); })
+      .def_prop_ro("results", [](const Plan& plan) { return tuples_of(plan.results); })
+      .def_prop_ro("info", &info)
+      .def("run", &run, nb::arg("parameters"), nb::arg("results"),
+           "Runs on arrays of the host (DLPack), dense and row-major, and waits")
+      .def("launch", &launch, nb::arg("parameters"), nb::arg("results"), nb::arg("stream") = 0,
+           "Enqueues on a CUstream with device addresses and does not wait")
+      .def(
+          "check_for_update",
+          [](Plan& plan, std::int64_t wait_ms) { return value_of(plan.handle->check_for_update(wait_ms)); },
+          nb::arg("wait_ms") = 0, nb::call_guard<nb::gil_scoped_release>(),
+          "Swaps in a better plan if the server has one; whether it did")
+      .def(
+          "watch", [](Plan& plan) { plan.handle->watch(); }, nb::call_guard<nb::gil_scoped_release>(),
+          "From now on a thread does that");
+}
+
+}  // namespace stitch::python

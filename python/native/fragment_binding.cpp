@@ -1,0 +1,69 @@
+#include "python/native/fragment_binding.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "graph/canonical.h"
+#include "graph/codec/codec.h"
+#include "graph/print.h"
+#include "import/import.h"
+#include "python/native/errors.h"
+
+namespace stitch::python {
+
+namespace nb = nanobind;
+
+TypeTuple tuple_of(const graph::TensorType& type) { return {std::string(graph::to_string(type.dtype)), type.dims}; }
+
+namespace {
+
+Fragment fragment_of(import::Imported imported) {
+  return {std::move(imported.graph), std::move(imported.parameters), std::move(imported.results)};
+}
+
+std::vector<TypeTuple> parameter_types(const Fragment& fragment) {
+  std::vector<TypeTuple> types;
+  for (const graph::NodeId id : fragment.graph.parameters()) types.push_back(tuple_of(fragment.graph.node(id).type()));
+  return types;
+}
+
+std::vector<TypeTuple> result_types(const Fragment& fragment) {
+  std::vector<TypeTuple> types;
+  for (const graph::Value& value : fragment.graph.results()) types.push_back(tuple_of(fragment.graph.type(value)));
+  return types;
+}
+
+}  // namespace
+
+void bind_fragment(nb::module_& module) {
+  nb::class_<Fragment>(module, "Fragment", "A graph of operators with named parameters and results.")
+      .def_prop_ro("name", [](const Fragment& fragment) { return fragment.graph.name; })
+      .def_prop_ro("parameters", &parameter_types, "(element type, extents) of each parameter")
+      .def_prop_ro("results", &result_types, "(element type, extents) of each result")
+      .def_prop_ro("parameter_names", [](const Fragment& fragment) { return fragment.parameters; })
+      .def_prop_ro("result_names", [](const Fragment& fragment) { return fragment.results; })
+      .def_prop_ro("operators", [](const Fragment& fragment) { return graph::operator_count(fragment.graph); })
+      .def(
+          "to_json", [](const Fragment& fragment) { return graph::encode(fragment.graph, graph::Encoding::json); },
+          "The document that docs/fragment-format.md describes")
+      .def("__str__", [](const Fragment& fragment) { return graph::to_text(fragment.graph); });
+
+  module.def(
+      "read_model",
+      [](nb::bytes bytes, const std::string& name) {
+        const std::string_view text(bytes.c_str(), bytes.size());
+        nb::gil_scoped_release released;
+        return fragment_of(value_of(import::import_bytes(text, name)));
+      },
+      nb::arg("bytes"), nb::arg("name") = "", "Reads a fragment, HLO text or an ONNX model");
+  module.def(
+      "read_aten", [](const std::string& document) { return fragment_of(value_of(import::import_aten(document))); },
+      nb::arg("document"), nb::call_guard<nb::gil_scoped_release>(),
+      "Reads a document of core ATen operators (docs/importers.md)");
+  module.def("aten_operator_known", &import::aten_operator_known, nb::arg("op"),
+             "Whether there is a rule for an operator such as \"aten.add.Tensor\"");
+}
+
+}  // namespace stitch::python

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace stitch::python {
+
+/// A verified graph that Python holds: stitch.Fragment.
+struct Fragment {
+  graph::Graph graph;
+  std::vector<std::string> parameters, results;  ///< names
+};
+
+/// (element type, extents): ("f32", (8, 768))
+using TypeTuple = std::pair<std::string, std::vector<std::int64_t>>;
+TypeTuple tuple_of(const graph::TensorType& type);
+
+/// stitch.Fragment, and the functions that make one of documents and model files.
+void bind_fragment(nanobind::module_& module);
+
+}  // namespace stitch::python

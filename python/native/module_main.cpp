@@ -1,0 +1,14 @@
+// The native half of the Python package: what stitch/*.py build on.
+#include <nanobind/nanobind.h>
+
+#include "base/version.h"
+#include "python/native/client_binding.h"
+#include "python/native/errors.h"
+#include "python/native/fragment_binding.h"
+
+NB_MODULE(_native, module) {
+  module.attr("version") = std::string_view(stitch::tool_version).data();
+  stitch::python::translate_failures(module);
+  stitch::python::bind_fragment(module);
+  stitch::python::bind_client(module);
+}

@@ -1,0 +1,122 @@
+"""Fragments and plans on arrays."""
+
+import json
+import os
+import pathlib
+
+from . import _native, _server, errors
+
+Fragment = _native.Fragment
+
+_NUMPY_NAMES = {
+    "pred": "bool",
+    "s8": "int8",
+    "u8": "uint8",
+    "s16": "int16",
+    "u16": "uint16",
+    "s32": "int32",
+    "u32": "uint32",
+    "s64": "int64",
+    "u64": "uint64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+}
+
+
+def fragment(source) -> Fragment:
+    """A fragment of a document (text, bytes or a dictionary), or of a file: a fragment, HLO text or an ONNX model."""
+    if isinstance(source, Fragment):
+        return source
+    if isinstance(source, dict):
+        source = json.dumps(source)
+    if isinstance(source, (str, os.PathLike)) and not str(source).lstrip().startswith("{"):
+        path = pathlib.Path(source)
+        try:
+            return _native.read_model(path.read_bytes(), path.name)
+        except OSError as error:
+            raise errors.InvalidArgument(f"{path}: {error.strerror}") from error
+    return _native.read_model(source.encode() if isinstance(source, str) else bytes(source))
+
+
+class Plan:
+    """A fragment's kernels, loaded on a device. Made by `stitch.plan`."""
+
+    def __init__(self, native, of: Fragment):
+        self._native = native
+        self.fragment = of
+
+    @property
+    def info(self) -> dict:
+        """What the plan is: id, label, launches, bytes, predicted and measured time, what was verified."""
+        return self._native.info
+
+    def run(self, *arrays, out=None):
+        """Runs on arrays of the host, in the fragment's order, and waits.
+
+        Arrays are NumPy's, or anything with `__dlpack__`; those that are not dense or not aligned are copied. The
+        results are new NumPy arrays, or `out` (a list, of dense arrays that may be written). One result is returned as
+        such, several as a tuple. Errors: InvalidArgument, KernelError.
+        """
+        results = [_empty(*of) for of in self._native.results] if out is None else list(out)
+        self._native.run([_dense(array) for array in arrays], results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def check_for_update(self, wait_ms: int = 0) -> bool:
+        """Swaps in a better plan if the server has one by now; whether it did."""
+        return self._native.check_for_update(wait_ms)
+
+    def watch(self) -> None:
+        """From now on a thread looks for better plans, which take this one's place between two runs."""
+        self._native.watch()
+
+
+def plan(
+    source,
+    *,
+    device: str = "emulated",
+    ordinal: int = 0,
+    deadline_ms: int = 10_000,
+    improve: bool = True,
+    server: str | None = None,
+) -> Plan:
+    """A plan for a fragment, from a server's store or predicted.
+
+    `source`: see `fragment`. `device`: "emulated" (host memory; checks every access) or "cuda". Waits up to
+    `deadline_ms`; with `improve` the server tunes the fragment in the background where it had to predict. Errors:
+    Unavailable (no server), Timeout (no plan yet), Unsupported.
+    """
+    read = fragment(source)
+    client = _server.shared(server)
+    return Plan(client.plan(read, device, ordinal, deadline_ms, improve), read)
+
+
+def _aligned(numpy, shape, dtype):
+    """An array without contents whose memory is aligned as kernels want it."""
+    dtype = numpy.dtype(dtype)
+    size = int(numpy.prod(shape)) * dtype.itemsize
+    alignment = _native.buffer_alignment
+    memory = numpy.empty(size + alignment, numpy.uint8)
+    start = -memory.ctypes.data % alignment
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def _empty(dtype: str, shape):
+    import numpy
+
+    if dtype not in _NUMPY_NAMES:
+        raise errors.Unsupported(f"NumPy has no {dtype}: give arrays for the results (out=)")
+    return _aligned(numpy, tuple(shape), _NUMPY_NAMES[dtype])
+
+
+def _dense(array):
+    import numpy
+
+    if not isinstance(array, (numpy.ndarray, numpy.generic)):
+        return array
+    dense = numpy.ascontiguousarray(array).reshape(numpy.shape(array))
+    if dense.ctypes.data % _native.buffer_alignment:
+        copy = _aligned(numpy, dense.shape, dense.dtype)
+        copy[...] = dense
+        dense = copy
+    return dense

@@ -1,0 +1,92 @@
+"""Finding a stitchd, and starting one for the user where none answers."""
+
+import fcntl
+import os
+import pathlib
+import subprocess
+import threading
+import time
+
+from . import _native, _programs, errors
+
+_SCHEME = "unix://"
+_lock = threading.Lock()
+_clients: dict = {}
+
+
+def address() -> str:
+    """Where the server is: $STITCH_SERVER, or the user's own socket."""
+    return os.environ.get("STITCH_SERVER") or _SCHEME + _native.default_socket_path()
+
+
+def connect(server: str | None = None, *, start: bool | None = None, timeout_seconds: float = 30.0):
+    """A client of a server; of the default one where none is named.
+
+    Where nothing answers on a socket, a stitchd is started that outlives this process and serves all processes of the
+    user (`start`; by default only for the default socket, and not with STITCH_START=0). Errors: Unavailable.
+    """
+    where = server or address()
+    if start is None:
+        start = server is None and "STITCH_SERVER" not in os.environ and os.environ.get("STITCH_START") != "0"
+    cache = os.environ.get("STITCH_CACHE_DIR")
+    folder = str(pathlib.Path(cache) / "artifacts") if cache else None
+    try:
+        return _native.Client(where, folder, timeout_seconds)
+    except errors.Unavailable:
+        if not start or not where.startswith(_SCHEME):
+            raise
+    _start(pathlib.Path(where[len(_SCHEME) :]))
+    return _native.Client(where, folder, timeout_seconds)
+
+
+def shared(server: str | None = None):
+    """The process's one client of a server."""
+    where = server or address()
+    with _lock:
+        key = (where, os.getpid())
+        if key not in _clients:
+            _clients[key] = connect(server)
+        return _clients[key]
+
+
+def _start(socket: pathlib.Path, wait_seconds: float = 20.0) -> None:
+    """Starts one server for the socket; whoever comes at the same time waits for that one.
+
+    The lock is held until the server answers, and a second process looks again before it starts another.
+    """
+    folder = socket.parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(folder / "start.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _answers(socket):
+            return
+        log = open(folder / "stitchd.log", "ab")
+        database = []
+        if cache := os.environ.get("STITCH_CACHE_DIR"):
+            database = ["--db", str(pathlib.Path(cache) / "stitch.db")]
+        child = subprocess.Popen(
+            [_programs.find("stitchd"), "--socket", str(socket), "--log-level", "warning", *database],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=_programs.environment(),
+            cwd="/",
+        )
+        end = time.monotonic() + wait_seconds
+        while time.monotonic() < end:
+            if _answers(socket):
+                return
+            if child.poll() is not None:
+                break
+            time.sleep(0.02)
+        last = (folder / "stitchd.log").read_text(errors="replace").strip().splitlines()[-3:]
+        raise errors.Unavailable(f"stitchd did not start on {socket} ({folder / 'stitchd.log'}): " + " / ".join(last))
+
+
+def _answers(socket: pathlib.Path) -> bool:
+    try:
+        _native.Client(_SCHEME + str(socket), None, 5.0)
+        return True
+    except errors.Error:
+        return False

@@ -1,0 +1,92 @@
+"""What can go wrong, by kind; every message says what, where and what to do."""
+
+
+class Error(RuntimeError):
+    """Base of all errors of Stitch. `kind` is the name of the C interface's code ("unavailable")."""
+
+    kind = "internal"
+
+
+class InvalidArgument(Error, ValueError):
+    """The caller's input is wrong: an array of another shape, an option out of range."""
+
+    kind = "invalid_argument"
+
+
+class ParseError(Error, ValueError):
+    """Text or bytes that cannot be read."""
+
+    kind = "parse"
+
+
+class Unsupported(Error, NotImplementedError):
+    """Well-formed, but nothing here handles it."""
+
+    kind = "unsupported"
+
+
+class PlanMissing(Error, LookupError):
+    """There is no plan, or nothing else of that name."""
+
+    kind = "not_found"
+
+
+class CompatibilityError(Error):
+    """Written by another version, or made for another device."""
+
+    kind = "version_mismatch"
+
+
+class CorruptError(Error):
+    """Stored data that do not match their checksum."""
+
+    kind = "corrupt"
+
+
+class ResourceExhausted(Error):
+    """A limit: memory, requests, sizes."""
+
+    kind = "resource_exhausted"
+
+
+class Timeout(Error, TimeoutError):
+    """A deadline passed; the server may have a plan later."""
+
+    kind = "timeout"
+
+
+class KernelError(Error):
+    """A kernel faulted while it ran, or was found to be wrong."""
+
+    kind = "runtime"
+
+
+class Unavailable(Error, ConnectionError):
+    """No server, no driver, no device."""
+
+    kind = "unavailable"
+
+
+_CLASSES = {
+    error.kind: error
+    for error in (
+        InvalidArgument,
+        ParseError,
+        Unsupported,
+        PlanMissing,
+        CompatibilityError,
+        CorruptError,
+        ResourceExhausted,
+        Timeout,
+        KernelError,
+        Unavailable,
+    )
+}
+
+
+def of_kind(kind: str, message: str) -> Error:
+    """The error of a kind; kinds have their names in base/result.h, with spaces or underscores."""
+    kind = kind.replace(" ", "_").replace("-", "_")
+    error = _CLASSES.get(kind, Error)(message)
+    error.kind = kind
+    return error

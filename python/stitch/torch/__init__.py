@@ -1,0 +1,118 @@
+"""The back end of torch.compile.
+
+    import torch, stitch.torch
+    step = torch.compile(model, backend="stitch", options={"device": "emulated"})
+    step(x).sum().backward()
+    stitch.torch.wait()          # until plans are there PyTorch runs; then our kernels do
+    print(stitch.torch.report())
+
+Memory-intensive operators run in Stitch's kernels; matrix products, convolutions, attention, random numbers and all
+that is not supported stay PyTorch's calls, and are said once per reason. docs/pytorch.md has the whole.
+"""
+
+import time
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+
+from .. import errors
+from . import _decompositions, _document, _partition, _report, _runtime
+from ._options import Settings, list_mode_options, list_options, settings_of
+from ._runtime import wait
+
+__all__ = ["backend", "list_mode_options", "list_options", "report", "reset", "wait"]
+
+
+def report() -> dict:
+    """What was compiled and run since the process began, or since `reset`.
+
+    `operators` (without views) are `operators_library` (products, convolutions, attention), `operators_ours` and what
+    `fell_back` lists by operator and reason; `share` is ours of the latter two. `kernel_calls` and `eager_calls` count
+    pieces that ran in our kernels and in PyTorch; `plans` those that are there, on their way, missing.
+    """
+    return {**_report.snapshot(), "plans": _runtime.counts()}
+
+
+def reset() -> None:
+    """Begins the report's counts anew; plans stay."""
+    _report.reset()
+
+
+def _refuse(reasons: dict) -> None:
+    listed = "; ".join(f"{op}: {reason}" for op, reason in sorted(reasons.items()))
+    raise errors.Unsupported(f'fallback="error", and PyTorch would have to run {listed}')
+
+
+def _compile(graph_module: torch.fx.GraphModule, settings: Settings):
+    """One graph of AOTAutograd's, forward or backward, with pieces of ours in it."""
+    _report.count("graphs")
+    modules, reasons = _partition.split(graph_module, "cpu")
+    if reasons and settings.fallback == "error":
+        _refuse(reasons)
+    pieces = []
+    for name, module in modules.items():
+        pieces.append(_runtime.Piece(module, settings))
+        setattr(graph_module, name, pieces[-1])
+    graph_module.recompile()
+    end = time.monotonic() + settings.deadline_ms / 1000
+    for piece in pieces:
+        piece.ready(max(0.0, end - time.monotonic()))
+    return graph_module
+
+
+def _compiler(settings: Settings):
+    def compile_graph(graph_module, example_inputs):
+        try:
+            # AOTAutograd goes on using the graph that it gave us.
+            own = torch.fx.GraphModule(graph_module, _copied(graph_module.graph))
+            return make_boxed_func(_compile(own, settings))
+        except Exception as error:
+            if settings.fallback == "error":
+                raise
+            _report.failed(f"compile: {type(error).__name__}", f"a graph could not be split ({error})")
+            return make_boxed_func(graph_module)
+
+    return compile_graph
+
+
+def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
+    copy = torch.fx.Graph()
+    values: dict = {}
+    output = copy.graph_copy(graph, values)
+    copy.output(output)
+    return copy
+
+
+def backend(graph_module, example_inputs, *, mode=None, options=None):
+    """torch.compile's back end `stitch` (entry point group torch_dynamo_backends).
+
+    `options`: see `list_options`; an unknown one is a ValueError that names the nearest. Modes are PyTorch's words.
+    """
+    settings = settings_of(mode, options)
+    if settings.disable:
+        return graph_module
+    if settings.device == "auto":
+        _report.failed(
+            "device",
+            'CPU tensors have kernels only on the emulated device (options={"device": "emulated"}), and CUDA tensors'
+            " are not supported yet",
+        )
+        return graph_module
+    compile_graph = _compiler(settings)
+    try:
+        return aot_autograd(
+            fw_compiler=compile_graph,
+            bw_compiler=compile_graph,
+            inference_compiler=compile_graph,
+            decompositions=_decompositions.table(),
+            partition_fn=min_cut_rematerialization_partition,
+        )(graph_module, example_inputs)
+    except torch._dynamo.exc.TorchDynamoException:
+        raise  # by which Dynamo tells itself to trace anew
+    except Exception as error:
+        if settings.fallback == "error":
+            raise
+        _report.failed(f"trace: {type(error).__name__}", f"a graph could not be traced to core ATen ({error})")
+        return graph_module

@@ -1,0 +1,91 @@
+"""Down to core ATen, and a little further: what our importer has no rule for, but whose parts it has."""
+
+import functools
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+aten = torch.ops.aten
+
+# Attention, like matrix products, stays one call of PyTorch's.
+_KEPT = ("aten._scaled_dot_product_flash_attention_for_cpu", "aten.native_dropout")
+
+_MORE = (
+    aten._batch_norm_with_update_functional,
+    aten._native_batch_norm_legit,
+    aten._native_batch_norm_legit_functional,
+    aten._native_batch_norm_legit_no_training,
+    aten._weight_norm_interface,
+    aten.addcdiv,
+    aten.addcmul,
+    aten.avg_pool2d_backward,
+    aten.batch_norm_backward,
+    aten.glu_backward,
+    aten.hardtanh_backward,
+    aten.native_batch_norm,
+    aten.native_group_norm,
+    aten.norm,
+    aten.split_with_sizes,
+    aten.std,
+    aten.upsample_bilinear2d,
+    aten.upsample_nearest2d,
+    aten.upsample_nearest2d_backward,
+)
+
+# Operators of lists whose parts have another name; with numbers, some have yet another.
+_PART_NAMES = {"norm": "linalg_vector_norm"}
+_PART_NAMES_WITH_NUMBERS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+
+
+def _each(overload, name: str):
+    """An operator of lists as one operator per tensor; our fragments pack them again."""
+    packet = getattr(aten, name)
+    arguments = overload._schema.arguments
+    is_list = {argument.name: str(argument.type).startswith("List[") for argument in arguments}
+    keywords = {"alpha": "alpha", "value": "value", "dtype": "dtype"}
+    if name in ("addcmul", "addcdiv"):
+        keywords["scalars"] = "value"
+
+    def decomposed(*args, **kwargs):
+        given = {arguments[i].name: value for i, value in enumerate(args)}
+        given.update(kwargs)
+        count = max(len(value) for key, value in given.items() if is_list[key])
+        results = []
+        for i in range(count):
+            own = {key: value[i] if is_list[key] else value for key, value in given.items()}
+            named = {keywords[key]: own.pop(key) for key in list(own) if key in keywords}
+            results.append(packet(*(own[a.name] for a in arguments if a.name in own), **named))
+        return results
+
+    return decomposed
+
+
+def _of_lists() -> dict:
+    table = {}
+    for full in dir(aten):
+        name = full.removeprefix("_foreach_")
+        if not full.startswith("_foreach_") or full.endswith("_"):
+            continue
+        packet = getattr(aten, full)
+        for kind in packet.overloads():
+            own = _PART_NAMES.get(name, name)
+            if kind.startswith("Scalar"):
+                own = _PART_NAMES_WITH_NUMBERS.get(own, own)
+            # A tensor of numbers for the tensors of a list would have to be taken apart.
+            of_numbers = name in ("addcmul", "addcdiv") and kind == "Tensor"
+            if hasattr(aten, own) and "out" not in kind and not of_numbers:
+                table[getattr(packet, kind)] = _each(getattr(packet, kind), own)
+    return table
+
+
+@functools.lru_cache(maxsize=1)
+def table() -> dict:
+    """The decompositions that AOTAutograd is given."""
+    result = dict(core_aten_decompositions())
+    for packet in _MORE:
+        try:
+            result.update(get_decompositions([packet]))
+        except RuntimeError:
+            continue  # this version of PyTorch has none
+    result.update(_of_lists())
+    return {op: function for op, function in result.items() if not str(op).startswith(_KEPT)}

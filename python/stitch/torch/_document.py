@@ -1,0 +1,161 @@
+"""FX graphs of core ATen as the documents that the importer reads (docs/importers.md)."""
+
+import functools
+import json
+import math
+import operator
+
+import torch
+
+from .. import _native, errors
+
+TYPES = {
+    torch.bool: "pred",
+    torch.int8: "s8",
+    torch.uint8: "u8",
+    torch.int16: "s16",
+    torch.uint16: "u16",
+    torch.int32: "s32",
+    torch.uint32: "u32",
+    torch.int64: "s64",
+    torch.uint64: "u64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+}
+
+
+class Cannot(Exception):
+    """Why something cannot be part of a document."""
+
+
+def type_of(value) -> str:
+    """The type of a traced tensor, as "f32[4,8]". Strides are no part of it."""
+    if not isinstance(value, torch.Tensor):
+        raise Cannot(f"a value of type {type(value).__name__}")
+    if value.layout != torch.strided or value.is_quantized:
+        raise Cannot("a tensor that is not dense")
+    if value.dtype not in TYPES:
+        raise Cannot(f"tensors of {value.dtype}")
+    extents = list(value.shape)
+    if not all(isinstance(extent, int) for extent in extents):
+        raise Cannot("extents that are known only when it runs")
+    return f"{TYPES[value.dtype]}[{','.join(map(str, extents))}]"
+
+
+def values_of(node) -> list:
+    """A node's traced results; one or several."""
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def where(node) -> str:
+    """The user's line that a node comes from."""
+    trace = node.meta.get("stack_trace") or ""
+    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    return lines[-1].split(", in ")[0].removeprefix("File ").replace('"', "").replace(", line ", ":") if lines else ""
+
+
+def _encode(value, reference):
+    if isinstance(value, torch.fx.Node):
+        return reference(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, (list, tuple)):
+        return [_encode(entry, reference) for entry in value]
+    if isinstance(value, torch.dtype):
+        if value not in TYPES:
+            raise Cannot(f"tensors of {value}")
+        return {"dtype": TYPES[value]}
+    if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
+        return str(value)
+    raise Cannot(f"an argument of type {type(value).__name__}")
+
+
+def _arguments(node, reference) -> dict:
+    """A node's arguments by the names of its schema."""
+    schema = node.target._schema.arguments
+    given = {schema[i].name: value for i, value in enumerate(node.args)}
+    given.update(node.kwargs)
+    return {name: _encode(value, reference) for name, value in given.items()}
+
+
+class Document:
+    """Inputs, nodes and outputs under names of our own, so that equal graphs give equal texts."""
+
+    def __init__(self):
+        self.inputs, self.nodes, self._names = [], [], {}
+
+    def input(self, node) -> None:
+        name = f"x{len(self.inputs)}"
+        self._names[node] = {"value": name}
+        self.inputs.append({"name": name, "type": type_of(node.meta.get("val"))})
+
+    def knows(self, node) -> bool:
+        return node in self._names
+
+    def node(self, node) -> None:
+        if node.target is operator.getitem:
+            of, index = node.args
+            self._names[node] = {**self._names[of], "result": index}
+            return
+        name = f"v{len(self.nodes)}"
+        results = [type_of(value) for value in values_of(node)]
+        arguments = _arguments(node, self._names.__getitem__)
+        self.nodes.append({"name": name, "op": str(node.target), "args": arguments, "results": results})
+        self._names[node] = {"value": name}
+
+    def text(self, outputs, name: str = "") -> str:
+        document = {"format": "stitch-aten", "version": 1, "name": name, "inputs": self.inputs, "nodes": self.nodes}
+        document["outputs"] = [self._names[node] if isinstance(node, torch.fx.Node) else node for node in outputs]
+        return json.dumps(document)
+
+
+@functools.lru_cache(maxsize=65536)
+def _refusal(text: str) -> str | None:
+    """Why the importer refuses a document of one node; None when it takes it."""
+    try:
+        _native.read_aten(text)
+        return None
+    except errors.Error as error:
+        return str(error).partition("): ")[2] or str(error)
+
+
+def refusal(node, device: str) -> str | None:
+    """Why a node cannot run in our kernels; None when it can. The importer itself is asked, with the node alone."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return "no operator of PyTorch's"
+    if not _native.aten_operator_known(str(node.target)):
+        return "no rule for this operator"
+    document = Document()
+    try:
+        for value in [*values_of(node), *(value for argument in node.all_input_nodes for value in values_of(argument))]:
+            if isinstance(value, torch.Tensor) and value.device.type != device:
+                return f"tensors on {value.device.type}"
+        for argument in node.all_input_nodes:
+            if not document.knows(argument):
+                document.input(argument)
+        document.node(node)
+        results = [{"value": "v0", "result": i} for i in range(len(values_of(node)))]
+        return _refusal(document.text(results))
+    except Cannot as reason:
+        return str(reason)
+
+
+def of_module(module: torch.fx.GraphModule, name: str = "") -> str:
+    """The document of a graph all of whose operators are taken."""
+    document = Document()
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            document.input(node)
+        elif node.op == "call_function":
+            document.node(node)
+        elif node.op == "output":
+            outputs = node.args[0]
+            return document.text(outputs if isinstance(outputs, (list, tuple)) else [outputs], name)
+        else:
+            raise Cannot(f"a node of kind {node.op}")
+    raise Cannot("no output")

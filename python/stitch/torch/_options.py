@@ -1,0 +1,84 @@
+"""Options of the back end: of torch.compile's `options`, then of the environment, then their defaults."""
+
+import dataclasses
+import difflib
+import os
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """One back end's options; each field is an option of that name."""
+
+    device: str = "auto"
+    """Where CPU tensors' kernels run: "emulated" (Stitch's emulated GPU), or "auto" (nowhere: PyTorch runs them)."""
+    fallback: str = "eager"
+    """What runs where Stitch has no kernel: "eager" (PyTorch), or "error" (compilation fails and says what it was)."""
+    deadline_ms: int = 0
+    """How long compilation waits for plans; those that come later are swapped in between two calls."""
+    improve: bool = True
+    """Whether the server tunes in the background what it had to predict."""
+    server: str | None = None
+    """Address of a stitchd; by default $STITCH_SERVER, else the user's own, started where none answers."""
+    disable: bool = False
+    """PyTorch runs everything."""
+
+
+_CHOICES = {"device": ("auto", "emulated"), "fallback": ("eager", "error")}
+_VARIABLES = {"device": "STITCH_DEVICE", "disable": "STITCH_DISABLE"}
+
+
+def list_options() -> list[str]:
+    """Names that `options` may have."""
+    return [field.name for field in dataclasses.fields(Settings)]
+
+
+def list_mode_options(mode: str | None = None) -> dict:
+    """What each of PyTorch's words for modes means as options. Modes choose nothing yet: all mean the defaults."""
+    meaning = {word: {} for word in MODES}
+    return meaning if mode is None else meaning[_mode(mode)]
+
+
+def _mode(mode: str) -> str:
+    if mode not in MODES:
+        raise ValueError(f"mode {mode!r} is none of {', '.join(MODES)}{_nearest(mode, MODES)}")
+    return mode
+
+
+def _nearest(word: str, words) -> str:
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _checked(name: str, value, origin: str):
+    default = Settings.__dataclass_fields__[name].default
+    if isinstance(default, bool):
+        if isinstance(value, str) and value.lower() in ("0", "false", "", "1", "true"):
+            value = value.lower() in ("1", "true")
+        if not isinstance(value, bool):
+            raise ValueError(f"{origin}: expected true or false, found {value!r}")
+    elif isinstance(default, int):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValueError(f"{origin}: expected a number of milliseconds, found {value!r}")
+    elif name in _CHOICES and value not in _CHOICES[name]:
+        near = _nearest(str(value), _CHOICES[name])
+        raise ValueError(f"{origin}: {value!r} is none of {', '.join(_CHOICES[name])}{near}")
+    elif name == "server" and value is not None and not isinstance(value, str):
+        raise ValueError(f"{origin}: expected an address, found {value!r}")
+    return value
+
+
+def settings_of(mode: str | None, options: dict | None) -> Settings:
+    """Reads the environment now, not when the package is imported. Errors: ValueError, naming the nearest option."""
+    if mode is not None:
+        _mode(mode)
+    values = {}
+    for name, variable in _VARIABLES.items():
+        if variable in os.environ:
+            values[name] = _checked(name, os.environ[variable], f"${variable}")
+    for name, value in (options or {}).items():
+        if name not in list_options():
+            raise ValueError(f"stitch has no option {name!r}{_nearest(name, list_options())}; it has {list_options()}")
+        values[name] = _checked(name, value, f"option {name!r}")
+    return Settings(**values)

@@ -1,0 +1,115 @@
+"""Which operators of a graph become kernels of ours, and which together."""
+
+import operator
+
+import torch
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+from . import _document, _report
+
+# What a library does best: products, convolutions, attention. Neither ours nor a fall-back.
+_LIBRARY = (
+    "aten._cudnn_rnn",
+    "aten._efficient_attention",
+    "aten._flash_attention",
+    "aten._grouped_mm",
+    "aten._scaled_",
+    "aten.addbmm",
+    "aten.addmm",
+    "aten.addmv",
+    "aten.baddbmm",
+    "aten.bmm",
+    "aten.convolution",
+    "aten.dot",
+    "aten.mm",
+    "aten.mv",
+    "aten.mkldnn",
+    "mkldnn.",
+)
+
+# What computes nothing: PyTorch gives another view of the same memory.
+_VIEWS = {
+    f"aten.{name}"
+    for name in (
+        "_unsafe_view.default alias.default as_strided.default detach.default expand.default permute.default"
+        " reshape.default select.int slice.Tensor split.Tensor split_with_sizes.default squeeze.default squeeze.dim"
+        " squeeze.dims t.default transpose.int unbind.int unsqueeze.default view.default"
+    ).split()
+}
+
+
+def is_library(node) -> bool:
+    return str(node.target).startswith(_LIBRARY)
+
+
+def is_view(node) -> bool:
+    return node.target is operator.getitem or str(node.target) in _VIEWS
+
+
+class _Support(OperatorSupportBase):
+    def __init__(self, device: str):
+        self.device, self.reasons = device, {}
+
+    def is_node_supported(self, submodules, node) -> bool:
+        if node.op != "call_function":
+            return False
+        if node.target is operator.getitem:
+            of = node.args[0]
+            return isinstance(of, torch.fx.Node) and of.op == "call_function" and self.is_node_supported({}, of)
+        if node not in self.reasons:
+            self.reasons[node] = "of the library" if is_library(node) else _document.refusal(node, self.device)
+        return self.reasons[node] is None
+
+
+def _without_outer_views(nodes: list, graph_nodes: dict) -> list:
+    """A partition without views that lead out of it: what they show is its result, and PyTorch views it for nothing."""
+    inside = set(nodes)
+    for node in sorted(nodes, key=graph_nodes.__getitem__, reverse=True):
+        leads_out = not any(user in inside for user in node.users)
+        # Results of an operator that has several are taken out of it inside.
+        if leads_out and is_view(node) and node.target is not operator.getitem:
+            inside.discard(node)
+    return [node for node in nodes if node in inside]
+
+
+def _pieces(graph_module, support: _Support) -> list:
+    partitioner = CapabilityBasedPartitioner(graph_module, support, allows_single_node_partition=True)
+    order = {node: i for i, node in enumerate(graph_module.graph.nodes)}
+    pieces = [sorted(part.nodes, key=order.__getitem__) for part in partitioner.propose_partitions()]
+    foreign = [n for n in graph_module.graph.nodes if n.op == "call_function" and not support.is_node_supported({}, n)]
+    if not foreign and len(pieces) > 1:  # an optimizer's updates: one fragment, whose kernels are packed
+        pieces = [sorted((node for piece in pieces for node in piece), key=order.__getitem__)]
+    pieces = [_without_outer_views(piece, order) for piece in pieces]
+    return [piece for piece in pieces if any(not is_view(node) for node in piece)]
+
+
+def _uses_anything(piece: list) -> bool:
+    inside = set(piece)
+    return any(argument not in inside for node in piece for argument in node.all_input_nodes)
+
+
+def split(graph_module: torch.fx.GraphModule, device: str):
+    """Takes our pieces out of a graph, in place. Returns the modules that they became, by name.
+
+    Counts operators for the report, and says what PyTorch keeps. `device`: the type of the tensors that are ours.
+    """
+    support = _Support(device)
+    pieces = _pieces(graph_module, support)
+    ours = {node for piece in pieces for node in piece}
+    for node in graph_module.graph.nodes:
+        if node.op != "call_function" or is_view(node):
+            continue
+        _report.count("operators")
+        if is_library(node):
+            _report.count("operators_library")
+        elif node in ours:
+            _report.count("operators_ours")
+        elif support.reasons.get(node):
+            _report.fell_back(str(node.target), support.reasons[node], _document.where(node))
+    reasons = {str(n.target): r for n, r in support.reasons.items() if r and not is_library(n) and not is_view(n)}
+    before = {name for name, _ in graph_module.named_children()}
+    fuse_by_partitions(graph_module, [dict.fromkeys(piece) for piece in pieces])
+    modules = {name: child for name, child in graph_module.named_children() if name not in before}
+    return modules, reasons

@@ -1,0 +1,61 @@
+"""What the back end did: counted for `report`, said once per reason."""
+
+import logging
+import threading
+
+log = logging.getLogger("stitch.torch")
+
+_lock = threading.Lock()
+_COUNTS = ("graphs", "operators", "operators_ours", "operators_library", "kernel_calls", "eager_calls", "launches")
+
+
+class _Counts:
+    def __init__(self):
+        self.numbers = dict.fromkeys(_COUNTS, 0)
+        self.fell_back = {}
+        self.failed = {}
+
+
+_counts = _Counts()
+
+
+def reset() -> None:
+    """Forgets all counts; reasons are said anew."""
+    global _counts
+    with _lock:
+        _counts = _Counts()
+
+
+def count(name: str, by: int = 1) -> None:
+    with _lock:
+        _counts.numbers[name] += by
+
+
+def fell_back(op: str, reason: str, where: str) -> None:
+    """An operator that PyTorch runs although it is none of the library's; said when it is the first of its reason."""
+    with _lock:
+        entry = _counts.fell_back.setdefault((op, reason), {"op": op, "reason": reason, "where": where, "count": 0})
+        entry["count"] += 1
+        first = entry["count"] == 1
+    if first:
+        log.warning("%s stays with PyTorch: %s%s", op, reason, f" ({where})" if where else "")
+
+
+def failed(kind: str, message: str) -> None:
+    """Something of ours did not work, and PyTorch runs instead; said when it is the first of its kind."""
+    with _lock:
+        entry = _counts.failed.setdefault(kind, {"kind": kind, "message": message, "count": 0})
+        entry["count"] += 1
+        first = entry["count"] == 1
+    if first:
+        log.warning("%s; PyTorch runs these operators instead", message)
+
+
+def snapshot() -> dict:
+    with _lock:
+        result = dict(_counts.numbers)
+        result["fell_back"] = [dict(entry) for entry in _counts.fell_back.values()]
+        result["failed"] = [dict(entry) for entry in _counts.failed.values()]
+    ours, others = result["operators_ours"], sum(entry["count"] for entry in result["fell_back"])
+    result["share"] = ours / (ours + others) if ours + others else None
+    return result

@@ -1,0 +1,143 @@
+"""Plans behind a graph's pieces: fetched aside, run when they are there."""
+
+import concurrent.futures
+import threading
+import time
+import weakref
+
+import torch
+
+from .. import _native, _server, errors
+from . import _document, _report
+
+_FETCH_MS = 60_000
+_ATTEMPTS = 10
+_RETRY_SECONDS = 30.0
+
+_pool = concurrent.futures.ThreadPoolExecutor(max_workers=2, thread_name_prefix="stitch-fetch")
+_lock = threading.Lock()
+_slots: dict = {}
+_dead: dict = {}
+_unfinished: "weakref.WeakSet" = weakref.WeakSet()
+
+
+class Slot:
+    """The plan of one fragment, once it is there; equal pieces of all graphs share it."""
+
+    def __init__(self):
+        self.plan = None
+        self.launches = 0
+        self.done = threading.Event()
+
+    def fill(self, document: str, settings) -> None:
+        try:
+            self.plan = _fetch(document, settings)
+            self.launches = self.plan.info["launches"]
+            if settings.improve:
+                self.plan.watch()
+        except errors.Unavailable as error:
+            _dead[settings.server] = time.monotonic()
+            _report.failed("unavailable", str(error))
+        except errors.Error as error:
+            _report.failed(f"plan: {error.kind}", f"no plan: {error}")
+        except Exception as error:  # a fault of ours must not end the pool's thread unheard
+            _report.failed("plan: internal", f"no plan: {type(error).__name__}: {error}")
+        finally:
+            self.done.set()
+
+
+def _fetch(document: str, settings):
+    if time.monotonic() - _dead.get(settings.server, -_RETRY_SECONDS) < _RETRY_SECONDS:
+        raise errors.Unavailable("the server did not answer a moment ago")
+    fragment = _native.read_aten(document)
+    client = _server.shared(settings.server)
+    for attempt in range(_ATTEMPTS):
+        try:
+            return client.plan(fragment, settings.device, 0, _FETCH_MS, settings.improve)
+        except errors.Timeout:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def slot(document: str, settings) -> Slot:
+    """The slot of a document; whoever asks first has it fetched."""
+    key = (settings.server, settings.device, document)
+    with _lock:
+        found = _slots.get(key)
+        # Where no plan came of it, the next compilation asks again.
+        if found is None or (found.done.is_set() and found.plan is None):
+            found = _slots[key] = Slot()
+            _unfinished.add(found)
+            _pool.submit(found.fill, document, settings)
+        return found
+
+
+def wait(timeout_seconds: float | None = None) -> bool:
+    """Waits until all plans that were asked for are there or have failed; False when that took too long."""
+    end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    for one in list(_unfinished):
+        if not one.done.wait(None if end is None else max(0.0, end - time.monotonic())):
+            return False
+        _unfinished.discard(one)
+    return True
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach().contiguous()
+    return tensor if tensor.data_ptr() % _native.buffer_alignment == 0 else tensor.clone()
+
+
+class Piece(torch.nn.Module):
+    """A piece of a graph: our kernels where their plan is there, the operators themselves until then."""
+
+    def __init__(self, operators: torch.fx.GraphModule, settings):
+        super().__init__()
+        self.operators = operators
+        output = next(node for node in operators.graph.nodes if node.op == "output").args[0]
+        self._single = not isinstance(output, (list, tuple))
+        self._results = [node.meta["val"] for node in ([output] if self._single else output)]
+        self._shapes = [(tuple(r.shape), r.dtype, tuple(r.stride()), _is_dense(r)) for r in self._results]
+        self._results = None
+        self._slot = slot(_document.of_module(operators), settings)
+        self._broken = False
+
+    def ready(self, seconds: float) -> bool:
+        return self._slot.done.wait(seconds)
+
+    def forward(self, *arguments):
+        plan = self._slot.plan
+        if plan is None or self._broken:
+            _report.count("eager_calls")
+            return self.operators(*arguments)
+        outputs = [torch.empty(shape, dtype=dtype) for shape, dtype, _, _ in self._shapes]
+        try:
+            plan.run([_dense(argument) for argument in arguments], outputs)
+        except errors.Error as error:
+            self._broken = True
+            _report.failed(f"run: {error.kind}", f"a plan did not run: {error}")
+            return self.operators(*arguments)
+        _report.count("kernel_calls")
+        _report.count("launches", self._slot.launches)
+        outputs = [self._strided(output, i) for i, output in enumerate(outputs)]
+        return outputs[0] if self._single else tuple(outputs)
+
+    def _strided(self, output, index: int):
+        """With the strides that PyTorch traced: views of it downstream count on them."""
+        shape, dtype, stride, dense = self._shapes[index]
+        if dense:
+            return output
+        return torch.empty_strided(shape, stride, dtype=dtype).copy_(output)
+
+
+def _is_dense(value) -> bool:
+    return value.is_contiguous()
+
+
+def counts() -> dict:
+    """How many plans are there, on their way, and did not come."""
+    with _lock:
+        slots = list(_slots.values())
+    ready = sum(one.plan is not None for one in slots)
+    pending = sum(not one.done.is_set() for one in slots)
+    return {"ready": ready, "pending": pending, "missing": len(slots) - ready - pending}

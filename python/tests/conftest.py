@@ -1,0 +1,43 @@
+"""One stitchd for the session, on a socket and a store of its own, started as the package starts it."""
+
+import os
+import pathlib
+import signal
+import tempfile
+
+import pytest
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="stitch-test-")
+
+
+def pytest_configure(config):
+    # Before stitch is imported by any test: paths are read at every call, but threads outlive fixtures.
+    folder = pathlib.Path(_FOLDER.name)
+    os.environ["XDG_RUNTIME_DIR"] = str(folder)
+    os.environ["STITCH_CACHE_DIR"] = str(folder / "cache")
+    for variable in ("STITCH_SERVER", "STITCH_DEVICE", "STITCH_DISABLE", "STITCH_START"):
+        os.environ.pop(variable, None)
+    (folder / "cache").mkdir()
+
+
+def servers(folder) -> list[int]:
+    """Process ids of the stitchds that listen on a socket below a folder."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"stitchd") and any(str(folder).encode() in word for word in words):
+            found.append(int(process.name))
+    return found
+
+
+def pytest_unconfigure(config):
+    for process in servers(_FOLDER.name):
+        os.kill(process, signal.SIGTERM)
+
+
+@pytest.fixture
+def folder():
+    return pathlib.Path(_FOLDER.name)

@@ -1,0 +1,244 @@
+"""The back end of torch.compile: results and gradients beside eager in float64, and what must not break."""
+
+import copy
+import logging
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import stitch.torch  # noqa: E402
+
+EMULATED = {"device": "emulated", "deadline_ms": 120_000}
+aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    stitch.torch.reset()
+    torch.manual_seed(7)
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.second = torch.nn.Linear(16, 24), torch.nn.LayerNorm(24), torch.nn.Linear(24, 8)
+
+    def forward(self, x):
+        return torch.softmax(self.second(self.norm(torch.nn.functional.gelu(self.first(x)))), -1)
+
+
+class Block(torch.nn.Module):
+    """A transformer block with its own attention."""
+
+    def __init__(self, width=16, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.norm, self.other = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.qkv, self.out = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width)
+        self.up, self.down = torch.nn.Linear(width, 2 * width), torch.nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        b, t, w = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(b, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / (w // self.heads) ** 0.5
+        mask = torch.ones(t, t, dtype=torch.bool).tril()
+        weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(b, t, w))
+        return x + self.down(torch.nn.functional.silu(self.up(self.other(x))))
+
+
+def errors_of(model, inputs, options=EMULATED):
+    """How far our result and gradients, and eager's, are from eager's in float64; relative to the largest."""
+    exact, eager = copy.deepcopy(model).double(), copy.deepcopy(model)
+    compiled = torch.compile(model, backend="stitch", options=options)
+
+    def step(run, of, inputs):
+        y = run(*inputs)
+        (y * torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y)).sum().backward()
+        return [y.detach(), *(p.grad for p in of.parameters())]
+
+    ours = step(compiled, model, inputs)
+    theirs = step(eager, eager, inputs)
+    right = step(exact, exact, [x.double() if x.is_floating_point() else x for x in inputs])
+
+    def error(values):
+        return max(((a - b).abs().max() / b.abs().max().clamp_min(1e-3)).item() for a, b in zip(values, right))
+
+    return error(ours), error(theirs)
+
+
+@pytest.mark.parametrize("model, shape", [(Mlp, (4, 16)), (Block, (2, 5, 16))])
+def test_results_and_gradients_are_those_of_float64(model, shape):
+    ours, eager = errors_of(model(), [torch.randn(shape)])
+    assert ours < 8 * eager + 1e-6
+    report = stitch.torch.report()
+    assert report["failed"] == [] and report["eager_calls"] == 0 and report["kernel_calls"] > 0
+    assert report["share"] == 1.0, report["fell_back"]
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_an_optimizer_step_is_one_fragment(foreach):
+    model = Mlp()
+    exact = copy.deepcopy(model).double()
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01, foreach=foreach) for m in (model, exact)]
+    x = torch.randn(4, 16)
+    for m in (model, exact):
+        m(x.to(next(m.parameters()).dtype)).square().sum().backward()
+    stitch.torch.reset()
+    step = torch.compile(optimizers[0].step, backend="stitch", options=EMULATED)
+    for _ in range(2):
+        step()
+        optimizers[1].step()
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 2 and report["failed"] == [], report
+    for ours, right in zip(model.parameters(), exact.parameters()):
+        torch.testing.assert_close(ours.double(), right, rtol=1e-5, atol=1e-6)
+
+
+def run(function, *inputs, options=EMULATED):
+    return torch.compile(function, backend="stitch", options=options)(*inputs)
+
+
+FUNCTIONS = {
+    "strides of results": lambda x: (x.t() + 1).t().contiguous().view(-1) * 2,
+    "a transposed result": lambda x: x.t() * 2,
+    "views of a result": lambda x: (x * 2).view(2, -1)[:, 1:],
+    "an input mutated": lambda x: x.add_(1).mul(2),
+    "several results": lambda x: (x.var(1), x.mean(1), x.amax(0)),
+    "positions": lambda x: x.max(1).indices + x.argmin(1),
+    "gather": lambda x: x.gather(1, torch.tensor([[0, 2], [1, 1], [3, 0], [5, 5]])),
+    "indexing": lambda x: x[torch.tensor([0, -1, 2]), :, None] * 2,
+    "index put": lambda x: torch.zeros(4, 6).index_put((torch.tensor([1, 1, 3]),), x[:3], accumulate=True),
+    "integers": lambda x: (x * 10).to(torch.int32) // 3 % 4,
+    "floor division": lambda x: torch.div(x, 0.3, rounding_mode="floor") + torch.remainder(x, 0.7),
+    "cumulative": lambda x: x.cumsum(1) + x.flip(0),
+    "log softmax": lambda x: torch.log_softmax(x, 0),
+    "16 bit": lambda x: torch.nn.functional.gelu(x.bfloat16()).float(),
+    "truth values": lambda x: ((x > 0) & (x < 1)).any(1),
+    "concatenation": lambda x: torch.cat([x, x[:, :2].neg()], 1).clamp(-1, 1),
+    "padding": lambda x: torch.nn.functional.pad(x, (1, 2)),
+    "no elements": lambda x: x[:0].exp() + 1,
+    "a scalar": lambda x: x.mean() * torch.tensor(3.0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_do_what_eager_does(name):
+    x = torch.randn(4, 6)
+    ours, eager = x.clone(), x.clone()
+    found, expected = run(FUNCTIONS[name], ours), FUNCTIONS[name](eager)
+    torch.testing.assert_close(ours, eager)
+    tolerance = 1e-2 if name == "16 bit" else 1e-5
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance, check_stride=True)
+    assert stitch.torch.report()["failed"] == []
+
+
+def test_dropout_is_pytorchs_and_said_once(caplog):
+    function = lambda x: torch.nn.functional.dropout(x * 2, 0.5) + 1  # noqa: E731
+    x = torch.randn(64)
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        torch.manual_seed(3)
+        ours = run(function, x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(ours, function(x))
+    assert [r.getMessage() for r in caplog.records if "native_dropout" in r.getMessage()]
+    assert stitch.torch.report()["fell_back"][0]["op"] == "aten.native_dropout.default"
+
+
+def test_what_is_not_supported_is_an_error_on_request():
+    with pytest.raises(Exception, match="aten.sort.default: no rule for this operator"):
+        run(lambda x: x.sort().values * 2, torch.randn(8), options={**EMULATED, "fallback": "error"})
+
+
+def test_a_graph_that_cannot_be_traced_stays_with_pytorch(monkeypatch):
+    def broken():
+        raise RuntimeError("no table")
+
+    monkeypatch.setattr(stitch.torch._decompositions, "table", broken)
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 4.5, x), x * 4.5)
+    assert "no table" in stitch.torch.report()["failed"][0]["message"]
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="no table"):
+        run(lambda x: x * 4.5, x, options={**EMULATED, "fallback": "error"})
+
+
+def test_a_plan_that_fails_stays_with_pytorch(monkeypatch):
+    function = torch.compile(lambda x: x * 5.5, backend="stitch", options=EMULATED)
+    x = torch.randn(4)
+    torch.testing.assert_close(function(x), x * 5.5)
+    assert stitch.torch.report()["kernel_calls"] == 1
+
+    def fails(self, parameters, results):
+        raise stitch.KernelError("a fault")
+
+    for slot in stitch.torch._runtime._slots.values():
+        monkeypatch.setattr(slot, "plan", type("Plan", (), {"run": fails})())
+    for _ in range(2):
+        torch.testing.assert_close(function(x), x * 5.5)
+    report = stitch.torch.report()
+    assert report["kernel_calls"] == 1 and report["failed"][0]["message"] == "a plan did not run: a fault"
+
+
+def test_extents_that_change_stay_with_pytorch():
+    function = torch.compile(lambda x: x.exp() + 1, backend="stitch", options=EMULATED, dynamic=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(function(x), x.exp() + 1)
+
+
+def test_until_a_plan_is_there_it_runs_eagerly_then_kernels_take_over():
+    function = torch.compile(lambda x: (x * 1.25).tanh().sum(0), backend="stitch", options={"device": "emulated"})
+    x = torch.randn(3, 11)
+    torch.testing.assert_close(function(x), (x * 1.25).tanh().sum(0))
+    assert stitch.torch.wait(120)
+    torch.testing.assert_close(function(x), (x * 1.25).tanh().sum(0))
+    assert stitch.torch.report()["kernel_calls"] == 1
+
+
+def test_a_dead_server_costs_one_warning(caplog, tmp_path):
+    options = {**EMULATED, "server": f"unix://{tmp_path}/nobody.sock"}
+    with caplog.at_level(logging.WARNING, "stitch.torch"):
+        for scale in (2.5, 3.5):
+            x = torch.randn(4)
+            torch.testing.assert_close(run(lambda x: x * scale, x, options=options), x * scale)
+    assert len([r for r in caplog.records if "PyTorch runs these operators instead" in r.getMessage()]) == 1
+
+
+def test_cpu_tensors_stay_with_pytorch_unless_asked(monkeypatch):
+    x = torch.randn(4)
+    torch.testing.assert_close(run(lambda x: x * 2, x, options=None), x * 2)
+    assert stitch.torch.report()["graphs"] == 0
+    torch._dynamo.reset()
+    monkeypatch.setenv("STITCH_DEVICE", "emulated")
+    torch.testing.assert_close(run(lambda x: x * 2, x, options={"deadline_ms": 120_000}), x * 2)
+    assert stitch.torch.report()["kernel_calls"] == 1
+    torch._dynamo.reset()
+    monkeypatch.setenv("STITCH_DISABLE", "1")
+    torch.testing.assert_close(run(lambda x: x * 2, x), x * 2)
+    assert stitch.torch.report()["graphs"] == 1
+
+
+@pytest.mark.parametrize(
+    "mode, options, message",
+    [
+        (None, {"devise": "emulated"}, "no option 'devise' .did you mean 'device'"),
+        (None, {"device": "emulate"}, "did you mean 'emulated'"),
+        (None, {"deadline_ms": "soon"}, "expected a number of milliseconds"),
+        ("max-autotun", None, "did you mean 'max-autotune"),
+    ],
+)
+def test_unknown_options_name_the_nearest(mode, options, message):
+    from stitch.torch._options import settings_of
+
+    with pytest.raises(ValueError, match=message):
+        settings_of(mode, options)
+
+
+def test_every_reason_of_a_graph_is_kept():
+    stitch.torch.reset()
+    run(lambda x: x.sort().values.exp() + x.cumsum(0), torch.randn(8))
+    found = {entry["op"]: entry for entry in stitch.torch.report()["fell_back"]}
+    assert found["aten.sort.default"]["where"].endswith(tuple("0123456789"))
