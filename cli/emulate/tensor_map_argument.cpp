@@ -22,7 +22,7 @@ Result<std::uint64_t> whole_number(std::string_view text) {
   return make_error(ErrorKind::invalid_argument, "'{}' is no whole number", text);
 }
 
-std::string_view take_until(std::string_view& text, char separator) {
+std::string_view cut_before(std::string_view& text, char separator) {
   const std::size_t at = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, at);
   text.remove_prefix(std::min(at + 1, text.size()));
@@ -33,7 +33,7 @@ std::string_view take_until(std::string_view& text, char separator) {
 Result<std::vector<std::uint64_t>> numbers(std::string_view key, std::string_view text, std::size_t count) {
   std::vector<std::uint64_t> values;
   while (!text.empty()) {
-    STITCH_ASSIGN(const std::uint64_t value, whole_number(take_until(text, ',')));
+    STITCH_ASSIGN(const std::uint64_t value, whole_number(cut_before(text, ',')));
     values.push_back(value);
   }
   if (values.size() == count) return values;
@@ -43,7 +43,7 @@ Result<std::vector<std::uint64_t>> numbers(std::string_view key, std::string_vie
 
 /// "f16[64,128]", and the strides of a dense tensor.
 Status parse_tensor(std::string_view text, TensorMap& map) {
-  const std::string_view name = take_until(text, '[');
+  const std::string_view name = cut_before(text, '[');
   const auto* const type = std::ranges::find(type_names, name);
   if (type == type_names.end() || !text.ends_with(']')) {
     return make_error(ErrorKind::invalid_argument, "'{}' is no tensor map's type; f16[64,128] is, also of {}", name,
@@ -96,7 +96,7 @@ Status parse_option(std::string_view key, std::string_view value, ArgumentPatch&
 }  // namespace
 
 Status parse_buffer_address(std::string_view text, ArgumentPatch& patch) {
-  patch.base = take_until(text, '+');
+  patch.base = cut_before(text, '+');
   if (text.empty()) return {};
   STITCH_ASSIGN(patch.offset, whole_number(text));
   return {};
@@ -105,10 +105,10 @@ Status parse_buffer_address(std::string_view text, ArgumentPatch& patch) {
 Result<ArgumentPatch> parse_tensor_map(std::string_view text) {
   ArgumentPatch patch;
   TensorMap map;
-  STITCH_TRY(parse_tensor(take_until(text, ':'), map));
+  STITCH_TRY(parse_tensor(cut_before(text, ':'), map));
   while (!text.empty()) {
-    std::string_view value = take_until(text, ':');
-    const std::string_view key = take_until(value, '=');
+    std::string_view value = cut_before(text, ':');
+    const std::string_view key = cut_before(value, '=');
     STITCH_TRY(parse_option(key, value, patch, map));
   }
   if (patch.base.empty()) {
