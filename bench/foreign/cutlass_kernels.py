@@ -1,5 +1,5 @@
-"""CUTLASS's and CuTe's kernels: GEMMs of its device API, whose kernels are called with parameters made on the device, and
-CuTe's tutorials; compiled by nvcc for the architecture that they are written for."""
+"""CUTLASS's and CuTe's kernels: GEMMs of its device API, whose kernels are called with parameters made on the device,
+CuTe's tutorials, and those for Hopper (cutlass_hopper.py); compiled by nvcc for the architecture that they are written for."""
 import importlib.metadata
 import math
 import re
@@ -8,6 +8,7 @@ import sys
 import numpy as np
 
 import corpus as corpora
+import cutlass_hopper
 from nvcc import Data, Out, Random, add, compile_ptx
 
 HEADERS = """#include "cutlass/gemm/device/gemm.h"
@@ -301,6 +302,7 @@ def main(path, wanted):
             row.add_to(corpus, compile_ptx(HEADERS + row.source(i), arch, includes), i)
     if not wanted:
         tutorials(corpus, source, includes)
+    cutlass_hopper.add_all(corpus, source, includes, wanted)
     corpus.write(path)
 
 

@@ -161,7 +161,32 @@ Status parse_value(DType dtype, std::string_view text, KernelArgument& argument)
   return {};
 }
 
-Status parse_bytes(std::string_view digits, KernelArgument& argument) {
+/// Adds what fills the value from byte `at` on.
+Status add_patch(std::string_view form, std::uint64_t at, KernelArgument& argument) {
+  ArgumentPatch patch;
+  if (form.starts_with('&')) {
+    STITCH_TRY(parse_buffer_address(form.substr(1), patch));
+  } else {
+    STITCH_ASSIGN(patch, parse_tensor_map(form.substr(form.find(':') + 1)));
+  }
+  patch.at = at;
+  if (at > argument.bytes.size() || argument.bytes.size() - at < patch.bytes()) {
+    return make_error(ErrorKind::invalid_argument, "{} bytes from byte {} on lie beyond the structure's {}",
+                      patch.bytes(), at, argument.bytes.size());
+  }
+  argument.patches.push_back(std::move(patch));
+  return {};
+}
+
+/// A value that is nothing but an address or a tensor map.
+Status parse_patch(std::string_view form, KernelArgument& argument) {
+  argument.bytes.resize(form.starts_with('&') ? 8 : emulator::TensorMap::bytes);
+  argument.dtype = DType::u64;
+  return add_patch(form, 0, argument);
+}
+
+Status parse_bytes(std::string_view text, KernelArgument& argument) {
+  const std::string_view digits = take_until(text, ';');
   if (digits.empty() || digits.size() % 2 != 0) {
     return make_error(ErrorKind::invalid_argument, "bytes= takes pairs of hexadecimal digits");
   }
@@ -170,16 +195,16 @@ Status parse_bytes(std::string_view digits, KernelArgument& argument) {
     if (!value) return make_error(ErrorKind::invalid_argument, "'{}' are no hexadecimal digits", digits.substr(i, 2));
     argument.bytes.push_back(static_cast<std::byte>(*value));
   }
-  return {};
-}
-
-Status parse_address(std::string_view text, KernelArgument& argument) {
-  argument.kind = KernelArgument::Kind::address;
-  argument.base = take_until(text, '+');
-  if (text.empty()) return {};
-  const auto offset = number<std::uint64_t>(text);
-  if (!offset) return make_error(ErrorKind::invalid_argument, "'{}' is no number of bytes", text);
-  argument.offset = *offset;
+  while (!text.empty()) {
+    std::string_view form = take_until(text, ';');
+    const std::string_view place = take_until(form, '=');
+    const auto at = place.starts_with('@') ? number<std::uint64_t>(place.substr(1)) : std::nullopt;
+    if (!at || !(form.starts_with('&') || form.starts_with("map:"))) {
+      return make_error(ErrorKind::invalid_argument, "'{}={}': after the digits come ;@BYTE=&NAME or ;@BYTE=map:…",
+                        place, form);
+    }
+    STITCH_TRY(add_patch(form, *at, argument));
+  }
   return {};
 }
 
@@ -189,7 +214,7 @@ Status parse_form(std::string_view text, const FileSystem& files, KernelArgument
     argument.dtype = DType::u64;
     return {};
   }
-  if (text.starts_with('&')) return parse_address(text.substr(1), argument);
+  if (text.starts_with('&') || text.starts_with("map:")) return parse_patch(text, argument);
   std::string_view rest = text;
   const std::string_view form = take_until(rest, ':');
   if (form == "out" || form == "zero" || form == "random" || form == "data") return parse_array(form, rest, argument);
@@ -200,7 +225,8 @@ Status parse_form(std::string_view text, const FileSystem& files, KernelArgument
   if (text.ends_with(".npy")) return parse_file(text, files, argument);
   return make_error(ErrorKind::invalid_argument,
                     "expected FILE.npy, out:TYPE[SIZES], zero:TYPE[SIZES], random:TYPE[SIZES]:seed=N, "
-                    "data:TYPE[SIZES]:BASE64, TYPE=VALUE, bytes=HEX, &NAME+BYTES or null");
+                    "data:TYPE[SIZES]:BASE64, TYPE=VALUE, bytes=HEX, &NAME+BYTES, map:TYPE[SIZES]:at=NAME:box=SIZES "
+                    "or null");
 }
 
 /// NAME= in front of a form; "i32=" and "bytes=" are forms themselves.

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "cli/emulate/tensor_map_argument.h"
 #include "graph/dtype.h"
 
 namespace stitch::cli {
@@ -19,14 +20,15 @@ namespace stitch::cli {
 ///   random:f32[64,128]:seed=1          … with values that anybody can make again (random_contents)
 ///   data:s32[3]:AAAAAAEAAAACAAAA       … with these bytes (base64)
 ///   zero:f32[64]   out:f32[64]         … of zeros; … that nobody has written yet
-///   &x+256                             the address 256 bytes into the buffer `x` of an earlier argument
+///   &x+256                             the address 256 bytes into the buffer `x` of another argument
+///   map:f16[64,128]:at=x:box=64,64     a tensor map of that buffer (parse_tensor_map), as a __grid_constant__
 ///   null                               a null pointer
 ///   i32=5   f32=0.5   pred=1           a value of that type
-///   bytes=00ff12…                      a structure, byte by byte
+///   bytes=00ff12…[;@8=&x][;@64=map:…]  a structure, byte by byte; from byte 8 on an address, from 64 on a tensor map
 ///
 /// NAME= before any of them names it; without, its name is its position, or the file's stem.
 struct KernelArgument {
-  enum class Kind : std::uint8_t { buffer, address, value };
+  enum class Kind : std::uint8_t { buffer, value };
 
   std::string name;
   std::string text;  ///< as given, for messages
@@ -37,8 +39,7 @@ struct KernelArgument {
   bool initialised = false;
   graph::DType dtype = graph::DType::u8;
   std::vector<std::int64_t> shape;
-  std::string base;          ///< an address: the buffer that it lies in
-  std::uint64_t offset = 0;  ///< … and how far
+  std::vector<ArgumentPatch> patches;  ///< of a value: addresses and tensor maps that it holds
 
   /// Bytes that it takes in the parameter block.
   [[nodiscard]] std::uint64_t parameter_bytes() const { return kind == Kind::value ? bytes.size() : 8; }

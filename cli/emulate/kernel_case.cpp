@@ -113,32 +113,61 @@ bool ExecutedKernel::right() const {
   return report.clean() && std::ranges::all_of(comparisons, [](const Comparison& one) { return one.wrong == 0; });
 }
 
+Result<std::uint64_t> ExecutedKernel::address_of(const std::string& argument) const {
+  const auto found = std::ranges::find(buffers_, argument, &NamedBuffer::name);
+  if (found == buffers_.end()) return make_error(ErrorKind::invalid_argument, "no buffer is named '{}'", argument);
+  return found->buffer.address;
+}
+
+Result<std::vector<std::byte>> ExecutedKernel::value_of(const KernelArgument& argument) const {
+  std::vector<std::byte> bytes = argument.bytes;
+  for (const ArgumentPatch& patch : argument.patches) {
+    STITCH_ASSIGN(std::uint64_t address, address_of(patch.base));
+    address += patch.offset;
+    if (!patch.map) {
+      std::memcpy(bytes.data() + patch.at, &address, sizeof(address));
+      continue;
+    }
+    emulator::TensorMap map = *patch.map;
+    map.address = address;
+    STITCH_TRY(check(map));
+    encode_tensor_map(map, std::span(bytes).subspan(patch.at).first<emulator::TensorMap::bytes>());
+  }
+  return bytes;
+}
+
+Result<emulator::ParameterBlock> ExecutedKernel::parameters_of(const KernelCase& kernel,
+                                                               const emulator::Program& program) const {
+  emulator::ParameterBlock parameters;
+  auto buffer = buffers_.begin();
+  for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const KernelArgument& argument = kernel.arguments[i];
+    if (argument.kind == KernelArgument::Kind::buffer) {
+      parameters.add((buffer++)->buffer);
+      continue;
+    }
+    const Result<std::vector<std::byte>> value = value_of(argument);
+    if (!value) return value.error().within(fmt::format("argument {} ({})", i, argument.text));
+    parameters.add_bytes(*value, program.parameters()[i].alignment);
+  }
+  return parameters;
+}
+
 Result<ExecutedKernel> execute(const KernelCase& kernel, const emulator::LaunchOptions& options) {
   STITCH_ASSIGN(const emulator::Program program, emulator::Program::load(kernel.ptx, kernel.entry));
   STITCH_TRY(check_parameters(kernel, program));
   for (const Expectation& expected : kernel.expectations) STITCH_TRY(check_expectation(expected, kernel.arguments));
   ExecutedKernel executed;
-  emulator::ParameterBlock parameters;
-  for (std::size_t i = 0; i < kernel.arguments.size(); ++i) {
-    const KernelArgument& argument = kernel.arguments[i];
-    if (argument.kind == KernelArgument::Kind::value) {
-      parameters.add_bytes(argument.bytes, program.parameters()[i].alignment);
-    } else if (argument.kind == KernelArgument::Kind::address) {
-      const auto base = std::ranges::find(executed.buffers_, argument.base, &ExecutedKernel::NamedBuffer::name);
-      if (base == executed.buffers_.end()) {
-        return make_error(ErrorKind::invalid_argument, "argument {} ({}): no buffer before it is named '{}'", i,
-                          argument.text, argument.base);
-      }
-      parameters.add(base->buffer.address + argument.offset);
-    } else {
-      const Contents contents = !argument.initialised    ? Contents::uninitialised()
-                                : argument.bytes.empty() ? Contents::zero()
-                                                         : Contents::bytes(argument.bytes);
-      STITCH_ASSIGN(const Buffer buffer, executed.memory_.allocate(argument.name, argument.buffer_bytes, contents));
-      executed.buffers_.push_back({argument.name, buffer});
-      parameters.add(buffer);
-    }
+  // A structure may hold the address of a buffer that only a later argument names.
+  for (const KernelArgument& argument : kernel.arguments) {
+    if (argument.kind != KernelArgument::Kind::buffer) continue;
+    const Contents contents = !argument.initialised    ? Contents::uninitialised()
+                              : argument.bytes.empty() ? Contents::zero()
+                                                       : Contents::bytes(argument.bytes);
+    STITCH_ASSIGN(const Buffer buffer, executed.memory_.allocate(argument.name, argument.buffer_bytes, contents));
+    executed.buffers_.push_back({argument.name, buffer});
   }
+  STITCH_ASSIGN(const emulator::ParameterBlock parameters, executed.parameters_of(kernel, program));
   STITCH_ASSIGN(executed.report, launch(program, kernel.config, parameters.bytes(), executed.memory_, options));
   for (const Expectation& expected : kernel.expectations) {
     STITCH_ASSIGN(const std::vector<std::byte> contents, executed.contents(expected.argument));

@@ -57,8 +57,14 @@ class ExecutedKernel {
     std::string name;
     emulator::Buffer buffer;
   };
+  [[nodiscard]] Result<std::uint64_t> address_of(const std::string& argument) const;
+  /// A value's bytes, addresses and tensor maps put in.
+  [[nodiscard]] Result<std::vector<std::byte>> value_of(const KernelArgument& argument) const;
+  [[nodiscard]] Result<emulator::ParameterBlock> parameters_of(const KernelCase& kernel,
+                                                               const emulator::Program& program) const;
+
   emulator::Memory memory_;
-  std::vector<NamedBuffer> buffers_;
+  std::vector<NamedBuffer> buffers_;  ///< in the order of the arguments
 };
 
 /// Runs the kernel on the emulated device and compares. Errors: those of Program::load and launch; invalid_argument for
