@@ -107,7 +107,8 @@ void visit_regions(const RegionSite& site, const std::function<void(const Region
   visit(site);
   for (NodeId id = 0; id < site.graph.size(); ++id) {
     const Node& node = site.graph.node(id);
-    if (node.regions.empty() || (enters && !enters(site.graph, id))) continue;
+    // A combiner is part of its operator: nothing in it runs by itself.
+    if (node.regions.empty() || node.op == Op::associative_scan || (enters && !enters(site.graph, id))) continue;
     for (std::size_t i = 0; i < node.regions.size(); ++i) {
       const bool is_body = node.op == Op::loop && i == 0;
       std::int64_t times = 1;

@@ -159,6 +159,21 @@ Replacement scan(Rewriter& graph, const Node& node) {
   return narrowed(graph, node, dropped, a);
 }
 
+Replacement associative_scan(Rewriter& graph, const Node& node) {
+  auto a = node.as<AssociativeScanAttributes>();
+  if (node.type().dims[a.dimension] == 1) return node.operands;
+  Dropped dropped(node.type().dims);
+  dropped.keep(a.dimension);
+  if (dropped.none()) return {};
+  a.dimension = dropped.number(a.dimension);
+  std::vector<Value> operands, results;
+  for (const Value operand : node.operands) operands.push_back(without_dimensions(graph, operand, dropped));
+  const Value narrow = graph.add(Op::associative_scan, operands, a, node.regions);
+  for (std::int32_t r = 0; r < std::ssize(node.results); ++r)
+    results.push_back(graph.reshape({narrow.node, r}, node.type(r).dims));
+  return results;
+}
+
 /// Start operands of the dimensions that stay, from operand `first` on. A start along an extent of 1 is always 0.
 std::vector<Value> kept_starts(const Node& node, std::size_t first, const Dropped& dropped) {
   std::vector<Value> starts;
@@ -276,6 +291,7 @@ Replacement unit_dimensions_rule(Rewriter& graph, const Node& node) {
     case Op::reverse: return reverse_without_units(graph, node);
     case Op::iota: return iota(graph, node);
     case Op::scan: return scan(graph, node);
+    case Op::associative_scan: return associative_scan(graph, node);
     case Op::dynamic_slice: return dynamic_slice(graph, node);
     case Op::dynamic_update_slice: return dynamic_update_slice(graph, node);
     case Op::gather: return gather(graph, node);

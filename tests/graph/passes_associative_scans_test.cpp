@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include "graph/codec/codec.h"
 #include "graph/simplify.h"
 #include "tests/graph/associative_scans.h"
 #include "tests/graph/naive_evaluate.h"
@@ -98,7 +99,7 @@ TEST(PassesAssociativeScans, IntermediateValuesThatOthersUseKeepTheRecursion) {
         const Values x = {b.parameter(f32, {2, 16}), b.parameter(f32, {2, 16})};
         Values results;
         const Values scanned = written_out(b, recurrence, x, 1, [&](const Values& level) {
-          if (results.empty()) results.push_back(b.unary(Op::exp, level[1]));
+          results.push_back(b.unary(Op::exp, level[1]));
         });
         results.push_back(scanned[1]);
         return results;
@@ -151,11 +152,20 @@ TEST(AssociativeScan, EvaluatesAsTheNaiveInterpreterDoes) {
         const std::vector<Tensor> arguments = random_arguments(graph, length);
         EvaluateOptions bounded;
         bounded.bounds = true;
-        const auto actual = evaluate(graph, arguments, bounded);
+        auto actual = evaluate(graph, arguments, bounded);
         ASSERT_TRUE(actual.ok()) << actual.error().message;
         const std::vector<Tensor> expected = naive_evaluate(graph, arguments);
-        for (std::size_t i = 0; i < results.size(); ++i)
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          // Long products overflow, in one order sooner than in another.
+          std::int64_t checked = 0;
+          for (std::int64_t e = 0; e < expected[i].elements(); ++e) {
+            const bool unchecked = std::isinf((*actual)[i].bound(e)) && is_floating(expected[i].type.dtype);
+            checked += unchecked ? 0 : 1;
+            if (unchecked) (*actual)[i].floats[e] = expected[i].floats[e];
+          }
+          EXPECT_GT(2 * checked, expected[i].elements()) << row.name;
           expect_equal_tensors(expected[i], (*actual)[i], 1e-9, fmt::format("{} of {}", row.name, length));
+        }
       }
     }
   }
@@ -184,6 +194,42 @@ TEST(AssociativeScan, BoundsHoldForF32) {
           << row.name << " " << i << ": " << kernel.at(i) << " for " << (*reference)[0].at(i);
     }
   }
+}
+
+Graph recurrence_of(const Combine& combine, const Dims& dims, std::int64_t d) {
+  Builder b;
+  const Values x = {b.parameter(f32, dims), b.parameter(f32, dims)};
+  const Value scan =
+      b.add(Op::associative_scan, x, AssociativeScanAttributes{d, false}, {combiner_of(combine, {f32, f32})});
+  return *b.finish({{scan.node, 1}});
+}
+
+TEST(AssociativeScan, SurvivesTheCodecAndIsKnownByItsCombiner) {
+  const Graph graph = recurrence_of(recurrence, {3, 8}, 1);
+  for (const Encoding encoding : {Encoding::json, Encoding::cbor}) {
+    const Result<Graph> back = decode(encode(graph, encoding), encoding);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(region_key(*back).hex(), region_key(graph).hex());
+  }
+  EXPECT_NE(region_key(recurrence_of(complex_product, {3, 8}, 1)).hex(), region_key(graph).hex());
+  EXPECT_NE(region_key(recurrence_of(recurrence, {3, 8}, 0)).hex(), region_key(graph).hex());
+}
+
+// What plans are made of the regions that are visited must not see an operator's inside.
+TEST(AssociativeScan, ItsCombinerIsNoRegionThatRuns) {
+  int visited = 0;
+  for_each_region(recurrence_of(recurrence, {3, 8}, 1), [&](const RegionSite&) { ++visited; });
+  EXPECT_EQ(visited, 1);
+}
+
+TEST(AssociativeScan, HasNoExtentsOfOne) {
+  const Graph before = recurrence_of(recurrence, {1, 8, 1}, 1);
+  Graph after = before;
+  ASSERT_TRUE(simplify(after, {}).ok());
+  const auto scan = std::ranges::find(after.nodes(), Op::associative_scan, &Node::op);
+  ASSERT_NE(scan, after.nodes().end()) << to_text(after);
+  EXPECT_EQ(scan->type().dims, Dims{8});
+  expect_same_values(before, after, 1, 2e-6, "extents of one");
 }
 
 TEST(AssociativeScan, WrongUsesAreNamed) {
