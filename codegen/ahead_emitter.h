@@ -19,8 +19,8 @@ namespace stitch::codegen {
 ///       take_over(in0_3, in0_3_next);
 ///       if (i_loop + 1 < 8) fetch(i_loop + 1);     nothing beyond the last turn is read
 ///
-/// Values that cross the loop's back edge are asked for before its first barrier or store: ptxas moves other loads
-/// behind arithmetic, and those of read-only memory behind barriers (Cached::ahead in device/memory.cuh).
+/// ptxas 13.0 leaves loads of read-only memory at the top of a loop that has no barrier. Where it has one it moves them
+/// behind it, so that they are loads of any memory there, which stay before it (Cached::ahead in device/memory.cuh).
 class AheadEmitter {
  public:
   AheadEmitter(GroupScope& scope, const kernel::LoadsAhead& ahead)
