@@ -1,5 +1,7 @@
 #include "codegen/ahead_emitter.h"
 
+#include <algorithm>
+
 #include "codegen/spelling.h"
 
 namespace stitch::codegen {
@@ -27,9 +29,19 @@ void AheadEmitter::emit_fetch() {
   out_.open("const auto fetch = [&](const int {}_loop)", axes_.name(ahead_.axis));
   loops_.emit_value(ahead_.axis);
   if (scope_.group.outer_loops.contains(ahead_.axis)) loops_.emit_start_in_row();
+  scope_.asks_ahead = meets_barrier();
   for (const ItemId id : ahead_.loads) emit_load(id);
+  scope_.asks_ahead = false;
   out_.set_depth(depth);
   out_.line("}};");
+}
+
+/// Whether a turn of the loop comes to a barrier of the block, which loads may be kept in front of.
+bool AheadEmitter::meets_barrier() const {
+  if (!scope_.group.outer_loops.contains(ahead_.axis)) return false;
+  return std::ranges::any_of(scope_.group.reductions, [&](const kernel::ReductionPlan& plan) {
+    return scope_.anchor(plan.anchor).kind == kernel::Anchor::Kind::reduce && (plan.exchange > 1 || plan.cluster > 1);
+  });
 }
 
 void AheadEmitter::emit_load(ItemId id) {

@@ -10,7 +10,7 @@ namespace stitch::codegen {
 ///     bf16 in0_3_next[8];                          registers of the next turn
 ///     const auto fetch = [&](const int i_loop) {   how a turn is asked for
 ///       const int i = i0 + i_loop * 1024;
-///       load<8>(in0_3_next, in0 + i * 4096 + j);
+///       load<8, Cached::ahead>(in0_3_next, in0 + i * 4096 + j);
 ///     };
 ///     fetch(0);
 ///     for (int i_loop = 0; i_loop < 8; ++i_loop) {
@@ -19,7 +19,8 @@ namespace stitch::codegen {
 ///       take_over(in0_3, in0_3_next);
 ///       if (i_loop + 1 < 8) fetch(i_loop + 1);     nothing beyond the last turn is read
 ///
-/// Values that cross the loop's back edge are asked for where the code says: ptxas moves other loads behind arithmetic.
+/// ptxas 13.0 leaves loads of read-only memory at the top of a loop that has no barrier. Where it has one it moves them
+/// behind it, so that they are loads of any memory there, which stay before it (Cached::ahead in device/memory.cuh).
 class AheadEmitter {
  public:
   AheadEmitter(GroupScope& scope, const kernel::LoadsAhead& ahead)
@@ -32,6 +33,7 @@ class AheadEmitter {
 
  private:
   void emit_fetch();
+  [[nodiscard]] bool meets_barrier() const;
   void emit_load(kernel::ItemId id);
 
   GroupScope& scope_;

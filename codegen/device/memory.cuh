@@ -31,8 +31,39 @@ struct Word<16> {
 };
 
 // How a load may be cached: `streamed` data is an input that this kernel only reads; `shared_between_blocks` was
-// written by another block of this kernel, so it must come from L2; `plain` is any other memory.
-enum class Cached { streamed, shared_between_blocks, plain };
+// written by another block of this kernel, so it must come from L2; `plain` is any other memory. The last two are asked
+// for a turn of a loop ahead: ptxas moves other loads of read-only memory across barriers to where registers are free,
+// which is behind the work that they should be in flight during.
+enum class Cached { streamed, shared_between_blocks, plain, ahead, ahead_between_blocks };
+
+#define STITCH_LOAD_AHEAD(W, OUTPUTS, TYPE, TARGETS)                                       \
+  template <Cached cached>                                                                 \
+  __device__ __forceinline__ void ask_for(W& x, const W* from) {                           \
+    if constexpr (cached == Cached::ahead_between_blocks) {                                \
+      asm volatile("ld.global.cg." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory"); \
+    } else {                                                                               \
+      asm volatile("ld.global." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory");    \
+    }                                                                                      \
+  }
+#define STITCH_PAIR "=r"(x.x), "=r"(x.y)
+#define STITCH_QUAD "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+STITCH_LOAD_AHEAD(u16, "=h"(x), "u16", "%0, [%1]")
+STITCH_LOAD_AHEAD(u32, "=r"(x), "u32", "%0, [%1]")
+STITCH_LOAD_AHEAD(uint2, STITCH_PAIR, "v2.u32", "{%0, %1}, [%2]")
+STITCH_LOAD_AHEAD(uint4, STITCH_QUAD, "v4.u32", "{%0, %1, %2, %3}, [%4]")
+#undef STITCH_LOAD_AHEAD
+#undef STITCH_PAIR
+#undef STITCH_QUAD
+template <Cached cached>
+__device__ __forceinline__ void ask_for(u8& x, const u8* from) {
+  u16 wide;
+  if constexpr (cached == Cached::ahead_between_blocks) {
+    asm volatile("ld.global.cg.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
+  } else {
+    asm volatile("ld.global.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
+  }
+  x = static_cast<u8>(wide);
+}
 
 template <Cached cached, class W>
 __device__ __forceinline__ W load_word(const W* from) {
@@ -40,6 +71,10 @@ __device__ __forceinline__ W load_word(const W* from) {
     return __ldg(from);
   } else if constexpr (cached == Cached::shared_between_blocks) {
     return __ldcg(from);
+  } else if constexpr (cached == Cached::ahead || cached == Cached::ahead_between_blocks) {
+    W word;
+    ask_for<cached>(word, from);
+    return word;
   } else {
     return *from;
   }

@@ -43,13 +43,28 @@ std::int64_t load_registers(const ScalarProgram& program, const GroupProgram& gr
   return (group.register_elements(item.axes) * held_bytes(item) + 3) / 4;
 }
 
-/// Registers for the next turn of the outer loops, and for what of this one's is no longer loaded where it is used.
+/// Registers for what is asked for a turn ahead: the next turn's values, and an address for each access.
+std::int64_t next_registers(const ScalarProgram& program, const GroupProgram& group, ItemId id) {
+  constexpr std::int64_t of_address = 2;
+  const std::int64_t elements = group.register_elements(program.at(id).axes);
+  const std::int64_t width = std::min<std::int64_t>(group.accesses[id].width, elements);
+  return load_registers(program, group, id) + of_address * (elements / width);
+}
+
+/// Registers for the next turn of the outer loops, and for what of this one's is not counted where it is loaded and
+/// used. Of narrow values that several sweeps widen the compiler keeps the wide ones besides.
 std::int64_t registers_ahead(const ScalarProgram& program, const GroupProgram& group,
                              const std::vector<bool>& is_held) {
+  constexpr std::int64_t wide = 4;  // bytes
   std::int64_t registers = 0;
   for (const ItemId id : group.ahead.loads) {
-    const bool here = is_held[id] || std::ranges::count(group.sweeps[0].early, id) > 0;
-    registers += (here ? 1 : 2) * load_registers(program, group, id);
+    registers += next_registers(program, group, id);
+    const auto held = std::ranges::find(group.held, id, &HeldItem::item);
+    const bool in_registers = held != group.held.end() && held->place == Hold::registers;
+    const bool early = std::ranges::count(group.sweeps[0].early, id) > 0;
+    if (!in_registers && (is_held[id] || !early)) registers += load_registers(program, group, id);
+    if (in_registers && held_bytes(program.at(id)) < wide)
+      registers += group.register_elements(program.at(id).axes) - load_registers(program, group, id);
   }
   return registers;
 }
@@ -62,7 +77,7 @@ std::int64_t registers_of(const ScalarProgram& program, const GroupProgram& grou
   for (const ItemId id : sweep.early) {
     if (!is_held[id]) loads += load_registers(program, group, id);
   }
-  for (const ItemId id : sweep.ahead.loads) loads += load_registers(program, group, id);
+  for (const ItemId id : sweep.ahead.loads) loads += next_registers(program, group, id);
   for (const ItemId id : sweep.body) {
     const Item& item = program.at(id);
     heavy = heavy || (item.kind == Item::Kind::compute && graph::info(item.op).cost == graph::OpCost::expensive);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "costmodel/operation_cost.h"
+#include "kernel/program/group_deriver.h"
 #include "search/partition/fusion_plan.h"
 #include "tests/costmodel/example_kernels.h"
 #include "tests/profiler/kernel_case.h"
@@ -366,26 +367,30 @@ INSTANTIATE_TEST_SUITE_P(Kernels, FeaturesEmulated, testing::ValuesIn(counted_ke
 
 TEST(Features, ALoopWaitsOnceForLoadsMadeAhead) {
   const DeviceSpec device = *find_device("h100");
-  const auto looped = [](int stages) {
-    return [=](const KernelProgram& program) {
-      const kernel::GroupProgram& group = program.phases[0].groups[0];
-      return group.mapping.stages == stages && group.inner_loops.empty() && program.schedule.threads == 256 &&
-             group.extent(0, kernel::Level::loop) == 8 && group.extent(0, kernel::Level::warp) == 8;
-    };
+  const auto rows_of = [](const KernelProgram& program) {
+    const kernel::GroupProgram& group = program.phases[0].groups[0];
+    return group.inner_loops.empty() ? group.extent(0, kernel::Level::loop) : 1;
   };
+  const auto made = profiler::test::make_case(norm_backward(8192, 256), [&](const KernelProgram& p) {
+    return p.phases[0].groups[0].mapping.stages == 2 && rows_of(p) > 1;
+  });
+  const double rows = rows_of(made.program);
   const auto count = [&](int stages) {
-    const auto made = profiler::test::make_case(norm_backward(8192, 256), looped(stages), {.keep = 100000});
-    return group_features(*made.graph, made.program.phases[0].groups[0], made.program, device);
+    kernel::GroupMapping mapping = made.program.phases[0].groups[0].mapping;
+    mapping.stages = stages;
+    const auto group =
+        kernel::derive_group(made.program.phases[0].groups[0].structure, mapping, made.program.schedule, 1);
+    return group_features(*made.graph, group.value(), made.program, device);
   };
   const GroupFeatures plain = count(1), ahead = count(2);
   EXPECT_EQ(plain.ahead_share, 0);
   EXPECT_EQ(ahead.ahead_share, 1);
-  EXPECT_EQ(plain.loading_turns, 8);
-  EXPECT_EQ(ahead.loading_turns, 8);
+  EXPECT_EQ(plain.loading_turns, rows);
+  EXPECT_EQ(ahead.loading_turns, rows);
   EXPECT_EQ(plain.bytes_in_flight, ahead.bytes_in_flight);
   EXPECT_EQ(plain.dram_read_bytes, ahead.dram_read_bytes);
-  EXPECT_EQ(plain.waiting_cycles - ahead.waiting_cycles, 7 * device.dram_latency);
-  EXPECT_EQ(plain.latency_cycles - ahead.latency_cycles, 7 * device.dram_latency);
+  EXPECT_EQ(plain.waiting_cycles - ahead.waiting_cycles, (rows - 1) * device.dram_latency);
+  EXPECT_EQ(plain.latency_cycles - ahead.latency_cycles, (rows - 1) * device.dram_latency);
 }
 
 }  // namespace
