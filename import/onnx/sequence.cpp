@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view reason = "a sequence that outlives the graph it is made in";
 constexpr std::string_view target = "onnx.sequence";
-constexpr std::int64_t most_elements = 4096;
+constexpr std::int64_t most_of_sequence = 4096;
 
 Values make_sequence(Call& c, const Values& elements) {
   c.inputs.assign(elements.begin(), elements.end());
@@ -98,7 +98,7 @@ Result<Values> split_to_sequence(Call& c) {
     STITCH_ASSIGN(each, c.need_integer(1));
     if (each < 1) return Call::wrong("parts of {}", each);
   }
-  if (extent / each > most_elements) return Call::unsupported("a sequence of {} elements", extent / each);
+  if (extent / each > most_of_sequence) return Call::unsupported("a sequence of {} elements", extent / each);
   for (std::int64_t done = 0; !listed && done < extent; done += each) sizes.push_back(std::min(each, extent - done));
   Values elements;
   std::int64_t start = 0;
