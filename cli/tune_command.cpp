@@ -16,6 +16,7 @@ struct TuneOptions {
   std::uint64_t seed = 1;
   std::string scorer = "auto";
   std::int64_t trials = 0;
+  std::vector<std::string> donations;
   std::filesystem::path faults;  ///< empty: in the cache folder
 };
 
@@ -30,14 +31,21 @@ Error in_model(const std::filesystem::path& model, const Error& error) {
   return error.kind == ErrorKind::cancelled ? error : error.within(model.string());
 }
 
+import::ImportOptions asked_of(const TuneOptions& options){import::ImportOptions asked;
+asked.constraints = options.common.constraints;
+asked.donations = options.donations;
+return asked;
+}  // namespace
+
 Result<ExitCode> plan(const TuneOptions& options) {
   const Interruption interruption;
   tuning::TunerOptions exploring;
   exploring.compiles = false;
   STITCH_ASSIGN(const auto session, Session::open(options.common, exploring));
   STITCH_ASSIGN(const auto bytes, session->files.read(options.model));
-  const auto tuning = tuning::plan_model(bytes, options.model.filename().string(), *session->tuner,
-                                         progress_display(options.common.quiet), interruption.token(), options.common.constraints);
+  const auto tuning =
+      tuning::plan_model(bytes, options.model.filename().string(), *session->tuner,
+                         progress_display(options.common.quiet), interruption.token(), asked_of(options));
   if (!tuning) return in_model(options.model, tuning.error());
   return finish(tuning->report, options.common.json);
 }
@@ -62,8 +70,9 @@ Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const Interruption interruption;
   STITCH_ASSIGN(std::string bytes, RealFileSystem().read(options.model));
   STITCH_ASSIGN(const auto server, connect(options.server));
-  const auto result = tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials, options.common.constraints,
-                                    progress_display(options.common.quiet), interruption.token());
+  const auto result =
+      tune_remotely(*server, std::move(bytes), options.model.filename().string(), options.trials,
+                    options.common.constraints, progress_display(options.common.quiet), interruption.token());
   if (!result) return in_model(options.model, result.error());
   STITCH_ASSIGN(const tuning::ModelReport model, tuning::model_report_from_json(*result));
   for (const std::string& fragment : model.fault_fragments) {
@@ -92,9 +101,9 @@ Result<ExitCode> tune(const TuneOptions& options) {
   if (session->store != nullptr) {
     STITCH_ASSIGN(store, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
   }
-  const auto tuning =
-      tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
-                         progress_display(options.common.quiet), interruption.token(), store.get(), options.trials, options.common.constraints);
+  const auto tuning = tuning::tune_model(bytes, options.model.filename().string(), *session->tuner,
+                                         progress_display(options.common.quiet), interruption.token(), store.get(),
+                                         options.trials, asked_of(options));
   if (!tuning) return in_model(options.model, tuning.error());
   STITCH_TRY(write_faults(options, *tuning, session->files));
   return finish(tuning->report, options.common.json);
@@ -107,10 +116,14 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
   command->add_option("model", options->model, "model file: HLO text, ONNX or fragment; may be gzipped")->required();
   add_common_options(*command, options->common);
   add_constraint_options(*command, options->common.constraints);
+  CLI::Option* donate = command->add_option("--donate", options->donations,
+                                            "PARAMETER or PARAMETER:RESULT, by name or position: memory that the "
+                                            "result may take (repeatable; * on both sides)");
   if (stores) {
     CLI::Option* database = command->add_option("--db", options->database, "database that the plans are stored in");
     command->add_option("--server", options->server, "let this stitchd do it: unix:PATH or http://HOST:PORT")
-        ->excludes(database);
+        ->excludes(database)
+        ->excludes(donate);
     command->add_option("--scorer", options->scorer, "what predicts times; auto: the newest model of --db that is fit")
         ->check(CLI::IsMember({"auto", "analytical", "combined"}))
         ->capture_default_str();
@@ -129,7 +142,7 @@ void add(CLI::App& app, const char* name, const char* about, Result<ExitCode> (*
   });
 }
 
-}  // namespace
+}  // namespace stitch::cli
 
 void add_plan_command(CLI::App& app, ExitCode& code) {
   add(app, "plan", "Import a model, explore fusion plans and schedules, predict; nothing is compiled", plan, false,

@@ -34,9 +34,9 @@ struct ClientOptions {
 };
 
 struct FetchOptions {
-  std::int64_t deadline_ms = 10'000;  ///< how long to wait for a plan
-  bool improve = true;                ///< let the server tune the fragment in the background when it must predict
-  std::string name = {};              ///< for people: where the fragment comes from
+  std::int64_t deadline_ms = 10'000;    ///< how long to wait for a plan
+  bool improve = true;                  ///< let the server tune the fragment in the background when it must predict
+  std::string name = {};                ///< for people: where the fragment comes from
   graph::Constraints constraints = {};  ///< of the plan, besides those of the fragment itself
   /// What the driver reports of the GPU that the plan is to run on; without it the plan is for the server's own target.
   std::optional<DeviceTraits> device = {};

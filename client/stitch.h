@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Rises when something is added; functions are never changed or removed within a major version of the library. */
-#define STITCH_API_VERSION 2
+#define STITCH_API_VERSION 3
 
 typedef enum stitch_code {
   STITCH_OK = 0,
@@ -84,6 +84,11 @@ STITCH_API stitch_code stitch_plan_fetch(stitch_client* client, const void* frag
 STITCH_API stitch_code stitch_plan_fetch_on(stitch_client* client, const void* fragment, size_t fragment_bytes,
                                             stitch_encoding encoding, stitch_device device, int ordinal,
                                             int64_t deadline_ms, stitch_plan** plan);
+/* The same under constraints on the results, besides those of the fragment: "deterministic", "batch_invariant", or both
+ * with a comma between; NULL for none. (Since version 3.) */
+STITCH_API stitch_code stitch_plan_fetch_under(stitch_client* client, const void* fragment, size_t fragment_bytes,
+                                               stitch_encoding encoding, stitch_device device, int ordinal,
+                                               const char* constraints, int64_t deadline_ms, stitch_plan** plan);
 STITCH_API void stitch_plan_release(stitch_plan* plan);
 
 /* Parameters and results, in the fragment's order; an index out of range has 0 bytes. */

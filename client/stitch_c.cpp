@@ -161,6 +161,13 @@ stitch_code stitch_plan_fetch(stitch_client* client, const void* fragment, size_
 stitch_code stitch_plan_fetch_on(stitch_client* client, const void* fragment, size_t fragment_bytes,
                                  stitch_encoding encoding, stitch_device device, int ordinal, int64_t deadline_ms,
                                  stitch_plan** plan) {
+  return stitch_plan_fetch_under(client, fragment, fragment_bytes, encoding, device, ordinal, nullptr, deadline_ms,
+                                 plan);
+}
+
+stitch_code stitch_plan_fetch_under(stitch_client* client, const void* fragment, size_t fragment_bytes,
+                                    stitch_encoding encoding, stitch_device device, int ordinal,
+                                    const char* constraints, int64_t deadline_ms, stitch_plan** plan) {
   return guarded([&]() -> Status {
     STITCH_TRY(need(client, "client"));
     STITCH_TRY(need(fragment, "fragment"));
@@ -174,6 +181,9 @@ stitch_code stitch_plan_fetch_on(stitch_client* client, const void* fragment, si
     stitch::client::FetchOptions options;
     options.deadline_ms = deadline_ms;
     options.name = graph.name;
+    if (constraints != nullptr) {
+      STITCH_ASSIGN(options.constraints, stitch::graph::parse_constraints(constraints));
+    }
     STITCH_ASSIGN(fetched->handle, stitch::client::PlanHandle::fetch(*client->client, *fetched->executor,
                                                                      std::move(graph), std::move(options)));
     for (const auto& type : fetched->handle->parameters()) fetched->parameter_bytes.push_back(type.bytes());

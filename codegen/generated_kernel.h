@@ -38,6 +38,8 @@ struct GeneratedKernel {
   int cluster = 1;
   std::int64_t shared_bytes = 0;  ///< dynamic
   bool cooperative = false;       ///< all blocks must be resident together
+  /// What it must be compiled with, whoever compiles it (CompileRequest::options).
+  std::vector<std::string> compile_options;
 };
 
 struct GenerateOptions {

@@ -101,8 +101,17 @@ std::string ItemPrinter::reduced_value(ItemId id, bool element) const {
   if (arg && dot == std::string::npos) text += ".value";
   const std::string accumulator =
       compute_type(arg && item.origin.result == 1 ? graph::DType::s64 : graph::info(item.dtype).accumulator);
-  return accumulator == compute_type(item.dtype) ? text
-                                                 : fmt::format("static_cast<{}>({})", compute_type(item.dtype), text);
+  if (accumulator != compute_type(item.dtype))
+    text = fmt::format("static_cast<{}>({})", compute_type(item.dtype), text);
+  return rounded(item, text);
+}
+
+/// A narrow float is computed in f32, and rounded where it is stored. Where that is depends on which operators share a
+/// kernel, which may depend on the batch: where the batch must not matter it is rounded wherever it is computed.
+std::string ItemPrinter::rounded(const Item& item, const std::string& text) const {
+  const bool rounds = scope_.graph.constraints.batch_invariant && graph::is_floating(item.dtype);
+  if (!rounds || !needs_widening(item.dtype)) return text;
+  return fmt::format("widen(narrow<{}>({}))", storage_type(item.dtype), text);
 }
 
 std::string ItemPrinter::in_range(const Item& item, bool element) const {
@@ -129,10 +138,13 @@ std::string ItemPrinter::expression_of(ItemId id, bool element) const {
   }
   std::vector<std::string> operands;
   for (const ItemId operand : item.operands) operands.push_back(value(operand, element));
-  if (scope_.rounded_quotients.contains(id) && item.dtype != graph::DType::f64)
-    return fmt::format("__fdiv_rn({}, {})", operands[0], operands[1]);
+  // Which quotients must be rounded depends on who reads them in this kernel.
+  const bool all_rounded = scope_.graph.constraints.batch_invariant && item.kind == Item::Kind::compute &&
+                           item.op == graph::Op::divide && graph::is_floating(item.dtype);
+  if ((all_rounded || scope_.rounded_quotients.contains(id)) && item.dtype != graph::DType::f64)
+    return rounded(item, fmt::format("__fdiv_rn({}, {})", operands[0], operands[1]));
   const int data = item.op == graph::Op::select && item.kind == Item::Kind::compute ? 1 : 0;
-  return expression(item, program_.at(item.operands[data]).dtype, operands);
+  return rounded(item, expression(item, program_.at(item.operands[data]).dtype, operands));
 }
 
 std::string_view ItemPrinter::caching(const Item& item) const {

@@ -54,6 +54,7 @@ class ItemPrinter {
 
  private:
   [[nodiscard]] std::string reduced_value(kernel::ItemId id, bool element) const;
+  [[nodiscard]] std::string rounded(const kernel::Item& item, const std::string& text) const;
   [[nodiscard]] std::string in_range(const kernel::Item& item, bool element) const;
   /// One element, zero where the guard or the axes' ranges do not hold.
   [[nodiscard]] std::string scalar_load(const kernel::Item& item, bool element) const;

@@ -26,8 +26,8 @@ struct CanonicalForm {
   /// commutative operators are in ascending order. Regions are canonical too, their parameters and results (which the
   /// operands of their node fix) in the original order.
   Graph graph;
-  /// Equal keys: isomorphic graphs under the same constraints (up to collisions of 128 bits). Independent of node order, names, argument order,
-  /// result order and operand order of commutative operators.
+  /// Equal keys: isomorphic graphs under the same constraints (up to collisions of 128 bits). Independent of node
+  /// order, names, argument order, result order and operand order of commutative operators.
   Hash128 key;
   /// The same without extents: ranks, operators, dtypes, attributes as HashDetail::family sees them, and constraints.
   Hash128 family_key;

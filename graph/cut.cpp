@@ -17,7 +17,7 @@ class Extractor {
       : graph_(graph), options_(options), levels_(graph, options), results_(is_result(graph)) {}
 
   CutGraph cut() {
-    if (options_.carried) find_updates_in_place();
+    find_updates_in_place();
     collect_required();
     for (int level = levels_.last_level(); level >= 0; --level) extract(level);
     std::reverse(fragments_.begin(), fragments_.end());
@@ -25,6 +25,7 @@ class Extractor {
     std::ranges::move(cut.fragments, std::back_inserter(fragments_));
     std::ranges::stable_sort(fragments_, {}, &FragmentSite::level);
     cut.fragments = std::move(fragments_);
+    cut.donations = std::move(donations_);
     return cut;
   }
 
@@ -32,11 +33,33 @@ class Extractor {
   // ---- updates in place -------------------------------------------------------------------------------------
 
   void find_updates_in_place() {
-    for (std::size_t r = 0; r < graph_.results().size(); ++r) {
-      const Value update = levels_.storage(graph_.results()[r]);
-      if (graph_.node(update.node).op != Op::dynamic_update_slice || levels_.is_boundary(update.node)) continue;
-      if (only_reader_of(graph_.parameters()[r], update.node)) updates_in_place_.insert(update.node);
+    for (std::size_t r = 0; options_.carried && r < graph_.results().size(); ++r) take_over(graph_.parameters()[r], r);
+    for (const Donation& donation : options_.donations) {
+      DonationOutcome outcome = take_over(graph_.parameters()[donation.parameter], donation.result);
+      outcome.donation = donation;
+      donations_.push_back(std::move(outcome));
     }
+  }
+
+  /// Has a result take a parameter's memory, where it may.
+  DonationOutcome take_over(NodeId parameter, std::size_t result) {
+    const Value update = levels_.storage(graph_.results()[result]);
+    if (update.node == parameter) {
+      stays_.insert(result);
+      return {{}, true, "handed on as it is"};
+    }
+    const Op op = graph_.node(update.node).op;
+    if (op != Op::dynamic_update_slice || levels_.is_boundary(update.node))
+      return {{}, false, fmt::format("the result is made by {}, which is no update of a part", to_string(op))};
+    if (!only_reader_of(parameter, update.node)) {
+      for (const NodeId reader : levels_.uses(parameter)) {
+        if (reader != update.node)
+          return {{}, false, fmt::format("%{} ({}) reads it as well", reader, to_string(graph_.node(reader).op))};
+      }
+      return {{}, false, fmt::format("the result updates another tensor, or this one more than once")};
+    }
+    updates_in_place_.insert(update.node);
+    return {{}, true, "only the update is written"};
   }
 
   /// Whether `reader` takes the parameter, reshaped at most, as its first operand, and nothing else uses it.
@@ -67,7 +90,7 @@ class Extractor {
     std::set<Value> seen;
     for (std::size_t r = 0; r < graph_.results().size(); ++r) {
       const Value result = graph_.results()[r], value = levels_.storage(result);
-      if (options_.carried && value.node == graph_.parameters()[r]) continue;  // it stays where it is
+      if (stays_.contains(r)) continue;  // where it is
       if (graph_.node(value.node).op == Op::parameter || !seen.insert(value).second) {
         copies_.insert(result);  // a result of its own needs memory of its own
       } else {
@@ -263,6 +286,8 @@ class Extractor {
   std::vector<bool> results_;
   std::vector<FragmentSite> fragments_;
   std::set<NodeId> updates_in_place_;
+  std::set<std::size_t> stays_;  ///< results that are the parameter whose memory they take
+  std::vector<DonationOutcome> donations_;
   std::set<Value> required_;
   std::set<Value> copies_;
 };

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "graph/donation.h"
 #include "graph/graph.h"
 #include "graph/library_call.h"
 
@@ -22,8 +23,9 @@ struct FragmentSite {
 struct CutGraph {
   std::vector<FragmentSite> fragments;  ///< by level
   std::vector<LibraryCall> calls;
-  std::vector<NodeId> others;  ///< opaque operators, loops and conditionals
-  std::vector<NodeId> loops;   ///< that are fragments of their own, and not among the others
+  std::vector<NodeId> others;              ///< opaque operators, loops and conditionals
+  std::vector<NodeId> loops;               ///< that are fragments of their own, and not among the others
+  std::vector<DonationOutcome> donations;  ///< of CutOptions::donations, in their order
 };
 
 struct CutOptions {
@@ -37,6 +39,10 @@ struct CutOptions {
   /// The graph is a loop's body: result i takes the place of parameter i. A value handed on as it is needs no copy, and
   /// an update of a carried tensor that nobody else reads happens in place (UpdateAttributes::in_place).
   bool carried = false;
+  /// Of a model's own graph: what its caller gives away. As of what a loop carries, an update of such a tensor that
+  /// nobody else reads happens in place, and what is handed on as it is stays where it is. Everything else is written
+  /// to memory of its own. At most one of each parameter, and one of each result, of the same type.
+  std::vector<Donation> donations = {};
   Constraints constraints = {};  ///< of the model; those of the graph are added
   /// What the generator cannot put into a kernel is a boundary.
   std::function<bool(const Graph&, NodeId)> supported;

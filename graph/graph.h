@@ -94,8 +94,8 @@ class Graph {
   void add_result(Value value) { results_.push_back(value); }
   void set_name(NodeId id, std::string text) { nodes_[id].name = std::move(text); }
 
-  /// The nodes, for a pass to work on; nothing but name and constraints are left in this graph. adopt_nodes takes nodes (these or
-  /// others) whose types the caller knows to be right; results are set anew.
+  /// The nodes, for a pass to work on; nothing but name and constraints are left in this graph. adopt_nodes takes nodes
+  /// (these or others) whose types the caller knows to be right; results are set anew.
   std::vector<Node> release_nodes();
   void adopt_nodes(std::vector<Node> nodes);
 

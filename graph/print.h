@@ -16,7 +16,8 @@ namespace stitch::graph {
 ///       return %1
 ///     }
 ///
-/// A graph under constraints says so, `graph "norm" under deterministic {`. Value %4.1 is result 1 of node 4. Constants show their values up to 8 elements, then a splat or their hash.
+/// A graph under constraints says so, `graph "norm" under deterministic {`. Value %4.1 is result 1 of node 4. Constants
+/// show their values up to 8 elements, then a splat or their hash.
 std::string to_text(const Graph& graph);
 
 /// One node's line, without indentation, name or regions: "%1 = reduce f32[8] %0 {kind=sum, dimensions=[1]}".

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/gzip.h"
+#include "import/donations.h"
 
 namespace stitch::import {
 namespace {
@@ -79,6 +80,7 @@ Result<Imported> import_bytes(std::string_view bytes, std::string_view name, con
     if (!format) continue;
     STITCH_ASSIGN(Imported imported, import_as(*format, bytes, options));
     imported.graph.constraints = imported.graph.constraints | options.constraints;
+    for (const std::string& donation : options.donations) STITCH_TRY(donate(imported, donation));
     return imported;
   }
   return make_error(ErrorKind::unsupported, "neither HLO text nor ONNX nor a fragment (JSON or CBOR)");

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "graph/graph.h"
+#include "import/imported.h"
 
 // Model files in, graphs out:
 //
@@ -23,38 +24,6 @@
 
 namespace stitch::import {
 
-/// An operator that we do not generate and that therefore became an opaque node.
-struct Boundary {
-  std::string op;                ///< as named in the source: "sort", "custom-call foo", "NonMaxSuppression"
-  std::string place;             ///< where: "line 12, sort.3" (HLO), "node 17 '/layer/nms'" (ONNX)
-  std::int64_t occurrences = 1;  ///< how often it runs: the trip counts of the loops around it, 1 when unknown
-  std::string reason;            ///< why it is opaque
-
-  bool operator==(const Boundary&) const = default;
-};
-
-/// What the source tells about the values of an integer parameter (an embedding's indices); whoever makes up inputs
-/// should stay inside. Both ends are included.
-struct ParameterRange {
-  std::int64_t parameter = 0;  ///< position in Graph::parameters()
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-
-  bool operator==(const ParameterRange&) const = default;
-};
-
-/// A model as the rest of Stitch sees it. Every node's `name` and `line` are those of the source.
-struct Imported {
-  graph::Graph graph;
-  std::vector<Boundary> boundaries;     ///< in the order of their nodes, regions included
-  std::vector<ParameterRange> ranges;   ///< by parameter, at most one each
-  std::string format;                   ///< "hlo", "onnx", "fragment-json", "fragment-cbor"
-  std::vector<std::string> parameters;  ///< names, by position in Graph::parameters()
-  std::vector<std::string> results;     ///< names, by position in Graph::results()
-  /// Open dimensions of the source and the extents that they were taken to have.
-  std::vector<std::pair<std::string, std::int64_t>> extents;
-};
-
 struct ImportOptions {
   /// Extents for the named dimensions of a source that leaves some open: {"batch", 8}. One that is neither named here
   /// nor fixed by the source takes `default_extent`.
@@ -64,6 +33,8 @@ struct ImportOptions {
   /// fed at run time). The inputs stay parameters, with the shapes of these values; the graph holds for the values only
   /// where it needed them.
   std::vector<std::pair<std::string, graph::ConstantAttributes>> known_inputs;
+  /// Further donations, "PARAMETER:RESULT" or "PARAMETER" (import/donations.h).
+  std::vector<std::string> donations = {};
   /// What is asked of the model's results, besides what a fragment asks for itself.
   graph::Constraints constraints = {};
   /// The threefry-2x32 block function, written out as a hundred integer operators, becomes Op::threefry2x32.

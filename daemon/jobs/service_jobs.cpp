@@ -34,7 +34,9 @@ Result<Payload<Subject>> read_payload(const db::Job& job, const char* subject) {
   if (!document) return document.error().within(fmt::format("payload of job {}", job.id));
   const auto hash = Subject::from_hex(document->value(subject, std::string()));
   if (!hash) return make_error(ErrorKind::corrupt, "payload of job {}: no {}", job.id, subject);
-  return Payload<Subject>{*hash, document->value("name", std::string()), document->value("trials", std::int64_t{0}),
+  return Payload<Subject>{*hash,
+                          document->value("name", std::string()),
+                          document->value("trials", std::int64_t{0}),
                           document->value("device", std::string()),
                           Hash128::from_hex(document->value("mend", std::string())),
                           document->value("constraints", std::string())};
@@ -141,10 +143,11 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
   STITCH_ASSIGN(const auto payload, read_payload<Sha256>(context.job(), "model"));
   STITCH_ASSIGN(const db::Upload model, store_.get_upload(payload.subject));
   const auto report = [&](const tuning::Progress& progress) { context.report(progress); };
-  STITCH_ASSIGN(const graph::Constraints constraints, graph::parse_constraints(payload.constraints));
+  import::ImportOptions asked;
+  STITCH_ASSIGN(asked.constraints, graph::parse_constraints(payload.constraints));
   STITCH_ASSIGN(const tuning::ModelTuning tuning,
                 tuning::tune_model(model.bytes, payload.name, tuner_, report, context.stop(), remembering_,
-                                   payload.trials, constraints));
+                                   payload.trials, asked));
   for (const auto& [outcome, count] : tuning.report.failed_candidates) {
     if (const auto known = db::outcome_of(outcome); known && tuning::is_fault(*known))
       metrics_.count_wrong_kernels(count);

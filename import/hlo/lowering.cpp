@@ -1,8 +1,10 @@
 #include "import/hlo/lowering.h"
 
 #include <algorithm>
+#include <span>
 
 #include "graph/verify.h"
+#include "import/donations.h"
 #include "import/hlo/attribute.h"
 #include "import/hlo/describe.h"
 #include "import/hlo/expansion.h"
@@ -41,6 +43,39 @@ Error failure(Builder& builder, const Instruction& instruction) {
 Lowering::Lowering(const Module& module, const ImportOptions& options) : module_(module), options_(options) {
   for (const Computation& computation : module.computations) by_name_.emplace(computation.name, &computation);
 }
+
+namespace {
+
+/// The place, among the leaves of a shape, of the array that a path leads to.
+Result<std::int64_t> leaf_at(const Shape& shape, std::span<const std::int64_t> path) {
+  if (path.empty()) {
+    if (shape.is_array()) return 0;
+    return make_error(ErrorKind::invalid_argument, "an index leads to a tuple");
+  }
+  if (path[0] < 0 || path[0] >= std::ssize(shape.elements))
+    return make_error(ErrorKind::invalid_argument, "index {} of {} elements", path[0], shape.elements.size());
+  std::int64_t before = 0;
+  for (std::int64_t i = 0; i < path[0]; ++i) before += leaf_count(shape.elements[i]);
+  STITCH_ASSIGN(const std::int64_t inside, leaf_at(shape.elements[path[0]], path.subspan(1)));
+  return before + inside;
+}
+
+/// Parameters and results are the leaves of the entry's, in order.
+Status donate_alias(Imported& imported, const Computation& entry, const Alias& alias) {
+  if (alias.parameter < 0 || alias.parameter >= std::ssize(entry.parameters)) {
+    return make_error(ErrorKind::invalid_argument, "parameter {} of {}", alias.parameter, entry.parameters.size());
+  }
+  graph::Donation donation;
+  for (std::int64_t p = 0; p < alias.parameter; ++p)
+    donation.parameter += leaf_count(entry.instructions[entry.parameters[p]].shape);
+  STITCH_ASSIGN(const std::int64_t element,
+                leaf_at(entry.instructions[entry.parameters[alias.parameter]].shape, alias.element));
+  donation.parameter += element;
+  STITCH_ASSIGN(donation.result, leaf_at(entry.instructions[entry.root].shape, alias.result));
+  return donate(imported, donation);
+}
+
+}  // namespace
 
 /// The computation being lowered, for as long as it is.
 class Lowering::Scope {
@@ -85,6 +120,10 @@ Result<Imported> Lowering::run() {
     imported.parameters.push_back(imported.graph.node(id).name);
   }
   for (const graph::Value& value : results) imported.results.push_back(imported.graph.node(value.node).name);
+  for (const Alias& alias : module_.aliases) {
+    const Status donated = donate_alias(imported, entry, alias);
+    if (!donated) return parse_error(alias.at, "input_output_alias: " + donated.error().message);
+  }
   return imported;
 }
 

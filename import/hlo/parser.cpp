@@ -205,6 +205,46 @@ Result<Computation> parse_computation(Scanner& scanner) {
   return computation;
 }
 
+/// "{1, 0}"
+Result<std::vector<std::int64_t>> parse_path(Scanner& scanner) {
+  std::vector<std::int64_t> path;
+  STITCH_TRY(scanner.expect("{", "to begin a tuple's index"));
+  while (!scanner.take("}")) {
+    if (!path.empty()) STITCH_TRY(scanner.expect(",", "between indices"));
+    STITCH_ASSIGN(const std::int64_t index, scanner.integer("an index"));
+    path.push_back(index);
+  }
+  return path;
+}
+
+/// "{ {0}: (1, {}, may-alias), {1}: (2, {}, must-alias) }". Whether a result must take the memory is nothing that we
+/// would treat otherwise: whoever runs the plan passes one buffer or two.
+Result<std::vector<Alias>> parse_aliases(const Attribute& attribute) {
+  Scanner scanner(attribute.value, attribute.at);
+  std::vector<Alias> aliases;
+  STITCH_TRY(scanner.expect("{", "to begin the aliases"));
+  while (!scanner.take("}")) {
+    if (!aliases.empty()) STITCH_TRY(scanner.expect(",", "between aliases"));
+    Alias alias;
+    alias.at = scanner.position();
+    STITCH_ASSIGN(alias.result, parse_path(scanner));
+    STITCH_TRY(scanner.expect(":", "behind the result's index"));
+    STITCH_TRY(scanner.expect("(", "to begin the parameter"));
+    STITCH_ASSIGN(alias.parameter, scanner.integer("a parameter's number"));
+    STITCH_TRY(scanner.expect(",", "behind the parameter's number"));
+    STITCH_ASSIGN(alias.element, parse_path(scanner));
+    if (scanner.take(",")) {
+      const Position at = scanner.position();
+      const std::string_view kind = scanner.word();
+      if (kind != "may-alias" && kind != "must-alias")
+        return parse_error(at, fmt::format("'{}' is neither may-alias nor must-alias", kind));
+    }
+    STITCH_TRY(scanner.expect(")", "to end the parameter"));
+    aliases.push_back(std::move(alias));
+  }
+  return aliases;
+}
+
 /// The tables of source locations that newer versions print between header and computations: numbered lines.
 void skip_source_tables(Scanner& scanner) {
   constexpr std::array<std::string_view, 4> titles = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
@@ -226,8 +266,12 @@ Result<Module> parse_module(std::string_view text) {
   Module module;
   if (scanner.word() != "HloModule") return parse_error({1, 1}, "expected 'HloModule'");
   STITCH_ASSIGN(module.name, scanner.name("the module's name"));
-  std::vector<Attribute> ignored;
-  STITCH_TRY(parse_attributes(scanner, ignored));
+  std::vector<Attribute> attributes;
+  STITCH_TRY(parse_attributes(scanner, attributes));
+  for (const Attribute& attribute : attributes) {
+    if (attribute.key != "input_output_alias") continue;
+    STITCH_ASSIGN(module.aliases, parse_aliases(attribute));
+  }
   skip_source_tables(scanner);
   Names names;
   std::optional<std::int32_t> entry;

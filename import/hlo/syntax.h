@@ -58,11 +58,21 @@ struct Computation {
   Position at;
 };
 
+/// One entry of the header's input_output_alias: an element of the result (by its path through tuples) may take the
+/// memory of one of a parameter.
+struct Alias {
+  std::vector<std::int64_t> result;
+  std::int64_t parameter = 0;
+  std::vector<std::int64_t> element;  ///< of the parameter
+  Position at;
+};
+
 /// A computation comes before those that call it, so there is no recursion.
 struct Module {
   std::string_view name;
   std::vector<Computation> computations;
   std::int32_t entry = 0;
+  std::vector<Alias> aliases;
 };
 
 }  // namespace stitch::import::hlo

@@ -417,6 +417,14 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
   for (NodeId id = 0; id < graph.size(); ++id) {
     const std::vector<int> axes = reduced(id);
     if (!axes.empty()) reduced_sets.emplace_back(axes.begin(), axes.end());
+    // Elements that look for their updates: along a window's dimensions all find the same, and a warp may test for all.
+    if (graph.constraints.fixes_order() && graph.node(id).op == Op::scatter) {
+      std::set<int>& scattered = reduced_sets.emplace_back();
+      for (const std::int64_t d : graph.node(id).as<graph::ScatterAttributes>().scatter_dims_to_operand_dims) {
+        const auto& axes_of_dimension = values_[value_index({id, 0})][d];
+        scattered.insert(axes_of_dimension.begin(), axes_of_dimension.end());
+      }
+    }
   }
   const auto runs = mergeable_runs(value_sequences, reduced_sets, slab);
 

@@ -7,7 +7,8 @@ namespace stitch::profiler {
 struct EmulatedOptions {
   int host_threads = 0;                                       ///< 0: as many as oneTBB would use
   std::uint64_t instruction_budget = std::uint64_t{1} << 36;  ///< warp instructions of one launch; more is a timeout
-  /// Not 0: the order in which blocks start (emulator::LaunchOptions::shuffle_seed); each launch of a session has another.
+  /// Not 0: the order in which blocks start (emulator::LaunchOptions::shuffle_seed); each launch of a session has
+  /// another.
   std::uint64_t shuffle_seed = 0;
 };
 

@@ -56,7 +56,8 @@ Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::Canonic
 Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const {
   STITCH_ASSIGN(const auto own, explore_form(form, stop));
   Entry entry{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
-  if (!reads_again(*own)) return entry;
+  // Tiles would be added in an order that depends on what else the kernel reads again.
+  if (own->graph.constraints.batch_invariant || !reads_again(*own)) return entry;
   const auto tiled = kernel::tile_variances(own->graph);
   if (!tiled) return entry;
   STITCH_ASSIGN(graph::CanonicalForm other, graph::canonicalise(*tiled));

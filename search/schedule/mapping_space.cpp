@@ -1,9 +1,11 @@
 #include "search/schedule/mapping_space.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "search/schedule/access_pattern.h"
+#include "search/schedule/fixed_rows.h"
 #include "search/schedule/partial_loops.h"
 #include "search/schedule/thread_layout.h"
 #include "search/schedule/vector_choice.h"
@@ -52,6 +54,7 @@ class Enumerator {
         cluster_(options.one_tile ? 1 : options.cluster),
         roles_(roles_of(group, options.partials)),
         vector_(choose_vector(group)) {
+    if (group.program->graph().constraints.batch_invariant) fixed_vector_ = fixed_row_vector(group);
     // An axis without elements is walked once, behind a guard that lets nothing through.
     for (std::int64_t& extent : roles_.extents) extent = std::max<std::int64_t>(extent, 1);
     if (options.one_tile && options.cluster > 1) share_axis();
@@ -74,6 +77,13 @@ class Enumerator {
     }
     if (group_.anchors[0].kind == kernel::Anchor::Kind::scatter) {
       enumerate_scatter(group_.anchors[0]);
+      return out_;
+    }
+    if (fixed_vector_) {
+      // Few lanes are as good as any where the row says how many there are.
+      sparse_ = true;
+      enumerate_widths();
+      std::erase_if(out_, [&](const kernel::GroupMapping& mapping) { return !keeps_rows_fixed(group_, mapping); });
       return out_;
     }
     enumerate_widths();
@@ -127,6 +137,7 @@ class Enumerator {
   }
 
   [[nodiscard]] std::vector<std::int64_t> vector_widths() const {
+    if (fixed_vector_) return {std::min<std::int64_t>(*fixed_vector_, vector_.axis < 0 ? 1 : vector_.width)};
     if (vector_.axis < 0 || vector_.width == 1) return {1};
     std::vector<std::int64_t> widths = {vector_.width};
     if (options_.wide && vector_.width > 2) widths.push_back(vector_.width / 2);
@@ -461,6 +472,7 @@ class Enumerator {
   const int cluster_;  ///< among whose blocks the reduced axes are split
   Roles roles_;
   VectorChoice vector_;
+  std::optional<std::int64_t> fixed_vector_;  ///< of rows that are mapped in one way only
   Repeats repeats_;       ///< of tensors that are read along the vectors, and along what is reduced in the tile
   bool crosses_ = false;  ///< something large is contiguous along another axis
   /// Blocks that loop over partial axes walk along them together, so that a later phase finds in L2 what all of them

@@ -17,6 +17,7 @@
 #include "kernel/program/slab_choice.h"
 #include "kernel/program/traffic.h"
 #include "kernel/structure/structure_builder.h"
+#include "search/schedule/fixed_rows.h"
 #include "search/schedule/kernel_assembly.h"
 #include "search/schedule/leaderboard.h"
 #include "search/schedule/structure_choice.h"
@@ -182,7 +183,7 @@ class StitchExplorer : AssembledKernels {
     }
     choices.threads = wide ? std::vector{64, 128, 256, 512, 1024} : std::vector{128, 256, 512, 1024};
     if (clusters && groups == 1 && structure.phases[0].groups[0].sweep_count > 1) choices.clusters = {1, 2, 4, 8};
-    if (groups > 8 && !wide) {
+    if (groups > 8 && !wide && !graph_.constraints.batch_invariant) {
       // Many packed groups: what suits one of them hardly moves the sum, and exploring them costs in proportion.
       choices.threads = {256};
       if (partials) choices.partial_tiles = {sms};
@@ -223,6 +224,11 @@ class StitchExplorer : AssembledKernels {
     if (!board_.is_new(hash)) return;
     if (const Status legal = kernel::check_legality(program, scorer_.device()); !legal) {
       last_error_ = legal.error();
+      return;
+    }
+    // A phase that follows another's mapping has none of its own choice.
+    if (graph_.constraints.batch_invariant && !keeps_rows_fixed(program)) {
+      last_error_ = make_error(ErrorKind::constraint, "a row's sum would depend on the number of rows");
       return;
     }
     const double us = scorer_.predict_us(graph_, program);

@@ -326,6 +326,21 @@ TEST_F(ClientDaemonTest, TheCInterfaceFetchesRunsAndSwaps) {
   ASSERT_EQ(stitch_plan_get_info(plan, reinterpret_cast<stitch_plan_info*>(&older)), STITCH_OK);
   EXPECT_EQ(std::strlen(older.id), 32U);
   EXPECT_EQ(older.after, 'x');
+  stitch_plan* fixed = nullptr;
+  const auto under = [&](const char* constraints) {
+    return stitch_plan_fetch_under(client, fragment.data(), fragment.size(), STITCH_CBOR, STITCH_DEVICE_EMULATED, 0,
+                                   constraints, 60'000, &fixed);
+  };
+  EXPECT_EQ(under("quick"), STITCH_INVALID_ARGUMENT);
+  EXPECT_THAT(stitch_last_error(), HasSubstr("'quick' is no constraint"));
+  ASSERT_EQ(under("deterministic"), STITCH_OK) << stitch_last_error();
+  stitch_plan_info of_fixed{};
+  of_fixed.size = sizeof of_fixed;
+  ASSERT_EQ(stitch_plan_get_info(fixed, &of_fixed), STITCH_OK);
+  EXPECT_NE(client_->plan(*Hash128::from_hex(of_fixed.id))->fragment,
+            client_->plan(*Hash128::from_hex(info.id))->fragment)
+      << "a plan of another key";
+  stitch_plan_release(fixed);
   stitch_plan_release(plan);
   stitch_client_close(client);
 }

@@ -353,7 +353,8 @@ TEST(ShuffledBlocks, StartInTheSeedsOrder) {
   add.u64 %d2, %d0, %d2;
   st.global.u32 [%d2], %r0;
   ret;
-})", "take_numbers");
+})",
+                                           "take_numbers");
     const LaunchReport report = run(program, shape(64, 1), parameters, memory, options);
     EXPECT_TRUE(report.clean()) << test::findings_text(report);
     return get<std::uint32_t>(memory, order);

@@ -174,6 +174,41 @@ TEST(Cut, CarriedTensorsAreUpdatedInPlace) {
   EXPECT_TRUE(marks_in_place(cut(body_with_update(false, false).graph, carried())));
 }
 
+CutOptions given(std::vector<Donation> donations) {
+  CutOptions options;
+  options.donations = std::move(donations);
+  return options;
+}
+
+TEST(Cut, AParameterThatIsGivenAwayIsUpdatedInPlace) {
+  const CutGraph pieces = cut(body_with_update(false, false).graph, given({{0, 0}}));
+  EXPECT_TRUE(marks_in_place(pieces));
+  ASSERT_EQ(pieces.donations.size(), 1U);
+  EXPECT_EQ(pieces.donations[0], (DonationOutcome{{0, 0}, true, "only the update is written"}));
+}
+
+TEST(Cut, WhatIsGivenAwayInVainIsCopiedAndSaysWhy) {
+  const CutGraph read = cut(body_with_update(true, false).graph, given({{0, 0}}));
+  EXPECT_FALSE(marks_in_place(read));
+  EXPECT_FALSE(read.donations[0].in_place);
+  EXPECT_THAT(read.donations[0].why, testing::HasSubstr("(slice) reads it as well"));
+  const CutGraph computed = cut(body_with_update(false, false).graph, given({{1, 1}}));
+  EXPECT_FALSE(marks_in_place(computed));
+  EXPECT_THAT(computed.donations[0].why, testing::HasSubstr("made by exp, which is no update of a part"));
+}
+
+TEST(Cut, WhatIsHandedOnToItsOwnPlaceIsNotCopied) {
+  const Graph graph = body_with_update(false, false).graph;  // parameter 2 is result 2
+  const auto stored = [](const CutGraph& pieces) {
+    std::size_t results = 0;
+    for (const FragmentSite& site : pieces.fragments) results += site.results.size();
+    return results;
+  };
+  const CutGraph kept = cut(graph, given({{2, 2}}));
+  EXPECT_EQ(stored(kept) + 1, stored(cut(graph)));
+  EXPECT_EQ(kept.donations[0], (DonationOutcome{{2, 2}, true, "handed on as it is"}));
+}
+
 TEST(Cut, NotOutsideALoop) { EXPECT_FALSE(marks_in_place(cut(body_with_update(false, false).graph))); }
 
 TEST(Cut, NotWhenSomebodyElseReadsTheTensor) {

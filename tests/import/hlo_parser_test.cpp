@@ -146,6 +146,20 @@ ENTRY %main (p: (f32[8]{0}, s32[])) -> (f32[8]{0}, f32[]) {
   EXPECT_THAT(entry.parameters, ElementsAre(0));
 }
 
+TEST(HloParser, ReadsWhichResultsTakeTheMemoryOfParameters) {
+  const Result<Module> module = parse_module(
+      "HloModule m, input_output_alias={ {}: (1, {0, 2}, must-alias), {3}: (0, {}, may-alias), {1, 0}: (2, {}) }\n"
+      "ENTRY e {\n  ROOT c = s32[2] parameter(0)\n}");
+  ASSERT_TRUE(module.ok()) << module.error().message;
+  ASSERT_EQ(module->aliases.size(), 3U);
+  EXPECT_THAT(module->aliases[0].result, ElementsAre());
+  EXPECT_EQ(module->aliases[0].parameter, 1);
+  EXPECT_THAT(module->aliases[0].element, ElementsAre(0, 2));
+  EXPECT_THAT(module->aliases[1].result, ElementsAre(3));
+  EXPECT_THAT(module->aliases[2].result, ElementsAre(1, 0));
+  EXPECT_EQ(module->aliases[2].at.line, 1);
+}
+
 TEST(HloParser, ParametersMayStandInAnyOrder) {
   const Result<Module> module = parse_module(R"(HloModule m
 ENTRY e {
@@ -163,6 +177,9 @@ TEST(HloParser, SaysWhatIsWrongAndWhere) {
   };
   const Row rows[] = {
       {"", "line 1, column 1: expected 'HloModule'"},
+      {"HloModule m, input_output_alias={ {0}: (0, {}, shall-alias) }\nENTRY e {",
+       "line 1, column 48: 'shall-alias' is neither may-alias nor must-alias"},
+      {"HloModule m, input_output_alias={ {0}: 0 }\nENTRY e {", "line 1, column 40: expected '('"},
       {"HloModul m", "line 1, column 1: expected 'HloModule'"},
       {"HloModule", "line 1, column 10: expected the module's name, found the end of the text"},
       {"HloModule m", "line 1, column 12: the module has no ENTRY computation, found the end of the text"},

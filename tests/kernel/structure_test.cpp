@@ -225,6 +225,14 @@ std::vector<Example> examples() {
        [] { return scattered(4096, 8, 1024, DType::f32, ReduceKind::replace); },
        {},
        "[32768 1024] scatter/1:0@0"},
+      {"many_in_a_fixed_order",
+       [] {
+         Graph graph = scattered(4096, 8, 1024);
+         graph.constraints.deterministic = true;
+         return graph;
+       },
+       {},
+       "[4096 8 1024] scatter/2:0@0"},
       {"many_maxima_of_f32",
        [] { return scattered(4096, 8, 1024, DType::f32, ReduceKind::max); },
        {},

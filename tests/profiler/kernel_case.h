@@ -105,6 +105,7 @@ inline KernelImage compile(const codegen::GeneratedKernel& kernel) {
   codegen::CompileRequest request;
   request.source = kernel.source;
   request.architecture = "sm_90a";
+  request.options = kernel.compile_options;
   const auto compiled = (*compiler)->compile(request);
   if (!compiled) {
     throw std::runtime_error(compiled.error().message + "\n" + kernel.source);

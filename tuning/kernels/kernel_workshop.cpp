@@ -52,8 +52,10 @@ KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
   return *entry;
 }
 
-Result<codegen::CompiledKernel> KernelWorkshop::compile(const std::string& source, const std::stop_token& stop) {
-  codegen::CompileRequest request = compile_request(source, options_.architecture);
+Result<codegen::CompiledKernel> KernelWorkshop::compile(const codegen::GeneratedKernel& kernel,
+                                                         const std::stop_token& stop) {
+  codegen::CompileRequest request = compile_request(kernel.source, options_.architecture);
+  request.options.insert(request.options.end(), kernel.compile_options.begin(), kernel.compile_options.end());
   request.stop = stop;
   return compiler_.compile(request);
 }
@@ -74,12 +76,12 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate, const std::stop
     trial.failure = generated.error();
     return trial;
   }
-  Result<codegen::CompiledKernel> compiled = compile(generated->source, stop);
+  Result<codegen::CompiledKernel> compiled = compile(*generated, stop);
   // A grid of which all blocks need not be resident may take more registers than the schedule has counted.
   if (compiled && !generated->cooperative && compiled->resources.spill_store_bytes > 0) {
     options.blocks_per_sm = 0;
     Result<codegen::GeneratedKernel> unbounded = codegen::generate(kernel.graph, program, options);
-    Result<codegen::CompiledKernel> roomier = unbounded ? compile(unbounded->source, stop) : unbounded.error();
+    Result<codegen::CompiledKernel> roomier = unbounded ? compile(*unbounded, stop) : unbounded.error();
     if (roomier && roomier->resources.spill_store_bytes < compiled->resources.spill_store_bytes) {
       generated = std::move(unbounded);
       compiled = std::move(roomier);

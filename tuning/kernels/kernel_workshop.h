@@ -86,7 +86,7 @@ class KernelWorkshop {
 
   /// One candidate by itself, step by step; nothing of it is remembered. Only a trial without failure goes on to the
   /// next step. measure_candidate needs a timer; without measurement and failure: it could not be timed.
-  Result<codegen::CompiledKernel> compile(const std::string& source, const std::stop_token& stop = {});
+  Result<codegen::CompiledKernel> compile(const codegen::GeneratedKernel& kernel, const std::stop_token& stop = {});
   Trial build_candidate(KernelCandidate candidate, const std::stop_token& stop = {});
   Trial verify_candidate(Trial trial, const std::stop_token& stop = {});
   Trial measure_candidate(Trial trial);

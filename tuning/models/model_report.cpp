@@ -25,6 +25,11 @@ void visit_fields(auto& archive, Of<ModelReport::Boundary> auto& boundary) {
   archive("operator", boundary.op)("count", boundary.count);
 }
 
+void visit_fields(auto& archive, Of<ModelReport::Donation> auto& donation) {
+  archive("parameter", donation.parameter)("result", donation.result)("in_place", donation.in_place);
+  archive("why", donation.why);
+}
+
 void visit_fields(auto& archive, Of<ModelReport> auto& report) {
   archive("model", report.model).defaulted("constraints", report.constraints);
   archive("operators", report.operators)("fragments", report.fragments);
@@ -34,6 +39,7 @@ void visit_fields(auto& archive, Of<ModelReport> auto& report) {
   archive("predicted_us", report.predicted_us).defaulted("uncertainty_us", report.uncertainty_us);
   archive("predicted_unfused_us", report.predicted_unfused_us);
   archive("seconds", report.seconds).defaulted("search", report.search)("boundaries", report.boundaries);
+  archive.defaulted("donations", report.donations);
   archive.group("verified",
                 [&](auto& verified) { verified("kernels", report.verified_kernels)("wrong", report.wrong_kernels); });
   archive.defaulted("failed_candidates", report.failed_candidates);
@@ -86,6 +92,10 @@ std::string to_table(const ModelReport& report) {
     row("search", fmt::format("{} trials ({} failed) of {} kernels in {:.1f} s, {} settled", search.trials,
                               search.failed, search.kernels, spent.search, search.settled));
     row("faster by search", fmt::format("{} kernels, {:.1f} us", search.improved, search.saved_us));
+  }
+  for (const ModelReport::Donation& donation : report.donations) {
+    row("donated", fmt::format("{} to {}: {}{}", donation.parameter, donation.result,
+                               donation.in_place ? "in place, " : "copied, ", donation.why));
   }
   for (const auto& [op, times] : report.boundaries) row("boundary", fmt::format("{} x{}", op, times));
   if (!report.failed_candidates.empty()) {

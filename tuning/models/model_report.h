@@ -37,6 +37,13 @@ struct ModelReport {
     std::string op;
     std::int64_t count = 0;
   };
+  /// A parameter whose memory a result may take, and what became of that (graph::DonationOutcome).
+  struct Donation {
+    std::string parameter, result;
+    bool in_place = false;
+    std::string why;
+  };
+  std::vector<Donation> donations;
   std::vector<Boundary> boundaries;   ///< operators that no kernel of ours computes, and how often each stands there
   std::int64_t verified_kernels = 0;  ///< distinct
   std::int64_t wrong_kernels = 0;

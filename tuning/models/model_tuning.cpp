@@ -100,20 +100,23 @@ struct PlannedModel {
 
 Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                      const ProgressSink& progress, const std::stop_token& stop, double until,
-                                     const graph::Constraints& constraints) {
+                                     const import::ImportOptions& asked) {
   PlannedModel result;
   ModelReport& report = result.tuning.report;
   report.model = name;
   if (progress) progress({"import", 0, std::string(name)});
   const Stopwatch importing;
-  import::ImportOptions asked;
-  asked.constraints = constraints;
   STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name, asked));
   report.constraints = to_string(imported.graph.constraints);
   result.tuning.workload.format = imported.format;
+  const std::vector<std::string> parameters = imported.parameters, results = imported.results;
   STITCH_ASSIGN(result.model, cut_model(std::move(imported), tuner));
   report.seconds.import = importing.seconds();
   report.operators = result.model.operators;
+  for (const graph::DonationOutcome& outcome : result.model.donations) {
+    report.donations.push_back(
+        {parameters[outcome.donation.parameter], results[outcome.donation.result], outcome.in_place, outcome.why});
+  }
   report.distinct_fragments = result.model.entries.size();
   report.library_calls = result.model.library_calls;
   for (const import::Boundary& boundary : result.model.boundaries) {
@@ -131,7 +134,7 @@ Result<PlannedModel> import_and_plan(std::string_view bytes, std::string_view na
   report.seconds.plan = planning.seconds();
   count(result.model, result.planned, report);
   db::Workload& workload = result.tuning.workload;
-  workload.key = workload_key(bytes, constraints);
+  workload.key = workload_key(bytes, asked.constraints);
   workload.name = name;
   for (const ModelFragments::Entry& entry : result.model.entries) {
     workload.parts.push_back({entry.key, entry.occurrences});
@@ -335,7 +338,9 @@ Result<ModelFragments> cut_model(import::Imported imported,
     options.carried = site.is_loop_body;
     options.whole_loop = whole_loop;
     options.constraints = constraints;
+    if (site.path.empty()) options.donations = imported.donations;
     const graph::CutGraph cut = graph::cut(site.graph, options);
+    if (site.path.empty()) model.donations = cut.donations;
     for (const graph::NodeId id : cut.loops) whole.emplace(&site.graph, id);
     model.library_calls += site.occurrences * std::ssize(cut.calls);
     for (const graph::NodeId id : cut.others) {
@@ -364,20 +369,19 @@ Result<ModelFragments> cut_model(import::Imported imported,
 }
 
 Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
-                               const ProgressSink& progress, std::stop_token stop,
-                               const graph::Constraints& constraints) {
-  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, 1.0, constraints));
+                               const ProgressSink& progress, std::stop_token stop, const import::ImportOptions& asked) {
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, 1.0, asked));
   planned.tuning.workload.report = to_json(planned.tuning.report);
   return std::move(planned.tuning);
 }
 
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop, RememberingTuner* memory,
-                               std::int64_t trials, const graph::Constraints& constraints) {
+                               std::int64_t trials, const import::ImportOptions& asked) {
   if (trials > 0 && !tuner.measures())
     return make_error(ErrorKind::invalid_argument, "{} trials, and no device that measures", trials);
   constexpr double planned_until = 0.3;
-  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until, constraints));
+  STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until, asked));
   ModelTuner tuning(std::move(planned), name, tuner, memory, stop, progress);
   const TuningSteps steps{[&](double from, double until, const std::set<Hash128>& changed) {
                             return tuning.tune_fragments(from, until, changed);

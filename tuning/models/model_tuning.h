@@ -27,7 +27,8 @@ struct ModelFragments {
   std::int64_t operators = 0;      ///< before simplification, regions once
   std::int64_t library_calls = 0;  ///< weighted by occurrences
   std::vector<import::Boundary> boundaries;
-  ModelOutline outline;  ///< how fragments and boundaries hang together
+  std::vector<graph::DonationOutcome> donations;  ///< of the model's own graph
+  ModelOutline outline;                           ///< how fragments and boundaries hang together
 };
 
 /// Simplifies the graph and cuts every region of it; loops for which `whole_loop` (graph::CutOptions) holds stay whole.
@@ -48,10 +49,10 @@ struct ModelTuning {
   std::vector<std::pair<std::string, std::string>> faults;
 };
 
-/// Import and explorers only. `constraints`: on all that the model computes.
+/// Import and explorers only. `asked`: constraints on all that the model computes, donations, extents.
 Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop,
-                               const graph::Constraints& constraints = {});
+                               const import::ImportOptions& asked = {});
 
 /// The whole job, fragment by fragment, most predicted gain × occurrences first. `memory` (may be null) keeps every
 /// fragment as soon as it is tuned, and the model; what is settled there is not tuned again, and its kernels count as
@@ -61,6 +62,6 @@ Result<ModelTuning> plan_model(std::string_view bytes, std::string_view name, co
 /// invalid_argument (trials, and no timer); those of import, planning and the store.
 Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, const Tuner& tuner,
                                const ProgressSink& progress, std::stop_token stop, RememberingTuner* memory,
-                               std::int64_t trials = 0, const graph::Constraints& constraints = {});
+                               std::int64_t trials = 0, const import::ImportOptions& asked = {});
 
 }  // namespace stitch::tuning
