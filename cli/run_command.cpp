@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "api/program_lock.h"
 #include "base/npy.h"
 #include "cli/commands.h"
 #include "cli/emulate/kernel_argument.h"
@@ -20,7 +21,7 @@ namespace {
 
 struct RunOptions {
   CommonOptions common;
-  std::filesystem::path model, output, program;
+  std::filesystem::path model, output, program, lock, write_lock;
   std::vector<std::string> inputs;
   std::uint64_t seed = 1;
   bool check = false, whole = false, outline = false;
@@ -162,12 +163,22 @@ Status write_program(const RunOptions& options, const api::Program& program, Fil
                        api::encode_program(program, json ? graph::Encoding::json : graph::Encoding::cbor));
 }
 
+/// Writes the program's lock, and refuses a program that is not what --lock says.
+Status compare_with_lock(const RunOptions& options, const api::Program& program, FileSystem& files) {
+  if (!options.write_lock.empty()) STITCH_TRY(files.publish(options.write_lock, api::lock_of(program)));
+  if (options.lock.empty()) return {};
+  STITCH_ASSIGN(const std::string lock, files.read(options.lock));
+  const Status same = api::check_lock(lock, program);
+  return same ? same : same.error().within(options.lock.string());
+}
+
 /// A file that holds a program instead of a model.
 bool is_program(std::string_view bytes) { return bytes.find(api::program_format_name) != std::string_view::npos; }
 
 /// Runs what was opened, and prints what became of it. `whole`: the model's graph, when its results are to be checked.
 Result<ExitCode> run_program(const RunOptions& options, api::Program program, const graph::Graph* whole,
                              FileSystem& files) {
+  STITCH_TRY(compare_with_lock(options, program, files));
   profiler::EmulatedDevice device;
   client::EmulatedExecutor executor(device);
   STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(std::move(program), executor));
@@ -240,6 +251,9 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   command->add_flag("--check", options->check, "compare every step with the float64 reference of what it was given");
   command->add_flag("--check-model", options->whole, "compare the results with the reference of the whole model");
   command->add_option("--program", options->program, "write the program here: FILE.json, or CBOR with its code inside");
+  command->add_option("--write-lock", options->write_lock,
+                      "write the ids of the plans and the hashes of their code here");
+  command->add_option("--lock", options->lock, "run only what this lock says");
   CLI::Option* outline = command->add_flag("--outline", options->outline, "compile and run nothing: steps and memory");
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
   command->callback([options, &code] {

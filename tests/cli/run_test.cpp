@@ -82,6 +82,18 @@ TEST_F(RunEmulated, TakesFilesAndAProgramRunsAgainWithoutAModel) {
   EXPECT_THAT(tampered.err, HasSubstr("is not that of the program's contents"));
 }
 
+TEST_F(RunEmulated, ALockIsKeptTo) {
+  const std::string lock = folder.at("stitch.lock"), again = folder.at("again.lock");
+  ASSERT_EQ(stitch({"run", model, "--cache", cache, "--write-lock", lock}).code, 0);
+  ASSERT_EQ(stitch({"run", model, "--cache", cache, "--lock", lock, "--write-lock", again}).code, 0);
+  EXPECT_EQ(read_file(lock), read_file(again));
+  std::string text = read_file(lock);
+  text[text.find("plan ") + 5] = text[text.find("plan ") + 5] == '0' ? '1' : '0';
+  const Outcome refused = stitch({"run", model, "--cache", cache, "--lock", folder.write("other.lock", text)});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("line 4 of the lock"));
+}
+
 TEST_F(RunEmulated, SaysWhichInputDoesNotFit) {
   const std::string x = npy({8, 4}, std::vector<float>(32, 1), "x.npy");
   const auto error = [&](const std::string& input) {
