@@ -100,7 +100,11 @@ class RegionCheck {
     for (std::size_t i = 0; i < step.parameters.size(); ++i) {
       const int value = step.parameters[i];
       if (!is_value(value)) return wrong("parameters[{}]: there is no value {}", i, value);
-      if (!available_[value]) return wrong("parameters[{}]: value {} is read before it is written", i, value);
+      if (!available_[value]) {
+        const std::string& name = region_.values[value].name;
+        return wrong("parameters[{}]: value {} is read before it is written{}", i, value,
+                     name.empty() ? "" : fmt::format(" ('{}', {})", name, graph::to_string(type(value))));
+      }
     }
     std::set<int> written;
     for (std::size_t i = 0; i < step.results.size(); ++i) {
@@ -188,7 +192,11 @@ class RegionCheck {
     STITCH_TRY(check_types(step.parameters, types_of(body, body.parameters), "parameters"));
     STITCH_TRY(check_types(step.results, types_of(body, body.parameters), "results"));
     STITCH_TRY(check_types(step.results, types_of(body, body.results), "results"));
-    STITCH_TRY(check_apart(step));
+    for (std::size_t i = 0; i < step.results.size(); ++i) {
+      const auto same = std::ranges::count(step.parameters, step.results[i]);
+      if (same > 1 || (same == 1 && step.parameters[i] != step.results[i]))
+        return wrong("results[{}]: value {} is another parameter of the loop", i, step.results[i]);
+    }
     if ((work.condition < 0) != (work.trip_count >= 0))
       return wrong("loop.condition: there is one exactly when the trip count is not known");
     std::int64_t arena = body.arena_bytes;

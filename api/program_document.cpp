@@ -97,10 +97,11 @@ std::string_view kind_of(const ProgramStep& step) {
 }
 
 Hash128 identity_of(const Program& program) {
-  Writer writer({.encoding = graph::Encoding::cbor});
+  // As JSON, in which names that are not UTF-8 are mended: they are mended once and for all.
+  Writer writer;
   visit_structure(writer, program);
   Hasher hasher;
-  hasher.text(encode_document(std::move(writer).finish(), graph::Encoding::cbor));
+  hasher.text(encode_document(std::move(writer).finish(), graph::Encoding::json));
   for (const ProgramFragment& fragment : program.fragments) hasher.hash(fragment.key);
   return hasher.finish();
 }

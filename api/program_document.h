@@ -49,7 +49,8 @@ struct FragmentStep {
 struct LibraryStep {
   int call = 0;  ///< index into Program::calls
 };
-/// Runs a region again and again. The carried values lie in the step's results; a turn reads them there and writes
+/// Runs a region again and again. The carried values lie in the step's results, which may be the parameters that they
+/// begin with; a turn reads them there and writes
 /// their next state into `spares`, or the other way round, by turns. A spare of -1: the body updates it in place.
 struct LoopStep {
   std::int64_t trip_count = -1;  ///< -1: not known

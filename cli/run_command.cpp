@@ -2,9 +2,11 @@
 #include <cstdlib>
 #include <map>
 
+#include "api/program_lock.h"
+#include "base/npy.h"
 #include "cli/commands.h"
+#include "cli/emulate/kernel_argument.h"
 #include "cli/interruption.h"
-#include "cli/run/npy_file.h"
 #include "cli/run/run_report.h"
 #include "cli/run/step_log.h"
 #include "client/emulated_executor.h"
@@ -19,7 +21,7 @@ namespace {
 
 struct RunOptions {
   CommonOptions common;
-  std::filesystem::path model, output, program;
+  std::filesystem::path model, output, program, lock, write_lock;
   std::vector<std::string> inputs;
   std::uint64_t seed = 1;
   bool check = false, whole = false, outline = false;
@@ -63,6 +65,18 @@ Result<std::map<std::string, std::string>> input_files(const RunOptions& options
   return files;
 }
 
+/// The elements of a NumPy file; of bf16 and f8, which NumPy has not, as bytes ("V2").
+Status fill_from_file(std::string_view file, const graph::TensorType& type, std::span<std::byte> into) {
+  STITCH_ASSIGN(const NpyArray array, parse_npy(file));
+  const bool holds = array.type == npy_type_of(type.dtype) || array.type == fmt::format("V{}", byte_size(type.dtype));
+  if (!holds || array.shape != type.dims) {
+    return make_error(ErrorKind::invalid_argument, "it holds {}{}, the model takes {}", array.type,
+                      graph::to_string(array.shape), graph::to_string(type));
+  }
+  std::ranges::transform(array.data, into.begin(), [](char c) { return static_cast<std::byte>(c); });
+  return {};
+}
+
 /// Every parameter from its file, or by the seed.
 Result<std::vector<HostTensor>> make_inputs(const RunOptions& options, const api::Program& program,
                                             const FileSystem& files) {
@@ -73,9 +87,8 @@ Result<std::vector<HostTensor>> make_inputs(const RunOptions& options, const api
     inputs.emplace_back(port.type.bytes());
     if (const auto file = named.find(port.name); file != named.end()) {
       STITCH_ASSIGN(const std::string bytes, files.read(file->second));
-      const auto elements = read_npy(bytes, port.type);
-      if (!elements) return elements.error().within(fmt::format("--input {}={}", port.name, file->second));
-      std::ranges::copy(*elements, inputs.back().span().begin());
+      const Status filled = fill_from_file(bytes, port.type, inputs.back().span());
+      if (!filled) return filled.error().within(fmt::format("--input {}={}", port.name, file->second));
       continue;
     }
     std::optional<profiler::InputSource::Range> range;
@@ -85,12 +98,12 @@ Result<std::vector<HostTensor>> make_inputs(const RunOptions& options, const api
   return inputs;
 }
 
-/// A port's name as part of a file's.
-std::string file_name(const api::ProgramPort& port, std::size_t index) {
-  std::string name = port.name.empty() ? fmt::format("result_{}", index) : port.name;
+/// "0.logits.npy": what a name has beyond letters, digits, '.', '-' and '_' becomes '_'.
+std::string file_name(const api::ProgramPort& port, std::size_t position) {
+  std::string name = port.name;
   std::ranges::replace_if(
       name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_' && c != '-'; }, '_');
-  return name + ".npy";
+  return fmt::format("{}.{}.npy", position, name);
 }
 
 Status write_outputs(const RunOptions& options, const api::Program& program, const std::vector<HostTensor>& outputs,
@@ -99,7 +112,9 @@ Status write_outputs(const RunOptions& options, const api::Program& program, con
   STITCH_TRY(files.make_directories(options.output));
   for (std::size_t r = 0; r < outputs.size(); ++r) {
     const api::ProgramPort& port = program.results[r];
-    STITCH_TRY(files.publish(options.output / file_name(port, r), write_npy(port.type, outputs[r].span().data())));
+    const std::string_view bytes(reinterpret_cast<const char*>(outputs[r].span().data()), outputs[r].span().size());
+    const NpyArray array{npy_type_of(port.type.dtype), port.type.dims, std::string(bytes)};
+    STITCH_TRY(files.publish(options.output / file_name(port, r), encode_npy(array)));
   }
   return {};
 }
@@ -148,33 +163,26 @@ Status write_program(const RunOptions& options, const api::Program& program, Fil
                        api::encode_program(program, json ? graph::Encoding::json : graph::Encoding::cbor));
 }
 
-Result<ExitCode> run(const RunOptions& options) {
-  const Interruption interruption;
-  tuning::TunerOptions tuning_options;
-  tuning_options.compiles = !options.outline;
-  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
-  STITCH_ASSIGN(const std::string bytes, session->files.read(options.model));
-  const std::string name = options.model.filename().string();
-  auto imported = import::import_bytes(bytes, name);
-  if (!imported) return imported.error().within(options.model.string());
-  const tuning::ProgramRequest request{.name = name,
-                                       .source = sha256(bytes),
-                                       .progress = progress_display(options.common.quiet),
-                                       .stop = interruption.token()};
-  graph::Graph whole;
-  if (options.whole) whole = imported->graph;
-  auto program = tuning::outline_program(*std::move(imported), *session->tuner, request);
-  if (!program) return program.error().within(options.model.string());
-  if (options.outline) {
-    STITCH_TRY(write_program(options, *program, session->files));
-    return outline(options, *program);
-  }
-  STITCH_TRY(tuning::plan_program(*session->tuner, request, *program));
-  STITCH_TRY(write_program(options, *program, session->files));
+/// Writes the program's lock, and refuses a program that is not what --lock says.
+Status compare_with_lock(const RunOptions& options, const api::Program& program, FileSystem& files) {
+  if (!options.write_lock.empty()) STITCH_TRY(files.publish(options.write_lock, api::lock_of(program)));
+  if (options.lock.empty()) return {};
+  STITCH_ASSIGN(const std::string lock, files.read(options.lock));
+  const Status same = api::check_lock(lock, program);
+  return same ? same : same.error().within(options.lock.string());
+}
+
+/// A file that holds a program instead of a model.
+bool is_program(std::string_view bytes) { return bytes.find(api::program_format_name) != std::string_view::npos; }
+
+/// Runs what was opened, and prints what became of it. `whole`: the model's graph, when its results are to be checked.
+Result<ExitCode> run_program(const RunOptions& options, api::Program program, const graph::Graph* whole,
+                             FileSystem& files) {
+  STITCH_TRY(compare_with_lock(options, program, files));
   profiler::EmulatedDevice device;
   client::EmulatedExecutor executor(device);
-  STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(*std::move(program), executor));
-  STITCH_ASSIGN(const std::vector<HostTensor> inputs, make_inputs(options, runner->program(), session->files));
+  STITCH_ASSIGN(const auto runner, client::ProgramRunner::open(std::move(program), executor));
+  STITCH_ASSIGN(const std::vector<HostTensor> inputs, make_inputs(options, runner->program(), files));
   std::vector<HostTensor> outputs;
   for (const api::ProgramPort& port : runner->outputs()) outputs.emplace_back(port.type.bytes());
   std::vector<std::span<const std::byte>> from;
@@ -183,13 +191,49 @@ Result<ExitCode> run(const RunOptions& options) {
   for (const HostTensor& output : outputs) to.emplace_back(output.span());
   StepLog log(runner->program(), options.check);
   STITCH_TRY(runner->run(from, to, &log));
-  STITCH_TRY(write_outputs(options, runner->program(), outputs, session->files));
+  STITCH_TRY(write_outputs(options, runner->program(), outputs, files));
   RunReport report = report_of(*runner, log);
-  if (options.whole) STITCH_TRY(check_whole(whole, inputs, outputs, report));
+  if (whole != nullptr) STITCH_TRY(check_whole(*whole, inputs, outputs, report));
   const bool checked = options.check;
   std::printf("%s\n", options.common.json ? to_json(report, checked).c_str() : to_table(report, checked).c_str());
   const bool right = log.wrong() == 0 && (!report.whole || report.whole->wrong == 0);
   return right ? ExitCode::success : ExitCode::failure;
+}
+
+/// A program runs as it is: nothing is planned, and no compiler is needed.
+Result<ExitCode> run_file(const RunOptions& options, std::string_view bytes, FileSystem& files) {
+  if (options.whole || options.outline || !options.program.empty()) {
+    return make_error(ErrorKind::invalid_argument, "{}: a program, and no model: it can be run and its steps checked",
+                      options.model.string());
+  }
+  const bool json = options.model.extension() == ".json";
+  auto program = api::decode_program(bytes, json ? graph::Encoding::json : graph::Encoding::cbor);
+  if (!program) return program.error().within(options.model.string());
+  return run_program(options, *std::move(program), nullptr, files);
+}
+
+Result<ExitCode> run(const RunOptions& options) {
+  RealFileSystem files;
+  STITCH_ASSIGN(const std::string bytes, files.read(options.model));
+  if (is_program(bytes)) return run_file(options, bytes, files);
+  const Interruption interruption;
+  tuning::TunerOptions tuning_options;
+  tuning_options.compiles = !options.outline;
+  STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
+  const std::string name = options.model.filename().string();
+  auto imported = import::import_bytes(bytes, name);
+  if (!imported) return imported.error().within(options.model.string());
+  const tuning::ProgramRequest request{.name = name,
+                                       .source = sha256(bytes),
+                                       .progress = progress_display(options.common.quiet),
+                                       .stop = interruption.token()};
+  const graph::Graph whole = imported->graph;
+  auto program = tuning::outline_program(*std::move(imported), *session->tuner, request);
+  if (!program) return program.error().within(options.model.string());
+  if (!options.outline) STITCH_TRY(tuning::plan_program(*session->tuner, request, *program));
+  STITCH_TRY(write_program(options, *program, files));
+  if (options.outline) return outline(options, *program);
+  return run_program(options, *std::move(program), options.whole ? &whole : nullptr, files);
 }
 
 }  // namespace
@@ -198,7 +242,8 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command =
       app.add_subcommand("run", "Run a whole model: plans on the emulated device, library calls on the host");
-  command->add_option("model", options->model, "model file: HLO text, ONNX or fragment; may be gzipped")->required();
+  command->add_option("model", options->model, "model file: HLO text, ONNX or fragment (may be gzipped), or a program")
+      ->required();
   add_common_options(*command, options->common);
   command->add_option("--input", options->inputs, "NAME=FILE.npy: an input or weight; others are random, by the seed");
   command->add_option("--output", options->output, "folder for the results, a NumPy file each");
@@ -206,6 +251,9 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   command->add_flag("--check", options->check, "compare every step with the float64 reference of what it was given");
   command->add_flag("--check-model", options->whole, "compare the results with the reference of the whole model");
   command->add_option("--program", options->program, "write the program here: FILE.json, or CBOR with its code inside");
+  command->add_option("--write-lock", options->write_lock,
+                      "write the ids of the plans and the hashes of their code here");
+  command->add_option("--lock", options->lock, "run only what this lock says");
   CLI::Option* outline = command->add_flag("--outline", options->outline, "compile and run nothing: steps and memory");
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
   command->callback([options, &code] {

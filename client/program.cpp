@@ -1,7 +1,6 @@
 #include "client/program.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "client/host/library_call.h"
@@ -10,12 +9,6 @@
 namespace stitch::client {
 
 using api::ProgramStep;
-
-std::string_view to_string(StepBy by) {
-  constexpr std::array<std::string_view, 4> names = {"device", "library", "host", "reference"};
-  const auto index = static_cast<std::size_t>(by);
-  return index < names.size() ? names[index] : "unknown";
-}
 
 void ProgramRunner::Aligned::operator()(std::byte* memory) const { std::free(memory); }
 

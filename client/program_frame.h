@@ -3,7 +3,8 @@
 #include <functional>
 #include <vector>
 
-#include "client/program.h"
+#include "client/host/blas.h"
+#include "client/program_step.h"
 
 namespace stitch::client {
 

@@ -95,6 +95,20 @@ TEST(ProgramDocumentTest, TheIdIsOfTheStructureAlone) {
   EXPECT_NE(identity_of(program), program.id);
 }
 
+TEST(ProgramDocumentTest, NamesThatAreNotUtf8ComeThroughJson) {
+  Program program = three_steps();
+  program.regions[0].steps[0].name = "sch\xf6n";
+  program.parameters[0].name =
+      "gr\xf6\xdf"
+      "e";
+  program.id = identity_of(program);
+  for (const auto encoding : {graph::Encoding::json, graph::Encoding::cbor}) {
+    const auto back = decode_program(encode_program(program, encoding), encoding);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(back->id, program.id);
+  }
+}
+
 TEST(ProgramDocumentTest, RefusesOtherDocuments) {
   const auto read = [](std::string_view text) { return decode_program(text, graph::Encoding::json).error(); };
   EXPECT_EQ(read(R"({"format": "stitch-graph", "version": 1})").kind, ErrorKind::version_mismatch);

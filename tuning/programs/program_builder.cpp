@@ -68,6 +68,7 @@ class RegionBuilder {
       region_.parameters.push_back(value);
       memory_[{id, 0}] = value;
     }
+    count_readers();
     std::vector<UnorderedStep> unordered;
     for (const RegionPiece& piece : pieces_.pieces()) {
       STITCH_ASSIGN(ProgramStep step, make_step(piece));
@@ -107,12 +108,31 @@ class RegionBuilder {
     const Value value = piece.writes[result];
     if (written_.insert(value).second && graph_.node(value.node).op != Op::parameter) {
       primary_.push_back(value);
-      const int updated = pieces_.updated_parameter(piece, result);
-      return updated >= 0 ? memory_[value] = region_.parameters[updated] : memory_for(value);
+      if (const int updated = pieces_.updated_parameter(piece, result); updated >= 0)
+        return memory_[value] = region_.parameters[updated];
+      if (const int given = given_to_loop(piece, result); given >= 0) return memory_[value] = given;
+      return memory_for(value);
     }
     const int copy = add_value({graph_.type(value), graph_.node(value.node).name, Storage::arena, 0});
     copies_.emplace(value, copy);
     return copy;
+  }
+
+  void count_readers() {
+    for (const RegionPiece& piece : pieces_.pieces()) {
+      for (const Value value : piece.reads) ++readers_[pieces_.memory_of(value)];
+    }
+    for (const Value value : graph_.results()) ++readers_[pieces_.memory_of(value)];
+  }
+
+  /// The memory of what a loop begins with, when nobody else reads it: the loop's result takes its place.
+  int given_to_loop(const RegionPiece& piece, std::size_t result) {
+    const auto* id = std::get_if<NodeId>(&piece.work);
+    if (id == nullptr || graph_.node(*id).op != Op::loop) return -1;
+    const Value begins = pieces_.memory_of(piece.reads[result]);
+    if (readers_[begins] != 1) return -1;
+    const int lies = memory_for(begins);
+    return region_.values[lies].storage == Storage::arena ? lies : -1;
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------
@@ -279,7 +299,7 @@ class RegionBuilder {
     for (const auto& [value, number] : numbers_) {
       const auto lies = memory_.find(value);
       if (lies == memory_.end() || region_.values[lies->second].storage != Storage::arena) continue;
-      bytes[number] = api::arena_bytes_of(graph_.type(value).bytes());
+      bytes[number] = api::arena_bytes_of(graph_.type(value).bytes());  // of what a loop takes over, one of the two
     }
     std::vector<int> kept;
     for (const Value result : graph_.results()) {
@@ -303,6 +323,7 @@ class RegionBuilder {
   std::vector<ProgramStep> steps_;  ///< per piece
   std::vector<ProgramStep> late_copies_;
   std::map<Value, int> memory_;
+  std::map<Value, int> readers_;  ///< how many pieces and results of the region read what lies there
   std::set<Value> written_;
   std::vector<Value> primary_;        ///< what the piece at hand writes for others to read: all but copies
   std::multimap<Value, int> copies_;  ///< memory of what was written again

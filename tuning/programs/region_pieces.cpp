@@ -52,6 +52,32 @@ RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
   }
   for (const NodeId id : graph.parameters()) made_.insert({id, 0});
   for (const RegionPiece& piece : pieces_) made_.insert(piece.writes.begin(), piece.writes.end());
+  for (RegionPiece& piece : pieces_) {
+    if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) read_what_is_made(piece, **call);
+  }
+}
+
+void RegionPieces::read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const {
+  const auto is_made = [&](Value value) { return made_.contains(memory_of(value)); };
+  std::vector<Value> reads;
+  bool complete = true;
+  for (const Value value : piece.reads) {
+    if (is_made(value)) {
+      reads.push_back(value);
+    } else {
+      complete = false;
+    }
+  }
+  if (complete) return;
+  for (Value value : graph_.node(call.root).operands) {
+    const auto is_layout = [&] {
+      const Op op = graph_.node(value.node).op;
+      return graph::info(op).category == graph::OpCategory::layout && graph_.node(value.node).operands.size() == 1;
+    };
+    while (!is_made(value) && is_layout()) value = graph_.node(value.node).operands[0];
+    reads.push_back(value);
+  }
+  piece.reads = distinct(reads);
 }
 
 Value RegionPieces::memory_of(Value value) const {

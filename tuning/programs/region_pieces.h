@@ -39,6 +39,11 @@ class RegionPieces {
   const graph::Graph& graph_;
   const bool carried_;
   graph::CutGraph cut_;
+
+  /// A call may read through the layout operators in another call's epilogue, whose result is what lies in memory: the
+  /// call then reads that, and shows it as the operators in between say.
+  void read_what_is_made(RegionPiece& piece, const graph::LibraryCall& call) const;
+
   std::vector<RegionPiece> pieces_;
   std::set<graph::Value> made_;  ///< parameters, and what pieces write
 };

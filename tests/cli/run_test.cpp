@@ -1,0 +1,115 @@
+// stitch run: a model in, results out, every step checked.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "base/npy.h"
+#include "tests/cli/run_stitch.h"
+
+namespace stitch::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* perceptron_hlo = R"(HloModule perceptron
+ENTRY main {
+  x = f32[4,8] parameter(0)
+  w = f32[8,8] parameter(1)
+  h = f32[4,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[4,8] tanh(h)
+  ROOT y = f32[4,8] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+)";
+
+class RunEmulated : public testing::Test {
+ protected:
+  std::string npy(std::vector<std::int64_t> shape, const std::vector<float>& values, const std::string& name) const {
+    NpyArray array{"f4", std::move(shape), std::string(values.size() * sizeof(float), '\0')};
+    std::memcpy(array.data.data(), values.data(), array.data.size());
+    return folder.write(name, encode_npy(array));
+  }
+  const Folder folder;
+  const std::string model = folder.write("perceptron.hlo.txt", perceptron_hlo);
+  const std::string cache = folder.at("cache");
+};
+
+TEST_F(RunEmulated, ChecksEveryStepAndTheWholeModel) {
+  const Outcome outcome = stitch({"run", model, "--check", "--check-model", "--json", "--cache", cache});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const json report = outcome.json();
+  ASSERT_EQ(report["steps"].size(), 2U) << "the two products are one row";
+  EXPECT_EQ(report["steps"][0]["kind"], "library");
+  EXPECT_EQ(report["steps"][0]["runs"], 2);
+  EXPECT_EQ(report["steps"][0]["compared"], 64);
+  EXPECT_EQ(report["steps"][1]["by"], "device");
+  EXPECT_EQ(report["steps"][1]["launches"], 1);
+  EXPECT_EQ(report["steps"][1]["wrong"], 0);
+  EXPECT_GT(report["steps"][1]["tolerance"], 0);
+  EXPECT_EQ(report["whole"]["wrong"], 0);
+  EXPECT_EQ(report["fallbacks"].size(), 0U);
+  EXPECT_EQ(report["memory"]["ratio"], 1.0);
+}
+
+TEST_F(RunEmulated, TakesFilesAndAProgramRunsAgainWithoutAModel) {
+  std::vector<float> identity(64, 0);
+  for (int i = 0; i < 8; ++i) identity[i * 9] = 1;
+  const std::string w = npy({8, 8}, identity, "w.npy");
+  const std::string x = npy({4, 8}, std::vector<float>(32, 0.5F), "x.npy");
+  const std::string program = folder.at("perceptron.stitch");
+  const std::vector<std::string> inputs = {"--input", "w=" + w, "--input", "x=" + x};
+  std::vector<std::string> command = {"run", model, "--cache", cache, "--program", program, "--output", folder.at("a")};
+  command.insert(command.end(), inputs.begin(), inputs.end());
+  const Outcome first = stitch(command);
+  ASSERT_EQ(first.code, 0) << first.err << first.out;
+  const Result<NpyArray> result = parse_npy(read_file(folder.at("a/0.y.npy")));
+  ASSERT_TRUE(result) << result.error().message;
+  float y = 0;
+  std::memcpy(&y, result->data.data(), sizeof y);
+  EXPECT_NEAR(y, 0.46211716, 1e-6) << "tanh(0.5)";
+  command = {"run", program, "--output", folder.at("b")};
+  command.insert(command.end(), inputs.begin(), inputs.end());
+  const Outcome second = stitch(command);
+  ASSERT_EQ(second.code, 0) << second.err << second.out;
+  EXPECT_EQ(read_file(folder.at("a/0.y.npy")), read_file(folder.at("b/0.y.npy")));
+  // A program that somebody changed is refused.
+  std::string bytes = read_file(program);
+  const std::size_t at = bytes.find("level 1");
+  ASSERT_NE(at, std::string::npos);
+  bytes[at] = 'L';
+  const Outcome tampered = stitch({"run", folder.write("tampered.stitch", bytes)});
+  EXPECT_EQ(tampered.code, 3);
+  EXPECT_THAT(tampered.err, HasSubstr("is not that of the program's contents"));
+}
+
+TEST_F(RunEmulated, ALockIsKeptTo) {
+  const std::string lock = folder.at("stitch.lock"), again = folder.at("again.lock");
+  ASSERT_EQ(stitch({"run", model, "--cache", cache, "--write-lock", lock}).code, 0);
+  ASSERT_EQ(stitch({"run", model, "--cache", cache, "--lock", lock, "--write-lock", again}).code, 0);
+  EXPECT_EQ(read_file(lock), read_file(again));
+  std::string text = read_file(lock);
+  text[text.find("plan ") + 5] = text[text.find("plan ") + 5] == '0' ? '1' : '0';
+  const Outcome refused = stitch({"run", model, "--cache", cache, "--lock", folder.write("other.lock", text)});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("line 4 of the lock"));
+}
+
+TEST_F(RunEmulated, SaysWhichInputDoesNotFit) {
+  const std::string x = npy({8, 4}, std::vector<float>(32, 1), "x.npy");
+  const auto error = [&](const std::string& input) {
+    return stitch({"run", model, "--cache", cache, "--input", input}).err;
+  };
+  EXPECT_THAT(error("x=" + x), HasSubstr("it holds f4[8,4], the model takes f32[4,8]"));
+  EXPECT_THAT(error("z=" + x), HasSubstr("the model has no input of that name; it has x, w"));
+  EXPECT_THAT(error("x"), HasSubstr("NAME=FILE.npy is wanted"));
+}
+
+TEST_F(RunEmulated, OutlinesWithoutRunning) {
+  const Outcome outcome = stitch({"run", model, "--outline", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  EXPECT_EQ(outcome.json()["steps"].size(), 3U);
+  EXPECT_EQ(outcome.json()["library"], "not run");
+}
+
+}  // namespace
+}  // namespace stitch::cli
