@@ -410,6 +410,10 @@ KERNEL elected_wait_good(u32* y) {
                      shared_address(&gate))
                  : "memory");
   }
+  // Late enough that the other lanes of warp 0 are long there.
+  if (threadIdx.x == 32) {
+    for (int i = 0; i < 5000; ++i) asm volatile("nanosleep.u32 20;");
+  }
   if (threadIdx.x == 32) asm volatile("{.reg .b64 s;\nmbarrier.arrive.shared.b64 s, [%0];}" ::"r"(shared_address(&gate)) : "memory");
   u32 value;
   asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
