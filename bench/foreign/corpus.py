@@ -70,6 +70,8 @@ REASONS = {
     "uninitialised_read": "merging reads one key past the end, whose value is not used",
     "CUTLASS.uninitialised_read": "fragments of the next stage are loaded before it is known whether there is one, and rows "
                                   "beyond the matrix are neither copied nor cleared; what comes of them is not stored",
+    "cluster_lifetime": "not of the kernel: another block's multicast into this one's memory counts as under way until a barrier of "
+                        "the cluster, although this block has waited for its bytes",
     "XLA.global_race": "a loop of compare-and-swap reads its first guess without an atomic; a stale one costs another round",
 }
 

@@ -93,6 +93,7 @@ class Interpreter {
   Step suspend(SplitState state);
   bool settle(Warp& warp);
   bool force_gathering(Unit& unit);
+  bool awaits_warp();
 
   // rows
   [[nodiscard]] std::byte* row(Slot slot) const { return bases_[slot & 1] + (slot & ~constant_bit); }

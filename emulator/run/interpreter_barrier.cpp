@@ -166,6 +166,7 @@ Interpreter::Step Interpreter::cluster_wait(const Instruction& in, std::uint32_t
     if (((lanes >> lane) & 1) == 0) continue;
     if (warp_->cluster_arrivals[lane] > unit_->cluster_phase) return suspend(SplitState::cluster);
   }
+  warp_->cluster_met |= lanes;
   UnitClock& clock = *unit_->clock;
   if (in.form != 0) {
     clock.acquire(warp_->agent, unit_->cluster_knowledge);

@@ -10,6 +10,7 @@ namespace stitch::emulator {
 /// ldmatrix: lanes 8i … 8i+7 give the row addresses of matrix i; lane l receives elements 2(l%4), +1 of row l/4.
 /// form 1: transposed. a = addresses, list = one row of registers per matrix, detail = space.
 Interpreter::Step Interpreter::load_matrix(const Instruction& in, std::uint32_t lanes) {
+  if (awaits_warp()) return Step::wait;
   if (lanes != warp_->alive) {
     report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("ldmatrix by lanes 0x{:08x} only", lanes); });
@@ -49,6 +50,7 @@ Interpreter::Step Interpreter::load_matrix(const Instruction& in, std::uint32_t 
 
 /// stmatrix: the reverse of ldmatrix.
 Interpreter::Step Interpreter::store_matrix(const Instruction& in, std::uint32_t lanes) {
+  if (awaits_warp()) return Step::wait;
   if (lanes != warp_->alive) {
     report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("stmatrix by lanes 0x{:08x} only", lanes); });
@@ -134,6 +136,7 @@ std::span<const std::uint32_t, 32> Interpreter::sparse_metadata(const MatrixForm
 /// mma.sync: register i of C and D holds row g + 8(i/2), column 2t + i%2 (two columns per register for f16). Products
 /// are exact, sums are formed in f64 and rounded once; those of f64 are chains of fma.
 Interpreter::Step Interpreter::mma(const Instruction& in, std::uint32_t lanes) {
+  if (awaits_warp()) return Step::wait;
   if (lanes != warp_->alive || warp_->alive != 0xFFFFFFFF) {
     report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("mma.sync by lanes 0x{:08x} only", lanes); });

@@ -73,7 +73,9 @@ bool Interpreter::shared_target(std::uint64_t address, std::uint32_t bytes, bool
 void Interpreter::note_remote(Block& target) {
   if (&target == block_) return;
   const std::uint32_t lane = std::countr_zero(active_);
-  if (!unit_->clock->knows_block(warp_->agent, target.rank)) {
+  // A relaxed cluster barrier orders no accesses, but nobody passes it before all blocks have come.
+  const bool met = (active_ & ~warp_->cluster_met) == 0;
+  if (!met && !unit_->clock->knows_block(warp_->agent, target.rank)) {
     report(Detector::cluster_lifetime, lane, [&] {
       return fmt::format(
           "shared memory of block rank {} is used before that block is known to run (no cluster barrier yet)",

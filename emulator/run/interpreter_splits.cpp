@@ -80,4 +80,18 @@ bool Interpreter::force_gathering(Unit& unit) {
   return forced;
 }
 
+/// An .aligned instruction is one of the whole warp: lanes that come to it early, because another still polls where
+/// they parted, wait for it. Whether these do; lanes that cannot come are reported, and these go on.
+bool Interpreter::awaits_warp() {
+  WarpSplit& here = current_split();
+  if (here.lanes == warp_->alive || here.forced) {
+    here.forced = false;
+    return false;
+  }
+  here.needed = warp_->alive;
+  suspend(SplitState::gathering);
+  settle(*warp_);
+  return true;
+}
+
 }  // namespace stitch::emulator

@@ -107,6 +107,7 @@ double Interpreter::tile_element(std::uint64_t descriptor, bool transposed, std:
 /// descriptors; c = predicate: add to what is there. The result is in the registers at once, and guarded until the
 /// wait.
 Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes) {
+  if (awaits_warp()) return Step::wait;
   if (lanes != 0xFFFFFFFF) {
     report(Detector::invalid_use, std::countr_zero(lanes),
            [&] { return fmt::format("wgmma by lanes 0x{:08x} only", lanes); });

@@ -110,6 +110,7 @@ struct Warp {
   std::uint32_t product_groups = 0;
 
   std::array<std::uint32_t, 32> cluster_arrivals{};  ///< per lane: how many phases it has arrived in
+  std::uint32_t cluster_met = 0;  ///< lanes that passed a cluster barrier: all blocks of the cluster run
 
   /// The last thing a split read from a synchronisation variable: reading it again unchanged is polling.
   struct Poll {

@@ -374,3 +374,51 @@ KERNEL mask_bad(int* y) { y[threadIdx.x] = __shfl_xor_sync(0x0000ffff, static_ca
 KERNEL trap_bad(int* y) {
   if (y[threadIdx.x] != 0) __trap();
 }
+
+// A relaxed cluster barrier tells that the other block runs, and nothing of what it wrote.
+template <bool Writes>
+__device__ void after_relaxed_barrier(float* y) {
+  __shared__ float s;
+  unsigned rank, remote;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (!Writes && threadIdx.x == 0) s = static_cast<float>(rank);
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(shared_address(&s)), "r"(rank ^ 1));
+  float value = static_cast<float>(rank);
+  if (threadIdx.x == 0) {
+    if (Writes) {
+      asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
+    } else {
+      asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(remote) : "memory");
+    }
+  }
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  if (threadIdx.x == 0) y[blockIdx.x] = Writes ? s : value;
+}
+KERNEL __cluster_dims__(2, 1, 1) cluster_relaxed_good(float* y) { after_relaxed_barrier<true>(y); }
+KERNEL __cluster_dims__(2, 1, 1) cluster_relaxed_bad(float* y) { after_relaxed_barrier<false>(y); }
+
+// One lane waits for another warp; the rest of its warp waits for it at the next instruction of the whole warp.
+KERNEL elected_wait_good(u32* y) {
+  __shared__ __align__(16) u32 tile[32];
+  __shared__ __align__(8) unsigned long long gate;
+  if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(&gate)) : "memory");
+  if (threadIdx.x < 32) tile[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile("{.reg .pred p;\nAGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], 0;\n@!p bra AGAIN;}" ::"r"(
+                     shared_address(&gate))
+                 : "memory");
+  }
+  // Late enough that the other lanes of warp 0 are long there.
+  if (threadIdx.x == 32) {
+    for (int i = 0; i < 5000; ++i) asm volatile("nanosleep.u32 20;");
+  }
+  if (threadIdx.x == 32) asm volatile("{.reg .b64 s;\nmbarrier.arrive.shared.b64 s, [%0];}" ::"r"(shared_address(&gate)) : "memory");
+  u32 value;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+               : "=r"(value)
+               : "r"(shared_address(&tile[threadIdx.x % 8 * 4]))
+               : "memory");
+  y[threadIdx.x] = value;
+}
