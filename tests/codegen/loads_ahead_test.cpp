@@ -16,7 +16,6 @@ using graph::Op;
 using graph::ReduceKind;
 using graph::Value;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 bool any_group(const kernel::KernelProgram& program, auto&& is) {
   return std::ranges::any_of(program.phases,
@@ -121,27 +120,36 @@ TEST(LoadsAhead, NeedASecondTurn) {
   }
 }
 
-constexpr std::int64_t rows = 1037;
+/// As many rows as threads have turns for: no test of a row's number keeps what is beyond the last one from being read.
+constexpr std::int64_t rows = 1024;
 
-/// A kernel of several rows a thread, of which the last thread's end before its loop does.
+std::int64_t turns_of(const kernel::KernelProgram& program) {
+  return program.phases[0].groups[0].extent(0, kernel::Level::loop);
+}
+
 KernelCase with_rows_ahead() {
-  return make_case(profiler::test::norm_backward(rows, 200), [](const kernel::KernelProgram& program) {
+  return make_case(profiler::test::norm_backward(rows, 256), [](const kernel::KernelProgram& program) {
     const kernel::GroupProgram& group = program.phases[0].groups[0];
-    return rows_ahead(program) && group.extent(0, kernel::Level::loop) == 4 && group.tiles > 8;
+    return !group.ahead.loads.empty() && turns_of(program) > 2 && group.mapping.axes[0].covered() == rows;
   });
 }
 
 /// The same with each row's loads in its turn.
 KernelCase without(const KernelCase& ahead) {
-  return make_case(profiler::test::norm_backward(rows, 200),
-                   [&](const kernel::KernelProgram& program) {
-                     kernel::Schedule schedule = ahead.program.schedule;
-                     for (auto& groups : schedule.phases) {
-                       for (kernel::GroupMapping& mapping : groups) mapping.stages = 1;
-                     }
-                     return program.schedule == schedule;
-                   },
-                   {.keep = 100000});
+  KernelCase plain = ahead;
+  for (kernel::PhaseProgram& phase : plain.program.phases) {
+    for (kernel::GroupProgram& group : phase.groups) {
+      group.mapping.stages = 1;
+      group.ahead = {};
+      for (kernel::Sweep& sweep : group.sweeps) sweep.ahead = {};
+    }
+  }
+  auto kernel = generate(*plain.graph, plain.program, {});
+  if (!kernel) {
+    throw std::runtime_error(kernel.error().message);
+  }
+  plain.kernel = std::move(*kernel);
+  return plain;
 }
 
 /// What the pipeline is made of, and what it is without.
@@ -154,20 +162,22 @@ class LoadsAheadFaultsEmulated : public testing::TestWithParam<Fault> {};
 
 TEST_P(LoadsAheadFaultsEmulated, IsMissed) {
   const KernelCase whole = with_rows_ahead();
+  const auto with_turns = [&](std::string text) {
+    const std::size_t at = text.find("TURNS");
+    return at == std::string::npos ? text : text.replace(at, 5, fmt::format("{}", turns_of(whole.program)));
+  };
+  const auto [name, from, to] = GetParam();
   EXPECT_TRUE(profiler::test::verify(whole).correct);
-  const profiler::Verification found =
-      profiler::test::verify(profiler::test::mutated(whole, GetParam().from, GetParam().to));
-  EXPECT_FALSE(found.correct);
-  EXPECT_THAT(found.failure, Not(HasSubstr("compile")));
+  EXPECT_FALSE(profiler::test::verify(profiler::test::mutated(whole, with_turns(from), with_turns(to))).correct);
 }
 
 const Fault faults[] = {
     {"the_first_turns_loads", "fetch(0);", ""},
-    {"the_next_turns_loads", "if (i_loop + 1 < 4) fetch(i_loop + 1);", ""},
+    {"the_next_turns_loads", "if (i_loop + 1 < TURNS) fetch(i_loop + 1);", ""},
     {"what_a_turn_takes_over", "take_over(in1_1, in1_1_next);", "take_over(in1_1, in0_0_next);"},
-    {"loads_before_what_was_loaded_is_taken_over", "take_over(in0_0, in0_0_next);",
-     "if (i_loop + 1 < 4) fetch(i_loop + 1); take_over(in0_0, in0_0_next);"},
-    {"the_last_turns_end", "if (i_loop + 1 < 4) fetch", "fetch"},
+    {"loads_behind_what_is_taken_over", "take_over(in0_0, in0_0_next);",
+     "if (i_loop + 1 < TURNS) fetch(i_loop + 1); take_over(in0_0, in0_0_next);"},
+    {"the_end", "if (i_loop + 1 < TURNS) fetch", "fetch"},
 };
 INSTANTIATE_TEST_SUITE_P(Parts, LoadsAheadFaultsEmulated, testing::ValuesIn(faults),
                          [](const auto& each) { return each.param.name; });
