@@ -38,6 +38,7 @@ constexpr Rule rows[] = {
     {"aten.atan.default", unary<Op::atan>},
     {"aten.atan2.default", binary_rule<Op::atan2>},
     {"aten.atanh.default", unary<Op::atanh>},
+    {"aten.avg_pool2d.default", average_pool},
     {"aten.bitwise_and.Scalar", binary_rule<Op::bit_and>},
     {"aten.bitwise_and.Tensor", binary_rule<Op::bit_and>},
     {"aten.bitwise_not.default", unary<Op::bit_not>},
@@ -53,6 +54,7 @@ constexpr Rule rows[] = {
     {"aten.clamp_min.default", clamp},
     {"aten.clone.default", same},
     {"aten.constant_pad_nd.default", pad},
+    {"aten.copy.default", copied},
     {"aten.cos.default", unary<Op::cos>},
     {"aten.cosh.default", unary<Op::cosh>},
     {"aten.cumprod.default", scan_rule<ReduceKind::product>},
@@ -109,6 +111,8 @@ constexpr Rule rows[] = {
     {"aten.lt.Tensor", compare_rule<lt>},
     {"aten.max.default", reduce_rule<ReduceKind::max>},
     {"aten.max.dim", arg_reduce_rule<ReduceKind::max, true>},
+    {"aten.max_pool2d_with_indices.default", max_pool},
+    {"aten.max_pool2d_with_indices_backward.default", max_pool_backward},
     {"aten.maximum.default", binary_rule<Op::maximum>},
     {"aten.mean.default", mean},
     {"aten.mean.dim", mean},
@@ -175,6 +179,7 @@ constexpr Rule rows[] = {
     {"aten.zeros.default", zeros},
     {"aten.zeros_like.default", zeros},
     {"prims.convert_element_type.default", convert},
+    {"prims.fma.default", multiply_add},
     {"prims.iota.default", iota},
 };
 static_assert(std::ranges::is_sorted(rows, {}, &Rule::op));

@@ -75,6 +75,7 @@ Values where(Call& c);
 Values clamp(Call& c);
 Values add_product(Call& c);
 Values add_quotient(Call& c);
+Values multiply_add(Call& c);
 
 // operators/activation.cpp
 Values relu(Call& c);
@@ -86,6 +87,7 @@ Values hard_tanh(Call& c);
 // operators/conversion.cpp
 Values same(Call& c);  ///< clone, alias, detach: what changes no element
 Values convert(Call& c);
+Values copied(Call& c);  ///< what is written over a tensor, in its shape and type
 
 // operators/layout.cpp
 Values reshape(Call& c);
@@ -122,6 +124,11 @@ Values variance_and_mean(Call& c);
 Values softmax(Call& c);
 Values log_softmax(Call& c);
 Values layer_norm(Call& c);
+
+// operators/pooling.cpp
+Values max_pool(Call& c);
+Values max_pool_backward(Call& c);
+Values average_pool(Call& c);
 
 // operators/indexing.cpp
 Values embedding(Call& c);

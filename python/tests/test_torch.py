@@ -29,6 +29,18 @@ class Mlp(torch.nn.Module):
         return torch.softmax(self.second(self.norm(torch.nn.functional.gelu(self.first(x)))), -1)
 
 
+class Pool(torch.nn.Module):
+    """Batch normalisation, whose statistics are updated, and pools."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        x = torch.nn.functional.max_pool2d(torch.relu(self.norm(self.conv(x))), 3, 2, 1)
+        return torch.nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)
+
+
 class Block(torch.nn.Module):
     """A transformer block with its own attention."""
 
@@ -69,7 +81,7 @@ def errors_of(model, inputs, options=EMULATED):
     return error(ours), error(theirs)
 
 
-@pytest.mark.parametrize("model, shape", [(Mlp, (4, 16)), (Block, (2, 5, 16))])
+@pytest.mark.parametrize("model, shape", [(Mlp, (4, 16)), (Block, (2, 5, 16)), (Pool, (2, 3, 8, 8))])
 def test_results_and_gradients_are_those_of_float64(model, shape):
     ours, eager = errors_of(model(), [torch.randn(shape)])
     assert ours < 8 * eager + 1e-6
@@ -120,6 +132,8 @@ FUNCTIONS = {
     "concatenation": lambda x: torch.cat([x, x[:, :2].neg()], 1).clamp(-1, 1),
     "padding": lambda x: torch.nn.functional.pad(x, (1, 2)),
     "no elements": lambda x: x[:0].exp() + 1,
+    "maxima of windows": lambda x: torch.nn.functional.max_pool2d(x[None], 3, 2, 1, return_indices=True),
+    "averages of windows": lambda x: torch.nn.functional.avg_pool2d(x[None], 2, 1, 1, count_include_pad=False),
     "a scalar": lambda x: x.mean() * torch.tensor(3.0),
 }
 

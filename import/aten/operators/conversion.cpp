@@ -10,4 +10,6 @@ Values convert(Call& c) {
   return {c.b.convert(x, c.result().dtype)};
 }
 
+Values copied(Call& c) { return {c.b.broadcast_to(c.operand("src", c.result().dtype), c.result().dims)}; }
+
 }  // namespace stitch::import::aten

@@ -179,4 +179,10 @@ Values add_quotient(Call& c) {
   return {emit::add(c.b, c.operand("self", dtype), emit::div(c.b, over, c.operand("tensor2", dtype)))};
 }
 
+/// PyTorch rounds once, a kernel once or twice.
+Values multiply_add(Call& c) {
+  const DType dtype = c.result().dtype;
+  return {emit::add(c.b, emit::mul(c.b, c.operand("a", dtype), c.operand("b", dtype)), c.operand("c", dtype))};
+}
+
 }  // namespace stitch::import::aten
