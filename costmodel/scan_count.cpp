@@ -13,13 +13,13 @@ using kernel::Level;
 
 /// Cycles until a shuffle's value is combined (guess, as for reductions), of a dependent instruction (Jia et al. 2018,
 /// table 4.1: 4), and of one combination of a function of several instructions (guess).
-constexpr double shuffle_cycles = 30;
+constexpr double scan_shuffle_cycles = 30;
 constexpr double dependent_cycles = 4;
 /// Shuffles of a warp's scan: doubling distances, one for the lane before and one for the total.
 constexpr double shuffle_steps = 5;
 constexpr double shuffles_besides = 2;
 /// Of a shuffled component: the shuffle, and a move or predicate (guess).
-constexpr double instructions_of_shuffle = 1.5;
+constexpr double instructions_of_scan_shuffle = 1.5;
 /// Of a warp's total: a store and its address; a load for each that is read back (guess).
 constexpr double instructions_of_exchange = 2;
 /// The loop and its range test, a turn (guess).
@@ -76,9 +76,9 @@ void count_scan(const CountedGroup& counted, GroupFeatures& features) {
     cycles += 2 * chain;
   }
   if (by_lanes) {
-    exchanged += (shuffle_steps + shuffles_besides) * components * instructions_of_shuffle;
+    exchanged += (shuffle_steps + shuffles_besides) * components * instructions_of_scan_shuffle;
     instructions += shuffle_steps * combination;
-    cycles += shuffle_steps * (shuffle_cycles + chain) + shuffle_cycles;
+    cycles += shuffle_steps * (scan_shuffle_cycles + chain) + scan_shuffle_cycles;
   }
   if (warps > 1) {
     exchanged += components * (instructions_of_exchange + warps);

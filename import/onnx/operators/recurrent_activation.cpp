@@ -18,7 +18,7 @@ struct ActivationRow {
 };
 
 // The functions that ONNX lists for its recurrent operators.
-const std::array<ActivationRow, 11> rows = {{
+const std::array<ActivationRow, 11> activation_rows = {{
     {"relu", {}, {}, [](Builder& b, Value x, double, double) { return max(b, x, 0.0); }},
     {"tanh", {}, {}, [](Builder& b, Value x, double, double) { return tanh(b, x); }},
     {"sigmoid", {}, {}, [](Builder& b, Value x, double, double) { return b.unary(Op::logistic, x); }},
@@ -61,8 +61,9 @@ const std::array<ActivationRow, 11> rows = {{
 }};
 
 const ActivationRow* find_row(std::string_view name) {
-  const auto* row = std::find_if(rows.begin(), rows.end(), [&](const ActivationRow& r) { return r.name == name; });
-  return row == rows.end() ? nullptr : row;
+  const auto* row = std::find_if(activation_rows.begin(), activation_rows.end(),
+                                 [&](const ActivationRow& r) { return r.name == name; });
+  return row == activation_rows.end() ? nullptr : row;
 }
 
 }  // namespace
