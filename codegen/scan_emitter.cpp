@@ -79,8 +79,9 @@ void ScanEmitter::open_walk() {
   const std::int64_t each = run() * group_.mapping.axes[axis_].threads();
   const std::string digit = group_.mapping.axes[axis_].threads() > 1 ? axes_.thread_digit(axis_) : "";
   out_.open("for (int first = 0; first < {}; first += {})", extent(), each);
-  const std::string own = digit.empty() ? "first" : run() > 1 ? fmt::format("first + {} * {}", digit, run())
-                                                              : fmt::format("first + {}", digit);
+  const std::string own = digit.empty() ? "first"
+                          : run() > 1   ? fmt::format("first + {} * {}", digit, run())
+                                        : fmt::format("first + {}", digit);
   out_.line("const int step = {};", own);
   if (warps() > 1) out_.line("const int turn = first / {} % 2;", each);
 }
@@ -273,8 +274,8 @@ void ScanEmitter::store_vectors() {
   for (std::size_t b = 0; b < anchor_.buffers.size(); ++b) {
     const int result = anchor_.results[b];
     const int width = group_.stores[number_][b].width;
-    const std::string to = fmt::format("{} + {}", scope_.pointers.name(anchor_.buffers[b]),
-                                       items_.address(anchor_.addresses[b], false));
+    const std::string to =
+        fmt::format("{} + {}", scope_.pointers.name(anchor_.buffers[b]), items_.address(anchor_.addresses[b], false));
     out_.line("{} result{}[{}];", storage_type(node_.type(result).dtype), result, run());
     out_.line("#pragma unroll");
     out_.line("for (int v = 0; v < {}; ++v) result{}[v] = {};", run(), result, stored(result, at));

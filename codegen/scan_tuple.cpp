@@ -17,7 +17,8 @@ std::string at(const ScanTuple::Names& names, int component) {
 
 std::uint64_t element_bits(const graph::ConstantAttributes& constant) {
   std::uint64_t bits = 0;
-  for (std::size_t i = constant.data.size(); i-- > 0;) bits = bits << 8 | std::to_integer<std::uint64_t>(constant.data[i]);
+  for (std::size_t i = constant.data.size(); i-- > 0;)
+    bits = bits << 8 | std::to_integer<std::uint64_t>(constant.data[i]);
   return bits;
 }
 

@@ -124,8 +124,8 @@ struct RegionSite {
 
 /// Calls `visit` for the graph and, depth first, for the regions of its nodes. A loop's body occurs by the trip count
 /// (1 when unknown), times the occurrences of the graph around it; its condition as often while the count is unknown
-/// and 0 times when it is known. An associative-scan's combiner is none of them. Regions of nodes for which `enters`, asked after the visit of their graph, says no are
-/// left out.
+/// and 0 times when it is known. An associative-scan's combiner is none of them. Regions of nodes for which `enters`,
+/// asked after the visit of their graph, says no are left out.
 void for_each_region(const Graph& graph, const std::function<void(const RegionSite&)>& visit,
                      const std::function<bool(const Graph&, NodeId)>& enters = {});
 

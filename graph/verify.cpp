@@ -10,8 +10,8 @@ Status verify_combiner(const Graph& combiner) {
   for (const Node& node : combiner.nodes()) {
     const bool scalar = node.results.size() == 1 && node.type().rank() == 0;
     if (scalar && (is_elementwise(node.op) || node.op == Op::parameter || node.op == Op::constant)) continue;
-    return make_error(ErrorKind::invalid_argument, "the combiner has a {}; it may have element-wise operators on scalars only",
-                      to_string(node.op));
+    return make_error(ErrorKind::invalid_argument,
+                      "the combiner has a {}; it may have element-wise operators on scalars only", to_string(node.op));
   }
   return {};
 }

@@ -46,9 +46,9 @@ bool fills_with_zero(const Graph& graph, Value scalar) {
 /// Values of one shape whose neighbours along a dimension are combined with one another.
 struct Neighbours {
   std::size_t dimension = 0;
-  std::vector<Value> components;   ///< in order of their nodes
-  std::map<Value, int> leaves;     ///< slices of even elements by component, of odd ones behind them
-  std::vector<NodeId> operators;   ///< element-wise ones on nothing but the leaves and splats
+  std::vector<Value> components;  ///< in order of their nodes
+  std::map<Value, int> leaves;    ///< slices of even elements by component, of odd ones behind them
+  std::vector<NodeId> operators;  ///< element-wise ones on nothing but the leaves and splats
   [[nodiscard]] std::int64_t length(const Graph& graph) const { return graph.type(components[0]).dims[dimension]; }
 };
 
@@ -153,7 +153,8 @@ class NeighbourSearch {
   std::vector<NodeId> operators_;
 };
 
-/// The scanned elements, first to last, of which one element of a value is the combination; first -1: the zero of a pad.
+/// The scanned elements, first to last, of which one element of a value is the combination; first -1: the zero of a
+/// pad.
 struct Range {
   std::int32_t first, last;
   bool operator==(const Range&) const = default;
@@ -375,7 +376,8 @@ class ScanSearch {
       open.pop_back();
       if (!found.replaced.insert(id).second) continue;
       for (const Value operand : graph_.node(id).operands) {
-        const bool constant = graph_.node(operand.node).operands.empty() && graph_.node(operand.node).op == Op::constant;
+        const bool constant =
+            graph_.node(operand.node).operands.empty() && graph_.node(operand.node).op == Op::constant;
         if (!components.contains(operand) && !constant) open.push_back(operand.node);
       }
     }
@@ -449,8 +451,9 @@ class ScanWriter {
       STITCH_ASSIGN(made, to.add(Op::scan, operands, ScanAttributes{*kind, scan.dimension, scan.reverse, false},
                                  named.name, named.line));
     } else {
-      STITCH_ASSIGN(made, to.add(Op::associative_scan, operands, AssociativeScanAttributes{scan.dimension, scan.reverse},
-                                 named.name, named.line, {scan.combiner}));
+      STITCH_ASSIGN(made,
+                    to.add(Op::associative_scan, operands, AssociativeScanAttributes{scan.dimension, scan.reverse},
+                           named.name, named.line, {scan.combiner}));
     }
     for (const auto& [value, component] : scan.scans) {
       Value result{made.node, component};

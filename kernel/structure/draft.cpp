@@ -199,7 +199,7 @@ class Drafter {
   const std::set<Value>& materialised_;
   const std::map<int, int>& earliest_output_;
   std::map<Value, std::vector<int>> outputs_;  ///< the kernel's results that each value is
-  std::set<Value> used_;  ///< operands of needed nodes
+  std::set<Value> used_;                       ///< operands of needed nodes
   std::vector<Draft> drafts_;
 };
 

@@ -312,9 +312,8 @@ void GroupBuilder::record_stored(const std::vector<Draft*>& drafts) {
         for (const auto& [result, number] : draft.stored) {
           const Value value{draft.node, result};
           const graph::TensorType& of_result = graph_.type(value);
-          stored[value] = number >= 0
-                              ? StoredValue{{Buffer::Kind::output, number}, of_result.dims, of_result.dtype}
-                              : in_scratch(value);
+          stored[value] = number >= 0 ? StoredValue{{Buffer::Kind::output, number}, of_result.dims, of_result.dtype}
+                                      : in_scratch(value);
         }
         break;
       case Draft::Kind::scatter:

@@ -58,7 +58,8 @@ inline std::shared_ptr<const Graph> combiner_of(const Combine& combine, const st
 }
 
 /// A slice of one dimension, negative limits from the end.
-inline Value along(Builder& b, Value x, std::int64_t d, std::int64_t start, std::int64_t limit, std::int64_t stride = 1) {
+inline Value along(Builder& b, Value x, std::int64_t d, std::int64_t start, std::int64_t limit,
+                   std::int64_t stride = 1) {
   Dims starts(b.dims(x).size(), 0), limits = b.dims(x), strides(starts.size(), 1);
   starts[d] = start;
   limits[d] = limit > 0 ? limit : limits[d] + limit;

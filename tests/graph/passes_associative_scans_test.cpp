@@ -98,9 +98,8 @@ TEST(PassesAssociativeScans, IntermediateValuesThatOthersUseKeepTheRecursion) {
       [](Builder& b) {
         const Values x = {b.parameter(f32, {2, 16}), b.parameter(f32, {2, 16})};
         Values results;
-        const Values scanned = written_out(b, recurrence, x, 1, [&](const Values& level) {
-          results.push_back(b.unary(Op::exp, level[1]));
-        });
+        const Values scanned = written_out(b, recurrence, x, 1,
+                                           [&](const Values& level) { results.push_back(b.unary(Op::exp, level[1])); });
         results.push_back(scanned[1]);
         return results;
       },
