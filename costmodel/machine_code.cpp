@@ -208,6 +208,11 @@ Result<MachineCodeFeatures> code_features(std::vector<MachineInstruction> code, 
   features.loops = loops.size();
   const std::optional<Range> hot = hot_loop(code, loops);
   measure_hot(code, hot.value_or(all), hot.has_value(), latencies, features);
+  if (features.loop.loads == 0) {
+    // Loads that no loop repeats: unrolled, or before the loops that compute with them.
+    features.loads_before_wait = once.most_loads();
+    features.bytes_before_wait = once.most_bytes();
+  }
   return features;
 }
 

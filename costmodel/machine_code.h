@@ -49,7 +49,8 @@ struct MachineCodeFeatures {
     bool operator==(const Hot&) const = default;
   } loop;
 
-  int loads_before_wait = 0;  ///< device-memory loads outstanding when one is first waited for; most over the hot code
+  int loads_before_wait = 0;  ///< device-memory loads outstanding when one is first waited for; most over the hot
+                              ///< code, or over all of it where that does not load
   int bytes_before_wait = 0;  ///< the same in bytes of a lane
 };
 

@@ -102,6 +102,7 @@ std::string_view name_of(unsigned form, int architecture) {
   if (form == 0xdc7) return "UCGABAR_WAIT";
   const unsigned bits = form & 0x1FF;
   if (bits == 0x035 && architecture >= blackwell) return "IADD";
+  if (bits == 0x18e && architecture < hopper) return "RED";
   const auto row = std::lower_bound(std::begin(operation_table), std::end(operation_table), bits,
                                     [](const OperationRow& one, unsigned wanted) { return one.bits < wanted; });
   return row != std::end(operation_table) && row->bits == bits ? row->name : std::string_view();

@@ -2,10 +2,11 @@
 
 Triton's are launched by their makers' own PyTorch functions (bench/foreign/triton_record.py stands in for the driver)
 and assembled by the ptxas that Triton carries; CUB's are what its dispatch instantiates for H100. FOLDER gets NAME.cubin
-and public.json: NAME → file, threads of a block, dynamic shared memory, entry (a part of its name), origin.
+and public.json: NAME → file, threads of a block, dynamic shared memory, entry, origin.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -50,7 +51,7 @@ def leaf(*shape, dtype=torch.float32):
 
 def liger():
     from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
-    from liger_kernel.ops.embedding import LigerEmbeddingFunction
+    from liger_kernel.ops.experimental.embedding import LigerEmbeddingFunction
     from liger_kernel.ops.geglu import LigerGELUMulFunction
     from liger_kernel.ops.group_norm import LigerGroupNormFunction
     from liger_kernel.ops.layer_norm import LigerLayerNormFunction
@@ -59,7 +60,7 @@ def liger():
     from liger_kernel.ops.softmax import LigerSoftmaxFunction
     origin = "Liger-Kernel"
     launch("liger.softmax", origin, "softmax", lambda: LigerSoftmaxFunction.apply(leaf(4096, 1024)))
-    launch("liger.softmax_long", origin, "softmax", lambda: LigerSoftmaxFunction.apply(leaf(64, 131072)))
+    launch("liger.softmax_long", origin, "softmax", lambda: LigerSoftmaxFunction.apply(leaf(64, 65536)))
     launch("liger.layer_norm", origin, "layer_norm_forward",
            lambda: LigerLayerNormFunction.apply(leaf(4096, 768), leaf(768), leaf(768), 1e-5))
     launch("liger.layer_norm_backward", origin, "layer_norm_backward",
@@ -112,7 +113,7 @@ void rows(const float* x, float* y, int n, const int* o) {
   size_t b; cub::DeviceSegmentedReduce::Max(nullptr, b, x, y, n, o, o + 1);
 }
 """
-# Threads of a block by the policy for f32 on sm_90 (cub/device/dispatch/tuning); kernels do not bound what is launched.
+# By the policy for f32 on sm_90 (cub/device/dispatch/tuning); the kernels say how many threads they are launched with.
 CUB_KERNELS = {"cub.reduce": "DeviceReduceKernel", "cub.scan": "DeviceScanKernel",
                "cub.segmented_reduce": "DeviceSegmentedReduceKernel"}
 
@@ -124,8 +125,11 @@ def cub():
         file.write(CUB)
     subprocess.run([f"{cuda}/bin/nvcc", "-cubin", "-arch=sm_90", "-std=c++17", "-O3", source, "-o",
                     os.path.join(folder, "cub.cubin")], check=True)
+    with open(os.path.join(folder, "cub.cubin"), "rb") as file:
+        sections = file.read()
     for name, kernel in CUB_KERNELS.items():
-        made[name] = {"threads": 0, "shared": 0, "entry": kernel, "origin": "CUB", "kernel": kernel, "file": "cub.cubin"}
+        entry = re.search(rb"\.text\.(\w*" + kernel.encode() + rb"\w*)", sections).group(1).decode()
+        made[name] = {"threads": 0, "shared": 0, "entry": entry, "origin": "CUB", "kernel": kernel, "file": "cub.cubin"}
 
 
 for part in (liger, tutorials, cub):

@@ -48,6 +48,10 @@ std::string text_of(const tuning::KernelReport& report) {
                         report.candidate + 1, report.candidates, report.estimated_us, report.resources.registers,
                         report.predicted_us);
   }
+  if (report.equal_within_us > 0) {
+    text += fmt::format("    equal within ± {:.2f} us to the best estimate; the simpler was chosen\n",
+                        report.equal_within_us);
+  }
   if (!report.verification) return text;
   const profiler::Verification& verification = *report.verification;
   text += fmt::format("    verified: {:.1f} % of the results compared, worst {:.2f} of the tolerance\n",
@@ -135,6 +139,7 @@ nlohmann::ordered_json document_of(const KernelExplanation& kernel) {
                       {"spill_bytes", kernel.report->resources.spill_store_bytes},
                       {"candidate", kernel.report->candidate},
                       {"overtaken", kernel.report->overtaken},
+                      {"equal_within_us", kernel.report->equal_within_us},
                       {"estimated_us", kernel.report->estimated_us}};
   if (const auto& verification = kernel.report->verification; verification && verification->counters) {
     json["counted"] = document_of(*verification->counters);

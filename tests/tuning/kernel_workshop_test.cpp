@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <regex>
 #include <set>
+#include <tuple>
 
 #include "costmodel/analytical.h"
 #include "costmodel/compiled_estimate.h"
@@ -337,6 +339,30 @@ TEST_F(WorkshopMachineCodeEmulated, EstimatesFollowIt) {
   ASSERT_TRUE(with.built && without.built);
   EXPECT_FALSE(without.built->machine_code);
   EXPECT_NE(with.built->estimated_us, without.built->estimated_us);
+}
+
+// Estimates of one kernel's schedules that differ by less than they may be off: the one whose blocks wait for nobody.
+TEST_F(KernelWorkshopEmulated, OfEqualEstimatesTheSimplerOneIsTried) {
+  static const costmodel::AnalyticalScorer scorer(device_);
+  static search::KernelCache cache(scorer, {.keep = 8});
+  kernel_ = std::make_shared<search::ExploredKernel>(*cache.explore(samples::softmax(64, 32768))->kernel);
+  options_.compiled_candidates = 8;
+  const std::vector<Trial> ahead = workshop()->build_ahead(kernel_);
+  ASSERT_GE(ahead.size(), 2U);
+  const auto effort = [](const Trial& trial) {
+    const kernel::KernelProgram& program = trial.candidate.scheduled->program;
+    return std::tuple(program.blocks_wait(), program.phases.size(), program.schedule.cluster);
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (const Trial& trial : ahead) best = std::min(best, trial.built->estimated_us);
+  const BuiltKernel& first = *ahead.front().built;
+  EXPECT_EQ(first.equal_within_us > 0, first.estimated_us > best);
+  for (const Trial& trial : ahead) {
+    const bool equal = trial.built->estimated_us <= best + first.equal_within_us;
+    if (first.equal_within_us > 0 && equal) {
+      EXPECT_LE(effort(ahead.front()), effort(trial)) << trial.candidate.place;
+    }
+  }
 }
 
 }  // namespace

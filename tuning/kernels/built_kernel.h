@@ -38,6 +38,8 @@ struct BuiltKernel {
   double estimated_us = 0;
   std::optional<costmodel::MachineCodeFeatures> machine_code;  ///< none where it cannot be read, or nobody asked
   int overtaken = 0;  ///< candidates with better predictions of the schedule that it was put ahead of
+  /// Where it was put first for being simpler than the best estimate: the uncertainty within which both are equal, µs.
+  double equal_within_us = 0;
   std::optional<profiler::Verification> verification;
   std::optional<profiler::Measurement> measurement;
 };

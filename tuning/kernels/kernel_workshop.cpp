@@ -8,8 +8,11 @@
 #include <span>
 
 #include "costmodel/compiled_estimate.h"
+#include "costmodel/uncertainty.h"
 #include "kernel/program/legality.h"
+#include "kernel/program/traffic.h"
 #include "profiler/measure/sample_comparison.h"
+#include "tuning/kernels/equal_candidates.h"
 #include "tuning/kernels/training_samples.h"
 
 namespace stitch::tuning {
@@ -205,6 +208,7 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     if (!a.built || !b.built) return !a.built && b.built;
     return a.built->estimated_us < b.built->estimated_us;
   });
+  prefer_simplest(trials);
   for (auto trial = trials.begin(); trial != trials.end(); ++trial) {
     if (!trial->built) continue;
     const auto overtaken = std::count_if(
@@ -215,6 +219,28 @@ void KernelWorkshop::build_ahead_of(const search::SharedKernel& kernel, Entry& e
     trial->built = std::make_shared<const BuiltKernel>(std::move(built));
   }
   entry.ahead = std::move(trials);
+}
+
+/// Puts the simplest of those that are equal to the best estimate before it.
+void KernelWorkshop::prefer_simplest(std::vector<Trial>& trials) const {
+  const auto first =
+      std::find_if(trials.begin(), trials.end(), [](const Trial& trial) { return trial.built != nullptr; });
+  if (first == trials.end()) return;
+  std::vector<Contender> contenders;
+  for (auto trial = first; trial != trials.end(); ++trial) {
+    const kernel::KernelProgram& program = trial->candidate.scheduled->program;
+    const double us = trial->built->estimated_us;
+    contenders.push_back({us, costmodel::uncertainty_us(program, us), program.blocks_wait(),
+                          static_cast<int>(program.phases.size()), program.schedule.cluster,
+                          kernel::scheduled_bytes(trial->candidate.kernel->graph, program)});
+  }
+  const std::size_t taken = simplest_of_equals(contenders);
+  if (taken == 0) return;
+  const auto simplest = first + static_cast<std::ptrdiff_t>(taken);
+  BuiltKernel built = *simplest->built;
+  built.equal_within_us = contenders.front().uncertainty_us;
+  simplest->built = std::make_shared<const BuiltKernel>(std::move(built));
+  std::rotate(first, simplest, simplest + 1);
 }
 
 /// What stands at this place of all that are tried, one after the other: first those that were built ahead, then the

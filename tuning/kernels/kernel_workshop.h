@@ -68,8 +68,9 @@ class KernelWorkshop {
   Attempts first_of(std::span<const KernelCandidate> candidates, bool verifies, const std::stop_token& stop = {});
 
   /// The first candidates (WorkshopOptions::compiled_candidates), built side by side, in the order in which they are
-  /// verified and measured: those that failed, then by their estimates, equal ones by their predictions. The order does
-  /// not depend on the number of threads. Of a kernel that was verified: those that were tried then.
+  /// verified and measured: those that failed, then by their estimates, equal ones by their predictions; before all of
+  /// them the simplest of those that are as good as the best (tuning/kernels/equal_candidates.h). The order does not
+  /// depend on the number of threads. Of a kernel that was verified: those that were tried then.
   std::vector<Trial> build_ahead(const search::SharedKernel& kernel, const std::stop_token& stop = {});
 
   /// The first in the order of build_ahead that is also right, or else of the candidates behind; the others failed.
@@ -104,6 +105,7 @@ class KernelWorkshop {
   /// The kernel's lock, or none if `stop` fired before it could be had.
   static Hold hold(Entry& entry, const std::stop_token& stop);
   void build_ahead_of(const search::SharedKernel& kernel, Entry& entry, const std::stop_token& stop);
+  void prefer_simplest(std::vector<Trial>& trials) const;
   Trial next_trial(const search::SharedKernel& kernel, const Entry& entry, int place, const std::stop_token& stop);
   [[nodiscard]] double estimate(const BuiltKernel& built) const;
 

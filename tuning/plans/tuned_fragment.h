@@ -71,6 +71,7 @@ struct KernelReport {
   int candidate = 0;        ///< which of the kernel's candidates, by prediction
   int candidates = 0;       ///< how many candidates the kernel has
   int overtaken = 0;        ///< candidates with better predictions that it was put ahead of after compilation
+  double equal_within_us = 0;  ///< where it was taken for being simpler: what counts as equal
   std::optional<profiler::Verification> verification;
   std::optional<profiler::Measurement> measurement;
 };

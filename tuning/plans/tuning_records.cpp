@@ -169,7 +169,7 @@ void record_plan(const TuningContext& context, const ChosenKernels& chosen, Tune
     const int candidates = explored.candidates.size();
     tuned.kernels.push_back({explored.key, built.generated.name, built.generated.source, built.compiled.resources,
                              launched.predicted_us, built.estimated_us, built.candidate.place, candidates,
-                             built.overtaken, built.verification, built.measurement});
+                             built.overtaken, built.equal_within_us, built.verification, built.measurement});
   }
   const db::Label label = neighbour ? db::Label::near : db::Label::predicted;
   api::Plan& plan = tuned.plan;
