@@ -45,7 +45,7 @@ constexpr Row rows[] = {
     {"aten.add.Tensor", R"("self": {"value": "x"}, "other": {"value": "y"})", R"("f32[4,8]")",
      "%6 = broadcast f32[4,8] %1 {dims=[4,8], mapping=[1]}\n%7 = add f32[4,8] %0, %6\nreturn %7.0\n"},
     {"aten.add.Tensor", R"("self": {"value": "h"}, "other": {"value": "x"})", R"("f32[4,8]")",
-     "%6 = convert f32[4,8] %3 {dtype=f32}\n%7 = add f32[4,8] %6, %0\nreturn %7.0\n"},
+     "%6 = convert f32[4,8] %3\n%7 = add f32[4,8] %6, %0\nreturn %7.0\n"},
     {"aten.add.Tensor", R"("self": {"value": "p"}, "other": {"value": "p"})", R"("pred[4,8]")",
      "%6 = or pred[4,8] %4, %4\nreturn %6.0\n"},
     {"aten.sub.Tensor", R"("self": {"value": "y"}, "other": {"value": "y"}, "alpha": 2)", R"("f32[8]")",
@@ -54,17 +54,17 @@ constexpr Row rows[] = {
     {"aten.pow.Tensor_Scalar", R"("self": {"value": "y"}, "exponent": 2)", R"("f32[8]")",
      "%6 = multiply f32[8] %1, %1\nreturn %6.0\n"},
     {"aten.lt.Tensor", R"("self": {"value": "n"}, "other": {"value": "x"})", R"("pred[4,8]")",
-     "%6 = convert f32[4,8] %5 {dtype=f32}\n%7 = compare pred[4,8] %6, %0 {direction=lt}\nreturn %7.0\n"},
+     "%6 = convert f32[4,8] %5\n%7 = compare pred[4,8] %6, %0 {direction=lt}\nreturn %7.0\n"},
     {"aten.view.default", R"("self": {"value": "x"}, "size": [2, 16])", R"("f32[2,16]")",
-     "%6 = reshape f32[2,16] %0 {dims=[2,16]}\nreturn %6.0\n"},
+     "%6 = reshape f32[2,16] %0\nreturn %6.0\n"},
     {"aten.transpose.int", R"("self": {"value": "x"}, "dim0": 0, "dim1": -1)", R"("f32[8,4]")",
      "%6 = transpose f32[8,4] %0 {permutation=[1,0]}\nreturn %6.0\n"},
     {"aten.slice.Tensor", R"("self": {"value": "x"}, "dim": 1, "start": -3, "end": 9223372036854775807)",
      R"("f32[4,3]")", "%6 = slice f32[4,3] %0 {starts=[0,5], limits=[4,8], strides=[1,1]}\nreturn %6.0\n"},
     {"aten.sum.dim_IntList", R"("self": {"value": "x"}, "dim": [-1], "keepdim": true)", R"("f32[4,1]")",
-     "%6 = reduce f32[4] %0 {kind=sum, dimensions=[1]}\n%7 = reshape f32[4,1] %6 {dims=[4,1]}\nreturn %7.0\n"},
+     "%6 = reduce f32[4] %0 {kind=sum, dimensions=[1]}\n%7 = reshape f32[4,1] %6\nreturn %7.0\n"},
     {"aten.sum.default", R"("self": {"value": "p"})", R"("s64[]")",
-     "%6 = convert s64[4,8] %4 {dtype=s64}\n%7 = reduce s64[] %6 {kind=sum, dimensions=[0,1]}\nreturn %7.0\n"},
+     "%6 = convert s64[4,8] %4\n%7 = reduce s64[] %6 {kind=sum, dimensions=[0,1]}\nreturn %7.0\n"},
     {"aten.max.dim", R"("self": {"value": "x"}, "dim": 1)", R"("f32[4]", "s64[4]")",
      "%6 = arg-reduce (f32[4], s64[4]) %0 {kind=max, dimension=1, index_dtype=s64, last=false}\n"
      "return %6.0\n"},
@@ -77,7 +77,7 @@ constexpr Row rows[] = {
     {"aten.cat.default", R"("tensors": [{"value": "x"}, {"value": "x"}], "dim": -1)", R"("f32[4,16]")",
      "%6 = concatenate f32[4,16] %0, %0 {dimension=1}\nreturn %6.0\n"},
     {"aten.repeat.default", R"("self": {"value": "y"}, "repeats": [2, 3])", R"("f32[2,24]")",
-     "%6 = broadcast f32[2,3,8] %1 {dims=[2,3,8], mapping=[2]}\n%7 = reshape f32[2,24] %6 {dims=[2,24]}\n"
+     "%6 = broadcast f32[2,3,8] %1 {dims=[2,3,8], mapping=[2]}\n%7 = reshape f32[2,24] %6\n"
      "return %7.0\n"},
 };
 

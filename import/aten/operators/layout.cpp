@@ -31,6 +31,7 @@ Range range_of(Call& c, Value x) {
 /// Consecutive pieces of the argument along a dimension.
 Values pieces(Call& c, const Dims& sizes) {
   const Value x = c.tensor("self");
+  if (c.b.dims(x).empty()) return c.unsupported("pieces of a scalar");
   const std::int64_t dimension = c.dimension("dim", c.rank(x));
   Values parts;
   std::int64_t start = 0;
@@ -156,6 +157,7 @@ Values repeat(Call& c) {
 
 Values slice_scatter(Call& c) {
   const Value x = c.tensor("self");
+  if (c.b.dims(x).empty()) return c.unsupported("a slice of a scalar");
   const Range range = range_of(c, x);
   if (range.step != 1) return c.unsupported("a slice with a step that is written to");
   return {replaced(c.b, x, c.operand("src", c.result().dtype), range)};
