@@ -69,6 +69,7 @@ class RegionBuilder {
       memory_[{id, 0}] = value;
     }
     count_readers();
+    find_in_place();
     std::vector<UnorderedStep> unordered;
     for (const RegionPiece& piece : pieces_.pieces()) {
       STITCH_ASSIGN(ProgramStep step, make_step(piece));
@@ -99,6 +100,8 @@ class RegionBuilder {
   int memory_for(Value value) {
     const auto known = memory_.find(value);
     if (known != memory_.end()) return known->second;
+    if (const auto before = takes_over_.find(value); before != takes_over_.end())
+      return memory_[value] = memory_for(before->second);
     return memory_[value] = add_value({graph_.type(value), graph_.node(value.node).name, Storage::arena, 0});
   }
 
@@ -108,9 +111,6 @@ class RegionBuilder {
     const Value value = piece.writes[result];
     if (written_.insert(value).second && graph_.node(value.node).op != Op::parameter) {
       primary_.push_back(value);
-      if (const int updated = pieces_.updated_parameter(piece, result); updated >= 0)
-        return memory_[value] = region_.parameters[updated];
-      if (const int given = given_to_loop(piece, result); given >= 0) return memory_[value] = given;
       return memory_for(value);
     }
     const int copy = add_value({graph_.type(value), graph_.node(value.node).name, Storage::arena, 0});
@@ -125,14 +125,30 @@ class RegionBuilder {
     for (const Value value : graph_.results()) ++readers_[pieces_.memory_of(value)];
   }
 
-  /// The memory of what a loop begins with, when nobody else reads it: the loop's result takes its place.
-  int given_to_loop(const RegionPiece& piece, std::size_t result) {
+  /// Whose memory is written in place: a parameter's by its update, and that of what a loop begins with by the loop,
+  /// when nobody else reads it. Known before the first step is made, since readers may be made before writers.
+  void find_in_place() {
+    for (const RegionPiece& piece : pieces_.pieces()) {
+      for (std::size_t r = 0; r < piece.writes.size(); ++r) {
+        const Value value = piece.writes[r];
+        if (graph_.node(value.node).op == Op::parameter) continue;
+        if (const int updated = pieces_.updated_parameter(piece, r); updated >= 0) {
+          takes_over_.emplace(value, Value{graph_.parameters()[updated], 0});
+        } else if (is_given_to_loop(piece, r)) {
+          takes_over_.emplace(value, pieces_.memory_of(piece.reads[r]));
+        }
+      }
+    }
+  }
+
+  bool is_given_to_loop(const RegionPiece& piece, std::size_t result) {
     const auto* id = std::get_if<NodeId>(&piece.work);
-    if (id == nullptr || graph_.node(*id).op != Op::loop) return -1;
-    const Value begins = pieces_.memory_of(piece.reads[result]);
-    if (readers_[begins] != 1) return -1;
-    const int lies = memory_for(begins);
-    return region_.values[lies].storage == Storage::arena ? lies : -1;
+    if (id == nullptr || graph_.node(*id).op != Op::loop) return false;
+    Value begins = pieces_.memory_of(piece.reads[result]);
+    if (readers_[begins] != 1) return false;
+    for (auto before = takes_over_.find(begins); before != takes_over_.end(); before = takes_over_.find(begins))
+      begins = before->second;
+    return graph_.node(begins.node).op != Op::parameter;
   }
 
   // ---- steps -----------------------------------------------------------------------------------------------------
@@ -323,7 +339,8 @@ class RegionBuilder {
   std::vector<ProgramStep> steps_;  ///< per piece
   std::vector<ProgramStep> late_copies_;
   std::map<Value, int> memory_;
-  std::map<Value, int> readers_;  ///< how many pieces and results of the region read what lies there
+  std::map<Value, Value> takes_over_;  ///< values that lie in the memory of another one
+  std::map<Value, int> readers_;       ///< how many pieces and results of the region read what lies there
   std::set<Value> written_;
   std::vector<Value> primary_;        ///< what the piece at hand writes for others to read: all but copies
   std::multimap<Value, int> copies_;  ///< memory of what was written again
