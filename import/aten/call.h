@@ -34,8 +34,10 @@ class Call {
 
   Builder& b;
 
-  /// The type of result i. A node has one or more.
-  [[nodiscard]] const graph::TensorType& result(std::size_t i = 0) const { return results_[i]; }
+  /// The type of result i; the first one's where a document declares too few, which is an error after the rule.
+  [[nodiscard]] const graph::TensorType& result(std::size_t i = 0) const {
+    return results_[i < results_.size() ? i : 0];
+  }
   [[nodiscard]] std::size_t result_count() const { return results_.size(); }
 
   [[nodiscard]] std::int64_t rank(Value value) const { return std::ssize(b.dims(value)); }
