@@ -33,6 +33,7 @@ ScanEmitter::ScanEmitter(GroupScope& scope, int anchor)
 }
 
 std::int64_t ScanEmitter::run() const {
+  if (axis_ < 0) return 1;
   return in_vectors() ? axes_.vector_extent() : group_.extent(axis_, Level::reg);
 }
 
@@ -76,8 +77,8 @@ void ScanEmitter::open_walk() {
     const std::string step = axes_.name(a) + "_step";
     out_.line("const int {} = {};", axes_.name(a), reverse_ ? fmt::format("{} - {}", lines - 1, step) : step);
   }
-  const std::int64_t each = run() * group_.mapping.axes[axis_].threads();
-  const std::string digit = group_.mapping.axes[axis_].threads() > 1 ? axes_.thread_digit(axis_) : "";
+  const std::int64_t each = run() * threads();
+  const std::string digit = threads() > 1 ? axes_.thread_digit(axis_) : "";
   out_.open("for (int first = 0; first < {}; first += {})", extent(), each);
   const std::string own = digit.empty() ? "first"
                           : run() > 1   ? fmt::format("first + {} * {}", digit, run())
@@ -112,6 +113,7 @@ void ScanEmitter::emit_turn() {
 void ScanEmitter::emit_places(const std::string& offset) {
   const std::string step = offset.empty() ? "step" : fmt::format("step + {}", offset);
   out_.line("const bool inside = {};", inside(step));
+  if (axis_ < 0) return;
   const std::string back = fmt::format("{} - {}", extent() - 1, offset.empty() ? "step" : fmt::format("({})", step));
   out_.line("const int {} = {} < {} ? {} : 0;", axes_.name(axis_), step, extent(), reverse_ ? back : step);
 }

@@ -24,12 +24,14 @@ class ScanEmitter {
   void emit();
 
  private:
-  [[nodiscard]] bool by_lanes() const { return group_.extent(axis_, kernel::Level::lane) == 32; }
-  [[nodiscard]] std::int64_t warps() const { return group_.extent(axis_, kernel::Level::warp); }
+  [[nodiscard]] bool by_lanes() const { return axis_ >= 0 && group_.extent(axis_, kernel::Level::lane) == 32; }
+  [[nodiscard]] std::int64_t warps() const { return axis_ < 0 ? 1 : group_.extent(axis_, kernel::Level::warp); }
   /// Whether a run is a vector.
-  [[nodiscard]] bool in_vectors() const { return axes_.vector_extent() > 1; }
+  [[nodiscard]] bool in_vectors() const { return axis_ >= 0 && axes_.vector_extent() > 1; }
   [[nodiscard]] std::int64_t run() const;
-  [[nodiscard]] std::int64_t extent() const { return group_.extents[axis_]; }
+  [[nodiscard]] std::int64_t extent() const { return axis_ < 0 ? 1 : group_.extents[axis_]; }
+  /// Threads along the axis.
+  [[nodiscard]] std::int64_t threads() const { return axis_ < 0 ? 1 : group_.mapping.axes[axis_].threads(); }
   /// Whether the element at `step` is one: a condition.
   [[nodiscard]] std::string inside(const std::string& step) const;
   [[nodiscard]] std::string title() const;
@@ -60,7 +62,7 @@ class ScanEmitter {
   const kernel::Anchor& anchor_;
   const graph::Node& node_;
   ScanTuple tuple_;
-  int axis_ = -1;  ///< the innermost of the axes that are walked
+  int axis_ = -1;  ///< the innermost of the axes that are walked; -1: one element is, which is no axis
   bool reverse_ = false, exclusive_ = false;
   std::string in_lines_;  ///< condition that the thread's lines are there; empty: they are
 };

@@ -17,7 +17,9 @@ using Tuple = std::vector<Block>;
 
 /// Up to this many rows are combined one after the other; more in chunks of about the root of their number.
 constexpr std::int64_t most_serial_rows = 1024;
-constexpr double other_orders = 2;
+/// How much larger the error of an order may be than of the two that are looked at: where terms cancel, what others
+/// combine on the way is several times larger (guess).
+constexpr double other_orders = 8;
 
 /// The combiner on tensors of `dims` in place of scalars.
 Result<Graph> lifted(const Graph& combiner, const Dims& dims) {
@@ -124,6 +126,18 @@ class TupleScan {
   const std::int64_t rows_, lines_;
 };
 
+/// Takes from floats that they are exact, by next to nothing: that a sum of exact numbers is one of its type holds for
+/// the order in which it is added here, and says nothing of others.
+void doubt(Tuple& x) {
+  constexpr double next_to_nothing = 1e-300;
+  for (Block& block : x) {
+    if (!is_floating(block.dtype)) continue;
+    Storage& storage = *block.data;
+    if (storage.bounds.empty()) storage.bounds.assign(storage.floats.size(), 0.0);
+    for (double& bound : storage.bounds) bound = std::max(bound, next_to_nothing);
+  }
+}
+
 /// Makes `one` what is known of both orders.
 void join_orders(Block& one, const Block& other, bool bounded) {
   Storage& data = *one.data;
@@ -219,6 +233,7 @@ Status Evaluation::compute_associative_scan(NodeId id) {
   TupleScan scan(*node.regions[0], inside, memory_, rows, lines);
   STITCH_ASSIGN(Tuple result, scan.in_chunks(x));
   if (options_.bounds) {
+    doubt(x);
     STITCH_ASSIGN(const Tuple other, scan.by_doubling(x));
     for (std::size_t k = 0; k < result.size(); ++k) join_orders(result[k], other[k], true);
   }

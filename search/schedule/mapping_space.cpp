@@ -245,6 +245,7 @@ class Enumerator {
   void enumerate_scan(const kernel::Anchor& anchor) {
     int walked = -1;
     for (const int a : anchor.reduced) walked = a;
+    if (walked < 0) return add_scan(anchor, walked, false, 1, 1);  // one element, which is no axis
     const bool by_lanes = vector_axis() == walked;
     const std::int64_t warps = options_.threads / 32;
     // Of several axes every line must be walked to its end: what is beyond it would be carried on.
@@ -271,7 +272,7 @@ class Enumerator {
     if (by_lanes) {
       layout.give(walked, 32);
     } else {
-      layout.mapping()[walked].at(kernel::Level::reg) = run;
+      if (walked >= 0) layout.mapping()[walked].at(kernel::Level::reg) = run;
       std::vector<int> order = others;
       if (!anchor.reduced.contains(vector_axis())) order.insert(order.begin(), vector_axis());
       // A warp's lanes; all of them where warps share lines, whose places in shared memory the lanes are.

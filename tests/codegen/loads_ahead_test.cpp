@@ -36,15 +36,6 @@ bool shifted_ahead(const kernel::KernelProgram& program) {
   return any_group(program, [](const kernel::GroupProgram& group) { return group.shift && group.mapping.stages > 1; });
 }
 
-bool backwards_ahead(const kernel::KernelProgram& program) {
-  return std::ranges::any_of(program.phases, [](const kernel::PhaseProgram& phase) {
-    return phase.backwards && std::ranges::any_of(phase.groups, [](const kernel::GroupProgram& group) {
-             return group.mapping.stages > 1 &&
-                    std::ranges::any_of(group.mapping.axes, &kernel::AxisMapping::interleaved);
-           });
-  });
-}
-
 /// Gradients of rows in bf16 that are weighted by a number of each row and a gain of each column.
 Result<Graph> weighted_backward(std::int64_t rows, std::int64_t columns) {
   Builder b;
@@ -108,7 +99,6 @@ const Ahead piped[] = {
     {"columns", [] { return columns_of_products(1024, 64); }, iterations_ahead, 4},
     {"odd_columns", [] { return columns_of_products(1031, 37); }, iterations_ahead, 4},
     {"long_rows", [] { return profiler::test::softmax(3, 3001); }, iterations_ahead, 4},
-    {"backwards", [] { return profiler::test::centred_columns(1024, 32); }, backwards_ahead, 1},
 };
 INSTANTIATE_TEST_SUITE_P(Graphs, LoadsAheadEmulated, testing::ValuesIn(piped),
                          [](const auto& each) { return each.param.name; });
@@ -128,10 +118,11 @@ std::int64_t turns_of(const kernel::KernelProgram& program) {
 }
 
 KernelCase with_rows_ahead() {
-  return make_case(profiler::test::norm_backward(rows, 256), [](const kernel::KernelProgram& program) {
+  const auto wish = [](const kernel::KernelProgram& program) {
     const kernel::GroupProgram& group = program.phases[0].groups[0];
     return !group.ahead.loads.empty() && turns_of(program) > 2 && group.mapping.axes[0].covered() == rows;
-  });
+  };
+  return cases_of(profiler::test::norm_backward(rows, 256), wish, 1).at(0);
 }
 
 /// The same with each row's loads in its turn.

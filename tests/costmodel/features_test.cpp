@@ -371,15 +371,17 @@ TEST(Features, ALoopWaitsOnceForLoadsMadeAhead) {
     const kernel::GroupProgram& group = program.phases[0].groups[0];
     return group.inner_loops.empty() ? group.extent(0, kernel::Level::loop) : 1;
   };
-  const auto made = profiler::test::make_case(norm_backward(8192, 256), [&](const KernelProgram& p) {
-    return p.phases[0].groups[0].mapping.stages == 2 && rows_of(p) > 1;
-  });
+  const auto staged = [](const KernelProgram& program, int stages) {
+    const kernel::GroupProgram& group = program.phases[0].groups[0];
+    kernel::GroupMapping mapping = group.mapping;
+    mapping.stages = stages;
+    return kernel::derive_group(group.structure, mapping, program.schedule, 1);
+  };
+  const auto made = profiler::test::make_case(norm_backward(8192, 256),
+                                              [&](const KernelProgram& p) { return rows_of(p) > 1 && staged(p, 2); });
   const double rows = rows_of(made.program);
   const auto count = [&](int stages) {
-    kernel::GroupMapping mapping = made.program.phases[0].groups[0].mapping;
-    mapping.stages = stages;
-    const auto group =
-        kernel::derive_group(made.program.phases[0].groups[0].structure, mapping, made.program.schedule, 1);
+    const auto group = staged(made.program, stages);
     return group_features(*made.graph, group.value(), made.program, device);
   };
   const GroupFeatures plain = count(1), ahead = count(2);

@@ -36,7 +36,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
   report.failures = {"level 2: no"};
   EXPECT_EQ(
       to_json(report),
-      R"({"model":"m","operators":10,"fragments":4,"distinct_fragments":2,"kernels":3,"launches":5,)"
+      R"({"model":"m","constraints":"","operators":10,"fragments":4,"distinct_fragments":2,"kernels":3,"launches":5,)"
       R"("library_calls":6,"bytes":7,"launches_unfused":8,"bytes_unfused":9,"predicted_us":1.5,)"
       R"("uncertainty_us":0.25,"predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
       R"("measure":0.5,"search":0.6},"search":{"trials":24,"failed":2,"kernels":3,"settled":1,"improved":2,)"

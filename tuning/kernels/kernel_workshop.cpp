@@ -56,7 +56,7 @@ KernelWorkshop::Entry& KernelWorkshop::entry_of(const Hash128& key) {
 }
 
 Result<codegen::CompiledKernel> KernelWorkshop::compile(const codegen::GeneratedKernel& kernel,
-                                                         const std::stop_token& stop) {
+                                                        const std::stop_token& stop) {
   codegen::CompileRequest request = compile_request(kernel.source, options_.architecture);
   request.options.insert(request.options.end(), kernel.compile_options.begin(), kernel.compile_options.end());
   request.stop = stop;

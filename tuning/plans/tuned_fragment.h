@@ -67,10 +67,10 @@ struct KernelReport {
   std::string source;
   codegen::ResourceUsage resources;
   double predicted_us = 0;
-  double estimated_us = 0;  ///< the same after compilation (BuiltKernel)
-  int candidate = 0;        ///< which of the kernel's candidates, by prediction
-  int candidates = 0;       ///< how many candidates the kernel has
-  int overtaken = 0;        ///< candidates with better predictions that it was put ahead of after compilation
+  double estimated_us = 0;     ///< the same after compilation (BuiltKernel)
+  int candidate = 0;           ///< which of the kernel's candidates, by prediction
+  int candidates = 0;          ///< how many candidates the kernel has
+  int overtaken = 0;           ///< candidates with better predictions that it was put ahead of after compilation
   double equal_within_us = 0;  ///< where it was taken for being simpler: what counts as equal
   std::optional<profiler::Verification> verification;
   std::optional<profiler::Measurement> measurement;
