@@ -51,8 +51,8 @@ double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, 
 /// Share of the time that a block has loads outstanding which are not made a turn ahead.
 double duty_of(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
                const AnalyticalConstants& constants) {
-  // In a loop that is the latency's share of a turn: meanwhile what was loaded is used.
-  if (f.loading_turns > 1) {
+  // Beside a turn whose loads are made ahead, the latency's share of a turn: meanwhile what was loaded is used.
+  if (f.loading_turns > 1 && f.ahead_share > 0) {
     const double latency = constants.loaded_latency * device.dram_latency;
     return latency / (latency + std::max(0.0, f.latency_cycles - f.waiting_cycles) / f.loading_turns);
   }

@@ -200,7 +200,9 @@ class Enumerator {
     }
     if (std::find(out_.begin(), out_.end(), mapping) != out_.end()) return;
     out_.push_back(mapping);
-    if (!loads_in_loop(mapping)) return;
+    // Only where the space is searched by measuring: what loads ahead gain has never been measured, and where they are
+    // weighed by prediction, plans change that nothing says are better.
+    if (!options_.wide || !loads_in_loop(mapping)) return;
     mapping.stages = 2;
     out_.push_back(std::move(mapping));
   }

@@ -19,7 +19,7 @@ struct MappingSpaceOptions {
 
 /// Mappings worth scoring for a group: which axis is walked by vectors and lanes, whether rows are shifted for them,
 /// how many threads share a row, how many rows a block holds, what a thread unrolls, where reused values are kept,
-/// whether loops make their loads a turn ahead.
+/// in a wide space whether loops make their loads a turn ahead.
 /// Enumerate only: legality and cost are other functions' business.
 std::vector<kernel::GroupMapping> enumerate_mappings(const kernel::GroupStructure& group,
                                                      const MappingSpaceOptions& options, const DeviceSpec& device);

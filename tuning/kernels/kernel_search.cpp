@@ -203,7 +203,7 @@ void KernelSearch::observe(const Trial& trial) {
 
 Result<std::vector<KernelCandidate>> near_candidates(const search::SharedKernel& kernel, const search::Scorer& scorer,
                                                      const std::vector<KnownTrial>& near) {
-  constexpr int looked_at = 128;  // mappings with loops stand among them twice, with and without loads ahead
+  constexpr int looked_at = 64;
   const std::vector<KnownTrial> known = usable(near);
   if (known.empty()) return std::vector<KernelCandidate>();
   STITCH_ASSIGN(auto usual, search::explore_stitches(kernel->graph, scorer, {.keep = looked_at}));

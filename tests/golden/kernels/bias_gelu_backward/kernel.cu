@@ -30,56 +30,41 @@ stitch_e32244aaa267(const f32* __restrict__ in0, const f32* __restrict__ in1, co
   {
     f32 in1_1[4];
     load<4, Cached::streamed>(in1_1, in1 + j);
-    {
-      // the next turn's loads, on their way while this one's are used
-      f32 in0_0_next[4][4];
-      f32 in2_11_next[4][4];
-      const auto fetch = [&](const int i_loop) {
+    for (int i_loop = 0; i_loop < 8; ++i_loop) {
+      f32 in0_0[4][4];
+      f32 in2_11[4][4];
+      #pragma unroll
+      for (int i_r = 0; i_r < 4; ++i_r) {
+        const int i = i0 + i_r * 64 + i_loop * 256;
+        load<4, Cached::streamed>(in0_0[i_r], in0 + (i * 3072 + j));
+        load<4, Cached::streamed>(in2_11[i_r], in2 + (i * 3072 + j));
+      }
+      #pragma unroll
+      for (int i_r = 0; i_r < 4; ++i_r) {
+        const int i = i0 + i_r * 64 + i_loop * 256;
+        f32 result_0[4];
+        f32 result_1[4];
         #pragma unroll
-        for (int i_r = 0; i_r < 4; ++i_r) {
-          const int i = i0 + i_r * 64 + i_loop * 256;
-          load<4, Cached::streamed>(in0_0_next[i_r], in0 + (i * 3072 + j));
+        for (int v = 0; v < 4; ++v) {
+          const f32 add_2 = in0_0[i_r][v] + in1_1[v];
+          const f32 multiply_6 = add_2 * 0.70710677f;
+          const f32 erf_7 = erff(multiply_6);
+          const f32 add_8 = 1.0f + erf_7;
+          const f32 multiply_9 = 0.5f * add_8;
+          const f32 multiply_10 = add_2 * multiply_9;
+          const f32 multiply_14 = add_2 * add_2;
+          const f32 multiply_15 = (-0.5f) * multiply_14;
+          const f32 exp_16 = exponential(multiply_15);
+          const f32 multiply_17 = 0.3989423f * exp_16;
+          const f32 multiply_18 = add_2 * multiply_17;
+          const f32 add_19 = multiply_9 + multiply_18;
+          const f32 multiply_20 = in2_11[i_r][v] * add_19;
+          result_0[v] = multiply_10;
+          result_1[v] = multiply_20;
+          sum2[v] += multiply_20;
         }
-        #pragma unroll
-        for (int i_r = 0; i_r < 4; ++i_r) {
-          const int i = i0 + i_r * 64 + i_loop * 256;
-          load<4, Cached::streamed>(in2_11_next[i_r], in2 + (i * 3072 + j));
-        }
-      };
-      fetch(0);
-      for (int i_loop = 0; i_loop < 8; ++i_loop) {
-        f32 in0_0[4][4];
-        take_over(in0_0, in0_0_next);
-        f32 in2_11[4][4];
-        take_over(in2_11, in2_11_next);
-        if (i_loop + 1 < 8) fetch(i_loop + 1);
-        #pragma unroll
-        for (int i_r = 0; i_r < 4; ++i_r) {
-          const int i = i0 + i_r * 64 + i_loop * 256;
-          f32 result_0[4];
-          f32 result_1[4];
-          #pragma unroll
-          for (int v = 0; v < 4; ++v) {
-            const f32 add_2 = in0_0[i_r][v] + in1_1[v];
-            const f32 multiply_6 = add_2 * 0.70710677f;
-            const f32 erf_7 = erff(multiply_6);
-            const f32 add_8 = 1.0f + erf_7;
-            const f32 multiply_9 = 0.5f * add_8;
-            const f32 multiply_10 = add_2 * multiply_9;
-            const f32 multiply_14 = add_2 * add_2;
-            const f32 multiply_15 = (-0.5f) * multiply_14;
-            const f32 exp_16 = exponential(multiply_15);
-            const f32 multiply_17 = 0.3989423f * exp_16;
-            const f32 multiply_18 = add_2 * multiply_17;
-            const f32 add_19 = multiply_9 + multiply_18;
-            const f32 multiply_20 = in2_11[i_r][v] * add_19;
-            result_0[v] = multiply_10;
-            result_1[v] = multiply_20;
-            sum2[v] += multiply_20;
-          }
-          store<4>(out0 + (i * 3072 + j), result_0);
-          store<4>(out1 + (i * 3072 + j), result_1);
-        }
+        store<4>(out0 + (i * 3072 + j), result_0);
+        store<4>(out1 + (i * 3072 + j), result_1);
       }
     }
   }

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 528 blocks of 256 threads, 64 bytes of dynamic shared memory, cooperative
+// fragment 0, kernel 0: 792 blocks of 256 threads, 64 bytes of dynamic shared memory, cooperative
 
 #include "stitch/kernel.cuh"
 
@@ -14,22 +14,15 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, f32* __re
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 4096;
   f32 sum0 = 0.0f;
-  // the next turn's loads, on their way while this one's are used
-  f32 in0_0_next[4][4];
-  const auto fetch = [&](const int i_loop) {
+  for (int i_loop = 0; i_loop < 2; ++i_loop) {
+
+    // sweep 0: reduce 13
+    f32 in0_0[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 1024 + i_loop * 294912;
-      load<4, Cached::streamed>(in0_0_next[i_r], in0 + i);
+      load<4, Cached::streamed>(in0_0[i_r], in0 + i);
     }
-  };
-  fetch(0);
-  for (int i_loop = 0; i_loop < 2; ++i_loop) {
-    f32 in0_0[4][4];
-    take_over(in0_0, in0_0_next);
-    if (i_loop + 1 < 2) fetch(i_loop + 1);
-
-    // sweep 0: reduce 13
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 1024 + i_loop * 294912;
@@ -222,24 +215,17 @@ __device__ __forceinline__ void group_0_5(const f32* __restrict__ in0, f32* __re
   const int i_grid = tile;
   const int i0 = (i_lane + 32 * i_warp) * 4 + i_grid * 4096;
   f32 sum0 = 0.0f;
-  // the next turn's loads, on their way while this one's are used
-  f32 in0_0_next[4][4];
-  const auto fetch = [&](const int i_loop) {
+  for (int i_loop = 0; i_loop < 5; ++i_loop) {
+
+    // sweep 0: reduce 20
+    f32 in0_0[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 1024 + i_loop * 475136;
       if (i < 2359296) {
-        load<4, Cached::streamed>(in0_0_next[i_r], in0 + i);
+        load<4, Cached::streamed>(in0_0[i_r], in0 + i);
       }
     }
-  };
-  fetch(0);
-  for (int i_loop = 0; i_loop < 5; ++i_loop) {
-    f32 in0_0[4][4];
-    take_over(in0_0, in0_0_next);
-    if (i_loop + 1 < 5) fetch(i_loop + 1);
-
-    // sweep 0: reduce 20
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 1024 + i_loop * 475136;
@@ -604,7 +590,7 @@ struct Table {
   u64 words[118];
 };
 
-extern "C" __global__ void __launch_bounds__(256, 4)
+extern "C" __global__ void __launch_bounds__(256, 6)
 stitch_633a7ad8f05e(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
@@ -664,7 +650,7 @@ stitch_633a7ad8f05e(const __grid_constant__ Table table) {
     open_gate(counters + 0);
   }
   // from the end, of which L2 still has something
-  for (int tile = static_cast<int>(blockIdx.x) + (2118 - static_cast<int>(blockIdx.x)) / 528 * 528; tile >= 0; tile -= 528) {
+  for (int tile = static_cast<int>(blockIdx.x) + (2118 - static_cast<int>(blockIdx.x)) / 792 * 792; tile >= 0; tile -= 792) {
     if (tile < 960) {
       int low = 0, high = 1;
       while (low < high) {

@@ -56,39 +56,26 @@ stitch_0a48388e2f69(const s32* __restrict__ in0, const f32* __restrict__ in1, co
   const f32 multiply_6 = 0.0013020834f * sum0;
   const f32 add_8 = multiply_6 + 1e-06f;
   const f32 rsqrt_9 = rsqrtf(add_8);
-  {
-    // the next turn's loads, on their way while this one's are used
-    f32 in2_3_next[4][4];
-    const auto fetch = [&](const int j_loop) {
+  for (int j_loop = 0; j_loop < 6; ++j_loop) {
+    f32 in2_3[4][4];
+    f32 in1_1[4][4];
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 32 + j_loop * 128;
+      load<4, Cached::streamed>(in2_3[j_r], in2 + j);
+      load<4, Cached::plain>(in1_1[j_r], in1_1_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+    }
+    #pragma unroll
+    for (int j_r = 0; j_r < 4; ++j_r) {
+      const int j = j0 + j_r * 32 + j_loop * 128;
+      f32 result_1[4];
       #pragma unroll
-      for (int j_r = 0; j_r < 4; ++j_r) {
-        const int j = j0 + j_r * 32 + j_loop * 128;
-        load<4, Cached::streamed>(in2_3_next[j_r], in2 + j);
+      for (int v = 0; v < 4; ++v) {
+        const f32 multiply_10 = in1_1[j_r][v] * rsqrt_9;
+        const f32 multiply_11 = in2_3[j_r][v] * multiply_10;
+        result_1[v] = multiply_11;
       }
-    };
-    fetch(0);
-    for (int j_loop = 0; j_loop < 6; ++j_loop) {
-      f32 in2_3[4][4];
-      take_over(in2_3, in2_3_next);
-      if (j_loop + 1 < 6) fetch(j_loop + 1);
-      f32 in1_1[4][4];
-      #pragma unroll
-      for (int j_r = 0; j_r < 4; ++j_r) {
-        const int j = j0 + j_r * 32 + j_loop * 128;
-        load<4, Cached::plain>(in1_1[j_r], in1_1_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
-      }
-      #pragma unroll
-      for (int j_r = 0; j_r < 4; ++j_r) {
-        const int j = j0 + j_r * 32 + j_loop * 128;
-        f32 result_1[4];
-        #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-          const f32 multiply_10 = in1_1[j_r][v] * rsqrt_9;
-          const f32 multiply_11 = in2_3[j_r][v] * multiply_10;
-          result_1[v] = multiply_11;
-        }
-        store<4>(out0 + (i * 768 + j), result_1);
-      }
+      store<4>(out0 + (i * 768 + j), result_1);
     }
   }
 }

@@ -1,4 +1,4 @@
-// fragment 0, kernel 0: 128 blocks of 256 threads, 49152 bytes of dynamic shared memory, cooperative
+// fragment 0, kernel 0: 256 blocks of 256 threads, 24576 bytes of dynamic shared memory, cooperative
 
 #include "stitch/kernel.cuh"
 
@@ -8,74 +8,61 @@ using namespace stitch;
 
 // partial sum of %4, sum of %11, sum of %13, sum of %21, sum of %24, partial sum of %36; 2 add, 13 multiply, 1 rsqrt, 3 subtract
 __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32* __restrict__ in1, const f32* __restrict__ in2, const f32* __restrict__ in3, f32* __restrict__ scratch0, f32* __restrict__ out0, f32* __restrict__ scratch1, f32* __restrict__ out1, const int tile, unsigned char* const shared) {
-  // axes  i: 4096 = warp 8, loop 4, grid 128; j: 768 = vector 4, lane 32, register 6
+  // axes  i: 4096 = warp 4, loop 4, grid 256; j: 768 = vector 4, lane 32, warp 2, register 3
   const int j_lane = static_cast<int>(threadIdx.x) % 32;
-  const int i_warp = static_cast<int>(threadIdx.x) / 32;
+  const int j_warp = static_cast<int>(threadIdx.x) / 32 % 2;
+  const int i_warp = static_cast<int>(threadIdx.x) / 64;
   const int i_grid = tile;
-  const int i0 = i_warp + i_grid * 8;
-  const int j0 = j_lane * 4;
-  f32 sum0[6][4];
+  const int i0 = i_warp + i_grid * 4;
+  const int j0 = (j_lane + 32 * j_warp) * 4;
+  f32 sum0[3][4];
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
+  for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       sum0[j_r][v] = 0.0f;
     }
   }
-  f32 sum6[6][4];
+  f32 sum6[3][4];
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
+  for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       sum6[j_r][v] = 0.0f;
     }
   }
   // the same for every iteration of the tile
-  f32 in2_2[6][4];
+  f32 in2_2[3][4];
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
-    const int j = j0 + j_r * 128;
+  for (int j_r = 0; j_r < 3; ++j_r) {
+    const int j = j0 + j_r * 256;
     load<4, Cached::streamed>(in2_2[j_r], in2 + j);
   }
-  f32 in3_26[6][4];
+  f32 in3_26[3][4];
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
-    const int j = j0 + j_r * 128;
+  for (int j_r = 0; j_r < 3; ++j_r) {
+    const int j = j0 + j_r * 256;
     load<4, Cached::streamed>(in3_26[j_r], in3 + j);
   }
-  // the next turn's loads, on their way while this one's are used
-  f32 in0_0_next[6][4];
-  f32 in1_1_next[6][4];
-  const auto fetch = [&](const int i_loop) {
-    const int i = i0 + i_loop * 1024;
-    #pragma unroll
-    for (int j_r = 0; j_r < 6; ++j_r) {
-      const int j = j0 + j_r * 128;
-      load<4, Cached::streamed>(in0_0_next[j_r], in0 + (i * 768 + j));
-    }
-    #pragma unroll
-    for (int j_r = 0; j_r < 6; ++j_r) {
-      const int j = j0 + j_r * 128;
-      load<4, Cached::streamed>(in1_1_next[j_r], in1 + (i * 768 + j));
-    }
-  };
-  fetch(0);
   for (int i_loop = 0; i_loop < 4; ++i_loop) {
     const int i = i0 + i_loop * 1024;
-    f32 in0_0[6][4];
-    take_over(in0_0, in0_0_next);
-    f32 in1_1[6][4];
-    take_over(in1_1, in1_1_next);
-    if (i_loop + 1 < 4) fetch(i_loop + 1);
-    f32 subtract_7[6][4];
+    f32 in0_0[3][4];
+    f32 in1_1[3][4];
+    f32 subtract_7[3][4];
 
     // sweep 0: reduce 4, reduce 11, reduce 13
     f32 sum1 = 0.0f;
     f32 sum2 = 0.0f;
     {
       #pragma unroll
-      for (int j_r = 0; j_r < 6; ++j_r) {
-        const int j = j0 + j_r * 128;
+      for (int j_r = 0; j_r < 3; ++j_r) {
+        const int j = j0 + j_r * 256;
+        load<4, Cached::streamed>(in0_0[j_r], in0 + (i * 768 + j));
+        load<4, Cached::streamed>(in1_1[j_r], in1 + (i * 768 + j));
+      }
+      #pragma unroll
+      for (int j_r = 0; j_r < 3; ++j_r) {
+        const int j = j0 + j_r * 256;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
           const f32 multiply_3 = in0_0[j_r][v] * in2_2[j_r][v];
@@ -87,6 +74,17 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     }
     sum1 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum1);
     sum2 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum2);
+    f32* const partial1 = reinterpret_cast<f32*>(shared);
+    f32* const partial2 = reinterpret_cast<f32*>(shared + 32);
+    if (j_lane == 0) {
+      partial1[i_warp * 2 + j_warp] = sum1;
+    }
+    if (j_lane == 0) {
+      partial2[i_warp * 2 + j_warp] = sum2;
+    }
+    __syncthreads();
+    sum1 = reduce_shared<Sum, 2, 1>(partial1 + (i_warp) * 2);
+    sum2 = reduce_shared<Sum, 2, 1>(partial2 + (i_warp) * 2);
 
     // sweep 1: reduce 21, reduce 24
     f32 sum3 = 0.0f;
@@ -94,8 +92,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     const f32 multiply_6 = 0.0013020834f * sum1;
     {
       #pragma unroll
-      for (int j_r = 0; j_r < 6; ++j_r) {
-        const int j = j0 + j_r * 128;
+      for (int j_r = 0; j_r < 3; ++j_r) {
+        const int j = j0 + j_r * 256;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
           const f32 multiply_3 = in0_0[j_r][v] * in2_2[j_r][v];
@@ -109,6 +107,17 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     }
     sum3 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum3);
     sum4 = reduce_lanes<Sum, 16, 8, 4, 2, 1>(sum4);
+    f32* const partial3 = reinterpret_cast<f32*>(shared + 12288);
+    f32* const partial4 = reinterpret_cast<f32*>(shared + 12320);
+    if (j_lane == 0) {
+      partial3[i_warp * 2 + j_warp] = sum3;
+    }
+    if (j_lane == 0) {
+      partial4[i_warp * 2 + j_warp] = sum4;
+    }
+    __syncthreads();
+    sum3 = reduce_shared<Sum, 2, 1>(partial3 + (i_warp) * 2);
+    sum4 = reduce_shared<Sum, 2, 1>(partial4 + (i_warp) * 2);
 
     // sweep 2: store 34, reduce 36, store 38
     const f32 multiply_12 = 0.0013020834f * sum3;
@@ -119,8 +128,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
     const f32 multiply_20 = 0.0013020834f * multiply_19;
     {
       #pragma unroll
-      for (int j_r = 0; j_r < 6; ++j_r) {
-        const int j = j0 + j_r * 128;
+      for (int j_r = 0; j_r < 3; ++j_r) {
+        const int j = j0 + j_r * 256;
         f32 result_5[4];
         f32 result_7[4];
         #pragma unroll
@@ -145,41 +154,42 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
   }
 
   // partial results of this tile
+  __syncthreads();
   f32* const partial0 = reinterpret_cast<f32*>(shared);
-  f32* const partial6 = reinterpret_cast<f32*>(shared + 24576);
+  f32* const partial6 = reinterpret_cast<f32*>(shared + 12288);
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
+  for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[i_warp * 768 + j_lane * 4 + j_r * 128 + v] = sum0[j_r][v];
+      partial0[i_warp * 768 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v] = sum0[j_r][v];
     }
   }
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
+  for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial6[i_warp * 768 + j_lane * 4 + j_r * 128 + v] = sum6[j_r][v];
+      partial6[i_warp * 768 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v] = sum6[j_r][v];
     }
   }
   __syncthreads();
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
+  for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      sum0[j_r][v] = reduce_shared<Sum, 8, 768>(partial0 + j_lane * 4 + j_r * 128 + v);
+      sum0[j_r][v] = reduce_shared<Sum, 4, 768>(partial0 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v);
     }
   }
 #pragma unroll
-  for (int j_r = 0; j_r < 6; ++j_r) {
+  for (int j_r = 0; j_r < 3; ++j_r) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      sum6[j_r][v] = reduce_shared<Sum, 8, 768>(partial6 + j_lane * 4 + j_r * 128 + v);
+      sum6[j_r][v] = reduce_shared<Sum, 4, 768>(partial6 + (j_lane + 32 * j_warp) * 4 + j_r * 256 + v);
     }
   }
   if (i_warp == 0) {
     #pragma unroll
-    for (int j_r = 0; j_r < 6; ++j_r) {
-      const int j = j0 + j_r * 128;
+    for (int j_r = 0; j_r < 3; ++j_r) {
+      const int j = j0 + j_r * 256;
       #pragma unroll
       for (int v = 0; v < 4; v += 4) {
         store<4>(scratch0 + i_grid * 768 + (j + v), &sum0[j_r][v]);
@@ -188,8 +198,8 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
   }
   if (i_warp == 0) {
     #pragma unroll
-    for (int j_r = 0; j_r < 6; ++j_r) {
-      const int j = j0 + j_r * 128;
+    for (int j_r = 0; j_r < 3; ++j_r) {
+      const int j = j0 + j_r * 256;
       #pragma unroll
       for (int v = 0; v < 4; v += 4) {
         store<4>(scratch1 + i_grid * 768 + (j + v), &sum6[j_r][v]);
@@ -200,14 +210,13 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const f32
 
 // sum of %4, sum of %36
 __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __restrict__ scratch1, f32* __restrict__ out0, f32* __restrict__ out1, const int tile, unsigned char* const shared) {
-  // axes  i: 128 = lane 8, warp 4, register 4; j: 768 = vector 4, lane 4, warp 2, grid 24
+  // axes  i: 256 = lane 8, warp 8, register 4; j: 768 = vector 4, lane 4, grid 48
   const int j_lane = static_cast<int>(threadIdx.x) % 4;
   const int i_lane = static_cast<int>(threadIdx.x) / 4 % 8;
-  const int j_warp = static_cast<int>(threadIdx.x) / 32 % 2;
-  const int i_warp = static_cast<int>(threadIdx.x) / 64;
+  const int i_warp = static_cast<int>(threadIdx.x) / 32;
   const int j_grid = tile;
   const int i0 = (i_lane + 8 * i_warp);
-  const int j = (j_lane + 4 * j_warp) * 4 + j_grid * 32;
+  const int j = j_lane * 4 + j_grid * 16;
 
   // sweep 0: reduce 4, reduce 36
   f32 sum0[4];
@@ -225,13 +234,13 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
     f32 scratch1_1[4][4];
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 32;
+      const int i = i0 + i_r * 64;
       load<4, Cached::shared_between_blocks>(scratch0_0[i_r], scratch0 + (i * 768 + j));
       load<4, Cached::shared_between_blocks>(scratch1_1[i_r], scratch1 + (i * 768 + j));
     }
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
-      const int i = i0 + i_r * 32;
+      const int i = i0 + i_r * 64;
       #pragma unroll
       for (int v = 0; v < 4; ++v) {
         sum0[v] += scratch0_0[i_r][v];
@@ -252,23 +261,23 @@ __device__ __forceinline__ void group_1_0(f32* __restrict__ scratch0, f32* __res
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial0[i_warp * 32 + (j_lane + 4 * j_warp) * 4 + v] = sum0[v];
+      partial0[i_warp * 16 + j_lane * 4 + v] = sum0[v];
     }
   }
   if (i_lane == 0) {
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-      partial1[i_warp * 32 + (j_lane + 4 * j_warp) * 4 + v] = sum1[v];
+      partial1[i_warp * 16 + j_lane * 4 + v] = sum1[v];
     }
   }
   __syncthreads();
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum0[v] = reduce_shared<Sum, 4, 32>(partial0 + (j_lane + 4 * j_warp) * 4 + v);
+    sum0[v] = reduce_shared<Sum, 8, 16>(partial0 + j_lane * 4 + v);
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
-    sum1[v] = reduce_shared<Sum, 4, 32>(partial1 + (j_lane + 4 * j_warp) * 4 + v);
+    sum1[v] = reduce_shared<Sum, 8, 16>(partial1 + j_lane * 4 + v);
   }
 
   // sweep 1: store 4, store 36
@@ -295,7 +304,7 @@ struct Table {
   u64 words[13];
 };
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 stitch_11d2132ac418(const __grid_constant__ Table table) {
   extern __shared__ __align__(16) unsigned char shared[];
   u32* const counters = reinterpret_cast<u32*>(table.words[0]);
@@ -308,7 +317,7 @@ stitch_11d2132ac418(const __grid_constant__ Table table) {
   grid_barrier(counters + 0, gridDim.x);
   {
     const int tile = static_cast<int>(blockIdx.x);
-    if (tile < 24) {
+    if (tile < 48) {
       const u64* const row = table.words + 9;
       group_1_0(reinterpret_cast<f32*>(row[0]), reinterpret_cast<f32*>(row[1]), reinterpret_cast<f32*>(row[2]), reinterpret_cast<f32*>(row[3]), tile, shared);
     }
