@@ -200,9 +200,7 @@ class Enumerator {
     }
     if (std::find(out_.begin(), out_.end(), mapping) != out_.end()) return;
     out_.push_back(mapping);
-    // Only where the space is searched by measuring: what loads ahead gain has never been measured, and where they are
-    // weighed by prediction, plans change that nothing says are better.
-    if (!options_.wide || !loads_in_loop(mapping)) return;
+    if (!options_.loads_ahead || !loads_in_loop(mapping)) return;
     mapping.stages = 2;
     out_.push_back(std::move(mapping));
   }

@@ -210,6 +210,7 @@ class StitchExplorer : AssembledKernels {
           space.cluster = cluster;
           space.partial_tiles = tiles;
           space.wide = options_.wide;
+          space.loads_ahead = options_.loads_ahead;
           space.one_tile = step_ != nullptr;
           KernelAssembly(structure, std::move(base), space, width, step_, scorer_, ranker_, *this).assemble();
         }

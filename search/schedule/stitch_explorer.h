@@ -15,7 +15,10 @@ namespace stitch::search {
 struct StitchOptions {
   int keep = 1;       ///< candidates returned, best prediction first
   bool wide = false;  ///< enumerate broadly (tuning), or only the usual choices (planning)
-  int sample = 0;     ///< how many of the others are returned too
+  /// Try every mapping that loops with loads a turn ahead, too. What that gains has never been measured, and features
+  /// do not tell such schedules apart, so neither planning nor the search among measured candidates asks for it yet.
+  bool loads_ahead = false;
+  int sample = 0;  ///< how many of the others are returned too
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.
   int combinations = 1;

@@ -46,7 +46,8 @@ inline std::vector<KernelCase> cases_of(Result<graph::Graph> graph, const Wish& 
     throw std::runtime_error(graph.error().message);
   }
   const auto shared = std::make_shared<const graph::Graph>(std::move(*graph));
-  const auto space = search::explore_space(*shared, WishScorer(wish), {.keep = 100000, .wide = true});
+  const auto space =
+      search::explore_space(*shared, WishScorer(wish), {.keep = 100000, .wide = true, .loads_ahead = true});
   if (!space) {
     throw std::runtime_error(space.error().message);
   }
