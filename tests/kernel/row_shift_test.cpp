@@ -84,7 +84,8 @@ TEST(RowShift, NoneForScans) { EXPECT_FALSE(row_shift(group_of(scanned(30, 101),
 // ---- mappings -----------------------------------------------------------------------------------------------------
 
 TEST(RowShift, MappingsAreOfferedAndCoverTheLongerRow) {
-  const GroupStructure group = group_of(softmax(4096, 301), {1});
+  const auto graph = softmax(4096, 301);  // derived groups refer to it
+  const GroupStructure group = group_of(graph, {1});
   EXPECT_EQ(search::choose_vector(group).width, 1);
   EXPECT_EQ(search::choose_vector(group).shifted_width, 4);
   int shifted = 0;

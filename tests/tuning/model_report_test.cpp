@@ -40,7 +40,7 @@ TEST(ModelReport, IsReadBackFromAServersJob) {
       R"("library_calls":6,"bytes":7,"launches_unfused":8,"bytes_unfused":9,"predicted_us":1.5,)"
       R"("uncertainty_us":0.25,"predicted_unfused_us":2.5,"seconds":{"import":0.1,"plan":0.2,"codegen":0.3,"verify":0.4,)"
       R"("measure":0.5,"search":0.6},"search":{"trials":24,"failed":2,"kernels":3,"settled":1,"improved":2,)"
-      R"("saved_us":12.5},"boundaries":[{"operator":"sort","count":3}],"verified":{"kernels":2,"wrong":1},)"
+      R"("saved_us":12.5},"boundaries":[{"operator":"sort","count":3}],"donations":[],"verified":{"kernels":2,"wrong":1},)"
       R"("failed_candidates":{"compile":2,"correctness":1},)"
       R"("wrong_candidates":["level 1, kernel 12ab: result 0"],"fault_fragments":["87108ddd"],"failures":["level 2: no"]})");
   const auto read = model_report_from_json(to_json(report));
