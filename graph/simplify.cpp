@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "graph/passes/arithmetic.h"
-#include "graph/passes/associative_scans.h"
 #include "graph/passes/choices.h"
 #include "graph/passes/common_subexpressions.h"
 #include "graph/passes/conditionals.h"
@@ -21,6 +20,7 @@
 #include "graph/passes/loops/loop_fission.h"
 #include "graph/passes/loops/loops.h"
 #include "graph/passes/reductions.h"
+#include "graph/passes/scans/associative_scans.h"
 #include "graph/passes/sink_broadcasts.h"
 #include "graph/passes/sink_layouts.h"
 #include "graph/passes/slices.h"

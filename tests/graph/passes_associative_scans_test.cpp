@@ -1,4 +1,4 @@
-#include "graph/passes/associative_scans.h"
+#include "graph/passes/scans/associative_scans.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/passes/scan_combiner.h"
+#include "graph/passes/scans/scan_combiner.h"
 
 #include <algorithm>
 #include <cmath>

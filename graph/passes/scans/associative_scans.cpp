@@ -1,4 +1,4 @@
-#include "graph/passes/associative_scans.h"
+#include "graph/passes/scans/associative_scans.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 
 #include "graph/literal.h"
 #include "graph/passes/dead_code.h"
-#include "graph/passes/scan_combiner.h"
+#include "graph/passes/scans/scan_combiner.h"
 
 namespace stitch::graph {
 namespace {
