@@ -25,8 +25,6 @@ struct GroupFeatures {
   double f64_instructions = 0;      ///< of instructions: on the unit for f64
   double bytes_in_flight = 0;       ///< requested by one thread before its first use of them
   double ahead_share = 0;           ///< of bytes_in_flight: asked for a turn ahead, and so at any time
-  double loading_turns = 1;         ///< of loops, each of which asks for bytes_in_flight; 1: a tile asks once
-  double waiting_cycles = 0;        ///< of latency_cycles: for loads
   double latency_cycles = 0;        ///< dependent chain of one tile: loads, exchanges, barriers
   /// Of latency_cycles: what stands between the first loads of one turn of the tile's rows and its last stores. While
   /// all blocks are at it together device memory idles.

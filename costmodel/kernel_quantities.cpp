@@ -20,7 +20,6 @@ void repeat(GroupFeatures& f, const kernel::RecurrentStep& step) {
         &f.index_instructions, &f.exchange_instructions})
     *amount *= times;
   for (double* amount : {&f.latency_cycles, &f.barriers, &f.cluster_barriers, &f.iterations}) *amount *= turns;
-  f.loading_turns = 1;  // what a turn waits for is counted where it lies
   f.serial_cycles = 0;  // the chain of all turns is in series as it is
   f.tiles = step.blocks;
 }

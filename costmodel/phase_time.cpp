@@ -48,25 +48,20 @@ double lone_tile_cycles(const GroupFeatures& f, const KernelQuantities& kernel, 
   return cycles;
 }
 
-/// Share of the time that a block has loads outstanding which are not made a turn ahead.
-double duty_of(const GroupFeatures& f, const KernelQuantities& kernel, const DeviceSpec& device,
-               const AnalyticalConstants& constants) {
-  // Beside a turn whose loads are made ahead, the latency's share of a turn: meanwhile what was loaded is used.
-  if (f.loading_turns > 1 && f.ahead_share > 0) {
-    const double latency = constants.loaded_latency * device.dram_latency;
-    return latency / (latency + std::max(0.0, f.latency_cycles - f.waiting_cycles) / f.loading_turns);
-  }
-  // Else other blocks fill the gaps where an SM holds more than one. That depends on what an SM can hold, not on how
-  // many blocks there are: more work must never be predicted to take less time.
+/// Share of the time that a block has loads outstanding which are not made a turn ahead. Other blocks fill the gaps
+/// where an SM holds more than one. That depends on what an SM can hold, not on how many blocks there are: more work
+/// must never be predicted to take less time.
+double duty_of(const KernelQuantities& kernel, const AnalyticalConstants& constants) {
   return std::min(1.0, constants.duty_alone + constants.duty_further * (kernel.resident - 1));
 }
 
 /// Bytes that a block has on their way from device memory, on average over the time that it runs.
-double block_flight(const PhaseQuantities& phase, const KernelQuantities& kernel, const DeviceSpec& device,
+double block_flight(const PhaseQuantities& phase, const KernelQuantities& kernel,
                     const AnalyticalConstants& constants) {
+  const double duty = duty_of(kernel, constants);
   double flight = 0, weight = 0;
   for (const GroupFeatures& f : phase.groups) {
-    const double bytes = f.dram_read_bytes + 1, duty = duty_of(f, kernel, device, constants);
+    const double bytes = f.dram_read_bytes + 1;
     flight += f.bytes_in_flight * f.threads * (duty + (1 - duty) * f.ahead_share) * bytes;
     weight += bytes;
   }
@@ -107,7 +102,7 @@ double dram_us(const PhaseQuantities& phase, const KernelQuantities& kernel, con
 double dram_limit(const PhaseQuantities& phase, const KernelQuantities& kernel, const Placement& place,
                   const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double us = dram_us(phase, kernel, device, constants);
-  const double flight = block_flight(phase, kernel, device, constants);
+  const double flight = block_flight(phase, kernel, constants);
   const double full = dram_share(std::min(place.concurrent, place.tiles), flight, place, device, constants);
   const double rest = std::fmod(place.tiles, place.concurrent);
   if (place.waves <= 1 || rest <= 0) return us / full;

@@ -68,11 +68,8 @@ class SweepCounter {
     if (flight_ > features_.bytes_in_flight) {
       features_.bytes_in_flight = flight_;
       features_.ahead_share = ahead_ / flight_;
-      features_.loading_turns = counted_.outer_iterations() * (waits_by_iteration_ ? iterations() : 1);
     }
-    const double waiting = waiting_cycles();
-    features_.waiting_cycles += waiting;
-    features_.latency_cycles += waiting + body_cycles();
+    features_.latency_cycles += waiting_cycles() + body_cycles();
     features_.serial_cycles += serial_cycles();
   }
 
@@ -90,7 +87,6 @@ class SweepCounter {
     const double at_once =
         copied ? times / counted_.outer_iterations() : std::min(times, counted_.per_iteration(item.axes));
     const bool ahead = group_.ahead.contains(id) || sweep_.ahead.contains(id);
-    waits_by_iteration_ = waits_by_iteration_ || !copied;
     iteration_waits_ = iteration_waits_ || (!copied && !ahead);
     row_waits_ = row_waits_ || !group_.ahead.contains(id);
     const double bytes = (1 + counted_.places.turns_ahead(id)) * counted_.made_share(item) *
@@ -213,7 +209,6 @@ class SweepCounter {
   bool near_ = false;                ///< whether anything comes from L1 or shared memory
   bool far_ = false;                 ///< whether anything comes from device memory
   double ahead_ = 0;                 ///< of flight_: asked for a turn ahead
-  bool waits_by_iteration_ = false;  ///< whether iterations wait for loads of their own, ahead or not
   bool iteration_waits_ = false;     ///< whether some of these are made in the iteration
   bool row_waits_ = false;           ///< whether some are made in the turn of the outer loops
 };

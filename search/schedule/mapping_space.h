@@ -14,7 +14,7 @@ struct MappingSpaceOptions {
   std::int64_t partial_tiles = 1;  ///< wanted number of tiles along axes that leave partial results
   std::int64_t partials = 1;       ///< partial results that the phase before left
   bool wide = true;                ///< enumerate register factors and layouts broadly; else only the usual choice
-  bool loads_ahead = true;         ///< try loops with their loads a turn ahead, too
+  bool loads_ahead = false;        ///< try loops with their loads a turn ahead, too
   bool one_tile = false;           ///< the block loops over what its threads do not cover at once
 };
 

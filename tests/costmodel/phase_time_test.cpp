@@ -63,20 +63,14 @@ TEST(PhaseTime, BandwidthBendsWithBytesInFlight) {
 
 // Of a loop's turn loads are outstanding until they are there; what is asked for a turn ahead always is.
 TEST(PhaseTime, LoadsMadeAheadAreAlwaysOnTheirWay) {
-  const auto looped = [](double work, double ahead) {
+  const auto rate = [](double ahead) {
     KernelQuantities kernel = streaming(132, bytes, 0);
-    GroupFeatures& group = kernel.phases[0].groups[0];
-    group.loading_turns = 16;
-    group.waiting_cycles = 16 * 590 * (1 - ahead);
-    group.latency_cycles = group.waiting_cycles + 16 * work;
-    group.ahead_share = ahead;
+    kernel.resident = 1;
+    kernel.phases[0].groups[0].ahead_share = ahead;
     return dram_rate(kernel);
   };
-  EXPECT_LT(looped(2000, 0), 0.6 * looped(100, 0));
-  EXPECT_LT(looped(100, 0), looped(100, 1));
-  EXPECT_EQ(looped(2000, 1), looped(100, 1));
-  EXPECT_GT(looped(2000, 0.5), looped(2000, 0));
-  EXPECT_LT(looped(2000, 0.5), looped(2000, 1));
+  EXPECT_LT(rate(0), rate(0.5));
+  EXPECT_LT(rate(0.5), rate(1));
 }
 
 TEST(PhaseTime, AnSmTakesNoMoreThanItsPort) {

@@ -38,6 +38,7 @@ GroupStructure group_of(const Graph& graph, const std::set<int>& tile_axes) {
 int for_each_pair(const GroupStructure& structure,
                   const std::function<void(const GroupProgram&, const GroupProgram&)>& look) {
   search::MappingSpaceOptions space;
+  space.loads_ahead = true;
   space.threads = threads;
   space.partial_tiles = 132;
   int pairs = 0;
@@ -111,6 +112,7 @@ TEST_P(RefusedLoadsAhead, SayWhy) {
   const Graph graph = layer_norm_backward(2048, 256);
   const GroupStructure structure = group_of(graph, {1});
   search::MappingSpaceOptions space;
+  space.loads_ahead = true;
   space.threads = threads;
   space.partial_tiles = 132;
   const auto mappings = search::enumerate_mappings(structure, space, *find_device("h100"));
