@@ -157,6 +157,10 @@ void BandEmitter::emit_elements(const Work& work) {
   const bool vector = axes_.has_vector(work.band.axes);
   if (work.computed.empty() && work.band.anchors.empty()) return;
   const std::vector<int> run_stores = vector ? declare_run_stores(work.band) : std::vector<int>{};
+  std::vector<int> run_sums;
+  std::ranges::copy_if(work.band.anchors, std::back_inserter(run_sums),
+                       [&](int a) { return reductions_.takes_runs(a); });
+  for (const int a : run_sums) reductions_.declare_run(a);
   if (vector) {
     out_.line("#pragma unroll");
     out_.open("for (int v = 0; v < {}; ++v)", axes_.vector_extent());
@@ -166,6 +170,8 @@ void BandEmitter::emit_elements(const Work& work) {
     const Anchor::Kind kind = scope_.anchor(a).kind;
     if (contains(run_stores, a)) {
       out_.line("result_{}[v] = {};", a, stores_.stored_value(a, true));
+    } else if (contains(run_sums, a)) {
+      reductions_.emit_run_element(a);
     } else if (kind == Anchor::Kind::store || kind == Anchor::Kind::atomic) {
       stores_.emit_element(a, vector);
     } else {
@@ -174,6 +180,7 @@ void BandEmitter::emit_elements(const Work& work) {
   }
   if (vector) out_.close();
   for (const int a : run_stores) stores_.emit_run(a);
+  for (const int a : run_sums) reductions_.emit_run(a);
   for (const ItemId id : work.computed) {
     if (is_kept_from(id, work.sweep)) shared_.emit_to(id, shared_.kept_place(id));
   }

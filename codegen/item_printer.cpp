@@ -29,10 +29,15 @@ bool ItemPrinter::is_arg_reduce(int anchor) const {
   return scope_.graph.node(scope_.anchor(anchor).node).op == graph::Op::arg_reduce;
 }
 
+bool ItemPrinter::is_max_exp_sum(int anchor) const {
+  return scope_.graph.node(scope_.anchor(anchor).node).op == graph::Op::max_exp_sum;
+}
+
 std::string ItemPrinter::accumulator_name(int anchor) const {
   const graph::Node& node = scope_.graph.node(scope_.anchor(anchor).node);
-  const std::string_view what =
-      is_arg_reduce(anchor) ? "extreme" : graph::to_string(node.as<graph::ReduceAttributes>().kind);
+  const std::string_view what = is_arg_reduce(anchor)    ? "extreme"
+                                : is_max_exp_sum(anchor) ? "max_sum"
+                                                         : graph::to_string(node.as<graph::ReduceAttributes>().kind);
   return fmt::format("{}{}", what, anchor);
 }
 
@@ -44,7 +49,8 @@ std::string ItemPrinter::name(ItemId id) const {
     case Item::Kind::in_range: return fmt::format("inside_{}", id);
     case Item::Kind::combine: return fmt::format("window_{}", id);
     case Item::Kind::reduced: {
-      const std::string_view suffix = item.origin.result == 1 ? ".index" : "";
+      const bool arg = scope_.graph.node(item.origin.node).op == graph::Op::arg_reduce;
+      const std::string_view suffix = arg && item.origin.result == 1 ? ".index" : "";
       for (int a = 0; a < std::ssize(scope_.group.structure.anchors); ++a) {
         const kernel::Anchor& candidate = scope_.anchor(a);
         if (candidate.kind == kernel::Anchor::Kind::reduce && candidate.node == item.origin.node)
@@ -99,6 +105,8 @@ std::string ItemPrinter::reduced_value(ItemId id, bool element) const {
   text = dot == std::string::npos ? text + subscript : text.substr(0, dot) + subscript + text.substr(dot);
   const bool arg = scope_.graph.node(item.origin.node).op == graph::Op::arg_reduce;
   if (arg && dot == std::string::npos) text += ".value";
+  if (scope_.graph.node(item.origin.node).op == graph::Op::max_exp_sum)
+    return item.origin.result == 0 ? text + ".maximum" : fmt::format("complete_sum({})", text);
   const std::string accumulator =
       compute_type(arg && item.origin.result == 1 ? graph::DType::s64 : graph::info(item.dtype).accumulator);
   if (accumulator != compute_type(item.dtype))

@@ -18,6 +18,7 @@ class ItemPrinter {
   /// Of the thread's own part of a reduction: "sum2".
   [[nodiscard]] std::string accumulator_name(int anchor) const;
   [[nodiscard]] bool is_arg_reduce(int anchor) const;
+  [[nodiscard]] bool is_max_exp_sum(int anchor) const;
   /// The type in which an item is kept: a load's as it lies in memory.
   [[nodiscard]] std::string kept_type(kernel::ItemId id) const;
   /// Type and extents of the registers that keep these axes of it: "f32" and "[2][8]", or small elements several in a

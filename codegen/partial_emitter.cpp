@@ -66,7 +66,9 @@ std::string PartialEmitter::place(const ReductionPlan& plan, bool along) const {
 /// lanes' lie as far apart as their vectors, a sector each if they were stored one by one.
 int PartialEmitter::width(const ReductionPlan& plan) const {
   const int v = group_.mapping.vector_axis;
-  if (items_.is_arg_reduce(plan.anchor) || v < 0 || axes_.vector_tail_by_element()) return 1;
+  if (items_.is_arg_reduce(plan.anchor) || items_.is_max_exp_sum(plan.anchor) || v < 0 ||
+      axes_.vector_tail_by_element())
+    return 1;
   const Anchor& it = scope_.anchor(plan.anchor);
   if (storage_type(it.dtype) != reductions_.accumulator_type(plan.anchor)) return 1;
   const std::int64_t elements = scope_.graph.node(it.node).results[0].elements();
@@ -120,6 +122,9 @@ void PartialEmitter::emit_store(const ReductionPlan& plan, int width) {
     out_.line("{}[{}] = {}.value;", to, where, own);
     out_.line("{}[{}] = static_cast<{}>({}.index);", scope_.pointers.name(it.buffers[1]), where,
               compute_type(node.results[1].dtype), own);
+  } else if (items_.is_max_exp_sum(plan.anchor)) {
+    out_.line("{}[{}] = {}.maximum;", to, where, own);
+    out_.line("{}[{}] = {}.sum;", scope_.pointers.name(it.buffers[1]), where, own);
   } else if (width > 1) {
     out_.line("store<{}>({} + {}, &{});", width, to, where, own);
   } else {

@@ -52,11 +52,13 @@ AxisSet ReductionEmitter::kept_axes(int anchor) const {
 std::string ReductionEmitter::accumulator_type(int anchor) const {
   const graph::DType dtype = scope_.graph.node(scope_.anchor(anchor).node).results[0].dtype;
   const std::string element = compute_type(graph::info(dtype).accumulator);
+  if (items_.is_max_exp_sum(anchor)) return fmt::format("MaxExpSum<{}>", element);
   return items_.is_arg_reduce(anchor) ? fmt::format("Indexed<{}>", element) : element;
 }
 
 std::string ReductionEmitter::accumulator_op(int anchor) const {
   const graph::Node& node = scope_.graph.node(scope_.anchor(anchor).node);
+  if (items_.is_max_exp_sum(anchor)) return "MaxAndExpSum";
   if (items_.is_arg_reduce(anchor)) {
     const auto& a = node.as<graph::ArgReduceAttributes>();
     return fmt::format("ArgExtreme<{}, {}>", a.kind == graph::ReduceKind::max, a.last);
@@ -68,6 +70,9 @@ std::string ReductionEmitter::identity(int anchor) const {
   const graph::Node& node = scope_.graph.node(scope_.anchor(anchor).node);
   // The type's own, not its accumulator's: of nothing it is the result.
   const graph::DType dtype = node.results[0].dtype;
+  if (items_.is_max_exp_sum(anchor))
+    return fmt::format("{{{}, {}}}", literal(dtype, graph::identity_bits(graph::ReduceKind::max, dtype)),
+                       literal(dtype, 0));
   if (!items_.is_arg_reduce(anchor))
     return literal(dtype, graph::identity_bits(node.as<graph::ReduceAttributes>().kind, dtype));
   const auto& a = node.as<graph::ArgReduceAttributes>();
@@ -79,12 +84,12 @@ std::string ReductionEmitter::identity(int anchor) const {
 void ReductionEmitter::declare(int anchor) {
   const std::string type = accumulator_type(anchor), name = items_.accumulator_name(anchor);
   const std::string dims = axes_.dims(kept_axes(anchor));
-  const bool arg = items_.is_arg_reduce(anchor);
-  if (dims.empty()) return out_.line("{} {}{};", type, name, arg ? identity(anchor) : " = " + identity(anchor));
+  const bool tuple = items_.is_arg_reduce(anchor) || items_.is_max_exp_sum(anchor);
+  if (dims.empty()) return out_.line("{} {}{};", type, name, tuple ? identity(anchor) : " = " + identity(anchor));
   out_.line("{} {}{};", type, name, dims);
   const int depth = out_.depth();
   open_kept_loops(anchor);
-  out_.line("{} = {}{};", accumulator(anchor), arg ? type : "", identity(anchor));
+  out_.line("{} = {}{};", accumulator(anchor), tuple ? type : "", identity(anchor));
   out_.close(out_.depth() - depth);
 }
 
@@ -106,6 +111,8 @@ std::string ReductionEmitter::operand(int anchor, bool element) const {
   const std::string type = compute_type(graph::info(scope_.graph.node(it.node).results[0].dtype).accumulator);
   std::string text = items_.value(it.items[0], element);
   if (compute_type(scope_.program.at(it.items[0]).dtype) != type) text = fmt::format("static_cast<{}>({})", type, text);
+  if (items_.is_max_exp_sum(anchor) && it.items.size() > 1)
+    return fmt::format("{}{{{}, {}}}", accumulator_type(anchor), text, items_.value(it.items[1], element));
   if (!items_.is_arg_reduce(anchor)) return text;
   const std::string index =
       it.items.size() > 1 ? items_.value(it.items[1], element) : items_.index(it.addresses[0], element, true);
@@ -119,10 +126,37 @@ void ReductionEmitter::emit_accumulate(int anchor, bool element) {
   if (element && axes_.vector_tail_by_element() && axes_.runs_along(it.axes))
     guard = fmt::format("if ({}) ", axes_.in_range(group_.mapping.vector_axis, true));
   const std::string target = accumulator(anchor, element);
-  const bool adds = !items_.is_arg_reduce(anchor) && graph::is_floating(node.results[0].dtype) &&
+  if (items_.is_max_exp_sum(anchor) && it.items.size() == 1)
+    return out_.line("{}add_exponential({}, {});", guard, target, operand(anchor, element));
+  const bool adds = node.op == graph::Op::reduce && graph::is_floating(node.results[0].dtype) &&
                     node.as<graph::ReduceAttributes>().kind == graph::ReduceKind::sum;
   if (adds) return out_.line("{}{} += {};", guard, target, operand(anchor, element));
   out_.line("{}{} = {}::combine({}, {});", guard, target, accumulator_op(anchor), target, operand(anchor, element));
+}
+
+bool ReductionEmitter::takes_runs(int anchor) const {
+  const Anchor& it = scope_.anchor(anchor);
+  const bool reduces = it.kind == Anchor::Kind::reduce || it.kind == Anchor::Kind::partial;
+  return reduces && items_.is_max_exp_sum(anchor) && it.items.size() == 1 && axes_.has_vector(it.reduced);
+}
+
+void ReductionEmitter::declare_run(int anchor) {
+  const graph::DType dtype = scope_.graph.node(scope_.anchor(anchor).node).results[0].dtype;
+  out_.line("{} run_{}[{}];", compute_type(dtype), anchor, axes_.vector_extent());
+}
+
+void ReductionEmitter::emit_run_element(int anchor) {
+  std::string text = operand(anchor, true);
+  if (axes_.vector_tail_by_element()) {
+    const graph::DType dtype = scope_.graph.node(scope_.anchor(anchor).node).results[0].dtype;
+    text = fmt::format("{} ? {} : {}", axes_.in_range(group_.mapping.vector_axis, true), text,
+                       literal(dtype, graph::identity_bits(graph::ReduceKind::max, dtype)));
+  }
+  out_.line("run_{}[v] = {};", anchor, text);
+}
+
+void ReductionEmitter::emit_run(int anchor) {
+  out_.line("add_exponentials({}, run_{});", accumulator(anchor, false), anchor);
 }
 
 std::string ReductionEmitter::kept_index(int anchor) const {
@@ -220,6 +254,11 @@ void ReductionEmitter::emit_exchange_read(const Crossing& crossing) {
   open_kept_loops(plan.anchor);
   const bool together = partials_lie_together(plan);
   const std::string kept = kept_index(plan.anchor);
+  if (plan.lanes_exchange) {
+    out_.line("{} = reduce_shared_by_lanes<{}, {}>({});", accumulator(plan.anchor), accumulator_op(plan.anchor),
+              plan.exchange, crossing.buffer);
+    return out_.close(out_.depth() - depth);
+  }
   out_.line("{} = reduce_shared<{}, {}, {}>({} + {});", accumulator(plan.anchor), accumulator_op(plan.anchor),
             plan.exchange, together ? 1 : plan.kept_per_block, crossing.buffer,
             together ? fmt::format("({}) * {}", kept, plan.exchange) : kept);
@@ -243,8 +282,8 @@ void ReductionEmitter::emit_cluster_read(const Crossing& crossing) {
   const ReductionPlan& plan = *crossing.plan;
   const int depth = out_.depth();
   open_kept_loops(plan.anchor);
-  out_.line("{} = reduce_cluster<{}, {}>({} + {});", accumulator(plan.anchor), accumulator_op(plan.anchor),
-            plan.cluster, crossing.buffer, kept_index(plan.anchor));
+  out_.line("{} = reduce_cluster{}<{}, {}>({} + {});", accumulator(plan.anchor), plan.lanes_cluster ? "_by_lanes" : "",
+            accumulator_op(plan.anchor), plan.cluster, crossing.buffer, kept_index(plan.anchor));
   out_.close(out_.depth() - depth);
 }
 

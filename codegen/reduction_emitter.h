@@ -27,6 +27,13 @@ class ReductionEmitter {
   void begin();
   void declare(int anchor);
   void emit_accumulate(int anchor, bool element);
+  /// Whether the elements of a vector are added together, behind the loop over them: of exponentials relative to a
+  /// maximum that moves the sum is rescaled once a vector instead of once an element. The loop then stands between
+  /// declare_run and emit_run, and has emit_run_element in the place of emit_accumulate.
+  [[nodiscard]] bool takes_runs(int anchor) const;
+  void declare_run(int anchor);
+  void emit_run_element(int anchor);
+  void emit_run(int anchor);
   /// `plans`: numbers of the reductions that end here, all of them in a sweep, or all of them partial.
   void finish(const std::vector<int>& plans);
 

@@ -1,6 +1,7 @@
 #include "costmodel/exchange_count.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernel/program/legality.h"
 
@@ -23,6 +24,9 @@ constexpr double cycles_of_exchanged = 4;
 /// Partial results are f32, written once and read once.
 constexpr int accumulator_bytes = 4;
 constexpr int passes_of_exchange = 2;
+/// Of a maximum with a sum of exponentials: what brings the sum to the common maximum (guess).
+constexpr double instructions_of_rescaling = 5;
+constexpr double rescaling_cycles = 40;
 /// A barrier of a cluster is a message to the others and one back.
 constexpr int crossings_of_cluster_barrier = 2;
 /// Threads whose arrival doubles what a block's barrier takes (guess).
@@ -38,6 +42,38 @@ constexpr int index_bytes = 4;
 constexpr double bytes_of_indices_in_flight = 16;
 /// At its end the row that was hit is read and written: two latencies of device memory.
 constexpr double latencies_of_hit = 2;
+
+/// A maximum and a sum of exponentials cross as two numbers: the maxima first, then the sums, brought to the greatest.
+void count_max_exp_sum(const CountedGroup& counted, const kernel::ReductionPlan& plan, double loops,
+                       GroupFeatures& features) {
+  const double executions = counted.warps * (plan.kept_per_thread * loops);
+  double instructions = 0, special = 0, cycles = 0;
+  const auto shuffle = [&](double steps) {
+    instructions += 2 * steps * instructions_of_shuffle + instructions_of_rescaling;
+    special += 1;
+    cycles += 2 * steps * shuffle_cycles + rescaling_cycles;
+  };
+  if (!plan.shuffles.empty()) shuffle(plan.shuffles.size());
+  if (plan.exchange > 1) {
+    const double results = plan.exchange * plan.kept_per_block;
+    features.shared_bytes += 2 * results * accumulator_bytes * passes_of_exchange * counted.group.tiles * loops;
+    instructions += instructions_before_exchange;
+    cycles += counted.device.shared_latency + plan.kept_per_thread * plan.exchange;
+    if (plan.lanes_exchange) {
+      shuffle(std::log2(plan.exchange));
+    } else {
+      instructions += plan.exchange * (2 * instructions_of_exchanged + instructions_of_rescaling);
+      special += plan.exchange;
+      cycles += 2 * plan.exchange * cycles_of_exchanged + rescaling_cycles;
+    }
+  }
+  if (plan.lanes_cluster) shuffle(std::log2(plan.cluster));
+  features.instructions += executions * instructions;
+  features.exchange_instructions += executions * instructions;
+  features.special_instructions += executions * special;
+  features.latency_cycles += loops * cycles;
+  features.serial_cycles += cycles;
+}
 
 void count_reduction(const CountedGroup& counted, const kernel::ReductionPlan& plan, double loops,
                      GroupFeatures& features) {
@@ -70,7 +106,8 @@ void count_reductions(const CountedGroup& counted, GroupFeatures& features) {
   for (const kernel::ReductionPlan& plan : group.reductions) {
     const Anchor& anchor = group.structure.anchors[plan.anchor];
     const double loops = anchor.kind == Anchor::Kind::partial ? 1 : outer;
-    count_reduction(counted, plan, loops, features);
+    const bool pair = counted.program.graph().node(anchor.node).op == graph::Op::max_exp_sum;
+    (pair ? count_max_exp_sum : count_reduction)(counted, plan, loops, features);
     if (plan.exchange > 1) {
       if (!exchanged[anchor.sweep]) features.barriers += loops;
       exchanged[anchor.sweep] = true;

@@ -33,6 +33,11 @@ constexpr double instructions_of_range_test = 2;
 constexpr double held_elements_per_access = 4;
 constexpr double instructions_of_held_access = 2;
 constexpr int wide_bytes = 8;
+/// Of Σ exp(x − maximum) with its maximum (codegen/device/max_exp_sum.cuh): instructions for each element of a vector
+/// and for each vector, for an element by itself, and for a pair of partial results; of them special functions.
+constexpr double instructions_of_exponential = 5, instructions_of_rescaling = 7;
+constexpr double instructions_of_lone_exponential = 11;
+constexpr double instructions_of_pair = 13, special_of_pair = 2;
 
 /// What the items of one sweep add up to.
 class SweepCounter {
@@ -132,14 +137,33 @@ class SweepCounter {
     return item.kind == Item::Kind::compute && item.op == Op::multiply;
   }
 
+  /// Instructions for each element that a thread adds to its accumulators; special functions among them are counted
+  /// here.
+  double instructions_of_sum(const Anchor& anchor, double executions) {
+    if (counted_.program.graph().node(anchor.node).op != Op::max_exp_sum) return 1;
+    if (anchor.items.size() > 1) {
+      features_.special_instructions += executions * special_of_pair;
+      return instructions_of_pair;
+    }
+    const bool runs = group_.vector_extent() > 1 && anchor.reduced.contains(group_.mapping.vector_axis);
+    if (!runs) {
+      features_.special_instructions += executions;
+      return instructions_of_lone_exponential;
+    }
+    const double vectors = 1.0 / group_.vector_extent();
+    features_.special_instructions += executions * (1 + vectors);
+    return instructions_of_exponential + vectors * instructions_of_rescaling;
+  }
+
   /// The additions of a thread to its accumulators.
   void count_sum(const Anchor& anchor) {
     if (anchor.kind != Anchor::Kind::reduce && anchor.kind != Anchor::Kind::partial) return;
     if (is_accumulated_product(anchor)) return;
     const double times = counted_.per_thread(anchor.axes);
     const double executions = counted_.warps * times;
-    features_.instructions += executions;
-    body_ += times;
+    const double instructions = instructions_of_sum(anchor, executions);
+    features_.instructions += executions * instructions;
+    body_ += times * instructions;
     const int along = std::max(group_.mapping.vector_axis, 0);
     const bool loops = group_.inner_loops.contains(along);
     if (!group_.shift || !anchor.axes.contains(along) || loops) return;
@@ -204,13 +228,13 @@ class SweepCounter {
   const kernel::Sweep& sweep_;
   LoadTraffic& loads_;
   GroupFeatures& features_;
-  double flight_ = 0;                ///< bytes that one thread has under way before their first use
-  double body_ = 0;                  ///< instructions of one thread in a tile
-  bool near_ = false;                ///< whether anything comes from L1 or shared memory
-  bool far_ = false;                 ///< whether anything comes from device memory
-  double ahead_ = 0;                 ///< of flight_: asked for a turn ahead
-  bool iteration_waits_ = false;     ///< whether some of these are made in the iteration
-  bool row_waits_ = false;           ///< whether some are made in the turn of the outer loops
+  double flight_ = 0;             ///< bytes that one thread has under way before their first use
+  double body_ = 0;               ///< instructions of one thread in a tile
+  bool near_ = false;             ///< whether anything comes from L1 or shared memory
+  bool far_ = false;              ///< whether anything comes from device memory
+  double ahead_ = 0;              ///< of flight_: asked for a turn ahead
+  bool iteration_waits_ = false;  ///< whether some of these are made in the iteration
+  bool row_waits_ = false;        ///< whether some are made in the turn of the outer loops
 };
 
 }  // namespace

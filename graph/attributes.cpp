@@ -23,6 +23,7 @@ Attributes default_attributes(Op op) {
     case Op::scatter: return ScatterAttributes{};
     case Op::reduce: return ReduceAttributes{};
     case Op::arg_reduce: return ArgReduceAttributes{};
+    case Op::max_exp_sum: return MaxExpSumAttributes{};
     case Op::reduce_window: return ReduceWindowAttributes{};
     case Op::select_and_scatter: return SelectAndScatterAttributes{};
     case Op::scan: return ScanAttributes{};

@@ -234,6 +234,16 @@ struct ArgReduceAttributes {
   bool operator==(const ArgReduceAttributes&) const = default;
 };
 
+/// Results: the maximum m along `dimensions` (sorted, without repeats), and Σ exp(x − m) there.
+struct MaxExpSumAttributes {
+  Dims dimensions;
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit("dimensions", self.dimensions);
+  }
+  bool operator==(const MaxExpSumAttributes&) const = default;
+};
+
 /// One entry per dimension of the operand. Padding contributes the identity of the kind.
 struct ReduceWindowAttributes {
   ReduceKind kind = ReduceKind::sum;
@@ -376,7 +386,7 @@ using Attributes =
                  DynamicSliceAttributes, UpdateAttributes, ConcatenateAttributes, PadAttributes, ReverseAttributes,
                  GatherAttributes, ScatterAttributes, ReduceAttributes, ArgReduceAttributes, ReduceWindowAttributes,
                  SelectAndScatterAttributes, ScanAttributes, DotAttributes, ConvolutionAttributes, OpaqueAttributes,
-                 LoopAttributes, AssociativeScanAttributes>;
+                 LoopAttributes, AssociativeScanAttributes, MaxExpSumAttributes>;
 
 /// Default-constructed attributes of the alternative that `op` uses; the codec fills it, the verifier compares kinds.
 Attributes default_attributes(Op op);

@@ -77,6 +77,15 @@ std::vector<RegionTypes> region_types(std::span<const std::shared_ptr<const Grap
   return types;
 }
 
+std::optional<Dims> reduced_dimensions(const Node& node) {
+  switch (node.op) {
+    case Op::reduce: return node.as<ReduceAttributes>().dimensions;
+    case Op::arg_reduce: return Dims{node.as<ArgReduceAttributes>().dimension};
+    case Op::max_exp_sum: return node.as<MaxExpSumAttributes>().dimensions;
+    default: return std::nullopt;
+  }
+}
+
 std::vector<std::vector<NodeId>> users(const Graph& graph) {
   std::vector<std::vector<NodeId>> lists(graph.size());
   for (NodeId id = 0; id < graph.size(); ++id) {

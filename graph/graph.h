@@ -108,6 +108,9 @@ class Graph {
 /// What inference has to know of regions; a null pointer is a region that is missing.
 std::vector<RegionTypes> region_types(std::span<const std::shared_ptr<const Graph>> regions);
 
+/// The dimensions of its operand that a reduce, an arg-reduce or a max-exp-sum combines; nothing of another operator.
+std::optional<Dims> reduced_dimensions(const Node& node);
+
 /// For every node, the nodes that use one of its results, ascending, without repeats.
 std::vector<std::vector<NodeId>> users(const Graph& graph);
 

@@ -242,6 +242,7 @@ Result<Types> infer_by_rule(Op op, Operands operands, const Attributes& attribut
     case Op::scatter: return infer_scatter(operands, std::get<ScatterAttributes>(attributes));
     case Op::reduce: return infer_reduce(operands[0], std::get<ReduceAttributes>(attributes));
     case Op::arg_reduce: return infer_arg_reduce(operands[0], std::get<ArgReduceAttributes>(attributes));
+    case Op::max_exp_sum: return infer_max_exp_sum(operands[0], std::get<MaxExpSumAttributes>(attributes));
     case Op::reduce_window: return infer_reduce_window(operands[0], std::get<ReduceWindowAttributes>(attributes));
     case Op::select_and_scatter:
       return infer_select_and_scatter(operands, std::get<SelectAndScatterAttributes>(attributes));

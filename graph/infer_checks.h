@@ -50,6 +50,7 @@ Result<Types> infer_scatter(OperandTypes operands, const ScatterAttributes& a);
 
 Result<Types> infer_reduce(const TensorType& operand, const ReduceAttributes& a);
 Result<Types> infer_arg_reduce(const TensorType& operand, const ArgReduceAttributes& a);
+Result<Types> infer_max_exp_sum(const TensorType& operand, const MaxExpSumAttributes& a);
 Result<Types> infer_reduce_window(const TensorType& operand, const ReduceWindowAttributes& a);
 Result<Types> infer_select_and_scatter(OperandTypes operands, const SelectAndScatterAttributes& a);
 Result<Types> infer_scan(const TensorType& operand, const ScanAttributes& a);

@@ -74,6 +74,15 @@ Result<Types> infer_arg_reduce(const TensorType& operand, const ArgReduceAttribu
   return Types{{operand.dtype, dims}, {a.index_dtype, dims}};
 }
 
+Result<Types> infer_max_exp_sum(const TensorType& operand, const MaxExpSumAttributes& a) {
+  STITCH_TRY(check_dimensions("dimensions", a.dimensions, operand.rank()));
+  STITCH_TRY(check_sorted("dimensions", a.dimensions));
+  if (operand.dtype != DType::f32 && operand.dtype != DType::f64)
+    return bad("operand 0 is {}: sums of exponentials are of f32 or f64", to_string(operand.dtype));
+  const TensorType result{operand.dtype, without(operand.dims, a.dimensions)};
+  return Types{result, result};
+}
+
 Result<Types> infer_reduce_window(const TensorType& operand, const ReduceWindowAttributes& a) {
   STITCH_TRY(check_reducer(a.kind, operand.dtype));
   STITCH_ASSIGN(Dims dims,

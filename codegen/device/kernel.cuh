@@ -3,6 +3,7 @@
 
 #include "stitch/grid.cuh"
 #include "stitch/math.cuh"
+#include "stitch/max_exp_sum.cuh"
 #include "stitch/memory.cuh"
 #include "stitch/reduce.cuh"
 #include "stitch/types.cuh"

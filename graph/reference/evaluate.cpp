@@ -24,12 +24,10 @@ Status check_restriction(const Graph& graph, const ReduceRestriction& r) {
   };
   if (r.node < 0 || r.node >= graph.size()) return bad("there is no such node");
   const Node& node = graph.node(r.node);
-  if (node.op != Op::reduce && node.op != Op::arg_reduce) return bad("it is no reduction");
-  const bool reduced = node.op == Op::arg_reduce
-                           ? node.as<ArgReduceAttributes>().dimension == r.dimension
-                           : std::count(node.as<ReduceAttributes>().dimensions.begin(),
-                                        node.as<ReduceAttributes>().dimensions.end(), r.dimension) > 0;
-  if (!reduced) return bad(fmt::format("dimension {} is not reduced", r.dimension));
+  const std::optional<Dims> reduced = reduced_dimensions(node);
+  if (!reduced) return bad("it is no reduction");
+  if (std::ranges::count(*reduced, r.dimension) == 0)
+    return bad(fmt::format("dimension {} is not reduced", r.dimension));
   if (r.intervals.empty()) return bad("no intervals");
   std::int64_t next = 0;
   for (const Interval& interval : r.intervals) {

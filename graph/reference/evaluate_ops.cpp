@@ -49,6 +49,7 @@ void demand(const OpContext& context, const Box& out, std::span<Region> regions)
     case Op::dynamic_update_slice: return index_demand(context, out, regions);
     case Op::reduce:
     case Op::arg_reduce:
+    case Op::max_exp_sum:
     case Op::scan: return reduction_demand(context, out, regions);
     case Op::reduce_window:
     case Op::select_and_scatter: return window_demand(context, out, regions);

@@ -71,11 +71,13 @@ Result<Block> evaluate_index(const OpContext& context, const Box& out);
 /// The box of a gather's index operand that `out` reads.
 Box gather_index_box(const Node& node, const TensorType& indices, const Box& out);
 
-/// reduce, arg_reduce, scan.
+/// reduce, arg_reduce, max_exp_sum, scan.
 void reduction_demand(const OpContext& context, const Box& out, std::span<Region> regions);
 Result<Block> evaluate_reduce(const OpContext& context, const Box& out);
 /// Values, then positions.
 Result<std::vector<Block>> evaluate_arg_reduce(const OpContext& context, const Box& out);
+/// Maxima, then sums.
+Result<std::vector<Block>> evaluate_max_exp_sum(const OpContext& context, const Box& out);
 Result<Block> evaluate_scan(const OpContext& context, const Box& out);
 
 /// reduce-window, select-and-scatter.

@@ -1,23 +1,18 @@
 #include <algorithm>
 
 #include "graph/reference/evaluate_accumulate.h"
+#include "graph/reference/evaluate_exponential.h"
 #include "graph/reference/evaluate_ops.h"
 
-// reduce, arg_reduce, scan.
+// reduce, arg_reduce, max_exp_sum, scan.
 
 namespace stitch::graph::reference {
 namespace {
 
-/// The reduced dimensions of reduce and arg_reduce.
-Dims reduced_dimensions(const Node& node) {
-  if (node.op == Op::reduce) return node.as<ReduceAttributes>().dimensions;
-  return {node.as<ArgReduceAttributes>().dimension};
-}
-
 /// Boxes of the operand that contribute to `out`: one, or one per combination of kept intervals.
 std::vector<Box> contributing_boxes(const OpContext& context, const Box& out) {
   const Dims& dims = context.operand_type(0).dims;
-  const Dims reduced = reduced_dimensions(context.node());
+  const Dims reduced = reduced_dimensions(context.node()).value_or(Dims{});
   std::vector<Box> boxes(1, Box{Dims(dims.size()), Dims(dims.size())});
   std::size_t next = 0;
   for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -99,11 +94,10 @@ std::int64_t place_in(const Box& part, const Box& box, const Dims& reduced, cons
   return place;
 }
 
+/// Adds what contributes to the slab's elements to their accumulators.
 template <class Accumulator>
-Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator& fresh,
-                   const Accumulation& accumulation, Storage& storage, std::int64_t offset) {
-  std::vector<Accumulator> accumulators(slab.elements(), fresh);
-  const Dims reduced = reduced_dimensions(context.node());
+Status accumulate_slab(const OpContext& context, const Box& slab, std::vector<Accumulator>& accumulators) {
+  const Dims reduced = reduced_dimensions(context.node()).value_or(Dims{});
   for (const Box& box : contributing_boxes(context, slab)) {
     if (box.empty()) continue;
     const Block& holder = context.holding(0, box);
@@ -126,6 +120,14 @@ Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator&
     };
     STITCH_TRY(for_each_slab(box, elements_between_looks, add));
   }
+  return {};
+}
+
+template <class Accumulator>
+Status reduce_slab(const OpContext& context, const Box& slab, const Accumulator& fresh,
+                   const Accumulation& accumulation, Storage& storage, std::int64_t offset) {
+  std::vector<Accumulator> accumulators(slab.elements(), fresh);
+  STITCH_TRY(accumulate_slab(context, slab, accumulators));
   finish_elements(accumulators.data(), slab.elements(), accumulation, storage, offset);
   return {};
 }
@@ -154,6 +156,89 @@ Result<Block> evaluate_reduce(const OpContext& context, const Box& out) {
   storage->nonnegative =
       context.operand_nonnegative(0) && is_floating(dtype) && (is_sum_or_product(a.kind) || not_empty);
   return Block{dtype, out, std::move(storage), false};
+}
+
+namespace {
+
+/// Σ exp(x − m) of a row with maximum m: exact but for the bounds where they are wanted.
+template <bool bounded, bool compensated>
+class ExpSum {
+ public:
+  using Value = double;
+  ExpSum(double maximum, double bound, const Rounding& rounding)
+      : maximum_(maximum), maximum_bound_(bound), rounding_(&rounding) {}
+
+  void add(double x, double e) {
+    const double below = x - maximum_, term = std::exp(below);
+    double bound = 0;
+    if constexpr (bounded) {
+      ++count_;
+      bound = term_bound(below, term, e + maximum_bound_);
+      magnitude_ += std::isfinite(term) ? term : 0;
+    }
+    sum_.add(term, bound);
+  }
+
+  [[nodiscard]] Accumulated<double> finish(const Accumulation& a) const {
+    Accumulated<double> result = sum_.finish(a);
+    if constexpr (bounded)
+      result.bound += sum_depth(count_, a.model) * (ulps_of_exp + 0.5) * rounding_->ulp * magnitude_;
+    return result;
+  }
+
+ private:
+  static constexpr double ulps_of_exp = 2;
+
+  /// A kernel may have taken the term relative to the greatest of the elements before it, and have multiplied it by
+  /// exp(m' − m) whenever there was a greater one, as often as it adds. The differences add up to one of at most
+  /// x − m, so that what rounding them amplifies comes to the term's own once more; finish() has the rest.
+  [[nodiscard]] double term_bound(double below, double term, double moved) const {
+    if (moved == unchecked) return unchecked;
+    if (!std::isfinite(below) || std::isnan(term)) return 0;
+    const double amplified = 2 * (1 + 0.5) * std::fabs(below);
+    return term * growth(moved) + (ulps_of_exp + amplified) * rounding_->ulp * term + rounding_->floor;
+  }
+
+  double maximum_, maximum_bound_;
+  const Rounding* rounding_;
+  FloatSum<bounded, compensated> sum_;
+  double magnitude_ = 0;  ///< Σ exp(x − m) of the finite ones
+  std::int64_t count_ = 0;
+};
+
+template <bool bounded, bool compensated>
+Status sum_exponentials(const OpContext& context, const Box& slab, const Accumulation& accumulation,
+                        const Storage& maxima, Storage& sums, std::int64_t offset) {
+  std::vector<ExpSum<bounded, compensated>> accumulators;
+  for (std::int64_t i = offset; i < offset + slab.elements(); ++i)
+    accumulators.emplace_back(maxima.floats[i], maxima.bounds.empty() ? 0 : maxima.bounds[i], accumulation.rounding);
+  STITCH_TRY(accumulate_slab(context, slab, accumulators));
+  finish_elements(accumulators.data(), slab.elements(), accumulation, sums, offset);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Block>> evaluate_max_exp_sum(const OpContext& context, const Box& out) {
+  const DType dtype = context.node().type().dtype;
+  STITCH_ASSIGN(StorageRef maxima, context.make(dtype, out, context.all_exact()));
+  STITCH_ASSIGN(StorageRef sums, context.make(dtype, out, false));
+  const Accumulation accumulation(dtype, context.options.error_model);
+  std::int64_t offset = 0;
+  const auto evaluate = [&](const Box& slab) -> Status {
+    STITCH_TRY(with_accumulator(ReduceKind::max, dtype, !maxima->bounds.empty(), [&](auto fresh) {
+      return reduce_slab(context, slab, fresh, accumulation, *maxima, offset);
+    }));
+    const bool bounded = !sums->bounds.empty(), wide = dtype == DType::f64;
+    const auto sum = bounded ? (wide ? sum_exponentials<true, true> : sum_exponentials<true, false>)
+                             : (wide ? sum_exponentials<false, true> : sum_exponentials<false, false>);
+    STITCH_TRY(sum(context, slab, accumulation, *maxima, *sums, offset));
+    offset += slab.elements();
+    return {};
+  };
+  STITCH_TRY(for_each_slab(out, slab_elements, evaluate));
+  sums->nonnegative = true;
+  return std::vector<Block>{{dtype, out, std::move(maxima), false}, {dtype, out, std::move(sums), false}};
 }
 
 namespace {

@@ -210,8 +210,9 @@ Status Evaluation::compute_node(NodeId id) {
       continue;
     }
     const OpContext c = context(id, i);
-    if (node.op == Op::arg_reduce) {
-      STITCH_ASSIGN(std::vector<Block> both, evaluate_arg_reduce(c, boxes[i]));
+    if (node.op == Op::arg_reduce || node.op == Op::max_exp_sum) {
+      STITCH_ASSIGN(std::vector<Block> both,
+                    node.op == Op::arg_reduce ? evaluate_arg_reduce(c, boxes[i]) : evaluate_max_exp_sum(c, boxes[i]));
       to.blocks.push_back(std::move(both[0]));
       slot({id, 1}).blocks.push_back(std::move(both[1]));
       continue;

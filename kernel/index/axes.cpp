@@ -242,10 +242,12 @@ class Equations {
       }
       case Op::gather: return relate_gather(node, result);
       case Op::scatter: return same_shape(node.operands[0], result);
-      case Op::reduce: return relate_reduce(node, result, node.as<graph::ReduceAttributes>().dimensions);
+      case Op::reduce:
       case Op::arg_reduce:
-        relate_reduce(node, result, {node.as<graph::ArgReduceAttributes>().dimension});
-        return relate_reduce(node, {id, 1}, {node.as<graph::ArgReduceAttributes>().dimension});
+      case Op::max_exp_sum:
+        for (std::int32_t r = 0; r < std::ssize(node.results); ++r)
+          relate_reduce(node, {id, r}, *graph::reduced_dimensions(node));
+        return;
       case Op::scan: return same_shape(node.operands[0], result);
       case Op::associative_scan:
         for (std::int32_t r = 0; r < std::ssize(node.results); ++r) {
@@ -459,9 +461,7 @@ std::vector<int> AxisAnalysis::of(Value value) const {
 
 std::vector<int> AxisAnalysis::reduced(NodeId id) const {
   const Node& node = graph_->node(id);
-  Dims dimensions;
-  if (node.op == Op::reduce) dimensions = node.as<graph::ReduceAttributes>().dimensions;
-  if (node.op == Op::arg_reduce) dimensions = {node.as<graph::ArgReduceAttributes>().dimension};
+  Dims dimensions = graph::reduced_dimensions(node).value_or(Dims{});
   if (node.op == Op::scan) dimensions = {node.as<graph::ScanAttributes>().dimension};
   if (node.op == Op::associative_scan) dimensions = {node.as<graph::AssociativeScanAttributes>().dimension};
   std::vector<int> axes;

@@ -57,6 +57,9 @@ struct ReductionPlan {
   std::int64_t kept_per_thread = 1;  ///< accumulators of a thread
   std::int64_t kept_per_block = 1;   ///< distinct results of a block
   std::int64_t shared_bytes = 0;     ///< exchange buffer
+  /// The lanes of a warp each read one of the `exchange` (or `cluster`) partial results and combine them by shuffles,
+  /// instead of every thread all of them: where combining takes exponentials.
+  bool lanes_exchange = false, lanes_cluster = false;
 };
 
 /// A load of which the block retains the values in shared memory for a later phase, or finds them there

@@ -11,8 +11,23 @@ constexpr std::int64_t most_accumulators = 256;
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-bool is_arg_reduce(const Anchor& anchor) {
-  return anchor.items.size() > 1 || anchor.addresses.size() > (anchor.kind == Anchor::Kind::partial ? 1U : 0U);
+constexpr int warp_lanes = 32;
+
+/// Bytes of an accumulator.
+int accumulator_bytes(const ScalarProgram& program, const Anchor& anchor) {
+  const int value = graph::byte_size(graph::info(program.at(anchor.items[0]).dtype).accumulator);
+  switch (program.graph().node(anchor.node).op) {
+    // A value and a 64-bit position (struct Indexed in codegen/device/reduce.cuh).
+    case graph::Op::arg_reduce: return 16;
+    case graph::Op::max_exp_sum: return 2 * value;
+    default: return value;
+  }
+}
+
+/// Whether the lanes of every warp can read so many partial results of a block's only result, one each.
+bool lanes_can_combine(const GroupProgram& group, const ReductionPlan& plan, std::int64_t count) {
+  return plan.kept_per_block == 1 && group.threads % warp_lanes == 0 && count > 1 && count <= warp_lanes &&
+         std::has_single_bit(static_cast<std::uint64_t>(count));
 }
 
 /// Lanes can be combined by shuffles when the lane digits of all axes are powers of two within one warp.
@@ -54,11 +69,12 @@ Result<ReductionPlan> plan_reduction(const ScalarProgram& program, const GroupPr
   }
   if (plan.kept_per_thread > most_accumulators)
     return make_error(ErrorKind::constraint, "{} accumulators in a thread", plan.kept_per_thread);
-  // An arg-reduction carries a value and a 64-bit position (struct Indexed in codegen/device/reduce.cuh).
-  const std::int64_t bytes =
-      is_arg_reduce(anchor) ? 16 : graph::byte_size(graph::info(program.at(anchor.items[0]).dtype).accumulator);
+  if (program.graph().node(anchor.node).op == graph::Op::max_exp_sum) {
+    plan.lanes_exchange = lanes_can_combine(group, plan, plan.exchange);
+    plan.lanes_cluster = lanes_can_combine(group, plan, plan.cluster);
+  }
   const std::int64_t slots = (plan.exchange > 1 ? plan.exchange : 0) + (plan.cluster > 1 ? 1 : 0);
-  plan.shared_bytes = slots * plan.kept_per_block * bytes;
+  plan.shared_bytes = slots * plan.kept_per_block * accumulator_bytes(program, anchor);
   return plan;
 }
 

@@ -40,7 +40,7 @@ IdVector<NodeId, bool> gathered_reductions(const Graph& graph, const AxisAnalysi
 
 }  // namespace
 
-bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce; }
+bool is_reduction(Op op) { return op == Op::reduce || op == Op::arg_reduce || op == Op::max_exp_sum; }
 
 bool is_scan(Op op) { return op == Op::scan || op == Op::associative_scan; }
 

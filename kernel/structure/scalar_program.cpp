@@ -89,6 +89,7 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
     }
     case Op::reduce:
     case Op::arg_reduce:
+    case Op::max_exp_sum:
     case Op::scan:
     case Op::associative_scan: {
       const auto found = reduced_.find(value.node);

@@ -255,9 +255,10 @@ class Sampler {
   /// Sets of partials of digits that never run hold the identity.
   bool preset_partials(const Placed& placed, const Anchor& anchor, const std::vector<bool>& run) {
     const graph::Node& node = graph_.node(anchor.node);
-    const bool is_arg = node.op == graph::Op::arg_reduce;
-    const graph::ReduceKind kind =
-        is_arg ? node.as<graph::ArgReduceAttributes>().kind : node.as<graph::ReduceAttributes>().kind;
+    const bool is_arg = node.op == graph::Op::arg_reduce, is_pair = node.op == graph::Op::max_exp_sum;
+    const graph::ReduceKind kind = is_arg    ? node.as<graph::ArgReduceAttributes>().kind
+                                   : is_pair ? graph::ReduceKind::max
+                                             : node.as<graph::ReduceAttributes>().kind;
     if (kind == graph::ReduceKind::replace) return false;
     // Sets are numbered by the grid digits of the reduced axes, the last one fastest.
     std::int64_t inner = 1;
@@ -267,7 +268,7 @@ class Sampler {
     for (std::size_t r = 0; r < anchor.buffers.size(); ++r) {
       const std::size_t number = anchor.buffers[r].number;
       const kernel::Scratch& scratch = program_.scratch[number];
-      std::uint64_t bits = graph::identity_bits(kind, scratch.dtype);
+      std::uint64_t bits = is_pair && r == 1 ? 0 : graph::identity_bits(kind, scratch.dtype);
       // An index that loses every tie.
       if (is_arg && r == 1) {
         const int unused = 64 - 8 * graph::byte_size(scratch.dtype);

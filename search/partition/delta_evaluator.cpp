@@ -58,7 +58,7 @@ DeltaEvaluator::Features DeltaEvaluator::features(const VertexSet& pattern) cons
     if (leaves) {
       for (const graph::TensorType& type : node.results) together += type.bytes();
     }
-    if (used_inside && (node.op == Op::reduce || node.op == Op::arg_reduce)) {
+    if (used_inside && graph::reduced_dimensions(node)) {
       const std::vector<int> axes = axes_.reduced(vertices_.node(vertex));
       const std::set<int> own(axes.begin(), axes.end());
       const auto found =

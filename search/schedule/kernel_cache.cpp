@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernel/rewrite/online_softmax.h"
 #include "kernel/rewrite/tiled_variance.h"
 #include "search/schedule/kernel_size.h"
 
@@ -56,14 +57,21 @@ Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::Canonic
 Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const {
   STITCH_ASSIGN(const auto own, explore_form(form, stop));
   Entry entry{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
-  // Tiles would be added in an order that depends on what else the kernel reads again.
-  if (own->graph.constraints.batch_invariant || !reads_again(*own)) return entry;
-  const auto tiled = kernel::tile_variances(own->graph);
-  if (!tiled) return entry;
-  STITCH_ASSIGN(graph::CanonicalForm other, graph::canonicalise(*tiled));
-  STITCH_ASSIGN(const auto faster, explore_form(other, stop));
-  if (!faster->feasible() || (own->feasible() && faster->predicted_us() >= own->predicted_us())) return entry;
-  return Entry{faster, std::move(other.parameter_order), std::move(other.result_order)};
+  // Rows would be added in an order that depends on what else the kernel computes.
+  if (own->graph.constraints.batch_invariant) return entry;
+  std::vector<graph::Graph> others;
+  if (auto joined = kernel::join_max_and_exp_sums(own->graph)) others.push_back(std::move(*joined));
+  if (reads_again(*own)) {
+    if (auto tiled = kernel::tile_variances(own->graph)) others.push_back(std::move(*tiled));
+  }
+  for (const graph::Graph& each : others) {
+    STITCH_ASSIGN(graph::CanonicalForm other, graph::canonicalise(each));
+    STITCH_ASSIGN(const auto explored, explore_form(other, stop));
+    const SharedKernel& best = entry.kernel;
+    if (!explored->feasible() || (best->feasible() && explored->predicted_us() >= best->predicted_us())) continue;
+    entry = {explored, std::move(other.parameter_order), std::move(other.result_order)};
+  }
+  return entry;
 }
 
 /// What stands for a kernel that is too large to be looked at; nothing where it is not.

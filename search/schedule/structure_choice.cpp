@@ -84,7 +84,7 @@ int least_phases(const Graph& graph, const kernel::AxisAnalysis& analysis, const
     const graph::Node& node = graph.node(id);
     int& phases = before[id];
     for (const graph::Value operand : node.operands) phases = std::max(phases, before[operand.node]);
-    const bool reduces = node.op == graph::Op::reduce || node.op == graph::Op::arg_reduce;
+    const bool reduces = graph::reduced_dimensions(node).has_value();
     // Several that are gathered end in one tile.
     if (reduces && graph.type(node.operands[0]).elements() > options.gathered &&
         std::ranges::any_of(analysis.reduced(id), is_outside))
