@@ -60,7 +60,9 @@ Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form
   // Rows would be added in an order that depends on what else the kernel computes.
   if (own->graph.constraints.batch_invariant) return entry;
   std::vector<graph::Graph> others;
-  if (auto joined = kernel::join_max_and_exp_sums(own->graph)) others.push_back(std::move(*joined));
+  if (options_.join_max_and_exp_sums) {
+    if (auto joined = kernel::join_max_and_exp_sums(own->graph)) others.push_back(std::move(*joined));
+  }
   if (reads_again(*own)) {
     if (auto tiled = kernel::tile_variances(own->graph)) others.push_back(std::move(*tiled));
   }

@@ -27,7 +27,8 @@ using SharedKernel = std::shared_ptr<const ExploredKernel>;
 
 /// Remembers what the stitch explorer found, by canonical key: the layers of a model share their kernels. A kernel that
 /// takes a variance in two passes over memory is also explored with the variance tile by tile
-/// (kernel/rewrite/tiled_variance.h), one with a softmax of long rows with its maximum and sum as one reduction
+/// (kernel/rewrite/tiled_variance.h), where the options ask for it one with a softmax of long rows with its
+/// maximum and sum as one reduction
 /// (kernel/rewrite/online_softmax.h), and the fastest is the one. Safe to use from several threads; two
 /// threads that miss the same key at once both explore it and get equal results.
 class KernelCache {

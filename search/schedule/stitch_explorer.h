@@ -19,6 +19,9 @@ struct StitchOptions {
   /// do not tell such schedules apart, so neither planning nor the search among measured candidates asks for it yet.
   bool loads_ahead = false;
   int sample = 0;  ///< how many of the others are returned too
+  /// KernelCache also explores long rows' maxima and sums of exponentials as one reduction
+  /// (kernel/rewrite/online_softmax.h). Off until its kernels have been verified on the emulated device.
+  bool join_max_and_exp_sums = false;
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.
   int combinations = 1;
