@@ -204,13 +204,13 @@ class SweepCounter {
   const kernel::Sweep& sweep_;
   LoadTraffic& loads_;
   GroupFeatures& features_;
-  double flight_ = 0;                ///< bytes that one thread has under way before their first use
-  double body_ = 0;                  ///< instructions of one thread in a tile
-  bool near_ = false;                ///< whether anything comes from L1 or shared memory
-  bool far_ = false;                 ///< whether anything comes from device memory
-  double ahead_ = 0;                 ///< of flight_: asked for a turn ahead
-  bool iteration_waits_ = false;     ///< whether some of these are made in the iteration
-  bool row_waits_ = false;           ///< whether some are made in the turn of the outer loops
+  double flight_ = 0;             ///< bytes that one thread has under way before their first use
+  double body_ = 0;               ///< instructions of one thread in a tile
+  bool near_ = false;             ///< whether anything comes from L1 or shared memory
+  bool far_ = false;              ///< whether anything comes from device memory
+  double ahead_ = 0;              ///< of flight_: asked for a turn ahead
+  bool iteration_waits_ = false;  ///< whether some of these are made in the iteration
+  bool row_waits_ = false;        ///< whether some are made in the turn of the outer loops
 };
 
 }  // namespace
