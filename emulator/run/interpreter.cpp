@@ -72,6 +72,15 @@ const std::array<Interpreter::Handler, opcode_count>& Interpreter::handlers() {
       &I::tensor_copy,
       &I::tensor_map_replace,
       &I::tensor_map_copy,
+      &I::tmem_allocation,
+      &I::tmem_load,
+      &I::tmem_store,
+      &I::tmem_wait,
+      &I::tmem_fence,
+      &I::tmem_copy,
+      &I::tmem_shift,
+      &I::tmem_commit,
+      &I::tmem_product,
   };
   return table;
 }

@@ -64,6 +64,9 @@ std::string Interpreter::name_agent(const Unit& unit, std::uint32_t agent) const
   const std::uint32_t block = unit.clock->block_of(agent);
   const std::uint32_t warp = agent - unit.clock->agent(block, 0);
   const std::string of_block = unit.blocks.size() > 1 ? fmt::format(" of block rank {}", block) : std::string();
+  if (unit.clock->is_tensor_agent(agent)) {
+    return fmt::format("tcgen05 of warp {}{}", agent - unit.clock->tensor_agent(unit.clock->agent(block, 0)), of_block);
+  }
   if (agent == unit.clock->async_agent(block)) return fmt::format("an asynchronous copy{}", of_block);
   return fmt::format("warp {}{}", warp, of_block);
 }
