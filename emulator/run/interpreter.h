@@ -341,8 +341,9 @@ class Interpreter {
   void scale_blocks(const Instruction& in, std::uint32_t part, TensorProduct& product);
   static double product_element(Block& block, const TileDescriptor& tile, bool transposed, std::uint32_t row,
                                 std::uint32_t k, MatrixType type, std::uint32_t container);
-  bool check_product_tile(const TileDescriptor& tile, bool transposed, const ProductDescriptor& shape,
+  bool check_product_tile(const TileDescriptor& tile, bool transposed, std::uint32_t depth, std::uint32_t width,
                           std::string_view name, std::uint32_t lane);
+  void read_metadata(const Instruction& in, TensorProduct& product);
   void copy_to_tmem(const Instruction& in, std::uint32_t lane);
   void shift_tmem(const Instruction& in, std::uint32_t lane);
 

@@ -3,6 +3,7 @@
 
 #include "emulator/run/interpreter.h"
 #include "emulator/run/matrix_element.h"
+#include "emulator/run/sparse_matrix.h"
 #include "emulator/run/tmem_use.h"
 
 namespace stitch::emulator {
@@ -31,8 +32,23 @@ struct Interpreter::TensorProduct {
   std::vector<std::vector<double>> b;         ///< [n][k]
   std::vector<std::vector<double>> scaled_b;  ///< as the block's scales have it
 
+  /// Of a sparse A: which column of the whole row each stored element has; as `a`.
+  std::vector<std::vector<std::uint16_t>> kept;
+
+  std::vector<double> selected;
+
+  /// What of a column of B the stored elements of row `row` of `a` are multiplied by. Valid until the next call.
+  const double* partners(std::size_t row, const std::vector<double>& column) {
+    if (kept.empty()) return column.data();
+    selected.resize(kept[row].size());
+    for (std::size_t k = 0; k < selected.size(); ++k) selected[k] = column[kept[row][k]];
+    return selected.data();
+  }
+  [[nodiscard]] std::size_t row_index(std::uint32_t part, std::uint32_t path, std::uint32_t row) const {
+    return (part * shape.paths + path) * shape.block_rows() + row;
+  }
   [[nodiscard]] std::vector<double>& a_row(std::uint32_t part, std::uint32_t path, std::uint32_t row) {
-    return a[(part * shape.paths + path) * shape.block_rows() + row];
+    return a[row_index(part, path, row)];
   }
 };
 
@@ -84,7 +100,9 @@ void Interpreter::multiply(const Instruction& in, std::uint32_t lane) {
                         .d = {},
                         .a = {},
                         .b = {},
-                        .scaled_b = {}};
+                        .scaled_b = {},
+                        .kept = {},
+                        .selected = {}};
   const ProductDescriptor& shape = product.shape;
   if (shape.mistake != nullptr) {
     report(Detector::invalid_use, lane, [&] {
@@ -94,7 +112,6 @@ void Interpreter::multiply(const Instruction& in, std::uint32_t lane) {
     return;
   }
   const char* refused = shape.refused;
-  if (form.sparse) refused = "tcgen05.mma.sp (the layout of its metadata in tensor memory is said in figures only)";
   if (form.a_in_tmem && shape.container_bits == 8 && (element_bits(shape.matrix.a) < 8)) {
     refused = "tcgen05.mma with 4- or 6-bit elements in tensor memory (their place in a byte is said in figures only)";
   }
@@ -115,6 +132,7 @@ void Interpreter::multiply(const Instruction& in, std::uint32_t lane) {
   unit_->clock->begin_tensor_work(warp_->agent);
   if (form.blocks == 2) note_remote(*unit_->blocks[block_->rank ^ 1]);
   if (!read_a(in, product) || !read_b(in, product)) return;
+  if (form.sparse) read_metadata(in, product);
   accumulate(in, product);
   report_tmem(product.use, lane);
   unit_->clock->advance();
@@ -136,7 +154,8 @@ bool Interpreter::read_a(const Instruction& in, TensorProduct& product) {
   const std::uint64_t operand = row_of<std::uint64_t>(in.a)[product.lane];
   product.a.assign(std::size_t{shape.blocks} * shape.paths * rows, std::vector<double>(depth));
   const TileDescriptor tile = TileDescriptor::of_tensor_core(operand);
-  if (!product.form.a_in_tmem && !check_product_tile(tile, shape.matrix.transpose_a, shape, "A", product.lane)) {
+  if (!product.form.a_in_tmem &&
+      !check_product_tile(tile, shape.matrix.transpose_a, depth, shape.container_bits, "A", product.lane)) {
     return false;
   }
   for (std::uint32_t part = 0; part < shape.blocks; ++part) {
@@ -182,14 +201,12 @@ std::uint32_t Interpreter::read_tmem(TmemUse& use, Block& block, TmemPlace at, b
   return block.tensor.read(at.lane, at.column);
 }
 
-/// Whether the tile's descriptor can be followed; false after a finding.
-bool Interpreter::check_product_tile(const TileDescriptor& tile, bool transposed, const ProductDescriptor& shape,
-                                     std::string_view name, std::uint32_t lane) {
-  const std::uint32_t bytes = shape.matrix.k * shape.container_bits / 8;
-  const bool wide = shape.container_bits == 32;
+/// Whether the tile's descriptor can be followed, for rows of `depth` elements of `width` bits; false after a finding.
+bool Interpreter::check_product_tile(const TileDescriptor& tile, bool transposed, std::uint32_t depth,
+                                     std::uint32_t width, std::string_view name, std::uint32_t lane) {
   // 32-bit elements lie along M or N only in pieces of 32 bytes, others never (PTX ISA, "Valid Combinations").
-  const bool pieces_fit = !transposed || (tile.swizzle_piece == 32) == wide;
-  if (tile.is_valid && pieces_fit && tile.covers(bytes, transposed)) return true;
+  const bool pieces_fit = !transposed || (tile.swizzle_piece == 32) == (width == 32);
+  if (tile.is_valid && pieces_fit && tile.covers(depth * width / 8, transposed)) return true;
   report(Detector::invalid_use, lane, [&] {
     return fmt::format("tcgen05 has a descriptor of {} that {}", name,
                        !tile.is_valid
@@ -204,7 +221,7 @@ bool Interpreter::read_b(const Instruction& in, TensorProduct& product) {
   const std::uint32_t columns = shape.matrix.n / shape.blocks;
   const std::uint32_t depth = shape.matrix.k;
   const TileDescriptor tile = TileDescriptor::of_tensor_core(row_of<std::uint64_t>(in.b)[product.lane]);
-  if (!check_product_tile(tile, shape.matrix.transpose_b, shape, "B", product.lane)) return false;
+  if (!check_product_tile(tile, shape.matrix.transpose_b, depth, shape.container_bits, "B", product.lane)) return false;
   product.b.assign(shape.matrix.n, std::vector<double>(depth));
   for (std::uint32_t part = 0; part < shape.blocks; ++part) {
     Block& block = pair_block(shape.blocks, part);
@@ -220,6 +237,35 @@ bool Interpreter::read_b(const Instruction& in, TensorProduct& product) {
   return true;
 }
 
+/// The columns that a sparse A's stored elements have; what the ISA gives no meaning is reported, at its first chunk.
+void Interpreter::read_metadata(const Instruction& in, TensorProduct& product) {
+  const ProductDescriptor& shape = product.shape;
+  const auto address = static_cast<std::uint32_t>(row_of<std::uint64_t>(code_.lists[in.list + 1])[product.lane]);
+  const TmemPlace base{address >> 16, address & 0xFFFF};
+  const std::uint32_t stored = shape.sparse_width / 2;
+  bool reported = false;
+  product.kept.assign(product.a.size(), std::vector<std::uint16_t>(shape.matrix.stored_k()));
+  for (std::size_t at = 0; at < product.kept.size(); ++at) {
+    const std::uint32_t row = at % shape.block_rows();
+    const std::uint32_t path = at / shape.block_rows() % shape.paths;
+    Block& block = pair_block(shape.blocks, at / shape.block_rows() / shape.paths);
+    for (std::uint32_t k = 0; k < shape.matrix.stored_k(); ++k) {
+      const std::uint32_t chunk = k / stored;
+      const ProductDescriptor::MetadataPlace place = shape.metadata_of(row, chunk, path);
+      const TmemPlace word{base.lane + place.word.lane, base.column + place.word.column};
+      const std::uint32_t bits = read_tmem(product.use, block, word, k % stored == 0) >> place.bit & 15;
+      product.kept[at][k] =
+          static_cast<std::uint16_t>(chunk * shape.sparse_width + kept_place(shape.sparse_width, bits, k % stored));
+      // Of the descending pairs the ISA allows one.
+      if (reported || is_meaningful(shape.matrix, bits) || (shape.sparse_width != 2 && bits == 0b0110)) continue;
+      reported = true;
+      report(Detector::invalid_use, product.lane, [&] {
+        return fmt::format("sparsity metadata 0b{:04b} of row {}, chunk {} mean nothing", bits, row, chunk);
+      });
+    }
+  }
+}
+
 /// D's new elements. Of 16-bit ones a word holds one, in its lower half.
 void Interpreter::accumulate(const Instruction& in, TensorProduct& product) {
   const ProductDescriptor& shape = product.shape;
@@ -230,7 +276,8 @@ void Interpreter::accumulate(const Instruction& in, TensorProduct& product) {
   const double sign = matrix.negate_a != matrix.negate_b ? -1.0 : 1.0;
   const auto is_disabled = [&](std::uint32_t part, std::uint32_t lane) {
     if (product.form.disable_words == 0) return false;
-    return ((row_of<std::uint32_t>(list[1 + part * 4 + lane / 32])[product.lane] >> (lane % 32)) & 1) != 0;
+    const Slot word = list[(product.form.sparse ? 2 : 1) + part * 4 + lane / 32];
+    return ((row_of<std::uint32_t>(word)[product.lane] >> (lane % 32)) & 1) != 0;
   };
   for (std::uint32_t part = 0; part < shape.blocks; ++part) {
     Block& block = pair_block(shape.blocks, part);
@@ -243,8 +290,8 @@ void Interpreter::accumulate(const Instruction& in, TensorProduct& product) {
         if (is_disabled(part, at.lane)) continue;
         if (r % 16 == 0 || product.form.disable_words != 0) touch_tmem(product.use, block, at, true);
         if (!block.tensor.is_taken(at.column)) continue;
-        double sum =
-            sign * add_products(matrix, product.a_row(part, n / shape.path_columns(), r).data(), b[n].data(), 0);
+        const std::size_t row = product.row_index(part, n / shape.path_columns(), r);
+        double sum = sign * add_products(matrix, product.a[row].data(), product.partners(row, b[n]), 0);
         if (adds) {
           const std::uint32_t old = read_tmem(product.use, block, at, false);
           sum += kept * element_value(matrix.accumulator, old);
@@ -263,24 +310,30 @@ void Interpreter::scale_blocks(const Instruction& in, std::uint32_t part, Tensor
   const Slot* list = code_.lists.data() + in.list;
   Block& block = pair_block(shape.blocks, part);
   const std::uint32_t chunk = shape.matrix.k / product.form.scales;
+  const std::uint32_t first = product.form.sparse ? 2 : 1;
   const auto apply = [&](std::vector<double>& values, Slot at, std::uint32_t row, std::uint32_t lane,
-                         std::uint32_t byte) {
+                         std::uint32_t byte, const std::vector<std::uint16_t>* kept) {
     const auto address = static_cast<std::uint32_t>(row_of<std::uint64_t>(at)[product.lane]);
     const std::uint32_t word = read_tmem(product.use, block, {lane, (address & 0xFFFF) + row / 32}, true);
     for (std::uint32_t k = 0; k < values.size(); ++k) {
-      values[k] *= block_scale(word >> (8 * (byte + k / chunk)), shape.e8m0_scales);
+      const std::uint32_t column = kept == nullptr ? k : (*kept)[k];
+      values[k] *= block_scale(word >> (8 * (byte + column / chunk)), shape.e8m0_scales);
     }
   };
   for (std::uint32_t path = 0; path < shape.paths; ++path) {
     for (std::uint32_t r = 0; r < shape.block_rows(); ++r) {
-      apply(product.a_row(part, path, r), list[1], r, shape.lane_of(r, path) / 32 * 32 + r % 32, shape.a_scale_byte);
+      const std::vector<std::uint16_t>* kept =
+          product.form.sparse ? &product.kept[product.row_index(part, path, r)] : nullptr;
+      apply(product.a_row(part, path, r), list[first], r, shape.lane_of(r, path) / 32 * 32 + r % 32, shape.a_scale_byte,
+            kept);
     }
   }
   product.scaled_b = product.b;
   for (std::uint32_t n = 0; n < shape.matrix.n; ++n) {
     const std::uint32_t path = n / shape.path_columns();
     const std::uint32_t within = n % shape.path_columns();
-    apply(product.scaled_b[n], list[2], within, path * (128 / shape.paths) + within % 32, shape.b_scale_byte);
+    apply(product.scaled_b[n], list[first + 1], within, path * (128 / shape.paths) + within % 32, shape.b_scale_byte,
+          nullptr);
   }
 }
 

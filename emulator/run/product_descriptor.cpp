@@ -74,6 +74,26 @@ ProductDescriptor::ProductDescriptor(std::uint32_t bits, const TensorCoreForm& f
   }
   check_shape(form);
   choose_paths(form);
+  if (form.sparse) check_sparse(form);
+}
+
+void ProductDescriptor::check_sparse(const TensorCoreForm& form) {
+  sparse_width = is_four_bit(form.kind) ? 8 : form.kind == ProductKind::tf32 ? 2 : 4;
+  const bool wide = form.kind == ProductKind::f16 || form.kind == ProductKind::tf32;
+  if (!wide && !scales_blocks(form.kind) && matrix.selector != 0) mistake = "its sparsity selector is not 0";
+  if (wide && matrix.selector > 1) {
+    refused = "tcgen05.mma.sp with a sparsity selector of 2 or 3 (what it selects is said in figures only)";
+  }
+  if (half_lanes) {
+    refused = "tcgen05.mma.sp of 64 rows of a block (the layout of its metadata is said in figures only)";
+  }
+}
+
+ProductDescriptor::MetadataPlace ProductDescriptor::metadata_of(std::uint32_t row, std::uint32_t chunk,
+                                                                std::uint32_t path) const {
+  const std::uint32_t first = path * (128 / paths);
+  if (matrix.k / sparse_width == 16) return {{first + row, chunk / 8}, chunk % 8 * 4};
+  return {{first + row / 16 * 16 + chunk / 4 * 8 + row % 8, matrix.selector}, row / 8 % 2 * 16 + chunk % 4 * 4};
 }
 
 void ProductDescriptor::read_types(std::uint32_t bits, ProductKind kind) {

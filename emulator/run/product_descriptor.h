@@ -21,6 +21,7 @@ struct ProductDescriptor {
   std::uint32_t blocks = 1;
   std::uint32_t container_bits = 0;  ///< from element to element of A and B in memory: f8f6f4 has bytes for all types
   std::uint32_t paths = 1;           ///< parts of N that lie in lanes of their own
+  std::uint32_t sparse_width = 4;    ///< elements of a chunk of a sparse row, half of which are stored
   bool half_lanes = false;           ///< only 16 lanes of each 32 are used
   bool e8m0_scales = false;          ///< scales are powers of two, else ue4m3
   std::uint32_t a_scale_byte = 0;    ///< of the word that holds a row's scales
@@ -44,7 +45,17 @@ struct ProductDescriptor {
     return {lane_of(row, n / path_columns()), n % path_columns()};
   }
 
+  /// Where the four bits of metadata of a chunk of row `row` of a sparse A begin, from its first column on: a column
+  /// and a bit in it (UMMA::tmem_e_frg of CUTLASS's cute/atom/mma_traits_sm100.hpp). With 8 chunks a row they share 32
+  /// bits with those of the row 8 below; with 16 they are two columns of the row's lane.
+  struct MetadataPlace {
+    TmemPlace word;
+    std::uint32_t bit = 0;
+  };
+  [[nodiscard]] MetadataPlace metadata_of(std::uint32_t row, std::uint32_t chunk, std::uint32_t path) const;
+
  private:
+  void check_sparse(const TensorCoreForm& form);
   void read_types(std::uint32_t bits, ProductKind kind);
   void read_scales(std::uint32_t bits, const TensorCoreForm& form);
   void check_shape(const TensorCoreForm& form);

@@ -21,6 +21,7 @@ struct Product {
   u64 a = 0;
   u64 b = 0;
   u64 initial = 0;
+  u64 metadata = 0;
   u64 a_descriptor = 0;
   u64 b_descriptor = 0;
   u32 shape = 0;
@@ -33,6 +34,7 @@ struct Product {
   int scale_bytes = 0;
   int a_scale_bytes = 0;
   u32 disabled = 0;
+  int metadata_columns = 0;
 };
 
 enum class Type { f16, bf16, tf32, u8, s8, e4m3, e5m2, e2m3, e3m2, e2m1 };
@@ -198,6 +200,7 @@ struct Row {
   int scales = 0;    ///< per row and product
   bool e8m0 = true;
   int blocks = 1;
+  bool sparse = false;  ///< half of A is stored; k counts all of it
 };
 
 void PrintTo(const Row& row, std::ostream* out) {
@@ -222,16 +225,17 @@ u32 type_field(Type type, bool four_bits) {
 }
 
 u32 shape_of(const Row& row) {
-  const bool four = row.k == 64;
+  const bool four = row.k == 64 && !row.sparse;
   u32 bits = type_field(row.a, four) << 7 | type_field(row.b, four) << 10 | static_cast<u32>(row.negates_b) << 14 |
              static_cast<u32>(row.a_layout.rows_adjacent) << 15 | static_cast<u32>(row.b_layout.rows_adjacent) << 16 |
              static_cast<u32>(row.n / 8) << 17 | static_cast<u32>(row.m / 16) << 24;
+  if (row.sparse) bits |= 1 << 2;
   if (row.scales != 0) return bits | static_cast<u32>(row.e8m0) << 23;
   return bits | static_cast<u32>(row.sum) << 4 | static_cast<u32>(row.saturates) << 3;
 }
 
 /// From element to element in memory: 8 bits also for narrower types, but for products of 4-bit types only.
-int container_of(const Row& row) { return row.k == 64 ? 4 : std::max(bits_of(row.a), 8); }
+int container_of(const Row& row) { return row.k == 64 && !row.sparse ? 4 : std::max(bits_of(row.a), 8); }
 
 /// The lane and column of element (r, n) of D, of a block's part.
 std::pair<int, int> place_of(const Row& row, int r, int n) {
@@ -250,16 +254,31 @@ TEST_P(Products, MatchTheHost) {
   const int container = container_of(row);
   const int rows = row.m / row.blocks;
   const int columns = row.n / row.blocks;
-  std::vector<Image> a_images(row.blocks, Image(row.a_layout, rows, depth, container));
+  const int a_depth = row.sparse ? depth / 2 : depth;
+  std::vector<Image> a_images(row.blocks, Image(row.a_layout, rows, a_depth, container));
   std::vector<Image> b_images(row.blocks, Image(row.b_layout, columns, depth, container));
   std::vector<std::vector<double>> a(row.m, std::vector<double>(depth));
   std::vector<std::vector<double>> b(row.n, std::vector<double>(depth));
   u64 seed = 0;
+  // Which elements a sparse row keeps: four bits for each chunk, of tf32 of two elements.
+  const int chunk = row.a == Type::tf32 ? 2 : 4;
+  std::vector<std::vector<u32>> patterns(row.m, std::vector<u32>(depth / chunk));
   for (int r = 0; r < row.m; ++r) {
-    for (int k = 0; k < depth; ++k) {
+    for (int k = 0; k < a_depth; ++k) {
       const u32 bits = draw(row.a, mix(1, ++seed));
       a_images[r / rows].put(r % rows, k, bits, bits_of(row.a));
-      a[r][k] = value_of(row.a, bits);
+      int column = k;
+      if (row.sparse) {
+        const int stored = chunk / 2;
+        u32& pattern = patterns[r][k / stored];
+        if (k % stored == 0) {
+          constexpr u32 pairs[] = {0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b0110, 0b1110};
+          pattern = chunk == 2 ? (seed % 3 == 0 ? 0b1110 : 0b0100) : pairs[mix(7, seed) % 7];
+        }
+        const u32 place = chunk == 2 ? (pattern == 0b1110 ? 1 : 0) : pattern >> (2 * (k % 2)) & 3;
+        column = k / stored * chunk + static_cast<int>(place);
+      }
+      a[r][column] = value_of(row.a, bits);
     }
   }
   for (int n = 0; n < row.n; ++n) {
@@ -322,11 +341,32 @@ TEST_P(Products, MatchTheHost) {
   product.a_bytes = static_cast<int>(a_images[0].bytes.size());
   product.b_bytes = static_cast<int>(b_images[0].bytes.size());
   product.steps = row.steps;
-  product.a_step = a_images[0].step(row.k);
+  product.a_step = a_images[0].step(row.sparse ? row.k / 2 : row.k);
   product.b_step = b_images[0].step(row.k);
   product.columns = d_columns;
   product.scale_bytes = static_cast<int>(scales.size());
   product.a_scale_bytes = static_cast<int>(a_scale_bytes);
+  if (row.sparse) {
+    // A step has 8 chunks of which the upper lie in other lanes beside those of the row 8 below, or 16 in its own lane.
+    const int chunks = row.k / chunk;
+    const int columns_of_step = chunks / 8;
+    const int of_row = columns_of_step * row.steps;
+    std::vector<u32> words(std::size_t{128} * of_row);
+    for (int lane_group = 0; lane_group < 128 / rows; ++lane_group) {
+      for (int r = 0; r < rows; ++r) {
+        for (int c = 0; c < chunks * row.steps; ++c) {
+          const int step = c / chunks;
+          const int within = c % chunks;
+          const int lane = chunks == 16 ? r : r / 16 * 16 + (within < 4 ? 0 : 8) + r % 8;
+          const int column = chunks == 16 ? 2 * step + within / 8 : step;
+          const int bit = chunks == 16 ? within % 8 * 4 : (r % 16 < 8 ? 0 : 16) + within % 4 * 4;
+          words[static_cast<std::size_t>(lane_group * rows + lane) * of_row + column] |= patterns[r][c] << bit;
+        }
+      }
+    }
+    product.metadata = test::put(memory, "metadata", words).address;
+    product.metadata_columns = columns_of_step;
+  }
   const Buffer out = test::make(memory, "d", u64{4} * row.blocks * 128 * d_columns);
   ParameterBlock parameters;
   parameters.add(product).add(out);
@@ -412,6 +452,60 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Products,
                                              Sum::f32, false, false, 0, 0, true, 2},
                                          Row{"product_pair", Type::bf16, Type::bf16, 128, 96, 16, 3, plain, plain,
                                              Sum::f32, false, false, 0, 0, true, 2}));
+
+INSTANTIATE_TEST_SUITE_P(Sparse, Products,
+                         testing::Values(Row{.kernel = "product_sp_f16",
+                                             .a = Type::f16,
+                                             .b = Type::f16,
+                                             .m = 128,
+                                             .n = 32,
+                                             .k = 32,
+                                             .steps = 3,
+                                             .a_layout = plain,
+                                             .b_layout = plain,
+                                             .sparse = true},
+                                         Row{.kernel = "product_sp_f16",
+                                             .a = Type::bf16,
+                                             .b = Type::bf16,
+                                             .m = 128,
+                                             .n = 64,
+                                             .k = 32,
+                                             .steps = 2,
+                                             .a_layout = swizzled(64),
+                                             .b_layout = swizzled(128),
+                                             .sparse = true},
+                                         Row{.kernel = "product_sp_tf32",
+                                             .a = Type::tf32,
+                                             .b = Type::tf32,
+                                             .m = 128,
+                                             .n = 16,
+                                             .k = 16,
+                                             .steps = 2,
+                                             .a_layout = swizzled(64),
+                                             .b_layout = swizzled(128),
+                                             .sparse = true},
+                                         Row{.kernel = "product_sp_i8",
+                                             .a = Type::s8,
+                                             .b = Type::s8,
+                                             .m = 128,
+                                             .n = 48,
+                                             .k = 64,
+                                             .steps = 2,
+                                             .a_layout = plain,
+                                             .b_layout = swizzled(128),
+                                             .sum = Sum::s32,
+                                             .sparse = true},
+                                         Row{.kernel = "product_ws_sp_f16",
+                                             .a = Type::f16,
+                                             .b = Type::f16,
+                                             .m = 64,
+                                             .n = 64,
+                                             .k = 32,
+                                             .steps = 2,
+                                             .a_layout = plain,
+                                             .b_layout = plain,
+                                             .ws_paths = 2,
+                                             .sparse = true}));
 
 struct MoveRow {
   const char* name;
@@ -666,7 +760,20 @@ TEST(TensorCoreFaults, AreFound) {
       {"fault_no_load_wait", {Detector::async_before_wait}, "no tcgen05.wait::ld"},
       {"fault_unwritten_accumulator", {Detector::uninitialised_read}, "tcgen05.mma reads lane 0, column 0"},
       {"fault_one_lane", {Detector::divergent_barrier, Detector::invalid_use}, "tcgen05.ld by lanes 0x00000001 only"},
-      {"fault_exhausted", {Detector::deadlock}, ""},
+      {"fault_exhausted", {Detector::deadlock}, "spin on memory"},
+      {"fault_odd_columns", {Detector::invalid_use}, "48 columns of tensor memory: a power of two"},
+      {"fault_alloc_after_relinquish",
+       {Detector::out_of_bounds, Detector::invalid_use},
+       "tcgen05.alloc after tcgen05.relinquish_alloc_permit"},
+      {"fault_bad_shape",
+       {Detector::uninitialised_read, Detector::invalid_use},
+       "that means nothing: its shape is not of the instruction's .kind and .cta_group"},
+      {"fault_sparse_flag",
+       {Detector::uninitialised_read, Detector::invalid_use},
+       "its sparsity bit is not that of the instruction"},
+      {"fault_bad_descriptor",
+       {Detector::uninitialised_read, Detector::invalid_use},
+       "tcgen05 has a descriptor of B that means nothing"},
   };
   for (const FaultRow& row : rows) {
     Memory memory;
@@ -691,6 +798,109 @@ TEST(TensorCoreFaults, AreFound) {
       EXPECT_THAT(d, testing::Each(std::bit_cast<u32>(16.0F))) << row.kernel;
     }
   }
+}
+
+TEST(TensorCorePipeline, OfThreeSortsOfWarpsIsRightAndItsFaultsAreFound) {
+  constexpr u32 tiles = 4;
+  constexpr u32 products = 3;
+  std::vector<std::uint8_t> a_bytes;
+  std::vector<std::uint8_t> b_bytes;
+  std::vector<double> wanted(tiles * 128 * 64);
+  for (u32 i = 0; i < tiles * products; ++i) {
+    Image a({}, 128, 16, 16);
+    Image b({}, 64, 16, 16);
+    for (u32 k = 0; k < 16; ++k) {
+      std::vector<double> a_column(128);
+      for (u32 r = 0; r < 128; ++r) {
+        const u32 bits = draw(Type::f16, mix(8, (i * 16 + k) * 128 + r));
+        a.put(static_cast<int>(r), static_cast<int>(k), bits, 16);
+        a_column[r] = value_of(Type::f16, bits);
+      }
+      for (u32 n = 0; n < 64; ++n) {
+        const u32 bits = draw(Type::f16, mix(9, (i * 16 + k) * 64 + n));
+        b.put(static_cast<int>(n), static_cast<int>(k), bits, 16);
+        for (u32 r = 0; r < 128; ++r) {
+          wanted[(i / products * 128 + r) * 64 + n] += a_column[r] * value_of(Type::f16, bits);
+        }
+      }
+    }
+    a_bytes.insert(a_bytes.end(), a.bytes.begin(), a.bytes.end());
+    b_bytes.insert(b_bytes.end(), b.bytes.begin(), b.bytes.end());
+  }
+  const std::vector<FaultRow> rows = {
+      {"pipeline_right", {}},
+      {"pipeline_no_empty_wait",
+       {Detector::deadlock, Detector::async_before_wait, Detector::invalid_use},
+       "where an asynchronous copy of lane 0 of warp 0 has not been waited for"},
+      {"pipeline_no_accumulator_wait", {Detector::tensor_race}, "tcgen05.mma of lane"},
+      {"pipeline_early_arrival", {Detector::async_before_wait}, "no tcgen05.wait::ld"},
+      {"pipeline_no_reader_fence", {Detector::missing_fence}, "tcgen05.ld of lane"},
+      {"pipeline_no_writer_fence", {Detector::missing_fence}, "tcgen05.mma of lane"},
+  };
+  for (const FaultRow& row : rows) {
+    Memory memory;
+    const Buffer a = test::put(memory, "a", a_bytes);
+    const Buffer b = test::put(memory, "b", b_bytes);
+    const Buffer out = test::make(memory, "d", wanted.size() * 4);
+    ParameterBlock parameters;
+    parameters.add(a).add(b).add(out);
+    const LaunchReport report =
+        test::run(load_kernel("tensor_core", row.kernel), test::shape(1, 192), parameters, memory);
+    std::vector<Detector> found;
+    for (const Finding& finding : report.findings) found.push_back(finding.detector);
+    std::ranges::sort(found);
+    found.erase(std::ranges::unique(found).begin(), found.end());
+    EXPECT_EQ(found, row.expected) << row.kernel << "\n" << test::findings_text(report);
+    EXPECT_THAT(test::findings_text(report), testing::HasSubstr(row.message)) << row.kernel;
+    if (!row.expected.empty()) continue;
+    const std::vector<float> d = test::get<float>(memory, out);
+    for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_EQ(d[i], static_cast<float>(wanted[i])) << i;
+  }
+}
+
+/// What ptxas refuses, or what only figures of the ISA say, is refused at load or at the instruction, by name.
+TEST(TensorCoreRefusals, NameWhatIsWrong) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned; tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r0, "
+       "32;",
+       "tcgen05 with .cta_group::2 after one with .cta_group::1"},
+      {"tcgen05.cp.cta_group::1.128x128b.b8x16.b4x16_p64 [%r0], %t0;", "tcgen05.cp that widens elements"},
+      {"tcgen05.cp.cta_group::1.64x128b [%r0], %t0;", "64 rows by .warpx2"},
+      {"tcgen05.mma.cta_group::1.kind::f16.ashift [%r0], [%r1], %t0, %r2, %p0;", "tcgen05.mma.ashift"},
+      {"tcgen05.mma.ws.cta_group::1.kind::f16 [%r0], %t1, %t0, %r2, %p0, %t2;", "a mask of zero columns"},
+      {"tcgen05.mma.cta_group::1.kind::f16.block_scale [%r0], %t1, %t0, %r2, [%r3], [%r4], %p0;", "block_scale"},
+      {"tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::4X [%r0], %t1, %t0, %r2, [%r3], [%r4], %p0;",
+       "no such scale vectors"},
+      {"tcgen05.mma.cta_group::1.kind::f16 [%r0], %t1, %t0, %r2, {%r3, %r3}, %p0;", "has 4 registers"},
+      {"tcgen05.mma.cta_group::1.kind::i8 [%r0], %t1, %t0, %r2, %p0, 3;", "scale-input-d is 0 to 15"},
+      {"tcgen05.ld.sync.aligned.16x256b.x64.b32 {%r0}, [%r1];", "at most 128 registers"},
+      {"tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r0, %r1}, %r3, [%r2];", "'.red'"},
+  };
+  for (const auto& [body, message] : rows) {
+    const Result<Program> program = Program::load(test::ptx_module(body, "sm_100a"), "kernel");
+    ASSERT_FALSE(program.ok()) << body;
+    EXPECT_THAT(program.error().message, testing::HasSubstr(message)) << body;
+  }
+}
+
+/// Elements of 4 bits in tensor memory: only the instruction descriptor tells, so that the launch has the error.
+TEST(TensorCoreRefusals, ComeFromTheLaunchWhereOnlyOperandsTell) {
+  const std::string body = R"(
+    .shared .align 16 .b32 place; mov.u32 %r1, place;
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;
+    mov.u32 %r2, 0x08041690; mov.u32 %r0, 0; mov.u64 %t0, 0; setp.ne.u32 %p0, %r0, 0;
+    tcgen05.mma.cta_group::1.kind::f8f6f4 [%r0], [%r0], %t0, %r2, %p0;)";
+  Memory memory;
+  ParameterBlock parameters;
+  parameters.add(test::make(memory, "y", 256));
+  parameters.add(test::put(memory, "x", std::vector<test::BodyInput>(32)));
+  parameters.add(test::put(memory, "table", std::vector<u64>(1)));
+  const Result<Program> program = Program::load(test::ptx_module(body, "sm_100a"), "kernel");
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const Result<LaunchReport> report = launch(*program, test::shape(1, 32), parameters.bytes(), memory);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(report.error().message, testing::HasSubstr("4- or 6-bit elements in tensor memory"));
 }
 
 }  // namespace

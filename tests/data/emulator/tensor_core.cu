@@ -129,7 +129,8 @@ __device__ u8* aligned_memory() {
 struct Product {
   const uint4* a;
   const uint4* b;
-  const u32* initial;  ///< D before, of all lanes, or null
+  const u32* initial;   ///< D before, of all lanes, or null
+  const u32* metadata;  ///< of a sparse A: of all lanes the columns of all steps, or null
   u64 a_descriptor;
   u64 b_descriptor;
   u32 shape;
@@ -142,6 +143,7 @@ struct Product {
   int scale_bytes;     ///< image of scales, behind that of B: 512 bytes for 128 rows, A's first
   int a_scale_bytes;   ///< of these A's
   u32 disabled;
+  int metadata_columns;  ///< of a step: 1 or 2
 };
 
 namespace {
@@ -167,8 +169,14 @@ __device__ void multiply_images(const Product& p, u32* d, Multiply multiply) {
 #pragma unroll 1
     for (int c = 0; c < p.columns; ++c) store_word(own_lanes(at) + c, p.initial[threadIdx.x * p.columns + c]);
     wait_stores();
-    fence_before();
   }
+  if (p.metadata != nullptr) {
+    const int columns = p.metadata_columns * p.steps;
+#pragma unroll 1
+    for (int c = 0; c < columns; ++c) store_word(own_lanes(at) + 448 + c, p.metadata[threadIdx.x * columns + c]);
+    wait_stores();
+  }
+  fence_before();
   __syncthreads();
   if (threadIdx.x == 0) {
     fence_after();
@@ -183,7 +191,14 @@ __device__ void multiply_images(const Product& p, u32* d, Multiply multiply) {
     for (int i = 0; i < p.steps; ++i) {
       const u64 a_from = p.a_descriptor | (shared_address(memory) + i * p.a_step) >> 4;
       const u64 b_from = p.b_descriptor | (shared_address(b) + i * p.b_step) >> 4;
-      multiply(at, a_from, b_from, p.shape, i > 0 || p.initial != nullptr, scales, scales + p.a_scale_bytes / 128);
+      const bool add = i > 0 || p.initial != nullptr;
+      if (p.metadata != nullptr) {
+        // One of two columns is told by the selector.
+        const int column = p.metadata_columns * i;
+        multiply(at, a_from, b_from, p.shape | column & 1, add, at + 448 + (column & ~1), 0);
+      } else {
+        multiply(at, a_from, b_from, p.shape, add, scales, scales + p.a_scale_bytes / 128);
+      }
     }
     commit(&done);
   }
@@ -227,6 +242,21 @@ PRODUCT(product_ws_i8, "tcgen05.mma.ws.cta_group::1.kind::i8")
 SCALED_PRODUCT(product_mxf8f6f4, "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X")
 SCALED_PRODUCT(product_mxf4, "tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X")
 SCALED_PRODUCT(product_mxf4nvf4, "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X")
+
+#define SPARSE_PRODUCT(NAME, INSTRUCTION)                                                                           \
+  extern "C" __global__ void NAME(Product p, u32* d) {                                                              \
+    multiply_images(p, d, [](u32 at, u64 a, u64 b, u32 shape, bool add, u32 metadata, u32) {                        \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n" INSTRUCTION " [%0], %1, %2, [%5], %3, p;\n}" ::"r"( \
+                       at),                                                                                         \
+                   "l"(a), "l"(b), "r"(shape), "r"(static_cast<int>(add)), "r"(metadata)                            \
+                   : "memory");                                                                                     \
+    });                                                                                                             \
+  }
+
+SPARSE_PRODUCT(product_sp_f16, "tcgen05.mma.sp.cta_group::1.kind::f16")
+SPARSE_PRODUCT(product_sp_tf32, "tcgen05.mma.sp.cta_group::1.kind::tf32")
+SPARSE_PRODUCT(product_sp_i8, "tcgen05.mma.sp.cta_group::1.kind::i8")
+SPARSE_PRODUCT(product_ws_sp_f16, "tcgen05.mma.ws.sp.cta_group::1.kind::f16")
 
 /// D is scaled by 1/8 before the product is added; the lanes of p.disabled in each 32 keep theirs.
 extern "C" __global__ void product_scaled_input(Product p, u32* d) {
@@ -445,7 +475,6 @@ enum Fault {
   bad_descriptor,
   exhausted,
   one_lane,
-  reads_b_unsynchronised,
   sparse_flag,
 };
 
@@ -456,7 +485,7 @@ __device__ void faulty_product(const uint4* b_image, u32* d) {
   __shared__ u32 place;
   // B: 16 columns of 16 f16 as core matrices, 2 × 128 bytes along K, then the next 8 columns.
   __shared__ alignas(128) u8 b[512];
-  if (F != reads_b_unsynchronised) fill(b, b_image, 512);
+  fill(b, b_image, 512);
   if (threadIdx.x == 0) {
     init_barrier(&done, 1);
     init_barrier(&ready, 128);
@@ -471,9 +500,6 @@ __device__ void faulty_product(const uint4* b_image, u32* d) {
   }
   if (F != no_proxy_fence) fence_proxy();
   __syncthreads();
-  if (F == reads_b_unsynchronised) {
-    if (threadIdx.x >= 32) fill(b, b_image, 512);
-  }
   const u32 at = F == alloc_after_relinquish ? 0 : place;
   if (F != unwritten) {
 #pragma unroll 1
@@ -555,5 +581,131 @@ FAULT(bad_shape)
 FAULT(bad_descriptor)
 FAULT(exhausted)
 FAULT(one_lane)
-FAULT(reads_b_unsynchronised)
 FAULT(sparse_flag)
+
+/// A pipeline: warp 0 has tiles copied to shared memory, warp 1 multiplies them into one of two accumulators, warps 2 to
+/// 5 read these. Tile t is the sum of three products of 128 × 16 by 16 × 64.
+enum PipelineFault { right, no_empty_wait, no_accumulator_wait, early_arrival, no_reader_fence, no_writer_fence };
+
+namespace {
+
+constexpr int tiles = 4;
+constexpr int products = 3;
+constexpr int a_part = 4096;
+constexpr int b_part = 2048;
+
+struct Pipeline {
+  u64 full[2];
+  u64 empty[2];
+  u64 accumulated[2];
+  u64 read[2];
+  u32 place;
+};
+
+__device__ void copy_bulk(u8* to, const u8* from, int bytes, u64* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
+template <int F>
+__device__ void produce(Pipeline& p, u8* memory, const u8* a, const u8* b) {
+#pragma unroll 1
+  for (int i = 0; i < tiles * products; ++i) {
+    const int stage = i % 2;
+    if (i >= 2 && F != no_empty_wait) wait_barrier(&p.empty[stage], (i / 2 - 1) % 2);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&p.full[stage])),
+                 "r"(a_part + b_part)
+                 : "memory");
+    u8* const to = memory + stage * (a_part + b_part);
+    copy_bulk(to, a + i * a_part, a_part, &p.full[stage]);
+    copy_bulk(to + a_part, b + i * b_part, b_part, &p.full[stage]);
+  }
+}
+
+template <int F>
+__device__ void multiply_tiles(Pipeline& p, const u8* memory, u32 at) {
+#pragma unroll 1
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int half = tile % 2;
+    if (tile >= 2 && F != no_accumulator_wait) wait_barrier(&p.read[half], (tile / 2 - 1) % 2);
+    if (F != no_writer_fence) fence_after();
+#pragma unroll 1
+    for (int k = 0; k < products; ++k) {
+      const int i = tile * products + k;
+      const int stage = i % 2;
+      wait_barrier(&p.full[stage], i / 2 % 2);
+      // Core matrices of 8 rows; K-neighbours behind all rows.
+      const u32 from = shared_address(memory) + stage * (a_part + b_part);
+      const u64 a_from = 1ull << 46 | 8ull << 32 | 128ull << 16 | from >> 4;
+      const u64 b_from = 1ull << 46 | 8ull << 32 | 64ull << 16 | (from + a_part) >> 4;
+      constexpr u32 shape = 1u << 4 | 8u << 17 | 8u << 24;
+      asm volatile(
+          "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\ntcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n}" ::"r"(
+              at + half * 64),
+          "l"(a_from), "l"(b_from), "r"(shape), "r"(k)
+          : "memory");
+      commit(&p.empty[stage]);
+    }
+    commit(&p.accumulated[half]);
+  }
+}
+
+template <int F>
+__device__ void read_tiles(Pipeline& p, u32 at, float* d) {
+  const int lane = threadIdx.x % 128;
+#pragma unroll 1
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int half = tile % 2;
+    wait_barrier(&p.accumulated[half], tile / 2 % 2);
+    if (F != no_reader_fence) fence_after();
+#pragma unroll 1
+    for (int c = 0; c < 64; ++c) {
+      const u32 word = load_word(own_lanes(at) + half * 64 + c);
+      if (F != early_arrival) wait_loads();
+      d[(tile * 128 + lane) * 64 + c] = __uint_as_float(word);
+    }
+    fence_before();
+    arrive(&p.read[half]);
+    if (F == early_arrival) wait_loads();
+  }
+}
+
+template <int F>
+__device__ void run_pipeline(const u8* a, const u8* b, float* d) {
+  __shared__ Pipeline p;
+  __shared__ alignas(128) u8 memory[2 * (a_part + b_part)];
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) {
+      init_barrier(&p.full[i], 1);
+      init_barrier(&p.empty[i], 1);
+      init_barrier(&p.accumulated[i], 1);
+      init_barrier(&p.read[i], 128);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  if (threadIdx.x / 32 == 1) allocate(&p.place, 128);
+  fence_before();
+  __syncthreads();
+  fence_after();
+  const u32 at = p.place;
+  if (threadIdx.x == 0) produce<F>(p, memory, a, b);
+  if (threadIdx.x == 32) multiply_tiles<F>(p, memory, at);
+  if (threadIdx.x >= 64) read_tiles<F>(p, at, d);
+  fence_before();
+  __syncthreads();
+  if (threadIdx.x / 32 == 1) deallocate(at, 128);
+}
+
+}  // namespace
+
+#define PIPELINE(NAME) \
+  extern "C" __global__ void pipeline_##NAME(const u8* a, const u8* b, float* d) { run_pipeline<NAME>(a, b, d); }
+
+PIPELINE(right)
+PIPELINE(no_empty_wait)
+PIPELINE(no_accumulator_wait)
+PIPELINE(early_arrival)
+PIPELINE(no_reader_fence)
+PIPELINE(no_writer_fence)
