@@ -149,6 +149,7 @@ class Decoder {
   Status arithmetic();
   Status arithmetic_with_carry(std::string_view operation, Type type);
   Status floating_arithmetic(Type type);
+  Status pair_arithmetic();
   Status plain_lanes();
   Status division();
   Status logic();
