@@ -143,7 +143,7 @@ Interpreter::UnitState Interpreter::run(Unit& unit) {
 /// Runs the warp's splits until none is ready; false when there was nothing to run.
 bool Interpreter::run_warp(Warp& warp) {
   for (WarpSplit& f : warp.splits) {
-    if (f.state == SplitState::polling) f.state = SplitState::ready;
+    if (f.state == SplitState::polling || f.state == SplitState::columns) f.state = SplitState::ready;
   }
   bool ran = false;
   for (;;) {

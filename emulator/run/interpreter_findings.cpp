@@ -82,6 +82,7 @@ void Interpreter::report_deadlock(Unit& unit) {
         const char* what = f.state == SplitState::barrier     ? "wait at a barrier that not all threads reach"
                            : f.state == SplitState::cluster   ? "wait at a cluster barrier that not all blocks reach"
                            : f.state == SplitState::gathering ? "wait for other lanes of their warp"
+                           : f.state == SplitState::columns   ? "wait for columns of tensor memory that nobody frees"
                                                               : "spin on memory that nobody will change";
         report(Detector::deadlock, std::countr_zero(f.lanes),
                [&] { return fmt::format("lanes 0x{:08x} of warp {} {}", f.lanes, warp.index, what); });

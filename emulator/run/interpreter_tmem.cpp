@@ -108,7 +108,7 @@ Interpreter::Step Interpreter::allocate_tmem(const Instruction& in, std::uint32_
   } else {
     first = own.find_free(count, peer == nullptr ? nullptr : &peer->tensor);
     // It waits until somebody frees columns.
-    if (!first) return suspend(SplitState::polling);
+    if (!first) return suspend(SplitState::columns);
     own.take(*first, count);
     if (peer != nullptr) {
       peer->tensor.take(*first, count);

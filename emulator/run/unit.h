@@ -42,6 +42,7 @@ enum class SplitState : std::uint8_t {
   gathering,  ///< at an instruction that needs more lanes of the warp than are here
   barrier,    ///< arrived at a barrier of the block
   cluster,    ///< waits for the cluster barrier
+  columns,    ///< looks again whether there are columns of tensor memory to allocate, which its block has to free
 };
 
 /// Lanes of a warp that are at the same instruction. A converged warp is one split, a diverged one several.

@@ -760,7 +760,7 @@ TEST(TensorCoreFaults, AreFound) {
       {"fault_no_load_wait", {Detector::async_before_wait}, "no tcgen05.wait::ld"},
       {"fault_unwritten_accumulator", {Detector::uninitialised_read}, "tcgen05.mma reads lane 0, column 0"},
       {"fault_one_lane", {Detector::divergent_barrier, Detector::invalid_use}, "tcgen05.ld by lanes 0x00000001 only"},
-      {"fault_exhausted", {Detector::deadlock}, "spin on memory"},
+      {"fault_exhausted", {Detector::deadlock}, "wait for columns of tensor memory that nobody frees (PTX line"},
       {"fault_odd_columns", {Detector::invalid_use}, "48 columns of tensor memory: a power of two"},
       {"fault_alloc_after_relinquish",
        {Detector::out_of_bounds, Detector::invalid_use},
