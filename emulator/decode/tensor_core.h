@@ -50,17 +50,4 @@ struct TensorCoreForm {
   bool multicast = false;
 };
 
-/// Words of 32 bits in a lane that one register of each thread covers.
-constexpr std::uint32_t tmem_columns(const TensorCoreForm& form) {
-  const std::uint32_t of_registers = form.registers;
-  switch (form.shape) {
-    case TmemShape::lanes16x64b:
-    case TmemShape::lanes16x128b:
-    case TmemShape::lanes16x256b: return 2 * of_registers;
-    case TmemShape::lanes32x32b:
-    case TmemShape::lanes16x32bx2: break;
-  }
-  return of_registers;
-}
-
 }  // namespace stitch::emulator

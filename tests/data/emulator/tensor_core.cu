@@ -309,15 +309,18 @@ extern "C" __global__ void product_from_tensor_memory(Product p, u32* d) {
   if (threadIdx.x < 32) deallocate(at, 512);
 }
 
+namespace {
+
 /// A pair of blocks: each has its half of the rows of A and of the columns of B; the first issues.
-extern "C" __global__ void __cluster_dims__(2) product_pair(Product p, u32* d) {
+template <bool Scaled>
+__device__ void multiply_in_pair(const Product& p, u32* d) {
   __shared__ u64 done;
   __shared__ u32 place;
   const int rank = blockIdx.x % 2;
   u8* const memory = aligned_memory();
   u8* const b = memory + (p.a_bytes + 1023) / 1024 * 1024;
   fill(memory, p.a + rank * p.a_bytes / 16, p.a_bytes);
-  fill(b, p.b + rank * p.b_bytes / 16, p.b_bytes);
+  fill(b, p.b + rank * (p.b_bytes + p.scale_bytes) / 16, p.b_bytes + p.scale_bytes);
   if (threadIdx.x == 0) init_barrier(&done, 1);
   if (threadIdx.x < 32) {
     allocate<2>(&place, 256);
@@ -328,15 +331,34 @@ extern "C" __global__ void __cluster_dims__(2) product_pair(Product p, u32* d) {
   const u32 at = place;
   if (rank == 0 && threadIdx.x == 0) {
     fence_after();
+    const u32 scales = at + 192;
+    if constexpr (Scaled) {
+      const u64 from = (shared_address(b) + p.b_bytes) >> 4 | 1ull << 46 | 8ull << 32 | 8ull << 16;
+      asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(scales), "l"(from) : "memory");
+      // Where N is parted, each part's scales lie in its 64 lanes.
+      if (p.scale_bytes == 512 + 1024) {
+        asm volatile("tcgen05.cp.cta_group::2.64x128b.warpx2::01_23 [%0], %1;" ::"r"(scales + 4), "l"(from + 32) : "memory");
+      } else {
+        asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(scales + 4), "l"(from + 32) : "memory");
+      }
+    }
 #pragma unroll 1
     for (int i = 0; i < p.steps; ++i) {
       const u64 a_from = p.a_descriptor | (shared_address(memory) + i * p.a_step) >> 4;
       const u64 b_from = p.b_descriptor | (shared_address(b) + i * p.b_step) >> 4;
-      asm volatile(
-          "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
-          "tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}" ::"r"(at),
-          "l"(a_from), "l"(b_from), "r"(p.shape), "r"(i)
-          : "memory");
+      if constexpr (Scaled) {
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
+            "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale.scale_vec::1X [%0], %1, %2, %3, [%5], [%6], p;\n}" ::"r"(at),
+            "l"(a_from), "l"(b_from), "r"(p.shape), "r"(i), "r"(scales), "r"(scales + 4)
+            : "memory");
+      } else {
+        asm volatile(
+            "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
+            "tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;\n}" ::"r"(at),
+            "l"(a_from), "l"(b_from), "r"(p.shape), "r"(i)
+            : "memory");
+      }
     }
     commit_pair(&done, 3);
   }
@@ -346,6 +368,11 @@ extern "C" __global__ void __cluster_dims__(2) product_pair(Product p, u32* d) {
   asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
   if (threadIdx.x < 32) deallocate<2>(at, 256);
 }
+
+}  // namespace
+
+extern "C" __global__ void __cluster_dims__(2) product_pair(Product p, u32* d) { multiply_in_pair<false>(p, d); }
+extern "C" __global__ void __cluster_dims__(2) product_pair_mxf8f6f4(Product p, u32* d) { multiply_in_pair<true>(p, d); }
 
 namespace {
 
