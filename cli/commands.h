@@ -9,6 +9,7 @@ namespace stitch::cli {
 
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_tune_command(CLI::App& app, ExitCode& code);
+void add_zoo_command(CLI::App& app, ExitCode& code);
 void add_run_command(CLI::App& app, ExitCode& code);
 void add_bench_command(CLI::App& app, ExitCode& code);
 void add_record_command(CLI::App& app, ExitCode& code);

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::success;
   add_plan_command(app, code);
   add_tune_command(app, code);
+  add_zoo_command(app, code);
   add_run_command(app, code);
   add_bench_command(app, code);
   add_record_command(app, code);
