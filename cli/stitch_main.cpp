@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
   add_emulate_command(app, code, take_program(argc, argv));
   add_evaluate_command(app, code);
   add_explain_command(app, code);
+  add_explain_miss_command(app, code);
+  add_package_command(app, code);
   add_machine_code_command(app, code);
   add_conformance_command(app, code);
   add_cost_model_command(app, code);
