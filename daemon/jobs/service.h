@@ -27,7 +27,7 @@
 #include "daemon/jobs/store_watch.h"
 #include "db/store.h"
 #include "graph/canonical.h"
-#include "import/import.h"
+#include "graph/constraints.h"
 #include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
@@ -179,7 +179,7 @@ class Service {
   /// Stores the model's program, and tunes fragments of it that the model's own tuning does not have (what its caller
   /// gives away is no part of a program). That there is none, because of the model, is told as an event.
   Status make_program(const JobContext& context, const db::Upload& model, std::string_view name,
-                      const import::ImportOptions& asked, const db::Workload& workload);
+                      const graph::Constraints& constraints, const db::Workload& workload);
   Status add_plan(api::ProgramFragment& fragment) const;
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();

@@ -25,7 +25,9 @@ bool same_graph(const db::FragmentRecord& stored, const graph::Graph& graph) {
 }  // namespace
 
 Status Service::make_program(const JobContext& context, const db::Upload& model, std::string_view name,
-                             const import::ImportOptions& asked, const db::Workload& workload) {
+                             const graph::Constraints& constraints, const db::Workload& workload) {
+  import::ImportOptions asked;
+  asked.constraints = constraints;
   STITCH_ASSIGN(import::Imported imported, import::import_bytes(model.bytes, name, asked));
   const auto program =
       tuning::outline_program(std::move(imported), tuner_, {.name = name, .source = sha256(model.bytes)});
