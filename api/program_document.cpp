@@ -125,6 +125,10 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
   STITCH_TRY(graph::fields::read_document(document, program));
   if (document.contains("artifacts"))
     STITCH_TRY(graph::fields::read_document(document["artifacts"], program.artifacts, "artifacts"));
+  for (const ProgramArtifact& artifact : program.artifacts) {
+    if (sha256(artifact.bytes) != artifact.hash)
+      return make_error(ErrorKind::corrupt, "artifacts: {} is not the hash of its bytes", artifact.hash.hex());
+  }
   STITCH_TRY(check_program(program));
   if (identity_of(program) != program.id)
     return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents", program.id.hex());

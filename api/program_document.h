@@ -149,7 +149,8 @@ Hash128 identity_of(const Program& program);
 /// Artifacts are bytes: a package is CBOR, and JSON leaves them out.
 std::string encode_program(const Program& program, graph::Encoding encoding);
 /// Untrusted bytes to a program that can be run without looking again. Errors: version_mismatch (another format or
-/// version), parse (names the field), corrupt (its id is not that of its contents), and those of check_program.
+/// version), parse (names the field), corrupt (its id is not that of its contents, an
+/// artifact has another hash), and those of check_program.
 Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding);
 
 /// Whether all that a program's parts say about each other holds: what steps name exists and has the sizes that they
