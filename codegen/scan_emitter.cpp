@@ -275,8 +275,14 @@ void ScanEmitter::store_vectors() {
   for (std::size_t b = 0; b < anchor_.buffers.size(); ++b) {
     const int result = anchor_.results[b];
     const int width = group_.stores[number_][b].width;
-    const std::string to =
-        fmt::format("{} + {}", scope_.pointers.name(anchor_.buffers[b]), items_.address(anchor_.addresses[b], false));
+    const std::string& pointer = scope_.pointers.name(anchor_.buffers[b]);
+    if (width == 1) {  // not side by side, if there are several
+      out_.line("#pragma unroll");
+      out_.line("for (int v = 0; v < {}; ++v) {}[{}] = {};", run(), pointer,
+                items_.address(anchor_.addresses[b], true), stored(result, at));
+      continue;
+    }
+    const std::string to = fmt::format("{} + {}", pointer, items_.address(anchor_.addresses[b], false));
     out_.line("{} result{}[{}];", storage_type(node_.type(result).dtype), result, run());
     out_.line("#pragma unroll");
     out_.line("for (int v = 0; v < {}; ++v) result{}[v] = {};", run(), result, stored(result, at));

@@ -199,6 +199,9 @@ __device__ __forceinline__ void take_over(T (&to)[n], const T (&from)[n]) {
   for (int i = 0; i < n; ++i) take_over(to[i], from[i]);
 }
 
+template <int n, class T>
+__device__ void store(T* to, const T* from);
+
 // Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
 // for that thread after wait_for_copies.
 template <int n, class T>

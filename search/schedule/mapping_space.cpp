@@ -233,12 +233,14 @@ class Enumerator {
     }
     for (const std::int64_t elements : {32, 8, 1}) {
       ThreadLayout layout = fresh();  // width_ is 1
-      layout.give(lanes, 32);
-      const std::int64_t runs = divide_up(roles_.extents[lanes], 32), each = std::min(runs, elements);
-      layout.mapping()[lanes].at(kernel::Level::reg) = each;
-      spread(layout, kept);
-      const std::int64_t left = options_.threads / layout.total();
-      if (left > 1) layout.give(lanes, std::min(left, power_above(divide_up(runs, each))));
+      if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
+        layout.give(lanes, 32);
+        const std::int64_t runs = divide_up(roles_.extents[lanes], 32), each = std::min(runs, elements);
+        layout.mapping()[lanes].at(kernel::Level::reg) = each;
+        spread(layout, kept);
+        const std::int64_t left = options_.threads / layout.total();
+        if (left > 1) layout.give(lanes, std::min(left, power_above(divide_up(runs, each))));
+      }
       for (const int a : anchor.reduced) loop_over(layout, a);
       add(layout, kernel::Hold::registers);
     }
