@@ -278,8 +278,8 @@ void ScanEmitter::store_vectors() {
     const std::string& pointer = scope_.pointers.name(anchor_.buffers[b]);
     if (width == 1) {  // not side by side, if there are several
       out_.line("#pragma unroll");
-      out_.line("for (int v = 0; v < {}; ++v) {}[{}] = {};", run(), pointer,
-                items_.address(anchor_.addresses[b], true), stored(result, at));
+      out_.line("for (int v = 0; v < {}; ++v) {}[{}] = {};", run(), pointer, items_.address(anchor_.addresses[b], true),
+                stored(result, at));
       continue;
     }
     const std::string to = fmt::format("{} + {}", pointer, items_.address(anchor_.addresses[b], false));

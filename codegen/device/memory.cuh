@@ -199,8 +199,38 @@ __device__ __forceinline__ void take_over(T (&to)[n], const T (&from)[n]) {
   for (int i = 0; i < n; ++i) take_over(to[i], from[i]);
 }
 
-template <int n, class T>
-__device__ void store(T* to, const T* from);
+// Asks for `runs` runs of `bytes` bytes, `stride` bytes apart, to be brought to L2: as thread `thread` of `threads`
+// that do. L2 takes 64 bytes at a time from device memory, wherever the run begins in them.
+template <int runs, int bytes>
+__device__ __forceinline__ void prefetch(const char* from, s64 stride, int thread, int threads) {
+  constexpr int places = bytes / 64 + 1;
+  for (int i = thread; i < runs * places; i += threads) {
+    const int at = i % places * 64 < bytes ? i % places * 64 : bytes - 1;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i / places * stride + at));
+  }
+}
+
+// How a store may be cached: what is `passing` is not read by this kernel, which has another use for L2.
+enum class Written { kept, passing };
+
+template <int n, Written written = Written::kept, class T>
+__device__ __forceinline__ void store(T* to, const T* from) {
+  using W = typename Word<n * sizeof(T)>::type;
+  if constexpr (written == Written::passing) {
+    __stcs(reinterpret_cast<W*>(to), word_of<n>(from));
+  } else {
+    *reinterpret_cast<W*>(to) = word_of<n>(from);
+  }
+}
+
+template <int n, Written written = Written::kept, class T>
+__device__ __forceinline__ void store(T* to, PackedRun<T> from) {
+  store<n * sizeof(T) / 4, written>(reinterpret_cast<u32*>(to), from.words);
+}
+template <int n, Written written = Written::kept, class T, int m>
+__device__ __forceinline__ void store(T* to, Packed<T, m>& from) {
+  store<n, written>(to, from + 0);
+}
 
 // Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
 // for that thread after wait_for_copies.
@@ -233,39 +263,6 @@ __device__ __forceinline__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
-}
-
-// Asks for `runs` runs of `bytes` bytes, `stride` bytes apart, to be brought to L2: as thread `thread` of `threads`
-// that do. L2 takes 64 bytes at a time from device memory, wherever the run begins in them.
-template <int runs, int bytes>
-__device__ __forceinline__ void prefetch(const char* from, s64 stride, int thread, int threads) {
-  constexpr int places = bytes / 64 + 1;
-  for (int i = thread; i < runs * places; i += threads) {
-    const int at = i % places * 64 < bytes ? i % places * 64 : bytes - 1;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from + i / places * stride + at));
-  }
-}
-
-// How a store may be cached: what is `passing` is not read by this kernel, which has another use for L2.
-enum class Written { kept, passing };
-
-template <int n, Written written = Written::kept, class T>
-__device__ __forceinline__ void store(T* to, const T* from) {
-  using W = typename Word<n * sizeof(T)>::type;
-  if constexpr (written == Written::passing) {
-    __stcs(reinterpret_cast<W*>(to), word_of<n>(from));
-  } else {
-    *reinterpret_cast<W*>(to) = word_of<n>(from);
-  }
-}
-
-template <int n, Written written = Written::kept, class T>
-__device__ __forceinline__ void store(T* to, PackedRun<T> from) {
-  store<n * sizeof(T) / 4, written>(reinterpret_cast<u32*>(to), from.words);
-}
-template <int n, Written written = Written::kept, class T, int m>
-__device__ __forceinline__ void store(T* to, Packed<T, m>& from) {
-  store<n, written>(to, from + 0);
 }
 
 template <Written written, class T, class V>

@@ -138,7 +138,8 @@ Result<ItemId> ScalarProgram::propagate_elementwise(Value value, const std::vect
     if (node.op == Op::bitcast_convert) {
       const Value operand = node.operands[0];
       const graph::DType dtype = graph().type(operand).dtype;
-      if (at(last.operands[0]).dtype != dtype) last.operands[0] = compute(Op::convert, operand, dtype, {last.operands[0]});
+      if (at(last.operands[0]).dtype != dtype)
+        last.operands[0] = compute(Op::convert, operand, dtype, {last.operands[0]});
     }
     const ItemId made = compute(node.op, done, node.type(done.result).dtype, std::move(last.operands));
     begun.pop_back();

@@ -232,7 +232,7 @@ class Enumerator {
       kept.erase(kept.begin());
     }
     for (const std::int64_t elements : {32, 8, 1}) {
-      ThreadLayout layout = fresh();  // width_ is 1
+      ThreadLayout layout = fresh();          // width_ is 1
       if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
         layout.give(lanes, 32);
         const std::int64_t runs = divide_up(roles_.extents[lanes], 32), each = std::min(runs, elements);

@@ -15,7 +15,7 @@ std::int64_t count(const Graph& graph, Op op) { return std::ranges::count(graph.
 /// How a recurrence is written out.
 struct Written {
   std::string name;
-  std::int64_t turns = 32;
+  std::int64_t turns = 96;
   bool backward = false;         ///< from the last place of the sequence to the first
   bool final_state = false;      ///< the last state is a result, too
   bool exchanged_first = false;  ///< the first turn has the operands of its sum the other way round

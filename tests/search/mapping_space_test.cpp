@@ -68,6 +68,7 @@ std::vector<Example> examples() {
       {"columns_first", [] { return row_and_column_sums(4096, 33); }, {0}},
       {"scan", [] { return scanned(300, 100); }, {}},
       {"scatter", [] { return scattered(300, 64, 40); }, {}},
+      {"scatter_to_one", [] { return scattered_elements(1, 40); }, {}},
       {"scatter_of_elements", [] { return scattered_elements(2048, 1600); }, {}},
       {"atomic", [] { return scattered(4096, 8, 1024); }, {}},
       {"update", [] { return cache_update(16, 2048, 64, true); }, {}},
@@ -151,6 +152,11 @@ TEST(MappingSpace, LanesOfAScatterLieAlongItsElements) {
     }
   }
   EXPECT_THAT(elements, testing::ElementsAre(1, 8, 32));
+  // Of one element there is none to give lanes to.
+  const kernel::KernelStructure one = structure_of(scattered_elements(1, 40), {});
+  for (const kernel::GroupMapping& mapping : enumerate_mappings(one.phases[0].groups[0], {}, *find_device("h100"))) {
+    for (const kernel::AxisMapping& axis : mapping.axes) EXPECT_EQ(axis.threads(), 1);
+  }
 }
 
 TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t fewest_turns = 8;
 /// What is less is one kernel as it is, in registers from the first turn to the last.
-constexpr std::int64_t fewest_operators = 256;
+constexpr std::int64_t fewest_operators = 1024;
 /// Of what a turn hands on, the part that does not fall apart into rows: it has to fit shared memory, twice.
 constexpr std::int64_t most_row_bytes = std::int64_t{1} << 16;
 constexpr std::int64_t most_turns_read = 16;
