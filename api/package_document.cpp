@@ -26,6 +26,13 @@ Result<std::string> bytes_of(const json& value, std::string_view where) {
   return std::string(bytes.begin(), bytes.end());
 }
 
+/// Of all that is in a package but the hash itself.
+Sha256 hash_of(const json& document) {
+  json sealed = document;
+  sealed.erase("hash");
+  return sha256(encode_document(sealed, graph::Encoding::cbor));
+}
+
 /// Code that the program's plans name.
 std::set<Sha256> code_of(const Program& program) {
   std::set<Sha256> code;
@@ -164,9 +171,10 @@ std::string encode_package(const Package& package) {
   }
   for (const auto& [hash, bytes] : code) artifacts.push_back(binary(bytes));
   // Keys are sorted: the format comes first, and the first bytes tell what the file is.
-  const json document = {{"format", package_format_name},        {"version", package_format_version},
-                         {"machine_code", std::move(artifacts)}, {"model", package.model},
-                         {"programs", std::move(programs)},      {"source", package.source.hex()}};
+  json document = {{"format", package_format_name},        {"version", package_format_version},
+                   {"machine_code", std::move(artifacts)}, {"model", package.model},
+                   {"programs", std::move(programs)},      {"source", package.source.hex()}};
+  document["hash"] = hash_of(document).hex();
   return encode_document(document, graph::Encoding::cbor);
 }
 
@@ -176,9 +184,11 @@ Result<Package> decode_package(std::string_view bytes) {
     return make_error(ErrorKind::version_mismatch, "no document of format '{}'", package_format_name);
   if (!document.contains("version") || document["version"] != package_format_version)
     return make_error(ErrorKind::version_mismatch, "a package of another version than {}", package_format_version);
-  for (const char* field : {"machine_code", "model", "programs", "source"}) {
+  for (const char* field : {"hash", "machine_code", "model", "programs", "source"}) {
     if (!document.contains(field)) return make_error(ErrorKind::parse, "{} is missing", field);
   }
+  if (document["hash"] != hash_of(document).hex())
+    return make_error(ErrorKind::corrupt, "hash: the content is not what was packaged");
   Package package;
   if (!document["model"].is_string()) return make_error(ErrorKind::parse, "model: not a text");
   package.model = document["model"].get<std::string>();

@@ -29,8 +29,9 @@ bool looks_like_package(std::string_view bytes);
 
 /// CBOR. Code that several programs have is inside once.
 std::string encode_package(const Package& package);
-/// Untrusted bytes. Errors: version_mismatch (another format or version), parse (names the field), corrupt (code that
-/// is missing or has another hash; two programs for one class), and those of decode_program with the program's number.
+/// Untrusted bytes. Errors: version_mismatch (another format or version), parse (names the field), corrupt (content
+/// that is not what the hash says, code that is missing, two programs for one class), and those of decode_program with
+/// the program's number.
 Result<Package> decode_package(std::string_view bytes);
 
 /// How a package goes with a GPU.

@@ -49,6 +49,19 @@ TEST(EvaluateEdges, AProductThatUnderflowsInOneOrderIsNotChecked) {
   const Tensor product = bounded(graph, {values_of(type, {1e-200, 1e-200, 1e200, 0, 2, 3})});
   EXPECT_TRUE(std::isinf(product.bound(0)));
   EXPECT_EQ(product.bound(1), 0);
+  const Tensor nothing = bounded(graph, {values_of(type, {1e-200, 1e-200, 1e20, 1e-300, 1e-300, 1e-300})});
+  for (std::int64_t i = 0; i < 2; ++i) EXPECT_LT(nothing.bound(i), 1e-280) << i;
+}
+
+// A sum of one negative zero is that zero or the other one.
+TEST(EvaluateEdges, WhichInfinityAZeroGivesIsNotChecked) {
+  Builder b;
+  const TensorType type{DType::f32, {3}};
+  const Value x = b.parameter(DType::f32, {3});
+  const Graph roots = *b.finish({b.unary(Op::rsqrt, x)});
+  const Tensor root = bounded(roots, {values_of(type, {0, -0.0, 4})});
+  EXPECT_TRUE(std::isinf(root.bound(0)) && std::isinf(root.bound(1)));
+  EXPECT_LT(root.bound(2), 1e-6);
 }
 
 TEST(EvaluateEdges, TheSignOfAZeroThatChoosesAnAngleIsNotChecked) {
