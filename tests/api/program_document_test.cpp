@@ -6,8 +6,7 @@
 
 #include <functional>
 
-#include "graph/builder.h"
-#include "graph/canonical.h"
+#include "tests/api/example_fragment.h"
 
 namespace stitch::api {
 namespace {
@@ -18,12 +17,6 @@ using testing::HasSubstr;
 using Storage = ProgramValue::Storage;
 
 const TensorType vector_type{DType::f32, {128}};
-
-graph::Graph exponential() {
-  graph::Builder builder;
-  const auto x = builder.parameter(DType::f32, {128});
-  return graph::canonicalise(*builder.finish({builder.unary(graph::Op::exp, x)}))->graph;
-}
 
 /// y = exp(exp(exp(x))): two values in the arena that are alive at once, and one result.
 Program three_steps() {
