@@ -27,18 +27,15 @@ Result<std::string> bytes_of(const json& value, std::string_view where) {
 }
 
 /// Of all that is in a package but the hash itself.
-Sha256 hash_of(const json& document) {
-  json sealed = document;
-  sealed.erase("hash");
-  return sha256(encode_document(sealed, graph::Encoding::cbor));
-}
+Sha256 hash_of(const json& without_hash) { return sha256(encode_document(without_hash, graph::Encoding::cbor)); }
 
 /// Code that the program's plans name.
 std::set<Sha256> code_of(const Program& program) {
   std::set<Sha256> code;
   for (const ProgramFragment& fragment : program.fragments) {
     if (!fragment.plan) continue;
-    for (const KernelLaunch& launch : fragment.plan->launches) code.insert({launch.ptx, launch.cubin});
+    const std::vector<Sha256> own = code_of(*fragment.plan);
+    code.insert(own.begin(), own.end());
   }
   return code;
 }
@@ -179,7 +176,7 @@ std::string encode_package(const Package& package) {
 }
 
 Result<Package> decode_package(std::string_view bytes) {
-  STITCH_ASSIGN(const json document, graph::parse_document(bytes, graph::Encoding::cbor));
+  STITCH_ASSIGN(json document, graph::parse_document(bytes, graph::Encoding::cbor));
   if (!document.is_object() || !document.contains("format") || document["format"] != package_format_name)
     return make_error(ErrorKind::version_mismatch, "no document of format '{}'", package_format_name);
   if (!document.contains("version") || document["version"] != package_format_version)
@@ -187,7 +184,9 @@ Result<Package> decode_package(std::string_view bytes) {
   for (const char* field : {"hash", "machine_code", "model", "programs", "source"}) {
     if (!document.contains(field)) return make_error(ErrorKind::parse, "{} is missing", field);
   }
-  if (document["hash"] != hash_of(document).hex())
+  const json hash = std::move(document["hash"]);
+  document.erase("hash");
+  if (hash != hash_of(document).hex())
     return make_error(ErrorKind::corrupt, "hash: the content is not what was packaged");
   Package package;
   if (!document["model"].is_string()) return make_error(ErrorKind::parse, "model: not a text");

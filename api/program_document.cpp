@@ -1,5 +1,6 @@
 #include "api/program_document.h"
 
+#include <algorithm>
 #include <array>
 
 #include "api/message_fields.h"
@@ -94,6 +95,16 @@ std::string_view to_string(ProgramValue::Storage storage) {
 std::string_view kind_of(const ProgramStep& step) {
   constexpr std::array<std::string_view, 6> names = {"fragment", "library", "loop", "branch", "copy", "foreign"};
   return names[step.work.index()];
+}
+
+std::vector<Sha256> code_of(const Plan& plan) {
+  std::vector<Sha256> code;
+  for (const KernelLaunch& launch : plan.launches) {
+    for (const Sha256& hash : {launch.cubin, launch.ptx}) {
+      if (std::ranges::count(code, hash) == 0) code.push_back(hash);
+    }
+  }
+  return code;
 }
 
 Hash128 identity_of(const Program& program) {

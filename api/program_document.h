@@ -143,6 +143,9 @@ std::string_view to_string(ProgramValue::Storage storage);
 /// "fragment", "library", "loop", "branch", "copy", "foreign"
 std::string_view kind_of(const ProgramStep& step);
 
+/// The code that the plan's launches name, in their order, each once: for a launch the cubin, then the PTX.
+std::vector<Sha256> code_of(const Plan& plan);
+
 /// The id that a program has by its contents.
 Hash128 identity_of(const Program& program);
 

@@ -76,19 +76,17 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
   for (api::ProgramFragment& fragment : program->fragments) {
     STITCH_TRY(add_plan(fragment));
     if (!with_code || !fragment.plan) continue;
-    for (const api::KernelLaunch& launch : fragment.plan->launches) {
-      for (const Sha256& hash : {launch.ptx, launch.cubin}) {
-        if (!known.insert(hash).second) continue;
-        auto artifact = store_.get_artifact(hash);
-        if (!artifact && artifact.error().kind == ErrorKind::corrupt) return mend(hash, artifact.error());
-        if (!artifact) return artifact.error();
-        code += std::ssize(artifact->bytes);
-        if (code > most_code) {
-          return make_error(ErrorKind::constraint, "program of {}: more than {} bytes of code; fetch it by its hashes",
-                            record.name, most_code);
-        }
-        program->artifacts.push_back({hash, std::move(artifact->bytes)});
+    for (const Sha256& hash : api::code_of(*fragment.plan)) {
+      if (!known.insert(hash).second) continue;
+      auto artifact = store_.get_artifact(hash);
+      if (!artifact && artifact.error().kind == ErrorKind::corrupt) return mend(hash, artifact.error());
+      if (!artifact) return artifact.error();
+      code += std::ssize(artifact->bytes);
+      if (code > most_code) {
+        return make_error(ErrorKind::constraint, "program of {}: more than {} bytes of code; fetch it by its hashes",
+                          record.name, most_code);
       }
+      program->artifacts.push_back({hash, std::move(artifact->bytes)});
     }
   }
   return program;

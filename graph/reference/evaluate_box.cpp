@@ -44,27 +44,6 @@ Box intersection(const Box& a, const Box& b) {
   return common;
 }
 
-std::vector<Box> pieces(const Box& box, std::int64_t most) {
-  std::vector<Box> done, open = {box};
-  while (!open.empty()) {
-    Box first = std::move(open.back());
-    open.pop_back();
-    const auto longer = std::ranges::find_if(first.size, [](std::int64_t size) { return size > 1; });
-    if (first.elements() <= most || longer == first.size.end()) {
-      done.push_back(std::move(first));
-      continue;
-    }
-    Box second = first;
-    const std::size_t d = longer - first.size.begin();
-    first.size[d] /= 2;
-    second.start[d] += first.size[d];
-    second.size[d] -= first.size[d];
-    open.push_back(std::move(second));
-    open.push_back(std::move(first));
-  }
-  return done;
-}
-
 bool next_index(const Box& box, Dims& index) {
   for (std::size_t d = index.size(); d-- > 0;) {
     if (++index[d] < box.end(d)) return true;

@@ -33,10 +33,6 @@ Box hull(const Box& a, const Box& b);
 /// What both hold; empty (some size 0) when they are disjoint.
 Box intersection(const Box& a, const Box& b);
 
-/// The box cut along its dimensions, the first ones first, into boxes of at most `most` elements (at least one), in
-/// row-major order.
-std::vector<Box> pieces(const Box& box, std::int64_t most);
-
 /// Moves `index` to the next element of `box` in row-major order; after the last one back to the first, and false.
 bool next_index(const Box& box, Dims& index);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/literal.h"
+#include "graph/reference/evaluate_accumulate.h"
 #include "graph/reference/evaluate_chunk.h"
 #include "graph/reference/evaluate_functions.h"
 
@@ -251,14 +252,16 @@ Result<Block> Evaluation::compute_in_parts(NodeId id, const Box& box) {
   storage->nonnegative = true;
   bool exact = true;
   const Dims strides = row_major_strides(box.size);
-  for (const Box& piece : pieces(box, std::max<std::int64_t>(1, options_.most_reduced / 4 / elements_read(id)))) {
+  const std::int64_t most = std::max<std::int64_t>(1, options_.most_reduced / 4 / elements_read(id));
+  STITCH_TRY(for_each_slab(box, most, [&](const Box& piece) -> Status {
     Evaluation evaluation(graph_, sources_, options_, memory_, restricted_, ahead_);
     STITCH_ASSIGN(const auto blocks, evaluation.run({{{id, 0}, {piece}}}));
     STITCH_ASSIGN(const Block part, expanded(memory_, blocks[0][0]));
     copy_values({piece.size, row_major_strides(piece.size), strides}, part, 0, *storage, offset_in(box, piece.start));
     storage->nonnegative = storage->nonnegative && part.data->nonnegative;
     exact = exact && part.exact();
-  }
+    return {};
+  }));
   if (exact) storage->bounds.clear();
   return Block{dtype, box, std::move(storage), false};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tuning/models/tuning_steps.h"
 #include "tuning/plans/fault_report.h"
 
 namespace stitch::tuning {
@@ -48,6 +49,14 @@ Result<std::set<Hash128>> FragmentTuning::search(double from, double until, std:
   noted_.search = {found.trials, found.failed, found.kernels, found.settled, std::ssize(found.changed), found.saved_us};
   noted_.seconds.search = found.seconds;
   return std::move(found.changed);
+}
+
+Status FragmentTuning::tune_and_search(double planned_until, std::int64_t trials) {
+  constexpr double first_until = 0.5;
+  const TuningSteps steps{
+      [&](double from, double until, const std::set<Hash128>& changed) { return tune(from, until, changed); },
+      [&](double from, double until) { return search(from, until, trials); }};
+  return take_steps(steps, {trials, tuner_.measures_plans(), planned_until, first_until});
 }
 
 bool FragmentTuning::is_settled(const Hash128& fragment) const {

@@ -40,12 +40,9 @@ class FragmentTuning {
                  const Tuner& tuner, RememberingTuner* memory, FragmentTuningOptions options)
       : entries_(entries), plans_(plans), tuner_(tuner), memory_(memory), options_(std::move(options)) {}
 
-  /// Every fragment that is not settled, and those that have one of the `changed` kernels. Progress goes from one share
-  /// to the other. A fragment that gets no plan is noted. Errors: cancelled; those of the store.
-  Status tune(double from, double until, const std::set<Hash128>& changed);
-
-  /// Gives the kernels that changed (search_kernels, over all the fragments' kernels).
-  Result<std::set<Hash128>> search(double from, double until, std::int64_t trials);
+  /// Plans, and with `trials` a search among the kernels, in the order of take_steps. Progress goes on from the share
+  /// of the whole that planning has done. A fragment that gets no plan is noted. Errors: cancelled; those of the store.
+  Status tune_and_search(double planned_until, std::int64_t trials);
 
   /// Whether tuning the fragment again would find nothing new.
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
@@ -58,6 +55,10 @@ class FragmentTuning {
   void finish(ModelReport& report) const;
 
  private:
+  /// Every fragment that is not settled, and those that have one of the `changed` kernels.
+  Status tune(double from, double until, const std::set<Hash128>& changed);
+  /// Gives the kernels that changed (search_kernels, over all the fragments' kernels).
+  Result<std::set<Hash128>> search(double from, double until, std::int64_t trials);
   [[nodiscard]] std::vector<std::size_t> by_gain() const;
   [[nodiscard]] std::vector<ModelKernel> distinct_kernels() const;
   Status tune_one(const ModelFragments::Entry& entry, const search::FusionPlan& plan, const ProgressSink& progress);

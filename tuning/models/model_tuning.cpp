@@ -6,7 +6,6 @@
 #include "costmodel/uncertainty.h"
 #include "tuning/models/entry_planning.h"
 #include "tuning/models/fragment_tuning.h"
-#include "tuning/models/tuning_steps.h"
 
 namespace stitch::tuning {
 namespace {
@@ -126,10 +125,7 @@ Result<ModelTuning> tune_model(std::string_view bytes, std::string_view name, co
   STITCH_ASSIGN(auto planned, import_and_plan(bytes, name, tuner, progress, stop, planned_until, asked));
   FragmentTuning tuning(planned.model.entries, planned.planned, tuner, memory,
                         {.model = name, .progress = progress, .stop = stop});
-  const TuningSteps steps{
-      [&](double from, double until, const std::set<Hash128>& changed) { return tuning.tune(from, until, changed); },
-      [&](double from, double until) { return tuning.search(from, until, trials); }};
-  STITCH_TRY(take_steps(steps, {trials, tuner.measures_plans(), planned_until, 0.5}));
+  STITCH_TRY(tuning.tune_and_search(planned_until, trials));
   tuning.finish(planned.tuning.report);
   planned.tuning.fragments = tuning.take_fragments();
   planned.tuning.faults = tuning.faults();

@@ -8,7 +8,6 @@
 #include "tuning/models/entry_planning.h"
 #include "tuning/models/fragment_tuning.h"
 #include "tuning/models/model_tuning.h"
-#include "tuning/models/tuning_steps.h"
 #include "tuning/programs/model_program.h"
 #include "tuning/zoo/time_budget.h"
 
@@ -147,10 +146,7 @@ class ZooTuning {
                            .progress = options_.progress,
                            .stop = budget_.token()});
     const std::int64_t trials = searches() ? full_trials_per_kernel * distinct_kernels() : 0;
-    const TuningSteps steps{
-        [&](double from, double until, const std::set<Hash128>& changed) { return tuning.tune(from, until, changed); },
-        [&](double from, double until) { return tuning.search(from, until, trials); }};
-    const Status tuned = take_steps(steps, {trials, tuner_.measures_plans(), planned_until, 0.5});
+    const Status tuned = tuning.tune_and_search(planned_until, trials);
     if (options_.stop.stop_requested()) return cancelled();
     // That the time is over is no error: what is there is reported.
     if (!tuned && !(tuned.error().kind == ErrorKind::cancelled && over())) return tuned;
