@@ -1,5 +1,6 @@
 #include "api/program_document.h"
 
+#include <algorithm>
 #include <array>
 
 #include "api/message_fields.h"
@@ -96,6 +97,16 @@ std::string_view kind_of(const ProgramStep& step) {
   return names[step.work.index()];
 }
 
+std::vector<Sha256> code_of(const Plan& plan) {
+  std::vector<Sha256> code;
+  for (const KernelLaunch& launch : plan.launches) {
+    for (const Sha256& hash : {launch.cubin, launch.ptx}) {
+      if (std::ranges::count(code, hash) == 0) code.push_back(hash);
+    }
+  }
+  return code;
+}
+
 Hash128 identity_of(const Program& program) {
   // As JSON, in which names that are not UTF-8 are mended: they are mended once and for all.
   Writer writer;
@@ -125,6 +136,10 @@ Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding)
   STITCH_TRY(graph::fields::read_document(document, program));
   if (document.contains("artifacts"))
     STITCH_TRY(graph::fields::read_document(document["artifacts"], program.artifacts, "artifacts"));
+  for (const ProgramArtifact& artifact : program.artifacts) {
+    if (sha256(artifact.bytes) != artifact.hash)
+      return make_error(ErrorKind::corrupt, "artifacts: {} is not the hash of its bytes", artifact.hash.hex());
+  }
   STITCH_TRY(check_program(program));
   if (identity_of(program) != program.id)
     return make_error(ErrorKind::corrupt, "id: {} is not that of the program's contents", program.id.hex());

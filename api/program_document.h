@@ -143,13 +143,17 @@ std::string_view to_string(ProgramValue::Storage storage);
 /// "fragment", "library", "loop", "branch", "copy", "foreign"
 std::string_view kind_of(const ProgramStep& step);
 
+/// The code that the plan's launches name, in their order, each once: for a launch the cubin, then the PTX.
+std::vector<Sha256> code_of(const Plan& plan);
+
 /// The id that a program has by its contents.
 Hash128 identity_of(const Program& program);
 
 /// Artifacts are bytes: a package is CBOR, and JSON leaves them out.
 std::string encode_program(const Program& program, graph::Encoding encoding);
 /// Untrusted bytes to a program that can be run without looking again. Errors: version_mismatch (another format or
-/// version), parse (names the field), corrupt (its id is not that of its contents), and those of check_program.
+/// version), parse (names the field), corrupt (its id is not that of its contents, an
+/// artifact has another hash), and those of check_program.
 Result<Program> decode_program(std::string_view bytes, graph::Encoding encoding);
 
 /// Whether all that a program's parts say about each other holds: what steps name exists and has the sizes that they

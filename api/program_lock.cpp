@@ -17,14 +17,8 @@ std::string on_one_line(std::string name) {
 
 std::string line_of(const ProgramFragment& fragment) {
   if (!fragment.plan) return fmt::format("fragment {}  no plan", fragment.key.hex());
-  std::vector<std::string> code;
-  for (const KernelLaunch& launch : fragment.plan->launches) {
-    for (const Sha256& hash : {launch.cubin, launch.ptx}) {
-      if (std::ranges::count(code, hash.hex()) == 0) code.push_back(hash.hex());
-    }
-  }
   std::string line = fmt::format("fragment {}  plan {}  code", fragment.key.hex(), fragment.plan->id.hex());
-  for (const std::string& hash : code) line += " " + hash;
+  for (const Sha256& hash : code_of(*fragment.plan)) line += " " + hash.hex();
   return line;
 }
 

@@ -9,6 +9,7 @@ namespace stitch::cli {
 
 void add_plan_command(CLI::App& app, ExitCode& code);
 void add_tune_command(CLI::App& app, ExitCode& code);
+void add_zoo_command(CLI::App& app, ExitCode& code);
 void add_run_command(CLI::App& app, ExitCode& code);
 void add_bench_command(CLI::App& app, ExitCode& code);
 void add_record_command(CLI::App& app, ExitCode& code);
@@ -26,6 +27,8 @@ void add_prune_command(CLI::App& app, ExitCode& code);
 void add_emulate_command(CLI::App& app, ExitCode& code, std::vector<std::string> program);
 void add_evaluate_command(CLI::App& app, ExitCode& code);
 void add_explain_command(CLI::App& app, ExitCode& code);
+void add_explain_miss_command(CLI::App& app, ExitCode& code);
+void add_package_command(CLI::App& app, ExitCode& code);
 void add_machine_code_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 

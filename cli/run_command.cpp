@@ -2,7 +2,9 @@
 #include <cstdlib>
 #include <map>
 
+#include "api/package_document.h"
 #include "api/program_lock.h"
+#include "base/device_class.h"
 #include "base/npy.h"
 #include "cli/commands.h"
 #include "cli/emulate/kernel_argument.h"
@@ -200,6 +202,23 @@ Result<ExitCode> run_program(const RunOptions& options, api::Program program, co
   return right ? ExitCode::success : ExitCode::failure;
 }
 
+/// A package runs by the program that fits the GPU of --target, or an H100, best.
+Result<ExitCode> run_package(const RunOptions& options, std::string_view bytes, FileSystem& files) {
+  if (options.whole || options.outline || !options.program.empty()) {
+    return make_error(ErrorKind::invalid_argument, "{}: a package, and no model: it can be run and its steps checked",
+                      options.model.string());
+  }
+  auto package = api::decode_package(bytes);
+  if (!package) return package.error().within(options.model.string());
+  STITCH_ASSIGN(const DeviceClass device,
+                find_device_class(options.common.target.empty() ? "h100" : options.common.target));
+  const api::Compatibility found = api::compatibility(*package, device.spec);
+  if (found.program < 0)
+    return make_error(ErrorKind::constraint, "{}: refused on {}: {}", options.model.string(), device.spec.name,
+                      found.reason);
+  return run_program(options, std::move(package->programs[found.program]), nullptr, files);
+}
+
 /// A program runs as it is: nothing is planned, and no compiler is needed.
 Result<ExitCode> run_file(const RunOptions& options, std::string_view bytes, FileSystem& files) {
   if (options.whole || options.outline || !options.program.empty()) {
@@ -215,6 +234,7 @@ Result<ExitCode> run_file(const RunOptions& options, std::string_view bytes, Fil
 Result<ExitCode> run(const RunOptions& options) {
   RealFileSystem files;
   STITCH_ASSIGN(const std::string bytes, files.read(options.model));
+  if (api::looks_like_package(bytes)) return run_package(options, bytes, files);
   if (is_program(bytes)) return run_file(options, bytes, files);
   const Interruption interruption;
   tuning::TunerOptions tuning_options;

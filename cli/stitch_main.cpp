@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   ExitCode code = ExitCode::success;
   add_plan_command(app, code);
   add_tune_command(app, code);
+  add_zoo_command(app, code);
   add_run_command(app, code);
   add_bench_command(app, code);
   add_record_command(app, code);
@@ -24,6 +25,8 @@ int main(int argc, char** argv) {
   add_emulate_command(app, code, take_program(argc, argv));
   add_evaluate_command(app, code);
   add_explain_command(app, code);
+  add_explain_miss_command(app, code);
+  add_package_command(app, code);
   add_machine_code_command(app, code);
   add_conformance_command(app, code);
   add_cost_model_command(app, code);

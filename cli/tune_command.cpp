@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cli/commands.h"
+#include "cli/faults.h"
 #include "cli/interruption.h"
 #include "cli/remote.h"
 #include "tuning/models/model_tuning.h"
@@ -50,21 +51,6 @@ Result<ExitCode> plan(const TuneOptions& options) {
   return finish(tuning->report, options.common.json);
 }
 
-/// What is to be sent in, and where it lies.
-Status write_faults(const TuneOptions& options, const tuning::ModelTuning& tuning, FileSystem& files) {
-  if (tuning.faults.empty()) return {};
-  const std::filesystem::path cache = options.common.cache.empty() ? default_cache() : options.common.cache;
-  const std::filesystem::path folder = options.faults.empty() ? cache / "faults" : options.faults;
-  STITCH_TRY(files.make_directories(folder));
-  for (const auto& [fragment, document] : tuning.faults) {
-    const std::filesystem::path file = folder / (fragment + ".json");
-    STITCH_TRY(files.publish(file, document));
-    std::fprintf(stderr, "stitch: our fault: kernels of fragment %s were wrong and are not used; please send in %s\n",
-                 fragment.c_str(), file.c_str());
-  }
-  return {};
-}
-
 /// The server has its own target, cache and database.
 Result<ExitCode> tune_on_server(const TuneOptions& options) {
   const Interruption interruption;
@@ -105,7 +91,7 @@ Result<ExitCode> tune(const TuneOptions& options) {
                                          progress_display(options.common.quiet), interruption.token(), store.get(),
                                          options.trials, asked_of(options));
   if (!tuning) return in_model(options.model, tuning.error());
-  STITCH_TRY(write_faults(options, *tuning, session->files));
+  STITCH_TRY(write_faults(tuning->faults, options.common, options.faults, session->files));
   return finish(tuning->report, options.common.json);
 }
 

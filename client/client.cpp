@@ -168,6 +168,15 @@ Result<api::Plan> Client::plan(const Hash128& id) {
   return ask<api::Plan>({.target = fmt::format("/v1/plans/{}", id.hex())});
 }
 
+Result<api::Program> Client::program(const Sha256& model, bool with_code) {
+  HttpCall call{.target = fmt::format("/v1/programs/{}{}", model.hex(), with_code ? "?code=1" : ""),
+                .accept = std::string(cbor)};
+  call.timeout_seconds = options_.timeout_seconds;
+  STITCH_ASSIGN(const HttpAnswer answer, send(call));
+  if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
+  return api::decode_program(answer.body, encoding_of(answer));
+}
+
 Result<std::string> Client::artifact(const Sha256& hash) {
   const bool cached = !options_.cache.empty();
   if (cached) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/program_document.h"
 #include "api/protocol.h"
 #include "base/clock.h"
 #include "base/device_traits.h"
@@ -68,6 +69,13 @@ class Client {
   /// also those of servers that know nothing of the field.
   Result<api::LookupAnswer> look_up(const api::LookupRequest& request);
   Result<api::Plan> plan(const Hash128& id);
+
+  /// The program of a model that was tuned on the server, with the plans that are served of its fragments at this
+  /// moment, in one request. `model`: its key, which is the SHA-256 of the model's bytes (under constraints what
+  /// Submitted::subject says). `with_code`: all code is inside, so that a ProgramRunner (client/program.h) needs
+  /// nothing more; otherwise it takes it from `artifact`. Asked again when Client::promotions tells of a fragment of
+  /// it, it has the better plan, under the same id. Errors: not_found; those of api::decode_program.
+  Result<api::Program> program(const Sha256& model, bool with_code = true);
 
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
   /// do not match.

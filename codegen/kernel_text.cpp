@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -17,11 +16,8 @@ using kernel::Buffer;
 void emit_table(Writer& out, int number, const graph::ConstantAttributes& constant) {
   const graph::DType dtype = constant.type.dtype;
   std::string values;
-  const std::size_t size = graph::byte_size(constant.type.dtype);
   for (std::int64_t i = 0; i < constant.type.elements(); ++i) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, graph::element_at(constant, i), size);
-    values += fmt::format("{}{}", i == 0 ? "" : ", ", stored_literal(dtype, bits));
+    values += fmt::format("{}{}", i == 0 ? "" : ", ", stored_literal(dtype, graph::element_bits(constant, i)));
   }
   out.line("__device__ const {} table{}[{}] = {{{}}};", storage_type(dtype), number,
            std::max<std::int64_t>(constant.type.elements(), 1), values);

@@ -120,8 +120,8 @@ void ScanEmitter::emit_places(const std::string& offset) {
 
 void ScanEmitter::emit_loads() { in_vectors() ? load_vectors() : load_elements(); }
 
-void ScanEmitter::load_elements() {
-  const int depth = out_.depth();
+/// Opens a block for each element of a thread's run, where `r` is its number.
+void ScanEmitter::open_run() {
   if (run() > 1) {
     out_.line("#pragma unroll");
     out_.open("for (int r = 0; r < {}; ++r)", run());
@@ -129,6 +129,11 @@ void ScanEmitter::load_elements() {
     out_.open();
   }
   emit_places(run() > 1 ? "r" : "");
+}
+
+void ScanEmitter::load_elements() {
+  const int depth = out_.depth();
+  open_run();
   for (const std::vector<ItemId>* list : {&group_.hoisted, &group_.sweeps[0].uniform, &group_.sweeps[0].body}) {
     for (const ItemId id : *list) loads_.emit_uniform(id);
   }
@@ -256,13 +261,7 @@ void ScanEmitter::emit_stores() { in_vectors() ? store_vectors() : store_element
 
 void ScanEmitter::store_elements() {
   const int depth = out_.depth();
-  if (run() > 1) {
-    out_.line("#pragma unroll");
-    out_.open("for (int r = 0; r < {}; ++r)", run());
-  } else {
-    out_.open();
-  }
-  emit_places(run() > 1 ? "r" : "");
+  open_run();
   out_.open("if (inside)");
   for (std::size_t b = 0; b < anchor_.buffers.size(); ++b)
     out_.line("{}[{}] = {};", scope_.pointers.name(anchor_.buffers[b]), items_.address(anchor_.addresses[b], false),
@@ -276,8 +275,14 @@ void ScanEmitter::store_vectors() {
   for (std::size_t b = 0; b < anchor_.buffers.size(); ++b) {
     const int result = anchor_.results[b];
     const int width = group_.stores[number_][b].width;
-    const std::string to =
-        fmt::format("{} + {}", scope_.pointers.name(anchor_.buffers[b]), items_.address(anchor_.addresses[b], false));
+    const std::string& pointer = scope_.pointers.name(anchor_.buffers[b]);
+    if (width == 1) {  // not side by side, if there are several
+      out_.line("#pragma unroll");
+      out_.line("for (int v = 0; v < {}; ++v) {}[{}] = {};", run(), pointer, items_.address(anchor_.addresses[b], true),
+                stored(result, at));
+      continue;
+    }
+    const std::string to = fmt::format("{} + {}", pointer, items_.address(anchor_.addresses[b], false));
     out_.line("{} result{}[{}];", storage_type(node_.type(result).dtype), result, run());
     out_.line("#pragma unroll");
     out_.line("for (int v = 0; v < {}; ++v) result{}[v] = {};", run(), result, stored(result, at));

@@ -42,6 +42,7 @@ class ScanEmitter {
   void load_vectors();
   void load_elements();
   void emit_places(const std::string& offset);
+  void open_run();
   void scan_run();
   void scan_lanes();
   void join_warps();

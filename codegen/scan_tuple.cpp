@@ -15,13 +15,6 @@ std::string at(const ScanTuple::Names& names, int component) {
   return fmt::format("{}{}{}", names.name, component, names.subscript);
 }
 
-std::uint64_t element_bits(const graph::ConstantAttributes& constant) {
-  std::uint64_t bits = 0;
-  for (std::size_t i = constant.data.size(); i-- > 0;)
-    bits = bits << 8 | std::to_integer<std::uint64_t>(constant.data[i]);
-  return bits;
-}
-
 /// The operator of a combiner, of scalars by name.
 std::string scalar_expression(const graph::Graph& combiner, const Node& node, const std::vector<std::string>& names) {
   kernel::Item item;
@@ -69,7 +62,7 @@ void ScanTuple::emit_combiner() {
     const Node& node = combiner.node(id);
     if (node.op == Op::parameter) continue;
     if (node.op == Op::constant) {
-      names[id] = literal(node.type().dtype, element_bits(node.as<graph::ConstantAttributes>()));
+      names[id] = literal(node.type().dtype, graph::element_bits(node.as<graph::ConstantAttributes>(), 0));
       continue;
     }
     std::string name = fmt::format("{}_{}", graph::to_string(node.op), id);

@@ -1,6 +1,7 @@
 #include "db/fragment_table.h"
 
 #include "db/artifact_table.h"
+#include "db/blob.h"
 #include "db/listing.h"
 #include "db/record_columns.h"
 #include "graph/codec/codec.h"
@@ -8,6 +9,7 @@
 namespace stitch::db::tables {
 namespace {
 
+using sqlite::Blob;
 using sqlite::Connection;
 using sqlite::Row;
 using sqlite::Statement;
@@ -166,6 +168,54 @@ Result<Workload> select_workload(Connection& connection, const Sha256& key) {
 Result<Listing<Workload>> select_workloads(Connection& connection, const Page& page) {
   return list_page<Workload>(connection, fmt::format("SELECT row, {} FROM workload WHERE TRUE", columns_of<Workload>()),
                              "row", page, [&](const Statement& rows) { return read_workload(connection, rows); });
+}
+
+Status upsert_program(Connection& connection, const ProgramRecord& program) {
+  static const std::string replace = fmt::format(
+      "ON CONFLICT (model, device) DO UPDATE SET {}, hash = excluded.hash, raw_bytes = excluded.raw_bytes, data = "
+      "excluded.data",
+      Columns::of<ProgramRecord>(Columns::Purpose::insert).replacements());
+  STITCH_TRY(validate(program));
+  STITCH_ASSIGN(const bool there, connection.exists("SELECT 1 FROM workload WHERE key = ?", program.model));
+  if (!there) {
+    return make_error(ErrorKind::invalid_argument, "program of {}: the model {} is not stored", program.name,
+                      program.model.hex());
+  }
+  STITCH_ASSIGN(const std::string data, compress(program.document));
+  STITCH_ASSIGN(
+      Statement stored,
+      insertion(connection, {.table = "program", .more_columns = {"hash", "raw_bytes", "data"}, .then = replace},
+                program, sha256(program.document), std::ssize(program.document), Blob{data}));
+  return stored.run();
+}
+
+Result<ProgramRecord> select_program(Connection& connection, const Sha256& model, std::string_view device) {
+  static const std::string sql = fmt::format(
+      "SELECT {}, hash, raw_bytes, data FROM program WHERE model = ? AND device = ?", columns_of<ProgramRecord>());
+  STITCH_ASSIGN(Statement rows, connection.query(sql, model, device));
+  STITCH_ASSIGN(const bool found, rows.step());
+  const std::string what = fmt::format("program of model {} for {}", model.hex(), device);
+  if (!found) return make_error(ErrorKind::not_found, "no {}", what);
+  Row row(rows, what);
+  ProgramRecord program;
+  read_fields(row, program);
+  const Sha256 hash = row.content_name();
+  const std::int64_t raw_bytes = row.integer();
+  STITCH_TRY(row.status());
+  Result<std::string> document = decompress(row.view(), raw_bytes);
+  if (!document) return document.error().within(what);
+  if (sha256(*document) != hash)
+    return make_error(ErrorKind::corrupt, "{}: the stored bytes have another hash than {}", what, hash.hex());
+  program.document = std::move(*document);
+  return program;
+}
+
+Result<Listing<ProgramRecord>> select_programs(Connection& connection, const std::optional<std::string>& name,
+                                               const Page& page) {
+  return list_page<ProgramRecord>(
+      connection,
+      fmt::format("SELECT row, {} FROM program WHERE (?1 IS NULL OR name = ?1)", columns_of<ProgramRecord>()), "row",
+      page, [](const Statement& rows) { return read_record<ProgramRecord>(rows, "program", 1); }, name);
 }
 
 }  // namespace stitch::db::tables

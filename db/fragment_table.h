@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -8,7 +10,7 @@
 #include "db/sqlite.h"
 #include "db/store_types.h"
 
-// Rows of tables `device`, `fragment`, `workload` and `workload_part`. Callers hold the transaction.
+// Rows of tables `device`, `fragment`, `workload`, `workload_part` and `program`. Callers hold the transaction.
 namespace stitch::db::tables {
 
 Status upsert_device(sqlite::Connection& connection, const Device& device);
@@ -26,5 +28,13 @@ Result<Listing<FragmentSummary>> select_fragments(sqlite::Connection& connection
 Status upsert_workload(sqlite::Connection& connection, const Workload& workload);
 Result<Workload> select_workload(sqlite::Connection& connection, const Sha256& key);
 Result<Listing<Workload>> select_workloads(sqlite::Connection& connection, const Page& page);
+
+/// Stores the program of a model and a class of GPUs, or replaces it. Error: invalid_argument (no such model).
+Status upsert_program(sqlite::Connection& connection, const ProgramRecord& program);
+/// Its bytes checked against their hash. Errors: not_found, corrupt.
+Result<ProgramRecord> select_program(sqlite::Connection& connection, const Sha256& model, std::string_view device);
+/// Without their documents.
+Result<Listing<ProgramRecord>> select_programs(sqlite::Connection& connection, const std::optional<std::string>& name,
+                                               const Page& page);
 
 }  // namespace stitch::db::tables

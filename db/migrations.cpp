@@ -310,11 +310,29 @@ DROP TABLE workload;
 ALTER TABLE workload_named RENAME TO workload;
 )";
 
+// The structure of whole models, of which plans are composed into programs.
+constexpr const char* version_5 = R"(
+CREATE TABLE program (
+  row INTEGER PRIMARY KEY,
+  model BLOB NOT NULL CHECK (length(model) = 32) REFERENCES workload (key) ON DELETE CASCADE,
+  id BLOB NOT NULL CHECK (length(id) = 16),
+  device TEXT NOT NULL CHECK (device <> ''),
+  name TEXT NOT NULL,
+  hash BLOB NOT NULL CHECK (length(hash) = 32),
+  raw_bytes INTEGER NOT NULL CHECK (raw_bytes >= 0),
+  data BLOB NOT NULL,
+  tool TEXT NOT NULL, toolkit TEXT NOT NULL, judged_on TEXT NOT NULL, wall_us INTEGER NOT NULL, judged TEXT NOT NULL,
+  UNIQUE (model, device)
+) STRICT;
+CREATE INDEX program_name ON program (name);
+)";
+
 constexpr Migration steps_so_far[] = {
     {1, "devices, fragments, workloads, artifacts, kernels, plans, candidates, measurements, jobs", version_1},
     {2, "near plans name their neighbour; sizes of artifacts; stalled jobs; quarantine; trained models", version_2},
     {3, "no quarantine", version_3},
     {4, "contents are named by SHA-256; uploads apart", version_4, rename_contents, version_4_after},
+    {5, "programs of models", version_5},
 };
 
 Result<std::map<std::string, std::string>> objects(sqlite::Connection& connection) {

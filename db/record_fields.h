@@ -104,6 +104,11 @@ void visit_fields(auto& archive, Of<Workload> auto& workload) {
   archive("report", workload.report, is_json)("parts", workload.parts)("provenance", workload.provenance);
 }
 
+void visit_fields(auto& archive, Of<ProgramRecord> auto& program) {
+  archive("model", program.model)("id", program.id)("device", program.device, not_empty)("name", program.name);
+  archive.bytes("document", program.document, Apart{})("provenance", program.provenance);
+}
+
 void visit_fields(auto& archive, Of<Artifact> auto& artifact) {
   archive("hash", artifact.hash)("kind", artifact.kind).bytes("bytes", artifact.bytes, Apart{});
   archive("provenance", artifact.provenance);

@@ -83,6 +83,19 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
+/// The program of a model (api/program_document.h) for a class of GPUs: its structure, whose plans are those that are
+/// served of its fragments. Made here, never by a client.
+struct ProgramRecord {
+  Sha256 model;          ///< Workload::key
+  Hash128 id;            ///< of the structure
+  std::string device;    ///< class of GPUs: "h100"
+  std::string name;      ///< of the model
+  std::string document;  ///< CBOR, without plans and code
+  Provenance provenance;
+
+  bool operator==(const ProgramRecord&) const = default;
+};
+
 /// Bytes that were made here, by content. `hash` is sha256(bytes); the store compresses them, and checks the hash when
 /// reading. Each has one kind: what is stored as a graph never stands for machine code.
 struct Artifact {
@@ -196,6 +209,7 @@ Status validate(const Target& target);
 Status validate(const Device& device);
 Status validate(const FragmentRecord& fragment);
 Status validate(const Workload& workload);
+Status validate(const ProgramRecord& program);
 Status validate(const Artifact& artifact);
 Status validate(const Upload& upload);
 Status validate(const Kernel& kernel);

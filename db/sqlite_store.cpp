@@ -78,6 +78,17 @@ class SqliteStore final : public Store {
     return read([&](Connection& c) { return tables::select_workloads(c, page); });
   }
 
+  Status put_program(const ProgramRecord& program) override {
+    return write([&](Connection& c) { return tables::upsert_program(c, program); });
+  }
+  Result<ProgramRecord> get_program(const Sha256& model, std::string_view device) const override {
+    return read([&](Connection& c) { return tables::select_program(c, model, device); });
+  }
+  Result<Listing<ProgramRecord>> list_programs(const std::optional<std::string>& name,
+                                               const Page& page) const override {
+    return read([&](Connection& c) { return tables::select_programs(c, name, page); });
+  }
+
   Result<PutPlan> put_plan(const PlanBundle& bundle, Admission admission) override {
     return write([&](Connection& c) { return tables::insert_plan(c, bundle, admission); });
   }

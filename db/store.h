@@ -54,6 +54,14 @@ class Store {
   [[nodiscard]] virtual Result<Workload> get_workload(const Sha256& key) const = 0;
   [[nodiscard]] virtual Result<Listing<Workload>> list_workloads(const Page& page) const = 0;
 
+  // Programs. The model must be stored; a later program of the same model and class of GPUs takes the earlier one's
+  // place. A listing has no documents.
+  virtual Status put_program(const ProgramRecord& program) = 0;
+  [[nodiscard]] virtual Result<ProgramRecord> get_program(const Sha256& model, std::string_view device) const = 0;
+  /// `name`: of the model; without, all.
+  [[nodiscard]] virtual Result<Listing<ProgramRecord>> list_programs(const std::optional<std::string>& name,
+                                                                     const Page& page) const = 0;
+
   // Plans. The fragment must be stored. put_plan ignores id, status, sequence and measured_us of the plan given and
   // the hashes of kernels: the store computes them. Of a plan it has, it keeps what it has and applies `admission`
   // (a withdrawn plan stays withdrawn). put_plans: the same, all in one transaction.

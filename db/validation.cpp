@@ -50,6 +50,7 @@ Status validate(const Provenance& provenance) { return Validation("provenance", 
 Status validate(const Target& target) { return Validation("target", target).done(); }
 Status validate(const Device& device) { return Validation("device", device).done(); }
 Status validate(const FragmentRecord& fragment) { return Validation("fragment", fragment).done(); }
+Status validate(const ProgramRecord& program) { return Validation("program", program).done(); }
 Status validate(const Kernel& kernel) { return Validation("kernel", kernel).done(); }
 Status validate(const CostModelRecord& model) { return Validation("model", model).done(); }
 Status validate(const Job& job) { return Validation("job", job).done(); }

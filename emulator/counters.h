@@ -38,7 +38,7 @@ enum class InstructionClass : std::uint8_t {
   atomic,      ///< atom, red on any space
   shuffle,     ///< shfl, vote, match, redux, activemask, elect
   barrier,     ///< bar, barrier.cluster, mbarrier, fences, bar.warp.sync
-  tensor,      ///< mma, wgmma
+  tensor,      ///< mma, wgmma, tcgen05 (but its commit, wait and fence)
   control,     ///< branches, calls, exit, nanosleep, hints
 };
 inline constexpr std::size_t instruction_class_count = static_cast<std::size_t>(InstructionClass::control) + 1;

@@ -8,9 +8,9 @@ namespace stitch::emulator {
 
 std::string_view to_string(Detector detector) {
   constexpr std::array<std::string_view, detector_count> names = {
-      "out_of_bounds",       "misaligned",       "uninitialised_read", "shared_race", "global_race",
-      "redundant_write",     "missing_fence",    "divergent_barrier",  "deadlock",    "async_before_wait",
-      "read_only_violation", "cluster_lifetime", "invalid_use",        "trap"};
+      "out_of_bounds",     "misaligned",          "uninitialised_read", "shared_race",       "global_race",
+      "tensor_race",       "redundant_write",     "missing_fence",      "divergent_barrier", "deadlock",
+      "async_before_wait", "read_only_violation", "cluster_lifetime",   "invalid_use",       "trap"};
   return names[static_cast<std::size_t>(detector)];
 }
 

@@ -24,11 +24,12 @@ enum class Detector : std::uint8_t {
   uninitialised_read,   ///< of memory that nobody wrote; a register never written that is stored, addresses or decides
   shared_race,          ///< two lanes touch a byte of shared memory, one writes, and no synchronisation orders them
   global_race,          ///< two blocks touch a byte of global memory, one writes, and nothing orders them
+  tensor_race,          ///< two operations touch a word of tensor memory, one writes, and nothing orders them
   redundant_write,      ///< an unordered write of a value that another one of the same block left there
-  missing_fence,        ///< a global race that the kernel's relaxed atomics would order, had they been fenced
+  missing_fence,        ///< a race that would be none with a fence: of memory, of a proxy, of tcgen05
   divergent_barrier,    ///< a barrier that some threads of the warp or block cannot reach, or with a wrong count
   deadlock,             ///< every warp waits, or spins on memory that nobody left can change
-  async_before_wait,    ///< the target of an asynchronous copy or wgmma used before it was waited for
+  async_before_wait,    ///< what an asynchronous copy, wgmma or tcgen05 still uses, before it was waited for
   read_only_violation,  ///< a write to a read-only buffer, ld.global.nc of bytes that the same launch writes
   cluster_lifetime,     ///< another block's shared memory used before that block is known to run, or after its exit
   invalid_use,          ///< what PTX leaves undefined: wrong lane masks, mbarrier misuse, source lanes that are off

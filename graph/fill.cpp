@@ -1,7 +1,5 @@
 #include "graph/fill.h"
 
-#include <cstring>
-
 #include "graph/literal.h"
 
 namespace stitch::graph {
@@ -13,9 +11,7 @@ std::optional<std::uint64_t> fill_bits(const Graph& graph, Value value) {
   if (node.op != Op::constant) return std::nullopt;
   const auto& constant = node.as<ConstantAttributes>();
   if (!is_splat(constant)) return std::nullopt;
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, constant.data.data(), byte_size(constant.type.dtype));
-  return bits;
+  return element_bits(constant, 0);
 }
 
 }  // namespace stitch::graph

@@ -178,6 +178,18 @@ const std::byte* element_at(const ConstantAttributes& constant, std::int64_t ind
   return &constant.data[constant.data.size() == size ? 0 : index * size];
 }
 
+std::uint64_t element_bits(const ConstantAttributes& constant, std::int64_t index) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, element_at(constant, index), byte_size(constant.type.dtype));
+  return bits;
+}
+
+ConstantAttributes scalar_of(DType dtype, std::uint64_t bits) {
+  ConstantAttributes one{{dtype, {}}, std::vector<std::byte>(byte_size(dtype))};
+  std::memcpy(one.data.data(), &bits, one.data.size());
+  return one;
+}
+
 std::vector<std::byte> expanded(const ConstantAttributes& constant) {
   const std::int64_t size = byte_size(constant.type.dtype), bytes = constant.type.bytes();
   if (std::ssize(constant.data) == bytes) return constant.data;

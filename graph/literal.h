@@ -36,6 +36,10 @@ ConstantAttributes dense_integers(TensorType type, std::span<const std::int64_t>
 const std::byte* element_at(const ConstantAttributes& constant, std::int64_t index);
 /// The bytes of all elements, as a buffer holds them.
 std::vector<std::byte> expanded(const ConstantAttributes& constant);
+/// The bits of element i of a constant, in the low bytes.
+std::uint64_t element_bits(const ConstantAttributes& constant, std::int64_t index);
+/// A constant of one element, given by its bits.
+ConstantAttributes scalar_of(DType dtype, std::uint64_t bits);
 /// Element i of a constant.
 double element(const ConstantAttributes& constant, std::int64_t index);
 /// The value if all elements are the same bits (an empty constant has none).

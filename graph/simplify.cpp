@@ -25,6 +25,7 @@
 #include "graph/passes/sink_layouts.h"
 #include "graph/passes/slices.h"
 #include "graph/passes/unit_dimensions.h"
+#include "graph/passes/unrolled/roll_loops.h"
 #include "graph/passes/windows.h"
 #include "graph/verify.h"
 
@@ -35,6 +36,7 @@ constexpr SimplificationPass passes[] = {
     {"dead-code", remove_dead_code, "drops what no result needs"},
     {"associative-scans", recognise_associative_scans, "scans that are written out as a recursion of slices"},
     {"loop-fission", split_loops, "computes over all turns of a loop what need not be computed turn by turn"},
+    {"roll-loops", roll_loops, "recurrences that are written out turn by turn"},
     {"unit-dimensions", drop_unit_dimensions, "takes extents of 1 out of the operators"},
     {"layout-chains", merge_layout_chains, "merges reshapes, transposes and broadcasts"},
     {"sink-broadcasts", sink_broadcasts, "computes on the small side of broadcasts"},
@@ -150,7 +152,7 @@ class Simplifier {
     }
     auto copy = std::make_shared<Graph>(*region);
     bool settled = true;
-    STITCH_TRY(settle(*copy, {options_.reassociate, ranges}, settled));
+    STITCH_TRY(settle(*copy, {options_.reassociate, ranges, true}, settled));
     report_.settled = report_.settled && settled;
     kept_.push_back(region);
     regions_[region.get()].push_back({ranges, copy});

@@ -72,6 +72,10 @@ REASONS = {
                                   "beyond the matrix are neither copied nor cleared; what comes of them is not stored",
     "cluster_lifetime": "not of the kernel: another block's multicast into this one's memory counts as under way until a barrier of "
                         "the cluster, although this block has waited for its bytes",
+    "missing_fence": "Triton emits no tcgen05.fence: operations on tensor memory are complete and threads synchronised, but not as the "
+                     "ISA's canonical patterns have it",
+    "CUTLASS (Blackwell).missing_fence": "no fence.proxy.async stands between threads' copies to shared memory and the products that read "
+                                         "them, nor a tcgen05.fence behind waits for these",
     "XLA.global_race": "a loop of compare-and-swap reads its first guess without an atomic; a stale one costs another round",
 }
 

@@ -1,4 +1,4 @@
-"""Records launches of Triton kernels: what the wrapper launches is compiled for sm_90 without a device, run by Triton's
+"""Records launches of Triton kernels: what the wrapper launches is compiled for sm_90 (TARGET) without a device, run by Triton's
 interpreter (NumPy) for its result, and filed in a corpus with its arguments before and after.
 
     with recording(corpus, "rms_norm"):

@@ -13,7 +13,7 @@ namespace {
 /// One drawing may take this long; one that takes longer is folded and tried again.
 constexpr double seconds_per_drawing = 10;
 
-constexpr std::string_view page_style = R"(
+constexpr std::string_view style_sheet = R"(
 :root{color-scheme:light dark;--ink:#1a1a1a;--soft:#666;--line:#999;--paper:#fff;--panel:#f5f5f5;--rule:#ddd;
 --box:#fff;--reduction:#ffe9b8;--boundary:#dcdcdc;--tensor:#eef3f7;--folded:#f1ecfa;--frame-light:96%}
 @media (prefers-color-scheme:dark){:root{--ink:#e8e8e8;--soft:#a5a5a5;--line:#8a8a8a;--paper:#161616;--panel:#202020;
@@ -36,7 +36,7 @@ class PageWriter {
     html_ = fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><title>{0}</title>"
         "<style>{1}{2}</style></head><body>\n<h1>{0}</h1>\n",
-        escape_xml(title), page_style, svg_style());
+        escape_xml(title), page_style(), svg_style());
     write_summary();
     if (outline != nullptr && outline->parts.size() > 1) {
       html_ += "<h2>the model, equal parts once</h2>\n";
@@ -121,6 +121,8 @@ class PageWriter {
 };
 
 }  // namespace
+
+std::string_view page_style() { return style_sheet; }
 
 Page to_page(std::string_view title, const tuning::ModelOutline* outline,
              const std::vector<FragmentExplanation>& fragments, ProcessLauncher& launcher) {

@@ -23,4 +23,7 @@ struct Page {
 Page to_page(std::string_view title, const tuning::ModelOutline* outline,
              const std::vector<FragmentExplanation>& fragments, ProcessLauncher& launcher);
 
+/// The style sheet of this page, without that of its drawings, for other pages.
+std::string_view page_style();
+
 }  // namespace stitch::cli

@@ -199,39 +199,6 @@ __device__ __forceinline__ void take_over(T (&to)[n], const T (&from)[n]) {
   for (int i = 0; i < n; ++i) take_over(to[i], from[i]);
 }
 
-// Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
-// for that thread after wait_for_copies.
-template <int n, class T>
-__device__ __forceinline__ void copy_async(T* to, const T* from) {
-#if __CUDA_ARCH__ >= 800
-  const u32 place = static_cast<u32>(__cvta_generic_to_shared(to));
-  if constexpr (n * sizeof(T) == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(n * sizeof(T)) : "memory");
-  }
-#else
-  T elements[n];
-  load<n>(elements, from);
-  store<n>(to, elements);
-#endif
-}
-// The same of elements [first, count) of n; the others become zero. Of a part, the elements are there at once.
-template <int n, class T>
-__device__ __forceinline__ void copy_part(T* to, const T* from, int first, int count) {
-  if (first <= 0 && count >= n) {
-    copy_async<n>(to, from);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < n; ++i) to[i] = i >= first && i < count ? load_one<Cached::streamed>(from + i) : T{};
-}
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 // Asks for `runs` runs of `bytes` bytes, `stride` bytes apart, to be brought to L2: as thread `thread` of `threads`
 // that do. L2 takes 64 bytes at a time from device memory, wherever the run begins in them.
 template <int runs, int bytes>
@@ -263,6 +230,39 @@ __device__ __forceinline__ void store(T* to, PackedRun<T> from) {
 template <int n, Written written = Written::kept, class T, int m>
 __device__ __forceinline__ void store(T* to, Packed<T, m>& from) {
   store<n, written>(to, from + 0);
+}
+
+// Asks for n elements to be brought to shared memory, without a register in between. What a thread asked for is there
+// for that thread after wait_for_copies.
+template <int n, class T>
+__device__ __forceinline__ void copy_async(T* to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+  const u32 place = static_cast<u32>(__cvta_generic_to_shared(to));
+  if constexpr (n * sizeof(T) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(place), "l"(from), "n"(n * sizeof(T)) : "memory");
+  }
+#else
+  T elements[n];
+  load<n>(elements, from);
+  store<n>(to, elements);
+#endif
+}
+// The same of elements [first, count) of n; the others become zero. Of a part, the elements are there at once.
+template <int n, class T>
+__device__ __forceinline__ void copy_part(T* to, const T* from, int first, int count) {
+  if (first <= 0 && count >= n) {
+    copy_async<n>(to, from);
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = i >= first && i < count ? load_one<Cached::streamed>(from + i) : T{};
+}
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
 }
 
 template <Written written, class T, class V>

@@ -25,6 +25,8 @@ http::Reply get_fragment(const Call& call);
 http::Reply get_fault(const Call& call);
 http::Reply list_models(const Call& call);
 http::Reply get_model(const Call& call);
+http::Reply list_programs(const Call& call);
+http::Reply get_program(const Call& call);
 http::Reply list_jobs(const Call& call);
 http::Reply list_plans(const Call& call);
 http::Reply get_plan(const Call& call);

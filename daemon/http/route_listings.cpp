@@ -97,6 +97,30 @@ http::Reply get_model(const Call& call) {
   return workload ? answer(call, tuning::summarise(*workload)) : refusal(call, workload.error());
 }
 
+http::Reply list_programs(const Call& call) {
+  if (const Status known = only(call, {"name", "limit", "after", "newest_first"}); !known)
+    return refusal(call, known.error());
+  const auto page = page_in_query(call);
+  if (!page) return refusal(call, page.error());
+  return page_answer(call, call.service.store().list_programs(text_in_query(call, "name"), *page));
+}
+
+http::Reply get_program(const Call& call) {
+  if (const Status known = only(call, {"code"}); !known) return refusal(call, known.error());
+  const auto key = content_name_in_path(call, "key");
+  if (!key) return refusal(call, key.error());
+  const auto code = number_in_query(call, "code", 0, 1, 0);
+  if (!code) return refusal(call, code.error());
+  if (*code == 1 && call.answer_in != graph::Encoding::cbor)
+    return refusal(call, make_error(ErrorKind::invalid_argument, "query: code: it travels in CBOR only"));
+  const auto program = call.service.program(*key, *code == 1);
+  if (!program) return refusal(call, program.error());
+  http::Response response;
+  response.content_type = http::content_type_of(call.answer_in);
+  response.body = api::encode_program(*program, call.answer_in);
+  return response;
+}
+
 http::Reply list_jobs(const Call& call) {
   if (const Status known = only(call, {"state", "kind", "limit", "after", "newest_first"}); !known) {
     return refusal(call, known.error());

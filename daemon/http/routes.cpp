@@ -23,6 +23,8 @@ constexpr std::array table = {
     Route{"POST", "/v1/models", "Submit a model file to be tuned", submit_model},
     Route{"GET", "/v1/models", "List models that were tuned", list_models},
     Route{"GET", "/v1/models/{key}", "One model's report and fragments", get_model},
+    Route{"GET", "/v1/programs", "List programs of models", list_programs},
+    Route{"GET", "/v1/programs/{key}", "A model's program with its plans, and their code", get_program},
     Route{"GET", "/v1/jobs", "List jobs", list_jobs},
     Route{"GET", "/v1/jobs/{id}", "State, progress and result of a job", get_job},
     Route{"POST", "/v1/jobs/{id}/cancel", "Cancel a job", cancel_job},

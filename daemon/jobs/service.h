@@ -13,6 +13,7 @@
 #include <string_view>
 #include <variant>
 
+#include "api/program_document.h"
 #include "api/protocol.h"
 #include "base/clock.h"
 #include "base/result.h"
@@ -26,6 +27,7 @@
 #include "daemon/jobs/store_watch.h"
 #include "db/store.h"
 #include "graph/canonical.h"
+#include "graph/constraints.h"
 #include "tuning/cost_models/cost_model_training.h"
 #include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
@@ -132,6 +134,12 @@ class Service {
   [[nodiscard]] Result<api::JobStatus> job(std::int64_t id) const;
   Result<api::JobStatus> cancel(std::int64_t id);
 
+  /// The program of a model that was tuned here for the server's own target, with the plans that are served of its
+  /// fragments at this moment; a fragment without one says why. `with_code`: their code is inside. Errors: not_found
+  /// (no such model, or its job has not ended); unavailable (damaged code, which a job makes again); constraint (more
+  /// code than an answer may have); those of the store.
+  Result<api::Program> program(const Sha256& model, bool with_code);
+
   /// What changed in what is served after sequence number `after`, at most 1000.
   [[nodiscard]] Result<api::PromotionFeed> promotions(std::int64_t after) const;
 
@@ -168,6 +176,11 @@ class Service {
   void count_faults(const tuning::TrialRecords& trials);
   Status mend_plan(std::string_view device, const JobContext& context, const Hash128& fragment, const Hash128& plan);
   Result<std::string> tune_model_job(const JobContext& context);
+  /// Stores the model's program, and tunes fragments of it that the model's own tuning does not have (what its caller
+  /// gives away is no part of a program). That there is none, because of the model, is told as an event.
+  Status make_program(const JobContext& context, const db::Upload& model, std::string_view name,
+                      const graph::Constraints& constraints, const db::Workload& workload);
+  Status add_plan(api::ProgramFragment& fragment) const;
   Result<std::string> train_job(const JobContext& context);
   Result<std::string> prune_job();
   Status enqueue_chores();

@@ -152,6 +152,7 @@ Result<std::string> Service::tune_model_job(const JobContext& context) {
     if (const auto known = db::outcome_of(outcome); known && tuning::is_fault(*known))
       metrics_.count_wrong_kernels(count);
   }
+  STITCH_TRY(make_program(context, model, payload.name, asked.constraints, tuning.workload));
   STITCH_TRY(enqueue_chores());
   return tuning::to_json(tuning.report);
 }

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "emulator/decode/instruction.h"
 #include "emulator/decode/kernel_parameter.h"
+#include "emulator/decode/tensor_core.h"
 #include "emulator/dim3.h"
 
 namespace stitch::emulator {
@@ -89,6 +90,7 @@ struct Code {
   std::vector<MbarrierAccess> mbarriers;
   std::vector<BulkAccess> bulks;
   std::vector<MatrixForm> matrices;
+  std::vector<TensorCoreForm> tensor_cores;  ///< empty: no tensor memory is used
   std::vector<std::vector<std::uint32_t>> branch_tables;
   std::vector<DecodedFunction> functions;
   std::vector<TrackedRegister> tracked_registers;

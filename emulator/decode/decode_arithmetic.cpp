@@ -11,6 +11,7 @@ Status Decoder::post(std::string_view operation, Type type, Ref d, Ref result) {
 /// add, sub, mul, mad, fma, min, max, abs, neg, sad.
 Status Decoder::arithmetic() {
   STITCH_ASSIGN(const Type type, last_type());
+  if (type == Type::f32x2) return pair_arithmetic();
   if (is_floating(type)) return floating_arithmetic(type);
   const std::string_view root = modifiers_.root();
   if (root == "addc" || root == "subc" || root == "madc" || modifiers_.take("cc")) {
@@ -93,6 +94,33 @@ Status Decoder::floating_arithmetic(Type type) {
     }
   }
   return post_operation.empty() ? Status() : post(post_operation, type, d, result);
+}
+
+/// add, sub, mul, fma of f32x2: two f32 in 64 bits.
+Status Decoder::pair_arithmetic() {
+  const std::string_view root = modifiers_.root();
+  std::string_view rounding = modifiers_.take_any({"rn", "rz", "rm", "rp"});
+  if (rounding == "rn") rounding = {};
+  const std::string name = join({root, rounding, modifiers_.take("ftz") ? "ftz" : "", "f32"});
+  if (root != "add" && root != "sub" && root != "mul" && root != "fma") return unsupported("this instruction of f32x2");
+  const std::size_t sources = root == "fma" ? 3 : 2;
+  STITCH_TRY(finish(1 + sources));
+  STITCH_ASSIGN(const Ref d, destination(operand(0), Width::b64));
+  std::array<std::array<Ref, 3>, 2> parts;
+  for (std::size_t i = 0; i < sources; ++i) {
+    STITCH_ASSIGN(const Ref from, source(operand(1 + i), Type::b64));
+    for (std::size_t half = 0; half < 2; ++half) {
+      parts[half][i] = temporary(Width::b32);
+      STITCH_TRY(emit_lane(fmt::format("extract.{}.b32.b64", half), parts[half][i], from));
+      // What takes the halves apart is no instruction of the kernel's.
+      draft_.drafts.back().instruction.counted = counted_ = false;
+    }
+  }
+  const std::array<Ref, 2> results = {temporary(Width::b32), temporary(Width::b32)};
+  for (std::size_t half = 0; half < 2; ++half) {
+    STITCH_TRY(emit_lane(name, results[half], parts[half][0], parts[half][1], parts[half][2]));
+  }
+  return emit_lane("pack.b64.b32", d, results[0], results[1]);
 }
 
 /// div, rem, rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh.

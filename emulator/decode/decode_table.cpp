@@ -101,6 +101,7 @@ Decoder::Rule Decoder::rule_of(std::string_view mnemonic) {
       {"subc", &Decoder::arithmetic},
       {"szext", &Decoder::plain_lanes},
       {"tanh", &Decoder::division},
+      {"tcgen05", &Decoder::tensor_core},
       {"tensormap", &Decoder::tensor_map},
       {"testp", &Decoder::plain_lanes},
       {"trap", &Decoder::simple},

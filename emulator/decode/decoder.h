@@ -149,6 +149,7 @@ class Decoder {
   Status arithmetic();
   Status arithmetic_with_carry(std::string_view operation, Type type);
   Status floating_arithmetic(Type type);
+  Status pair_arithmetic();
   Status plain_lanes();
   Status division();
   Status logic();
@@ -211,6 +212,15 @@ class Decoder {
   Status tensor_copy(bool reduces);
   Status tensor_address(const ptx::Operand& operand, std::uint8_t rank, InstructionDraft& draft);
   Status tensor_map();
+  // decode_tensor_core.cpp
+  Status tensor_core();
+  Result<TensorCoreForm> take_blocks();
+  Status tmem_allocation(TmemAllocation action);
+  Status tmem_move(bool loads);
+  Status tmem_commit();
+  Status tmem_copy();
+  Status tmem_product();
+  Status product_modifiers(TensorCoreForm& form);
   Result<MatrixType> matrix_type(Type type) const;
 
   std::string_view source_;
@@ -224,6 +234,7 @@ class Decoder {
   std::map<std::tuple<Width, std::uint64_t, std::uint64_t>, std::uint32_t> constants_;
   std::uint64_t shared_used_ = 0;
   std::uint32_t shared_alignment_ = 16;
+  std::uint8_t tensor_blocks_ = 0;  ///< the .cta_group of the kernel's tcgen05 instructions, once there was one
   std::map<std::string_view, VariablePlace> module_places_;
 
   // Of the function being decoded.

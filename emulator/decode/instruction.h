@@ -63,8 +63,17 @@ enum class Opcode : std::uint8_t {
   tensor_copy,         ///< cp.async.bulk.tensor, cp.reduce.async.bulk.tensor
   tensor_map_replace,  ///< tensormap.replace
   tensor_map_copy,     ///< tensormap.cp_fenceproxy
+  tmem_allocation,     ///< tcgen05.alloc, dealloc, relinquish_alloc_permit
+  tmem_load,           ///< tcgen05.ld
+  tmem_store,          ///< tcgen05.st
+  tmem_wait,           ///< tcgen05.wait
+  tmem_fence,          ///< tcgen05.fence
+  tmem_copy,           ///< tcgen05.cp
+  tmem_shift,          ///< tcgen05.shift
+  tmem_commit,         ///< tcgen05.commit
+  tmem_product,        ///< tcgen05.mma
 };
-inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::tensor_map_copy) + 1;
+inline constexpr std::size_t opcode_count = static_cast<std::size_t>(Opcode::tmem_product) + 1;
 
 /// Where an operand's row lies: a byte offset into the warp's register file, or, with the lowest bit set, into the
 /// launch's constant rows.
@@ -229,7 +238,24 @@ enum class TensorMapField : std::uint8_t {
   fill
 };
 
-enum class MatrixType : std::uint8_t { f16, bf16, tf32, f32, f64, s8, u8, s32, b1, s4, u4, e4m3, e5m2 };
+enum class MatrixType : std::uint8_t {
+  f16,
+  bf16,
+  tf32,
+  f32,
+  f64,
+  s8,
+  u8,
+  s32,
+  b1,
+  s4,
+  u4,
+  e4m3,
+  e5m2,
+  e2m3,
+  e3m2,
+  e2m1
+};
 
 /// Elements of a chunk of a sparse row, half of which are kept.
 constexpr std::uint32_t sparse_chunk(MatrixType type) {
@@ -251,7 +277,7 @@ struct MatrixForm {
   bool sparse = false;
   bool ordered = false;       ///< sp::ordered_metadata: the indices of a chunk ascend
   std::uint8_t selector = 0;  ///< which lanes of four hold the metadata
-  // wgmma
+  // wgmma, tcgen05.mma
   bool a_in_registers = false;
   bool transpose_a = false;
   bool transpose_b = false;

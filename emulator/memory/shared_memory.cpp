@@ -45,7 +45,8 @@ void SharedMemory::record_read(std::uint32_t granule, SharedStamp mine, const Sh
 
 SharedOutcome SharedMemory::read(std::uint32_t offset, std::uint32_t length, const SharedAccessor& who) {
   SharedOutcome outcome;
-  const std::uint64_t flags = (who.strong ? SharedStamp::strong_flag : 0) | (who.remote ? SharedStamp::special : 0);
+  const std::uint64_t flags =
+      (who.strong ? SharedStamp::strong_flag : 0) | (who.remote || who.detached ? SharedStamp::special : 0);
   const SharedStamp mine = SharedStamp::of(who.clock->now(), who.agent, who.lane, flags);
   const std::uint64_t floor = who.remote ? 0 : SharedStamp::before(who.clock->block_floor(block_));
   for (std::uint32_t g = granule_of(offset); g <= granule_of(offset + length - 1); ++g) {

@@ -11,7 +11,7 @@ namespace stitch::emulator {
 
 /// Who touched a piece of shared memory last, and when.
 ///
-///   63 special (below: pending, remote)   62..31 time   30..19 agent of the unit's clock   18..14 lane   flags
+///   63 special (below: pending, remote, detached)   62..31 time   30..19 agent of the unit's clock   18..14 lane flags
 ///
 /// Time stands highest, so that one comparison tells that an access happened before the block's last barrier; special
 /// stamps never pass it.
@@ -61,6 +61,7 @@ struct SharedAccessor {
   bool remote = false;  ///< from another block of the cluster
   bool strong = false;
   bool async = false;
+  bool detached = false;  ///< goes on behind the block's barriers: they order what follows it with nothing
 };
 
 /// A block's shared memory with its shadow: per granule (the narrowest access of the kernel) the last writer and up to

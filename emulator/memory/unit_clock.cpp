@@ -24,11 +24,13 @@ void UnitClock::Knowledge::merge(const Knowledge& other) {
   foreign.merge(other.foreign);
 }
 
-UnitClock::UnitClock(std::uint32_t first_ordinal, std::uint32_t blocks, std::uint32_t warps_per_block)
+UnitClock::UnitClock(std::uint32_t first_ordinal, std::uint32_t blocks, std::uint32_t warps_per_block,
+                     bool has_tensor_memory)
     : first_ordinal_(first_ordinal),
       blocks_(blocks),
-      stride_(warps_per_block + 1),
-      agents_(blocks * (warps_per_block + 1)),
+      warps_(warps_per_block),
+      stride_(warps_per_block * (has_tensor_memory ? 2 : 1) + 1),
+      agents_(blocks * stride_),
       known_(std::size_t{agents_} * agents_),
       block_floor_(blocks, 0),
       warp_floor_(agents_, 0) {}
@@ -41,7 +43,7 @@ bool UnitClock::lanes_ordered(std::uint32_t agent, std::uint32_t lane, std::uint
 
 bool UnitClock::knows_block(std::uint32_t me, std::uint32_t block) const {
   if (block_of(me) == block) return true;
-  for (std::uint32_t warp = 0; warp + 1 < stride_; ++warp) {
+  for (std::uint32_t warp = 0; warp < warps_; ++warp) {
     if (known_[std::size_t{me} * agents_ + agent(block, warp)] != 0) return true;
   }
   return false;
@@ -116,12 +118,27 @@ void UnitClock::acquire(std::uint32_t agent, const Knowledge& knowledge) {
   if (foreign_used_) foreign_[agent].known.merge(knowledge.foreign);
 }
 
+void UnitClock::begin_tensor_work(std::uint32_t agent) {
+  const std::uint32_t worker = tensor_agent(agent);
+  raise_all(known(worker), known(agent));
+  known(worker)[agent] = now_;
+}
+
+UnitClock::Knowledge UnitClock::release_tensor_work(std::uint32_t agent) {
+  known(agent)[agent] = now_;
+  Knowledge result{{known(agent).begin(), known(agent).end()}, {}};
+  result.known[tensor_agent(agent)] = now_;
+  if (foreign_used_) result.foreign = foreign_[agent].known;
+  advance();
+  return result;
+}
+
 void UnitClock::learn(std::uint32_t agent, const VectorClock& clock) {
   foreign_[agent].known.merge(clock);
   for (std::uint32_t block = 0; block < blocks_; ++block) {
     const VectorClock::Clocks* clocks = clock.find(first_ordinal_ + block);
     if (clocks == nullptr) continue;
-    for (std::uint32_t warp = 0; warp + 1 < stride_; ++warp) {
+    for (std::uint32_t warp = 0; warp < warps_; ++warp) {
       std::uint32_t& entry = known(agent)[this->agent(block, warp)];
       entry = std::max(entry, (*clocks)[warp]);
     }
@@ -134,7 +151,7 @@ void UnitClock::publish(VectorClock& into, std::uint32_t agent, std::span<const 
   for (std::uint32_t block = 0; block < blocks_; ++block) {
     VectorClock::Clocks clocks{};
     bool any = false;
-    for (std::uint32_t warp = 0; warp + 1 < stride_; ++warp) {
+    for (std::uint32_t warp = 0; warp < warps_; ++warp) {
       const std::uint32_t other = this->agent(block, warp);
       clocks[warp] = other == agent ? own_time : known[other];
       any |= clocks[warp] != 0;

@@ -48,8 +48,9 @@ class SyncTable {
 /// units. Time is one counter per unit that advances at every synchronisation; an access is stamped with the time at
 /// which it happens, and an agent knows, for every other agent, up to which time that one's accesses happened before.
 ///
-/// Agents are the warps of the unit's blocks, and per block one that stands for its asynchronous copies. Order among
-/// the lanes of a warp is kept apart (warp_floor and lanes_ordered), since most synchronisation is by whole warps.
+/// Agents are the warps of the unit's blocks, per block one that stands for its asynchronous copies and, in kernels
+/// that use tensor memory, per warp one for what it has the tensor core do. Order among the lanes of a warp is kept
+/// apart (warp_floor and lanes_ordered), since most synchronisation is by whole warps.
 class UnitClock {
  public:
   /// What a synchronisation variable inside the unit hands on (an mbarrier, an atomic in shared memory).
@@ -59,11 +60,18 @@ class UnitClock {
     void merge(const Knowledge& other);
   };
 
-  UnitClock(std::uint32_t first_ordinal, std::uint32_t blocks, std::uint32_t warps_per_block);
+  UnitClock(std::uint32_t first_ordinal, std::uint32_t blocks, std::uint32_t warps_per_block,
+            bool has_tensor_memory = false);
 
   [[nodiscard]] std::uint32_t now() const { return now_; }
   [[nodiscard]] std::uint32_t agent(std::uint32_t block, std::uint32_t warp) const { return block * stride_ + warp; }
   [[nodiscard]] std::uint32_t async_agent(std::uint32_t block) const { return block * stride_ + stride_ - 1; }
+  /// What the warp `agent` has the tensor core do; only where there is tensor memory.
+  [[nodiscard]] std::uint32_t tensor_agent(std::uint32_t agent) const { return agent + warps_; }
+  [[nodiscard]] bool is_tensor_agent(std::uint32_t agent) const {
+    return agent % stride_ >= warps_ && agent % stride_ + 1 < stride_;
+  }
+  [[nodiscard]] std::uint32_t agents() const { return agents_; }
   [[nodiscard]] std::uint32_t block_of(std::uint32_t agent) const { return agent / stride_; }
   [[nodiscard]] std::uint32_t first_ordinal() const { return first_ordinal_; }
   [[nodiscard]] std::uint32_t blocks() const { return blocks_; }
@@ -75,6 +83,10 @@ class UnitClock {
   /// Whether `other`'s accesses at `time` happened before what `me` does now.
   [[nodiscard]] bool ordered(std::uint32_t me, std::uint32_t other, std::uint32_t time) const {
     return me == other || known_[std::size_t{me} * agents_ + other] >= time;
+  }
+  /// Up to which time the agent knows of each agent's accesses.
+  [[nodiscard]] std::span<const std::uint32_t> known_times(std::uint32_t agent) const {
+    return {known_.data() + std::size_t{agent} * agents_, agents_};
   }
   /// The same for two lanes of one warp.
   [[nodiscard]] bool lanes_ordered(std::uint32_t agent, std::uint32_t lane, std::uint32_t other,
@@ -98,6 +110,10 @@ class UnitClock {
 
   [[nodiscard]] Knowledge release(std::uint32_t agent);
   void acquire(std::uint32_t agent, const Knowledge& knowledge);
+  /// What the warp issues to the tensor core now happens after all that it did and knows.
+  void begin_tensor_work(std::uint32_t agent);
+  /// As release, of the warp and of the work that it has issued to the tensor core.
+  [[nodiscard]] Knowledge release_tensor_work(std::uint32_t agent);
 
   // Between units, through global memory.
   /// fence.{acq_rel, sc} of device or system scope.
@@ -133,6 +149,7 @@ class UnitClock {
 
   std::uint32_t first_ordinal_;
   std::uint32_t blocks_;
+  std::uint32_t warps_;  ///< per block
   std::uint32_t stride_;
   std::uint32_t agents_;
   std::uint32_t now_ = 1;

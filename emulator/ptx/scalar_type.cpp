@@ -6,7 +6,7 @@
 namespace stitch::emulator {
 namespace {
 
-constexpr std::array<TypeInfo, 30> types{{
+constexpr std::array<TypeInfo, 31> types{{
     {"pred", 1, TypeKind::predicate},
     {"b8", 8, TypeKind::bits},
     {"b16", 16, TypeKind::bits},
@@ -37,8 +37,9 @@ constexpr std::array<TypeInfo, 30> types{{
     {"s4", 4, TypeKind::signed_integer},
     {"u4", 4, TypeKind::unsigned_integer},
     {"b1", 1, TypeKind::bits},
+    {"f32x2", 64, TypeKind::floating},
 }};
-static_assert(types.size() == static_cast<std::size_t>(Type::b1) + 1);
+static_assert(types.size() == static_cast<std::size_t>(Type::f32x2) + 1);
 
 }  // namespace
 

@@ -38,6 +38,7 @@ enum class Type : std::uint8_t {
   s4,
   u4,
   b1,
+  f32x2,
 };
 
 enum class TypeKind : std::uint8_t { predicate, bits, unsigned_integer, signed_integer, floating };

@@ -72,6 +72,15 @@ const std::array<Interpreter::Handler, opcode_count>& Interpreter::handlers() {
       &I::tensor_copy,
       &I::tensor_map_replace,
       &I::tensor_map_copy,
+      &I::tmem_allocation,
+      &I::tmem_load,
+      &I::tmem_store,
+      &I::tmem_wait,
+      &I::tmem_fence,
+      &I::tmem_copy,
+      &I::tmem_shift,
+      &I::tmem_commit,
+      &I::tmem_product,
   };
   return table;
 }
@@ -134,7 +143,7 @@ Interpreter::UnitState Interpreter::run(Unit& unit) {
 /// Runs the warp's splits until none is ready; false when there was nothing to run.
 bool Interpreter::run_warp(Warp& warp) {
   for (WarpSplit& f : warp.splits) {
-    if (f.state == SplitState::polling) f.state = SplitState::ready;
+    if (f.state == SplitState::polling || f.state == SplitState::columns) f.state = SplitState::ready;
   }
   bool ran = false;
   for (;;) {

@@ -8,12 +8,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emulator/decode/address_space.h"
 #include "emulator/memory/global_shadow.h"
 #include "emulator/run/launch_context.h"
+#include "emulator/run/product_descriptor.h"
 #include "emulator/run/reporter.h"
+#include "emulator/run/tile_descriptor.h"
 #include "emulator/run/unit.h"
 #include "emulator/tensor_map.h"
 
@@ -300,9 +303,49 @@ class Interpreter {
   Step wgmma_fence(const Instruction& in, std::uint32_t lanes);
   Step wgmma_commit(const Instruction& in, std::uint32_t lanes);
   Step wgmma_wait(const Instruction& in, std::uint32_t lanes);
-  double tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
-                      MatrixType type);
-  void check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t row_bytes);
+  static double tile_element(Block& block, const TileDescriptor& tile, bool transposed, std::uint32_t row,
+                             std::uint32_t column, MatrixType type);
+  void check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t k_count,
+                  MatrixType type);
+
+  // interpreter_tmem.cpp, interpreter_tmem_copy.cpp, interpreter_tensor_core.cpp: tcgen05
+  struct TmemUse;
+  struct TensorProduct;
+  Step tmem_allocation(const Instruction& in, std::uint32_t lanes);
+  Step tmem_load(const Instruction& in, std::uint32_t lanes);
+  Step tmem_store(const Instruction& in, std::uint32_t lanes);
+  Step tmem_wait(const Instruction& in, std::uint32_t lanes);
+  Step tmem_fence(const Instruction& in, std::uint32_t lanes);
+  Step tmem_commit(const Instruction& in, std::uint32_t lanes);
+  Step tmem_copy(const Instruction& in, std::uint32_t lanes);
+  Step tmem_shift(const Instruction& in, std::uint32_t lanes);
+  Step tmem_product(const Instruction& in, std::uint32_t lanes);
+  bool whole_warp(std::uint32_t lanes, std::string_view what);
+  Step allocate_tmem(const Instruction& in, std::uint32_t count);
+  void free_tmem(std::uint32_t address, std::uint32_t count);
+  bool tmem_base(const Instruction& in, TmemPlace& base);
+  void touch_tmem(TmemUse& use, Block& block, TmemPlace at, bool writes);
+  void report_tmem(const TmemUse& use, std::uint32_t lane);
+  bool check_pairing(const TensorCoreForm& form, std::uint32_t lane);
+  Block& pair_block(std::uint32_t blocks, std::uint32_t part);
+  void tell_tensor_order(Mbarrier& barrier);
+  void land_commits(Mbarrier& barrier);
+  void read_tile_for_tensor_core(Block& block, const TileDescriptor& tile, bool transposed, std::uint32_t rows,
+                                 std::uint32_t k_count, std::uint32_t width, std::uint32_t lane);
+  std::uint32_t read_tmem(TmemUse& use, Block& block, TmemPlace at, bool noted);
+  void multiply(const Instruction& in, std::uint32_t lane);
+  bool read_a(const Instruction& in, TensorProduct& product);
+  void read_a_from_tmem(Block& block, std::uint32_t part, std::uint32_t address, TensorProduct& product);
+  bool read_b(const Instruction& in, TensorProduct& product);
+  void accumulate(const Instruction& in, TensorProduct& product);
+  void scale_blocks(const Instruction& in, std::uint32_t part, TensorProduct& product);
+  static double product_element(Block& block, const TileDescriptor& tile, bool transposed, std::uint32_t row,
+                                std::uint32_t k, MatrixType type, std::uint32_t container);
+  bool check_product_tile(const TileDescriptor& tile, bool transposed, std::uint32_t depth, std::uint32_t width,
+                          std::string_view name, std::uint32_t lane);
+  void read_metadata(const Instruction& in, TensorProduct& product);
+  void copy_to_tmem(const Instruction& in, std::uint32_t lane);
+  void shift_tmem(const Instruction& in, std::uint32_t lane);
 
   std::vector<std::unique_ptr<Unit>> spare_;
   LaunchContext& context_;

@@ -123,6 +123,11 @@ void Interpreter::check_block_end(Block& block) {
     }
   }
   warp_ = last;
+  if (const std::uint32_t columns = block.tensor.taken(); columns != 0) {
+    report(Detector::invalid_use, 0, [&] {
+      return fmt::format("the block ends with {} columns of tensor memory allocated (no tcgen05.dealloc)", columns);
+    });
+  }
   for (const auto& [agent, time] : block.remote_accesses) {
     const bool known = std::ranges::any_of(block.warps, [&, other = agent, when = time](const Warp& warp) {
       return unit_->clock->ordered(warp.agent, other, when);

@@ -64,6 +64,9 @@ std::string Interpreter::name_agent(const Unit& unit, std::uint32_t agent) const
   const std::uint32_t block = unit.clock->block_of(agent);
   const std::uint32_t warp = agent - unit.clock->agent(block, 0);
   const std::string of_block = unit.blocks.size() > 1 ? fmt::format(" of block rank {}", block) : std::string();
+  if (unit.clock->is_tensor_agent(agent)) {
+    return fmt::format("tcgen05 of warp {}{}", agent - unit.clock->tensor_agent(unit.clock->agent(block, 0)), of_block);
+  }
   if (agent == unit.clock->async_agent(block)) return fmt::format("an asynchronous copy{}", of_block);
   return fmt::format("warp {}{}", warp, of_block);
 }
@@ -79,6 +82,7 @@ void Interpreter::report_deadlock(Unit& unit) {
         const char* what = f.state == SplitState::barrier     ? "wait at a barrier that not all threads reach"
                            : f.state == SplitState::cluster   ? "wait at a cluster barrier that not all blocks reach"
                            : f.state == SplitState::gathering ? "wait for other lanes of their warp"
+                           : f.state == SplitState::columns   ? "wait for columns of tensor memory that nobody frees"
                                                               : "spin on memory that nobody will change";
         report(Detector::deadlock, std::countr_zero(f.lanes),
                [&] { return fmt::format("lanes 0x{:08x} of warp {} {}", f.lanes, warp.index, what); });

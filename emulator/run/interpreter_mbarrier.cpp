@@ -66,6 +66,8 @@ void Interpreter::complete_phase(Mbarrier& barrier) {
   if (barrier.pending != 0 || barrier.pending_bytes != 0) return;
   barrier.last_knowledge = std::move(barrier.knowledge);
   barrier.knowledge = {};
+  barrier.last_told = std::move(barrier.told);
+  barrier.told = {};
   barrier.pending = barrier.expected;
   ++barrier.phase;
   ++unit_->events;
@@ -95,6 +97,7 @@ Interpreter::Step Interpreter::mbarrier_arrive(const Instruction& in, std::uint3
     if (releases(access.semantics)) {
       barrier->knowledge.merge(unit_->clock->release(warp_->agent));
     }
+    tell_tensor_order(*barrier);
     switch (access.action) {
       case MbarrierAction::arrive: arrive_on(*barrier, operand, false, lane); break;
       case MbarrierAction::arrive_drop: arrive_on(*barrier, operand, true, lane); break;
@@ -133,8 +136,10 @@ void Interpreter::land_bulk_arrival(PendingBulk& copy) {
   receiver.shared.end_async_write(offset, bytes, who);
 }
 
-/// The copies that were under way for this phase arrive: as late as possible, when somebody looks.
+/// The copies that were under way for this phase arrive, and commits of tensor work: as late as possible, when somebody
+/// looks.
 void Interpreter::land_arrivals(Mbarrier& barrier) {
+  if (!barrier.committed.empty()) land_commits(barrier);
   if (barrier.arriving.empty()) return;
   std::vector<PendingBulk> landing = std::move(barrier.arriving);
   barrier.arriving.clear();
@@ -167,6 +172,7 @@ Interpreter::Step Interpreter::mbarrier_test(const Instruction& in, std::uint32_
     if (!over) continue;
     done |= 1U << lane;
     if (acquires(access.semantics)) unit_->clock->acquire(warp_->agent, barrier->last_knowledge);
+    if (unit_->tensor_order != nullptr) unit_->tensor_order->observe(warp_->agent, barrier->last_told);
   }
   set_mask(in.d, lanes, done);
   if (done == lanes) {

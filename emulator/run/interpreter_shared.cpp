@@ -117,6 +117,14 @@ void Interpreter::report_shared(const SharedOutcome& outcome, std::uint32_t lane
     case SharedFault::read_after_write:
     case SharedFault::write_after_write:
     case SharedFault::write_after_read:
+      if (unit_->clock->is_tensor_agent(outcome.other.agent())) {
+        report(Detector::async_before_wait, lane, [&] {
+          return fmt::format(
+              "write of shared memory at offset {}, which {} may still read (no wait for a tcgen05.commit after it)",
+              outcome.offset, name_agent(*unit_, outcome.other.agent()));
+        });
+        return;
+      }
       const bool redundant = !changes && outcome.fault == SharedFault::write_after_write;
       report(redundant ? Detector::redundant_write : Detector::shared_race, lane, [&] {
         return fmt::format("{} of shared memory at offset {} and a {} by {}{} are not ordered", what, outcome.offset,

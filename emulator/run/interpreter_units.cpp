@@ -16,7 +16,9 @@ std::unique_ptr<Unit> Interpreter::make_unit(std::uint32_t first_ordinal) {
     unit->blocks = std::move(blocks);
   }
   const std::uint32_t count = context_.blocks_per_unit;
-  unit->clock = std::make_unique<UnitClock>(first_ordinal, count, context_.warps_per_block);
+  const bool has_tensor_memory = !code_.tensor_cores.empty();
+  unit->clock = std::make_unique<UnitClock>(first_ordinal, count, context_.warps_per_block, has_tensor_memory);
+  if (has_tensor_memory) unit->tensor_order = std::make_unique<TensorOrder>(unit->clock->agents());
   unit->alive_threads = count * context_.threads_per_block;
   while (unit->blocks.size() < count) unit->blocks.push_back(std::make_unique<Block>());
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -34,6 +36,7 @@ void Interpreter::start_block(Unit& unit, Block& block, std::uint32_t ordinal) {
   block.index = grid.index_of(block.linear);
   block.alive_threads = context_.threads_per_block;
   block.shared.reset(block.rank, context_.shared_bytes, code_.shared_granule);
+  block.tensor.reset();
   block.l1.reset(l1_share(grid.count(), context_.threads_per_block, context_.shared_bytes));
   block.barriers = {};
   block.mbarriers.clear();

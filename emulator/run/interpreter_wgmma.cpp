@@ -6,99 +6,48 @@
 #include "emulator/run/sparse_matrix.h"
 
 namespace stitch::emulator {
-namespace {
-
-/// A shared-memory matrix descriptor of wgmma (PTX ISA, "matrix descriptor"), in bytes.
-struct TileDescriptor {
-  std::uint32_t start = 0;
-  std::uint32_t leading = 0;
-  std::uint32_t stride = 0;
-  std::uint32_t swizzle_bytes = 0;  ///< 0 (none), 32, 64 or 128
-
-  explicit TileDescriptor(std::uint64_t bits)
-      : start((bits & 0x3FFF) << 4), leading((bits >> 16 & 0x3FFF) << 4), stride((bits >> 32 & 0x3FFF) << 4) {
-    constexpr std::uint32_t modes[] = {0, 128, 64, 32};
-    swizzle_bytes = modes[bits >> 62];
-  }
-
-  /// Shared address of byte `k` of row `row` of an operand whose rows are M or N; where M or N is contiguous instead
-  /// (16-bit elements only) of the first byte of element (row, k / 2). The canonical layouts are those of CUTLASS
-  /// (cute/arch/mma_sm90_desc.hpp): 8 × 16-byte core matrices, `leading` and `stride` apart; with a swizzle, rows of
-  /// that many bytes whose 16-byte pieces are exchanged by the row number.
-  [[nodiscard]] std::uint32_t address(std::uint32_t row, std::uint32_t k, bool row_major_in_memory) const {
-    std::uint32_t at = 0;
-    if (!row_major_in_memory) {
-      // K is contiguous.
-      if (swizzle_bytes == 0) {
-        at = row / 8 * stride + row % 8 * 16 + k / 16 * leading + k % 16;
-      } else {
-        at = row / 8 * stride + row % 8 * swizzle_bytes + k;
-      }
-    } else {
-      // M or N is contiguous.
-      const std::uint32_t unit = row / 8;
-      const std::uint32_t column = k / 2;
-      if (swizzle_bytes == 0) {
-        at = unit * stride + column % 8 * 16 + column / 8 * leading + row % 8 * 2;
-      } else {
-        const std::uint32_t units = swizzle_bytes / 16;
-        at =
-            unit / units * leading + unit % units * 16 + column % 8 * swizzle_bytes + column / 8 * stride + row % 8 * 2;
-      }
-    }
-    at += start;
-    switch (swizzle_bytes) {
-      case 128: return at ^ ((at >> 7 & 7) << 4);
-      case 64: return at ^ ((at >> 7 & 3) << 4);
-      case 32: return at ^ ((at >> 7 & 1) << 4);
-      default: return at;
-    }
-  }
-};
-
-}  // namespace
-
 /// Checks that the operand may be read asynchronously, as accesses of the warp's first lane, and notes it as being
 /// read.
-void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t row_bytes) {
-  const TileDescriptor tile(descriptor);
+void Interpreter::check_tile(std::uint64_t descriptor, bool transposed, std::uint32_t rows, std::uint32_t k_count,
+                             MatrixType type) {
+  const TileDescriptor tile = TileDescriptor::of_warp_group(descriptor);
+  const std::uint32_t width = element_bits(type);
   SharedMemory& shared = block_->shared;
   const SharedAccessor who = shared_accessor(*block_, 0, false);
   bool unfenced = false;
-  // The descriptor has no distance between pieces of a row that a swizzle does not cover.
-  if (!transposed && tile.swizzle_bytes != 0 && tile.swizzle_bytes < row_bytes) {
+  if (!tile.covers(k_count * width / 8, transposed)) {
     report(Detector::invalid_use, 0, [&] {
-      return fmt::format("wgmma reads rows of {} bytes by a descriptor whose swizzle has {}", row_bytes,
+      return fmt::format("wgmma reads rows of {} bytes by a descriptor whose swizzle has {}", k_count * width / 8,
                          tile.swizzle_bytes);
     });
     return;
   }
-  for (std::uint32_t r = 0; r < rows; ++r) {
-    // Runs of 16 bytes along the contiguous dimension: of a row's bytes, or of 8 rows' elements.
-    if (transposed && r % 8 != 0) continue;
-    for (std::uint32_t k = 0; k < row_bytes; k += transposed ? 2 : 16) {
-      SharedTarget target;
-      if (!shared_target(tile.address(r, k, transposed), 16, false, 0, target)) return;
-      const SharedOutcome outcome = shared.read(target.offset, 16, who);
-      if (outcome.fault != SharedFault::none) report_shared(outcome, 0, false);
-      unfenced |= shared.written_since(target.offset, 16, block_->proxy_fence);
-      shared.begin_async_read(target.offset, 16);
-      warp_->product_reads.push_back({target.offset, 16, warp_->product_groups});
-    }
-  }
-  if (!unfenced) return;
+  bool inside = true;
+  tile.for_each_piece(rows, k_count, width, transposed, [&](std::uint32_t address) {
+    SharedTarget target;
+    inside = shared_target(address, 16, false, 0, target);
+    if (!inside) return false;
+    const SharedOutcome outcome = shared.read(target.offset, 16, who);
+    if (outcome.fault != SharedFault::none) report_shared(outcome, 0, false);
+    unfenced |= shared.written_since(target.offset, 16, block_->proxy_fence);
+    shared.begin_async_read(target.offset, 16);
+    warp_->product_reads.push_back({target.offset, 16, warp_->product_groups});
+    return true;
+  });
+  if (!unfenced || !inside) return;
   report(Detector::missing_fence, 0,
          [] { return std::string("wgmma reads shared memory that was written without a fence.proxy.async since"); });
 }
 
-double Interpreter::tile_element(std::uint64_t descriptor, bool transposed, std::uint32_t row, std::uint32_t column,
-                                 MatrixType type) {
+/// The element (row, column) of a tile in the shared memory of `block`; 0 outside it.
+double Interpreter::tile_element(Block& block, const TileDescriptor& tile, bool transposed, std::uint32_t row,
+                                 std::uint32_t column, MatrixType type) {
   const std::uint32_t width = element_bits(type);
-  const std::uint32_t address = TileDescriptor(descriptor).address(row, column * width / 8, transposed);
+  const std::uint32_t address = tile.address(row, column, width, transposed);
   const std::uint32_t bytes = std::max(width / 8, 1U);
-  if (address < shared_base || !block_->shared.contains(address - shared_base, bytes)) return 0;
+  if (address < shared_base || !block.shared.contains(address - shared_base, bytes)) return 0;
   std::uint32_t bits = 0;
-  std::memcpy(&bits, block_->shared.data() + (address - shared_base), bytes);
+  std::memcpy(&bits, block.shared.data() + (address - shared_base), bytes);
   return element_value(type, width < 8 ? bits >> (column * width % 8) : bits);
 }
 
@@ -134,16 +83,18 @@ Interpreter::Step Interpreter::wgmma(const Instruction& in, std::uint32_t lanes)
     }
   } else {
     const std::uint64_t a_descriptor = row_of<std::uint64_t>(in.a)[0];
-    if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64, 32);
+    const TileDescriptor tile = TileDescriptor::of_warp_group(a_descriptor);
+    if (warp_->index % 4 == 0) check_tile(a_descriptor, form.transpose_a, 64, form.stored_k(), form.a);
     for (std::uint32_t r = 0; r < 16; ++r) {
       for (std::uint32_t k = 0; k < form.stored_k(); ++k) {
-        a[r][k] = tile_element(a_descriptor, form.transpose_a, row_base + r, k, form.a);
+        a[r][k] = tile_element(*block_, tile, form.transpose_a, row_base + r, k, form.a);
       }
     }
   }
-  if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n, form.sparse ? 64 : 32);
+  const TileDescriptor b_tile = TileDescriptor::of_warp_group(b_descriptor);
+  if (warp_->index % 4 == 0) check_tile(b_descriptor, form.transpose_b, form.n, form.k, form.b);
   for (std::uint32_t n = 0; n < form.n; ++n) {
-    for (std::uint32_t k = 0; k < form.k; ++k) b[n][k] = tile_element(b_descriptor, form.transpose_b, n, k, form.b);
+    for (std::uint32_t k = 0; k < form.k; ++k) b[n][k] = tile_element(*block_, b_tile, form.transpose_b, n, k, form.b);
   }
   std::optional<KeptColumns> kept;
   if (form.sparse) kept.emplace(form, sparse_metadata(form, d_slots[d_count + (form.a_in_registers ? 4 : 0)]));

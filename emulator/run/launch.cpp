@@ -258,6 +258,9 @@ Result<LaunchReport> launch(const Program& program, const LaunchConfig& config, 
     return make_error(ErrorKind::timeout, "kernel {} did not end within {} warp instructions", program.name(),
                       options.instruction_budget);
   }
+  if (const char* refused = context.refused; refused != nullptr) {
+    return make_error(ErrorKind::unsupported, "kernel {} came to {}", program.name(), refused);
+  }
   if (options.stop.stop_requested() && !scheduler.completed()) {
     return make_error(ErrorKind::cancelled, "kernel {} was stopped", program.name());
   }

@@ -44,6 +44,7 @@ struct LaunchContext {
   std::uint64_t instruction_budget = 0;
   std::atomic<bool> stop{false};  ///< after a trap, a deadlock or an exhausted budget, or told to
   std::atomic<bool> out_of_budget{false};
+  std::atomic<const char*> refused{nullptr};  ///< what a block came to that is not emulated and only operands tell
 };
 
 }  // namespace stitch::emulator

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -20,8 +21,11 @@ constexpr std::uint32_t element_bits(MatrixType type) {
     case MatrixType::u8:
     case MatrixType::e4m3:
     case MatrixType::e5m2: return 8;
+    case MatrixType::e2m3:
+    case MatrixType::e3m2: return 6;
     case MatrixType::s4:
-    case MatrixType::u4: return 4;
+    case MatrixType::u4:
+    case MatrixType::e2m1: return 4;
     case MatrixType::b1: return 1;
     default: return 32;
   }
@@ -36,6 +40,16 @@ inline double e4m3_value(std::uint32_t bits) {
   const double value =
       exponent == 0 ? mantissa * 0x1p-9 : (8 + mantissa) * 0x1p-10 * static_cast<double>(1U << exponent);
   return (bits & 0x80) != 0 ? -value : value;
+}
+
+/// A float without infinities and NaN (OCP Microscaling Formats): sign, exponent with this bias, mantissa.
+inline double small_float_value(std::uint32_t bits, int exponent_bits, int mantissa_bits, int bias) {
+  const std::uint32_t exponent = bits >> mantissa_bits & ((1U << exponent_bits) - 1);
+  const std::uint32_t mantissa = bits & ((1U << mantissa_bits) - 1);
+  const std::uint32_t implied = exponent == 0 ? 0 : 1U << mantissa_bits;
+  const double value = std::ldexp(static_cast<double>(implied + mantissa),
+                                  static_cast<int>(std::max(exponent, 1U)) - bias - mantissa_bits);
+  return (bits >> (exponent_bits + mantissa_bits) & 1) != 0 ? -value : value;
 }
 
 /// The element of `type` in the lowest bits.
@@ -55,6 +69,9 @@ inline double element_value(MatrixType type, std::uint64_t bits) {
     case MatrixType::u4: return word & 0xF;
     case MatrixType::b1: return word & 1;
     case MatrixType::e4m3: return e4m3_value(word);
+    case MatrixType::e2m3: return small_float_value(word, 2, 3, 1);
+    case MatrixType::e3m2: return small_float_value(word, 3, 2, 3);
+    case MatrixType::e2m1: return small_float_value(word, 2, 1, 1);
     case MatrixType::e5m2: return half_to_float(static_cast<std::uint16_t>((word & 0xFF) << 8));
   }
   return 0;

@@ -25,14 +25,12 @@ bool is_meaningful(const MatrixForm& form, std::uint32_t bits) {
 KeptColumns::KeptColumns(const MatrixForm& form, std::span<const std::uint32_t, 32> metadata)
     : count_(form.stored_k()) {
   const std::uint32_t width = sparse_chunk(form.a);
-  const std::uint32_t run = width == 8 ? 2 : 1;
   for (std::uint32_t row = 0; row < columns_.size(); ++row) {
     for (std::uint32_t i = 0; i < count_; ++i) {
       const std::uint32_t chunk = i / (width / 2);
       const std::uint32_t within = i % (width / 2);
       const std::uint32_t bits = chunk_metadata(form, metadata, row, chunk);
-      // Of tf32 the indices count halves of an element.
-      const std::uint32_t place = width == 2 ? (bits & 3) / 2 : (bits >> (2 * (within / run)) & 3) * run + within % run;
+      const std::uint32_t place = kept_place(width, bits, within);
       columns_[row][i] = static_cast<std::uint16_t>(chunk * width + place);
     }
   }

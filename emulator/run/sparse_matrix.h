@@ -25,6 +25,14 @@ std::uint32_t chunk_metadata(const MatrixForm& form, std::span<const std::uint32
 /// and 0b1110.
 bool is_meaningful(const MatrixForm& form, std::uint32_t bits);
 
+/// The column of its chunk of `width` elements that the `index`th of those kept has; of tf32 (width 2) the bits'
+/// indices count halves of an element, of width 8 pairs.
+constexpr std::uint32_t kept_place(std::uint32_t width, std::uint32_t bits, std::uint32_t index) {
+  if (width == 2) return (bits & 3) / 2;
+  const std::uint32_t run = width == 8 ? 2 : 1;
+  return (bits >> (2 * (index / run)) & 3) * run + index % run;
+}
+
 /// Columns of A (rows of B) of the stored_k elements of each row. What is not stored is not multiplied: there is no
 /// 0 · infinity.
 class KeptColumns {

@@ -11,6 +11,7 @@
 #include "emulator/finding.h"
 #include "emulator/memory/l1_cache.h"
 #include "emulator/memory/shared_memory.h"
+#include "emulator/memory/tensor_memory.h"
 #include "emulator/memory/unit_clock.h"
 
 /// The state of blocks in flight: plain data, so that any number of blocks can be resident and suspended anywhere.
@@ -41,6 +42,7 @@ enum class SplitState : std::uint8_t {
   gathering,  ///< at an instruction that needs more lanes of the warp than are here
   barrier,    ///< arrived at a barrier of the block
   cluster,    ///< waits for the cluster barrier
+  columns,    ///< looks again whether there are columns of tensor memory to allocate, which its block has to free
 };
 
 /// Lanes of a warp that are at the same instruction. A converged warp is one split, a diverged one several.
@@ -139,9 +141,14 @@ struct Mbarrier {
   std::uint32_t pending = 0;
   std::int64_t pending_bytes = 0;
   std::uint32_t phase = 0;
-  UnitClock::Knowledge knowledge;       ///< of the phase under way
-  UnitClock::Knowledge last_knowledge;  ///< of the completed one
-  std::vector<PendingBulk> arriving;    ///< copies that will complete on it
+  UnitClock::Knowledge knowledge;               ///< of the phase under way
+  UnitClock::Knowledge last_knowledge;          ///< of the completed one
+  std::vector<PendingBulk> arriving;            ///< copies that will complete on it
+  std::vector<UnitClock::Knowledge> committed;  ///< arrivals of tcgen05.commit that will come
+  /// Of the phase under way and of the completed one, what arrivals told of tensor memory if only relaxed: times by
+  /// agent (TensorOrder).
+  std::vector<std::uint32_t> told;
+  std::vector<std::uint32_t> last_told;
 };
 
 struct Block {
@@ -151,6 +158,7 @@ struct Block {
   std::uint32_t ordinal = 0;  ///< position among the blocks that are run
   std::uint32_t alive_threads = 0;
   SharedMemory shared;
+  TensorMemory tensor;
   L1Cache l1;
   std::vector<Warp> warps;
   RowStorage registers;
@@ -169,6 +177,7 @@ struct Block {
 struct Unit {
   std::vector<std::unique_ptr<Block>> blocks;
   std::unique_ptr<UnitClock> clock;
+  std::unique_ptr<TensorOrder> tensor_order;  ///< null in kernels without tensor memory
   std::uint32_t alive_threads = 0;
   std::uint64_t events = 0;         ///< anything that may let somebody else go on
   std::uint64_t global_events = 0;  ///< of these, visible to other units

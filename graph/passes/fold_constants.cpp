@@ -99,9 +99,7 @@ Replacement folded(Rewriter& graph, const Expression& expression) {
 Replacement constant(Rewriter& graph, const Node& node) {
   const auto& a = node.as<ConstantAttributes>();
   if (a.type.elements() <= 1 || !is_splat(a)) return {};
-  const auto first = a.data.begin();
-  const ConstantAttributes one{{a.type.dtype, {}}, {first, first + byte_size(a.type.dtype)}};
-  return graph.broadcast(graph.constant(one), a.type.dims, {});
+  return graph.broadcast(graph.constant(scalar_of(a.type.dtype, element_bits(a, 0))), a.type.dims, {});
 }
 
 Replacement fold_constants_rule(Rewriter& graph, const Node& node) {

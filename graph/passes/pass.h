@@ -20,6 +20,8 @@ struct PassContext {
   bool reassociate = true;
   /// What is known about the values of the graph's parameters (a loop counter in its body); by position, may be short.
   std::vector<ValueRange> parameter_ranges;
+  /// The graph is a region of a node: the body of a loop, a branch.
+  bool is_region = false;
 };
 
 }  // namespace stitch::graph

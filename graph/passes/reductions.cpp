@@ -31,10 +31,7 @@ struct Reduction {
 };
 
 Value identity(Rewriter& graph, const TensorType& type, ReduceKind kind) {
-  const std::uint64_t bits = identity_bits(kind, type.dtype);
-  ConstantAttributes one{{type.dtype, {}}, std::vector<std::byte>(byte_size(type.dtype))};
-  for (std::size_t i = 0; i < one.data.size(); ++i) one.data[i] = static_cast<std::byte>(bits >> (8 * i));
-  return graph.broadcast(graph.constant(std::move(one)), type.dims, {});
+  return graph.broadcast(graph.constant(scalar_of(type.dtype, identity_bits(kind, type.dtype))), type.dims, {});
 }
 
 /// `count` equal elements combined.

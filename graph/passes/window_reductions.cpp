@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "graph/infer_checks.h"
+#include "graph/literal.h"
 #include "graph/reduce_kind.h"
 
 namespace stitch::graph {
@@ -77,12 +78,7 @@ class Splitter {
     return type_.dims[d] == 1 ? a_.sizes[d] : std::gcd(a_.sizes[d], a_.strides[d]);
   }
 
-  Value identity() {
-    const std::uint64_t bits = identity_bits(a_.kind, type_.dtype);
-    ConstantAttributes one{{type_.dtype, {}}, std::vector<std::byte>(byte_size(type_.dtype))};
-    for (std::size_t i = 0; i < one.data.size(); ++i) one.data[i] = static_cast<std::byte>(bits >> (8 * i));
-    return graph_.constant(std::move(one));
-  }
+  Value identity() { return graph_.constant(scalar_of(type_.dtype, identity_bits(a_.kind, type_.dtype))); }
 
   Value neighbours_reduced() {
     const Dims& extents = graph_.dims(x_);

@@ -84,10 +84,7 @@ class Selection {
 
   Value identity() {
     const DType dtype = graph_.dtype(x_);
-    const std::uint64_t bits = identity_bits(select_, dtype);
-    ConstantAttributes one{{dtype, {}}, std::vector<std::byte>(byte_size(dtype))};
-    for (std::size_t i = 0; i < one.data.size(); ++i) one.data[i] = static_cast<std::byte>(bits >> (8 * i));
-    return graph_.constant(std::move(one));
+    return graph_.constant(scalar_of(dtype, identity_bits(select_, dtype)));
   }
 
   Value arg_reduced(Value covered) {

@@ -52,7 +52,9 @@ Accumulated<double> finish_product(double value, const ProductTotals& t, const A
     return {value, t.exact && certain ? 0 : unchecked};
   }
   // Otherwise partial products may leave the accumulator's range in some orders and not in others.
-  const bool in_range = t.above < r.overflow * 0.999 && (t.below == 0 || t.below > r.normal);
+  // What is far below the smallest normal number comes out as next to nothing in all of them.
+  const bool vanishes = t.log2 < std::log2(r.normal) - 1;
+  const bool in_range = t.above < r.overflow * 0.999 && (t.zero || t.below > r.normal || vanishes);
   if (!in_range) return {value, unchecked};
   const double steps = t.count - 1;
   double bound = (t.reach - std::fabs(value)) + steps * 0.5 * r.ulp * t.reach + r.narrow * t.reach;

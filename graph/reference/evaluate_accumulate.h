@@ -82,6 +82,7 @@ struct ProductTotals {
   double reach = 1;  ///< Π(|x| + e)
   double above = 1;  ///< of the factors beyond 1
   double below = 1;  ///< of the factors below 1
+  double log2 = 0;   ///< of the reach, which may leave the range of a double
   std::int64_t count = 0;
   bool exact = true, unchecked = false;
   bool infinite = false, zero = false, nan = false;  ///< whether some factor is
@@ -99,6 +100,7 @@ class FloatProduct {
       const double most = std::fabs(x) + e;
       ++totals_.count;
       totals_.reach *= most;
+      totals_.log2 += std::log2(most);
       totals_.above *= std::max(1.0, most);
       totals_.below *= std::min(1.0, std::fabs(x));
       totals_.unchecked |= e == unchecked;

@@ -31,7 +31,8 @@ std::int64_t saturate(double x) {
 void float_to_float(const Chunk& c) {
   std::copy_n(c.in[0].floats, c.count, c.floats);
   if (c.bounds == nullptr) return;
-  const bool narrows = info(c.operand_dtype).mantissa_bits > info(c.dtype).mantissa_bits ||
+  // What is not exact may have been kept in the accumulator's type.
+  const bool narrows = info(info(c.operand_dtype).accumulator).mantissa_bits > info(c.dtype).mantissa_bits ||
                        largest_finite(c.operand_dtype) > largest_finite(c.dtype);
   const Rounding& r = *c.rounding;
   // From f64 the accumulator changes, which rounds too.

@@ -49,6 +49,8 @@ Status Evaluation::demand_node(NodeId id) {
     return {};
   }
   NodeState& s = state(id);
+  s.in_parts = node.op == Op::reduce && reads_too_much(id);
+  if (s.in_parts) return {};  // each part demands what it needs when it is computed
   std::vector<Region> regions(node.operands.size());
   const std::span<const Box> boxes = slot({id, 0}).region.boxes();
   for (std::size_t i = 0; i < boxes.size(); ++i) {
@@ -62,6 +64,22 @@ Status Evaluation::demand_node(NodeId id) {
     for (const Box& box : regions[i].boxes()) slot(node.operands[i]).region.add(box);
   }
   return {};
+}
+
+/// Of its operand for one element of a reduction.
+std::int64_t Evaluation::elements_read(NodeId id) const {
+  const Node& node = graph_.node(id);
+  std::int64_t count = 1;
+  for (const std::int64_t d : node.as<ReduceAttributes>().dimensions) count *= graph_.type(node.operands[0]).dims[d];
+  return count;
+}
+
+/// Whether a reduction reads more than it may at once, and much more than it leaves.
+bool Evaluation::reads_too_much(NodeId id) {
+  std::int64_t results = 0;
+  for (const Box& box : slot({id, 0}).region.boxes()) results += box.elements();
+  const std::int64_t each = elements_read(id);
+  return results > 1 && each >= 8 && results > options_.most_reduced / each;
 }
 
 Status Evaluation::find_indices(NodeId id, const Box& out, std::vector<Block>& indices) {

@@ -94,8 +94,10 @@ void settle_unary(const Chunk& c) {
     if (settled<1>(c, i)) continue;
     const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
     const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - e), of_type<F>(c.dtype, x + e)};
-    const Settled s =
-        e == unchecked ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 3);
+    // Which infinity it is says the sign of a zero, which no operator promises.
+    const bool at_pole = std::is_same_v<F, Rsqrt> && x == 0;
+    const Settled s = e == unchecked || at_pole ? Settled{c.floats[i], unchecked}
+                                                : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 3);
     c.floats[i] = s.value;
     c.bounds[i] = s.bound;
   }

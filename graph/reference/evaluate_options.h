@@ -29,6 +29,10 @@ struct EvaluateOptions {
   std::vector<ReduceRestriction> restrictions;
   std::int64_t most_trips = std::int64_t{1} << 20;     ///< of one loop; more is ErrorKind::resource_exhausted
   std::int64_t memory_limit = std::int64_t{16} << 30;  ///< bytes of values alive at once; likewise
+  /// Elements of its operand that a reduction may have at once. One that reads more is evaluated in parts of its
+  /// result, each with all that it depends on, so that a row's sum over a tensor of gigabytes needs some rows at a
+  /// time.
+  std::int64_t most_reduced = std::int64_t{1} << 24;
   /// Elements computed, times what each takes (terms of a reduction or contraction, operators of a chain), over all
   /// turns of loops; likewise. Counted, not timed: the same evaluation ends at the same place everywhere.
   std::int64_t work_limit = std::numeric_limits<std::int64_t>::max();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/literal.h"
+#include "graph/reference/evaluate_accumulate.h"
 #include "graph/reference/evaluate_chunk.h"
 #include "graph/reference/evaluate_functions.h"
 
@@ -204,6 +205,11 @@ Status Evaluation::compute_node(NodeId id) {
   Slot& to = slot({id, 0});
   const std::vector<Box> boxes(to.region.boxes().begin(), to.region.boxes().end());
   for (std::size_t i = 0; i < boxes.size(); ++i) {
+    if (state(id).in_parts) {
+      STITCH_ASSIGN(Block block, compute_in_parts(id, boxes[i]));
+      to.blocks.push_back(std::move(block));
+      continue;
+    }
     if (is_chunked(node)) {
       STITCH_ASSIGN(Block block, compute_chunks(id, members_[id], boxes[i]));
       to.blocks.push_back(std::move(block));
@@ -238,6 +244,27 @@ Status Evaluation::compute_node(NodeId id) {
     to.blocks.push_back(std::move(block));
   }
   return options_.round ? round_blocks(id) : Status{};
+}
+
+/// A quarter of what may be read at once for each part, since there are values on the way to the operand.
+Result<Block> Evaluation::compute_in_parts(NodeId id, const Box& box) {
+  const DType dtype = graph_.node(id).type().dtype;
+  STITCH_ASSIGN(StorageRef storage, memory_.make(dtype, box.elements(), options_.bounds));
+  storage->nonnegative = true;
+  bool exact = true;
+  const Dims strides = row_major_strides(box.size);
+  const std::int64_t most = std::max<std::int64_t>(1, options_.most_reduced / 4 / elements_read(id));
+  STITCH_TRY(for_each_slab(box, most, [&](const Box& piece) -> Status {
+    Evaluation evaluation(graph_, sources_, options_, memory_, restricted_, ahead_);
+    STITCH_ASSIGN(const auto blocks, evaluation.run({{{id, 0}, {piece}}}));
+    STITCH_ASSIGN(const Block part, expanded(memory_, blocks[0][0]));
+    copy_values({piece.size, row_major_strides(piece.size), strides}, part, 0, *storage, offset_in(box, piece.start));
+    storage->nonnegative = storage->nonnegative && part.data->nonnegative;
+    exact = exact && part.exact();
+    return {};
+  }));
+  if (exact) storage->bounds.clear();
+  return Block{dtype, box, std::move(storage), false};
 }
 
 /// Reductions and contractions, which compute; what moves values has rounded ones already.

@@ -43,6 +43,7 @@ class Evaluation {
     bool inlined = false;  ///< computed by the chunk inside `root`
     bool done = false;
     bool uniform = false;                     ///< known to have one value everywhere
+    bool in_parts = false;                    ///< a reduction whose parts are evaluations of their own
     NodeId root = -1;                         ///< the node whose evaluation computes this one
     std::vector<bool> reads;                  ///< per operand: whether any of it is demanded
     std::vector<std::vector<Block>> indices;  ///< per box: index operands evaluated ahead
@@ -61,6 +62,8 @@ class Evaluation {
   Status demand_node(NodeId id);
   Status demand_control(NodeId id);
   void demand_associative_scan(NodeId id);
+  [[nodiscard]] std::int64_t elements_read(NodeId id) const;
+  [[nodiscard]] bool reads_too_much(NodeId id);
   Status find_indices(NodeId id, const Box& out, std::vector<Block>& indices);
   Result<Block> evaluate_ahead(Value value, const Box& box);
   void restrict_reductions();
@@ -78,6 +81,7 @@ class Evaluation {
   Status compute_loop(NodeId id);
   Status compute_conditional(NodeId id);
   Status compute_threefry(NodeId id);
+  Result<Block> compute_in_parts(NodeId id, const Box& box);
   Status compute_associative_scan(NodeId id);
   Status round_blocks(NodeId id);
   Status doubt_blocks(NodeId id);

@@ -126,8 +126,10 @@ struct Atanh : UnaryDefaults {
 struct Atan2 : BinaryDefaults {
   static constexpr Op op = Op::atan2;
   static double value(double y, double x) { return std::atan2(y, x); }
-  /// Seen from the origin, a disc of radius e at distance r spans asin(e/r) ≤ e/(r - e); the cut is at ±π.
+  /// Seen from the origin, a disc of radius e at distance r spans asin(e/r) ≤ e/(r - e); the cut is at ±π, where the
+  /// sign of a zero decides, which no operator promises: a sum or a maximum of zeros has either.
   static double spread(double y, double ey, double x, double ex, double) {
+    if (y == 0 && x <= 0) return 2 * std::numbers::pi;
     if (ex == 0 && ey == 0) return 0;
     const double r = std::hypot(x, y), e = std::hypot(ex, ey);
     if (r <= e || (x < 0 && ey > 0 && std::fabs(y) <= ey)) return 2 * std::numbers::pi;

@@ -6,12 +6,14 @@
 #include <algorithm>
 
 #include "graph/literal.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/region.h"
 #include "import/onnx/walk.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 constexpr std::int64_t most_unrolled = 256;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 constexpr std::string_view reason = "a sequence that outlives the graph it is made in";

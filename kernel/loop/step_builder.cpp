@@ -8,6 +8,7 @@
 
 #include "graph/builder.h"
 #include "graph/fill.h"
+#include "graph/literal.h"
 #include "kernel/loop/row_split.h"
 #include "kernel/loop/step_inputs.h"
 #include "kernel/structure/contraction.h"
@@ -130,9 +131,8 @@ class StepBuilder {
     Dims dims = constant.type.dims;
     if (wanted.row >= 0) dims[wanted.row] = step_.rows;
     if (wanted.dimension >= 0) dims[wanted.dimension] = wanted.size;
-    std::uint64_t bits = 0;
-    std::copy_n(constant.data.begin(), graph::byte_size(constant.type.dtype), reinterpret_cast<std::byte*>(&bits));
-    return out_.broadcast(out_.constant(scalar_of(constant.type.dtype, bits)), std::move(dims), {});
+    const std::uint64_t bits = graph::element_bits(constant, 0);
+    return out_.broadcast(out_.constant(graph::scalar_of(constant.type.dtype, bits)), std::move(dims), {});
   }
 
   /// What a slice of which `wanted` is needed takes of its operand, if that is one run along one dimension.

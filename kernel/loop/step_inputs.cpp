@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/fill.h"
+#include "graph/literal.h"
 #include "graph/passes/loops/turn_lines.h"
 #include "kernel/structure/kernel_graph.h"
 
@@ -112,7 +113,7 @@ Value StepInputs::rows_of_parameter(Value value, int row) {
   } else {
     const TensorType& type = body_.type(value);
     const std::uint64_t bits = *graph::fill_bits(kernel_, loop_.operands[number]);
-    whole = out_.broadcast(out_.constant(scalar_of(type.dtype, bits)), type.dims, {});
+    whole = out_.broadcast(out_.constant(graph::scalar_of(type.dtype, bits)), type.dims, {});
   }
   inputs_[number] = whole;
   return rows_of(whole, row);
@@ -147,13 +148,6 @@ void StepInputs::note_sequence(NodeId slice, int row) {
   if (row >= 0 && row < turn) sequence.runs = step_.rows;
   if (sequence.run_bytes > most_bytes || sequence.run_bytes < 1) return;
   if (std::ranges::count(step_.sequences, sequence) == 0) step_.sequences.push_back(sequence);
-}
-
-graph::ConstantAttributes scalar_of(DType dtype, std::uint64_t bits) {
-  graph::ConstantAttributes constant{{dtype, {}}, {}};
-  const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
-  constant.data.assign(bytes, bytes + graph::byte_size(dtype));
-  return constant;
 }
 
 }  // namespace stitch::kernel

@@ -58,7 +58,4 @@ class StepInputs {
   graph::Value first_row_, zero_;
 };
 
-/// A scalar of these bits.
-graph::ConstantAttributes scalar_of(graph::DType dtype, std::uint64_t bits);
-
 }  // namespace stitch::kernel

@@ -1,7 +1,6 @@
 #include "kernel/structure/scalar_program.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "graph/literal.h"
@@ -23,12 +22,6 @@ constexpr ItemId max_items = 1 << 14;
 
 /// Reductions this small are computed where they are used, by whoever needs them.
 constexpr std::int64_t max_unrolled_reduction = 16;
-
-std::uint64_t element_bits(const graph::ConstantAttributes& constant, std::int64_t at) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, graph::element_at(constant, at), graph::byte_size(constant.type.dtype));
-  return bits;
-}
 
 Error too_many_items() { return make_error(ErrorKind::constraint, "more than {} scalar computations", max_items); }
 
@@ -74,8 +67,8 @@ Result<ItemId> ScalarProgram::propagate(Value value, const std::vector<Index>& i
       const auto& constant = node.as<graph::ConstantAttributes>();
       const Index at = pool().linear(indices, graph::row_major_strides(constant.type.dims));
       if (pool().is_constant(at))
-        return literal(value, constant.type.dtype, element_bits(constant, pool().constant_part(at)));
-      if (graph::is_splat(constant)) return literal(value, constant.type.dtype, element_bits(constant, 0));
+        return literal(value, constant.type.dtype, graph::element_bits(constant, pool().constant_part(at)));
+      if (graph::is_splat(constant)) return literal(value, constant.type.dtype, graph::element_bits(constant, 0));
       return load({Buffer::Kind::table, value.node}, constant.type.dtype, at, value, guard);
     }
     case Op::iota: {
@@ -142,6 +135,13 @@ Result<ItemId> ScalarProgram::propagate_elementwise(Value value, const std::vect
       continue;
     }
     const Value done = last.value;
+    // What was kept in a wider type has no bits of its own type yet.
+    if (node.op == Op::bitcast_convert) {
+      const Value operand = node.operands[0];
+      const graph::DType dtype = graph().type(operand).dtype;
+      if (at(last.operands[0]).dtype != dtype)
+        last.operands[0] = compute(Op::convert, operand, dtype, {last.operands[0]});
+    }
     const ItemId made = compute(node.op, done, node.type(done.result).dtype, std::move(last.operands));
     begun.pop_back();
     if (begun.empty()) return made;

@@ -324,6 +324,7 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const ker
       affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
   const std::int64_t distributions = std::ssize(verification.distributions);
   subject.evaluate.work_limit = options.reference_budget;
+  subject.evaluate.memory_limit = options.reference_bytes;
   subject.evaluate.stop = options.stop;
   session->stop_with(options.stop);
   const Stopwatch watch;

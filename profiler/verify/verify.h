@@ -45,6 +45,8 @@ struct VerifyOptions {
   /// minute. Where what was written takes more (a deep chain whose every element needs all before it), less of it is
   /// compared, and the share says so. Counted, so that the verdict is the same on any machine.
   std::int64_t reference_budget = std::int64_t{1} << 32;
+  /// Bytes of values that the reference may have at once; where what was written takes more, the same.
+  std::int64_t reference_bytes = std::int64_t{4} << 30;
   /// What counting does not foresee: after so many seconds no further distribution is begun, if two are done.
   double most_seconds = 300;
   std::stop_token stop = {};  ///< looked at between the runs and within them; error then: cancelled

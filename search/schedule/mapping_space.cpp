@@ -221,15 +221,29 @@ class Enumerator {
 
   // ---- scatter ---------------------------------------------------------------------------------------------
 
-  /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped.
+  /// A warp along the contiguous axis, other axes on warps and grid; what the anchor combines over is looped by every
+  /// thread, once for all of its elements: many share that work, few give more blocks.
   void enumerate_scatter(const kernel::Anchor& anchor) {
-    ThreadLayout layout = fresh();  // width_ is 1
-    const int v = vector_axis();
-    layout.give(v, 32);
-    layout.mapping()[v].at(kernel::Level::reg) = std::min<std::int64_t>(divide_up(roles_.extents[v], 32), 32);
-    spread(layout, inner_first(all_axes() - anchor.reduced));
-    for (const int a : anchor.reduced) loop_over(layout, a);
-    add(layout, kernel::Hold::registers);
+    std::vector<int> kept = inner_first(all_axes() - anchor.reduced);
+    int lanes = vector_axis();
+    // Where only updates are contiguous, lanes along them would all do the same.
+    if (anchor.reduced.contains(lanes) && !kept.empty()) {
+      lanes = kept.front();
+      kept.erase(kept.begin());
+    }
+    for (const std::int64_t elements : {32, 8, 1}) {
+      ThreadLayout layout = fresh();          // width_ is 1
+      if (!anchor.reduced.contains(lanes)) {  // of a single element one thread is enough
+        layout.give(lanes, 32);
+        const std::int64_t runs = divide_up(roles_.extents[lanes], 32), each = std::min(runs, elements);
+        layout.mapping()[lanes].at(kernel::Level::reg) = each;
+        spread(layout, kept);
+        const std::int64_t left = options_.threads / layout.total();
+        if (left > 1) layout.give(lanes, std::min(left, power_above(divide_up(runs, each))));
+      }
+      for (const int a : anchor.reduced) loop_over(layout, a);
+      add(layout, kernel::Hold::registers);
+    }
   }
 
   void loop_over(ThreadLayout& layout, int axis) const {

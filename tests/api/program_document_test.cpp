@@ -6,8 +6,7 @@
 
 #include <functional>
 
-#include "graph/builder.h"
-#include "graph/canonical.h"
+#include "tests/api/example_fragment.h"
 
 namespace stitch::api {
 namespace {
@@ -18,12 +17,6 @@ using testing::HasSubstr;
 using Storage = ProgramValue::Storage;
 
 const TensorType vector_type{DType::f32, {128}};
-
-graph::Graph exponential() {
-  graph::Builder builder;
-  const auto x = builder.parameter(DType::f32, {128});
-  return graph::canonicalise(*builder.finish({builder.unary(graph::Op::exp, x)}))->graph;
-}
 
 /// y = exp(exp(exp(x))): two values in the arena that are alive at once, and one result.
 Program three_steps() {
@@ -74,7 +67,8 @@ Program with_regions() {
 
 TEST(ProgramDocumentTest, ComesBackInBothEncodings) {
   Program program = with_regions();
-  program.artifacts = {{sha256("code"), std::string("code\0with zeros", 15)}};
+  const std::string code("code\0with zeros", 15);
+  program.artifacts = {{sha256(code), code}};
   for (const auto encoding : {graph::Encoding::json, graph::Encoding::cbor}) {
     const std::string bytes = encode_program(program, encoding);
     const auto back = decode_program(bytes, encoding);
@@ -84,6 +78,15 @@ TEST(ProgramDocumentTest, ComesBackInBothEncodings) {
   }
   EXPECT_EQ(decode_program(encode_program(program, graph::Encoding::cbor), graph::Encoding::cbor)->artifacts[0].bytes,
             program.artifacts[0].bytes);
+}
+
+TEST(ProgramDocumentTest, CodeUnderAnotherHashIsRefused) {
+  Program program = with_regions();
+  program.artifacts = {{sha256("code"), "other code"}};
+  const auto back = decode_program(encode_program(program, graph::Encoding::cbor), graph::Encoding::cbor);
+  ASSERT_FALSE(back.ok());
+  EXPECT_EQ(back.error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(back.error().message, "artifacts: " + sha256("code").hex() + " is not the hash of its bytes");
 }
 
 TEST(ProgramDocumentTest, TheIdIsOfTheStructureAlone) {

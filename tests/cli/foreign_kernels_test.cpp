@@ -31,8 +31,9 @@ TEST_P(ForeignKernelsEmulated, AreRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Makers, ForeignKernelsEmulated,
-                         testing::Values(CorpusFile{"triton", 120}, CorpusFile{"liger", 160}, CorpusFile{"cub", 100},
-                                         CorpusFile{"cutlass", 52}, CorpusFile{"xla", 330}),
+                         testing::Values(CorpusFile{"triton", 120}, CorpusFile{"triton_blackwell", 16},
+                                         CorpusFile{"liger", 160}, CorpusFile{"cub", 100}, CorpusFile{"cutlass", 52},
+                                         CorpusFile{"cutlass_blackwell", 3}, CorpusFile{"xla", 330}),
                          [](const auto& file) { return std::string(file.param.name); });
 
 /// A corpus of one kernel that doubles four numbers.

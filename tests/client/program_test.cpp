@@ -144,9 +144,9 @@ TEST(ProgramRunnerEmulatedTest, RunsFragmentsBetweenLibraryCalls) {
             "fragment by device; library by library; fragment by device; library by library; fragment by device; ");
 }
 
-/// Every turn multiplies a row with a matrix, writes it into the state and goes on with it and with the matrix's square,
-/// which no kernel of ours makes: the loop has to run turn by turn. `turns`: -1 if they are to be found out by the
-/// condition, which then depends on the values as well.
+/// Every turn multiplies a row with a matrix, writes it into the state and goes on with it and with the matrix's
+/// square, which no kernel of ours makes: the loop has to run turn by turn. `turns`: -1 if they are to be found out by
+/// the condition, which then depends on the values as well.
 graph::Graph loop_graph(std::int64_t turns, std::int64_t limit) {
   const auto carried = [](Builder& builder) {
     return std::vector{builder.parameter(DType::s32, {}, "i"), builder.parameter(DType::f32, {8, 32}, "state"),

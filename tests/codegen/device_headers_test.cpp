@@ -45,6 +45,26 @@ TEST(DeviceHeaders, TheHashCoversNamesAndContents) {
   EXPECT_EQ(device_headers_hash(), hasher.finish());
 }
 
+// Before sm_80 there is no cp.async: registers in between do the same.
+TEST(DeviceHeaders, CopiesCompileForEveryArchitecture) {
+  const auto nvrtc = Nvrtc::load();
+  ASSERT_TRUE(nvrtc) << nvrtc.error().message;
+  for (const char* architecture : {"-arch=compute_75", "-arch=compute_80"}) {
+    NvrtcInput input;
+    input.name = "copies.cu";
+    input.source =
+        "#include \"stitch/kernel.cuh\"\nextern \"C\" __global__ void k(const float* from, float* to) {\n"
+        "  __shared__ float kept[4];\n  stitch::copy_async<1>(kept, from);\n  stitch::wait_for_copies();\n"
+        "  to[0] = kept[0];\n}\n";
+    for (const DeviceHeader& header : device_headers())
+      input.headers.push_back({header.name.data(), header.contents.data()});
+    input.options = {architecture, "--std=c++20", "-default-device"};
+    const auto output = (*nvrtc)->compile(input);
+    ASSERT_TRUE(output) << output.error().message;
+    EXPECT_TRUE(output->compiled) << output->log;
+  }
+}
+
 // Each compiles alone, so generated code may include just what it uses, in any order.
 TEST(DeviceHeaders, EachCompilesAlone) {
   const auto nvrtc = Nvrtc::load();

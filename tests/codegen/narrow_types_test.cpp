@@ -29,6 +29,21 @@ Bytes some(DType dtype, std::int64_t count) {
   return bytes_of(dtype, values);
 }
 
+// Updates of f16 meet in f32: what is read from there has the bits of f16 only when it is made one.
+TEST(NarrowBitsEmulated, OfWhatWasKeptWiderAreThoseOfTheNarrowType) {
+  Builder b;
+  const Value x = b.parameter(DType::f16, {24, 24}), at = b.parameter(DType::s32, {96, 1});
+  graph::ScatterAttributes a;
+  a.update_window_dims = {1};
+  a.inserted_window_dims = {0};
+  a.scatter_dims_to_operand_dims = {0};
+  a.index_vector_dim = 1;
+  a.combiner = ReduceKind::min;
+  const Value least = b.add(Op::scatter, {x, at, b.parameter(DType::f16, {96, 24})}, a);
+  const KernelCase each = make_case(b.finish({b.bitcast(least, DType::s16)}));
+  expect_right(each, {some(DType::f16, 24 * 24), some(DType::s32, 96), some(DType::f16, 96 * 24)});
+}
+
 struct TruthRow {
   std::string name;
   Dims dims, reduced;

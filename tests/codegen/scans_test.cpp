@@ -4,6 +4,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <set>
 #include <tuple>
@@ -101,6 +102,18 @@ const SumRow sum_rows[] = {{"rows", {5, 1032}, 1, DType::f32, ReduceKind::sum, 4
                            {"few_columns", {70, 3}, 0, DType::f32, ReduceKind::sum, 1}};
 INSTANTIATE_TEST_SUITE_P(Shapes, RunningSumsEmulated, testing::ValuesIn(sum_rows),
                          [](const auto& each) { return each.param.name; });
+
+// Threads lie along what is contiguous in the operand; elements of their runs are not side by side in the result.
+TEST(TransposedScanEmulated, IsRightInEveryLay) {
+  for (const bool exclusive : {false, true}) {
+    const auto lays = expect_every_lay_right([&] {
+      Builder b;
+      const Value x = b.transpose(b.parameter(DType::bf16, {24, 136}), {1, 0});
+      return b.finish({b.add(Op::scan, {x}, graph::ScanAttributes{ReduceKind::sum, 0, exclusive, exclusive})});
+    });
+    EXPECT_TRUE(std::ranges::any_of(lays, [](const Lay& lay) { return std::get<3>(lay); })) << "no vectors";
+  }
+}
 
 struct TupleRow {
   std::string name;

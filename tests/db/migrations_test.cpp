@@ -155,6 +155,25 @@ TEST(MigrationsTest, VersionThreeIsNamedAnewAndLosesNothing) {
   }
 }
 
+TEST(MigrationsTest, VersionFourGetsPrograms) {
+  const TestFolder folder;
+  const std::filesystem::path path = folder / "old.db";
+  restore(path, 4);
+  const ManualClock clock;
+  const auto store = samples::opened(path, clock);
+  ASSERT_TRUE(store);
+  EXPECT_THAT(store->integrity_check(true)->problems, ElementsAre());
+  const auto models = store->list_workloads({});
+  ASSERT_EQ(models->items.size(), 1U);
+  ASSERT_EQ(models->items[0].parts.size(), 1U);
+  const auto plans = store->list_plans({}, {});
+  ASSERT_EQ(plans->items.size(), 1U);
+  EXPECT_OK(store->get_plan_bundle(plans->items[0].id));
+  EXPECT_EQ(store->list_programs({}, {})->items.size(), 0U) << "made when the model is tuned again";
+  ProgramRecord program{models->items[0].key, samples::hash(1), "h100", "small", "document", samples::provenance()};
+  EXPECT_OK(store->put_program(program));
+}
+
 TEST(MigrationsTest, WhatWasDamagedStaysSoAndWhatWasPlantedIsNotTrusted) {
   const TestFolder folder;
   const std::filesystem::path path = folder / "old.db";

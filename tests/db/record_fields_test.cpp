@@ -149,6 +149,7 @@ TEST(RecordFieldsTest, EveryColumnIsAField) {
   expect_columns<FragmentRecord>("fragment", {"row", "graph"});
   expect_columns<Workload>("workload", {"row"});
   expect_columns<Workload::Part>("workload_part", {"workload", "position"});
+  expect_columns<ProgramRecord>("program", {"row", "hash", "raw_bytes", "data"});
   expect_columns<Target>("target", {"row"});
   expect_columns<Artifact>("artifact", {"row", "raw_bytes", "stored_bytes", "data"});
   expect_columns<Kernel>("kernel", {"row"});

@@ -66,6 +66,39 @@ TEST_F(SqliteStoreTest, WorkloadsListTheirFragmentsInOrder) {
   EXPECT_THAT(store->list_workloads({})->items, ElementsAre(workload));
 }
 
+TEST_F(SqliteStoreTest, AModelHasOneProgramPerClassOfGpus) {
+  ProgramRecord program;
+  program.model = sha256("a model file");
+  program.id = samples::hash(7);
+  program.device = "h100";
+  program.name = "bert.onnx";
+  program.document = std::string(5000, 'x');
+  program.provenance = samples::provenance();
+  expect_error(store->put_program(program), ErrorKind::invalid_argument, "the model " + program.model.hex());
+  Workload workload;
+  workload.key = program.model;
+  workload.format = "onnx";
+  workload.provenance = samples::provenance();
+  ASSERT_OK(store->put_workload(workload));
+  ASSERT_OK(store->put_program(program));
+  EXPECT_EQ(*store->get_program(program.model, "h100"), program);
+  expect_error(store->get_program(program.model, "l4"), ErrorKind::not_found, "for l4");
+  ProgramRecord other = program;
+  other.device = "l4";
+  ASSERT_OK(store->put_program(other));
+  program.document = "another";
+  program.id = samples::hash(8);
+  ASSERT_OK(store->put_program(program));
+  EXPECT_EQ(*store->get_program(program.model, "h100"), program);
+  EXPECT_EQ(*store->get_program(program.model, "l4"), other);
+  ASSERT_OK(store->put_workload(workload));  // a model that is tuned again keeps its programs
+  program.document.clear();
+  other.document.clear();
+  EXPECT_THAT(store->list_programs("bert.onnx", {})->items, ElementsAre(program, other));
+  EXPECT_THAT(store->list_programs("gpt", {})->items, ElementsAre());
+  EXPECT_EQ(store->list_programs({}, {.limit = 1})->items.size(), 1U);
+}
+
 TEST_F(SqliteStoreTest, APlanIsStoredWithAllThatBelongsToIt) {
   const FragmentRecord fragment = samples::fragment(1);
   const PlanBundle bundle = samples::bundle(fragment, 1);

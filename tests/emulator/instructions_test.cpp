@@ -196,6 +196,17 @@ const Row rows[] = {
     // f32: fused and unfused, rounding, flushing.
     {"fma.rn.f32 %f0, %fa, %fb, 0f3F800000; mov.b32 %r0, %f0; cvt.u64.u32 %y, %r0;",
      [](u64 a, u64 b) { return bits_of(std::fma(as_float(a), as_float(b), 1.0F)); }},
+    // Pairs of f32: the halves do not meet.
+    {"fma.rn.f32x2 %y, %a, %b, %a;",
+     [](u64 a, u64 b) {
+       const u64 high = bits_of(std::fma(as_float(a >> 32), as_float(b >> 32), as_float(a >> 32)));
+       return bits_of(std::fma(as_float(a), as_float(b), as_float(a))) | high << 32;
+     }},
+    {"sub.f32x2 %t1, %a, %b; mul.rn.f32x2 %t2, %t1, %b; add.f32x2 %y, %t2, %a;",
+     [](u64 a, u64 b) {
+       const auto of = [](float x, float y) { return bits_of((x - y) * y + x); };
+       return of(as_float(a), as_float(b)) | of(as_float(a >> 32), as_float(b >> 32)) << 32;
+     }},
     {"add.f32 %f0, %fa, %fb; mov.b32 %r0, %f0; cvt.u64.u32 %y, %r0;",
      [](u64 a, u64 b) { return bits_of(as_float(a) + as_float(b)); }},
     {"add.ftz.f32 %f0, %fa, %fb; mov.b32 %r0, %f0; cvt.u64.u32 %y, %r0;",

@@ -27,6 +27,64 @@ Result<Graph> convolution_of_padding(DType dtype) {
   return b.finish({b.add(Op::convolution, {x, kernel}, a)});
 }
 
+Tensor values_of(const TensorType& type, std::vector<double> values) {
+  Tensor tensor = Tensor::zeros(type);
+  tensor.floats = std::move(values);
+  return tensor;
+}
+
+Tensor bounded(const Graph& graph, const std::vector<Tensor>& arguments) {
+  EvaluateOptions options;
+  options.bounds = true;
+  auto results = evaluate(graph, arguments, options);
+  EXPECT_TRUE(results.ok()) << results.error().message;
+  return std::move((*results)[0]);
+}
+
+// 1e-200 · 1e-200 is zero, 1e-200 · 1e200 is not.
+TEST(EvaluateEdges, AProductThatUnderflowsInOneOrderIsNotChecked) {
+  Builder b;
+  const TensorType type{DType::f64, {2, 3}};
+  const Graph graph = *b.finish({b.reduce(ReduceKind::product, b.parameter(type.dtype, type.dims), {1})});
+  const Tensor product = bounded(graph, {values_of(type, {1e-200, 1e-200, 1e200, 0, 2, 3})});
+  EXPECT_TRUE(std::isinf(product.bound(0)));
+  EXPECT_EQ(product.bound(1), 0);
+  const Tensor nothing = bounded(graph, {values_of(type, {1e-200, 1e-200, 1e20, 1e-300, 1e-300, 1e-300})});
+  for (std::int64_t i = 0; i < 2; ++i) EXPECT_LT(nothing.bound(i), 1e-280) << i;
+}
+
+// A sum of one negative zero is that zero or the other one.
+TEST(EvaluateEdges, WhichInfinityAZeroGivesIsNotChecked) {
+  Builder b;
+  const TensorType type{DType::f32, {3}};
+  const Value x = b.parameter(DType::f32, {3});
+  const Graph roots = *b.finish({b.unary(Op::rsqrt, x)});
+  const Tensor root = bounded(roots, {values_of(type, {0, -0.0, 4})});
+  EXPECT_TRUE(std::isinf(root.bound(0)) && std::isinf(root.bound(1)));
+  EXPECT_LT(root.bound(2), 1e-6);
+}
+
+TEST(EvaluateEdges, TheSignOfAZeroThatChoosesAnAngleIsNotChecked) {
+  Builder b;
+  const TensorType type{DType::f32, {5}};
+  const Value y = b.parameter(DType::f32, {5}), x = b.parameter(DType::f32, {5});
+  const Graph graph = *b.finish({b.binary(Op::atan2, y, x)});
+  const Tensor angle = bounded(graph, {values_of(type, {0, 0, 0, 1, 1}), values_of(type, {0, -1, 1, 0, -1})});
+  EXPECT_GT(angle.bound(0), 3);
+  EXPECT_GT(angle.bound(1), 6);
+  for (std::int64_t i = 2; i < 5; ++i) EXPECT_LT(angle.bound(i), 1e-5) << i;
+}
+
+// 259 is 256 in f8e5m2, which a kernel need not make of it, and then 260 in bf16.
+TEST(EvaluateEdges, WhatWasKeptWiderIsRoundedByAConversionThatWidens) {
+  Builder b;
+  const Graph graph = *b.finish({b.convert(b.iota(DType::f8e5m2, {512}, 0), DType::bf16)});
+  const Tensor index = bounded(graph, {});
+  EXPECT_EQ(index.at(259), 256);
+  EXPECT_GE(index.bound(259), 4);
+  EXPECT_EQ(index.bound(256), 0);
+}
+
 TEST(EvaluateEdges, AConvolutionWhoseWindowsSeeOnlyPaddingIsZero) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::s32}) {
     for (const bool bounds : {false, true}) {

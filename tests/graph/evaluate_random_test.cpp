@@ -46,6 +46,14 @@ void expect_same_values(const Tensor& expected, const Tensor& actual, double rel
   }
 }
 
+void expect_same_bounds(const Tensor& expected, const Tensor& actual, const std::string& what) {
+  ASSERT_EQ(expected.bounds.size(), actual.bounds.size()) << what;
+  for (std::size_t i = 0; i < expected.bounds.size(); ++i) {
+    const double e = expected.bounds[i], f = actual.bounds[i];
+    ASSERT_TRUE(e == f || std::fabs(e - f) <= 1e-6 * e) << what << " bounds " << e << " " << f;
+  }
+}
+
 class RandomGraphs : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomGraphs, ValuesAreThoseOfTheNaiveInterpreter) {
@@ -98,11 +106,27 @@ TEST_P(RandomGraphs, PartsAreThePartsOfTheWhole) {
         const Tensor& actual = (*parts)[r][b];
         const std::string what = fmt::format("seed {} result {} box {}", seed, r, to_string(wanted[r][b]));
         expect_same_values(expected, actual, 1e-12, what);
-        for (std::size_t i = 0; i < expected.bounds.size(); ++i) {
-          const double e = expected.bounds[i], f = actual.bounds[i];
-          ASSERT_TRUE(e == f || std::fabs(e - f) <= 1e-6 * e) << what << " bounds " << e << " " << f;
-        }
+        expect_same_bounds(expected, actual, what);
       }
+    }
+  }
+}
+
+TEST_P(RandomGraphs, ReductionsInPartsGiveWhatWholeOnesGive) {
+  for (int k = 0; k < 20; ++k) {
+    const std::uint64_t seed = GetParam() * 1000 + k;
+    const Graph graph = random_graph(everything(seed));
+    const std::vector<Tensor> arguments = random_arguments(graph, seed);
+    EvaluateOptions options;
+    options.bounds = true;
+    const auto whole = evaluate(graph, arguments, options);
+    options.most_reduced = 16;
+    const auto parts = evaluate(graph, arguments, options);
+    ASSERT_TRUE(whole.ok() && parts.ok()) << whole.error().message << parts.error().message;
+    for (std::size_t r = 0; r < whole->size(); ++r) {
+      const std::string what = fmt::format("seed {} result {}", seed, r);
+      expect_same_values((*whole)[r], (*parts)[r], 1e-12, what);
+      expect_same_bounds((*whole)[r], (*parts)[r], what);
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "graph/builder.h"
 #include "profiler/verify/input_source.h"
 
@@ -44,6 +46,28 @@ std::vector<std::vector<Box>> whole_results(const graph::Graph& graph) {
   std::vector<std::vector<Box>> wanted;
   for (const graph::Value result : graph.results()) wanted.push_back({Box::whole(graph.type(result).dims)});
   return wanted;
+}
+
+// All elements of a large tensor, for one number: it is there some rows at a time.
+TEST(ReferenceParts, AMeanOverLongRowsTakesTheMemoryOfAFew) {
+  graph::Builder b("mean of log-sum-exps");
+  const graph::Value x = b.parameter(graph::DType::f32, {256, 8192}, "x");
+  const graph::Value most = b.reduce(graph::ReduceKind::max, x, {1});
+  const graph::Value shifted = b.binary(graph::Op::subtract, x, b.broadcast(most, {256, 8192}, {0}));
+  const graph::Value sums = b.reduce(graph::ReduceKind::sum, b.unary(graph::Op::exp, shifted), {1});
+  const graph::Value each = b.binary(graph::Op::add, most, b.unary(graph::Op::log, sums));
+  const graph::Graph graph = *b.finish({b.reduce(graph::ReduceKind::sum, each, {0})});
+  graph::EvaluateOptions options;
+  options.bounds = true;
+  options.memory_limit = std::int64_t{8} << 20;
+  auto wanted = whole_results(graph);
+  const auto whole = reference_within(graph, ones(1), wanted, options);
+  ASSERT_FALSE(whole.ok());
+  EXPECT_EQ(whole.error().kind, ErrorKind::resource_exhausted);
+  options.most_reduced = std::int64_t{1} << 18;
+  const auto parts = reference_within(graph, ones(1), wanted, options);
+  ASSERT_TRUE(parts.ok()) << parts.error().message;
+  EXPECT_NEAR((*parts)[0][0].at(0), 256 * (1 + std::log(8192.0)), 1e-6);
 }
 
 TEST(ReferenceParts, EverythingIsEvaluatedWhereTheLimitAllowsIt) {

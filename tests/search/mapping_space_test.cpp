@@ -1,10 +1,12 @@
 #include "search/schedule/mapping_space.h"
 #include "search/schedule/vector_choice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "kernel/program/group_deriver.h"
 #include "kernel/program/legality.h"
@@ -39,6 +41,18 @@ Graph transposed(const Dims& dims, int results) {
   return finished(b, list);
 }
 
+/// Elements put into a vector, the last one of a place stays.
+Graph scattered_elements(std::int64_t extent, std::int64_t count) {
+  Builder b;
+  const Value x = b.parameter(DType::s32, {extent}), places = b.parameter(DType::s32, {count, 1});
+  graph::ScatterAttributes a;
+  a.inserted_window_dims = {0};
+  a.scatter_dims_to_operand_dims = {0};
+  a.index_vector_dim = 1;
+  a.combiner = ReduceKind::replace;
+  return finished(b, {b.add(Op::scatter, {x, places, b.parameter(DType::s32, {count})}, a)});
+}
+
 std::vector<Example> examples() {
   return {
       {"scalar", [] { return element_wise(DType::f32, {}); }, {}},
@@ -54,6 +68,8 @@ std::vector<Example> examples() {
       {"columns_first", [] { return row_and_column_sums(4096, 33); }, {0}},
       {"scan", [] { return scanned(300, 100); }, {}},
       {"scatter", [] { return scattered(300, 64, 40); }, {}},
+      {"scatter_to_one", [] { return scattered_elements(1, 40); }, {}},
+      {"scatter_of_elements", [] { return scattered_elements(2048, 1600); }, {}},
       {"atomic", [] { return scattered(4096, 8, 1024); }, {}},
       {"update", [] { return cache_update(16, 2048, 64, true); }, {}},
       {"transpose",
@@ -118,6 +134,30 @@ int check_mappings(const kernel::GroupStructure& group, const MappingSpaceOption
 }
 
 class MappingsOf : public testing::TestWithParam<Example> {};
+
+// Every thread tests all updates for its elements: lanes along updates would all do the same.
+TEST(MappingSpace, LanesOfAScatterLieAlongItsElements) {
+  const kernel::KernelStructure structure = structure_of(scattered_elements(2048, 1600), {});
+  const kernel::GroupStructure& group = structure.phases[0].groups[0];
+  ASSERT_EQ(group.anchors[0].kind, kernel::Anchor::Kind::scatter);
+  std::set<std::int64_t> elements;
+  for (const kernel::GroupMapping& mapping : enumerate_mappings(group, {}, *find_device("h100"))) {
+    for (std::size_t a = 0; a < mapping.axes.size(); ++a) {
+      if (group.anchors[0].reduced.contains(a)) {
+        EXPECT_EQ(mapping.axes[a].threads(), 1);
+      } else {
+        EXPECT_EQ(mapping.axes[a].at(kernel::Level::lane), 32);
+        elements.insert(mapping.axes[a].at(kernel::Level::reg));
+      }
+    }
+  }
+  EXPECT_THAT(elements, testing::ElementsAre(1, 8, 32));
+  // Of one element there is none to give lanes to.
+  const kernel::KernelStructure one = structure_of(scattered_elements(1, 40), {});
+  for (const kernel::GroupMapping& mapping : enumerate_mappings(one.phases[0].groups[0], {}, *find_device("h100"))) {
+    for (const kernel::AxisMapping& axis : mapping.axes) EXPECT_EQ(axis.threads(), 1);
+  }
+}
 
 TEST_P(MappingsOf, CoverEveryAxisAndFitTheBlock) {
   const Graph graph = GetParam().graph();

@@ -62,10 +62,10 @@ struct Goal {
   double moved;
 };
 constexpr Goal usual{"", 0.75, 0.95};
-/// Models that miss the usual goal: what they may take until they are planned better.
-/// * rwkv_block: XLA makes 18 kernels of a recurrence of 256 unrolled steps, ours are 77 and move a fifth more.
+/// Models with goals of their own, tighter than the usual one or, until they are planned better, looser.
+/// * rwkv_block: its recurrence of 256 unrolled steps is rolled up into one kernel; XLA makes 18 kernels of the model.
 /// * graph_network: scatters and gathers of whole rows are most of it, on either side.
-constexpr Goal behind[] = {{"rwkv_block", 4.3, 1.22}, {"graph_network", 0.75, 0.97}};
+constexpr Goal behind[] = {{"rwkv_block", 0.34, 0.75}, {"graph_network", 0.75, 0.97}};
 
 Goal goal_of(const std::string& model) {
   const auto* found = std::ranges::find(behind, model, &Goal::model);

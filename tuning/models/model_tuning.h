@@ -1,45 +1,30 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "graph/cut.h"
 #include "import/import.h"
-#include "tuning/models/model_outline.h"
+#include "tuning/models/model_fragments.h"
 #include "tuning/models/model_report.h"
 #include "tuning/plans/remembering_tuner.h"
 #include "tuning/plans/tuner.h"
 
 namespace stitch::tuning {
 
-/// A model cut into fragments: equal ones share an entry.
-struct ModelFragments {
-  struct Entry {
-    Hash128 key, family;
-    graph::Graph graph;            ///< canonical
-    std::int64_t occurrences = 0;  ///< how often it runs in one run of the model
-    std::string name;              ///< where it first stands: "body of while.3, level 2"
-  };
-  std::vector<Entry> entries;      ///< in order of appearance
-  std::int64_t operators = 0;      ///< before simplification, regions once
-  std::int64_t library_calls = 0;  ///< weighted by occurrences
-  std::vector<import::Boundary> boundaries;
-  std::vector<graph::DonationOutcome> donations;  ///< of the model's own graph
-  ModelOutline outline;                           ///< how fragments and boundaries hang together
-};
-
-/// Simplifies the graph and cuts every region of it; loops for which `whole_loop` (graph::CutOptions) holds stay whole.
-/// Errors: those of simplification and canonical forms.
-Result<ModelFragments> cut_model(import::Imported model,
-                                 const std::function<bool(const graph::Graph&)>& whole_loop = {});
-/// Whole are the loops of which the tuner's explorers expect more in one kernel than turn by turn.
-Result<ModelFragments> cut_model(import::Imported model, const Tuner& tuner);
-
 /// What a model that is tuned under constraints is stored by: its bytes' SHA-256, where it has none.
 Sha256 workload_key(std::string_view bytes, const graph::Constraints& constraints);
+
+/// A model before its fragments are planned, with what its report and its record say of it.
+struct CutModel {
+  ModelFragments fragments;
+  ModelReport report;     ///< without launches, bytes and times
+  db::Workload workload;  ///< without its report
+};
+
+/// `bytes` and `asked`: what the model was read from, and under which constraints. Errors: those of cut_model.
+Result<CutModel> cut_for_tuning(import::Imported imported, std::string_view bytes, std::string_view name,
+                                const Tuner& tuner, const graph::Constraints& asked);
 
 struct ModelTuning {
   ModelReport report;

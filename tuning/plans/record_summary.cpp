@@ -38,6 +38,14 @@ Json summarise(const db::Workload& workload) {
           {"parts", std::move(parts)}, {"provenance", provenance(workload.provenance)}};
 }
 
+Json summarise(const db::ProgramRecord& program) {
+  return {{"key", program.model.hex()},
+          {"id", program.id.hex()},
+          {"device", program.device},
+          {"name", program.name},
+          {"provenance", provenance(program.provenance)}};
+}
+
 Json summarise(const db::PlanRecord& plan) {
   const db::Target& target = plan.key.target;
   Json document = {{"id", plan.id.hex()},

@@ -10,6 +10,7 @@ namespace stitch::tuning {
 
 nlohmann::json summarise(const db::FragmentSummary& fragment);
 nlohmann::json summarise(const db::Workload& workload);
+nlohmann::json summarise(const db::ProgramRecord& program);
 nlohmann::json summarise(const db::PlanRecord& plan);  ///< without its launches
 nlohmann::json summarise(const db::Device& device);
 nlohmann::json summarise(const db::Job& job);

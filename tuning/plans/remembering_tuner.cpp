@@ -150,6 +150,18 @@ bool RememberingTuner::is_settled(double verified_share, bool measured) const {
   return verified_share > 0 && (measured || !tuner_.measures());
 }
 
+bool RememberingTuner::has_plan(const Hash128& fragment) const {
+  const auto served = store_.find_plan({fragment, tuner_.target()}, {});
+  return served && served->plan;
+}
+
+Result<std::optional<api::Plan>> RememberingTuner::plan_of(const Hash128& fragment) const {
+  STITCH_ASSIGN(const db::Lookup found, store_.find_plan({fragment, tuner_.target()}, {}));
+  if (!found.plan) return std::optional<api::Plan>();
+  STITCH_ASSIGN(api::Plan plan, plan_from_record(*found.plan));
+  return std::optional(std::move(plan));
+}
+
 Result<std::optional<api::Plan>> RememberingTuner::stale(const Hash128& fragment, const api::Plan* own) const {
   const auto standing = [](const api::Plan& plan) {
     return standing_of(plan.verified_share, plan.label == to_string(db::Label::measured));

@@ -55,6 +55,9 @@ class RememberingTuner {
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
   /// Whether tuning the fragment that this plan is served for would find nothing new.
   [[nodiscard]] bool is_settled(const api::Plan& served) const;
+  /// Whether any plan is served for the fragment, and what it says; without reading code. Errors: those of the store.
+  [[nodiscard]] bool has_plan(const Hash128& fragment) const;
+  [[nodiscard]] Result<std::optional<api::Plan>> plan_of(const Hash128& fragment) const;
   /// The plan of another environment (an earlier toolkit or generator, or a later one after a downgrade) that is served
   /// in the place of `own`, the plan of this one, until that is as well founded; nothing when there is none or `own`
   /// is. Errors: those of the store.

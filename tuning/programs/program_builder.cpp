@@ -51,7 +51,7 @@ class RegionBuilder {
  public:
   RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried)
       : tables_(tables),
-        pieces_(graph, carried, tables.options.whole_loop),
+        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints),
         graph_(graph),
         occurrences_(occurrences),
         carried_(carried) {

@@ -11,6 +11,7 @@ namespace stitch::tuning {
 struct ProgramOptions {
   /// Which loops are fragments as a whole (graph::CutOptions::whole_loop).
   std::function<bool(const graph::Graph&)> whole_loop;
+  graph::Constraints constraints = {};  ///< of the model, for the bodies of its loops as well
 };
 
 /// The program of a simplified graph, without plans: the graph and each of its regions cut into fragments and library

@@ -21,18 +21,21 @@ std::vector<Value> distinct(const std::vector<Value>& values) {
 }
 
 graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
-                           const std::function<bool(const graph::Graph&)>& whole_loop) {
+                           const std::function<bool(const graph::Graph&)>& whole_loop,
+                           const graph::Constraints& constraints) {
   graph::CutOptions options;
   options.carried = carried;
   options.whole_loop = whole_loop;
+  options.constraints = constraints;
   return graph::cut(graph, options);
 }
 
 }  // namespace
 
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
-                           const std::function<bool(const graph::Graph&)>& whole_loop)
-    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop)) {
+                           const std::function<bool(const graph::Graph&)>& whole_loop,
+                           const graph::Constraints& constraints)
+    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
     const bool computes = !site.nodes.empty();
     pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph.size(),

@@ -24,8 +24,9 @@ struct RegionPiece {
 /// A region's graph in pieces, and which of its values lies in whose memory.
 class RegionPieces {
  public:
-  /// `carried` and `whole_loop`: see graph::CutOptions. `graph` must outlive it.
-  RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop);
+  /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions. `graph` must outlive it.
+  RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
+               const graph::Constraints& constraints = {});
 
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/builder.h"
+#include "graph/fill.h"
 #include "graph/literal.h"
 #include "graph/reference/evaluate.h"
 
@@ -18,13 +19,9 @@ constexpr std::uint32_t seed = 26;
 
 /// The scalar that fills a value: a constant, or broadcasts and reshapes of one.
 std::optional<ConstantAttributes> splat_of(const Graph& graph, Value value) {
-  const Node* node = &graph.node(value.node);
-  while (node->op == Op::broadcast || node->op == Op::reshape) node = &graph.node(node->operands[0].node);
-  if (node->op != Op::constant) return std::nullopt;
-  const auto& constant = node->as<ConstantAttributes>();
-  if (!is_splat(constant)) return std::nullopt;
-  const std::int64_t size = byte_size(constant.type.dtype);
-  return ConstantAttributes{{constant.type.dtype, {}}, {constant.data.begin(), constant.data.begin() + size}};
+  const auto bits = fill_bits(graph, value);
+  if (!bits) return std::nullopt;
+  return scalar_of(graph.type(value).dtype, *bits);
 }
 
 }  // namespace

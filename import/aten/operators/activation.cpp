@@ -1,11 +1,9 @@
 // Activations that core ATen keeps. Those of 16-bit floats compute in f32 and are rounded once.
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
-
-namespace emit = stitch::import::onnx;
 
 /// x where it is positive, else `otherwise`.
 Value positive_or(Builder& b, Value x, Value otherwise) {

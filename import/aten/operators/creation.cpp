@@ -1,6 +1,6 @@
 // Tensors made of nothing but their types.
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
@@ -17,9 +17,9 @@ Values progression(Call& c, double start, double step) {
   const DType dtype = c.result().dtype;
   if (graph::is_floating(dtype) && graph::byte_size(dtype) < 4) {
     const Value wide = b.iota(DType::f32, c.result().dims, 0);
-    return {onnx::add(b, onnx::mul(b, wide, step), start)};
+    return {emit::add(b, emit::mul(b, wide, step), start)};
   }
-  return {onnx::add(b, onnx::mul(b, b.iota(dtype, c.result().dims, 0), step), start)};
+  return {emit::add(b, emit::mul(b, b.iota(dtype, c.result().dims, 0), step), start)};
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 // Element-wise arithmetic, comparison and selection, with PyTorch's broadcasting. PyTorch computes in the type that it
 // declares for the result, so operands are converted to it.
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
 
-namespace emit = stitch::import::onnx;
 using graph::Comparison;
 
 bool is_one(Call& c, std::string_view name) { return c.number(name, 1.0) == 1.0; }

@@ -4,12 +4,11 @@
 #include <numeric>
 
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
 
-namespace emit = stitch::import::onnx;
 using graph::GatherAttributes;
 using graph::ScatterAttributes;
 

@@ -3,12 +3,10 @@
 #include <numeric>
 
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
-
-namespace emit = stitch::import::onnx;
 
 /// Where a slice begins or ends: negative ones count from the end, all are brought into the tensor.
 std::int64_t bound(std::int64_t given, std::int64_t extent) {

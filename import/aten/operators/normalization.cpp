@@ -3,12 +3,10 @@
 #include <numeric>
 
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
-
-namespace emit = stitch::import::onnx;
 
 struct Shifted {
   Value x;         ///< minus the maximum along the dimension

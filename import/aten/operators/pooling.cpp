@@ -5,12 +5,10 @@
 #include <optional>
 
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
-
-namespace emit = stitch::import::onnx;
 
 /// Positions in a window that are written out one after the other, at most.
 constexpr std::int64_t most_positions = 64;

@@ -2,12 +2,10 @@
 #include <algorithm>
 
 #include "import/aten/rules.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 namespace stitch::import::aten {
 namespace {
-
-namespace emit = stitch::import::onnx;
 
 /// The reduction over the argument `dim`, with the dims that PyTorch declares (which is what keepdim decides).
 Value reduced_over_dim(Call& c, ReduceKind kind, Value x) {

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <numbers>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// `body` on the input in the type that decompositions compute in, and back.

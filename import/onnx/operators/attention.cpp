@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// batch, heads, length, size of one of the three inputs; 3-D inputs hold the heads side by side.

@@ -1,11 +1,13 @@
 // Conversions between element types.
 #include <onnx/onnx_pb.h>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/tensor.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 Result<Values> cast_to(Call& c, DType target) {

@@ -1,11 +1,13 @@
 // Convolutions: plain, transposed, and of quantised tensors. Layout N C spatial..., weights M C/groups spatial....
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/operators/window.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Attributes of a convolution in ONNX's layout.

@@ -4,10 +4,12 @@
 #include <cctype>
 #include <map>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// A label is a letter, or -k for the k-th dimension from the right under the ellipsis.

@@ -1,10 +1,12 @@
 // Arithmetic, comparison, logic and bits: operators that map one element of each operand to one of the result.
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Up to opset 6, operand 1 was aligned with operand 0 at attribute 'axis', and only if 'broadcast' was set.

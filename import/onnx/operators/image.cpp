@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/operators/interpolation.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Every element `times` times in a row, if that is what the list says.

@@ -2,10 +2,12 @@
 #include <algorithm>
 
 #include "graph/passes/conversions.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 using graph::GatherAttributes;

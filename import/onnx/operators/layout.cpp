@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Dims of a reshape: 0 copies the extent (unless `allow_zero`), one -1 takes what is left.

@@ -1,9 +1,11 @@
 // Losses over class indices. The wanted class is picked by comparing positions, which fuses with the softmax before
 // it, where a gather would need the whole tensor in memory first.
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Loss from log-probabilities [N, C, d...] and targets [N, d...].

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// `value` in the type in which an integer product accumulates, less its zero point (a scalar, or one per row or

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// x minus its mean over `axes`, and 1 / sqrt(variance + epsilon); extents of 1 in the places of the axes.

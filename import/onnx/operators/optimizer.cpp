@@ -1,8 +1,10 @@
 // Optimizers (ai.onnx.preview.training): rate and step, then for n tensors all values, all gradients, all states.
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// How many tensors are updated, when each comes with `per_tensor` inputs.

@@ -1,10 +1,12 @@
 // Pad in all its modes, and the crops and paddings built on it.
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// `count` elements beside one end of an axis, as reflection, edge or wrap-around (with that period) gives them; in

@@ -3,11 +3,13 @@
 #include <cmath>
 #include <functional>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/operators/window.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Window positions beyond this many are not written out one by one.

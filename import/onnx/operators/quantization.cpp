@@ -1,11 +1,13 @@
 // Quantisation as element-wise arithmetic.
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/tensor.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// A scale or zero point with the shape of x: one for all, one per extent of `axis`, or one per block along it.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/region.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// What all three operators have in common: T steps of batch B, state size H, G gates.

@@ -3,10 +3,12 @@
 #include <cctype>
 #include <optional>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/operators/recurrent.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 using graph::Builder;

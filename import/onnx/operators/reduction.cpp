@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 /// Axes of a Reduce*: from the input (opset 18; ReduceSum 13) or the attribute; all of them when none are given.

@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "graph/literal.h"
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/tensor.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 
 Result<Values> identity(Call& c) { return Values{c.in(0)}; }
 

@@ -3,11 +3,13 @@
 #include <cmath>
 #include <numbers>
 
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 #include "import/onnx/families.h"
 #include "import/onnx/tensor.h"
 
 namespace stitch::import::onnx {
+
+using namespace emit;
 namespace {
 
 constexpr std::int64_t most_signal_elements = std::int64_t{1} << 22;

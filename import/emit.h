@@ -4,7 +4,7 @@
 
 /// The vocabulary that decompositions are written in: arithmetic with NumPy-style broadcasting, and reductions that
 /// keep their dimensions.
-namespace stitch::import::onnx {
+namespace stitch::import::emit {
 
 using graph::Builder;
 using graph::Comparison;
@@ -72,4 +72,4 @@ Value swap_axes(Builder& b, Value v, std::int64_t x, std::int64_t y);
 /// Negative indices into a dimension of that extent counted from its end.
 Value wrap_indices(Builder& b, Value indices, std::int64_t extent);
 
-}  // namespace stitch::import::onnx
+}  // namespace stitch::import::emit

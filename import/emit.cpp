@@ -1,11 +1,11 @@
-#include "import/onnx/emit.h"
+#include "import/emit.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "graph/literal.h"
 
-namespace stitch::import::onnx {
+namespace stitch::import::emit {
 
 using graph::Dims;
 using graph::DType;
@@ -110,4 +110,4 @@ Value wrap_indices(Builder& b, Value indices, std::int64_t extent) {
   return b.select(negative, add(b, indices, extent), indices);
 }
 
-}  // namespace stitch::import::onnx
+}  // namespace stitch::import::emit

@@ -1,0 +1,149 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "daemon/stitchd.h"
+#include "graph/codec/codec.h"
+#include "import/import.h"
+#include "tuning/models/model_fragments.h"
+
+namespace stitch::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct MissOptions {
+  CommonOptions common;
+  std::filesystem::path model;
+  std::filesystem::path database = daemon::StitchdOptions::default_database_path();
+  std::string fragment;
+};
+
+/// A field in which a key and the nearest stored one differ.
+struct Difference {
+  std::string field, wanted, stored;
+};
+
+/// A fragment of the model, and what the store says to its key.
+struct Finding {
+  Hash128 key;
+  std::string name;
+  std::optional<Hash128> plan;     ///< that is served for it
+  std::optional<Hash128> closest;  ///< the nearest plan, where none is
+  std::vector<Difference> differs;
+};
+
+std::string types_of(const graph::Graph& graph) {
+  std::string text;
+  for (const graph::NodeId id : graph.parameters())
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", graph::to_string(graph.node(id).type()));
+  return text;
+}
+
+/// Both sides of a field of the key. Of the fragment itself its inputs tell more than its hash.
+Result<Difference> difference(db::KeyField field, const tuning::ModelFragments::Entry& entry, const db::PlanKey& wanted,
+                              const db::PlanKey& stored, const db::Store& store) {
+  using db::KeyField;
+  const std::string name(to_string(field));
+  switch (field) {
+    case KeyField::version: return Difference{name, wanted.target.version, stored.target.version};
+    case KeyField::toolkit: return Difference{name, wanted.target.toolkit, stored.target.toolkit};
+    case KeyField::architecture: return Difference{name, wanted.target.architecture, stored.target.architecture};
+    case KeyField::device: return Difference{name, wanted.target.device, stored.target.device};
+    default: break;
+  }
+  STITCH_ASSIGN(const db::FragmentRecord record, store.get_fragment(stored.fragment));
+  STITCH_ASSIGN(const graph::Graph other, graph::decode(record.graph, graph::Encoding::cbor));
+  return Difference{name, types_of(entry.graph), types_of(other)};
+}
+
+Result<Finding> look(const tuning::ModelFragments::Entry& entry, const db::Target& target, const db::Store& store) {
+  Finding finding{entry.key, entry.name, {}, {}, {}};
+  const db::PlanKey key{entry.key, target};
+  STITCH_ASSIGN(const db::Lookup found, store.find_plan(key, entry.family));
+  if (found.plan) {
+    finding.plan = found.plan->id;
+    return finding;
+  }
+  finding.closest = found.miss.closest_plan;
+  if (!found.miss.closest) {
+    finding.differs.push_back({"fragment", types_of(entry.graph), ""});
+    return finding;
+  }
+  for (const db::KeyField field : found.miss.differs) {
+    STITCH_ASSIGN(Difference one, difference(field, entry, key, *found.miss.closest, store));
+    finding.differs.push_back(std::move(one));
+  }
+  return finding;
+}
+
+Json document_of(const Finding& finding) {
+  Json json = {{"key", finding.key.hex()}, {"name", finding.name}, {"found", finding.plan.has_value()}};
+  if (finding.plan) json["plan"] = finding.plan->hex();
+  if (finding.closest) json["closest_plan"] = finding.closest->hex();
+  if (finding.plan) return json;
+  json["differs"] = Json::array();
+  for (const Difference& one : finding.differs)
+    json["differs"].push_back({{"field", one.field}, {"wanted", one.wanted}, {"stored", one.stored}});
+  return json;
+}
+
+std::string text_of(const Finding& finding) {
+  std::string text = fmt::format("{}  {}\n", finding.key.hex(), finding.name);
+  if (finding.plan) return text + fmt::format("  found: plan {}\n", finding.plan->hex());
+  if (!finding.closest) return text + fmt::format("  missed: nothing of its family is stored\n");
+  text += fmt::format("  missed; the nearest is plan {}, which differs in\n", finding.closest->hex());
+  for (const Difference& one : finding.differs)
+    text += fmt::format("    {:<13} wanted {}\n    {:<13} stored {}\n", one.field, one.wanted, "", one.stored);
+  return text;
+}
+
+Result<ExitCode> explain_miss(const MissOptions& options) {
+  STITCH_ASSIGN(const auto session, Session::open(options.common, {}, {options.database}));
+  import::ImportOptions asked;
+  asked.constraints = options.common.constraints;
+  STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model, asked));
+  STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *session->tuner));
+  const db::Target& target = session->tuner->target();
+  Json fragments = Json::array();
+  std::string text;
+  for (const tuning::ModelFragments::Entry& entry : model.entries) {
+    if (!entry.key.hex().starts_with(options.fragment)) continue;
+    STITCH_ASSIGN(const Finding finding, look(entry, target, *session->store));
+    fragments.push_back(document_of(finding));
+    text += text_of(finding);
+  }
+  if (fragments.empty()) {
+    return make_error(ErrorKind::not_found, "{}: no fragment{}", options.model.string(),
+                      options.fragment.empty() ? "" : fmt::format(" whose key starts with '{}'", options.fragment));
+  }
+  const Json json = {{"model", options.model.filename().string()},
+                     {"target",
+                      {{"device", target.device},
+                       {"architecture", target.architecture},
+                       {"toolkit", target.toolkit},
+                       {"version", target.version}}},
+                     {"fragments", std::move(fragments)}};
+  std::printf("%s\n",
+              options.common.json ? json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str() : text.c_str());
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_explain_miss_command(CLI::App& app, ExitCode& code) {
+  auto options = std::make_shared<MissOptions>();
+  CLI::App* command =
+      app.add_subcommand("explain-miss", "Why a database has no plan for a model's fragments: which field differs");
+  command->add_option("model", options->model, "model or fragment file")->required();
+  add_common_options(*command, options->common);
+  add_constraint_options(*command, options->common.constraints);
+  command->add_option("--db", options->database, "database that is asked; by default stitchd's");
+  command->add_option("--fragment", options->fragment, "only fragments whose key starts with this");
+  command->callback([options, &code] {
+    const Result<ExitCode> result = explain_miss(*options);
+    code = result ? *result : report(result.error(), options->common.json);
+  });
+}
+
+}  // namespace stitch::cli

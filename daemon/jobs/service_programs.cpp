@@ -1,0 +1,95 @@
+#include <set>
+
+#include "daemon/jobs/service.h"
+#include "graph/codec/codec.h"
+#include "tuning/plans/plan_record.h"
+#include "tuning/programs/model_program.h"
+
+// Programs of whole models: their structure is made and stored when a model is tuned, their plans are those that are
+// served of its fragments when somebody asks.
+namespace stitch::daemon {
+namespace {
+
+/// Of all code in one answer; whoever needs more fetches it by its hashes.
+constexpr std::int64_t most_code = std::int64_t{256} << 20;
+
+/// Whether the stored fragment is the program's: keys are no cryptographic hashes.
+bool same_graph(const db::FragmentRecord& stored, const graph::Graph& graph) {
+  const std::string bytes = graph::encode(graph, graph::Encoding::cbor);
+  if (bytes == stored.graph) return true;
+  // Another version of Stitch may have written other bytes.
+  const auto before = graph::decode(stored.graph, graph::Encoding::cbor);
+  return before && graph::encode(*before, graph::Encoding::cbor) == bytes;
+}
+
+}  // namespace
+
+Status Service::make_program(const JobContext& context, const db::Upload& model, std::string_view name,
+                             const graph::Constraints& constraints, const db::Workload& workload) {
+  import::ImportOptions asked;
+  asked.constraints = constraints;
+  STITCH_ASSIGN(import::Imported imported, import::import_bytes(model.bytes, name, asked));
+  const auto program =
+      tuning::outline_program(std::move(imported), tuner_, {.name = name, .source = sha256(model.bytes)});
+  if (!program) {
+    context.report({"program", 1, fmt::format("no program: {}", program.error().message)});
+    return {};
+  }
+  std::set<Hash128> tried;
+  for (const db::Workload::Part& part : workload.parts) tried.insert(part.fragment);
+  for (const api::ProgramFragment& fragment : program->fragments) {
+    if (tried.contains(fragment.key) || remembering_->is_settled(fragment.key)) continue;
+    const Status tuned = tune_and_keep(planners_->own(), fragment.key,
+                                       {.fragment = fragment.graph, .name = name, .stop = context.stop()});
+    if (context.stop().stop_requested()) return make_error(ErrorKind::cancelled, "stopped while tuning {}", name);
+    using enum ErrorKind;
+    const auto is_stores = [](ErrorKind kind) {
+      return kind == io || kind == resource_exhausted || kind == corrupt || kind == timeout;
+    };
+    if (!tuned && is_stores(tuned.error().kind)) return tuned;
+    if (!tuned) context.report({"program", 1, fmt::format("no plan: {}", tuned.error().message)});
+  }
+  return store_.put_program({workload.key, program->id, tuner_.target().device, std::string(name),
+                             api::encode_program(*program, graph::Encoding::cbor),
+                             remembering_->provenance("generated")});
+}
+
+Status Service::add_plan(api::ProgramFragment& fragment) const {
+  const auto stored = store_.get_fragment(fragment.key);
+  if (!stored && stored.error().kind != ErrorKind::not_found) return stored.error();
+  if (stored && !same_graph(*stored, fragment.graph)) {
+    fragment.why_none = "another graph is stored under this key, which no two graphs have by chance";
+    return {};
+  }
+  STITCH_ASSIGN(fragment.plan, remembering_->plan_of(fragment.key));
+  fragment.why_none = fragment.plan ? "" : "no plan is served for it";
+  return {};
+}
+
+Result<api::Program> Service::program(const Sha256& model, bool with_code) {
+  STITCH_ASSIGN(const db::ProgramRecord record, store_.get_program(model, tuner_.target().device));
+  auto program = api::decode_program(record.document, graph::Encoding::cbor);
+  if (!program) return Error{ErrorKind::corrupt, program.error().message}.within("stored program");
+  program->target = tuning::to_wire(tuner_.target());
+  std::set<Sha256> known;
+  std::int64_t code = 0;
+  for (api::ProgramFragment& fragment : program->fragments) {
+    STITCH_TRY(add_plan(fragment));
+    if (!with_code || !fragment.plan) continue;
+    for (const Sha256& hash : api::code_of(*fragment.plan)) {
+      if (!known.insert(hash).second) continue;
+      auto artifact = store_.get_artifact(hash);
+      if (!artifact && artifact.error().kind == ErrorKind::corrupt) return mend(hash, artifact.error());
+      if (!artifact) return artifact.error();
+      code += std::ssize(artifact->bytes);
+      if (code > most_code) {
+        return make_error(ErrorKind::constraint, "program of {}: more than {} bytes of code; fetch it by its hashes",
+                          record.name, most_code);
+      }
+      program->artifacts.push_back({hash, std::move(artifact->bytes)});
+    }
+  }
+  return program;
+}
+
+}  // namespace stitch::daemon

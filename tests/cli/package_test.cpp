@@ -1,0 +1,91 @@
+// stitch package and explain-miss: one file for several GPUs, and why a key was not found.
+#include <gmock/gmock.h>
+
+#include "tests/cli/run_stitch.h"
+
+namespace stitch::cli {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class PackageEmulated : public testing::Test {
+ protected:
+  std::string fitness(const json& report, const std::string& device) const {
+    for (const json& row : report["devices"]) {
+      if (row["device"] == device) return row["fitness"];
+    }
+    return "missing";
+  }
+  const Folder folder;
+  const std::string model = folder.write("softmax.hlo.txt", softmax_hlo);
+  const std::string cache = folder.at("cache");
+};
+
+TEST_F(PackageEmulated, RunsWithoutCompilerAndSaysWhereItWould) {
+  const std::string file = folder.at("softmax.package");
+  const Outcome made = stitch({"package", model, "--targets", "h100,l4", "--output", file, "--cache", cache, "--json"});
+  ASSERT_EQ(made.code, 0) << made.err << made.out;
+  EXPECT_EQ(made.json()["targets"].size(), 2U);
+  const json report = stitch({"package", file, "--json"}).json();
+  EXPECT_EQ(fitness(report, "h100"), "optimal");
+  EXPECT_EQ(fitness(report, "l4"), "optimal");
+  EXPECT_EQ(fitness(report, "h200"), "runs") << "compute capability 9.0, by the plans for h100";
+  EXPECT_EQ(fitness(report, "l40s"), "runs");
+  EXPECT_EQ(fitness(report, "b200"), "runs") << "by PTX for sm_89";
+  EXPECT_EQ(fitness(report, "t4"), "refused");
+  const std::string why = stitch({"package", file, "--targets", "t4"}).out;
+  EXPECT_THAT(why, HasSubstr("h100: code for sm_90a needs compute capability 9.0 alone, t4 has 7.5"));
+  EXPECT_THAT(why, HasSubstr("l4: code for sm_89 needs compute capability 8.9 or later, t4 has 7.5"));
+
+  for (const char* target : {"h100", "l4"}) {
+    const Outcome ran = stitch({"run", file, "--target", target, "--check", "--json", "--cache", folder.at("none")});
+    ASSERT_EQ(ran.code, 0) << ran.err << ran.out;
+    EXPECT_EQ(ran.json()["steps"][0]["by"], "device");
+    EXPECT_EQ(ran.json()["steps"][0]["wrong"], 0);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.at("none"))) << "nothing was compiled";
+  const Outcome refused = stitch({"run", file, "--target", "t4"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("refused on t4"));
+
+  // Truncated, tampered with, of another version.
+  const std::string bytes = read_file(file);
+  EXPECT_EQ(stitch({"package", folder.write("cut", bytes.substr(0, bytes.size() / 2))}).code, 3);
+  std::string other = bytes;
+  other[other.size() / 4] = static_cast<char>(other[other.size() / 4] ^ 1);
+  EXPECT_EQ(stitch({"package", folder.write("tampered", other)}).code, 3);
+  EXPECT_EQ(stitch({"package", model, "--targets", "h100"}).code, 3) << "no --output";
+}
+
+TEST_F(PackageEmulated, AMissNamesTheFieldsThatDiffer) {
+  const std::string database = folder.at("s.db");
+  const auto explained = [&](const std::string& file, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = {"explain-miss", file, "--db", database, "--cache", cache, "--json"};
+    command.insert(command.end(), more.begin(), more.end());
+    const json report = stitch(command).json();
+    EXPECT_EQ(report["fragments"].size(), 1U) << report;
+    return report["fragments"][0];
+  };
+  const json nothing = explained(model);
+  EXPECT_EQ(nothing["found"], false);
+  EXPECT_EQ(nothing["differs"][0]["field"], "fragment");
+  ASSERT_EQ(stitch({"tune", model, "--db", database, "--cache", cache}).code, 0);
+  EXPECT_EQ(explained(model)["found"], true);
+
+  const json elsewhere = explained(model, {"--target", "l4"});
+  EXPECT_EQ(elsewhere["found"], false);
+  EXPECT_THAT(elsewhere["differs"].dump(), HasSubstr(R"({"field":"device","stored":"h100","wanted":"l4"})"));
+  EXPECT_THAT(elsewhere["differs"].dump(), HasSubstr(R"({"field":"architecture","stored":"sm_90a","wanted":"sm_89"})"));
+
+  std::string text = softmax_hlo;
+  for (std::size_t at = text.find("24"); at != std::string::npos; at = text.find("24", at)) text.replace(at, 2, "40");
+  const json shape = explained(folder.write("taller.hlo.txt", text));
+  ASSERT_EQ(shape["differs"].size(), 1U) << shape;
+  EXPECT_EQ(shape["differs"][0]["field"], "shape");
+  EXPECT_THAT(shape["differs"][0]["wanted"].get<std::string>(), HasSubstr("40"));
+  EXPECT_THAT(shape["differs"][0]["stored"].get<std::string>(), HasSubstr("24"));
+}
+
+}  // namespace
+}  // namespace stitch::cli
