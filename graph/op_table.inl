@@ -123,6 +123,7 @@ STITCH_OP(conditional, "conditional", other(OpCategory::control, 1, any_number))
 // What came later stands here whatever its kind: hashes of kernels' groups count on the numbers of those above.
 STITCH_OP(erf_inv, "erf-inv",
           function(1).spelling("erfinv{f}({x})").instructions(24, 110).error(4).defined(-1, 1).keeps_sign())
-STITCH_OP(nextafter, "nextafter", function(2).spelling("next_after<{type}>({x}, {y})").instructions(14, 28))
+STITCH_OP(nextafter, "nextafter",
+          function(2).spelling("next_after<{type}>({x}, {y})").instructions(14, 28))
 STITCH_OP(associative_scan, "associative-scan", other(OpCategory::reduction, 1, any_number))
 STITCH_OP(max_exp_sum, "max-exp-sum", reduction(Expensive, 1).takes(Floating).error(0.5))
