@@ -79,6 +79,9 @@ Result<Types> infer_max_exp_sum(const TensorType& operand, const MaxExpSumAttrib
   STITCH_TRY(check_sorted("dimensions", a.dimensions));
   if (operand.dtype != DType::f32 && operand.dtype != DType::f64)
     return bad("operand 0 is {}: sums of exponentials are of f32 or f64", to_string(operand.dtype));
+  for (const std::int64_t d : a.dimensions) {
+    if (operand.dims[d] == 0) return bad("dimension {} of operand 0 is empty: nothing has no maximum", d);
+  }
   const TensorType result{operand.dtype, without(operand.dims, a.dimensions)};
   return Types{result, result};
 }

@@ -78,6 +78,8 @@ class Interpreter {
         const Dims index = unravel(i, node.type().dims);
         if (node.op == Op::arg_reduce) {
           arg_reduce(node, index, results, i);
+        } else if (node.op == Op::max_exp_sum) {
+          max_exp_sum(node, index, results, i);
         } else {
           put(results[0], i, element(node, index));
         }
@@ -281,19 +283,39 @@ class Interpreter {
     return get(operand(node, 0), from);
   }
 
-  Element reduce(const Node& node, const Dims& index) const {
-    const auto& a = node.as<ReduceAttributes>();
-    const Tensor& x = operand(node, 0);
+  /// The elements of x that lie at `index` of what is left without `dimensions`.
+  static std::vector<Element> row_of(const Tensor& x, const Dims& dimensions, const Dims& index) {
     std::vector<Element> terms;
     for (std::int64_t i = 0; i < x.elements(); ++i) {
       const Dims from = unravel(i, x.type.dims);
       Dims kept;
       for (std::size_t d = 0; d < from.size(); ++d) {
-        if (!contains(a.dimensions, d)) kept.push_back(from[d]);
+        if (!contains(dimensions, d)) kept.push_back(from[d]);
       }
       if (kept == index) terms.push_back(get(x, i));
     }
-    return combine_all(a.kind, x.type.dtype, std::move(terms));
+    return terms;
+  }
+
+  Element reduce(const Node& node, const Dims& index) const {
+    const auto& a = node.as<ReduceAttributes>();
+    const Tensor& x = operand(node, 0);
+    return combine_all(a.kind, x.type.dtype, row_of(x, a.dimensions, index));
+  }
+
+  /// As kernels do it: in pairs of a maximum and a sum relative to it, one element after the other.
+  void max_exp_sum(const Node& node, const Dims& index, std::vector<Tensor>& results, std::int64_t to) const {
+    const DType dtype = node.type().dtype;
+    const auto in = [&](double x) { return rounded(dtype, x, false); };
+    double greatest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (const Element& e : row_of(operand(node, 0), node.as<MaxExpSumAttributes>().dimensions, index)) {
+      const double next = std::isnan(e.f) || e.f > greatest ? e.f : greatest;
+      const double before = greatest == next ? 1 : in(std::exp(in(greatest - next)));
+      sum = in(in(sum * before) + in(std::exp(in(e.f - next))));
+      greatest = next;
+    }
+    put(results[0], to, {greatest, 0});
+    put(results[1], to, {sum, 0});
   }
 
   void arg_reduce(const Node& node, const Dims& index, std::vector<Tensor>& results, std::int64_t to) const {

@@ -41,6 +41,7 @@ class Generator {
         {options_.iota, [&] { iota(); }},
         {options_.reduce, [&] { reduce(); }},
         {options_.arg_reduce, [&] { arg_reduce(); }},
+        {options_.max_exp_sum, [&] { max_exp_sum(); }},
         {options_.scan, [&] { scan(); }},
         {options_.reduce_window, [&] { reduce_window(); }},
         {options_.scatter, [&] { scatter(); }},
@@ -365,6 +366,25 @@ class Generator {
     const Value both = b_.add(Op::arg_reduce, {x.value}, a);
     note(both, x.magnitude);
     note({both.node, 1}, static_cast<double>(options_.most_extent));
+  }
+
+  void max_exp_sum() {
+    Entry x;
+    const auto takes = [&](const Entry& e) {
+      const DType dtype = b_.dtype(e.value);
+      return rank(e) >= 1 && (dtype == DType::f32 || dtype == DType::f64);
+    };
+    if (!find(takes, x)) return;
+    MaxExpSumAttributes a;
+    double count = 1;
+    for (int d = 0; d < rank(x); ++d) {
+      if (below(2) == 0) continue;
+      a.dimensions.push_back(d);
+      count *= static_cast<double>(b_.dims(x.value)[d]);
+    }
+    const Value both = b_.add(Op::max_exp_sum, {x.value}, a);
+    note(both, x.magnitude);
+    note({both.node, 1}, count);
   }
 
   void scan() {

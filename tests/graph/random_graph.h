@@ -36,6 +36,7 @@ struct RandomGraphOptions {
   int iota = 1;
   int reduce = 4;
   int arg_reduce = 0;
+  int max_exp_sum = 0;
   int scan = 0;
   int reduce_window = 0;
   int scatter = 0;
