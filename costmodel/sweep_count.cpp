@@ -33,11 +33,15 @@ constexpr double instructions_of_range_test = 2;
 constexpr double held_elements_per_access = 4;
 constexpr double instructions_of_held_access = 2;
 constexpr int wide_bytes = 8;
-/// Of Σ exp(x − maximum) with its maximum (codegen/device/max_exp_sum.cuh): instructions for each element of a vector
-/// and for each vector, for an element by itself, and for a pair of partial results; of them special functions.
-constexpr double instructions_of_exponential = 5, instructions_of_rescaling = 7;
-constexpr double instructions_of_lone_exponential = 11;
-constexpr double instructions_of_pair = 13, special_of_pair = 2;
+/// Of Σ exp(x − maximum) with its maximum (codegen/device/max_exp_sum.cuh): exponentials, and the other instructions,
+/// of them those that choose (maximum, minimum, comparison, selection) on the integer unit.
+struct PairWork {
+  double exponentials, others, choices;
+};
+constexpr PairWork of_vector_element = {1, 3, 1};  ///< maximum, difference, addition
+constexpr PairWork of_vector = {1, 5, 3};          ///< and once a vector: maximum, base, difference, multiply-add
+constexpr PairWork of_element = {1, 9, 6};         ///< one by itself
+constexpr PairWork of_partial = {2, 7, 3};         ///< a pair of partial results
 
 /// What the items of one sweep add up to.
 class SweepCounter {
@@ -137,22 +141,34 @@ class SweepCounter {
     return item.kind == Item::Kind::compute && item.op == Op::multiply;
   }
 
-  /// Instructions for each element that a thread adds to its accumulators; special functions among them are counted
-  /// here.
+  /// Instructions of what is executed so often for pairs of a maximum and a sum, without adding them to the total.
+  double count_pair_work(const PairWork& work, graph::DType dtype, double executions) {
+    Item exponential;
+    exponential.kind = Item::Kind::compute;
+    exponential.op = Op::exp;
+    exponential.dtype = dtype;
+    const double instructions = work.exponentials * operation_cost(exponential) + work.others;
+    const bool wide = graph::byte_size(dtype) == wide_bytes;
+    features_.special_instructions += executions * work.exponentials;
+    features_.integer_instructions += executions * work.choices * (wide ? 2 : 1);
+    if (wide) {
+      features_.wide_instructions += executions * instructions;
+      features_.f64_instructions += executions * instructions;
+    }
+    return instructions;
+  }
+
+  /// Instructions for each element that a thread adds to its accumulators.
   double instructions_of_sum(const Anchor& anchor, double executions) {
-    if (counted_.program.graph().node(anchor.node).op != Op::max_exp_sum) return 1;
-    if (anchor.items.size() > 1) {
-      features_.special_instructions += executions * special_of_pair;
-      return instructions_of_pair;
-    }
+    const graph::Node& node = counted_.program.graph().node(anchor.node);
+    if (node.op != Op::max_exp_sum) return 1;
+    const graph::DType dtype = node.results[0].dtype;
+    if (anchor.items.size() > 1) return count_pair_work(of_partial, dtype, executions);
     const bool runs = group_.vector_extent() > 1 && anchor.reduced.contains(group_.mapping.vector_axis);
-    if (!runs) {
-      features_.special_instructions += executions;
-      return instructions_of_lone_exponential;
-    }
+    if (!runs) return count_pair_work(of_element, dtype, executions);
     const double vectors = 1.0 / group_.vector_extent();
-    features_.special_instructions += executions * (1 + vectors);
-    return instructions_of_exponential + vectors * instructions_of_rescaling;
+    return count_pair_work(of_vector_element, dtype, executions) +
+           vectors * count_pair_work(of_vector, dtype, executions * vectors);
   }
 
   /// The additions of a thread to its accumulators.

@@ -15,11 +15,9 @@ struct alignas(2 * sizeof(T)) MaxExpSum {
 };
 
 // What exponents are taken relative to: the maximum, or 0 where it is −∞, relative to which nothing is −∞ − −∞.
-__device__ __forceinline__ f32 exponent_base(f32 greatest) {
-  return greatest == __int_as_float(0xff800000) ? 0.f : greatest;
-}
-__device__ __forceinline__ f64 exponent_base(f64 greatest) {
-  return greatest == __longlong_as_double(0xfff0000000000000ll) ? 0.0 : greatest;
+template <class T>
+__device__ __forceinline__ T exponent_base(T greatest) {
+  return greatest == -static_cast<T>(__int_as_float(0x7f800000)) ? T(0) : greatest;
 }
 
 // Adds one element: of exp(x − m) and exp(m − x) one is 1.

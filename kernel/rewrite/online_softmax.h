@@ -11,9 +11,10 @@ namespace stitch::kernel {
 ///
 ///     m = max x,  s = Σ exp(x − m)   of the same x along the same dimensions
 ///
-/// for softmax, log-softmax, log-sum-exp and cross entropy. One sweep over the row and one exchange between threads,
-/// blocks or phases instead of two; what it costs is an exponential for each vector, and one for each element again
-/// where the exponentials themselves are needed, too. Parameters, results and their order are the kernel's.
+/// (or with m replaced by 0 where it is not finite, as libraries have it for rows of −∞ alone), for softmax,
+/// log-softmax, log-sum-exp and cross entropy. One sweep over the row and one exchange between threads, blocks or
+/// phases instead of two; what it costs is an exponential for each vector, and one for each element again where the
+/// exponentials themselves are needed, too. Parameters, results and their order are the kernel's.
 ///
 /// Nothing where no kernel value is such a sum in f32 or f64, or no row is long enough for more than a warp.
 std::optional<graph::Graph> join_max_and_exp_sums(const graph::Graph& kernel);

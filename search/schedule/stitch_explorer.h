@@ -20,8 +20,8 @@ struct StitchOptions {
   bool loads_ahead = false;
   int sample = 0;  ///< how many of the others are returned too
   /// KernelCache also explores long rows' maxima and sums of exponentials as one reduction
-  /// (kernel/rewrite/online_softmax.h). Off until its kernels have been verified on the emulated device.
-  bool join_max_and_exp_sums = false;
+  /// (kernel/rewrite/online_softmax.h), and keeps what is predicted to be faster.
+  bool join_max_and_exp_sums = true;
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.
   int combinations = 1;

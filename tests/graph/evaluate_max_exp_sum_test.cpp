@@ -139,7 +139,8 @@ TEST(EvaluateMaxExpSum, BoundsHoldForPairsInAnyOrderAndTellAMissingRescaling) {
       const std::string where = fmt::format("{} times {}", name, scale);
       for (const auto& [threads, width] : {std::pair{128, 1}, {32, 4}, {64, 8}, {128, 32}}) {
         EXPECT_LE(std::fabs(in_single(x, threads, width, true) - want), bound) << where;
-        if (slope > 0) EXPECT_GT(std::fabs(in_single(x, threads, width, false) - want), bound) << where;
+        if (slope <= 0) continue;  // the first maximum stays
+        EXPECT_GT(std::fabs(in_single(x, threads, width, false) - want), bound) << where;
       }
       // As tight as that of the three steps but for the rescalings.
       EXPECT_LT(bound, 12 * apart[1].bound(0)) << where;

@@ -1,6 +1,9 @@
 #include "kernel/rewrite/online_softmax.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
 
 #include "graph/reference/evaluate.h"
 #include "tests/graph/pass_case.h"
@@ -15,16 +18,21 @@ struct Written {
   DType dtype = DType::f32;
   Op function = Op::exp;
   ReduceKind first = ReduceKind::max, second = ReduceKind::sum;
-  Dims other_along = {1};   ///< of the maximum
-  bool swapped = false;     ///< m − x
-  bool of_another = false;  ///< the maximum is of another tensor
-  bool softmax = false;     ///< the exponentials are needed, too
+  Dims other_along = {1};                ///< of the maximum
+  bool swapped = false;                  ///< m − x
+  bool of_another = false;               ///< the maximum is of another tensor
+  bool softmax = false;                  ///< the exponentials are needed, too
+  std::optional<double> otherwise = {};  ///< what the maximum is replaced by where it is not finite
 };
 
 Graph written(const Written& w) {
   Builder b;
   const Value x = b.parameter(w.dtype, w.dims), y = b.parameter(w.dtype, w.dims);
-  const Value greatest = b.reduce(w.first, w.of_another ? y : x, w.other_along);
+  Value greatest = b.reduce(w.first, w.of_another ? y : x, w.other_along);
+  if (w.otherwise) {
+    const Value other = b.filled(w.dtype, b.dims(greatest), *w.otherwise);
+    greatest = b.select(b.unary(Op::is_finite, greatest), greatest, other);
+  }
   const Value repeated = b.broadcast(greatest, w.dims, w.kept);
   const Value below = w.swapped ? b.binary(Op::subtract, repeated, x) : b.binary(Op::subtract, x, repeated);
   const Value e = b.unary(w.function, below), sum = b.reduce(w.second, e, w.along);
@@ -46,6 +54,7 @@ TEST(OnlineSoftmax, JoinsAMaximumWithItsSum) {
       {"several dimensions", {.dims = {64, 3, 50}, .along = {0, 2}, .kept = {1}, .other_along = {0, 2}}},
       {"everything", {.dims = {4096}, .along = {0}, .kept = {}, .other_along = {0}}},
       {"exponentials are a result", {.softmax = true}},
+      {"0 for what is not finite", {.otherwise = 0}},
   };
   for (const auto& [name, how] : cases) {
     const Graph before = written(how);
@@ -54,7 +63,8 @@ TEST(OnlineSoftmax, JoinsAMaximumWithItsSum) {
     ASSERT_TRUE(graph::verify(*after).ok()) << name << ": " << graph::verify(*after).error().message;
     EXPECT_EQ(count(*after, Op::max_exp_sum), 1) << name;
     EXPECT_EQ(count(*after, Op::reduce), 1) << name << ": that of the other tensor is left";
-    EXPECT_EQ(count(*after, Op::exp), how.softmax ? 1 : 0) << name;
+    EXPECT_EQ(count(*after, Op::exp), how.softmax || how.otherwise ? 1 : 0) << name;
+    EXPECT_LE(count(*after, Op::is_finite), 1) << name;
     ASSERT_EQ(after->parameters().size(), 2U) << name;
     ASSERT_EQ(after->results().size(), before.results().size()) << name;
     graph::testing::expect_same_values(before, *after, 7, 1e-6, name);
@@ -70,6 +80,7 @@ TEST(OnlineSoftmax, LeavesAloneWhatItIsNot) {
       {"the least", {.first = ReduceKind::min}},
       {"a product", {.second = ReduceKind::product}},
       {"the maximum less x", {.swapped = true}},
+      {"1 for what is not finite", {.otherwise = 1}},
       {"another tensor's maximum", {.of_another = true}},
       {"along other dimensions", {.dims = {4096, 4096}, .kept = {1}, .other_along = {0}}},
       // A square: the maximum of row i is taken from column i.
@@ -77,6 +88,32 @@ TEST(OnlineSoftmax, LeavesAloneWhatItIsNot) {
   };
   for (const auto& [name, how] : cases) EXPECT_FALSE(join_max_and_exp_sums(written(how))) << name;
   EXPECT_FALSE(join_max_and_exp_sums(layer_norm(4, 9000)));
+}
+
+// Of rows of which the maximum is no number, too.
+TEST(OnlineSoftmax, KeepsWhatSpecialRowsGive) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (const std::optional<double> otherwise : {std::optional<double>(), std::optional(0.0)}) {
+    const Graph before = written({.dims = {6, 2500}, .otherwise = otherwise});
+    const auto after = join_max_and_exp_sums(before);
+    ASSERT_TRUE(after);
+    std::vector<graph::Tensor> arguments = graph::testing::random_arguments(before, 5);
+    std::vector<double>& x = arguments[0].floats;
+    std::fill_n(&x[0], 2500, -infinity);
+    std::fill_n(&x[2500], 2499, -infinity);
+    x[2 * 2500 + 7] = infinity;
+    x[3 * 2500 + 9] = std::nan("");
+    std::fill_n(&x[4 * 2500], 2500, -std::numeric_limits<float>::max());
+    const auto expected = graph::evaluate(before, arguments, {}), actual = graph::evaluate(*after, arguments, {});
+    ASSERT_TRUE(expected && actual);
+    for (std::size_t i = 0; i < 6; ++i) {
+      const double want = (*expected)[0].floats[i], got = (*actual)[0].floats[i];
+      EXPECT_TRUE(want == got || std::fabs(want - got) < 1e-12 * std::fabs(want) ||
+                  (std::isnan(want) && std::isnan(got)))
+          << "row " << i << ": " << got << " instead of " << want;
+    }
+    EXPECT_EQ(std::isnan((*expected)[0].floats[0]), !otherwise) << "the row of −∞ alone";
+  }
 }
 
 TEST(OnlineSoftmax, TakesSeveralSumsOfAKernel) {
