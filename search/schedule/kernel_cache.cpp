@@ -23,6 +23,10 @@ std::vector<int> in_order(std::size_t count) {
   return order;
 }
 
+/// Which share of its time a kernel is to gain before its maxima and sums are joined: what is closer is called equal,
+/// and then the one as it was written is the simpler one.
+constexpr double least_gain_of_joining = 0.01;
+
 /// Whether the best schedule may read an input again because something of all of it had to be known first: in a later
 /// phase, or in a later sweep that holds nothing.
 bool reads_again(const ExploredKernel& kernel) {
@@ -54,25 +58,27 @@ Result<std::shared_ptr<ExploredKernel>> KernelCache::explore_form(graph::Canonic
   return explored;
 }
 
+/// Takes another form of the kernel where it is predicted to need less than `share` of the time.
+Status KernelCache::prefer(Entry& entry, const std::optional<graph::Graph>& other, double share,
+                           const std::stop_token& stop) const {
+  if (!other) return {};
+  STITCH_ASSIGN(graph::CanonicalForm form, graph::canonicalise(*other));
+  STITCH_ASSIGN(const auto explored, explore_form(form, stop));
+  const SharedKernel& best = entry.kernel;
+  if (!explored->feasible() || (best->feasible() && explored->predicted_us() >= share * best->predicted_us()))
+    return {};
+  entry = {explored, std::move(form.parameter_order), std::move(form.result_order)};
+  return {};
+}
+
 Result<KernelCache::Entry> KernelCache::explore_fresh(graph::CanonicalForm& form, const std::stop_token& stop) const {
   STITCH_ASSIGN(const auto own, explore_form(form, stop));
   Entry entry{own, in_order(form.parameter_order.size()), in_order(form.result_order.size())};
   // Rows would be added in an order that depends on what else the kernel computes.
   if (own->graph.constraints.batch_invariant) return entry;
-  std::vector<graph::Graph> others;
-  if (options_.join_max_and_exp_sums) {
-    if (auto joined = kernel::join_max_and_exp_sums(own->graph)) others.push_back(std::move(*joined));
-  }
-  if (reads_again(*own)) {
-    if (auto tiled = kernel::tile_variances(own->graph)) others.push_back(std::move(*tiled));
-  }
-  for (const graph::Graph& each : others) {
-    STITCH_ASSIGN(graph::CanonicalForm other, graph::canonicalise(each));
-    STITCH_ASSIGN(const auto explored, explore_form(other, stop));
-    const SharedKernel& best = entry.kernel;
-    if (!explored->feasible() || (best->feasible() && explored->predicted_us() >= best->predicted_us())) continue;
-    entry = {explored, std::move(other.parameter_order), std::move(other.result_order)};
-  }
+  if (options_.join_max_and_exp_sums)
+    STITCH_TRY(prefer(entry, kernel::join_max_and_exp_sums(own->graph), 1 - least_gain_of_joining, stop));
+  if (reads_again(*own)) STITCH_TRY(prefer(entry, kernel::tile_variances(own->graph), 1, stop));
   return entry;
 }
 

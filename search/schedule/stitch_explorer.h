@@ -20,7 +20,7 @@ struct StitchOptions {
   bool loads_ahead = false;
   int sample = 0;  ///< how many of the others are returned too
   /// KernelCache also explores long rows' maxima and sums of exponentials as one reduction
-  /// (kernel/rewrite/online_softmax.h), and keeps what is predicted to be faster.
+  /// (kernel/rewrite/online_softmax.h), and keeps what is predicted to be clearly faster.
   bool join_max_and_exp_sums = true;
   /// How many combinations of the groups' mappings are tried under one choice of tile axes, block, cluster and number
   /// of partial results. 1: every group's best mapping by itself, which is all that tuning looks at.

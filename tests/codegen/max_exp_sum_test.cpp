@@ -120,11 +120,13 @@ std::vector<double> special_rows(const Dims& dims, const Dims& along, std::uint6
   return values;
 }
 
+const search::StitchOptions every_schedule = {.keep = 100'000, .wide = true, .combinations = 100};
+
 class MaxExpSumEmulated : public testing::TestWithParam<Row> {};
 
 TEST_P(MaxExpSumEmulated, IsRight) {
   const Row& row = GetParam();
-  const KernelCase each = make_case(reduced(row), row.wish, {.keep = 100'000});
+  const KernelCase each = make_case(reduced(row), row.wish, every_schedule);
   expect_right(each, {bytes_of(row.stored, special_rows(row.dims, row.along, 5, row.stored))});
 }
 
@@ -192,7 +194,7 @@ const std::string no_nan = "template <> __device__ f32 complete_sum<f32>(const M
 TEST(MaxExpSumFaultsEmulated, EveryExchangeNeedsItsRescaling) {
   for (const char* name : {"warp", "block", "columns", "cluster", "grid"}) {
     const Row& row = *std::ranges::find(rows, name, &Row::name);
-    const KernelCase each = make_case(reduced(row), row.wish, {.keep = 100'000});
+    const KernelCase each = make_case(reduced(row), row.wish, every_schedule);
     EXPECT_FALSE(is_noticed(each, row)) << name;
     EXPECT_TRUE(is_noticed(with_fault(each, no_rescaling_in_exchanges), row)) << name;
     EXPECT_TRUE(is_noticed(with_fault(each, no_nan), row)) << name;
@@ -201,7 +203,7 @@ TEST(MaxExpSumFaultsEmulated, EveryExchangeNeedsItsRescaling) {
 
 TEST(MaxExpSumFaultsEmulated, SoDoVectorsAndElements) {
   const Row& vectors_row = *std::ranges::find(rows, "block_streaming", &Row::name);
-  const KernelCase by_vectors = make_case(reduced(vectors_row), vectors_row.wish, {.keep = 100'000});
+  const KernelCase by_vectors = make_case(reduced(vectors_row), vectors_row.wish, every_schedule);
   const std::int64_t width = by_vectors.program.phases[0].groups[0].vector_extent();
   EXPECT_TRUE(is_noticed(with_fault(by_vectors, fmt::format(R"(
 template <> __device__ void add_exponentials<{0}, f32>(MaxExpSum<f32>& to, const f32 (&x)[{0}]) {{
@@ -214,7 +216,7 @@ template <> __device__ void add_exponentials<{0}, f32>(MaxExpSum<f32>& to, const
                                                             width)),
                          vectors_row));
   const Row& elements_row = *std::ranges::find(rows, "block_elements", &Row::name);
-  const KernelCase by_elements = make_case(reduced(elements_row), elements_row.wish, {.keep = 100'000});
+  const KernelCase by_elements = make_case(reduced(elements_row), elements_row.wish, every_schedule);
   EXPECT_TRUE(is_noticed(with_fault(by_elements, R"(
 template <> __device__ void add_exponential<f32>(MaxExpSum<f32>& to, f32 x) {
   to.maximum = maximum(to.maximum, x);
@@ -228,7 +230,7 @@ template <> __device__ void add_exponential<f32>(MaxExpSum<f32>& to, f32 x) {
 TEST(MaxExpSumFaultsEmulated, MaskedElementsNeedAnotherBase) {
   for (const char* name : {"warp", "block_streaming", "block_elements", "cluster"}) {
     const Row& row = *std::ranges::find(rows, name, &Row::name);
-    const KernelCase each = make_case(reduced(row), row.wish, {.keep = 100'000});
+    const KernelCase each = make_case(reduced(row), row.wish, every_schedule);
     EXPECT_TRUE(is_noticed(
         with_fault(each, "template <> __device__ f32 exponent_base<f32>(f32 greatest) { return greatest; }\n"), row))
         << name;

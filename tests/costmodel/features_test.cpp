@@ -360,6 +360,57 @@ TEST(InstructionsEmulated, OfRandomBitsAreExecutedOnce) {
   EXPECT_GT(counted, 0.6 * executed);
 }
 
+struct PairRow {
+  std::string name;
+  graph::Dims dims, along;
+  DType dtype = DType::f32;
+  std::size_t phases = 1;
+  std::int64_t least_vector = 1;
+};
+void PrintTo(const PairRow& row, std::ostream* out) { *out << row.name; }
+
+class MaxExpSumEmulated : public testing::TestWithParam<PairRow> {};
+
+// Exponentials, and the instructions around them, of maxima and sums as one reduction: by vectors, element by element,
+// in the exchanges between threads and between blocks.
+TEST_P(MaxExpSumEmulated, ExecutesWhatIsCounted) {
+  const PairRow& row = GetParam();
+  Builder b;
+  const Value both = b.add(Op::max_exp_sum, {b.parameter(row.dtype, row.dims)}, graph::MaxExpSumAttributes{row.along});
+  const auto wish = [&](const KernelProgram& p) {
+    return p.phases.size() == row.phases && p.phases[0].groups[0].vector_extent() >= row.least_vector;
+  };
+  const profiler::test::KernelCase each = profiler::test::make_case(b.finish({both, {both.node, 1}}), wish);
+  profiler::VerifyOptions options;
+  options.work_budget = options.total_budget = std::int64_t{1} << 40;
+  options.distributions.resize(1);
+  const profiler::Verification run = profiler::test::verify(each, options);
+  ASSERT_TRUE(run.correct) << run.failure;
+  ASSERT_EQ(run.blocks_run, run.blocks);
+  ASSERT_TRUE(run.counters);
+  const GroupFeatures f = features_of(*each.graph, each.program);
+  const auto executed = [&](emulator::InstructionClass kind) { return run.counters->of(kind).lanes / 32.0; };
+  if (row.dtype == DType::f32) {
+    const double special = executed(emulator::InstructionClass::special_function);
+    EXPECT_GT(f.special_instructions, 0.9 * special);
+    EXPECT_LT(f.special_instructions, 1.1 * special);
+    const double work = special + executed(emulator::InstructionClass::f32);
+    EXPECT_GT(f.instructions, 0.8 * work);
+  } else {
+    const double work = executed(emulator::InstructionClass::f64);
+    EXPECT_GT(f.f64_instructions, 0.5 * work);
+    EXPECT_LT(f.f64_instructions, 2 * work);
+  }
+}
+
+const PairRow pair_rows[] = {{"vectors", {64, 4096}, {1}, DType::f32, 1, 4},
+                             {"elements", {64, 2047}, {1}},
+                             {"columns", {512, 64}, {0}},
+                             {"partial_results", {65536}, {0}, DType::f32, 2},
+                             {"f64", {64, 2048}, {1}, DType::f64}};
+INSTANTIATE_TEST_SUITE_P(Kernels, MaxExpSumEmulated, testing::ValuesIn(pair_rows),
+                         [](const auto& each) { return each.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Kernels, FeaturesEmulated, testing::ValuesIn(counted_kernels()),
                          [](const auto& each) { return each.param.name; });
 

@@ -73,8 +73,8 @@ TEST(EvaluateMaxExpSum, OfSpecialNumbersIsWhatTheThreeStepsGive) {
         const double want = expected[r].floats[i], got = actual[r].floats[i];
         EXPECT_TRUE(want == got || (std::isnan(want) && std::isnan(got)) || std::fabs(want - got) < 1e-15 * want)
             << where << ": " << got << " instead of " << want;
-        // Both or neither say nothing of an element, and neither allows less than the other's rounding.
-        EXPECT_EQ(std::isinf(actual[r].bound(i)), std::isinf(expected[r].bound(i))) << where;
+        // What is checked of the three steps is checked of the one.
+        EXPECT_TRUE(std::isfinite(actual[r].bound(i)) || std::isinf(expected[r].bound(i))) << where;
       }
       EXPECT_EQ(actual[0].bound(i), 0) << "the maximum is exact";
     }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <stop_token>
 
 #include "tests/kernel/example_graphs.h"
@@ -130,6 +131,45 @@ TEST(KernelCache, ReadsLongRowsOnceForMeanAndVariance) {
   const auto held = cache.explore(batch_norm(2048, 64));
   ASSERT_TRUE(held && held->kernel->feasible());
   EXPECT_EQ(std::ranges::count_if(held->kernel->graph.nodes(), [](const auto& n) { return n.op == Op::reduce; }), 2);
+}
+
+Graph log_sum_exp(std::int64_t rows, std::int64_t columns) {
+  Builder b;
+  const Dims dims = {rows, columns};
+  const Value x = b.parameter(DType::f32, dims), top = b.reduce(ReduceKind::max, x, {1});
+  const Value e = b.unary(Op::exp, b.binary(Op::subtract, x, b.broadcast(top, dims, {0})));
+  return finished(b, {b.binary(Op::add, top, b.unary(Op::log, b.reduce(ReduceKind::sum, e, {1})))});
+}
+
+bool joins(const ExploredKernel& kernel) {
+  return std::ranges::any_of(kernel.graph.nodes(), [](const auto& n) { return n.op == Op::max_exp_sum; });
+}
+
+TEST(KernelCache, ReadsLongRowsOnceForMaximumAndSum) {
+  const RoughScorer scorer;
+  const Graph graph = log_sum_exp(4, std::int64_t{1} << 24);
+  const double whole = graph.node(graph.parameters()[0]).type().bytes();
+  const auto bytes = [&](const StitchOptions& options, const Graph& of) {
+    KernelCache cache(scorer, options);
+    const auto entry = cache.explore(of);
+    if (!entry || !entry->kernel->feasible()) throw std::runtime_error("no kernel");
+    EXPECT_EQ(joins(*entry->kernel), options.join_max_and_exp_sums && !of.constraints.batch_invariant);
+    return kernel::scheduled_bytes(entry->kernel->graph, entry->kernel->candidates.front().program);
+  };
+  EXPECT_LT(bytes({}, graph), 1.01 * whole);
+  EXPECT_GT(bytes({.join_max_and_exp_sums = false}, graph), 1.5 * whole);
+  Graph fixed = graph;
+  fixed.constraints.batch_invariant = true;
+  EXPECT_GT(bytes({}, fixed), 1.5 * whole) << "the order of a row's sum would depend on what else is computed";
+}
+
+// Where one reading does both anyway nothing is gained, and what is closer than a hundredth is as it was written.
+TEST(KernelCache, LeavesRowsApartThatFitOnChip) {
+  const RoughScorer scorer;
+  KernelCache cache(scorer, {});
+  const auto entry = cache.explore(softmax(4096, 4096));
+  ASSERT_TRUE(entry && entry->kernel->feasible());
+  EXPECT_FALSE(joins(*entry->kernel));
 }
 
 TEST(KernelCache, RemembersWhatFitsNoKernel) {
