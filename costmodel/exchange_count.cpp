@@ -46,31 +46,34 @@ constexpr double latencies_of_hit = 2;
 /// A maximum and a sum of exponentials cross as two numbers: the maxima first, then the sums, brought to the greatest.
 void count_max_exp_sum(const CountedGroup& counted, const kernel::ReductionPlan& plan, double loops,
                        GroupFeatures& features) {
+  const bool partial = counted.group.structure.anchors[plan.anchor].kind == Anchor::Kind::partial;
   const double executions = counted.warps * (plan.kept_per_thread * loops);
-  double instructions = 0, special = 0, cycles = 0;
-  const auto shuffle = [&](double steps) {
-    instructions += 2 * steps * instructions_of_shuffle + instructions_of_rescaling;
-    special += 1;
+  double cycles = 0;
+  const auto count = [&](double times, double instructions, double special) {
+    features.instructions += times * instructions;
+    features.exchange_instructions += times * instructions;
+    features.special_instructions += times * special;
+  };
+  const auto shuffle = [&](double times, double steps) {
+    count(times, 2 * steps * instructions_of_shuffle + instructions_of_rescaling, 1);
     cycles += 2 * steps * shuffle_cycles + rescaling_cycles;
   };
-  if (!plan.shuffles.empty()) shuffle(plan.shuffles.size());
+  if (!plan.shuffles.empty()) shuffle(executions, plan.shuffles.size());
   if (plan.exchange > 1) {
+    // What a block leaves in memory only the warps that store it combine: the compiler moves the rest behind the test.
+    const double combining = partial && !plan.lanes_exchange ? executions / plan.exchange : executions;
     const double results = plan.exchange * plan.kept_per_block;
     features.shared_bytes += 2 * results * accumulator_bytes * passes_of_exchange * counted.group.tiles * loops;
-    instructions += instructions_before_exchange;
+    count(executions, instructions_before_exchange, 0);
     cycles += counted.device.shared_latency + plan.kept_per_thread * plan.exchange;
     if (plan.lanes_exchange) {
-      shuffle(std::log2(plan.exchange));
+      shuffle(combining, std::log2(plan.exchange));
     } else {
-      instructions += plan.exchange * (2 * instructions_of_exchanged + instructions_of_rescaling);
-      special += plan.exchange;
+      count(combining, plan.exchange * (2 * instructions_of_exchanged + instructions_of_rescaling), plan.exchange);
       cycles += 2 * plan.exchange * cycles_of_exchanged + rescaling_cycles;
     }
   }
-  if (plan.lanes_cluster) shuffle(std::log2(plan.cluster));
-  features.instructions += executions * instructions;
-  features.exchange_instructions += executions * instructions;
-  features.special_instructions += executions * special;
+  if (plan.lanes_cluster) shuffle(executions, std::log2(plan.cluster));
   features.latency_cycles += loops * cycles;
   features.serial_cycles += cycles;
 }

@@ -76,13 +76,14 @@ class OnlineSoftmax {
 
   /// The maximum m of which `value` is m itself or, as libraries write it where a row may be all −∞, m where that is
   /// finite and 0 elsewhere.
-  [[nodiscard]] ExpSum base_of(Value value) const {
+  [[nodiscard]] std::optional<ExpSum> base_of(Value value) const {
     const Node& from = node(value);
-    if (from.op != Op::select) return {value.node, false};
+    if (from.op == Op::reduce) return ExpSum{value.node, false};
+    if (from.op != Op::select) return std::nullopt;
     const Node& finite = node(from.operands[0]);
     const bool guarded =
         finite.op == Op::is_finite && finite.operands[0] == from.operands[1] && is_zero(from.operands[2]);
-    return {from.operands[1].node, guarded};
+    return guarded ? std::optional(ExpSum{from.operands[1].node, true}) : std::nullopt;
   }
 
   /// Whether `sum` is Σ exp(x − m) along the dimensions of which m is the maximum of the same x.
@@ -102,11 +103,12 @@ class OnlineSoftmax {
     if (repeated.op != Op::broadcast) return std::nullopt;
     if (repeated.as<graph::BroadcastAttributes>().mapping != kept_dimensions(type.dims.size(), along))
       return std::nullopt;
-    const ExpSum found = base_of(repeated.operands[0]);
-    const Node& greatest = kernel_.node(found.maximum);
+    const std::optional<ExpSum> found = base_of(repeated.operands[0]);
+    if (!found) return std::nullopt;
+    const Node& greatest = kernel_.node(found->maximum);
     const bool same = reduces_by(greatest, ReduceKind::max) && greatest.operands[0] == difference.operands[0] &&
                       greatest.as<graph::ReduceAttributes>().dimensions == along;
-    return same ? std::optional(found) : std::nullopt;
+    return same ? found : std::nullopt;
   }
 
   Value add(Op op, std::vector<Value> operands, graph::Attributes attributes = {}) {

@@ -85,6 +85,21 @@ void draw_arg_reduce(GraphDraft& draft) {
   draft.note({both.node, 1});
 }
 
+void draw_max_exp_sum(GraphDraft& draft) {
+  const auto x = draft.find([&](Value v) {
+    const graph::DType dtype = draft.type(v).dtype;
+    return draft.rank(v) >= 1 && (dtype == DType::f32 || dtype == DType::f64);
+  });
+  if (!x) return;
+  const graph::TensorType type = draft.type(*x);
+  const Dims dimensions = reduced_dimensions(draft, type.rank());
+  if (std::ranges::any_of(dimensions, [&](std::int64_t d) { return type.dims[d] == 0; })) return;
+  const Value both = draft.builder().add(Op::max_exp_sum, {*x}, graph::MaxExpSumAttributes{dimensions});
+  if (draft.failed()) return;
+  draft.note(both);
+  draft.note({both.node, 1});
+}
+
 void draw_scan(GraphDraft& draft) {
   const auto x = reducible(draft);
   if (!x) return;
