@@ -58,6 +58,10 @@ void count_max_exp_sum(const CountedGroup& counted, const kernel::ReductionPlan&
     count(times, 2 * steps * instructions_of_shuffle + instructions_of_rescaling, 1);
     cycles += 2 * steps * shuffle_cycles + rescaling_cycles;
   };
+  const auto combine = [&](double times, double values) {
+    count(times, values * (2 * instructions_of_exchanged + instructions_of_rescaling), values);
+    cycles += 2 * values * cycles_of_exchanged + rescaling_cycles;
+  };
   if (!plan.shuffles.empty()) shuffle(executions, plan.shuffles.size());
   if (plan.exchange > 1) {
     // What a block leaves in memory only the warps that store it combine: the compiler moves the rest behind the test.
@@ -69,11 +73,14 @@ void count_max_exp_sum(const CountedGroup& counted, const kernel::ReductionPlan&
     if (plan.lanes_exchange) {
       shuffle(combining, std::log2(plan.exchange));
     } else {
-      count(combining, plan.exchange * (2 * instructions_of_exchanged + instructions_of_rescaling), plan.exchange);
-      cycles += 2 * plan.exchange * cycles_of_exchanged + rescaling_cycles;
+      combine(combining, plan.exchange);
     }
   }
-  if (plan.lanes_cluster) shuffle(executions, std::log2(plan.cluster));
+  if (plan.lanes_cluster) {
+    shuffle(executions, std::log2(plan.cluster));
+  } else if (plan.cluster > 1) {
+    combine(executions, plan.cluster);
+  }
   features.latency_cycles += loops * cycles;
   features.serial_cycles += cycles;
 }

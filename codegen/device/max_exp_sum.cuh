@@ -103,6 +103,15 @@ __device__ __forceinline__ MaxExpSum<T> reduce_shared_by_lanes(const MaxExpSum<T
 }
 
 #if __CUDA_ARCH__ >= 900
+// Combines what the blocks of a cluster keep at `own`, in rank order.
+template <class Op, int blocks, class T>
+__device__ __forceinline__ MaxExpSum<T> reduce_cluster(const MaxExpSum<T>* own) {
+  MaxExpSum<T> values[blocks];
+#pragma unroll
+  for (int rank = 0; rank < blocks; ++rank) values[rank] = cluster_value(own, rank);
+  return reduce_shared<Op, blocks, 1>(values);
+}
+
 // Combines what the blocks of a cluster keep at `own`; a lane reads what one of them keeps.
 template <class Op, int blocks, class T>
 __device__ __forceinline__ MaxExpSum<T> reduce_cluster_by_lanes(const MaxExpSum<T>* own) {

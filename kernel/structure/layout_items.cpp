@@ -37,7 +37,8 @@ Result<ItemId> concatenate(OperandItems& program, const Node& node, Value value,
     result = result < 0 ? part : program.compute(Op::select, value, node.type().dtype, {inside, part, result});
     start = end;
   }
-  return result;
+  // No part is there where only the padding around all of them is asked for: the guard keeps what is returned unused.
+  return result < 0 ? program.identity(graph::ReduceKind::sum, value, node.type().dtype) : result;
 }
 
 Result<ItemId> pad(OperandItems& program, const Node& node, Value value, const std::vector<Index>& indices,

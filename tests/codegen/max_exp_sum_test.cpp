@@ -68,6 +68,8 @@ bool in_block(const KernelProgram& p) {
 bool by_lanes(const KernelProgram& p) { return in_block(p) && plan_of(p).lanes_exchange; }
 bool by_threads(const KernelProgram& p) { return in_block(p) && !plan_of(p).lanes_exchange; }
 bool in_cluster(const KernelProgram& p) { return p.phases.size() == 1 && plan_of(p).cluster > 1; }
+/// Each thread combines what all blocks of the cluster have of its columns.
+bool columns_of_cluster(const KernelProgram& p) { return in_cluster(p) && !plan_of(p).lanes_cluster; }
 bool in_grid(const KernelProgram& p) { return p.phases.size() > 1; }
 Wish vectors(const Wish& wish) {
   return [=](const KernelProgram& p) { return wish(p) && has_vectors(p); };
@@ -149,6 +151,7 @@ const Row rows[] = {
     {"columns_in_a_thread", {6, 4096}, {0}, DType::f32, DType::f32, Results::pair, in_thread},
     {"channels", {4, 12, 260}, {0, 2}, DType::f32, DType::f32, Results::pair, profiler::test::any},
     {"cluster", {9, 16384}, {1}, DType::f32, DType::f32, Results::softmax, vectors(in_cluster)},
+    {"cluster_columns", {512, 64}, {0}, DType::f32, DType::f32, Results::pair, columns_of_cluster},
     {"cluster_odd", {9, 9001}, {1}, DType::f32, DType::f32, Results::pair, in_cluster},
     {"grid", {2, 65536}, {1}, DType::f32, DType::f32, Results::pair, in_grid},
     {"grid_softmax", {65536}, {0}, DType::f32, DType::f32, Results::softmax, vectors(in_grid)},
@@ -196,7 +199,7 @@ const std::string no_rescaling_in_exchanges =
 const std::string no_nan = "template <> __device__ f32 complete_sum<f32>(const MaxExpSum<f32>& x) { return x.sum; }\n";
 
 TEST(MaxExpSumFaultsEmulated, EveryExchangeNeedsItsRescaling) {
-  for (const char* name : {"warp", "block", "columns", "cluster_odd", "grid_columns"}) {
+  for (const char* name : {"warp", "block", "columns", "cluster_odd", "cluster_columns", "grid_columns"}) {
     const Row& row = *std::ranges::find(rows, name, &Row::name);
     const KernelCase each = make_case(reduced(row), row.wish, every_schedule);
     EXPECT_FALSE(is_noticed(each, row)) << name;

@@ -366,6 +366,7 @@ struct PairRow {
   DType dtype = DType::f32;
   std::size_t phases = 1;
   std::int64_t least_vector = 1;
+  bool clustered = false;
 };
 void PrintTo(const PairRow& row, std::ostream* out) { *out << row.name; }
 
@@ -378,9 +379,12 @@ TEST_P(MaxExpSumEmulated, ExecutesWhatIsCounted) {
   Builder b;
   const Value both = b.add(Op::max_exp_sum, {b.parameter(row.dtype, row.dims)}, graph::MaxExpSumAttributes{row.along});
   const auto wish = [&](const KernelProgram& p) {
-    return p.phases.size() == row.phases && p.phases[0].groups[0].vector_extent() >= row.least_vector;
+    const kernel::GroupProgram& group = p.phases[0].groups[0];
+    return p.phases.size() == row.phases && group.vector_extent() >= row.least_vector &&
+           group.threads == p.schedule.threads && (p.schedule.cluster > 1) == row.clustered;
   };
-  const profiler::test::KernelCase each = profiler::test::make_case(b.finish({both, {both.node, 1}}), wish);
+  const profiler::test::KernelCase each = profiler::test::make_case(b.finish({both, {both.node, 1}}), wish,
+                                                                    {.keep = 1000, .wide = true, .combinations = 100});
   profiler::VerifyOptions options;
   options.work_budget = options.total_budget = std::int64_t{1} << 40;
   options.distributions.resize(1);
@@ -408,6 +412,8 @@ TEST_P(MaxExpSumEmulated, ExecutesWhatIsCounted) {
 const PairRow pair_rows[] = {{"vectors", {64, 4096}, {1}, DType::f32, 1, 4},
                              {"elements", {64, 2047}, {1}},
                              {"columns", {512, 64}, {0}},
+                             {"columns_of_clusters", {512, 64}, {0}, DType::f32, 1, 1, true},
+                             {"rows_of_clusters", {8, 16384}, {1}, DType::f32, 1, 4, true},
                              {"partial_results", {65536}, {0}, DType::f32, 2},
                              {"f64", {64, 2048}, {1}, DType::f64}};
 INSTANTIATE_TEST_SUITE_P(Kernels, MaxExpSumEmulated, testing::ValuesIn(pair_rows),

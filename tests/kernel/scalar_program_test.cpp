@@ -99,6 +99,13 @@ std::vector<Example> examples() {
        [](Builder& b) { return b.pad(parameter(b, {4}), b.scalar(DType::f32, 7), {-2}, {0}, {2}); },
        {},
        {{{0}, -1}, {{1}, 1}, {{2}, -1}, {{3}, -1}, {{4}, 2}, {{7}, 3}}},
+      {"padding_around_a_concatenation",
+       [](Builder& b) {
+         const Value x = parameter(b, {3}), both = b.concatenate({x, x}, 0);
+         return b.slice(b.pad(both, b.scalar(DType::f32, 7), {10}, {0}), {2}, {6}, {1});
+       },
+       {},
+       {{{0}, -1}, {{3}, -1}}},
       {"first_of_a_concatenation",
        [](Builder& b) {
          const Value x = parameter(b, {3});
