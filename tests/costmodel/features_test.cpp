@@ -383,8 +383,8 @@ TEST_P(MaxExpSumEmulated, ExecutesWhatIsCounted) {
     return p.phases.size() == row.phases && group.vector_extent() >= row.least_vector &&
            group.threads == p.schedule.threads && (p.schedule.cluster > 1) == row.clustered;
   };
-  const profiler::test::KernelCase each = profiler::test::make_case(b.finish({both, {both.node, 1}}), wish,
-                                                                    {.keep = 1000, .wide = true, .combinations = 100});
+  const profiler::test::KernelCase each = profiler::test::make_case(
+      b.finish({both, {both.node, 1}}), wish, {.keep = 100'000, .wide = true, .combinations = 100});
   profiler::VerifyOptions options;
   options.work_budget = options.total_budget = std::int64_t{1} << 40;
   options.distributions.resize(1);
