@@ -22,7 +22,8 @@ using graph::ReduceKind;
 using graph::Value;
 
 // Shorter rows are a warp's, or fit the registers of few: an exchange is shuffles, and a second sweep costs less than
-// the exponentials.
+// the exponentials. By prediction one of 32 such kernels gains (2 %), so that exploring them twice is not worth its
+// time.
 constexpr std::int64_t least_row = 2048;
 
 bool reduces_by(const Node& node, ReduceKind kind) {
