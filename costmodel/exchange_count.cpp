@@ -116,7 +116,7 @@ void count_reductions(const CountedGroup& counted, GroupFeatures& features) {
   for (const kernel::ReductionPlan& plan : group.reductions) {
     const Anchor& anchor = group.structure.anchors[plan.anchor];
     const double loops = anchor.kind == Anchor::Kind::partial ? 1 : outer;
-    const bool pair = counted.program.graph().node(anchor.node).op == graph::Op::max_exp_sum;
+    const bool pair = anchor.combiner == graph::Op::max_exp_sum;
     (pair ? count_max_exp_sum : count_reduction)(counted, plan, loops, features);
     if (plan.exchange > 1) {
       if (!exchanged[anchor.sweep]) features.barriers += loops;

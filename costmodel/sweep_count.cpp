@@ -160,9 +160,8 @@ class SweepCounter {
 
   /// Instructions for each element that a thread adds to its accumulators.
   double instructions_of_sum(const Anchor& anchor, double executions) {
-    const graph::Node& node = counted_.program.graph().node(anchor.node);
-    if (node.op != Op::max_exp_sum) return 1;
-    const graph::DType dtype = node.results[0].dtype;
+    if (anchor.combiner != Op::max_exp_sum) return 1;
+    const graph::DType dtype = counted_.program.at(anchor.items[0]).dtype;
     if (anchor.items.size() > 1) return count_pair_work(of_partial, dtype, executions);
     const bool runs = group_.vector_extent() > 1 && anchor.reduced.contains(group_.mapping.vector_axis);
     if (!runs) return count_pair_work(of_element, dtype, executions);

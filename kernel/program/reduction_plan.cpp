@@ -16,7 +16,7 @@ constexpr int warp_lanes = 32;
 /// Bytes of an accumulator.
 int accumulator_bytes(const ScalarProgram& program, const Anchor& anchor) {
   const int value = graph::byte_size(graph::info(program.at(anchor.items[0]).dtype).accumulator);
-  switch (program.graph().node(anchor.node).op) {
+  switch (anchor.combiner) {
     // A value and a 64-bit position (struct Indexed in codegen/device/reduce.cuh).
     case graph::Op::arg_reduce: return 16;
     case graph::Op::max_exp_sum: return 2 * value;
@@ -69,7 +69,7 @@ Result<ReductionPlan> plan_reduction(const ScalarProgram& program, const GroupPr
   }
   if (plan.kept_per_thread > most_accumulators)
     return make_error(ErrorKind::constraint, "{} accumulators in a thread", plan.kept_per_thread);
-  if (program.graph().node(anchor.node).op == graph::Op::max_exp_sum) {
+  if (anchor.combiner == graph::Op::max_exp_sum) {
     plan.lanes_exchange = lanes_can_combine(group, plan, plan.exchange);
     plan.lanes_cluster = lanes_can_combine(group, plan, plan.cluster);
   }

@@ -167,8 +167,9 @@ Result<Anchor> GroupBuilder::build_reduce(const Draft& draft, ScalarProgram& pro
   anchor.items = {item};
   anchor.value = {draft.node, 0};
   anchor.reduced = positions(program, analysis_.reduced(draft.node));
+  anchor.combiner = graph_.node(draft.node).op;
   const std::vector<Index> kept = program.canonical_indices(analysis_, {draft.node, 0});
-  if (graph_.node(draft.node).op == Op::arg_reduce) {
+  if (anchor.combiner == Op::arg_reduce) {
     // The position along the reduced dimension takes part in the reduction.
     const std::size_t along = graph_.node(draft.node).as<graph::ArgReduceAttributes>().dimension;
     anchor.addresses = {indices[along]};
@@ -201,6 +202,7 @@ Result<Anchor> GroupBuilder::build_finish(const Draft& draft, GroupStructure& gr
     anchor.items.push_back(program.load(buffer, partial_dtype(node, r), address, origin));
   }
   anchor.kind = Anchor::Kind::reduce;
+  anchor.combiner = node.op;
   anchor.axes.insert(group.partial_axis);
   anchor.reduced = AxisSet::of(group.partial_axis);
   program.set_reduced(draft.node, kept);

@@ -58,7 +58,7 @@ class GroupHasher {
   void add(const Anchor& anchor) {
     number(anchor.kind);
     // Its accumulators are two numbers each; those of an arg-reduction show by its items.
-    if (graph_.node(anchor.node).op == graph::Op::max_exp_sum) number(graph::Op::max_exp_sum);
+    if (anchor.combiner == graph::Op::max_exp_sum) number(anchor.combiner);
     number(anchor.dtype);
     number(anchor.guard);
     number(anchor.axes.bits());

@@ -48,7 +48,8 @@ struct Anchor {
   ItemId guard = -1;                       ///< store only where this holds
   AxisSet axes;                            ///< axes of the group that the anchor ranges over (reduced ones included)
   AxisSet reduced;
-  int sweep = 0;  ///< sweep of the group in which it is computed
+  graph::Op combiner = graph::Op::reduce;  ///< reduce, partial: that, arg_reduce or max_exp_sum
+  int sweep = 0;                           ///< sweep of the group in which it is computed
 };
 
 /// A set of anchors that share one iteration space and one mapping: the design's group.
