@@ -1,7 +1,7 @@
 #include "codegen/reduction_emitter.h"
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 
 #include "codegen/spelling.h"
 #include "graph/reduce_kind.h"
@@ -34,13 +34,12 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 /// that this one's last readers may not have left. Tiles end with a barrier, and so need none of that.
 void ReductionEmitter::begin() {
   depth_ = out_.depth();
-  std::set<int> exchanging;
   for (const ReductionPlan& plan : group_.reductions) {
     const Anchor& reduced = scope_.anchor(plan.anchor);
     const bool within = reduced.kind != Anchor::Kind::partial;  // the others come after the loops
-    if (within && (plan.exchange > 1 || plan.cluster > 1)) exchanging.insert(reduced.sweep);
+    if (within && (plan.exchange > 1 || plan.cluster > 1)) crosses_cluster_[reduced.sweep] |= plan.cluster > 1;
   }
-  alternating_ = !group_.outer_loops.empty() && exchanging.size() % 2 == 1;
+  alternating_ = !group_.outer_loops.empty() && crosses_cluster_.size() % 2 == 1;
   if (alternating_) out_.line("int turn = 0;  // which of the two exchange buffers is free");
 }
 
@@ -320,6 +319,26 @@ bool ReductionEmitter::is_last_crossing(const std::vector<int>& plans) const {
   });
 }
 
+/// Whether other blocks may still read the buffer that this sweep's exchange overwrites: they read it two exchanges
+/// ago, and the one between was none of theirs.
+bool ReductionEmitter::overwrites_what_blocks_read(int sweep) const {
+  const int count = std::ssize(crosses_cluster_);
+  const auto at = crosses_cluster_.find(sweep);
+  const int place = std::distance(crosses_cluster_.begin(), at);
+  const auto crosses = [&](int before) {  // -1: nothing is before it
+    int earlier = place - before;
+    if (!group_.outer_loops.empty()) earlier = ((earlier % count) + count) % count;
+    return earlier < 0 ? -1 : static_cast<int>(std::next(crosses_cluster_.begin(), earlier)->second);
+  };
+  return crosses(1) == 0 && crosses(2) == 1;
+}
+
+void ReductionEmitter::wait_for_readers() {
+  out_.line("{}  // the other blocks have read what is overwritten",
+            scope_.leaves_cluster ? "cluster_wait();" : "cluster_barrier();");
+  scope_.leaves_cluster = false;
+}
+
 void ReductionEmitter::finish(const std::vector<int>& plans) {
   for (const int p : plans) combine_lanes(plan(p));
   std::vector<int> crossing;
@@ -334,6 +353,7 @@ void ReductionEmitter::finish(const std::vector<int>& plans) {
   const std::int64_t second = alternating_ || behind ? 0 : (exchanges_ % 2) * group_.exchange_bytes;
   const std::string turn = taking_turns ? fmt::format(" + turn * {}", group_.exchange_bytes) : "";
   ++exchanges_;
+  if (!behind && overwrites_what_blocks_read(scope_.anchor(plan(crossing[0]).anchor).sweep)) wait_for_readers();
   std::vector<Crossing> all = declare_buffers(crossing, scope_.frame.shared_exchange + second, turn);
   for (const Crossing& each : all) emit_exchange_write(each);
   const bool exchange = std::ranges::any_of(all, [](const Crossing& each) { return each.plan->exchange > 1; });

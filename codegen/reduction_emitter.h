@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,8 @@ class ReductionEmitter {
                                                       const std::string& turn);
   /// Whether no reduction behind these crosses blocks, and every block meets what is written here once a tile.
   [[nodiscard]] bool is_last_crossing(const std::vector<int>& plans) const;
+  [[nodiscard]] bool overwrites_what_blocks_read(int sweep) const;
+  void wait_for_readers();
   [[nodiscard]] bool partials_lie_together(const kernel::ReductionPlan& plan) const;
   /// Conditions on which a thread speaks for those that have the same partial result.
   [[nodiscard]] std::vector<std::string> lane_leaders(const kernel::ReductionPlan& plan) const;
@@ -80,7 +83,8 @@ class ReductionEmitter {
   Writer& out_;
   const AxisPrinter axes_;
   const ItemPrinter items_;
-  int exchanges_ = 0;  ///< so many have been written
+  int exchanges_ = 0;                    ///< so many have been written
+  std::map<int, bool> crosses_cluster_;  ///< the sweeps that exchange, and whether blocks of a cluster do
   bool alternating_ = false;
   int depth_ = 0;  ///< outside the loops around the sweeps
 };

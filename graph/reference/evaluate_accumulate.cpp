@@ -59,7 +59,8 @@ Accumulated<double> finish_product(double value, const ProductTotals& t, const A
   const double steps = t.count - 1;
   double bound = (t.reach - std::fabs(value)) + steps * 0.5 * r.ulp * t.reach + r.narrow * t.reach;
   if (a.rounds_each) bound += steps * r.narrow * t.reach;
-  if (t.reach > 0) bound += r.floor * t.above;
+  // Each partial product may lose what is too small, whether or not the reach is lost in this order.
+  if (t.log2 > -unchecked) bound += steps * r.floor * t.above;
   return {value, std::fabs(value) + bound < r.largest ? bound : unchecked};
 }
 

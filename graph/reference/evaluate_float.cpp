@@ -15,8 +15,9 @@ Rounding::Rounding(DType type, const ErrorModel& model) : dtype(type) {
   const bool is_narrow = accumulator != type;
   ulp = 2 * unit_roundoff(accumulator) * (accumulator == DType::f64 ? 2 : 1);
   narrow = is_narrow ? unit_roundoff(type) : 0;
-  floor = 0.5 * smallest_subnormal(accumulator) + (is_narrow ? 0.5 * smallest_subnormal(type) : 0) +
-          (model.flush_denormals ? smallest_normal(accumulator) : 0);
+  // Half of f64's smallest number is none.
+  floor = std::max(0.5 * smallest_subnormal(accumulator), smallest_subnormal(DType::f64)) +
+          (is_narrow ? 0.5 * smallest_subnormal(type) : 0) + (model.flush_denormals ? smallest_normal(accumulator) : 0);
   largest = largest_finite(type);
   overflow = largest_finite(accumulator);
   normal = smallest_normal(type);
@@ -93,11 +94,13 @@ void settle_unary(const Chunk& c) {
   for (std::size_t i = 0; i < c.count; ++i) {
     if (settled<1>(c, i)) continue;
     const double x = c.in[0].floats[i], e = c.in[0].bounds[i];
-    const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - e), of_type<F>(c.dtype, x + e)};
+    // With what is nearest to zero: where both ends leave the domain of acos, some between them may not.
+    const double corners[] = {c.floats[i], of_type<F>(c.dtype, x - e), of_type<F>(c.dtype, x + e),
+                              of_type<F>(c.dtype, std::min(std::max(0.0, x - e), x + e))};
     // Which infinity it is says the sign of a zero, which no operator promises.
     const bool at_pole = std::is_same_v<F, Rsqrt> && x == 0;
     const Settled s = e == unchecked || at_pole ? Settled{c.floats[i], unchecked}
-                                                : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 3);
+                                                : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 4);
     c.floats[i] = s.value;
     c.bounds[i] = s.bound;
   }
@@ -118,7 +121,10 @@ void settle_binary(const Chunk& c) {
     // Nor are the powers of a negative base NaN at the integers between exponents that are none.
     constexpr bool is_power = std::is_same_v<F, Power>;
     const bool by_integer = is_power && ey > 0 && x - ex < 0 && std::floor(y + ey) >= std::ceil(y - ey);
-    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity || by_zero || by_integer;
+    // One to any power is one, and anything to the power of zero, NaN not excepted.
+    const bool by_nan = is_power && ((std::isnan(y) && ex > 0 && std::fabs(x - 1) <= ex) ||
+                                     (std::isnan(x) && ey > 0 && std::fabs(y) <= ey));
+    const bool uncertain = ex == unchecked || ey == unchecked || from_infinity || by_zero || by_integer || by_nan;
     const Settled s =
         uncertain ? Settled{c.floats[i], unchecked} : settle(*c.rounding, c.floats[i], c.bounds[i], corners, 5);
     c.floats[i] = s.value;

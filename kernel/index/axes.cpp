@@ -342,6 +342,10 @@ int detach_rank(const Graph& graph, NodeId id, const std::vector<bool>& varies) 
     case Op::gather:
     case Op::slice:
     case Op::reshape: return 2;
+    // Ties no two dimensions together; and its accumulators lie along what is kept of its operand.
+    case Op::reduce:
+    case Op::arg_reduce:
+    case Op::max_exp_sum: return 0;
     default: return node.operands.empty() ? 0 : 4;
   }
 }

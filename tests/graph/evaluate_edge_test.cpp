@@ -51,6 +51,37 @@ TEST(EvaluateEdges, AProductThatUnderflowsInOneOrderIsNotChecked) {
   EXPECT_EQ(product.bound(1), 0);
   const Tensor nothing = bounded(graph, {values_of(type, {1e-200, 1e-200, 1e20, 1e-300, 1e-300, 1e-300})});
   for (std::int64_t i = 0; i < 2; ++i) EXPECT_LT(nothing.bound(i), 1e-280) << i;
+  // In this order it is zero, in another 1e-320.
+  const Tensor little = bounded(graph, {values_of(type, {1e-160, 1e-170, 1e10, 0, 1e-170, 1e10})});
+  EXPECT_EQ(little.at(0), 0);
+  EXPECT_GE(little.bound(0), 1e-320);
+  EXPECT_EQ(little.bound(1), 0);
+}
+
+/// What a kernel may have kept wider than the eighth of itself that f8e5m2 tells apart.
+Value roughly(Builder& b, Value x) { return b.convert(b.convert(x, DType::f8e5m2), DType::f32); }
+
+// 1.2 ± 2.5: both ends have no arc cosine, and neither has the middle; some of what is between them does.
+TEST(EvaluateEdges, ADomainWithinTheBoundIsNotChecked) {
+  Builder b;
+  const TensorType type{DType::f32, {2}};
+  const Value x = roughly(b, b.parameter(type.dtype, type.dims));
+  const Graph graph = *b.finish({b.unary(Op::acos, b.binary(Op::subtract, x, b.parameter(type.dtype, type.dims)))});
+  const Tensor angle = bounded(graph, {values_of(type, {19.7F, 19.7F}), values_of(type, {18.5F, 1})});
+  EXPECT_TRUE(std::isinf(angle.bound(0)));
+  EXPECT_TRUE(std::isnan(angle.at(1)));
+  EXPECT_EQ(angle.bound(1), 0);
+}
+
+TEST(EvaluateEdges, PowersOfWhatMayBeOneAreNotChecked) {
+  Builder b;
+  const TensorType type{DType::f32, {2}};
+  const Value x = roughly(b, b.parameter(type.dtype, type.dims));
+  const Graph graph = *b.finish({b.binary(Op::power, x, b.parameter(type.dtype, type.dims))});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor power = bounded(graph, {values_of(type, {1.01F, 3.01F}), values_of(type, {nan, nan})});
+  EXPECT_TRUE(std::isinf(power.bound(0)));
+  EXPECT_EQ(power.bound(1), 0);
 }
 
 // A sum of one negative zero is that zero or the other one.

@@ -54,6 +54,12 @@ std::vector<Example> examples() {
          return std::vector{x, heads, b.transpose(heads, {0, 2, 1, 3})};
        },
        "8 128 12 64 | 0 1 2 3 | 0 1 2 3 | 0 2 1 3"},
+      {"sums_of_rows_meet_sums_of_columns",
+       [](Builder& b) {
+         const Value x = parameter(b, {3, 3}), columns = sum(b, x, {0}), rows = sum(b, x, {1});
+         return std::vector{x, columns, rows, b.binary(Op::add, columns, rows)};
+       },
+       "3 3 3 | 0 1 | 1 | 0 | 2"},
       {"unit_dimensions_have_no_axes",
        [](Builder& b) {
          const Value x = parameter(b, {1, 8, 1, 5});
