@@ -39,7 +39,7 @@ void limit(int resource, std::int64_t value, std::string_view what, Notes& notes
 
 void keep_limits(const ProcessLimits& limits, Notes& notes) {
   limit(RLIMIT_CORE, 0, "no limit on cores", notes);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadows take terabytes of addresses
+#if !defined(STITCH_SHADOW_MEMORY)
   if (limits.address_space_bytes > 0) {
     limit(RLIMIT_AS, limits.address_space_bytes, "no limit on memory", notes);
   }

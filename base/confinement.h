@@ -8,6 +8,17 @@
 // What a child process does to itself before it works on what strangers sent: a defect of a compiler or an interpreter
 // that is reached through a request must not reach further. The parent starts it with an environment of its own choice
 // (base/subprocess.h); here is what only the child can do, once it has loaded and opened what it needs.
+
+// The shadow memory of sanitizers takes terabytes of addresses: where one is built in, they are not limited. GCC says
+// so by macros, clang by a function of its preprocessor.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STITCH_SHADOW_MEMORY 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define STITCH_SHADOW_MEMORY 1
+#endif
+#endif
+
 namespace stitch {
 
 /// Limits that the operating system keeps (setrlimit(2)); 0 leaves a limit as it is. There is none on processes: it

@@ -121,7 +121,7 @@ TEST(Confinement, LimitsAreKept) {
                                        [] { return can_start_a_process(); }}),
             0);
   EXPECT_EQ(run_confined(confinement, {[] { return false; }}), 1) << "a check that fails is seen";
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(STITCH_SHADOW_MEMORY)
   confinement.limits.address_space_bytes = std::int64_t{256} << 20;
   EXPECT_EQ(run_confined(confinement, {[] { return std::malloc(std::size_t{1} << 30) == nullptr; }}), 0);
 #endif

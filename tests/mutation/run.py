@@ -7,10 +7,11 @@ programs run in the order below until one fails. A mutation that none notices is
 
     tests/mutation/run.py --check                    the list alone: every text is there, exactly once
     tests/mutation/run.py --scratch DIR              all of it, and bench/results/mutation.md
-    tests/mutation/run.py --scratch DIR --from 20    goes on behind the first 20 of DIR/results.json
+    tests/mutation/run.py --scratch DIR --count 20   at most 20 that DIR/results.json does not have yet
     tests/mutation/run.py --scratch DIR --lock FILE  each build holds the lock, for machines that are shared
 """
 import argparse
+import contextlib
 import datetime
 import fcntl
 import json
@@ -18,6 +19,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,6 +35,7 @@ TESTS = [
 ]
 SEED = "20261124"
 TARGETS = sorted({name for name, _ in TESTS})
+SHARES = os.cpu_count() or 1
 # A test program that takes longer hangs: a barrier that one thread does not reach.
 SECONDS = 900
 
@@ -71,19 +74,34 @@ class Copy:
 
     def failing_test(self):
         """What notices: the program and its first failing test; None if nothing does."""
-        for program, options in TESTS:
-            command = [self.build / "bin" / program, "--gtest_brief=1", "--gtest_fail_fast", *options]
-            environment = {**os.environ, "STITCH_BREADTH_SEED": SEED}
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS,
-                                      env=environment, check=False)
-            except subprocess.TimeoutExpired:
-                return f"{program} (hangs)"
-            if done.returncode == 0:
-                continue
-            failed = [line.split("]", 1)[1].split(",")[0].split(" (")[0].strip()
-                      for line in done.stdout.splitlines() if line.startswith("[  FAILED  ]")]
-            return f"{program}: {failed[0]}" if failed else f"{program} (exit {done.returncode})"
+        return next(filter(None, (self.failure_of(program, options) for program, options in TESTS)), None)
+
+    def failure_of(self, program, options):
+        """The program's tests, a share on each core, until one of them fails."""
+        command = [self.build / "bin" / program, "--gtest_brief=1", "--gtest_fail_fast", *options]
+        with contextlib.ExitStack() as stack:
+            shares = []
+            for share in range(SHARES):
+                output = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+                environment = {**os.environ, "STITCH_BREADTH_SEED": SEED, "GTEST_TOTAL_SHARDS": str(SHARES),
+                               "GTEST_SHARD_INDEX": str(share)}
+                running = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+                stack.callback(running.wait)
+                stack.callback(running.kill)
+                shares.append((running, output))
+            end = time.monotonic() + SECONDS
+            while any(running.poll() is None for running, _ in shares):
+                if any(running.poll() for running, _ in shares):
+                    break
+                if time.monotonic() > end:
+                    return f"{program} (hangs)"
+                time.sleep(0.1)
+            for running, output in shares:
+                if running.poll():
+                    output.seek(0)
+                    failed = [line.split("]", 1)[1].split(",")[0].split(" (")[0].strip()
+                              for line in output if line.startswith("[  FAILED  ]")]
+                    return f"{program}: {failed[0]}" if failed else f"{program} (exit {running.returncode})"
         return None
 
 
@@ -110,7 +128,13 @@ def try_mutation(copy, each):
         path.write_text(original, encoding="utf-8")
 
 
-def page(mutations, results):
+def name_of(each):
+    """What a result is kept under: the mutation itself, so that results outlive changes of the list."""
+    return " | ".join((each["file"], each["original"], each["replacement"]))
+
+
+def page(mutations, kept):
+    results = [kept[name_of(each)] for each in mutations if name_of(each) in kept]
     counts = {}
     for result in results:
         counts[result["outcome"]] = counts.get(result["outcome"], 0) + 1
@@ -121,7 +145,8 @@ def page(mutations, results):
              + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())) + ".", "",
              "| file | text | becomes | outcome | by |", "|---|---|---|---|---|"]
     code = lambda text: "`` " + text.replace("|", "\\|") + " ``"
-    for each, result in zip(mutations, results):
+    for each in mutations:
+        result = kept.get(name_of(each), {"outcome": "not tried", "by": ""})
         lines.append(f"| {each['file']} | {code(each['original'])} | {code(each['replacement'])} | "
                      f"{result['outcome']} | {result['by'].splitlines()[0] if result['by'] else ''} |")
     return "\n".join(lines) + "\n"
@@ -131,8 +156,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only look whether the list fits the sources")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the copy, its build and the results so far")
-    parser.add_argument("--from", dest="first", type=int, default=0, help="number of the first mutation")
-    parser.add_argument("--count", type=int, default=1 << 30, help="how many are tried")
+    parser.add_argument("--count", type=int, default=1 << 30, help="how many are tried, of those without a result")
     parser.add_argument("--lock", help="a file that is locked during each build")
     options = parser.parse_args()
     mutations = json.loads(LIST.read_text(encoding="utf-8"))
@@ -144,10 +168,9 @@ def main():
     if options.scratch is None:
         parser.error("--scratch says where")
     options.scratch.mkdir(parents=True, exist_ok=True)
-    kept = options.scratch / "results.json"
-    results = json.loads(kept.read_text(encoding="utf-8"))[: options.first] if options.first and kept.exists() else []
-    if len(results) < options.first:
-        parser.error(f"only {len(results)} results are in {kept}")
+    file = options.scratch / "results.json"
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    left = [(number, each) for number, each in enumerate(mutations) if name_of(each) not in kept]
     copy = Copy(options.scratch.resolve(), options.lock)
     copy.prepare()
     built = copy.compile()
@@ -155,14 +178,13 @@ def main():
         sys.exit(built.stdout[-4000:])
     if (noticed := copy.failing_test()) is not None:
         sys.exit(f"without any mutation {noticed} fails")
-    for number, each in list(enumerate(mutations))[options.first : options.first + options.count]:
+    for number, each in left[: options.count]:
         begin = time.monotonic()
-        results.append(try_mutation(copy, each))
-        kept.write_text(json.dumps(results, indent=1), encoding="utf-8")
-        (ROOT / "bench/results/mutation.md").write_text(page(mutations, results), encoding="utf-8")
-        print(f"{number}: {results[-1]['outcome']} {results[-1]['by'][:100]} ({time.monotonic() - begin:.0f} s)",
-              flush=True)
-    return 0 if all(result["outcome"] == "caught" for result in results) else 1
+        result = kept[name_of(each)] = {**try_mutation(copy, each), "commit": commit()[:12]}
+        file.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        (ROOT / "bench/results/mutation.md").write_text(page(mutations, kept), encoding="utf-8")
+        print(f"{number}: {result['outcome']} {result['by'][:100]} ({time.monotonic() - begin:.0f} s)", flush=True)
+    return 0 if all(kept.get(name_of(each), {}).get("outcome") == "caught" for each in mutations) else 1
 
 
 if __name__ == "__main__":
