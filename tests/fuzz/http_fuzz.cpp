@@ -29,7 +29,8 @@ daemon::raw::Socket connected() {
 void expect_alive() {
   const daemon::raw::Socket socket = connected();
   promise(socket.send("GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"), "the server reads");
-  promise(socket.receive_all().starts_with("HTTP/1.1 200"), "the server is well");
+  const std::string answer = socket.receive_all();
+  promise(answer.starts_with("HTTP/1.1 200"), "the server is well, but says: " + answer);
 }
 
 }  // namespace
