@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "graph/library_call.h"
+#include "graph/strided_view.h"
+
+// What a matmul-class kernel computes, without anything of how: for every batch b, row m and column n
+//
+//     result[b, m, n] = epilogue(Σₖ left[b, m, k] · right[b, n, k], b, m, n)
+//
+// where b, m, n and k each stand for any number of dimensions, joined, and each tensor lies in memory as it likes: an
+// operand that the graph transposes, reshapes, slices or repeats is read where it is. Of gelu(xᵀ·w + bias) with
+// x: bf16[768,1024] and w: bf16[768,3072]:
+//
+//     batch 1, rows 1024, columns 3072, contracted 768
+//     left   bf16, rows [1024:1], contracted [768:1024]          extent:stride, in elements
+//     right  bf16, columns [3072:1], contracted [768:3072]
+//     result bf16, rows [1024:3072], columns [3072:1]
+//
+// Made of a graph::LibraryCall, of which a kernel of ours does the same; schedule.h says how, codegen/contraction_*
+// prints it.
+
+namespace stitch::kernel {
+
+/// One of the joined dimensions of a tensor: element i lies at the sum of its digits × strides; outermost first, none
+/// for an extent of 1. Strides are elements; 0 where an operand repeats.
+using ContractionDigits = std::vector<graph::StridedView::Digit>;
+
+/// Left or right operand.
+struct ContractionOperand {
+  int parameter = -1;  ///< argument of the graph
+  graph::DType dtype = graph::DType::f32;
+  std::int64_t offset = 0;  ///< of its first element, in elements
+  ContractionDigits batch;
+  ContractionDigits free;  ///< rows of the left, columns of the right
+  ContractionDigits contracted;
+
+  bool operator==(const ContractionOperand&) const = default;
+};
+
+/// Where the result's elements are stored. They are dense, each exactly once.
+struct ContractionResult {
+  graph::DType dtype = graph::DType::f32;
+  ContractionDigits batch, rows, columns;
+
+  bool operator==(const ContractionResult&) const = default;
+};
+
+struct ContractionProblem {
+  std::int64_t batch = 1, rows = 0, columns = 0, contracted = 0;
+  ContractionOperand left, right;
+  ContractionResult result;
+  graph::DType accumulator = graph::DType::f32;
+  /// All that the kernel computes: its parameters are the kernel's arguments, `root` is the dot, what follows it up to
+  /// the only result is the epilogue. Never null once derived; shared, immutable.
+  std::shared_ptr<const graph::Graph> graph;
+  graph::NodeId root = -1;
+
+  /// Whether anything but layout follows the sum: other operands, functions, scales.
+  [[nodiscard]] bool has_epilogue() const;
+  /// Multiplications, and as many additions.
+  [[nodiscard]] double products() const;
+  /// Bytes of operands (each once), other arguments and result: what must cross device memory.
+  [[nodiscard]] std::int64_t least_bytes() const;
+  bool operator==(const ContractionProblem& other) const;  ///< same shapes, layouts and (structurally) same graph
+};
+
+/// Reads a graph that is one dot with an epilogue. Errors: unsupported (no dot or several; an operand that is computed
+/// in the kernel; a result whose layout strides cannot say; an epilogue that is more than element-wise), with the node.
+Result<ContractionProblem> derive_contraction(graph::Graph graph);
+
+/// The part of `graph` that `call` computes, as a problem. Its parameters are the call's distinct operands, in order.
+/// Errors: those above; convolutions are unsupported.
+Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph::LibraryCall& call);
+
+/// Which of an operand's joined dimensions its elements lie side by side along.
+enum class Contiguity : std::uint8_t { contracted, free, none };
+Contiguity contiguity(const ContractionOperand& operand);
+
+/// Largest power of two of bytes, up to 16, that one access may take along the contiguous dimension: aligned wherever
+/// it begins, never across the end of a digit. At least the size of an element.
+int widest_access(const ContractionOperand& operand);
+
+/// Elements one store may take along the result's contiguous dimension, up to 16 bytes; and whether that is the rows.
+struct ResultAccess {
+  int elements = 1;
+  bool along_rows = false;
+};
+ResultAccess widest_access(const ContractionResult& result);
+
+/// "bf16 1×[1024,768]·[768,3072] tn → bf16 + bias", for messages and names; t and n say what each side is contiguous
+/// along (t: contracted for the left, free for the right, as BLAS has it for row-major operands).
+std::string to_string(const ContractionProblem& problem);
+
+/// Names the problem by all that a kernel's code depends on.
+Hash128 contraction_hash(const ContractionProblem& problem);
+
+}  // namespace stitch::kernel

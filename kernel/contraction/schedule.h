@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/device_spec.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "kernel/contraction/problem.h"
+
+// How a contraction runs: a plain value that is compared, hashed, printed and stored with measurements. Everything else
+// (threads, grid, shared memory, copies a thread makes) follows from it and the problem. Of a bf16 matmul on sm_80:
+//
+//     mma_m16n8k16 block 128×128×32 warp 64×64 stages 4×2 split 1 group 8 copy 16/16 store 8
+//
+// A block computes block_rows × block_columns of the result, a part `block_depth` of the contracted dimension at a
+// time; warps share it, each a warp_rows × warp_columns tile. Both levels are pipelined (kernel/pipeline; ALCOP,
+// arXiv 2210.16691 §3): `stages` tiles of operands are in shared memory, `fragment_stages` steps of them in registers.
+
+namespace stitch::kernel {
+
+/// What multiplies. In the table's order.
+enum class ContractionInstruction : std::uint8_t {
+  cuda_core,  ///< one multiply-add a lane and result, any dtype
+  mma_m16n8k16,
+  mma_m16n8k8,  ///< f32 rounded to tf32: only where it is asked for
+  mma_m16n8k32,
+  mma_m8n8k4,
+};
+
+/// Rows, columns and depth of one instruction, which operands it takes, from which compute capability on (× 10).
+struct InstructionInfo {
+  ContractionInstruction instruction;
+  std::string_view name;
+  int rows, columns, depth;
+  int since;    ///< 80: sm_80
+  bool rounds;  ///< operands to fewer bits than they have: never chosen unasked
+  bool (*takes)(graph::DType left, graph::DType right, graph::DType accumulator);
+};
+std::span<const InstructionInfo> instruction_table();
+const InstructionInfo& info(ContractionInstruction instruction);
+inline std::string_view to_string(ContractionInstruction instruction) { return info(instruction).name; }
+
+struct ContractionSchedule {
+  ContractionInstruction instruction = ContractionInstruction::cuda_core;
+  int block_rows = 64, block_columns = 64, block_depth = 16;  ///< powers of two
+  int warp_rows = 32, warp_columns = 32;                      ///< divide the block's
+  int thread_rows = 8, thread_columns = 4;  ///< cuda_core: results of a lane, its warp tile ÷ 32; else 0
+  int stages = 3;                           ///< operand tiles in shared memory; 1: load, wait, multiply
+  int fragment_stages = 1;                  ///< 2: the next step's fragments are loaded while this one's are multiplied
+  int split = 1;  ///< blocks that share the contracted dimension of a tile; the last to arrive adds, in order
+  int group = 1;  ///< rows of tiles that consecutive blocks walk together, column by column (L2 reuse)
+  int left_copy = 4, right_copy = 4;  ///< bytes of one copy to shared memory; below 4 through registers
+  int store = 1;                      ///< elements of one store
+  int blocks_per_sm = 1;              ///< what registers are kept within
+  bool swizzle = true;                ///< exclusive-or of 16-byte places with their row, against bank conflicts
+
+  bool operator==(const ContractionSchedule&) const = default;
+};
+
+/// "mma_m16n8k16 block 128×128×32 warp 64×64 stages 4×2 split 1 group 8 copy 16/16 store 8".
+std::string to_string(const ContractionSchedule& schedule);
+/// Names a schedule by all that it holds, in every process and version.
+Hash128 schedule_hash(const ContractionSchedule& schedule);
+
+/// What follows from problem and schedule.
+struct ContractionShape {
+  int warps = 1, threads = 32;
+  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch
+  std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
+  std::int64_t tiles = 0;                        ///< over all batches
+  std::int64_t blocks = 1;                       ///< tiles × split; at least 1
+  int depth_steps = 1;                           ///< fragments along one tile's depth: block_depth ÷ fragment_depth
+  int fragment_depth =
+      1;  ///< along the contracted dimension: the instruction's; of cuda_core what a lane loads at once
+  std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
+  std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
+  std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
+  int accumulators = 0;                          ///< 4-byte registers of a thread's results
+  int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
+};
+ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
+
+/// One row of the legality table.
+struct ContractionRule {
+  std::string_view name;
+  std::string_view why;
+  /// Empty when the rule holds, else what is wrong.
+  std::string (*violation)(const ContractionProblem& problem, const ContractionSchedule& schedule,
+                           const DeviceSpec& device);
+};
+std::span<const ContractionRule> contraction_rules();
+
+/// Checks every rule; the error (kind constraint) names the first that is broken.
+Status check_legality(const ContractionProblem& problem, const ContractionSchedule& schedule, const DeviceSpec& device);
+
+/// A legal schedule that is reasonable anywhere: tensor cores where the dtypes have exact ones, the widest copies, as
+/// many stages as fit. Where a search begins, and what is used where there is none. Error: constraint, none is legal.
+Result<ContractionSchedule> default_schedule(const ContractionProblem& problem, const DeviceSpec& device);
+
+}  // namespace stitch::kernel
