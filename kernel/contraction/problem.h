@@ -95,8 +95,8 @@ struct ResultAccess {
 };
 ResultAccess widest_access(const ContractionResult& result);
 
-/// "bf16 1×[1024,768]·[768,3072] tn → bf16 + bias", for messages and names; t and n say what each side is contiguous
-/// along (t: contracted for the left, free for the right, as BLAS has it for row-major operands).
+/// "bf16 1×[768,1024]ᵀ·[768,3072] → bf16 with epilogue": sides as they lie in memory, ᵀ where that is not rows ×
+/// contracted of the left or contracted × columns of the right.
 std::string to_string(const ContractionProblem& problem);
 
 /// Names the problem by all that a kernel's code depends on.

@@ -27,6 +27,7 @@ enum class ContractionInstruction : std::uint8_t {
   mma_m16n8k16,
   mma_m16n8k8,  ///< f32 rounded to tf32: only where it is asked for
   mma_m16n8k32,
+  mma_m16n8k32_f8,
   mma_m8n8k4,
 };
 

@@ -1,0 +1,288 @@
+#include "kernel/contraction/problem.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/codec/codec.h"
+#include "graph/subgraph.h"
+#include "kernel/structure/kernel_graph.h"
+
+namespace stitch::kernel {
+namespace {
+
+using graph::Dims;
+using graph::DType;
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::Op;
+using graph::StridedView;
+using graph::Value;
+
+constexpr int widest_bytes = 16;
+
+ContractionDigits joined(const StridedView& view, const Dims& dimensions) {
+  ContractionDigits all;
+  for (const std::int64_t d : dimensions) all.insert(all.end(), view.dims[d].begin(), view.dims[d].end());
+  return graph::collapsed(all);
+}
+
+Dims remaining(std::size_t rank, const Dims& batch, const Dims& contracting) {
+  Dims rest;
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (!graph::contains(batch, d) && !graph::contains(contracting, d)) rest.push_back(d);
+  }
+  return rest;
+}
+
+std::int64_t product_of(const Dims& dims, const Dims& dimensions) {
+  std::int64_t product = 1;
+  for (const std::int64_t d : dimensions) product *= dims[d];
+  return product;
+}
+
+Result<ContractionOperand> operand_of(const Graph& graph, Value value, const Dims& batch, const Dims& contracting) {
+  const StridedView view = graph::view_of(graph, value);
+  const std::optional<int> parameter = parameter_number(graph, view.source.node);
+  if (!parameter) {
+    const Node& node = graph.node(view.source.node);
+    return make_error(ErrorKind::unsupported, "operand {} '{}' of a dot is computed, not read from memory",
+                      to_string(node.op), node.name);
+  }
+  ContractionOperand operand;
+  operand.parameter = *parameter;
+  operand.dtype = graph.type(value).dtype;
+  operand.offset = view.offset;
+  operand.batch = joined(view, batch);
+  operand.free = joined(view, remaining(view.dims.size(), batch, contracting));
+  operand.contracted = joined(view, contracting);
+  return operand;
+}
+
+/// The nodes from behind the root to the result, each an operand of the next.
+Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root) {
+  std::vector<bool> depends(graph.size(), false);
+  depends[root] = true;
+  for (NodeId id = root + 1; id < graph.size(); ++id) {
+    const auto& operands = graph.node(id).operands;
+    depends[id] = std::ranges::any_of(operands, [&](Value operand) { return depends[operand.node]; });
+  }
+  std::vector<NodeId> path;
+  NodeId at = graph.results()[0].node;
+  if (!depends[at]) return make_error(ErrorKind::unsupported, "the result does not depend on the dot");
+  while (at != root) {
+    path.push_back(at);
+    const auto& operands = graph.node(at).operands;
+    at = std::ranges::find_if(operands, [&](Value operand) { return depends[operand.node]; })->node;
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
+/// A digit of the result: its step in the row-major index of the dot's own result, and where it is stored.
+struct StoredDigit {
+  std::int64_t extent, step, stride;
+};
+
+/// The digits of the joined dimension whose steps are in [low, high), as the result stores them.
+Result<ContractionDigits> stored_digits(const std::vector<StoredDigit>& all, std::int64_t low, std::int64_t high) {
+  ContractionDigits digits;
+  for (const StoredDigit& digit : all) {
+    const std::int64_t end = digit.step * digit.extent;
+    if (end <= low || digit.step >= high) continue;
+    const std::int64_t first = std::max(low, digit.step), last = std::min(high, end);
+    if (first % digit.step != 0 || last % first != 0 || end % last != 0)
+      return make_error(ErrorKind::unsupported, "the result's layout joins parts of rows and columns");
+    digits.push_back({last / first, digit.stride * (first / digit.step)});
+  }
+  return graph::collapsed(digits);
+}
+
+Result<ContractionResult> result_of(const Graph& graph, NodeId root, const std::vector<NodeId>& path,
+                                    const ContractionProblem& problem) {
+  StridedView view = StridedView::of(graph, {root, 0});
+  for (const NodeId id : path) {
+    const Node& node = graph.node(id);
+    if (graph::is_elementwise(node.op)) continue;
+    const bool one_to_one = node.op == Op::transpose || node.op == Op::reshape;
+    const std::optional<StridedView> next = one_to_one ? graph::apply_layout(view, node) : std::nullopt;
+    if (!next) {
+      return make_error(ErrorKind::unsupported, "{} '{}' behind a dot is neither element-wise nor a layout",
+                        to_string(node.op), node.name);
+    }
+    view = *next;
+  }
+  std::vector<StoredDigit> digits;
+  std::int64_t stride = 1;
+  for (std::size_t d = view.dims.size(); d-- > 0;) {
+    for (std::size_t i = view.dims[d].size(); i-- > 0;) {
+      const StridedView::Digit& digit = view.dims[d][i];
+      if (digit.extent != 1) digits.push_back({digit.extent, digit.stride, stride});
+      stride *= digit.extent;
+    }
+  }
+  std::ranges::sort(digits, [](const StoredDigit& a, const StoredDigit& b) { return a.step > b.step; });
+  ContractionResult result;
+  result.dtype = graph.type(graph.results()[0]).dtype;
+  if (stride == 0) return result;
+  const std::int64_t plane = problem.rows * problem.columns;
+  STITCH_ASSIGN(result.columns, stored_digits(digits, 1, problem.columns));
+  STITCH_ASSIGN(result.rows, stored_digits(digits, problem.columns, plane));
+  STITCH_ASSIGN(result.batch, stored_digits(digits, plane, plane * problem.batch));
+  return result;
+}
+
+Result<NodeId> only_dot(const Graph& graph) {
+  NodeId root = -1;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Op op = graph.node(id).op;
+    if (op == Op::convolution) return make_error(ErrorKind::unsupported, "a convolution is no contraction kernel yet");
+    if (op != Op::dot) continue;
+    if (root >= 0) return make_error(ErrorKind::unsupported, "several dots in one contraction");
+    root = id;
+  }
+  if (root < 0) return make_error(ErrorKind::unsupported, "no dot to make a contraction of");
+  return root;
+}
+
+DType accumulator_of(DType left, DType right, DType result) {
+  if (!graph::is_floating(result)) return graph::info(result).accumulator;
+  const bool wide = left == DType::f64 || right == DType::f64 || result == DType::f64;
+  return wide ? DType::f64 : DType::f32;
+}
+
+bool multiples(const ContractionDigits& digits, std::int64_t elements, bool contiguous) {
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const bool run = contiguous && i + 1 == digits.size();
+    if ((run ? digits[i].extent : digits[i].stride) % elements != 0) return false;
+  }
+  return true;
+}
+
+bool runs(const ContractionDigits& digits) { return !digits.empty() && digits.back().stride == 1; }
+
+std::string extents_text(std::int64_t a, std::int64_t b, bool swapped) {
+  return swapped ? fmt::format("[{},{}]ᵀ", b, a) : fmt::format("[{},{}]", a, b);
+}
+
+void hash_digits(Hasher& hasher, const ContractionDigits& digits) {
+  hasher.integer(digits.size());
+  for (const auto& digit : digits)
+    hasher.integer(static_cast<std::uint64_t>(digit.extent)).integer(static_cast<std::uint64_t>(digit.stride));
+}
+
+}  // namespace
+
+bool ContractionProblem::has_epilogue() const {
+  for (NodeId id = root + 1; id < graph->size(); ++id) {
+    if (graph::is_elementwise(graph->node(id).op)) return true;
+  }
+  return false;
+}
+
+double ContractionProblem::products() const {
+  return static_cast<double>(batch) * static_cast<double>(rows) * static_cast<double>(columns) *
+         static_cast<double>(contracted);
+}
+
+std::int64_t ContractionProblem::least_bytes() const {
+  std::int64_t bytes = graph->type(graph->results()[0]).bytes();
+  for (const NodeId parameter : graph->parameters()) bytes += graph->node(parameter).type().bytes();
+  return bytes;
+}
+
+bool ContractionProblem::operator==(const ContractionProblem& other) const {
+  return contraction_hash(*this) == contraction_hash(other);
+}
+
+Result<ContractionProblem> derive_contraction(Graph graph) {
+  ContractionProblem problem;
+  problem.graph = std::make_shared<const Graph>(std::move(graph));
+  const Graph& g = *problem.graph;
+  if (g.results().size() != 1) return make_error(ErrorKind::unsupported, "a contraction with several results");
+  STITCH_ASSIGN(problem.root, only_dot(g));
+  const Node& root = g.node(problem.root);
+  const auto& a = root.as<graph::DotAttributes>();
+  const Dims& left = g.type(root.operands[0]).dims;
+  const Dims& right = g.type(root.operands[1]).dims;
+  problem.batch = product_of(left, a.lhs_batch);
+  problem.contracted = product_of(left, a.lhs_contracting);
+  problem.rows = product_of(left, remaining(left.size(), a.lhs_batch, a.lhs_contracting));
+  problem.columns = product_of(right, remaining(right.size(), a.rhs_batch, a.rhs_contracting));
+  STITCH_ASSIGN(problem.left, operand_of(g, root.operands[0], a.lhs_batch, a.lhs_contracting));
+  STITCH_ASSIGN(problem.right, operand_of(g, root.operands[1], a.rhs_batch, a.rhs_contracting));
+  problem.accumulator = accumulator_of(problem.left.dtype, problem.right.dtype, root.type().dtype);
+  if (problem.accumulator == DType::pred) return make_error(ErrorKind::unsupported, "a dot of truth values");
+  STITCH_ASSIGN(const auto path, path_from_root(g, problem.root));
+  STITCH_ASSIGN(problem.result, result_of(g, problem.root, path, problem));
+  return problem;
+}
+
+Result<ContractionProblem> contraction_of(const Graph& graph, const graph::LibraryCall& call) {
+  std::vector<Value> sources;
+  for (const Value operand : call.operands) {
+    if (std::ranges::find(sources, operand) == sources.end()) sources.push_back(operand);
+  }
+  STITCH_ASSIGN(Graph part, graph::subgraph(graph, sources, {call.result}));
+  auto problem = derive_contraction(std::move(part));
+  return problem ? std::move(problem) : problem.error().within(call.description);
+}
+
+Contiguity contiguity(const ContractionOperand& operand) {
+  if (runs(operand.contracted)) return Contiguity::contracted;
+  return runs(operand.free) ? Contiguity::free : Contiguity::none;
+}
+
+int widest_access(const ContractionOperand& operand) {
+  const int size = graph::byte_size(operand.dtype);
+  const Contiguity along = contiguity(operand);
+  if (along == Contiguity::none) return size;
+  int bytes = widest_bytes;
+  for (; bytes > size; bytes /= 2) {
+    const std::int64_t elements = bytes / size;
+    if (operand.offset % elements == 0 && multiples(operand.batch, elements, false) &&
+        multiples(operand.free, elements, along == Contiguity::free) &&
+        multiples(operand.contracted, elements, along == Contiguity::contracted))
+      break;
+  }
+  return bytes;
+}
+
+ResultAccess widest_access(const ContractionResult& result) {
+  ResultAccess access;
+  access.along_rows = !runs(result.columns) && runs(result.rows);
+  if (!access.along_rows && !runs(result.columns)) return access;
+  access.elements = widest_bytes / graph::byte_size(result.dtype);
+  for (; access.elements > 1; access.elements /= 2) {
+    if (multiples(result.batch, access.elements, false) && multiples(result.rows, access.elements, access.along_rows) &&
+        multiples(result.columns, access.elements, !access.along_rows))
+      break;
+  }
+  return access;
+}
+
+std::string to_string(const ContractionProblem& problem) {
+  const bool left_turned = contiguity(problem.left) == Contiguity::free;
+  const bool right_turned = contiguity(problem.right) == Contiguity::contracted;
+  return fmt::format("{} {}×{}·{} → {}{}", to_string(problem.left.dtype), problem.batch,
+                     extents_text(problem.rows, problem.contracted, left_turned),
+                     extents_text(problem.contracted, problem.columns, right_turned), to_string(problem.result.dtype),
+                     problem.has_epilogue() ? " with epilogue" : "");
+}
+
+Hash128 contraction_hash(const ContractionProblem& problem) {
+  Hasher hasher;
+  hasher.text("stitch-contraction-1");
+  for (const ContractionOperand* operand : {&problem.left, &problem.right}) {
+    hasher.integer(static_cast<std::uint64_t>(operand->parameter)).text(to_string(operand->dtype));
+    hasher.integer(static_cast<std::uint64_t>(operand->offset));
+    for (const auto* digits : {&operand->batch, &operand->free, &operand->contracted}) hash_digits(hasher, *digits);
+  }
+  hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));
+  for (const auto* digits : {&problem.result.batch, &problem.result.rows, &problem.result.columns})
+    hash_digits(hasher, *digits);
+  if (problem.graph != nullptr) hasher.text(graph::encode(*problem.graph, graph::Encoding::cbor));
+  return hasher.finish();
+}
+
+}  // namespace stitch::kernel

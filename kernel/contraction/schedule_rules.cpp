@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "kernel/contraction/schedule.h"
+#include "kernel/contraction/strips.h"
+
+namespace stitch::kernel {
+namespace {
+
+using Problem = ContractionProblem;
+using Schedule = ContractionSchedule;
+
+constexpr std::int64_t int_limit = std::int64_t{1} << 31;
+/// Addresses, bounds and loop variables beside accumulators and fragments.
+constexpr int other_registers = 40;
+/// Static shared memory of device/grid.cuh's arrives_last, and alignment.
+constexpr std::int64_t arrival_shared = 32;
+
+bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value)); }
+
+std::string types(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const InstructionInfo& instruction = info(s.instruction);
+  if (instruction.takes(p.left.dtype, p.right.dtype, p.accumulator)) return {};
+  return fmt::format("{} does not multiply {} by {} in {}", instruction.name, to_string(p.left.dtype),
+                     to_string(p.right.dtype), to_string(p.accumulator));
+}
+
+std::string device(const Problem&, const Schedule& s, const DeviceSpec& d) {
+  const InstructionInfo& instruction = info(s.instruction);
+  const int capability = 10 * d.compute_major + d.compute_minor;
+  return capability >= std::max(80, instruction.since) ? ""
+                                                       : fmt::format("{} on {}", instruction.name, d.architecture());
+}
+
+std::string powers(const Problem&, const Schedule& s, const DeviceSpec&) {
+  for (const int value : {s.block_rows, s.block_columns, s.block_depth, s.warp_rows, s.warp_columns, s.left_copy,
+                          s.right_copy, s.store}) {
+    if (!power_of_two(value)) return fmt::format("{} is no power of two", value);
+  }
+  return {};
+}
+
+std::string warp_tile(const Problem&, const Schedule& s, const DeviceSpec&) {
+  const InstructionInfo& instruction = info(s.instruction);
+  if (s.block_rows % s.warp_rows != 0 || s.block_columns % s.warp_columns != 0)
+    return fmt::format("warps of {}×{} in a block of {}×{}", s.warp_rows, s.warp_columns, s.block_rows,
+                       s.block_columns);
+  if (s.warp_rows % instruction.rows == 0 && s.warp_columns % instruction.columns == 0) return {};
+  return fmt::format("{} in warps of {}×{}", instruction.name, s.warp_rows, s.warp_columns);
+}
+
+std::string thread_tile(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (s.instruction != ContractionInstruction::cuda_core) return {};
+  const bool whole = power_of_two(s.thread_rows) && power_of_two(s.thread_columns) &&
+                     s.warp_rows % s.thread_rows == 0 && s.warp_columns % s.thread_columns == 0 &&
+                     s.warp_rows / s.thread_rows * (s.warp_columns / s.thread_columns) == 32;
+  if (!whole) {
+    return fmt::format("threads of {}×{} do not make a warp of {}×{}", s.thread_rows, s.thread_columns, s.warp_rows,
+                       s.warp_columns);
+  }
+  return s.thread_rows % core_run(p.left, s.thread_rows) == 0 ? "" : "rows of a thread are no whole runs";
+}
+
+std::string depth(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const ContractionShape shape = shape_of(p, s);
+  if (s.block_depth % shape.fragment_depth != 0 || shape.depth_steps < 1)
+    return fmt::format("depth {} of steps of {}", s.block_depth, shape.fragment_depth);
+  const int smallest = std::min(graph::byte_size(p.left.dtype), graph::byte_size(p.right.dtype));
+  return s.block_depth * smallest >= 16 ? "" : fmt::format("rows of {} bytes", s.block_depth * smallest);
+}
+
+std::string threads(const Problem& p, const Schedule& s, const DeviceSpec& d) {
+  const int threads = shape_of(p, s).threads;
+  return threads <= d.max_threads_per_block && threads * s.blocks_per_sm <= d.threads_per_sm && s.blocks_per_sm >= 1
+             ? ""
+             : fmt::format("{} blocks of {} threads", s.blocks_per_sm, threads);
+}
+
+std::string stages(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const std::int64_t most = std::max<std::int64_t>(1, shape_of(p, s).depth_tiles);
+  return s.stages >= 1 && s.stages <= most ? "" : fmt::format("{} stages of a loop of {} turns", s.stages, most);
+}
+
+std::string fragment_stages(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const int steps = shape_of(p, s).depth_steps;
+  const bool known = s.fragment_stages == 1 || s.fragment_stages == 2;
+  return known && steps % s.fragment_stages == 0 ? "" : fmt::format("{} stages of {} steps", s.fragment_stages, steps);
+}
+
+std::string copy_of(const ContractionOperand& operand, int bytes, int free, int depth) {
+  const int size = graph::byte_size(operand.dtype);
+  const int run = (contiguity(operand) == Contiguity::free ? free : depth) * size;
+  if (bytes >= size && bytes <= widest_access(operand) && bytes <= run) return {};
+  return fmt::format("copies of {} bytes, at least {} and at most {}", bytes, size,
+                     std::min(run, widest_access(operand)));
+}
+
+std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  std::string left = copy_of(p.left, s.left_copy, s.block_rows, s.block_depth);
+  return left.empty() ? copy_of(p.right, s.right_copy, s.block_columns, s.block_depth) : left;
+}
+
+std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const ResultAccess widest = widest_access(p.result);
+  const int run = widest.along_rows ? strips_of(p, s).rows : s.warp_columns;
+  const int most = std::min(widest.elements, run);
+  return s.store <= most ? "" : fmt::format("stores of {} elements, at most {}", s.store, most);
+}
+
+std::string split(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const std::int64_t tiles = (p.contracted + s.block_depth - 1) / s.block_depth;
+  return s.split >= 1 && s.split <= std::max<std::int64_t>(1, tiles)
+             ? ""
+             : fmt::format("{} tiles split {} times", tiles, s.split);
+}
+
+std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec& d) {
+  const std::int64_t bytes = shape_of(p, s).shared_bytes + arrival_shared;
+  const std::int64_t together = s.blocks_per_sm * (bytes + d.shared_reserved_per_block);
+  return bytes <= d.shared_per_block && together <= d.shared_per_sm
+             ? ""
+             : fmt::format("{} bytes of shared memory, at most {} and {} an SM", bytes, d.shared_per_block,
+                           d.shared_per_sm);
+}
+
+std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) {
+  const ContractionShape shape = shape_of(p, s);
+  const int needed = shape.accumulators + shape.fragments + other_registers;
+  const std::int64_t most =
+      std::min<std::int64_t>(d.max_registers_per_thread, d.registers_per_sm / (shape.threads * s.blocks_per_sm));
+  return needed <= most ? "" : fmt::format("about {} registers a thread, at most {}", needed, most);
+}
+
+std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  const ContractionShape shape = shape_of(p, s);
+  const std::int64_t most = std::max({p.batch, p.rows + s.block_rows, p.columns + s.block_columns,
+                                      p.contracted + s.split * s.block_depth, shape.blocks});
+  return most < int_limit && s.group >= 1 ? "" : fmt::format("extents of {}", most);
+}
+
+/// In this order: what is divided by is seen to be whole first.
+constexpr std::array<ContractionRule, 15> rules = {{
+    {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
+    {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
+    {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
+    {"types", "an instruction multiplies certain types", types},
+    {"device", "instructions and asynchronous copies came with certain devices", device},
+    {"depth", "a tile's depth is whole steps, and a row of it whole 16-byte places", depth},
+    {"threads", "blocks of a size that an SM takes", threads},
+    {"stages", "a buffer has no more stages than its loop has turns", stages},
+    {"fragment-stages", "registers cannot be indexed: the stage of a step must not depend on the tile",
+     fragment_stages},
+    {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
+    {"stores", "so is a store", stores},
+    {"split", "every block of a tile has something to add", split},
+    {"shared-memory", "stages and strips fit", shared_memory},
+    {"registers", "results and fragments stay in registers", registers},
+    {"extents", "rows, columns and blocks are counted in 32 bits", extents},
+}};
+
+int largest_power(std::int64_t at_most) {
+  return at_most < 1 ? 1 : static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(at_most)));
+}
+
+/// Tiles as large as the extents, and not so large that most SMs have none.
+void fit_block(const Problem& p, const DeviceSpec& d, Schedule& s) {
+  const auto blocks = [&] {
+    return p.batch * ((p.rows + s.block_rows - 1) / s.block_rows) *
+           ((p.columns + s.block_columns - 1) / s.block_columns);
+  };
+  while (s.block_rows > 32 && s.block_rows / 2 >= p.rows) s.block_rows /= 2;
+  while (s.block_columns > 32 && s.block_columns / 2 >= p.columns) s.block_columns /= 2;
+  while (blocks() < d.sm_count && s.block_rows * s.block_columns > 64 * 64) {
+    (s.block_rows >= s.block_columns ? s.block_rows : s.block_columns) /= 2;
+  }
+}
+
+void fit_warps(Schedule& s) {
+  const bool cores = s.instruction == ContractionInstruction::cuda_core;
+  s.warp_rows = std::min(cores ? 32 : 64, std::max(s.block_rows / 2, 16));
+  s.warp_columns = std::min(cores ? 64 : 64, std::max(s.block_columns / 2, 16));
+  s.thread_rows = s.thread_columns = 0;
+  if (!cores) return;
+  // 4 × 8 lanes.
+  s.thread_rows = s.warp_rows / 4;
+  s.thread_columns = s.warp_columns / 8;
+}
+
+}  // namespace
+
+std::span<const ContractionRule> contraction_rules() { return rules; }
+
+Status check_legality(const Problem& problem, const Schedule& schedule, const DeviceSpec& device) {
+  for (const ContractionRule& rule : rules) {
+    if (const std::string wrong = rule.violation(problem, schedule, device); !wrong.empty())
+      return make_error(ErrorKind::constraint, "{}: {}", rule.name, wrong);
+  }
+  return {};
+}
+
+Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& device) {
+  Schedule s;
+  const int capability = 10 * device.compute_major + device.compute_minor;
+  for (const InstructionInfo& row : instruction_table()) {
+    if (row.rounds || capability < row.since) continue;
+    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) s.instruction = row.instruction;
+  }
+  const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
+  const int smallest = std::min(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
+  s.block_rows = s.block_columns = 128;
+  s.block_depth = std::max(64 / size, 16 / smallest);
+  fit_block(problem, device, s);
+  fit_warps(s);
+  const auto run = [&](const ContractionOperand& operand, int free) {
+    return (contiguity(operand) == Contiguity::free ? free : s.block_depth) * graph::byte_size(operand.dtype);
+  };
+  s.left_copy = std::min(widest_access(problem.left), run(problem.left, s.block_rows));
+  s.right_copy = std::min(widest_access(problem.right), run(problem.right, s.block_columns));
+  const ResultAccess widest = widest_access(problem.result);
+  s.store = std::min(widest.elements, widest.along_rows ? largest_power(strips_of(problem, s).rows) : s.warp_columns);
+  s.group = 8;
+  s.stages = 1;
+  s.fragment_stages = 1;
+  STITCH_TRY(check_legality(problem, s, device));
+  for (int stages = 2; stages <= 4; ++stages) {
+    Schedule next = s;
+    next.stages = stages;
+    if (check_legality(problem, next, device)) s = next;
+  }
+  Schedule next = s;
+  next.fragment_stages = 2;
+  if (check_legality(problem, next, device)) s = next;
+  return s;
+}
+
+}  // namespace stitch::kernel

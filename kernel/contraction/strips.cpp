@@ -1,0 +1,28 @@
+#include "kernel/contraction/strips.h"
+
+#include <algorithm>
+
+namespace stitch::kernel {
+
+int core_run(const ContractionOperand& operand, int thread_extent) {
+  if (contiguity(operand) != Contiguity::free) return 1;
+  return std::min({thread_extent, 4, 16 / graph::byte_size(operand.dtype)});
+}
+
+ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& s) {
+  ContractionStrips strips;
+  if (s.instruction == ContractionInstruction::cuda_core) {
+    const int run = core_run(problem.left, s.thread_rows);
+    strips.rows = s.warp_rows / std::max(1, s.thread_rows) * run;
+  } else {
+    strips.rows = info(s.instruction).rows;
+  }
+  strips.count = s.warp_rows / std::max(1, strips.rows);
+  // 8 more words: rows of a quarter warp then begin at different banks. A multiple of 16 bytes.
+  const int size = graph::byte_size(problem.accumulator);
+  strips.pitch = s.warp_columns + 32 / size;
+  strips.bytes = std::int64_t{size} * strips.rows * strips.pitch;
+  return strips;
+}
+
+}  // namespace stitch::kernel

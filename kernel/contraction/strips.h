@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernel/contraction/schedule.h"
+
+namespace stitch::kernel {
+
+/// How a warp's results leave its registers: strip by strip through shared memory of its own, so that stores (and loads
+/// of what the epilogue adds) run along the result's contiguous dimension, whatever the instruction's layout. A strip
+/// is `rows` rows of the warp's tile, each `pitch` accumulators from the one before.
+struct ContractionStrips {
+  int count = 1;
+  int rows = 16;
+  int pitch = 32;
+  std::int64_t bytes = 0;  ///< of one warp's strip
+};
+ContractionStrips strips_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
+
+/// Rows (or columns) that a lane of cuda_core has side by side: where an operand is contiguous along them, 16 bytes of
+/// it; else lanes alternate.
+int core_run(const ContractionOperand& operand, int thread_extent);
+
+}  // namespace stitch::kernel
