@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/interruption.h"
+#include "cli/startup/startup_bench.h"
 #include "tuning/models/model_tuning.h"
 
 namespace stitch::cli {
@@ -15,6 +16,9 @@ struct BenchOptions {
   std::filesystem::path model;
   bool predicted = false;
   bool tuned = false;
+  bool startup = false;
+  std::string server;
+  int repeat = 20;
 };
 
 /// Sums over the fragments of a model, which follow one another.
@@ -61,7 +65,15 @@ void print(const BenchOptions& options, const tuning::ModelReport& report, const
   std::puts(document.dump().c_str());
 }
 
+Result<ExitCode> bench_startup(const BenchOptions& options) {
+  STITCH_ASSIGN(const StartupReport report,
+                measure_startup({options.common, options.model, options.server, options.repeat}));
+  std::puts((options.common.json ? to_json(report) : to_table(report)).c_str());
+  return report.planned == report.fragments ? ExitCode::success : ExitCode::failure;
+}
+
 Result<ExitCode> bench(const BenchOptions& options) {
+  if (options.startup) return bench_startup(options);
   const Interruption interruption;
   tuning::TunerOptions tuning;
   // One candidate: the plan as it is predicted to be best, were it not for kernels that turn out to be wrong.
@@ -96,10 +108,19 @@ Result<ExitCode> bench(const BenchOptions& options) {
 
 void add_bench_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Time what a file's fragments take by our plans, on a GPU");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Time what a file's fragments take by our plans, on a GPU, or how long a process starts");
   command->add_option("model", options->model, "HLO text, ONNX or fragment, without library calls")->required();
   add_common_options(*command, options->common);
   auto* predicted = command->add_flag("--predicted", options->predicted, "of each kernel the best predicted candidate");
+  auto* startup = command->add_flag("--startup", options->startup,
+                                    "until a model's program can run: from a server, or of a package; cold and warm");
+  startup->excludes(predicted);
+  command->add_option("--server", options->server, "of --startup: the stitchd that tuned the model")->needs(startup);
+  command->add_option("--repeat", options->repeat, "of --startup: how often, after the first time")
+      ->needs(startup)
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
   command->add_flag("--tuned", options->tuned, "of each kernel the fastest of several candidates; the default")
       ->excludes(predicted);
   command->callback([options, &code] {

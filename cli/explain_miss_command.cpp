@@ -2,10 +2,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/remote.h"
 #include "daemon/stitchd.h"
 #include "graph/codec/codec.h"
 #include "import/import.h"
 #include "tuning/models/model_fragments.h"
+#include "tuning/plans/plan_record.h"
 
 namespace stitch::cli {
 namespace {
@@ -16,6 +18,7 @@ struct MissOptions {
   CommonOptions common;
   std::filesystem::path model;
   std::filesystem::path database = daemon::StitchdOptions::default_database_path();
+  std::string server;  ///< asked instead of the database
   std::string fragment;
 };
 
@@ -77,6 +80,44 @@ Result<Finding> look(const tuning::ModelFragments::Entry& entry, const db::Targe
   return finding;
 }
 
+std::string types_of(const std::vector<graph::TensorType>& types) {
+  std::string text;
+  for (const graph::TensorType& type : types)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", graph::to_string(type));
+  return text;
+}
+
+/// Both sides of a field by its name, as a server tells it.
+Difference difference(const std::string& field, const tuning::ModelFragments::Entry& entry,
+                      const api::PlanTarget& wanted, const api::Plan& closest) {
+  const api::PlanTarget& stored = closest.target;
+  if (field == "version") return {field, wanted.version, stored.version};
+  if (field == "toolkit") return {field, wanted.toolkit, stored.toolkit};
+  if (field == "architecture") return {field, wanted.architecture, stored.architecture};
+  if (field == "device") return {field, wanted.device, stored.device};
+  return {field, types_of(entry.graph), types_of(closest.parameters)};
+}
+
+/// Asks a server, which neither predicts nor tunes anything for it.
+Result<Finding> look(const tuning::ModelFragments::Entry& entry, client::Client& server, api::PlanTarget& target) {
+  STITCH_ASSIGN(const api::LookupAnswer answer,
+                server.look_up({.fragment = entry.graph, .name = entry.name, .deadline_ms = 0, .improve = false}));
+  target = answer.target;
+  Finding finding{answer.fragment, entry.name, {}, answer.closest_plan, {}};
+  if (answer.source == api::LookupAnswer::Source::store) {
+    finding.plan = answer.plan->id;
+    return finding;
+  }
+  if (!finding.closest) {
+    finding.differs.push_back({"fragment", types_of(entry.graph), ""});
+    return finding;
+  }
+  STITCH_ASSIGN(const api::Plan closest, server.plan(*finding.closest));
+  for (const std::string& field : answer.differed)
+    finding.differs.push_back(difference(field, entry, answer.target, closest));
+  return finding;
+}
+
 Json document_of(const Finding& finding) {
   Json json = {{"key", finding.key.hex()}, {"name", finding.name}, {"found", finding.plan.has_value()}};
   if (finding.plan) json["plan"] = finding.plan->hex();
@@ -99,17 +140,23 @@ std::string text_of(const Finding& finding) {
 }
 
 Result<ExitCode> explain_miss(const MissOptions& options) {
-  STITCH_ASSIGN(const auto session, Session::open(options.common, {}, {options.database}));
+  const bool remote = !options.server.empty();
+  STITCH_ASSIGN(const auto session, Session::open(options.common, {}, {remote ? "" : options.database}));
+  std::unique_ptr<client::Client> server;
+  if (remote) {
+    STITCH_ASSIGN(server, connect(options.server));
+  }
   import::ImportOptions asked;
   asked.constraints = options.common.constraints;
   STITCH_ASSIGN(auto imported, import::import_file(session->files, options.model, asked));
   STITCH_ASSIGN(const tuning::ModelFragments model, tuning::cut_model(std::move(imported), *session->tuner));
-  const db::Target& target = session->tuner->target();
+  api::PlanTarget target = tuning::to_wire(session->tuner->target());
   Json fragments = Json::array();
   std::string text;
   for (const tuning::ModelFragments::Entry& entry : model.entries) {
     if (!entry.key.hex().starts_with(options.fragment)) continue;
-    STITCH_ASSIGN(const Finding finding, look(entry, target, *session->store));
+    STITCH_ASSIGN(const Finding finding,
+                  remote ? look(entry, *server, target) : look(entry, session->tuner->target(), *session->store));
     fragments.push_back(document_of(finding));
     text += text_of(finding);
   }
@@ -133,12 +180,14 @@ Result<ExitCode> explain_miss(const MissOptions& options) {
 
 void add_explain_miss_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<MissOptions>();
-  CLI::App* command =
-      app.add_subcommand("explain-miss", "Why a database has no plan for a model's fragments: which field differs");
+  CLI::App* command = app.add_subcommand(
+      "explain-miss", "Why a database or server has no plan for a model's fragments: which field differs");
   command->add_option("model", options->model, "model or fragment file")->required();
   add_common_options(*command, options->common);
   add_constraint_options(*command, options->common.constraints);
-  command->add_option("--db", options->database, "database that is asked; by default stitchd's");
+  auto* database = command->add_option("--db", options->database, "database that is asked; by default stitchd's");
+  command->add_option("--server", options->server, "ask this stitchd: unix:PATH or http://HOST:PORT")
+      ->excludes(database);
   command->add_option("--fragment", options->fragment, "only fragments whose key starts with this");
   command->callback([options, &code] {
     const Result<ExitCode> result = explain_miss(*options);

@@ -169,12 +169,22 @@ Result<api::Plan> Client::plan(const Hash128& id) {
 }
 
 Result<api::Program> Client::program(const Sha256& model, bool with_code) {
+  STITCH_ASSIGN(FetchedProgram fetched, program_unless(model, {}, with_code));
+  if (!fetched.program)
+    return make_error(ErrorKind::corrupt, "program of {}: not modified, and never sent", model.hex());
+  return *std::move(fetched.program);
+}
+
+Result<FetchedProgram> Client::program_unless(const Sha256& model, std::string_view tag, bool with_code) {
   HttpCall call{.target = fmt::format("/v1/programs/{}{}", model.hex(), with_code ? "?code=1" : ""),
-                .accept = std::string(cbor)};
+                .accept = std::string(cbor),
+                .if_none_match = std::string(tag)};
   call.timeout_seconds = options_.timeout_seconds;
   STITCH_ASSIGN(const HttpAnswer answer, send(call));
+  if (answer.status == 304) return FetchedProgram{std::nullopt, std::string(tag)};
   if (answer.status != 200) return api::decode_error(answer.body, encoding_of(answer));
-  return api::decode_program(answer.body, encoding_of(answer));
+  STITCH_ASSIGN(api::Program program, api::decode_program(answer.body, encoding_of(answer)));
+  return FetchedProgram{std::move(program), answer.etag};
 }
 
 Result<std::string> Client::artifact(const Sha256& hash) {

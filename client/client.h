@@ -43,6 +43,11 @@ struct FetchOptions {
   std::optional<DeviceTraits> device = {};
 };
 
+struct FetchedProgram {
+  std::optional<api::Program> program;  ///< nothing: it is what the tag stands for
+  std::string tag;                      ///< of the answer; another one when a plan, or the program, is another
+};
+
 /// A stitchd and what was fetched from it: looks plans up, fetches machine code, hands work in and follows it.
 ///
 ///   STITCH_ASSIGN(const auto client, Client::open({.server = "unix:///run/user/1000/stitch/stitchd.sock"}));
@@ -76,6 +81,9 @@ class Client {
   /// nothing more; otherwise it takes it from `artifact`. Asked again when Client::promotions tells of a fragment of
   /// it, it has the better plan, under the same id. Errors: not_found; those of api::decode_program.
   Result<api::Program> program(const Sha256& model, bool with_code = true);
+  /// The same where it differs from what an earlier fetch brought under this tag (FetchedProgram::tag; empty: none);
+  /// otherwise a few hundred bytes tell that it does not. For whoever asks again and again.
+  Result<FetchedProgram> program_unless(const Sha256& model, std::string_view tag, bool with_code = true);
 
   /// Bytes by content, from the local folder or the server; checked against the hash. Error: corrupt when the server's
   /// do not match.

@@ -147,6 +147,7 @@ Status Connection::State::send(const HttpCall& call) {
   if (!call.content_type.empty()) request.set(wire::field::content_type, call.content_type);
   if (!call.accept.empty()) request.set(wire::field::accept, call.accept);
   if (!call.last_event_id.empty()) request.set("Last-Event-ID", call.last_event_id);
+  if (!call.if_none_match.empty()) request.set(wire::field::if_none_match, '"' + call.if_none_match + '"');
   request.body() = call.body;
   request.prepare_payload();
   const error_code error = wait(call.timeout_seconds, [&](auto done) { wire::async_write(stream, request, done); });
@@ -178,7 +179,10 @@ Result<HttpAnswer> Connection::call(const HttpCall& call) {
   state.open = parser.get().keep_alive();
   auto message = parser.release();
   const auto type = message[wire::field::content_type];
-  return HttpAnswer{static_cast<int>(message.result_int()), {type.data(), type.size()}, std::move(message.body())};
+  HttpAnswer answer{static_cast<int>(message.result_int()), {type.data(), type.size()}, std::move(message.body())};
+  const auto tag = message[wire::field::etag];
+  if (tag.size() >= 2 && tag.front() == '"') answer.etag.assign(tag.data() + 1, tag.size() - 2);
+  return answer;
 }
 
 Result<HttpAnswer> Connection::follow(const HttpCall& call, const std::function<bool(std::string_view)>& sink) {

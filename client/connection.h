@@ -26,6 +26,7 @@ struct HttpAnswer {
   int status = 0;
   std::string content_type;
   std::string body;
+  std::string etag = {};  ///< without quotes
 };
 
 struct HttpCall {
@@ -34,7 +35,8 @@ struct HttpCall {
   std::string content_type = {};  ///< of the body
   std::string accept = {};
   std::string last_event_id = {};
-  std::string secret = {};  ///< of a server over TCP; sent as a bearer token
+  std::string if_none_match = {};  ///< an entity tag as HttpAnswer::etag has it
+  std::string secret = {};         ///< of a server over TCP; sent as a bearer token
   std::string body = {};
   double timeout_seconds = 30;  ///< for all of it; of a followed stream: of silence
 };

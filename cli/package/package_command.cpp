@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 struct PackageOptions {
   CommonOptions common;
-  std::filesystem::path model, output;
+  std::filesystem::path model, output, database;
   std::vector<std::string> targets;
   bool predicts = false;
 };
@@ -24,7 +24,11 @@ Result<api::Program> make_program(const PackageOptions& options, const std::stri
                                   const Interruption& interruption) {
   CommonOptions common = options.common;
   common.target = target;
-  STITCH_ASSIGN(const auto session, Session::open(common));
+  STITCH_ASSIGN(const auto session, Session::open(common, {}, {options.database}));
+  std::unique_ptr<tuning::RememberingTuner> memory;
+  if (session->store != nullptr) {
+    STITCH_ASSIGN(memory, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
+  }
   const std::string name = options.model.filename().string();
   import::ImportOptions asked;
   asked.constraints = options.common.constraints;
@@ -32,6 +36,7 @@ Result<api::Program> make_program(const PackageOptions& options, const std::stri
   const tuning::ProgramRequest request{.name = name,
                                        .source = sha256(bytes),
                                        .tunes = !options.predicts,
+                                       .memory = memory.get(),
                                        .progress = progress_display(options.common.quiet),
                                        .stop = interruption.token()};
   STITCH_ASSIGN(api::Program program, tuning::outline_program(std::move(imported), *session->tuner, request));
@@ -103,6 +108,8 @@ void add_package_command(CLI::App& app, ExitCode& code) {
       ->delimiter(',')
       ->check(target_name());
   command->add_option("--output", options->output, "the package");
+  command->add_option("--db", options->database,
+                      "database whose plans are taken, and that keeps what has to be made; by default none");
   command->add_flag("--predict", options->predicts, "plans as predicted: no kernel is verified");
   command->callback([options, &code] {
     const Result<ExitCode> result = package(*options);

@@ -95,6 +95,20 @@ std::string_view content_type_of(graph::Encoding encoding) {
   return encoding == graph::Encoding::json ? "application/json" : "application/cbor";
 }
 
+bool has_tag(std::string_view if_none_match, std::string_view tag) {
+  while (!if_none_match.empty()) {
+    std::string_view each = if_none_match.substr(0, if_none_match.find(','));
+    if_none_match.remove_prefix(std::min(each.size() + 1, if_none_match.size()));
+    while (!each.empty() && (each.front() == ' ' || each.front() == '\t')) each.remove_prefix(1);
+    while (!each.empty() && (each.back() == ' ' || each.back() == '\t')) each.remove_suffix(1);
+    if (each == "*") return true;
+    if (each.starts_with("W/")) each.remove_prefix(2);
+    if (each.size() == tag.size() + 2 && each.front() == '"' && each.back() == '"' && each.substr(1, tag.size()) == tag)
+      return true;
+  }
+  return false;
+}
+
 int status_of(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::invalid_argument:

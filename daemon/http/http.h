@@ -27,6 +27,7 @@ struct Request {
   std::string content_type;
   std::string accept;
   std::string last_event_id;
+  std::string if_none_match;  ///< entity tags of what the client has: "\"5f…\""
   std::string body;
   /// When its first byte was there: what a caller is willing to wait begins then.
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
@@ -95,6 +96,8 @@ graph::Encoding wanted_encoding(std::string_view accept);
 std::string_view content_type_of(graph::Encoding encoding);
 /// "Application/CBOR; q=1" → "application/cbor".
 std::string media_type(std::string_view text);
+/// Whether an If-None-Match names the entity tag, or any ("*"); weak tags count (RFC 9110, section 13.1.2).
+bool has_tag(std::string_view if_none_match, std::string_view tag);
 
 /// HTTP status for a failure of this kind.
 int status_of(ErrorKind kind);

@@ -48,6 +48,7 @@ http::Request request_of(wire::request<CountedBody>&& message) {
   request.content_type = text_of(message[wire::field::content_type]);
   request.accept = text_of(message[wire::field::accept]);
   request.last_event_id = text_of(message["Last-Event-ID"]);
+  request.if_none_match = text_of(message[wire::field::if_none_match]);
   request.body = std::move(message.body().bytes);
   return request;
 }
@@ -62,7 +63,9 @@ std::string head_of(const http::Response& response, unsigned version, bool keep_
   for (const auto& [name, value] : response.headers) fmt::format_to(out, "{}: {}\r\n", name, value);
   const bool usual = version >= 11;  // what the version does without being told
   if (keep_alive != usual) head += keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
-  fmt::format_to(out, "Content-Length: {}\r\n\r\n", response.bytes().size());
+  // What was not modified has no body, and its length would be that of the one which the client has.
+  if (response.status != 304) fmt::format_to(out, "Content-Length: {}\r\n", response.bytes().size());
+  head += "\r\n";
   return head;
 }
 

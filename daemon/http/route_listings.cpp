@@ -113,11 +113,18 @@ http::Reply get_program(const Call& call) {
   if (!code) return refusal(call, code.error());
   if (*code == 1 && call.answer_in != graph::Encoding::cbor)
     return refusal(call, make_error(ErrorKind::invalid_argument, "query: code: it travels in CBOR only"));
-  const auto program = call.service.program(*key, *code == 1);
+  const auto program = call.service.answer_program({*key, *code == 1, call.answer_in});
   if (!program) return refusal(call, program.error());
   http::Response response;
   response.content_type = http::content_type_of(call.answer_in);
-  response.body = api::encode_program(*program, call.answer_in);
+  response.headers.emplace_back("ETag", fmt::format("\"{}\"", program->tag));
+  // Shared caches ask each time: what is served may be better by then.
+  response.headers.emplace_back("Cache-Control", "no-cache");
+  if (http::has_tag(call.request.if_none_match, program->tag)) {
+    response.status = 304;
+  } else {
+    response.kept = program->body;
+  }
   return response;
 }
 

@@ -74,6 +74,7 @@ Service::Service(db::Store& store, const tuning::Tuner& tuner, const Clock& cloc
       fragment_trials_(options.fragment_trials),
       keep_us_(options.keep_us),
       answers_(store, options.answers),
+      programs_(store, tuner.target().device),
       trainer_(store, tuner.target().device, clock, options.training),
       jobs_(store, clock, telling(options.jobs, changes_),
             {{std::string(fragment_job), [this](const JobContext& context) { return tune_fragment_job(context); }},

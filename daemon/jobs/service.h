@@ -23,6 +23,7 @@
 #include "daemon/jobs/metrics.h"
 #include "daemon/jobs/notifier.h"
 #include "daemon/jobs/planners.h"
+#include "daemon/jobs/program_answers.h"
 #include "daemon/jobs/single_flight.h"
 #include "daemon/jobs/store_watch.h"
 #include "db/store.h"
@@ -139,6 +140,8 @@ class Service {
   /// (no such model, or its job has not ended); unavailable (damaged code, which a job makes again); constraint (more
   /// code than an answer may have); those of the store.
   Result<api::Program> program(const Sha256& model, bool with_code);
+  /// The same as it is sent, kept for as long as it is right.
+  Result<ProgramAnswer> answer_program(const ProgramQuestion& question);
 
   /// What changed in what is served after sequence number `after`, at most 1000.
   [[nodiscard]] Result<api::PromotionFeed> promotions(std::int64_t after) const;
@@ -202,6 +205,7 @@ class Service {
   std::mutex models_mutex_;                  ///< held from storing a model's file until there is a job for it
   Metrics metrics_;
   LookupAnswers answers_;
+  ProgramAnswers programs_;
   tuning::CostModelTrainer trainer_;
   mutable std::mutex asked_mutex_;  ///< guards asked_ and failed_
   std::set<db::PlanKey> asked_;     ///< whose improvement was asked for on a hit, so that later hits write nothing

@@ -1,7 +1,6 @@
 #include <set>
 
 #include "daemon/jobs/service.h"
-#include "graph/codec/codec.h"
 #include "tuning/plans/plan_record.h"
 #include "tuning/programs/model_program.h"
 
@@ -12,15 +11,6 @@ namespace {
 
 /// Of all code in one answer; whoever needs more fetches it by its hashes.
 constexpr std::int64_t most_code = std::int64_t{256} << 20;
-
-/// Whether the stored fragment is the program's: keys are no cryptographic hashes.
-bool same_graph(const db::FragmentRecord& stored, const graph::Graph& graph) {
-  const std::string bytes = graph::encode(graph, graph::Encoding::cbor);
-  if (bytes == stored.graph) return true;
-  // Another version of Stitch may have written other bytes.
-  const auto before = graph::decode(stored.graph, graph::Encoding::cbor);
-  return before && graph::encode(*before, graph::Encoding::cbor) == bytes;
-}
 
 }  // namespace
 
@@ -55,9 +45,8 @@ Status Service::make_program(const JobContext& context, const db::Upload& model,
 }
 
 Status Service::add_plan(api::ProgramFragment& fragment) const {
-  const auto stored = store_.get_fragment(fragment.key);
-  if (!stored && stored.error().kind != ErrorKind::not_found) return stored.error();
-  if (stored && !same_graph(*stored, fragment.graph)) {
+  STITCH_ASSIGN(const bool same, remembering_->is_stored_as(fragment.key, fragment.graph));
+  if (!same) {
     fragment.why_none = "another graph is stored under this key, which no two graphs have by chance";
     return {};
   }
@@ -90,6 +79,19 @@ Result<api::Program> Service::program(const Sha256& model, bool with_code) {
     }
   }
   return program;
+}
+
+Result<ProgramAnswer> Service::answer_program(const ProgramQuestion& question) {
+  if (auto kept = programs_.find(question)) return *std::move(kept);
+  const auto begun = store_.version();
+  STITCH_ASSIGN(const api::Program made, program(question.model, question.with_code));
+  ProgramAnswer answer;
+  answer.body = std::make_shared<const std::string>(api::encode_program(made, question.encoding));
+  answer.tag = sha256(*answer.body).hex();
+  std::vector<db::PlanKey> plans;
+  for (const api::ProgramFragment& fragment : made.fragments) plans.push_back({fragment.key, tuner_.target()});
+  programs_.keep(question, begun, plans, answer);
+  return answer;
 }
 
 }  // namespace stitch::daemon

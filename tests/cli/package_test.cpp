@@ -49,6 +49,14 @@ TEST_F(PackageEmulated, RunsWithoutCompilerAndSaysWhereItWould) {
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.err, HasSubstr("refused on t4"));
 
+  const json startup = stitch({"bench", file, "--startup", "--repeat", "3", "--json"}).json();
+  ASSERT_EQ(startup["phases"].size(), 3U) << startup;
+  for (const std::size_t phase : {0, 1, 2}) EXPECT_EQ(startup["phases"][phase]["warm_samples_us"].size(), 3U);
+  EXPECT_EQ(startup["phases"][2]["name"], "load");
+  EXPECT_EQ(startup["fragments"], startup["planned"]);
+  EXPECT_GT(startup["code_bytes"], 1000);
+  EXPECT_THAT(stitch({"bench", model, "--startup"}).err, HasSubstr("--server is wanted"));
+
   // Truncated, tampered with, of another version.
   const std::string bytes = read_file(file);
   EXPECT_EQ(stitch({"package", folder.write("cut", bytes.substr(0, bytes.size() / 2))}).code, 3);
@@ -56,6 +64,25 @@ TEST_F(PackageEmulated, RunsWithoutCompilerAndSaysWhereItWould) {
   other[other.size() / 4] = static_cast<char>(other[other.size() / 4] ^ 1);
   EXPECT_EQ(stitch({"package", folder.write("tampered", other)}).code, 3);
   EXPECT_EQ(stitch({"package", model, "--targets", "h100"}).code, 3) << "no --output";
+}
+
+TEST_F(PackageEmulated, TakesThePlansOfADatabase) {
+  const std::string database = folder.at("s.db"), first = folder.at("first"), second = folder.at("second");
+  const auto package = [&](const std::string& file, const std::string& compiled) {
+    return stitch({"package", model, "--targets", "h100", "--db", database, "--output", file, "--cache", compiled});
+  };
+  ASSERT_EQ(stitch({"tune", model, "--db", database, "--cache", cache}).code, 0);
+  const Outcome made = package(first, folder.at("none"));
+  ASSERT_EQ(made.code, 0) << made.err << made.out;
+  EXPECT_FALSE(std::filesystem::exists(folder.at("none"))) << "nothing was compiled";
+  EXPECT_EQ(stitch({"run", first, "--check"}).code, 0);
+
+  // What the database does not have is made, and kept there.
+  std::filesystem::remove(database);
+  ASSERT_EQ(package(second, cache).code, 0);
+  ASSERT_EQ(package(first, folder.at("none")).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder.at("none"))) << "nothing was compiled";
+  EXPECT_EQ(read_file(first), read_file(second)) << "the same plans, the same bytes";
 }
 
 TEST_F(PackageEmulated, AMissNamesTheFieldsThatDiffer) {

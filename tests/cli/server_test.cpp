@@ -31,11 +31,43 @@ class ServeDaemon : public testing::Test {
   std::unique_ptr<Process> server;
 };
 
+TEST_F(ServeDaemon, AMissIsExplainedByTheServer) {
+  const std::string model = folder.write("softmax.hlo.txt", softmax_hlo);
+  const auto explained = [&](const std::string& file) {
+    const json report = stitch({"explain-miss", file, "--server", address, "--json"}).json();
+    EXPECT_EQ(report["fragments"].size(), 1U) << report;
+    return report["fragments"][0];
+  };
+  const json nothing = explained(model);
+  EXPECT_EQ(nothing["found"], false);
+  EXPECT_EQ(nothing["differs"][0]["field"], "fragment");
+  EXPECT_EQ(stitch({"show", "jobs", "--server", address, "--json"}).json().size(), 0U) << "nothing is begun";
+  ASSERT_EQ(stitch({"tune", model, "--server", address}).code, 0);
+  EXPECT_EQ(explained(model)["found"], true);
+
+  std::string text = softmax_hlo;
+  for (std::size_t at = text.find("24"); at != std::string::npos; at = text.find("24", at)) text.replace(at, 2, "40");
+  const json shape = explained(folder.write("taller.hlo.txt", text));
+  ASSERT_EQ(shape["differs"].size(), 1U) << shape;
+  EXPECT_EQ(shape["differs"][0]["field"], "shape");
+  EXPECT_THAT(shape["differs"][0]["wanted"].get<std::string>(), HasSubstr("40"));
+  EXPECT_THAT(shape["differs"][0]["stored"].get<std::string>(), HasSubstr("24"));
+}
+
 TEST_F(ServeDaemon, AModelIsTunedByTheServerAndItsPlansAreShown) {
   const std::string model = folder.write("softmax.hlo.txt", softmax_hlo);
   const Outcome tuned = stitch({"tune", model, "--server", address, "--json"});
   ASSERT_EQ(tuned.code, 0) << tuned.out << tuned.err;
   EXPECT_EQ(tuned.json()["verified"]["kernels"], tuned.json()["kernels"]);
+
+  const json startup = stitch({"bench", model, "--startup", "--server", address, "--repeat", "2", "--json"}).json();
+  ASSERT_EQ(startup["phases"].size(), 5U) << startup;
+  EXPECT_EQ(startup["phases"][2]["name"], "fetch");
+  EXPECT_EQ(startup["planned"], 1);
+  const Outcome unknown =
+      stitch({"bench", folder.write("other.hlo.txt", "HloModule other"), "--startup", "--server", address});
+  EXPECT_EQ(unknown.code, 3);
+  EXPECT_THAT(unknown.err, HasSubstr("no program of model"));
 
   const json plans = stitch({"show", "plans", "--server", address, "--json"}).json();
   ASSERT_EQ(plans.size(), 1U);

@@ -160,6 +160,45 @@ TEST_F(ProgramFetchDaemon, ItsPlansAreThoseThatAreServedNow) {
   EXPECT_EQ(feed->promotions.back().fragment, fragment);
 }
 
+TEST_F(ProgramFetchDaemon, WhoHasItIsToldSoUntilAPlanIsAnother) {
+  const Sha256 key = tuned(model, "layers.json");
+  const auto first = client->program_unless(key, "");
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  ASSERT_TRUE(first->program);
+  ASSERT_EQ(first->tag.size(), 64U);
+  const auto again = client->program_unless(key, first->tag);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_FALSE(again->program);
+  EXPECT_EQ(again->tag, first->tag);
+  const auto lean = client->program_unless(key, first->tag, false);
+  ASSERT_TRUE(lean.ok());
+  EXPECT_TRUE(lean->program) << "without code it is another answer";
+
+  const std::string target = "/v1/programs/" + key.hex();
+  const daemon::raw::Answer whole = ask("GET", target);
+  const daemon::raw::Answer same =
+      ask("GET", target, "If-None-Match: \"none\", W/\"" + sha256(whole.body).hex() + "\"\r\n");
+  EXPECT_EQ(same.status, 304);
+  EXPECT_EQ(same.body, "");
+  EXPECT_THAT(same.head, Not(HasSubstr("Content-Length")));
+  EXPECT_THAT(same.head, HasSubstr("ETag: \"" + sha256(whole.body).hex() + "\""));
+
+  // A commit that changes nothing of it, and one that does: both by another process.
+  const Hash128 plan = first->program->fragments[1].plan->id;
+  db::Device another;
+  another.key = another.name = "another";
+  another.kind = "emulated";
+  another.provenance = {"test", "", "", 1, "test"};
+  ASSERT_TRUE(store()->put_device(another).ok());
+  EXPECT_FALSE(client->program_unless(key, first->tag)->program);
+  ASSERT_TRUE(store()->withdraw(plan, "the test says so", {"test", "", "", 1, "test"}).ok());
+  const auto without = client->program_unless(key, first->tag);
+  ASSERT_TRUE(without.ok());
+  ASSERT_TRUE(without->program);
+  EXPECT_NE(without->tag, first->tag);
+  EXPECT_FALSE(without->program->fragments[1].plan);
+}
+
 TEST_F(ProgramFetchDaemon, OnlyWhatTheDaemonMadeIsServed) {
   const Sha256 key = tuned(model, "layers.json");
   const auto good = client->program(key);

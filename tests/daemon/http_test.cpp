@@ -11,6 +11,13 @@ using testing::ElementsAre;
 using testing::Pair;
 using testing::StartsWith;
 
+TEST(EntityTagTest, AnIfNoneMatchNamesTags) {
+  for (const std::string_view names : {"\"ab\"", "W/\"ab\"", "*", " \"x\" ,\t\"ab\" ", "\"\",\"ab\""})
+    EXPECT_TRUE(http::has_tag(names, "ab")) << names;
+  for (const std::string_view names : {"", ",", "ab", "\"a\"", "\"abc\"", "\"ab", "W/ab", "\"AB\"", "W/W/\"ab\""})
+    EXPECT_FALSE(http::has_tag(names, "ab")) << names;
+}
+
 TEST(HttpTargetTest, IsTakenApartAndDecoded) {
   const auto target = parse_target("/v1/jobs/7?name=bert%20base&after=3&flag&empty=");
   ASSERT_TRUE(target.ok());

@@ -55,7 +55,7 @@ def problems(mutations):
 
 class Copy:
     def __init__(self, scratch, lock):
-        self.source, self.build, self.lock = scratch / "source", scratch / "build", lock
+        self.source, self.build, self.lock = scratch / "source", scratch / "source/build/mutation", lock
 
     def prepare(self):
         if not self.source.exists():
@@ -67,10 +67,13 @@ class Copy:
              "-DSTITCH_SINGLE_SOURCES=stitch_kernel;stitch_codegen;stitch_profiler"])
 
     def compile(self):
+        # Clones in different folders share what ccache holds.
+        environment = {**os.environ, "CCACHE_BASEDIR": str(self.source), "CCACHE_NOHASHDIR": "1"}
         with open(self.lock, "a", encoding="utf-8") if self.lock else open("/dev/null", "a", encoding="utf-8") as file:
             if self.lock:
                 fcntl.flock(file, fcntl.LOCK_EX)
-            return subprocess.run(["ninja", "-C", self.build, *TARGETS], capture_output=True, text=True, check=False)
+            return subprocess.run(["ninja", "-C", self.build, *TARGETS], capture_output=True, text=True, check=False,
+                                  env=environment)
 
     def failing_test(self):
         """What notices: the program and its first failing test; None if nothing does."""

@@ -1,6 +1,7 @@
 #include "tuning/plans/remembering_tuner.h"
 
 #include "base/version.h"
+#include "graph/codec/codec.h"
 #include "tuning/devices/calibrated_device.h"
 #include "tuning/plans/admission.h"
 #include "tuning/plans/plan_record.h"
@@ -153,6 +154,17 @@ bool RememberingTuner::is_settled(double verified_share, bool measured) const {
 bool RememberingTuner::has_plan(const Hash128& fragment) const {
   const auto served = store_.find_plan({fragment, tuner_.target()}, {});
   return served && served->plan;
+}
+
+Result<bool> RememberingTuner::is_stored_as(const Hash128& fragment, const graph::Graph& graph) const {
+  const auto stored = store_.get_fragment(fragment);
+  if (!stored && stored.error().kind != ErrorKind::not_found) return stored.error();
+  if (!stored) return true;
+  const std::string bytes = graph::encode(graph, graph::Encoding::cbor);
+  if (bytes == stored->graph) return true;
+  // Another version of Stitch may have written other bytes.
+  const auto before = graph::decode(stored->graph, graph::Encoding::cbor);
+  return before && graph::encode(*before, graph::Encoding::cbor) == bytes;
 }
 
 Result<std::optional<api::Plan>> RememberingTuner::plan_of(const Hash128& fragment) const {

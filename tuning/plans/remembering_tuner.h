@@ -55,6 +55,9 @@ class RememberingTuner {
   [[nodiscard]] bool is_settled(const Hash128& fragment) const;
   /// Whether tuning the fragment that this plan is served for would find nothing new.
   [[nodiscard]] bool is_settled(const api::Plan& served) const;
+  /// Whether the fragment that is stored under the key is this one, or none is: keys are no cryptographic hashes.
+  /// Errors: those of the store.
+  [[nodiscard]] Result<bool> is_stored_as(const Hash128& fragment, const graph::Graph& graph) const;
   /// Whether any plan is served for the fragment, and what it says; without reading code. Errors: those of the store.
   [[nodiscard]] bool has_plan(const Hash128& fragment) const;
   [[nodiscard]] Result<std::optional<api::Plan>> plan_of(const Hash128& fragment) const;

@@ -1,6 +1,7 @@
 #include "tuning/programs/model_program.h"
 
 #include <set>
+#include <utility>
 
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
@@ -48,26 +49,80 @@ Result<api::Program> outline_program(import::Imported model, const Tuner& tuner,
   return program;
 }
 
+namespace {
+
+/// The code of a program, each once.
+class CodeSet {
+ public:
+  explicit CodeSet(api::Program& program) : program_(program) {
+    for (const api::ProgramArtifact& artifact : program.artifacts) known_.insert(artifact.hash);
+  }
+  void add(const Sha256& hash, std::string bytes) {
+    if (known_.insert(hash).second) program_.artifacts.push_back({hash, std::move(bytes)});
+  }
+
+ private:
+  api::Program& program_;
+  std::set<Sha256> known_;
+};
+
+/// Gives the fragment the plan that the memory serves. False: it serves none that will do.
+Result<bool> recall(const RememberingTuner& memory, bool settled, api::ProgramFragment& fragment, CodeSet& code) {
+  STITCH_ASSIGN(std::optional<ServedPlan> served, memory.served(fragment.key));
+  if (!served || (settled && !memory.is_settled(served->plan))) return false;
+  for (std::size_t i = 0; i < served->images.size(); ++i) {
+    const api::KernelLaunch& launch = served->plan.launches[i];
+    code.add(launch.cubin, std::move(served->images[i].cubin));
+    code.add(launch.ptx, std::move(served->images[i].ptx));
+  }
+  fragment.plan = std::move(served->plan);
+  fragment.why_none.clear();
+  return true;
+}
+
+Result<TunedFragment> make_plan(const Tuner& tuner, RememberingTuner* memory, const ProgramRequest& request,
+                                const graph::Graph& fragment) {
+  const PlanRequest wanted{.fragment = fragment, .name = request.name, .stop = request.stop};
+  if (memory == nullptr) return request.tunes ? tuner.tune(wanted) : tuner.predict(wanted);
+  return request.tunes ? memory->tune(wanted) : memory->predict(wanted);
+}
+
+/// The memory, where what it has under the fragment's key is this fragment.
+Result<RememberingTuner*> memory_of(const ProgramRequest& request, const api::ProgramFragment& fragment) {
+  if (request.memory == nullptr) return nullptr;
+  STITCH_ASSIGN(const bool same, request.memory->is_stored_as(fragment.key, fragment.graph));
+  return same ? request.memory : nullptr;
+}
+
+}  // namespace
+
 Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Program& program) {
-  std::set<Sha256> known;
-  for (const api::ProgramArtifact& artifact : program.artifacts) known.insert(artifact.hash);
+  CodeSet code(program);
   for (std::size_t f = 0; f < program.fragments.size(); ++f) {
     api::ProgramFragment& fragment = program.fragments[f];
     const std::string title = fmt::format("fragment {} of {}", f + 1, program.fragments.size());
     if (request.progress) request.progress({"plan", 1.0 * f / program.fragments.size(), title});
-    const PlanRequest wanted{.fragment = fragment.graph, .name = request.name, .stop = request.stop};
-    Result<TunedFragment> tuned = request.tunes ? tuner.tune(wanted) : tuner.predict(wanted);
+    STITCH_ASSIGN(RememberingTuner* const memory, memory_of(request, fragment));
+    if (memory != nullptr) {
+      STITCH_ASSIGN(const bool recalled, recall(*memory, request.tunes, fragment, code));
+      if (recalled) continue;
+    }
+    Result<TunedFragment> tuned = make_plan(tuner, memory, request, fragment.graph);
     if (request.stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while planning {}", title);
     if (!tuned) {
       fragment.plan.reset();
       fragment.why_none = tuned.error().message;
       continue;
     }
+    if (memory != nullptr) {
+      STITCH_TRY(memory->keep(*tuned));
+      // What is served may still be an earlier plan, and has its promotion's number.
+      STITCH_ASSIGN(const bool kept, recall(*memory, false, fragment, code));
+      if (kept) continue;
+    }
     fragment.plan = std::move(tuned->plan);
     fragment.why_none.clear();
-    for (db::Artifact& artifact : tuned->bundle.artifacts) {
-      if (known.insert(artifact.hash).second) program.artifacts.push_back({artifact.hash, std::move(artifact.bytes)});
-    }
+    for (db::Artifact& artifact : tuned->bundle.artifacts) code.add(artifact.hash, std::move(artifact.bytes));
   }
   if (request.progress) request.progress({"plan", 1, ""});
   return {};
