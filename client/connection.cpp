@@ -60,12 +60,14 @@ Result<ServerAddress> parse_address(std::string_view text) {
 }
 
 struct Connection::State {
-  explicit State(ServerAddress to) : address(std::move(to)), stream(context) {}
+  explicit State(ServerAddress to) : address(std::move(to)), stream(context) {
+    buffer.reserve(std::size_t{64} << 10);
+  }
 
   ServerAddress address;
   asio::io_context context;
   beast::basic_stream<asio::generic::stream_protocol> stream;
-  beast::flat_buffer buffer;
+  beast::flat_buffer buffer;  ///< as large as one read is to be: without room it reads 512 bytes at a time
   bool answered = false;
   bool open = true;
 

@@ -145,7 +145,7 @@ void BandEmitter::leave_in_shared(const Work& work) {
 std::vector<int> BandEmitter::declare_run_stores(const Band& band) {
   std::vector<int> anchors;
   for (const int a : band.anchors) {
-    if (scope_.anchor(a).kind != Anchor::Kind::store || group_.stores[a][0].width == 1) continue;
+    if (!stores_.takes_runs(a)) continue;
     anchors.push_back(a);
     out_.line("{} result_{}[{}];", storage_type(scope_.anchor(a).dtype), a, axes_.vector_extent());
   }

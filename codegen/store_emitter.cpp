@@ -76,6 +76,12 @@ void StoreEmitter::emit_element(int anchor, bool element) {
   if (!condition.empty()) out_.close();
 }
 
+bool StoreEmitter::takes_runs(int anchor) const {
+  const Anchor::Kind kind = scope_.anchor(anchor).kind;
+  const bool stores = kind == Anchor::Kind::store || (kind == Anchor::Kind::atomic && !axes_.vector_tail_by_element());
+  return stores && group_.stores[anchor][0].width > 1;
+}
+
 void StoreEmitter::emit_run(int anchor) {
   const Anchor& it = scope_.anchor(anchor);
   const int width = group_.stores[anchor][0].width;
@@ -89,7 +95,10 @@ void StoreEmitter::emit_run(int anchor) {
     const std::string to =
         fmt::format("{} + {}", scope_.pointers.name(it.buffers[0]), items_.address(it.addresses[0], false));
     const std::string places = fmt::format("{0}{2}, result_{1}{2}", to, anchor, offset_text(at));
-    if (group_.shift && axes_.vector_tail_by_element()) {
+    if (it.kind == Anchor::Kind::atomic) {
+      const auto& scatter = scope_.graph.node(it.node).as<graph::ScatterAttributes>();
+      out_.line("combine_atomically<{}, {}>({});", combiner(scatter.combiner), width, places);
+    } else if (group_.shift && axes_.vector_tail_by_element()) {
       out_.line("store_part<{}{}>({}, {});", width, how, places, axes_.part_bounds(at));
     } else if (axes_.vector_tail_by_element()) {
       out_.line("store_tail{}<{}{}{}>({}, {});", where, everywhere, width, how, places, axes_.tail_count(at));

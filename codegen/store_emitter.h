@@ -17,7 +17,9 @@ class StoreEmitter {
   [[nodiscard]] std::string stored_value(int anchor, bool element) const;
   /// Stores an element, or combines it into what is there.
   void emit_element(int anchor, bool element);
-  /// Stores result_N.
+  /// Whether whole vectors are stored, or combined into what is there.
+  [[nodiscard]] bool takes_runs(int anchor) const;
+  /// Stores result_N, or combines it into what is there.
   void emit_run(int anchor);
 
  private:

@@ -53,6 +53,15 @@ void count_scan_stores(const CountedGroup& counted, int number, GroupFeatures& f
   }
 }
 
+/// Elements that a thread combines into memory by one request: sums of f32, from compute capability 9.0 on.
+int requested_together(const CountedGroup& counted, int number) {
+  const Anchor& anchor = counted.group.structure.anchors[number];
+  const graph::Node& node = counted.graph.node(anchor.node);
+  const bool sum = node.as<graph::ScatterAttributes>().combiner == graph::ReduceKind::sum;
+  const bool vectors = sum && anchor.dtype == graph::DType::f32 && counted.device.compute_major >= 9;
+  return vectors ? counted.group.stores[number][0].width : 1;
+}
+
 void count_store(const CountedGroup& counted, int number, GroupFeatures& features) {
   const Anchor& anchor = counted.group.structure.anchors[number];
   if (anchor.kind == Anchor::Kind::scan && !counted.residence.is_resident(anchor.buffers[0]))
@@ -74,6 +83,7 @@ void count_store(const CountedGroup& counted, int number, GroupFeatures& feature
     factor = sector_waste(counted, anchor.addresses[0], size, size * width) *
              misaligned_waste(counted, anchor.addresses[0], size, width);
   }
+  if (anchor.kind == Anchor::Kind::atomic) width = requested_together(counted, number);
   features.dram_write_bytes += bytes;
   features.sector_bytes += bytes * factor;
   features.l2_bytes += bytes * (anchor.kind == Anchor::Kind::atomic ? l2_passes_of_atomic : factor);

@@ -101,6 +101,32 @@ struct Xor {
   }
 };
 
+template <class Op, class T>
+inline constexpr bool adds_f32 = false;
+template <>
+inline constexpr bool adds_f32<Sum, f32> = true;
+
+// A run of values, each into its place: one request for 16 bytes of f32 sums from sm_90 on, as L2 takes them; elements
+// of a run that warps add one by one are four times as many sectors. The run must be aligned to its size.
+template <class Op, int count, class T>
+__device__ __forceinline__ void combine_atomically(T* to, const T* values) {
+#if __CUDA_ARCH__ >= 900
+  if constexpr (adds_f32<Op, T> && count == 4) {
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
+                 "f"(values[2]), "f"(values[3])
+                 : "memory");
+    return;
+  }
+  if constexpr (adds_f32<Op, T> && count == 2) {
+    asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(values[0]), "f"(values[1])
+                 : "memory");
+    return;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < count; ++i) Op::combine_atomically(to + i, values[i]);
+}
+
 // A value and where it was found. NaN is the most extreme; among equals the first (or last) position wins.
 template <class T>
 struct Indexed {

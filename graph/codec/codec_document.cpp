@@ -1,10 +1,10 @@
 #include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "graph/codec/codec.h"
 
-// Untrusted bytes to a document: one pass that only checks, then the library's own.
+// Untrusted bytes to a document, checked while it is built.
 
 namespace stitch::graph {
 namespace {
@@ -14,36 +14,29 @@ using Json = nlohmann::json;
 constexpr std::size_t deepest = 128;
 constexpr std::int64_t most_values = std::int64_t{1} << 24;  ///< a document of small numbers takes 16 bytes for each
 
-/// Walks a document without building it. Stops at what is too deep or too much, before the parser recurses further.
-class Checker : public nlohmann::json_sax<Json> {
+/// Builds a document from the parser's events, and stops at what is too deep or too much, before the parser recurses
+/// further.
+class Builder : public nlohmann::json_sax<Json> {
  public:
   std::optional<Error> error;
+  Json document;
 
-  bool null() override { return count(); }
-  bool boolean(bool) override { return count(); }
-  bool number_integer(number_integer_t) override { return count(); }
-  bool number_unsigned(number_unsigned_t) override { return count(); }
-  bool number_float(number_float_t, const string_t&) override { return count(); }
-  bool string(string_t&) override { return count(); }
-  bool binary(binary_t&) override { return count(); }
-  bool start_object(std::size_t) override {
-    keys_.emplace_back();
-    return open();
-  }
-  bool end_object() override {
-    keys_.pop_back();
-    --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) override { return open(); }
-  bool end_array() override {
-    --depth_;
-    return true;
-  }
+  bool null() override { return add(Json()); }
+  bool boolean(bool value) override { return add(Json(value)); }
+  bool number_integer(number_integer_t value) override { return add(Json(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return add(Json(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return add(Json(value)); }
+  bool string(string_t& value) override { return add(Json(std::move(value))); }
+  bool binary(binary_t& value) override { return add(Json(std::move(value))); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (keys_.back().insert(name).second) return true;
-    error = make_error(ErrorKind::parse, "key '{}' appears twice in one object", name);
-    return false;
+    const auto [member, fresh] = open_.back()->get_ref<Json::object_t&>().try_emplace(std::move(name));
+    member_ = &member->second;
+    if (!fresh) error = make_error(ErrorKind::parse, "key '{}' appears twice in one object", member->first);
+    return fresh;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& exception) override {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: …": the part in brackets says nothing.
@@ -54,27 +47,48 @@ class Checker : public nlohmann::json_sax<Json> {
   }
 
  private:
-  bool open() {
-    if (++depth_ <= deepest) return count();
-    error = make_error(ErrorKind::resource_exhausted, "nested more than {} levels deep", deepest);
-    return false;
+  bool add(Json&& value) {
+    if (!count()) return false;
+    *next_place() = std::move(value);
+    return true;
   }
   bool count() {
     if (++values_ <= most_values) return true;
     error = make_error(ErrorKind::resource_exhausted, "more than {} values", most_values);
     return false;
   }
+  /// Where the next value goes. Places stay where they are while something inside them is open.
+  Json* next_place() {
+    if (open_.empty()) return &document;
+    if (open_.back()->is_object()) return member_;
+    return &open_.back()->get_ref<Json::array_t&>().emplace_back();
+  }
+  bool open(Json&& container) {
+    if (open_.size() == deepest) {
+      error = make_error(ErrorKind::resource_exhausted, "nested more than {} levels deep", deepest);
+      return false;
+    }
+    if (!count()) return false;
+    Json* const place = next_place();
+    *place = std::move(container);
+    open_.push_back(place);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
 
-  std::size_t depth_ = 0;
   std::int64_t values_ = 0;
-  std::vector<std::set<std::string>> keys_;
+  std::vector<Json*> open_;
+  Json* member_ = nullptr;  ///< whose key was read
 };
 
 /// Bytes of the head of a CBOR item whose first byte ends in `extra`.
 std::size_t head_bytes(unsigned extra) { return extra < 24 || extra > 27 ? 1 : 1 + (std::size_t{1} << (extra - 24)); }
 
 /// Where a string of unknown length holds another one, which RFC 8949 (3.2.3) forbids. The library's parser recurses
-/// into those, and no event of the checker bounds it. Whatever else is wrong is left to the parser.
+/// into those, and no event of the builder bounds it. Whatever else is wrong is left to the parser.
 std::optional<std::size_t> nested_string(std::string_view bytes) {
   bool in_pieces = false;
   for (std::size_t at = 0; at < bytes.size();) {
@@ -113,11 +127,11 @@ Result<Json> parse_document(std::string_view bytes, Encoding encoding, std::int6
     return make_error(ErrorKind::parse, "byte {}: a string of unknown length inside another", *at);
   }
   try {
-    Checker checker;
-    const bool sound = Json::sax_parse(bytes, &checker, format);
-    if (checker.error) return *checker.error;
+    Builder builder;
+    const bool sound = Json::sax_parse(bytes, &builder, format);
+    if (builder.error) return *std::move(builder.error);
     if (!sound) return make_error(ErrorKind::parse, "not a document");
-    return encoding == Encoding::json ? Json::parse(bytes) : Json::from_cbor(bytes);
+    return std::move(builder.document);
   } catch (const Json::exception& exception) {
     return make_error(ErrorKind::parse, "{}", exception.what());
   }

@@ -423,6 +423,16 @@ AxisAnalysis::AxisAnalysis(const Graph& graph, const Slabs& slabs) : graph_(&gra
   for (NodeId id = 0; id < graph.size(); ++id) {
     const std::vector<int> axes = reduced(id);
     if (!axes.empty()) reduced_sets.emplace_back(axes.begin(), axes.end());
+    // Along an update's windows all elements go by the same index: apart from the rest, they go there as vectors.
+    if (graph.node(id).op == Op::scatter) {
+      const Value update = graph.node(id).operands[2];
+      std::set<int>& placed = reduced_sets.emplace_back();
+      for (std::size_t d = 0; d < graph.type(update).dims.size(); ++d) {
+        if (contains(graph.node(id).as<graph::ScatterAttributes>().update_window_dims, d)) continue;
+        const auto& axes_of_dimension = values_[value_index(update)][d];
+        placed.insert(axes_of_dimension.begin(), axes_of_dimension.end());
+      }
+    }
     // Elements that look for their updates: along a window's dimensions all find the same, and a warp may test for all.
     if (graph.constraints.fixes_order() && graph.node(id).op == Op::scatter) {
       std::set<int>& scattered = reduced_sets.emplace_back();

@@ -103,7 +103,7 @@ GroupAccesses find_accesses(const GroupStructure& structure, int vector_axis, st
       for (std::size_t b = 0; b < anchor.buffers.size(); ++b)
         found.stores.back().push_back(access.of(anchor.addresses[b], node.type(anchor.results[b]).dtype, anchor.guard));
     }
-    if (anchor.kind != Anchor::Kind::store) continue;
+    if (anchor.kind != Anchor::Kind::store && anchor.kind != Anchor::Kind::atomic) continue;
     found.stores.back().push_back(access.of(anchor.addresses[0], anchor.dtype, anchor.guard));
   }
   return found;

@@ -22,8 +22,8 @@ using graph::ReduceKind;
 using graph::Value;
 
 /// Rows added (or otherwise combined) into a table; enough of them that every element does not look for its own.
-Result<graph::Graph> scattered(DType dtype, ReduceKind combiner, std::int64_t rows, std::int64_t count) {
-  constexpr std::int64_t columns = 24;
+Result<graph::Graph> scattered(DType dtype, ReduceKind combiner, std::int64_t rows, std::int64_t count,
+                               std::int64_t columns = 24) {
   Builder b;
   const Value index = b.parameter(DType::s32, {count, 1}), updates = b.parameter(dtype, {count, columns});
   graph::ScatterAttributes a;
@@ -114,6 +114,45 @@ INSTANTIATE_TEST_SUITE_P(Types, AtomicsEmulated,
                          [](const auto& row) {
                            return fmt::format("{}_{}", to_string(row.param.dtype), to_string(row.param.combiner));
                          });
+
+struct VectorRow {
+  DType dtype;
+  ReduceKind combiner;
+  std::int64_t columns;
+  int width;  ///< elements that a thread combines at a time
+};
+
+class AtomicVectorsEmulated : public testing::TestWithParam<VectorRow> {};
+
+/// All elements of an update's row go by one index: a thread's vector is looked up, guarded and combined as a whole.
+TEST_P(AtomicVectorsEmulated, ArriveWhole) {
+  const auto& [dtype, combiner, columns, width] = GetParam();
+  const auto has_vectors = [width = width](const kernel::KernelProgram& program) {
+    for (const kernel::PhaseProgram& phase : program.phases) {
+      for (const kernel::GroupProgram& group : phase.groups) {
+        for (std::size_t a = 0; a < group.structure.anchors.size(); ++a) {
+          const bool adds = group.structure.anchors[a].kind == kernel::Anchor::Kind::atomic;
+          if (adds && group.stores[a][0].width == width) return true;
+        }
+      }
+    }
+    return false;
+  };
+  const KernelCase each = make_case(scattered(dtype, combiner, 700, 3000, columns), has_vectors);
+  const std::string run = fmt::format("combine_atomically<{}, {}>", combiner == ReduceKind::sum ? "Sum" : "Max", width);
+  EXPECT_NE(each.kernel.source.find(run), std::string::npos) << each.kernel.source;
+  EXPECT_EQ(each.kernel.source.find("::combine_atomically("), std::string::npos) << each.kernel.source;
+  expect_right(each, inputs_of(each, 700));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, AtomicVectorsEmulated,
+    testing::Values(VectorRow{DType::f32, ReduceKind::sum, 24, 4}, VectorRow{DType::bf16, ReduceKind::sum, 24, 4},
+                    VectorRow{DType::f32, ReduceKind::max, 24, 4}, VectorRow{DType::s32, ReduceKind::sum, 24, 4},
+                    VectorRow{DType::f32, ReduceKind::sum, 26, 2}),
+    [](const auto& row) {
+      return fmt::format("{}_{}_{}", to_string(row.param.dtype), to_string(row.param.combiner), row.param.columns);
+    });
 
 TEST(ScatterEmulated, FewUpdatesAndOrderedOnesNeedNoAtomics) {
   EXPECT_FALSE(has_atomics(make_case(scattered(DType::f32, ReduceKind::sum, 16, 20))));

@@ -433,7 +433,7 @@ TEST(ScalarProgram, ScattersDropWindowsThatDoNotFit) {
   const AxisAnalysis analysis(graph);
   const NodeId scatter = graph.results()[0].node;
   const Value updates = graph.node(scatter).operands[2];
-  ScalarProgram program(graph, analysis.of(updates), {5 * 4});
+  ScalarProgram program(graph, analysis.of(updates), {5, 4});
   const auto target = scatter_target(program, scatter, program.canonical_indices(analysis, updates));
   ASSERT_TRUE(target);
   ASSERT_GE(target->guard, 0);
@@ -445,10 +445,10 @@ TEST(ScalarProgram, ScattersDropWindowsThatDoNotFit) {
   for (std::int64_t u = 0; u < 5; ++u) {
     const std::int64_t row = rows[u];
     const bool fits = row >= 0 && row < 10;
-    EXPECT_EQ(interpreter.value(target->guard, {u * 4 + 2}), fits ? 1 : 0) << row;
+    EXPECT_EQ(interpreter.value(target->guard, {u, 2}), fits ? 1 : 0) << row;
     if (!fits) continue;
-    EXPECT_EQ(interpreter.index(target->indices[0], {u * 4 + 2}), row);
-    EXPECT_EQ(interpreter.index(target->indices[1], {u * 4 + 2}), 2);
+    EXPECT_EQ(interpreter.index(target->indices[0], {u, 2}), row);
+    EXPECT_EQ(interpreter.index(target->indices[1], {u, 2}), 2);
   }
 }
 
