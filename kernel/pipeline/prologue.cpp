@@ -22,8 +22,9 @@ class PrologueHoisting {
     Statements done;
     for (TileStatement& statement : body) {
       if (statement.kind == Kind::loop) {
-        hoist(statement.body, false);
+        // Before its inner loops have prologues, which are copies of its body then.
         prologue_of(statement, done, false);
+        hoist(statement.body, false);
         if (outermost) carried_of(statement, done);
       }
       done.push_back(std::move(statement));
