@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/index_text.h"
 #include "codegen/spelling.h"
 #include "kernel/structure/items.h"
 
@@ -200,34 +201,16 @@ std::string ItemPrinter::clamped(Index dynamic, bool element, bool wide) const {
   return fmt::format("static_cast<{}>(minimum<s64>(maximum<s64>({}, 0), {}))", type, value(item, element), last);
 }
 
-std::string ItemPrinter::term(Index atom, bool element, bool wide) const {
-  const IndexPool& pool = program_.pool();
-  if (pool.kind(atom) == IndexPool::Kind::quotient)
-    return fmt::format("({} / {})", index(pool.dividend(atom), element, wide), pool.divisor(atom));
-  if (pool.kind(atom) == IndexPool::Kind::remainder)
-    return fmt::format("({} % {})", index(pool.dividend(atom), element, wide), pool.divisor(atom));
+std::string ItemPrinter::variable(Index variable, bool element, bool wide) const {
   const std::vector<Index>& variables = program_.axes().variables;
-  const auto found = std::ranges::find(variables, atom);
-  if (found == variables.end()) return clamped(atom, element, wide);
+  const auto found = std::ranges::find(variables, variable);
+  if (found == variables.end()) return clamped(variable, element, wide);
   const std::string text = axes_.value(found - variables.begin(), element);
   return wide ? fmt::format("static_cast<s64>({})", text) : text;
 }
 
 std::string ItemPrinter::index(Index index, bool element, bool wide) const {
-  const IndexPool& pool = program_.pool();
-  if (pool.is_constant(index)) return fmt::format("{}", pool.constant_part(index));
-  std::string text;
-  for (const IndexPool::Term& each : pool.terms(index)) {
-    const std::string atom = term(each.atom, element, wide);
-    const std::int64_t c = each.coefficient < 0 ? -each.coefficient : each.coefficient;
-    const std::string product = c == 1 ? atom : fmt::format("{} * {}", atom, c);
-    text += text.empty() ? (each.coefficient < 0 ? "-" : "") : (each.coefficient < 0 ? " - " : " + ");
-    text += product;
-  }
-  const std::int64_t constant = pool.kind(index) == IndexPool::Kind::sum ? pool.constant_part(index) : 0;
-  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? "-" : "+", constant < 0 ? -constant : constant);
-  const bool compound = pool.kind(index) == IndexPool::Kind::sum;
-  return compound ? "(" + text + ")" : text;
+  return index_text(program_.pool(), index, [&](Index each) { return variable(each, element, wide); });
 }
 
 }  // namespace stitch::codegen

@@ -44,8 +44,8 @@ class ItemPrinter {
   [[nodiscard]] std::string address(kernel::Index address, bool element) const {
     return index(address, element, is_wide(address));
   }
-  /// Atoms of index expressions: an axis, a quotient, a remainder, or an item that a gather goes by.
-  [[nodiscard]] std::string term(kernel::Index atom, bool element, bool wide) const;
+  /// What index expressions depend on: an axis, or an item that a gather goes by.
+  [[nodiscard]] std::string variable(kernel::Index variable, bool element, bool wide) const;
   [[nodiscard]] bool is_wide(kernel::Index address) const;
 
   /// "load_one<Cached::streamed>(&in0[j])".

@@ -103,7 +103,7 @@ void LoopEmitter::emit_shifted_start() {
   std::string shift;
   for (const IndexPool::Term& term : group_.shift->terms) {
     const std::string digit =
-        fmt::format("static_cast<int>({} & {})", items_.term(term.atom, false, items_.is_wide(term.atom)), last);
+        fmt::format("static_cast<int>({} & {})", items_.index(term.atom, false, items_.is_wide(term.atom)), last);
     shift += (shift.empty() ? "" : " + ") +
              (term.coefficient == 1 ? digit : fmt::format("{} * {}", digit, term.coefficient));
   }

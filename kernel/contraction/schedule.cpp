@@ -18,27 +18,18 @@ bool any_types(DType, DType, DType) { return true; }
 bool halves(DType left, DType right, DType accumulator) {
   return left == right && both_among(left, right, {DType::f16, DType::bf16}) && accumulator == DType::f32;
 }
-bool singles(DType left, DType right, DType accumulator) {
-  return both_among(left, right, {DType::f32}) && accumulator == DType::f32;
-}
 bool bytes(DType left, DType right, DType accumulator) {
-  return both_among(left, right, {DType::s8, DType::u8}) && (accumulator == DType::s32 || accumulator == DType::u32);
+  return both_among(left, right, {DType::s8, DType::u8}) && accumulator == DType::s32;
 }
 bool small_floats(DType left, DType right, DType accumulator) {
   return both_among(left, right, {DType::f8e4m3, DType::f8e5m2}) && accumulator == DType::f32;
 }
-bool doubles(DType left, DType right, DType accumulator) {
-  return both_among(left, right, {DType::f64}) && accumulator == DType::f64;
-}
-
 using enum ContractionInstruction;
-constexpr std::array<InstructionInfo, 6> table = {{
-    {cuda_core, "cuda_core", 1, 1, 1, 70, false, any_types},
-    {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, false, halves},
-    {mma_m16n8k8, "mma_m16n8k8", 16, 8, 8, 80, true, singles},
-    {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, false, bytes},
-    {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, false, small_floats},
-    {mma_m8n8k4, "mma_m8n8k4", 8, 8, 4, 80, false, doubles},
+constexpr std::array<InstructionInfo, 4> table = {{
+    {cuda_core, "cuda_core", 1, 1, 1, 70, any_types},
+    {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, halves},
+    {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, bytes},
+    {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, small_floats},
 }};
 
 constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

@@ -25,10 +25,8 @@ namespace stitch::kernel {
 enum class ContractionInstruction : std::uint8_t {
   cuda_core,  ///< one multiply-add a lane and result, any dtype
   mma_m16n8k16,
-  mma_m16n8k8,  ///< f32 rounded to tf32: only where it is asked for
   mma_m16n8k32,
   mma_m16n8k32_f8,
-  mma_m8n8k4,
 };
 
 /// Rows, columns and depth of one instruction, which operands it takes, from which compute capability on (× 10).
@@ -36,8 +34,7 @@ struct InstructionInfo {
   ContractionInstruction instruction;
   std::string_view name;
   int rows, columns, depth;
-  int since;    ///< 80: sm_80
-  bool rounds;  ///< operands to fewer bits than they have: never chosen unasked
+  int since;  ///< 80: sm_80
   bool (*takes)(graph::DType left, graph::DType right, graph::DType accumulator);
 };
 std::span<const InstructionInfo> instruction_table();

@@ -46,7 +46,9 @@ std::string warp_tile(const Problem&, const Schedule& s, const DeviceSpec&) {
   if (s.block_rows % s.warp_rows != 0 || s.block_columns % s.warp_columns != 0)
     return fmt::format("warps of {}×{} in a block of {}×{}", s.warp_rows, s.warp_columns, s.block_rows,
                        s.block_columns);
-  if (s.warp_rows % instruction.rows == 0 && s.warp_columns % instruction.columns == 0) return {};
+  // ldmatrix brings the right operand of two instructions at once.
+  const int columns = s.instruction == ContractionInstruction::cuda_core ? 1 : 2 * instruction.columns;
+  if (s.warp_rows % instruction.rows == 0 && s.warp_columns % columns == 0) return {};
   return fmt::format("{} in warps of {}×{}", instruction.name, s.warp_rows, s.warp_columns);
 }
 
@@ -203,7 +205,7 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   Schedule s;
   const int capability = 10 * device.compute_major + device.compute_minor;
   for (const InstructionInfo& row : instruction_table()) {
-    if (row.rounds || capability < row.since) continue;
+    if (capability < row.since) continue;
     if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) s.instruction = row.instruction;
   }
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));

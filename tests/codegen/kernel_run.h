@@ -46,11 +46,12 @@ inline std::uint64_t bits_at(graph::DType dtype, const Bytes& bytes, std::size_t
 struct KernelOutcome {
   std::vector<Bytes> results;
   emulator::Counters counters;
+  std::vector<std::string> findings;
 };
 
 /// One launch of all blocks; results that are not written keep a pattern of 0xCD.
-inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& inputs,
-                         const profiler::EmulatedOptions& options = {}) {
+inline KernelOutcome launch(const KernelCase& each, const std::vector<Bytes>& inputs,
+                            const profiler::EmulatedOptions& options = {}) {
   profiler::EmulatedDevice device(options);
   const auto must = [&](auto result) {
     if (!result) {
@@ -95,12 +96,20 @@ inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& input
                                     each.kernel.shared_bytes, each.kernel.cooperative};
   const profiler::LaunchResult launched = must(session->launch(handle, shape, arguments, {}));
   KernelOutcome outcome;
-  for (const std::string& finding : launched.findings) ADD_FAILURE() << finding << "\n" << each.kernel.source;
+  outcome.findings = launched.findings;
   if (launched.counters) outcome.counters = *launched.counters;
   for (const profiler::BufferHandle buffer : out) {
     Bytes& bytes = outcome.results.emplace_back(buffer.bytes);
     done(session->read(buffer, 0, bytes));
   }
+  return outcome;
+}
+
+/// The same of a kernel that nothing must be found in.
+inline KernelOutcome run(const KernelCase& each, const std::vector<Bytes>& inputs,
+                         const profiler::EmulatedOptions& options = {}) {
+  KernelOutcome outcome = launch(each, inputs, options);
+  for (const std::string& finding : outcome.findings) ADD_FAILURE() << finding << "\n" << each.kernel.source;
   return outcome;
 }
 

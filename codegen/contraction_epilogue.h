@@ -1,0 +1,29 @@
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "base/result.h"
+#include "codegen/writer.h"
+#include "kernel/contraction/problem.h"
+
+namespace stitch::codegen {
+
+/// What follows the sum of a contraction, as a functor of the generated kernel:
+///
+///     struct Epilogue {
+///       const f32* __restrict__ in2;
+///       __device__ __forceinline__ f32 operator()(f32 sum, int batch, int row, int column) const { … }
+///     };
+///
+/// Everything that it reads besides the sum is found by index propagation from the result's element back to the
+/// kernel's arguments, as in every other kernel (kernel/structure/scalar_program.h).
+struct ContractionEpilogue {
+  std::string code;          ///< the struct
+  std::set<int> parameters;  ///< that it reads, by number: its members, in order
+};
+
+/// Errors: constraint (an operand that is more than element-wise arithmetic and layout).
+Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem);
+
+}  // namespace stitch::codegen

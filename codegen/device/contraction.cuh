@@ -1,0 +1,341 @@
+#pragma once
+// Matmul-class kernels: tiles of operands brought to shared memory asynchronously, fragments of them in registers, and
+// what multiplies them. A generated kernel names the tiles and writes the loop that moves them (kernel/pipeline);
+// everything here is the same for all of them.
+
+#include "stitch/memory.cuh"
+#include "stitch/types.cuh"
+
+namespace stitch {
+
+// ---- copies to shared memory
+
+// Brings n bytes, or zeros where there are none; `from` must be a valid address in any case. Fewer than four go through
+// a register.
+template <int n>
+__device__ __forceinline__ void copy_or_zero(unsigned char* to, const void* from, bool inside) {
+  if constexpr (n >= 4) {
+    const u32 place = static_cast<u32>(__cvta_generic_to_shared(to));
+    const int bytes = inside ? n : 0;
+    if constexpr (n == 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(from), "n"(n), "r"(bytes)
+                   : "memory");
+    }
+  } else if constexpr (n == 2) {
+    *reinterpret_cast<u16*>(to) = inside ? *static_cast<const u16*>(from) : u16{};
+  } else {
+    *to = inside ? *static_cast<const u8*>(from) : u8{};
+  }
+}
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// All but the latest `pending` groups of this thread's copies are there.
+template <int pending>
+__device__ __forceinline__ void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+// ---- tiles
+
+constexpr int log2_of(int power) { return power <= 1 ? 0 : 1 + log2_of(power / 2); }
+
+// A tile of an operand in shared memory, `rows` of its free dimension × `depth` of the contracted one. What lies side
+// by side in device memory does so here and is a line. A line's 16-byte places are exchanged by exclusive-or with the
+// line's number, so that eight lines' places in one column are in different banks.
+template <class T, int rows, int depth, bool lines_along_depth, int copied_bytes, bool swizzled>
+struct OperandTile {
+  using type = T;
+  static constexpr bool along_depth = lines_along_depth;
+  static constexpr int copy_bytes = copied_bytes;
+  static constexpr int lines = along_depth ? rows : depth;
+  static constexpr int line_elements = along_depth ? depth : rows;
+  static constexpr int line_bytes = line_elements * static_cast<int>(sizeof(T));
+  static constexpr int bytes = lines * line_bytes;
+
+  // Byte at which an element is.
+  __device__ static __forceinline__ int place(int line, int element) {
+    const int byte = element * static_cast<int>(sizeof(T));
+    if constexpr (!swizzled || line_bytes < 32) {
+      return line * line_bytes + byte;
+    } else {
+      constexpr int shift = line_bytes < 128 ? log2_of(128 / line_bytes) : 0;
+      constexpr int mask = (line_bytes < 128 ? line_bytes / 16 : 8) - 1;
+      return line * line_bytes + (((byte / 16) ^ ((line >> shift) & mask)) * 16 + byte % 16);
+    }
+  }
+  __device__ static __forceinline__ int place_of(int row, int k) { return along_depth ? place(row, k) : place(k, row); }
+};
+
+// Asks for a tile. `operand` knows where an element lies (at(row, k)); what is outside of rows and depth is zero.
+template <class Tile, int threads, class Operand>
+__device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& operand, int first_row, int first_k) {
+  using T = typename Tile::type;
+  constexpr int run = Tile::copy_bytes / static_cast<int>(sizeof(T));
+  constexpr int runs = Tile::line_elements / run, total = Tile::lines * runs;
+#pragma unroll
+  for (int first = 0; first < total; first += threads) {
+    const int i = first + static_cast<int>(threadIdx.x);
+    if (total % threads != 0 && i >= total) break;
+    const int line = i / runs, element = i % runs * run;
+    const int row = first_row + (Tile::along_depth ? line : element);
+    const int k = first_k + (Tile::along_depth ? element : line);
+    const bool inside = row < Operand::rows && k < Operand::depth;
+    copy_or_zero<Tile::copy_bytes>(to + Tile::place(line, element), operand.data + (inside ? operand.at(row, k) : 0),
+                                   inside);
+  }
+}
+
+// ---- fragments of tensor cores
+
+// Four 8 × 16-byte matrices: lane l names a line of matrix l / 8, and gets word l % 4 of line l / 4 of each.
+template <bool turned>
+__device__ __forceinline__ void load_matrices(u32 (&words)[4], const unsigned char* from) {
+  const u32 place = static_cast<u32>(__cvta_generic_to_shared(from));
+  if constexpr (turned) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(place)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(place)
+                 : "memory");
+  }
+}
+
+// The elements of one register: `row`, and as many of depth from k on as fit a word.
+template <class Tile>
+__device__ __forceinline__ u32 word_of(const unsigned char* tile, int row, int k) {
+  using T = typename Tile::type;
+  constexpr int count = 4 / static_cast<int>(sizeof(T));
+  if constexpr (Tile::along_depth) return *reinterpret_cast<const u32*>(tile + Tile::place(row, k));
+  union {
+    u32 word;
+    T elements[count];
+  } packed;
+#pragma unroll
+  for (int i = 0; i < count; ++i) packed.elements[i] = *reinterpret_cast<const T*>(tile + Tile::place(k + i, row));
+  return packed.word;
+}
+
+// 16 rows × 32 bytes of depth of the left operand, as mma takes it: rows 0–7 and 8–15 of the first 16 bytes, then of
+// the second.
+template <class Tile>
+__device__ __forceinline__ void load_left(u32 (&words)[4], const unsigned char* tile, int row, int k) {
+  constexpr int half = 16 / static_cast<int>(sizeof(typename Tile::type));
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if constexpr (Tile::along_depth) {
+    load_matrices<false>(words, tile + Tile::place(row + lane % 16, k + lane / 16 * half));
+  } else if constexpr (sizeof(typename Tile::type) == 2) {
+    load_matrices<true>(words, tile + Tile::place(k + lane / 16 * 8 + lane % 8, row + lane / 8 % 2 * 8));
+  } else {
+    constexpr int word = half / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[i] = word_of<Tile>(tile, row + lane / 4 + i % 2 * 8, k + lane % 4 * word + i / 2 * half);
+  }
+}
+
+// 16 columns × 32 bytes of depth of the right operand: two words of the first eight columns, two of the others.
+template <class Tile>
+__device__ __forceinline__ void load_right(u32 (&words)[4], const unsigned char* tile, int column, int k) {
+  constexpr int half = 16 / static_cast<int>(sizeof(typename Tile::type));
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if constexpr (Tile::along_depth) {
+    load_matrices<false>(words, tile + Tile::place(column + lane / 16 * 8 + lane % 8, k + lane / 8 % 2 * half));
+  } else if constexpr (sizeof(typename Tile::type) == 2) {
+    load_matrices<true>(words, tile + Tile::place(k + lane / 8 % 2 * 8 + lane % 8, column + lane / 16 * 8));
+  } else {
+    constexpr int word = half / 4;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[i] = word_of<Tile>(tile, column + lane / 4 + i / 2 * 8, k + lane % 4 * word + i % 2 * half);
+  }
+}
+
+#define STITCH_MMA(NAME, SHAPE, TYPES, A, C)                                                                      \
+  struct NAME {                                                                                                   \
+    __device__ static __forceinline__ void multiply(A (&sums)[4], const u32 (&left)[4], u32 right0, u32 right1) { \
+      asm volatile("mma.sync.aligned." SHAPE ".row.col." TYPES                                                    \
+                   " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                             \
+                   : "+" C(sums[0]), "+" C(sums[1]), "+" C(sums[2]), "+" C(sums[3])                               \
+                   : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));           \
+    }                                                                                                             \
+  };
+STITCH_MMA(MmaF16, "m16n8k16", "f32.f16.f16.f32", f32, "f")
+STITCH_MMA(MmaBf16, "m16n8k16", "f32.bf16.bf16.f32", f32, "f")
+STITCH_MMA(MmaS8S8, "m16n8k32", "s32.s8.s8.s32", s32, "r")
+STITCH_MMA(MmaS8U8, "m16n8k32", "s32.s8.u8.s32", s32, "r")
+STITCH_MMA(MmaU8S8, "m16n8k32", "s32.u8.s8.s32", s32, "r")
+STITCH_MMA(MmaU8U8, "m16n8k32", "s32.u8.u8.s32", s32, "r")
+#if __CUDA_ARCH__ >= 890
+STITCH_MMA(MmaE4m3E4m3, "m16n8k32", "f32.e4m3.e4m3.f32", f32, "f")
+STITCH_MMA(MmaE4m3E5m2, "m16n8k32", "f32.e4m3.e5m2.f32", f32, "f")
+STITCH_MMA(MmaE5m2E4m3, "m16n8k32", "f32.e5m2.e4m3.f32", f32, "f")
+STITCH_MMA(MmaE5m2E5m2, "m16n8k32", "f32.e5m2.e5m2.f32", f32, "f")
+#endif
+#undef STITCH_MMA
+
+// Tensor cores of 16 × 8 results an instruction. A warp has `rows` × `columns` of them.
+template <class Mma, class Left, class Right, class Sum, int rows, int columns>
+struct TensorCores {
+  static constexpr int across = rows / 16, pairs = columns / 16;
+  static constexpr int step = 32 / static_cast<int>(sizeof(typename Left::type));  // depth of an instruction
+  static constexpr int strips = across, strip_rows = 16;
+  struct LeftPart {
+    u32 words[across][4];
+  };
+  struct RightPart {
+    u32 words[pairs][4];
+  };
+  Sum sums[across][pairs * 2][4] = {};
+
+  __device__ static __forceinline__ void load(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
+#pragma unroll
+    for (int i = 0; i < across; ++i) load_left<Left>(part.words[i], tile, warp_row + i * 16, at * step);
+  }
+  __device__ static __forceinline__ void load(RightPart& part, const unsigned char* tile, int warp_column, int at) {
+#pragma unroll
+    for (int i = 0; i < pairs; ++i) load_right<Right>(part.words[i], tile, warp_column + i * 16, at * step);
+  }
+  __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
+#pragma unroll
+    for (int i = 0; i < across; ++i) {
+#pragma unroll
+      for (int j = 0; j < pairs * 2; ++j)
+        Mma::multiply(sums[i][j], left.words[i], right.words[j / 2][j % 2 * 2], right.words[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+  // Row and column, in the strip, of the lane's result number i.
+  __device__ static __forceinline__ int row_of(int i) { return static_cast<int>(threadIdx.x) % 32 / 4 + i / 2 % 2 * 8; }
+  __device__ static __forceinline__ int column_of(int i) {
+    return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+  }
+  static constexpr int strip_results = pairs * 2 * 4;
+  __device__ __forceinline__ Sum& result(int strip, int i) { return sums[strip][i / 4][i % 4]; }
+};
+
+// ---- CUDA cores
+
+// A lane has thread_rows × thread_columns results: runs of left_run rows and right_run columns, alternating with those
+// of the other lanes. `step` elements of depth are loaded at a time.
+template <class Left, class Right, class Sum, int rows, int columns, int thread_rows, int thread_columns, int left_run,
+          int right_run, int depth_step>
+struct CudaCores {
+  static constexpr int step = depth_step;
+  static constexpr int lane_rows = rows / thread_rows, lane_columns = columns / thread_columns;
+  static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run;
+  template <class Tile, int extent, int run>
+  struct Part {
+    Sum values[extent][step];
+
+    // `first`: of the lane's first run; runs are `apart` elements from one another.
+    __device__ __forceinline__ void load(const unsigned char* tile, int first, int apart, int k) {
+      using T = typename Tile::type;
+#pragma unroll
+      for (int i = 0; i < extent; i += run) {
+        const int row = first + i / run * apart;
+        if constexpr (Tile::along_depth) {
+#pragma unroll
+          for (int r = 0; r < run; ++r) {
+            T elements[step];
+            stitch::load<step, Cached::plain>(elements, reinterpret_cast<const T*>(tile + Tile::place(row + r, k)));
+#pragma unroll
+            for (int d = 0; d < step; ++d) values[i + r][d] = static_cast<Sum>(widen(elements[d]));
+          }
+        } else {
+#pragma unroll
+          for (int d = 0; d < step; ++d) {
+            T elements[run];
+            stitch::load<run, Cached::plain>(elements, reinterpret_cast<const T*>(tile + Tile::place(k + d, row)));
+#pragma unroll
+            for (int r = 0; r < run; ++r) values[i + r][d] = static_cast<Sum>(widen(elements[r]));
+          }
+        }
+      }
+    }
+  };
+  using LeftPart = Part<Left, thread_rows, left_run>;
+  using RightPart = Part<Right, thread_columns, right_run>;
+  Sum sums[thread_rows][thread_columns] = {};
+
+  __device__ static __forceinline__ int lane_row() { return static_cast<int>(threadIdx.x) % 32 / lane_columns; }
+  __device__ static __forceinline__ int lane_column() { return static_cast<int>(threadIdx.x) % 32 % lane_columns; }
+  __device__ static __forceinline__ void load(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
+    part.load(tile, warp_row + lane_row() * left_run, lane_rows * left_run, at * step);
+  }
+  __device__ static __forceinline__ void load(RightPart& part, const unsigned char* tile, int warp_column, int at) {
+    part.load(tile, warp_column + lane_column() * right_run, lane_columns * right_run, at * step);
+  }
+  __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
+#pragma unroll
+    for (int d = 0; d < step; ++d) {
+#pragma unroll
+      for (int i = 0; i < thread_rows; ++i) {
+#pragma unroll
+        for (int j = 0; j < thread_columns; ++j) sums[i][j] += left.values[i][d] * right.values[j][d];
+      }
+    }
+  }
+  __device__ static __forceinline__ int row_of(int i) { return lane_row() * left_run + i / thread_columns; }
+  __device__ static __forceinline__ int column_of(int i) {
+    const int j = i % thread_columns;
+    return j / right_run * (lane_columns * right_run) + lane_column() * right_run + j % right_run;
+  }
+  static constexpr int strip_results = left_run * thread_columns;
+  __device__ __forceinline__ Sum& result(int strip, int i) {
+    return sums[strip * left_run + i / thread_columns][i % thread_columns];
+  }
+};
+
+// ---- results
+
+// Blocks that share the contracted dimension of a tile leave their sums in scratch; the last to arrive adds them in the
+// order of the blocks, so that results do not depend on who that is. `part`: this block's number of `parts`.
+template <int threads, class Cores, class Sum>
+__device__ __forceinline__ void leave_part(Cores& cores, Sum* scratch, s64 tile, int parts, int part) {
+  constexpr int count = Cores::strips * Cores::strip_results;
+  Sum* const own = scratch + ((tile * parts + part) * count) * threads + threadIdx.x;
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    own[static_cast<s64>(i) * threads] = cores.result(i / Cores::strip_results, i % Cores::strip_results);
+}
+template <int threads, class Cores, class Sum>
+__device__ __forceinline__ void add_parts(Cores& cores, const Sum* scratch, s64 tile, int parts) {
+  constexpr int count = Cores::strips * Cores::strip_results;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    Sum total = {};
+    for (int part = 0; part < parts; ++part)
+      total += load_one<Cached::shared_between_blocks>(scratch + ((tile * parts + part) * count + i) * threads +
+                                                       threadIdx.x);
+    cores.result(i / Cores::strip_results, i % Cores::strip_results) = total;
+  }
+}
+
+// A warp's results leave strip by strip through shared memory of its own, so that stores run along what is contiguous
+// whatever the instruction's layout is. `write(row, column, sums)` stores `run` results that begin there and lie
+// `pitch` (along rows) or 1 apart in the strip.
+template <int columns, int pitch, int run, bool along_rows, class Cores, class Sum, class Write>
+__device__ __forceinline__ void store_results(Cores& cores, Sum* strip, int warp_row, int warp_column,
+                                              const Write& write) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int s = 0; s < Cores::strips; ++s) {
+#pragma unroll
+    for (int i = 0; i < Cores::strip_results; ++i)
+      strip[Cores::row_of(i) * pitch + Cores::column_of(i)] = cores.result(s, i);
+    __syncwarp();
+    constexpr int runs = Cores::strip_rows * columns / run;
+    for (int i = lane; i < runs; i += 32) {
+      const int row = along_rows ? i % (Cores::strip_rows / run) * run : i / (columns / run);
+      const int column = along_rows ? i / (Cores::strip_rows / run) : i % (columns / run) * run;
+      write(warp_row + s * Cores::strip_rows + row, warp_column + column, strip + row * pitch + column);
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace stitch

@@ -1,0 +1,201 @@
+// Matmul-class kernels on the emulated device, beside the float64 reference.
+#include "codegen/contraction_kernel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "graph/builder.h"
+#include "tests/codegen/kernel_run.h"
+
+namespace stitch::codegen::test {
+namespace {
+
+using graph::Builder;
+using graph::Dims;
+using graph::DType;
+using graph::Op;
+using graph::Value;
+using kernel::ContractionInstruction;
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+
+struct Shape {
+  std::int64_t batch, rows, columns, depth;
+};
+
+/// How an operand lies in memory: as its rows × depth, or the other way round.
+enum class Layout : std::uint8_t { plain, turned };
+
+struct Matmul {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::f16;
+  Layout left = Layout::plain, right = Layout::plain;  ///< right, plain: [depth, columns]
+  DType result = DType::f32;
+  std::string epilogue = {};  ///< "bias", "gelu", "residual", "turned"
+};
+
+void PrintTo(const Matmul& matmul, std::ostream* out) { *out << matmul.name; }
+
+Value with_epilogue(Builder& b, const Matmul& m, Value sum) {
+  const Dims dims = {m.shape.batch, m.shape.rows, m.shape.columns};
+  const DType dtype = m.result;
+  if (m.epilogue == "bias") {
+    const Value bias = b.parameter(dtype, {m.shape.columns});
+    return b.add(Op::maximum, {b.add(Op::add, {sum, b.broadcast(bias, dims, {2})}), b.filled(dtype, dims, 0)});
+  }
+  if (m.epilogue == "gelu") return b.add(Op::multiply, {sum, b.unary(Op::tanh, sum)});
+  if (m.epilogue == "residual")
+    return b.add(Op::add, {b.add(Op::multiply, {sum, b.filled(dtype, dims, 0.5)}), b.parameter(dtype, dims)});
+  if (m.epilogue == "turned") return b.transpose(sum, {0, 2, 1});
+  if (m.epilogue == "narrow") return b.convert(sum, DType::bf16);
+  return sum;
+}
+
+Result<graph::Graph> graph_of(const Matmul& m) {
+  const auto [batch, rows, columns, depth] = m.shape;
+  Builder b;
+  const bool left_turned = m.left == Layout::turned, right_turned = m.right == Layout::turned;
+  const Value left = b.parameter(m.dtype, left_turned ? Dims{batch, depth, rows} : Dims{batch, rows, depth});
+  const Value right = b.parameter(m.dtype, right_turned ? Dims{batch, columns, depth} : Dims{batch, depth, columns});
+  graph::DotAttributes a;
+  a.lhs_batch = a.rhs_batch = {0};
+  a.lhs_contracting = {left_turned ? 1 : 2};
+  a.rhs_contracting = {right_turned ? 2 : 1};
+  a.result = m.result;
+  return b.finish({with_epilogue(b, m, b.dot(left, right, a))});
+}
+
+std::vector<Bytes> inputs_of(const graph::Graph& graph) {
+  Random random(3);
+  std::vector<Bytes> inputs;
+  for (const graph::NodeId id : graph.parameters()) {
+    const graph::TensorType& type = graph.node(id).type();
+    std::vector<double> values(type.elements());
+    const double scale = graph::is_floating(type.dtype) ? 8 : 1;
+    const double middle = graph::is_unsigned_integer(type.dtype) ? 0 : 8;
+    for (double& value : values) value = (static_cast<double>(random.below(17)) - middle) / scale;
+    inputs.push_back(bytes_of(type.dtype, values));
+  }
+  return inputs;
+}
+
+KernelCase case_of(const ContractionProblem& problem, const ContractionSchedule& schedule) {
+  const auto legal = kernel::check_legality(problem, schedule, *find_device("h100"));
+  if (!legal) throw std::runtime_error(legal.error().message);
+  auto kernel = generate_contraction(problem, schedule, {.name = "contraction", .comment = ""});
+  if (!kernel) throw std::runtime_error(kernel.error().message);
+  KernelCase made;
+  made.graph = problem.graph;
+  made.kernel = *std::move(kernel);
+  return made;
+}
+
+ContractionProblem problem_of(const Matmul& m) {
+  auto problem = kernel::derive_contraction(*graph_of(m));
+  if (!problem) throw std::runtime_error(problem.error().message);
+  return *std::move(problem);
+}
+
+ContractionSchedule schedule_of(const ContractionProblem& problem) {
+  const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
+  if (!schedule) throw std::runtime_error(schedule.error().message);
+  return *schedule;
+}
+
+class ContractionEmulated : public testing::TestWithParam<Matmul> {};
+
+TEST_P(ContractionEmulated, IsRight) {
+  const ContractionProblem problem = problem_of(GetParam());
+  const ContractionSchedule schedule = schedule_of(problem);
+  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+  const KernelCase each = case_of(problem, schedule);
+  expect_right(each, inputs_of(*each.graph));
+}
+
+constexpr auto plain = Layout::plain, turned = Layout::turned;
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, ContractionEmulated,
+    testing::Values(Matmul{"f16", {1, 64, 64, 64}}, Matmul{"f16_turned_left", {1, 64, 64, 64}, DType::f16, turned},
+                    Matmul{"f16_turned_right", {1, 64, 64, 64}, DType::f16, plain, turned},
+                    Matmul{"f16_turned", {2, 96, 64, 96}, DType::f16, turned, turned},
+                    Matmul{"bf16_deep", {1, 128, 128, 256}, DType::bf16},
+                    Matmul{"bf16_odd", {3, 37, 53, 71}, DType::bf16, plain, plain, DType::bf16},
+                    Matmul{"bf16_ragged", {1, 72, 40, 88}, DType::bf16, plain, turned, DType::bf16},
+                    Matmul{"f32", {1, 48, 80, 40}, DType::f32},
+                    Matmul{"f32_turned", {2, 33, 17, 65}, DType::f32, turned, turned},
+                    Matmul{"f64", {1, 32, 24, 20}, DType::f64, plain, plain, DType::f64},
+                    Matmul{"s8", {1, 64, 32, 96}, DType::s8, plain, turned, DType::s32},
+                    Matmul{"s8_turned", {1, 48, 32, 64}, DType::s8, turned, plain, DType::s32},
+                    Matmul{"u8", {1, 32, 32, 64}, DType::u8, plain, turned, DType::s32},
+                    Matmul{"f8", {1, 64, 32, 64}, DType::f8e4m3, plain, turned},
+                    Matmul{"s32", {1, 20, 12, 9}, DType::s32, plain, plain, DType::s32},
+                    Matmul{"one", {1, 1, 1, 1}, DType::f32}, Matmul{"row", {1, 1, 200, 64}, DType::f16},
+                    Matmul{"column", {2, 130, 1, 48}, DType::f16}, Matmul{"outer", {1, 40, 40, 1}, DType::f32},
+                    Matmul{"no_depth", {1, 8, 8, 0}, DType::f32}, Matmul{"no_rows", {1, 0, 8, 8}, DType::f16},
+                    Matmul{"bias", {1, 64, 64, 64}, DType::bf16, plain, plain, DType::bf16, "bias"},
+                    Matmul{"gelu", {2, 64, 32, 64}, DType::f16, plain, plain, DType::f32, "gelu"},
+                    Matmul{"residual", {1, 40, 24, 64}, DType::f16, plain, plain, DType::f16, "residual"},
+                    Matmul{"converted", {1, 64, 64, 32}, DType::bf16, plain, plain, DType::f32, "narrow"},
+                    Matmul{"result_turned", {2, 64, 48, 64}, DType::f16, plain, plain, DType::f32, "turned"}),
+    [](const auto& each) { return each.param.name; });
+
+struct Pipelined {
+  int stages, fragment_stages, split;
+};
+
+class ContractionPipelinesEmulated : public testing::TestWithParam<Pipelined> {
+ protected:
+  ContractionPipelinesEmulated() {
+    schedule.block_rows = schedule.block_columns = 64;
+    schedule.block_depth = 32;
+    schedule.warp_rows = schedule.warp_columns = 32;
+    schedule.stages = GetParam().stages;
+    schedule.fragment_stages = GetParam().fragment_stages;
+    schedule.split = GetParam().split;
+  }
+  const ContractionProblem problem = problem_of({"", {1, 96, 64, 320}, DType::f16, Layout::plain, Layout::turned});
+  ContractionSchedule schedule = schedule_of(problem);
+};
+
+TEST_P(ContractionPipelinesEmulated, AreRightAndWithoutConflicts) {
+  const KernelCase each = case_of(problem, schedule);
+  expect_right(each, inputs_of(*each.graph));
+}
+
+/// Without one of its waits the loop reads what is not there yet, or overwrites what others still read.
+TEST_P(ContractionPipelinesEmulated, EveryWaitIsNeeded) {
+  const KernelCase each = case_of(problem, schedule);
+  const std::string& source = each.kernel.source;
+  const std::string barrier = "__syncthreads();";
+  int waits = 0;
+  for (std::size_t at = source.find("wait_for_groups<"); at != std::string::npos;
+       at = source.find("wait_for_groups<", at + 1)) {
+    const std::size_t end = source.find('\n', at);
+    if (source.find("the strips", at) < source.find('\n', end + 1)) break;  // behind the loop
+    KernelCase broken = each;
+    broken.kernel.source.replace(at, end - at, "");
+    EXPECT_THAT(launch(broken, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty()))
+        << broken.kernel.source;
+    ++waits;
+  }
+  EXPECT_GE(waits, 1);
+  KernelCase unordered = each;
+  unordered.kernel.source.replace(source.rfind(barrier, source.find("cores.multiply")), barrier.size(), "");
+  EXPECT_THAT(launch(unordered, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty()))
+      << unordered.kernel.source;
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, ContractionPipelinesEmulated,
+                         testing::Values(Pipelined{1, 1, 1}, Pipelined{2, 1, 1}, Pipelined{3, 1, 1}, Pipelined{4, 2, 1},
+                                         Pipelined{2, 2, 1}, Pipelined{1, 2, 1}, Pipelined{3, 2, 3},
+                                         Pipelined{2, 1, 4}),
+                         [](const auto& each) {
+                           return fmt::format("shared_{}_registers_{}_split_{}", each.param.stages,
+                                              each.param.fragment_stages, each.param.split);
+                         });
+
+}  // namespace
+}  // namespace stitch::codegen::test
