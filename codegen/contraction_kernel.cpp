@@ -42,7 +42,7 @@ TileStatement loop_of(int loop, std::vector<TileStatement> body) {
   return made;
 }
 
-/// Where element `variable` of a joined dimension lies, beyond the element before all of them.
+/// Where element `variable` of a joined dimension lies, beyond the first one; empty: there.
 std::string offset_of(const ContractionDigits& digits, std::string_view variable) {
   std::string text;
   std::int64_t step = 1;
@@ -51,7 +51,17 @@ std::string offset_of(const ContractionDigits& digits, std::string_view variable
     if (stride == 0) continue;
     std::string digit = step == 1 ? std::string(variable) : fmt::format("{} / {}", variable, step);
     if (i > 0) digit = step == 1 ? fmt::format("{} % {}", digit, extent) : fmt::format("({}) % {}", digit, extent);
-    text += fmt::format("{}static_cast<s64>({}) * {}", text.empty() ? "" : " + ", digit, stride);
+    text += fmt::format("{}static_cast<s64>({}){}", text.empty() ? "" : " + ", digit,
+                        stride == 1 ? "" : fmt::format(" * {}", stride));
+  }
+  return text;
+}
+
+/// A sum of those that are not empty.
+std::string sum_of(std::initializer_list<std::string> terms) {
+  std::string text;
+  for (const std::string& term : terms) {
+    if (!term.empty()) text += (text.empty() ? "" : " + ") + term;
   }
   return text.empty() ? "0" : text;
 }
@@ -141,11 +151,11 @@ class ContractionPrinter {
     out_.line("static constexpr int rows = {}, depth = {};", rows, problem_.contracted);
     out_.line("const {}* data;", storage_type(operand.dtype));
     out_.open("__device__ static __forceinline__ s64 at(int row, int k)");
-    out_.line("return {} + {};", offset_of(operand.free, "row"), offset_of(operand.contracted, "k"));
+    out_.line("return {};", sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")}));
     out_.close();
     out_.open("__device__ static __forceinline__ s64 of_batch(int batch)");
-    out_.line("return {}{};", offset_of(operand.batch, "batch"),
-              operand.offset == 0 ? "" : fmt::format(" + {}", operand.offset));
+    const std::string begin = operand.offset == 0 ? "" : std::to_string(operand.offset);
+    out_.line("return {};", sum_of({offset_of(operand.batch, "batch"), begin}));
     out_.close();
     out_.set_depth(0);
     out_.line("}};");
@@ -269,14 +279,15 @@ class ContractionPrinter {
   void print_copy(const TileNest& nest, const TileStatement& s) {
     if (s.to.buffer == left_tile || s.to.buffer == right_tile) {
       const bool left = s.to.buffer == left_tile;
-      out_.line("copy_tile<{}Tile, {}>({}, {}, {}, first_k + ({}) * {});", left ? "Left" : "Right", shape_.threads,
+      out_.line("copy_tile<{}Tile, {}>({}, {}, {}, first_k + {} * {});", left ? "Left" : "Right", shape_.threads,
                 tile_text(nest, s.to), left ? "left" : "right", left ? "block_row" : "block_column",
                 text_of(nest, s.to.tile), schedule_.block_depth);
       return;
     }
     const bool left = s.to.buffer == left_part;
-    out_.line("Cores::load({}_part[{}], {}, {}, ({}) % {});", left ? "left" : "right", text_of(nest, s.to.stage),
-              tile_text(nest, s.from), left ? "warp_row" : "warp_column", text_of(nest, s.to.tile), shape_.depth_steps);
+    out_.line("Cores::load_{0}({0}_part[{1}], {2}, {3}, {4} % {5});", left ? "left" : "right",
+              text_of(nest, s.to.stage), tile_text(nest, s.from), left ? "warp_row" : "warp_column",
+              text_of(nest, s.to.tile), shape_.depth_steps);
   }
 
   void print_results(const ContractionEpilogue& epilogue) {
@@ -310,8 +321,9 @@ class ContractionPrinter {
                                    : fmt::format("narrow<{}>({})", type, value);
     out_.line("results[v] = {};", stored);
     out_.close();
-    out_.line("store<{}>(out0 + ({} + {} + {}), results);", schedule_.store, offset_of(problem_.result.batch, "batch"),
-              offset_of(problem_.result.rows, "row"), offset_of(problem_.result.columns, "column"));
+    out_.line("store<{}>(out0 + ({}), results);", schedule_.store,
+              sum_of({offset_of(problem_.result.batch, "batch"), offset_of(problem_.result.rows, "row"),
+                      offset_of(problem_.result.columns, "column")}));
     out_.set_depth(1);
     out_.line("}};");
     out_.line("store_results<{}, {}, {}, {}>(cores, strip, block_row + warp_row, block_column + warp_column, write);",

@@ -123,7 +123,7 @@ __device__ __forceinline__ u32 word_of(const unsigned char* tile, int row, int k
 // 16 rows × 32 bytes of depth of the left operand, as mma takes it: rows 0–7 and 8–15 of the first 16 bytes, then of
 // the second.
 template <class Tile>
-__device__ __forceinline__ void load_left(u32 (&words)[4], const unsigned char* tile, int row, int k) {
+__device__ __forceinline__ void left_words(u32 (&words)[4], const unsigned char* tile, int row, int k) {
   constexpr int half = 16 / static_cast<int>(sizeof(typename Tile::type));
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (Tile::along_depth) {
@@ -140,7 +140,7 @@ __device__ __forceinline__ void load_left(u32 (&words)[4], const unsigned char* 
 
 // 16 columns × 32 bytes of depth of the right operand: two words of the first eight columns, two of the others.
 template <class Tile>
-__device__ __forceinline__ void load_right(u32 (&words)[4], const unsigned char* tile, int column, int k) {
+__device__ __forceinline__ void right_words(u32 (&words)[4], const unsigned char* tile, int column, int k) {
   constexpr int half = 16 / static_cast<int>(sizeof(typename Tile::type));
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (Tile::along_depth) {
@@ -192,13 +192,14 @@ struct TensorCores {
   };
   Sum sums[across][pairs * 2][4] = {};
 
-  __device__ static __forceinline__ void load(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
+  __device__ static __forceinline__ void load_left(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
 #pragma unroll
-    for (int i = 0; i < across; ++i) load_left<Left>(part.words[i], tile, warp_row + i * 16, at * step);
+    for (int i = 0; i < across; ++i) left_words<Left>(part.words[i], tile, warp_row + i * 16, at * step);
   }
-  __device__ static __forceinline__ void load(RightPart& part, const unsigned char* tile, int warp_column, int at) {
+  __device__ static __forceinline__ void load_right(RightPart& part, const unsigned char* tile, int warp_column,
+                                                    int at) {
 #pragma unroll
-    for (int i = 0; i < pairs; ++i) load_right<Right>(part.words[i], tile, warp_column + i * 16, at * step);
+    for (int i = 0; i < pairs; ++i) right_words<Right>(part.words[i], tile, warp_column + i * 16, at * step);
   }
   __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {
 #pragma unroll
@@ -263,10 +264,11 @@ struct CudaCores {
 
   __device__ static __forceinline__ int lane_row() { return static_cast<int>(threadIdx.x) % 32 / lane_columns; }
   __device__ static __forceinline__ int lane_column() { return static_cast<int>(threadIdx.x) % 32 % lane_columns; }
-  __device__ static __forceinline__ void load(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
+  __device__ static __forceinline__ void load_left(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
     part.load(tile, warp_row + lane_row() * left_run, lane_rows * left_run, at * step);
   }
-  __device__ static __forceinline__ void load(RightPart& part, const unsigned char* tile, int warp_column, int at) {
+  __device__ static __forceinline__ void load_right(RightPart& part, const unsigned char* tile, int warp_column,
+                                                    int at) {
     part.load(tile, warp_column + lane_column() * right_run, lane_columns * right_run, at * step);
   }
   __device__ __forceinline__ void multiply(const LeftPart& left, const RightPart& right) {

@@ -12,8 +12,9 @@ using Problem = ContractionProblem;
 using Schedule = ContractionSchedule;
 
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
-/// Addresses, bounds and loop variables beside accumulators and fragments.
-constexpr int other_registers = 40;
+/// Addresses, bounds and loop variables beside accumulators and fragments. A lane of cuda_core has an address for each
+/// of its runs, and what it loaded before it is widened.
+constexpr int other_registers = 40, other_registers_of_cores = 72;
 /// Static shared memory of device/grid.cuh's arrives_last, and alignment.
 constexpr std::int64_t arrival_shared = 32;
 
@@ -128,7 +129,8 @@ std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec&
 
 std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   const ContractionShape shape = shape_of(p, s);
-  const int needed = shape.accumulators + shape.fragments + other_registers;
+  const bool cores = s.instruction == ContractionInstruction::cuda_core;
+  const int needed = shape.accumulators + shape.fragments + (cores ? other_registers_of_cores : other_registers);
   const std::int64_t most =
       std::min<std::int64_t>(d.max_registers_per_thread, d.registers_per_sm / (shape.threads * s.blocks_per_sm));
   return needed <= most ? "" : fmt::format("about {} registers a thread, at most {}", needed, most);
@@ -210,7 +212,8 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   }
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
   const int smallest = std::min(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
-  s.block_rows = s.block_columns = 128;
+  s.block_rows = 128;
+  s.block_columns = graph::byte_size(problem.accumulator) == 8 ? 64 : 128;  // of 8 bytes fewer fit registers
   s.block_depth = std::max(64 / size, 16 / smallest);
   fit_block(problem, device, s);
   fit_warps(s);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/random.h"
 #include "graph/builder.h"
 #include "tests/codegen/kernel_run.h"
@@ -160,7 +162,7 @@ class ContractionPipelinesEmulated : public testing::TestWithParam<Pipelined> {
   ContractionSchedule schedule = schedule_of(problem);
 };
 
-TEST_P(ContractionPipelinesEmulated, AreRightAndWithoutConflicts) {
+TEST_P(ContractionPipelinesEmulated, AreRight) {
   const KernelCase each = case_of(problem, schedule);
   expect_right(each, inputs_of(*each.graph));
 }
@@ -196,6 +198,94 @@ INSTANTIATE_TEST_SUITE_P(Stages, ContractionPipelinesEmulated,
                            return fmt::format("shared_{}_registers_{}_split_{}", each.param.stages,
                                               each.param.fragment_stages, each.param.split);
                          });
+
+std::uint64_t conflicts_of(const Matmul& matmul, bool swizzle) {
+  const ContractionProblem problem = problem_of(matmul);
+  ContractionSchedule schedule = schedule_of(problem);
+  schedule.stages = 3;
+  schedule.swizzle = swizzle;
+  const KernelCase each = case_of(problem, schedule);
+  return run(each, inputs_of(*each.graph)).counters.shared_extra_wavefronts;
+}
+
+/// Twice as many turns of the loop have no conflict more: none is of the loop.
+TEST(ContractionKernelEmulated, MainLoopsHaveNoBankConflicts) {
+  for (const DType dtype : {DType::f16, DType::f32}) {
+    for (const Layout left : {plain, turned}) {
+      for (const Layout right : {plain, turned}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", graph::to_string(dtype), left == turned, right == turned));
+        const Matmul once = {"", {1, 64, 64, 256}, dtype, left, right},
+                     twice = {"", {1, 64, 64, 512}, dtype, left, right};
+        EXPECT_EQ(conflicts_of(once, true), conflicts_of(twice, true));
+        if (dtype == DType::f16) {
+          EXPECT_LT(conflicts_of(once, false), conflicts_of(twice, false)) << "what the exclusive-or is for";
+        }
+      }
+    }
+  }
+}
+
+/// Shapes, layouts, types and schedules drawn by a seed; STITCH_CONTRACTIONS: how many.
+TEST(ContractionKernelEmulated, RandomProblemsAreRight) {
+  constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
+  const char* const epilogues[] = {"", "bias", "residual", "turned"};
+  Random random(20261125);
+  const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
+  const char* const asked = std::getenv("STITCH_CONTRACTIONS");
+  const int count = asked != nullptr ? std::atoi(asked) : 60;
+  for (int i = 0; i < count; ++i) {
+    Matmul m;
+    m.shape = {1 + static_cast<std::int64_t>(random.below(3)), 1 + static_cast<std::int64_t>(random.below(140)),
+               1 + static_cast<std::int64_t>(random.below(140)), 1 + static_cast<std::int64_t>(random.below(150))};
+    m.dtype = among(dtypes);
+    m.left = random.below(2) == 0 ? plain : turned;
+    m.right = random.below(2) == 0 ? plain : turned;
+    m.result = m.dtype == DType::s8 ? DType::s32 : random.below(2) == 0 ? DType::f32 : m.dtype;
+    m.epilogue = among(epilogues);
+    if (m.dtype == DType::s8 && m.epilogue == "residual") m.epilogue = "bias";
+    const ContractionProblem problem = problem_of(m);
+    ContractionSchedule schedule = schedule_of(problem);
+    ContractionSchedule drawn = schedule;
+    constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups[] = {1, 2, 8}, halves[] = {1, 2};
+    drawn.stages = among(stages);
+    drawn.fragment_stages = among(halves);
+    drawn.split = among(splits);
+    drawn.group = among(groups);
+    drawn.block_rows /= among(halves);
+    drawn.warp_rows /= among(halves);
+    drawn.swizzle = random.below(8) != 0;
+    if (kernel::check_legality(problem, drawn, *find_device("h100"))) schedule = drawn;
+    SCOPED_TRACE(fmt::format("{}: {}\n{}", i, to_string(problem), to_string(schedule)));
+    const KernelCase each = case_of(problem, schedule);
+    expect_right(each, inputs_of(*each.graph));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// What the schedule counts on: everything stays in registers.
+TEST(ContractionKernelEmulated, DefaultSchedulesDoNotSpill) {
+  const auto compiler = NvrtcCompiler::create();
+  ASSERT_TRUE(compiler.ok());
+  for (const char* target : {"a100", "l4", "h100"}) {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64, DType::s8}) {
+      const DType result = dtype == DType::s8 ? DType::s32 : dtype;
+      const ContractionProblem problem = problem_of({"", {1, 4096, 4096, 4096}, dtype, plain, turned, result});
+      const DeviceSpec device = *find_device(target);
+      const auto schedule = kernel::default_schedule(problem, device);
+      ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+      SCOPED_TRACE(fmt::format("{} {}", target, to_string(*schedule)));
+      const auto kernel = generate_contraction(problem, *schedule, {});
+      ASSERT_TRUE(kernel.ok());
+      CompileRequest request;
+      request.source = kernel->source;
+      request.architecture = device.architecture();
+      const auto compiled = (*compiler)->compile(request);
+      ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+      EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
+      EXPECT_GE(schedule->stages, 3);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace stitch::codegen::test
