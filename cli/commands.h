@@ -30,6 +30,7 @@ void add_explain_command(CLI::App& app, ExitCode& code);
 void add_explain_miss_command(CLI::App& app, ExitCode& code);
 void add_package_command(CLI::App& app, ExitCode& code);
 void add_machine_code_command(CLI::App& app, ExitCode& code);
+void add_contractions_command(CLI::App& app, ExitCode& code);
 void add_verify_command(CLI::App& app, ExitCode& code);
 
 /// What --device takes; whether there is such a device is seen when it is opened (tuning/devices/device_set.h).

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   add_explain_miss_command(app, code);
   add_package_command(app, code);
   add_machine_code_command(app, code);
+  add_contractions_command(app, code);
   add_conformance_command(app, code);
   add_cost_model_command(app, code);
   add_search_command(app, code);

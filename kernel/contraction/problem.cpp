@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/canonical.h"
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
 #include "kernel/structure/kernel_graph.h"
@@ -281,7 +282,12 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
   hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));
   for (const auto* digits : {&problem.result.batch, &problem.result.rows, &problem.result.columns})
     hash_digits(hasher, *digits);
-  if (problem.graph != nullptr) hasher.text(graph::encode(*problem.graph, graph::Encoding::cbor));
+  // Without names: layers of a model are one problem. Which argument is which parameter is part of the code.
+  if (problem.graph == nullptr) return hasher.finish();
+  const auto form = graph::canonicalise(*problem.graph);
+  hasher.text(form ? form->key.hex() : graph::encode(*problem.graph, graph::Encoding::cbor));
+  for (const int parameter : form ? form->parameter_order : std::vector<int>{})
+    hasher.integer(static_cast<std::uint64_t>(parameter));
   return hasher.finish();
 }
 

@@ -23,6 +23,29 @@ class OfflineEmulated : public testing::Test {
   std::string database = folder.at("plans.db");
 };
 
+TEST_F(OfflineEmulated, ProductsBecomeKernels) {
+  const std::string layers = folder.write("layers.hlo.txt", R"(HloModule layers
+
+ENTRY main {
+  x = f16[64,96] parameter(0)
+  a = f16[96,96] parameter(1)
+  b = f16[96,96] parameter(2)
+  first = f16[64,96] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bent = f16[64,96] tanh(first)
+  ROOT second = f16[64,96] dot(bent, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+)");
+  const Outcome found = stitch({"contractions", layers, "--json"});
+  ASSERT_EQ(found.code, 0) << found.err;
+  ASSERT_EQ(found.json().size(), 1U) << "equal ones once: " << found.out;
+  const json product = found.json()[0];
+  EXPECT_EQ(product["count"], 2);
+  EXPECT_THAT(product["schedule"].get<std::string>(), HasSubstr("mma_m16n8k16"));
+  EXPECT_THAT(product["source"].get<std::string>(), HasSubstr("copy_tile<LeftTile"));
+  EXPECT_THAT(product["resources"].get<std::string>(), HasSubstr("registers"));
+  EXPECT_EQ(stitch({"contractions", layers, "--target", "t4", "--json"}).json()[0].contains("why_none"), true);
+}
+
 TEST_F(OfflineEmulated, TunedPlansAreStoredShownMovedAndVerified) {
   const Outcome tuned = tune();
   ASSERT_EQ(tuned.code, 0) << tuned.out << tuned.err;

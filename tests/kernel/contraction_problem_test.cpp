@@ -1,0 +1,114 @@
+// What contractions are made of graphs, and which schedules they may have.
+#include "kernel/contraction/problem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernel/contraction/schedule.h"
+#include "tests/kernel/example_graphs.h"
+
+namespace stitch::kernel::test {
+namespace {
+
+using graph::Op;
+using testing::HasSubstr;
+
+/// x[rows, depth] · w[depth, columns], either of them transposed in the graph.
+Graph matmul(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth, bool turned = false,
+             const std::string& name = "w") {
+  Builder b;
+  const Value x = b.parameter(dtype, {rows, depth}),
+              w = b.parameter(dtype, turned ? Dims{columns, depth} : Dims{depth, columns}, name);
+  const Value right = turned ? b.transpose(w, {1, 0}) : w;
+  return finished(b, {b.dot(x, right, {{}, {}, {1}, {0}, DType::f32})});
+}
+
+TEST(ContractionProblems, ReadOperandsWhereTheyLie) {
+  const auto plain = derive_contraction(matmul(DType::f16, 64, 48, 32));
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(plain->rows, 64);
+  EXPECT_EQ(plain->columns, 48);
+  EXPECT_EQ(plain->contracted, 32);
+  EXPECT_EQ(contiguity(plain->left), Contiguity::contracted);
+  EXPECT_EQ(contiguity(plain->right), Contiguity::free);
+  EXPECT_EQ(widest_access(plain->left), 16);
+  EXPECT_EQ(to_string(*plain), "f16 1×[64,32]·[32,48] → f32");
+  const auto turned = derive_contraction(matmul(DType::f16, 64, 48, 32, true));
+  EXPECT_EQ(contiguity(turned->right), Contiguity::contracted) << "the transpose is no copy";
+  const auto odd = derive_contraction(matmul(DType::f16, 64, 47, 33));
+  EXPECT_EQ(widest_access(odd->left), 2);
+  EXPECT_EQ(widest_access(odd->right), 2);
+  EXPECT_EQ(widest_access(odd->result).elements, 1);
+}
+
+TEST(ContractionProblems, EqualOnesHaveOneName) {
+  const auto hash = [](const Graph& graph) { return contraction_hash(*derive_contraction(graph)); };
+  EXPECT_EQ(hash(matmul(DType::f16, 64, 48, 32)), hash(matmul(DType::f16, 64, 48, 32, false, "another name")));
+  EXPECT_NE(hash(matmul(DType::f16, 64, 48, 32)), hash(matmul(DType::bf16, 64, 48, 32)));
+  EXPECT_NE(hash(matmul(DType::f16, 64, 48, 32)), hash(matmul(DType::f16, 64, 48, 32, true)));
+  EXPECT_NE(hash(matmul(DType::f16, 64, 48, 32)), hash(matmul(DType::f16, 64, 32, 48)));
+}
+
+TEST(ContractionProblems, WhatIsNoneIsNamed) {
+  const auto refusal = [](Builder& b, Value result) {
+    return derive_contraction(finished(b, {result})).error().message;
+  };
+  Builder none, computed, summed;
+  EXPECT_THAT(refusal(none, none.add(Op::exp, {none.parameter(DType::f32, {4})})), HasSubstr("no dot"));
+  const Value x = computed.parameter(DType::f32, {4, 4});
+  EXPECT_THAT(refusal(computed, computed.dot(computed.add(Op::exp, {x}), x, {{}, {}, {1}, {0}, DType::f32})),
+              HasSubstr("is computed, not read from memory"));
+  const Value y = summed.parameter(DType::f32, {4, 4});
+  EXPECT_THAT(
+      refusal(summed, summed.reduce(graph::ReduceKind::sum, summed.dot(y, y, {{}, {}, {1}, {0}, DType::f32}), {1})),
+      HasSubstr("neither element-wise nor a layout"));
+}
+
+struct Illegal {
+  const char* rule;
+  void (*change)(ContractionSchedule& schedule);
+  const char* target = "h100";
+};
+
+void PrintTo(const Illegal& each, std::ostream* out) { *out << each.rule; }
+
+class ContractionRules : public testing::TestWithParam<Illegal> {};
+
+TEST_P(ContractionRules, AreSeenToBeBroken) {
+  const auto problem = derive_contraction(matmul(DType::f16, 256, 256, 256));
+  const DeviceSpec device = *find_device(GetParam().target);
+  ContractionSchedule schedule = *default_schedule(*problem, *find_device("h100"));
+  ASSERT_TRUE(check_legality(*problem, schedule, *find_device("h100")));
+  GetParam().change(schedule);
+  const Status legal = check_legality(*problem, schedule, device);
+  ASSERT_FALSE(legal) << to_string(schedule);
+  EXPECT_EQ(legal.error().message.substr(0, legal.error().message.find(':')), GetParam().rule) << legal.error().message;
+}
+
+using S = ContractionSchedule;
+INSTANTIATE_TEST_SUITE_P(
+    All, ContractionRules,
+    testing::Values(
+        Illegal{"powers", [](S& s) { s.block_rows = 96; }}, Illegal{"warp-tile", [](S& s) { s.warp_columns = 8; }},
+        Illegal{"thread-tile", [](S& s) { s.instruction = ContractionInstruction::cuda_core; }},
+        Illegal{"types", [](S& s) { s.instruction = ContractionInstruction::mma_m16n8k32; }},
+        Illegal{"device", [](S&) {}, "t4"}, Illegal{"depth", [](S& s) { s.block_depth = 8; }},
+        Illegal{"threads", [](S& s) { s.warp_rows = s.warp_columns = 16, s.block_rows = s.block_columns = 128; }},
+        Illegal{"stages", [](S& s) { s.stages = 9; }}, Illegal{"fragment-stages", [](S& s) { s.fragment_stages = 3; }},
+        Illegal{"copies", [](S& s) { s.left_copy = 32; }}, Illegal{"stores", [](S& s) { s.store = 8; }},
+        Illegal{"split", [](S& s) { s.split = 100, s.stages = 1; }},
+        Illegal{"shared-memory",
+                [](S& s) {
+                  s.block_depth = 128, s.block_rows = s.block_columns = 256, s.warp_rows = s.warp_columns = 64,
+                  s.stages = 2;
+                }},
+        Illegal{"registers", [](S& s) { s.warp_rows = s.warp_columns = s.block_rows = s.block_columns = 128; }},
+        Illegal{"extents", [](S& s) { s.group = 0; }}),
+    [](const auto& each) {
+      std::string name = each.param.rule;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
+
+}  // namespace
+}  // namespace stitch::kernel::test
