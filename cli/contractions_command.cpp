@@ -8,6 +8,7 @@
 #include "codegen/contraction_kernel.h"
 #include "graph/simplify.h"
 #include "import/import.h"
+#include "kernel/contraction/contraction_rules.h"
 #include "tuning/kernels/built_kernel.h"
 
 namespace stitch::cli {

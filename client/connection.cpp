@@ -60,9 +60,7 @@ Result<ServerAddress> parse_address(std::string_view text) {
 }
 
 struct Connection::State {
-  explicit State(ServerAddress to) : address(std::move(to)), stream(context) {
-    buffer.reserve(std::size_t{64} << 10);
-  }
+  explicit State(ServerAddress to) : address(std::move(to)), stream(context) { buffer.reserve(std::size_t{64} << 10); }
 
   ServerAddress address;
   asio::io_context context;

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "codegen/writer.h"
-#include "kernel/contraction/problem.h"
+#include "kernel/contraction/contraction_problem.h"
 
 namespace stitch::codegen {
 

@@ -4,6 +4,7 @@
 #include "codegen/index_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
+#include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/strips.h"
 #include "kernel/pipeline/pipelining.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/result.h"
 #include "codegen/generated_kernel.h"
-#include "kernel/contraction/schedule.h"
+#include "kernel/contraction/contraction_schedule.h"
 #include "kernel/pipeline/nest.h"
 
 namespace stitch::codegen {

@@ -2,24 +2,12 @@
 
 #include <algorithm>
 
+#include "graph/dot_dimensions.h"
+
 namespace stitch::client {
 namespace {
 
 using graph::Dims;
-
-Dims free_dimensions(std::size_t rank, const Dims& batch, const Dims& contracting) {
-  Dims free;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (!graph::contains(batch, d) && !graph::contains(contracting, d)) free.push_back(d);
-  }
-  return free;
-}
-
-std::int64_t product(const Dims& dims, const Dims& dimensions) {
-  std::int64_t count = 1;
-  for (const std::int64_t d : dimensions) count *= dims[d];
-  return count;
-}
 
 Dims joined(std::initializer_list<Dims> parts) {
   Dims all;
@@ -121,15 +109,15 @@ class Convolution {
 template <class T>
 HostArray<T> contract(const Blas& blas, const HostArray<T>& left, const HostArray<T>& right,
                       const graph::DotAttributes& how) {
-  const Dims rows = free_dimensions(left.dims.size(), how.lhs_batch, how.lhs_contracting);
-  const Dims columns = free_dimensions(right.dims.size(), how.rhs_batch, how.rhs_contracting);
+  const Dims rows = graph::free_dimensions(left.dims.size(), how.lhs_batch, how.lhs_contracting);
+  const Dims columns = graph::free_dimensions(right.dims.size(), how.rhs_batch, how.rhs_contracting);
   const HostArray<T> a = reordered(left, joined({how.lhs_batch, rows, how.lhs_contracting}));
   const HostArray<T> b = reordered(right, joined({how.rhs_batch, how.rhs_contracting, columns}));
   HostArray<T> result;
   for (const std::int64_t d : joined({how.lhs_batch, rows})) result.dims.push_back(left.dims[d]);
   for (const std::int64_t d : columns) result.dims.push_back(right.dims[d]);
-  const std::int64_t batches = product(left.dims, how.lhs_batch), m = product(left.dims, rows);
-  const std::int64_t n = product(right.dims, columns), k = product(left.dims, how.lhs_contracting);
+  const std::int64_t batches = graph::product_of(left.dims, how.lhs_batch), m = graph::product_of(left.dims, rows);
+  const std::int64_t n = graph::product_of(right.dims, columns), k = graph::product_of(left.dims, how.lhs_contracting);
   result.data.resize(batches * m * n);
   if (m == 0 || n == 0 || k == 0) return result;
   for (std::int64_t i = 0; i < batches; ++i)

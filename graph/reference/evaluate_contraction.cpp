@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/dot_dimensions.h"
 #include "graph/reference/evaluate_accumulate.h"
 #include "graph/reference/evaluate_ops.h"
 
@@ -170,15 +171,6 @@ void contract_into(const Matrix& a, std::int64_t a_at, const Matrix& b, std::int
 }
 
 // ---- dot
-
-Dims free_dimensions(std::size_t rank, const Dims& batch, const Dims& contracting) {
-  Dims result;
-  for (std::int64_t d = 0; d < static_cast<std::int64_t>(rank); ++d) {
-    const auto listed = [d](const Dims& list) { return std::find(list.begin(), list.end(), d) != list.end(); };
-    if (!listed(batch) && !listed(contracting)) result.push_back(d);
-  }
-  return result;
-}
 
 /// One side of a dot: its box for `out`, the order of dimensions batch, free, contracted, and the matrix sizes.
 struct Side {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel/contraction/schedule.h"
+#include "kernel/contraction/contraction_schedule.h"
 
 namespace stitch::kernel {
 

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
+#include "kernel/contraction/contraction_rules.h"
 #include "tests/codegen/kernel_run.h"
 
 namespace stitch::codegen::test {

@@ -1,10 +1,10 @@
 // What contractions are made of graphs, and which schedules they may have.
-#include "kernel/contraction/problem.h"
+#include "kernel/contraction/contraction_problem.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernel/contraction/schedule.h"
+#include "kernel/contraction/contraction_rules.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::kernel::test {

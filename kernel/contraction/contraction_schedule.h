@@ -8,7 +8,7 @@
 #include "base/device_spec.h"
 #include "base/hash.h"
 #include "base/result.h"
-#include "kernel/contraction/problem.h"
+#include "kernel/contraction/contraction_problem.h"
 
 // How a contraction runs: a plain value that is compared, hashed, printed and stored with measurements. Everything else
 // (threads, grid, shared memory, copies a thread makes) follows from it and the problem. Of a bf16 matmul on sm_80:
@@ -62,40 +62,5 @@ struct ContractionSchedule {
 std::string to_string(const ContractionSchedule& schedule);
 /// Names a schedule by all that it holds, in every process and version.
 Hash128 schedule_hash(const ContractionSchedule& schedule);
-
-/// What follows from problem and schedule.
-struct ContractionShape {
-  int warps = 1, threads = 32;
-  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch
-  std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
-  std::int64_t tiles = 0;                        ///< over all batches
-  std::int64_t blocks = 1;                       ///< tiles × split; at least 1
-  int depth_steps = 1;                           ///< fragments along one tile's depth: block_depth ÷ fragment_depth
-  int fragment_depth =
-      1;  ///< along the contracted dimension: the instruction's; of cuda_core what a lane loads at once
-  std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
-  std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
-  std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
-  int accumulators = 0;                          ///< 4-byte registers of a thread's results
-  int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
-};
-ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
-
-/// One row of the legality table.
-struct ContractionRule {
-  std::string_view name;
-  std::string_view why;
-  /// Empty when the rule holds, else what is wrong.
-  std::string (*violation)(const ContractionProblem& problem, const ContractionSchedule& schedule,
-                           const DeviceSpec& device);
-};
-std::span<const ContractionRule> contraction_rules();
-
-/// Checks every rule; the error (kind constraint) names the first that is broken.
-Status check_legality(const ContractionProblem& problem, const ContractionSchedule& schedule, const DeviceSpec& device);
-
-/// A legal schedule that is reasonable anywhere: tensor cores where the dtypes have exact ones, the widest copies, as
-/// many stages as fit. Where a search begins, and what is used where there is none. Error: constraint, none is legal.
-Result<ContractionSchedule> default_schedule(const ContractionProblem& problem, const DeviceSpec& device);
 
 }  // namespace stitch::kernel

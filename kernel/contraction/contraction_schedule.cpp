@@ -1,9 +1,7 @@
-#include "kernel/contraction/schedule.h"
+#include "kernel/contraction/contraction_schedule.h"
 
 #include <algorithm>
 #include <array>
-
-#include "kernel/contraction/strips.h"
 
 namespace stitch::kernel {
 namespace {
@@ -32,17 +30,6 @@ constexpr std::array<InstructionInfo, 4> table = {{
     {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, small_floats},
 }};
 
-constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
-/// dimension is loaded 16 bytes at a time where an operand lies that way.
-int core_depth(const ContractionProblem& problem) {
-  const auto turned = [](const ContractionOperand& operand) { return contiguity(operand) == Contiguity::free; };
-  if (turned(problem.left) && turned(problem.right)) return 1;
-  const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
-  return std::min(4, 16 / size);
-}
-
 }  // namespace
 
 std::span<const InstructionInfo> instruction_table() { return table; }
@@ -68,38 +55,6 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
                           s.store, s.blocks_per_sm, s.swizzle ? 1 : 0})
     hasher.integer(static_cast<std::uint64_t>(value));
   return hasher.finish();
-}
-
-ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& s) {
-  ContractionShape shape;
-  const InstructionInfo& instruction = info(s.instruction);
-  shape.warps = s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns);
-  shape.threads = 32 * shape.warps;
-  shape.row_tiles = divided_up(problem.rows, s.block_rows);
-  shape.column_tiles = divided_up(problem.columns, s.block_columns);
-  shape.depth_tiles = divided_up(divided_up(problem.contracted, s.block_depth), s.split);
-  shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
-  shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
-  shape.fragment_depth = s.instruction == cuda_core ? core_depth(problem) : instruction.depth;
-  shape.depth_steps = s.block_depth / shape.fragment_depth;
-  const std::int64_t left_size = graph::byte_size(problem.left.dtype);
-  const std::int64_t right_size = graph::byte_size(problem.right.dtype);
-  shape.left_bytes = s.block_rows * s.block_depth * left_size;
-  shape.right_bytes = s.block_columns * s.block_depth * right_size;
-  const std::int64_t accumulator = graph::byte_size(problem.accumulator);
-  const ContractionStrips strips = strips_of(problem, s);
-  shape.shared_bytes = std::max(s.stages * (shape.left_bytes + shape.right_bytes), shape.warps * strips.bytes);
-  if (s.split > 1) {
-    shape.scratch_bytes = shape.tiles * s.split * s.block_rows * s.block_columns * accumulator;
-  }
-  shape.accumulators = s.warp_rows * s.warp_columns / 32 * (accumulator / 4);
-  const int lane_depth = shape.fragment_depth * s.fragment_stages;
-  if (s.instruction == cuda_core) {
-    shape.fragments = (s.thread_rows + s.thread_columns) * lane_depth * (accumulator / 4);
-  } else {
-    shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
-  }
-  return shape;
 }
 
 }  // namespace stitch::kernel

@@ -24,8 +24,8 @@
 //     right  bf16, columns [3072:1], contracted [768:3072]
 //     result bf16, rows [1024:3072], columns [3072:1]
 //
-// Made of a graph::LibraryCall, of which a kernel of ours does the same; schedule.h says how, codegen/contraction_*
-// prints it.
+// Made of a graph::LibraryCall, of which a kernel of ours does the same; contraction_schedule.h says how,
+// codegen/contraction_* prints it.
 
 namespace stitch::kernel {
 

@@ -1,10 +1,11 @@
-#include "kernel/contraction/problem.h"
+#include "kernel/contraction/contraction_problem.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
+#include "graph/dot_dimensions.h"
 #include "graph/subgraph.h"
 #include "kernel/structure/kernel_graph.h"
 
@@ -28,20 +29,6 @@ ContractionDigits joined(const StridedView& view, const Dims& dimensions) {
   return graph::collapsed(all);
 }
 
-Dims remaining(std::size_t rank, const Dims& batch, const Dims& contracting) {
-  Dims rest;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (!graph::contains(batch, d) && !graph::contains(contracting, d)) rest.push_back(d);
-  }
-  return rest;
-}
-
-std::int64_t product_of(const Dims& dims, const Dims& dimensions) {
-  std::int64_t product = 1;
-  for (const std::int64_t d : dimensions) product *= dims[d];
-  return product;
-}
-
 Result<ContractionOperand> operand_of(const Graph& graph, Value value, const Dims& batch, const Dims& contracting) {
   const StridedView view = graph::view_of(graph, value);
   const std::optional<int> parameter = parameter_number(graph, view.source.node);
@@ -55,7 +42,7 @@ Result<ContractionOperand> operand_of(const Graph& graph, Value value, const Dim
   operand.dtype = graph.type(value).dtype;
   operand.offset = view.offset;
   operand.batch = joined(view, batch);
-  operand.free = joined(view, remaining(view.dims.size(), batch, contracting));
+  operand.free = joined(view, graph::free_dimensions(view.dims.size(), batch, contracting));
   operand.contracted = joined(view, contracting);
   return operand;
 }
@@ -206,10 +193,10 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   const auto& a = root.as<graph::DotAttributes>();
   const Dims& left = g.type(root.operands[0]).dims;
   const Dims& right = g.type(root.operands[1]).dims;
-  problem.batch = product_of(left, a.lhs_batch);
-  problem.contracted = product_of(left, a.lhs_contracting);
-  problem.rows = product_of(left, remaining(left.size(), a.lhs_batch, a.lhs_contracting));
-  problem.columns = product_of(right, remaining(right.size(), a.rhs_batch, a.rhs_contracting));
+  problem.batch = graph::product_of(left, a.lhs_batch);
+  problem.contracted = graph::product_of(left, a.lhs_contracting);
+  problem.rows = graph::product_of(left, graph::free_dimensions(left.size(), a.lhs_batch, a.lhs_contracting));
+  problem.columns = graph::product_of(right, graph::free_dimensions(right.size(), a.rhs_batch, a.rhs_contracting));
   STITCH_ASSIGN(problem.left, operand_of(g, root.operands[0], a.lhs_batch, a.lhs_contracting));
   STITCH_ASSIGN(problem.right, operand_of(g, root.operands[1], a.rhs_batch, a.rhs_contracting));
   problem.accumulator = accumulator_of(problem.left.dtype, problem.right.dtype, root.type().dtype);

@@ -1,8 +1,10 @@
+#include "kernel/contraction/contraction_rules.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 
-#include "kernel/contraction/schedule.h"
+#include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/strips.h"
 
 namespace stitch::kernel {

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernel/contraction/contraction_schedule.h"
+
+namespace stitch::kernel {
+
+/// What follows from problem and schedule.
+struct ContractionShape {
+  int warps = 1, threads = 32;
+  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch
+  std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
+  std::int64_t tiles = 0;                        ///< over all batches
+  std::int64_t blocks = 1;                       ///< tiles × split; at least 1
+  int depth_steps = 1;                           ///< fragments along one tile's depth: block_depth ÷ fragment_depth
+  int fragment_depth =
+      1;  ///< along the contracted dimension: the instruction's; of cuda_core what a lane loads at once
+  std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
+  std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
+  std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
+  int accumulators = 0;                          ///< 4-byte registers of a thread's results
+  int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
+};
+ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
+
+}  // namespace stitch::kernel
