@@ -26,7 +26,7 @@ GPUS = {
     "l4": ("L4", ("CUTLASS",)),
     "rtx4090": ("RTX_4090", ("CUTLASS",)),
     "h100": ("H100_SXM", ("CUTLASS3", "CUTLASS")),
-    "h200": ("H200_SXM", ("CUTLASS3",)),
+    "h200": ("H200_SXM", ("CUTLASS3", "CUTLASS")),
 }
 # Their letters: operands, sums, result. H f16, T bf16, S f32, B s8, I s32; Q f8e4m3, of each of A, B, C, sums and D.
 PRECISIONS = {("f16", "f16"): "HSH", ("bf16", "bf16"): "TST", ("f32", "f32"): "SSS", ("s8", "s32"): "BII",
