@@ -201,8 +201,12 @@ def tile_part(entries, about, package):
         return ["Left out: this Python has no `nvidia-matmul-heuristics` (bench/contractions/README.md)."]
     if package != about["package"]:
         return [f"Left out: nvidia.json is of {about['package']}, here is {package}."]
+    return tile_rows(estimates(entries))
+
+
+def tile_rows(estimated):
     rows, off = [], []
-    for key, pairs in grouped(estimates(entries), lambda pair: group_of(pair[0])).items():
+    for key, pairs in grouped(estimated, lambda pair: group_of(pair[0])).items():
         known = [(us / entry["theirs"], entry, us) for entry, us in pairs if us]
         ratios = [ratio for ratio, _, _ in known]
         # Theirs is what their own ranking prefers; ours may be better by their estimate, too.

@@ -1,0 +1,162 @@
+"""bench/contractions: the problems, NVIDIA's answers as they are kept, and how ours are compared with them; no package, no
+stitch."""
+import json
+import math
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONTRACTIONS = ROOT / "bench/contractions"
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(CONTRACTIONS))
+import estimate  # noqa: E402
+import nvidia  # noqa: E402
+import problems  # noqa: E402
+
+KEPT = json.loads((CONTRACTIONS / "problems.json").read_text())
+TILE = {"block": [128, 128, 32], "warp": [64, 64], "stages": 4, "split": 1, "group": 8}
+
+
+def line(name, us, target="a100-80gb", **more):
+    return {"name": name, "target": target, "predicted_us": us, "library_us": us, "tile": TILE, "schedule": "a schedule"} | more
+
+
+def answer(name, us, gpu="a100-80gb", backend="CUTLASS", discovery=True, **more):
+    configuration = {"block": [128, 128, 32], "warp": [64, 64, 32], "stages": 4, "split": 1}
+    return {"name": name, "gpu": gpu, "backend": backend, "discovery": discovery, "best": (configuration, us)} | more
+
+
+class Problems(unittest.TestCase):
+    def test_the_file_is_what_is_written_anew(self):
+        self.assertEqual((CONTRACTIONS / "problems.json").read_text(), problems.text_of(problems.problems()))
+
+    def test_there_are_500_different_ones_all_valid(self):
+        self.assertEqual(len(KEPT), 500)
+        self.assertEqual(len({each["name"] for each in KEPT}), 500)
+        self.assertEqual(len({json.dumps(each | {"name": ""}) for each in KEPT}), 500)
+        for each in KEPT:
+            with self.subTest(each["name"]):
+                self.assertEqual(set(each), {"name", "dtype", "batch", "m", "n", "k", "left", "right", "result"})
+                self.assertTrue(all(isinstance(each[extent], int) and each[extent] > 0 for extent in ("batch", "m", "n", "k")))
+                self.assertLessEqual({each["left"], each["right"]}, {"plain", "turned"})
+                self.assertIn((each["dtype"], each["result"]), nvidia.PRECISIONS)
+
+    def test_most_are_of_the_types_that_matter(self):
+        self.assertGreater(sum(each["dtype"] in ("f16", "bf16") for each in KEPT), 450)
+
+
+class Answers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.about, cls.rows = nvidia.read()
+
+    def test_every_question_has_its_answer(self):
+        asked = [(gpu, backend, problem["name"]) for gpu, backend, problem in nvidia.questions(KEPT)]
+        self.assertEqual([(row["gpu"], row["backend"], row["name"]) for row in self.rows], asked)
+        for gpu in nvidia.GPUS:
+            names = {row["name"] for row in self.rows if row["gpu"] == gpu}
+            missing = {each["dtype"] for each in KEPT if each["name"] not in names}
+            self.assertLessEqual(missing, {"f8e4m3"}, gpu)
+
+    def test_the_best_is_the_least_of_those_that_are_kept(self):
+        for row in self.rows:
+            self.assertTrue(1 <= len(row["ranked"]) <= self.about["asked"])
+            self.assertTrue(all(0 < us < 1e6 for _, us in row["ranked"]), row["name"])
+            self.assertEqual(row["best"][1], min(us for _, us in row["ranked"]))
+            self.assertEqual("bare" in row, row["discovery"])
+            self.assertEqual(set(row["best"][0]),
+                             {"block", "warp", "instruction", "stages", "split", "cluster", "swizzle", "order"})
+
+    def test_discovery_is_of_f16_only(self):
+        dtypes = {each["name"]: each["dtype"] for each in KEPT}
+        self.assertEqual({dtypes[row["name"]] for row in self.rows if row["discovery"]}, {"f16"})
+
+    def test_written_and_read_again(self):
+        configuration = {"block": [1, 2, 3], "stages": 2}
+        row = {"name": "a", "gpu": "l4", "ranked": [(configuration, 2.5), (configuration | {"stages": 3}, 2.0)],
+               "best": (configuration | {"stages": 3}, 2.0), "bare": (configuration, 1.5)}
+
+        class Kept:
+            read_text = staticmethod(lambda: nvidia.text_of([row], {"package": "p"}))
+
+        self.assertEqual(nvidia.read(Kept), ({"package": "p"}, [row]))
+
+    def test_layouts_are_named_as_cutlass_names_them(self):
+        for left, right, name in (("plain", "turned", "TN"), ("plain", "plain", "TT"), ("turned", "plain", "NT"),
+                                  ("turned", "turned", "NN")):
+            self.assertEqual(nvidia.layout_of({"left": left, "right": right}), name + "_ROW_MAJOR")
+
+
+class Statistics(unittest.TestCase):
+    def test_means_and_spread(self):
+        self.assertAlmostEqual(estimate.geometric_mean([1, 4]), 2)
+        self.assertAlmostEqual(estimate.spread([1, 4]), 2)
+        self.assertAlmostEqual(estimate.spread([3, 3, 3]), 1)
+        self.assertTrue(math.isnan(estimate.geometric_mean([])) and math.isnan(estimate.spread([])))
+        self.assertEqual(estimate.text(math.nan), "")
+
+    def test_rank_correlation(self):
+        self.assertEqual(estimate.ranks([30, 10, 20, 20]), [3, 0, 1.5, 1.5])
+        self.assertAlmostEqual(estimate.spearman([1, 2, 3, 4], [10, 100, 1000, 1001]), 1)
+        self.assertAlmostEqual(estimate.spearman([1, 2, 3, 4], [4, 3, 2, 1]), -1)
+        self.assertAlmostEqual(estimate.spearman([1, 2, 3], [1, 3, 2]), 0.5)
+        self.assertAlmostEqual(estimate.spearman([1, 2, 2, 4], [1, 2, 3, 4]), math.sqrt(0.9))
+        self.assertTrue(math.isnan(estimate.spearman([1, 2], [5, 5])))
+
+    def test_lines_of_ours_are_found_among_others(self):
+        self.assertEqual(estimate.parse('warning: none\n{"name": "a"}\n\n{"name": "b"}\n'), [{"name": "a"}, {"name": "b"}])
+
+
+class Comparison(unittest.TestCase):
+    def setUp(self):
+        self.a, self.b = (problems.problem(name, 4096, 4096, 4096) for name in "ab")
+
+    def test_ours_are_compared_with_the_kernels_that_have_our_instruction(self):
+        rows = [answer("a", 10, "h100", "CUTLASS3", bare=({}, 7)), answer("a", 20, "h100", bare=({}, 16))]
+        [entry], missing = estimate.compare([self.a], [line("a", 30, "h100")], rows)
+        self.assertEqual((entry["theirs"], entry["bare"], entry["fastest"], entry["backend"]), (20, 16, 10, "CUTLASS"))
+        self.assertEqual(missing, [])
+        [entry], _ = estimate.compare([self.a], [line("a", 30, "h100")], rows[:1])
+        self.assertEqual((entry["theirs"], entry["backend"]), (10, "CUTLASS3"))
+
+    def test_what_one_side_does_not_know_is_counted(self):
+        ours = [line("a", 30), line("b", 30), line("a", None, why_none="f64"), line("a", 30, "t4"), line("a", 30, "a100")]
+        entries, missing = estimate.compare([self.a], ours, [answer("a", 10)])
+        self.assertEqual([entry["ours"] / entry["theirs"] for entry in entries], [3, 3])
+        self.assertEqual(missing, ours[1:4])
+
+    def test_discovery_and_bare_are_in_no_mean_together(self):
+        rows = [answer("a", 10, bare=({}, 5)), answer("b", 10, discovery=False)]
+        entries, _ = estimate.compare([self.a, self.b], [line("a", 20), line("b", 40)], rows)
+        found = estimate.summary(entries)[2:]
+        self.assertEqual(len(found), 2)
+        self.assertIn("| discovery | 1 | 2.00 |", found[0])
+        self.assertIn("| 4.00 |", found[0])  # beside the bare one
+        self.assertIn("| bare | 1 | 4.00 |", found[1])
+
+    def test_our_tiles_by_a_model_in_the_place_of_theirs(self):
+        class Library:
+            def __init__(self, *_):
+                self.answers = {"a": 15.0, "b": None}
+
+            def estimate(self, problem, tile):
+                assert tile == TILE
+                return self.answers[problem["name"]]
+
+        entries, _ = estimate.compare([self.a, self.b], [line("a", 20), line("b", 40)], [answer("a", 10), answer("b", 10)])
+        rows = estimate.tile_rows(estimate.estimates(entries, Library))
+        self.assertIn("| 1 | 1 | 1.50 | 1.50 | 0 |", rows[2])
+        self.assertIn("| a | 15.00 | 10.00 | 1.50 |", rows[-1])
+
+    def test_the_page_needs_no_package(self):
+        entries, missing = estimate.compare([self.a], [line("a", 30), line("b", 1)], [answer("a", 10)])
+        about = {"package": "p 1", "flags": "F", "asked": 12}
+        page = estimate.page(entries, missing, about, None)
+        self.assertIn("has no `nvidia-matmul-heuristics`", page)
+        self.assertIn("| a100-80gb | not asked of theirs | 1 |", page)
+        self.assertIn("is of p 1, here is p 2", estimate.page(entries, missing, about, "p 2"))
+
+
+if __name__ == "__main__":
+    unittest.main()
