@@ -22,6 +22,7 @@ DeviceSpec v100() {
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 32;
   d.special_lanes_per_sm = 16;
+  d.tensor = {.f16 = 512};
   d.dram_bandwidth = 900e9;
   d.copy_fraction = 0.90;
   d.l2_bandwidth = 2.155e12;
@@ -54,6 +55,7 @@ DeviceSpec t4() {
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 2;
   d.special_lanes_per_sm = 16;
+  d.tensor = {.f16 = 512, .s8 = 1024};
   d.dram_bandwidth = 320e9;
   d.copy_fraction = 0.80;
   d.l2_bandwidth = 1.27e12;
@@ -86,6 +88,7 @@ DeviceSpec a100() {
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 32;
   d.special_lanes_per_sm = 16;
+  d.tensor = {.f16 = 1024, .s8 = 2048, .f64 = 64};
   d.dram_bandwidth = 1555e9;
   d.copy_fraction = 0.90;
   d.l2_bandwidth = 4.0e12;
@@ -128,6 +131,7 @@ DeviceSpec rtx3090() {
   d.full_name = "NVIDIA GeForce RTX 3090";
   d.compute_minor = 6;
   d.sm_count = 82;
+  d.tensor = {.f16 = 256, .s8 = 1024};
   d.clock_hz = 1.695e9;
   d.fp32_lanes_per_sm = 128;
   d.fp64_lanes_per_sm = 2;
@@ -158,6 +162,7 @@ DeviceSpec l4() {
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 2;
   d.special_lanes_per_sm = 16;
+  d.tensor = {.f16 = 512, .f8 = 1024, .s8 = 1024, .sustained_share = 0.5};
   d.dram_bandwidth = 300e9;
   d.copy_fraction = 0.88;
   d.l2_bandwidth = 1.8e12;
@@ -184,6 +189,7 @@ DeviceSpec rtx4090() {
   d.name = "rtx4090";
   d.full_name = "NVIDIA GeForce RTX 4090";
   d.sm_count = 128;
+  d.tensor = {.f16 = 256, .f8 = 512, .s8 = 1024};
   d.clock_hz = 2.52e9;
   d.dram_bandwidth = 1008e9;
   d.copy_fraction = 0.92;
@@ -200,6 +206,7 @@ DeviceSpec l40s() {
   d.name = "l40s";
   d.full_name = "NVIDIA L40S";
   d.sm_count = 142;
+  d.tensor = {.f16 = 512, .f8 = 1024, .s8 = 1024, .sustained_share = 0.6};
   d.dram_bandwidth = 864e9;
   d.copy_fraction = 0.88;
   d.l2_bytes = 96 * MiB;
@@ -223,6 +230,7 @@ DeviceSpec h100() {
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 64;
   d.special_lanes_per_sm = 16;
+  d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.62, .sustained_share = 0.8};
   d.dram_bandwidth = 3352e9;
   d.copy_fraction = 0.91;
   d.l2_bandwidth = 5.6e12;
@@ -278,6 +286,7 @@ DeviceSpec h20() {
   d.name = "h20";
   d.full_name = "NVIDIA H20";
   d.sm_count = 78;
+  d.tensor = {.f16 = 512, .f8 = 1024, .s8 = 1024, .f64 = 4};
   d.clock_hz = 1.98e9;
   d.fp64_lanes_per_sm = 4;
   d.dram_bandwidth = 4000e9;
@@ -306,6 +315,7 @@ DeviceSpec b200() {
   d.compute_major = 10;
   d.compute_minor = 0;
   d.sm_count = 148;
+  d.tensor = {.f16 = 4096, .f8 = 8192, .s8 = 8192, .f64 = 64, .synchronous_share = 0.25};
   d.clock_hz = 1.85e9;
   d.dram_bandwidth = 8000e9;
   d.copy_fraction = 0.90;
@@ -331,6 +341,7 @@ DeviceSpec b300() {
   d.name = "b300";
   d.full_name = "NVIDIA B300 SXM6 AC";
   d.compute_minor = 3;
+  d.tensor = {.f16 = 4096, .f8 = 8192, .s8 = 256, .f64 = 2, .synchronous_share = 0.25};
   d.fp64_lanes_per_sm = 2;
   d.source =
       "NVIDIA DGX B300 data sheet (bandwidth, FP64 rate); SMs, clock, L2, latencies, launch gap and barriers as for "
@@ -346,6 +357,7 @@ DeviceSpec rtx5090() {
   d.compute_major = 12;
   d.compute_minor = 0;
   d.sm_count = 170;
+  d.tensor = {.f16 = 256, .f8 = 512, .s8 = 1024};
   d.clock_hz = 2.407e9;
   d.int32_lanes_per_sm = 128;
   d.dram_bandwidth = 1792e9;
@@ -368,6 +380,7 @@ DeviceSpec rtx_pro_6000() {
   d.name = "rtx-pro-6000";
   d.full_name = "NVIDIA RTX PRO 6000 Blackwell Workstation Edition";
   d.sm_count = 188;
+  d.tensor = {.f16 = 512, .f8 = 1024, .s8 = 1024};
   d.clock_hz = 2.617e9;
   d.l2_bandwidth = 7.2e12;
   d.l2_bytes = 128 * MiB;

@@ -10,6 +10,18 @@
 
 namespace stitch {
 
+/// Dense multiply-adds that the tensor cores of an SM make in a clock; 0: none of the kind.
+struct TensorRates {
+  int f16 = 0;  ///< of f16 or bf16 with sums in f32
+  int f8 = 0;   ///< of either f8 with sums in f32
+  int s8 = 0;   ///< of s8 or u8 with sums in s32
+  int f64 = 0;
+  /// Share of them that mma.sync reaches, where an asynchronous instruction (wgmma, tcgen05) is made for more.
+  double synchronous_share = 1;
+  /// Share of them that the board's power lets it keep: clocks fall while all tensor cores multiply.
+  double sustained_share = 1;
+};
+
 /// What a GPU is, as far as planning, legality and the cost model need to know.
 ///
 /// Figures of the embedded table are the vendor's or published measurements (see `source`); a device that was
@@ -26,6 +38,7 @@ struct DeviceSpec {
   int int32_lanes_per_sm = 0;
   int fp64_lanes_per_sm = 0;
   int special_lanes_per_sm = 0;  ///< MUFU results per cycle (ex2, rsqrt, …)
+  TensorRates tensor;
 
   double dram_bandwidth = 0;  ///< peak, by the data sheet
   double copy_fraction = 0;   ///< share of it that a plain copy, which writes as much as it reads, reaches

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "costmodel/bandwidth_share.h"
+
 namespace stitch::costmodel {
 namespace {
 
@@ -68,20 +70,11 @@ double block_flight(const PhaseQuantities& phase, const KernelQuantities& kernel
   return flight / weight;
 }
 
-/// Share of the reachable bandwidth of device memory that so many blocks side by side have. By Little's law it is what
-/// is in flight over the latency, which grows as the memory fills: far from full the share is in proportion, near it it
-/// flattens. No SM takes more than its port delivers.
+/// Share of the reachable bandwidth of device memory that so many blocks side by side have.
 double dram_share(double blocks, double block_flight, const Placement& place, const DeviceSpec& device,
                   const AnalyticalConstants& constants) {
-  const double reachable = device.reachable_bandwidth();
   const double sms = std::max(1.0, std::min(place.sms, blocks));
-  double share = 1;
-  if (block_flight > 0) {
-    const double latency = constants.loaded_latency * device.dram_latency;
-    const double wanted = blocks * block_flight * device.clock_hz / latency / reachable;
-    share = wanted / std::pow(1 + std::pow(wanted, constants.flight_knee), 1 / constants.flight_knee);
-  }
-  return std::min(share, sms * constants.sm_dram_bytes_per_clock * device.clock_hz / reachable);
+  return bandwidth_share(blocks * block_flight, sms, device, constants);
 }
 
 /// Device memory's time for all bytes of a phase at its full bandwidth, µs. What is written takes longer than what is

@@ -16,6 +16,7 @@ enum class KernelKind : std::uint8_t {
   scan,               ///< Cumulative sums and the like.
   scatter,            ///< Updates whose places are read.
   recurrent,          ///< A loop in one launch.
+  contraction,        ///< A product of matrices, a library's as well.
 };
 
 std::string_view to_string(KernelKind kind);

@@ -14,9 +14,6 @@ using Problem = ContractionProblem;
 using Schedule = ContractionSchedule;
 
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
-/// Addresses, bounds and loop variables beside accumulators and fragments. A lane of cuda_core has an address for each
-/// of its runs, and what it loaded before it is widened.
-constexpr int other_registers = 40, other_registers_of_cores = 72;
 /// Static shared memory of device/grid.cuh's arrives_last, and alignment.
 constexpr std::int64_t arrival_shared = 32;
 
@@ -131,11 +128,9 @@ std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec&
 
 std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   const ContractionShape shape = shape_of(p, s);
-  const bool cores = s.instruction == ContractionInstruction::cuda_core;
-  const int needed = shape.accumulators + shape.fragments + (cores ? other_registers_of_cores : other_registers);
   const std::int64_t most =
       std::min<std::int64_t>(d.max_registers_per_thread, d.registers_per_sm / (shape.threads * s.blocks_per_sm));
-  return needed <= most ? "" : fmt::format("about {} registers a thread, at most {}", needed, most);
+  return shape.registers <= most ? "" : fmt::format("about {} registers a thread, at most {}", shape.registers, most);
 }
 
 std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -205,20 +200,17 @@ Status check_legality(const Problem& problem, const Schedule& schedule, const De
   return {};
 }
 
-Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& device) {
-  Schedule s;
+ContractionInstruction instruction_for(const Problem& problem, const DeviceSpec& device) {
   const int capability = 10 * device.compute_major + device.compute_minor;
+  ContractionInstruction found = ContractionInstruction::cuda_core;
   for (const InstructionInfo& row : instruction_table()) {
     if (capability < row.since) continue;
-    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) s.instruction = row.instruction;
+    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) found = row.instruction;
   }
-  const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
-  const int smallest = std::min(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
-  s.block_rows = 128;
-  s.block_columns = graph::byte_size(problem.accumulator) == 8 ? 64 : 128;  // of 8 bytes fewer fit registers
-  s.block_depth = std::max(64 / size, 16 / smallest);
-  fit_block(problem, device, s);
-  fit_warps(s);
+  return found;
+}
+
+void fit_accesses(const Problem& problem, Schedule& s) {
   const auto run = [&](const ContractionOperand& operand, int free) {
     return (contiguity(operand) == Contiguity::free ? free : s.block_depth) * graph::byte_size(operand.dtype);
   };
@@ -226,6 +218,19 @@ Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& devi
   s.right_copy = std::min(widest_access(problem.right), run(problem.right, s.block_columns));
   const ResultAccess widest = widest_access(problem.result);
   s.store = std::min(widest.elements, widest.along_rows ? largest_power(strips_of(problem, s).rows) : s.warp_columns);
+}
+
+Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& device) {
+  Schedule s;
+  s.instruction = instruction_for(problem, device);
+  const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
+  const int smallest = std::min(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
+  s.block_rows = 128;
+  s.block_columns = graph::byte_size(problem.accumulator) == 8 ? 64 : 128;  // of 8 bytes fewer fit registers
+  s.block_depth = std::max(64 / size, 16 / smallest);
+  fit_block(problem, device, s);
+  fit_warps(s);
+  fit_accesses(problem, s);
   s.group = 8;
   s.stages = 1;
   s.fragment_stages = 1;

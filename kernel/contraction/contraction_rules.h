@@ -23,6 +23,11 @@ std::span<const ContractionRule> contraction_rules();
 /// Checks every rule; the error (kind constraint) names the first that is broken.
 Status check_legality(const ContractionProblem& problem, const ContractionSchedule& schedule, const DeviceSpec& device);
 
+/// Tensor cores where the device has some that multiply the problem's types exactly, else CUDA cores.
+ContractionInstruction instruction_for(const ContractionProblem& problem, const DeviceSpec& device);
+/// Gives a schedule the widest copies and stores that its tiles and the problem's layouts allow.
+void fit_accesses(const ContractionProblem& problem, ContractionSchedule& schedule);
+
 /// A legal schedule that is reasonable anywhere: tensor cores where the dtypes have exact ones, the widest copies, as
 /// many stages as fit. Where a search begins, and what is used where there is none. Error: constraint, none is legal.
 Result<ContractionSchedule> default_schedule(const ContractionProblem& problem, const DeviceSpec& device);

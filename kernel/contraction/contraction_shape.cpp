@@ -9,6 +9,10 @@ namespace {
 
 using enum ContractionInstruction;
 
+/// Addresses, bounds and loop variables beside accumulators and fragments. A lane of cuda_core has an address for each
+/// of its runs, and what it loaded before it is widened.
+constexpr int other_registers = 40, other_registers_of_cores = 72;
+
 constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
@@ -51,6 +55,8 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   } else {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
   }
+  shape.registers =
+      shape.accumulators + shape.fragments + (s.instruction == cuda_core ? other_registers_of_cores : other_registers);
   return shape;
 }
 

@@ -21,6 +21,7 @@ struct ContractionShape {
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
+  int registers = 0;                             ///< estimate of all that a thread has
 };
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 

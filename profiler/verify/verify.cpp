@@ -301,27 +301,40 @@ std::int64_t serial_additions(const kernel::KernelProgram& program) {
 Result<Verification> verify_kernel(Device& device, const Graph& graph, const kernel::KernelProgram& program,
                                    const codegen::GeneratedKernel& kernel, const KernelImage& image,
                                    const VerifyOptions& options) {
+  Execution execution;
+  execution.serial_additions = serial_additions(program);
+  execution.work = kernel_work(program);
+  execution.recurrent = program.recurrent != nullptr;
+  if (program.schedule.slabs.count > 1) {
+    execution.slabs = program.schedule.slabs.count;
+    execution.slab_steps = kernel::slab_steps(program, graph.results().size());
+  }
+  execution.sample = [&](std::int64_t budget, std::uint64_t seed) {
+    return sample_blocks(graph, program, kernel, budget, seed);
+  };
+  return verify_kernel(device, graph, execution, kernel, image, options);
+}
+
+Result<Verification> verify_kernel(Device& device, const Graph& graph, const Execution& execution,
+                                   const codegen::GeneratedKernel& kernel, const KernelImage& image,
+                                   const VerifyOptions& options) {
   Verification verification;
   verification.seed = options.seed;
   verification.blocks = kernel.blocks;
   STITCH_ASSIGN(const auto session, device.session());
   STITCH_ASSIGN(const auto handle, session->load(image));
   const std::int64_t most = session->samples_blocks() ? most_compared_of_blocks : options.most_compared;
-  Subject subject{*session, handle, graph, kernel, {}, most};
-  if (program.schedule.slabs.count > 1) {
-    subject.slabs = program.schedule.slabs.count;
-    subject.slab_steps = kernel::slab_steps(program, graph.results().size());
-  }
+  Subject subject{*session, handle, graph, kernel, {}, most, execution.slabs, execution.slab_steps};
   subject.evaluate.bounds = true;
-  subject.evaluate.error_model.serial_additions = serial_additions(program);
+  subject.evaluate.error_model.serial_additions = execution.serial_additions;
   subject.evaluate.error_model.flush_denormals = true;
   const auto sample_for = [&](std::uint64_t seed) {
-    return session->samples_blocks() ? sample_blocks(graph, program, kernel, options.work_budget, seed) : BlockSample{};
+    return session->samples_blocks() ? execution.sample(options.work_budget, seed) : BlockSample{};
   };
   const BlockSample typical = sample_for(options.seed);
   const double part = typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / kernel.blocks;
   verification.distributions =
-      affordable(options, static_cast<std::int64_t>(part * kernel_work(program)), program.recurrent != nullptr);
+      affordable(options, static_cast<std::int64_t>(part * execution.work), execution.recurrent);
   const std::int64_t distributions = std::ssize(verification.distributions);
   subject.evaluate.work_limit = options.reference_budget;
   subject.evaluate.memory_limit = options.reference_bytes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -12,6 +13,7 @@
 #include "graph/reference/evaluate.h"
 #include "kernel/program/program.h"
 #include "profiler/device/device.h"
+#include "profiler/verify/block_sample.h"
 #include "profiler/verify/input_source.h"
 
 // Whether a generated kernel computes what its graph says. It is run on random inputs of several distributions, with
@@ -65,6 +67,17 @@ struct Verification {
   std::int64_t blocks_run = 0, blocks = 0;     ///< of one run
 };
 
+/// What verification has to know of how a kernel runs, beyond what it computes.
+struct Execution {
+  std::int64_t serial_additions = 32;  ///< longest chain of additions that one thread makes: what a sum may be off
+  std::int64_t work = 0;               ///< of all blocks, in scalar operations: what bounds the cost
+  bool recurrent = false;              ///< a loop in one launch
+  std::int64_t slabs = 1;
+  std::vector<std::int64_t> slab_steps = {};  ///< by result (kernel/program/slabs.h)
+  /// Blocks to run where the device can run some of them, drawn by `seed`.
+  std::function<BlockSample(std::int64_t budget, std::uint64_t seed)> sample;
+};
+
 /// Longest chain of additions that one thread makes, over all groups and phases: what the error bound of a sum has to
 /// allow (graph/reference/evaluate_error.h).
 std::int64_t serial_additions(const kernel::KernelProgram& program);
@@ -77,6 +90,11 @@ std::int64_t serial_additions(const kernel::KernelProgram& program);
 /// A wrong kernel is a Verification, not an error. Errors: those of the device (unsupported, resource_exhausted) and of
 /// the reference; cancelled.
 Result<Verification> verify_kernel(Device& device, const graph::Graph& graph, const kernel::KernelProgram& program,
+                                   const codegen::GeneratedKernel& kernel, const KernelImage& image,
+                                   const VerifyOptions& options);
+
+/// The same of any kernel: `execution` says how it runs. verify_contraction.h has the execution of a contraction.
+Result<Verification> verify_kernel(Device& device, const graph::Graph& graph, const Execution& execution,
                                    const codegen::GeneratedKernel& kernel, const KernelImage& image,
                                    const VerifyOptions& options);
 

@@ -26,6 +26,10 @@ TEST(DeviceSpec, FiguresAreFilledInAndPlausible) {
     for (const int lanes : {d.fp32_lanes_per_sm, d.int32_lanes_per_sm, d.fp64_lanes_per_sm, d.special_lanes_per_sm}) {
       EXPECT_TRUE(lanes >= 2 && lanes <= 128) << lanes;
     }
+    EXPECT_TRUE(d.tensor.f16 >= 256 && d.tensor.f16 <= 4096);
+    EXPECT_TRUE(d.tensor.f8 == 0 || d.tensor.f8 == 2 * d.tensor.f16) << d.tensor.f8;
+    EXPECT_EQ(d.tensor.f8 > 0, 10 * d.compute_major + d.compute_minor >= 89);
+    EXPECT_TRUE(d.tensor.synchronous_share > 0 && d.tensor.synchronous_share <= 1);
     EXPECT_TRUE(d.dram_bandwidth > 200e9 && d.dram_bandwidth < 10e12);
     EXPECT_TRUE(d.copy_fraction > 0.7 && d.copy_fraction < 1);
     EXPECT_LT(d.reachable_bandwidth(), d.dram_bandwidth);

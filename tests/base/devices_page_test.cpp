@@ -15,13 +15,16 @@ constexpr std::string_view marker = "writes it anew). -->\n";
 
 std::string table() {
   std::string text =
-      "| device | | arch | SMs | clock | memory | L2 | L2 bandwidth | shared, L2, memory latency | FP64 lanes |\n"
-      "|---|---|---|---|---|---|---|---|---|---|\n";
+      "| device | | arch | SMs | clock | memory | L2 | L2 bandwidth | shared, L2, memory latency | FP64 lanes | "
+      "tensor cores: f16, f8, s8, f64, mma.sync, sustained |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const DeviceSpec& d : known_devices()) {
-    text += fmt::format("| `{}` | {} | {} | {} | {:.0f} | {:.0f} | {} | {:.0f} | {:.0f}, {:.0f}, {:.0f} | {} |\n",
-                        d.name, d.full_name, d.architecture(), d.sm_count, d.clock_hz / 1e6, d.dram_bandwidth / 1e9,
-                        d.l2_bytes >> 20, d.l2_bandwidth / 1e9, d.shared_latency, d.l2_latency, d.dram_latency,
-                        d.fp64_lanes_per_sm);
+    text += fmt::format(
+        "| `{}` | {} | {} | {} | {:.0f} | {:.0f} | {} | {:.0f} | {:.0f}, {:.0f}, {:.0f} | {} | {}, {}, {}, {}, "
+        "{:.2f}, {:.2f} |\n",
+        d.name, d.full_name, d.architecture(), d.sm_count, d.clock_hz / 1e6, d.dram_bandwidth / 1e9, d.l2_bytes >> 20,
+        d.l2_bandwidth / 1e9, d.shared_latency, d.l2_latency, d.dram_latency, d.fp64_lanes_per_sm, d.tensor.f16,
+        d.tensor.f8, d.tensor.s8, d.tensor.f64, d.tensor.synchronous_share, d.tensor.sustained_share);
   }
   return text;
 }

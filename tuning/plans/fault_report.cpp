@@ -9,7 +9,7 @@
 
 namespace stitch::tuning {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 bool is_fault(db::Outcome outcome) {
   return outcome == db::Outcome::correctness || outcome == db::Outcome::runtime || outcome == db::Outcome::timeout;
@@ -27,8 +27,8 @@ Result<std::vector<db::Candidate>> faults_of(const db::Store& store, const Hash1
 Result<std::string> fault_document(const db::FragmentRecord& fragment, std::span<const db::Candidate> candidates,
                                    bool served) {
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
-  Json document = {{"format", "stitch-fault"}, {"version", 1}, {"stitch", tool_version}};
-  Json faults = Json::array();
+  OrderedJson document = {{"format", "stitch-fault"}, {"version", 1}, {"stitch", tool_version}};
+  OrderedJson faults = OrderedJson::array();
   for (const db::Candidate& candidate : candidates) {
     if (!is_fault(candidate.outcome)) continue;
     if (faults.empty()) {
@@ -36,8 +36,8 @@ Result<std::string> fault_document(const db::FragmentRecord& fragment, std::span
       document["architecture"] = candidate.key.target.architecture;
       document["toolkit"] = candidate.key.target.toolkit;
     }
-    const Json schedule = Json::parse(candidate.schedule, nullptr, false);
-    faults.push_back({{"schedule", schedule.is_discarded() ? Json(candidate.schedule) : schedule},
+    const OrderedJson schedule = OrderedJson::parse(candidate.schedule, nullptr, false);
+    faults.push_back({{"schedule", schedule.is_discarded() ? OrderedJson(candidate.schedule) : schedule},
                       {"outcome", db::to_string(candidate.outcome)},
                       {"seed", candidate.seed},
                       {"detail", candidate.detail}});
@@ -46,7 +46,7 @@ Result<std::string> fault_document(const db::FragmentRecord& fragment, std::span
   document["name"] = fragment.name;
   document["served"] = served ? "another plan" : "none";
   document["candidates"] = std::move(faults);
-  document["graph"] = Json(graph::to_document(graph, graph::Encoding::json));
+  document["graph"] = OrderedJson(graph::to_document(graph, graph::Encoding::json));
   return document.dump(1) + "\n";
 }
 

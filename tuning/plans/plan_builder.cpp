@@ -20,7 +20,7 @@ using graph::Value;
 /// Where every value of a fragment lives while its plan runs.
 class ValuePlaces {
  public:
-  ValuePlaces(const Graph& fragment, const search::FusionPlan& fusion) : fragment_(fragment) {
+  ValuePlaces(const Graph& fragment, const std::vector<PlannedLaunch>& launches) : fragment_(fragment) {
     for (std::size_t p = 0; p < fragment.parameters().size(); ++p) {
       places_[{fragment.parameters()[p], 0}] = {api::LaunchArgument::Kind::parameter, static_cast<std::int64_t>(p)};
     }
@@ -28,10 +28,9 @@ class ValuePlaces {
       places_.try_emplace(fragment.results()[r],
                           api::LaunchArgument{api::LaunchArgument::Kind::result, static_cast<std::int64_t>(r)});
     }
-    for (int launch = 0; launch < std::ssize(fusion.kernels); ++launch) {
-      const search::PlannedKernel& kernel = fusion.kernels[launch];
-      for (const Value value : kernel.results) intermediate(value, launch);
-      for (const Value value : kernel.arguments) {
+    for (int launch = 0; launch < std::ssize(launches); ++launch) {
+      for (const Value value : launches[launch].results) intermediate(value, launch);
+      for (const Value value : launches[launch].arguments) {
         if (const auto known = requests_.find(value); known != requests_.end()) known->second.last = launch;
       }
     }
@@ -87,25 +86,21 @@ class ValuePlaces {
   std::int64_t bytes_ = 0;
 };
 
-api::KernelLaunch launch_of(const search::PlannedKernel& planned, const BuiltKernel& built, int launch,
-                            const ValuePlaces& places) {
-  const codegen::GeneratedKernel& generated = built.generated;
-  const search::ExploredKernel& explored = *planned.kernel;
-  const search::StitchCandidate& candidate = *built.candidate.scheduled;
-  const kernel::KernelProgram& program = candidate.program;
+api::KernelLaunch launch_of(const PlannedLaunch& planned, int launch, const ValuePlaces& places) {
+  const codegen::GeneratedKernel& generated = planned.built->generated;
   api::KernelLaunch result;
-  result.cubin = sha256(built.compiled.cubin);
-  result.ptx = sha256(built.compiled.ptx);
+  result.cubin = sha256(planned.built->compiled.cubin);
+  result.ptx = sha256(planned.built->compiled.ptx);
   result.name = generated.name;
-  result.description = describe_kernel(explored.graph, program);
+  result.description = planned.description;
   result.blocks = generated.blocks;
   result.threads = generated.threads;
   result.cluster = generated.cluster;
   result.shared_bytes = generated.shared_bytes;
   result.cooperative = generated.cooperative;
-  result.bytes = kernel::scheduled_bytes(explored.graph, program);
-  result.predicted_us = candidate.predicted_us;
-  result.uncertainty_us = costmodel::uncertainty_us(program, candidate.predicted_us);
+  result.bytes = planned.bytes;
+  result.predicted_us = planned.predicted_us;
+  result.uncertainty_us = planned.uncertainty_us;
   for (const codegen::Argument& argument : generated.arguments) {
     const std::size_t number = argument.buffer.number;
     if (argument.kind == codegen::Argument::Kind::integer) {
@@ -153,13 +148,26 @@ std::string describe_kernel(const Graph& kernel, const kernel::KernelProgram& pr
 
 Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fusion,
                              const std::vector<std::shared_ptr<const BuiltKernel>>& kernels) {
+  std::vector<PlannedLaunch> launches;
+  for (std::size_t at = 0; at < fusion.kernels.size(); ++at) {
+    const search::PlannedKernel& planned = fusion.kernels[at];
+    const graph::Graph& graph = planned.kernel->graph;
+    const search::StitchCandidate& candidate = *kernels[at]->candidate.scheduled;
+    launches.push_back({kernels[at].get(), planned.arguments, planned.results,
+                        describe_kernel(graph, candidate.program), kernel::scheduled_bytes(graph, candidate.program),
+                        candidate.predicted_us, costmodel::uncertainty_us(candidate.program, candidate.predicted_us)});
+  }
+  return build_plan(fragment, launches);
+}
+
+Result<api::Plan> build_plan(const Graph& fragment, const std::vector<PlannedLaunch>& planned) {
   api::Plan plan;
   for (const NodeId id : fragment.parameters()) plan.parameters.push_back(fragment.node(id).type());
   for (const Value value : fragment.results()) plan.results.push_back(fragment.type(value));
-  ValuePlaces places(fragment, fusion);
-  const int launches = fusion.kernels.size();
+  ValuePlaces places(fragment, planned);
+  const int launches = planned.size();
   for (int launch = 0; launch < launches; ++launch) {
-    const auto& scratch = kernels[launch]->generated.scratch;
+    const auto& scratch = planned[launch].built->generated.scratch;
     for (int s = 0; s < std::ssize(scratch); ++s) {
       places.add_scratch(launch, s, scratch[s], launches);
     }
@@ -168,18 +176,18 @@ Result<api::Plan> build_plan(const Graph& fragment, const search::FusionPlan& fu
   std::set<Value> written;
   for (int launch = 0; launch < launches; ++launch) {
     const std::size_t at = launch;
-    for (const Value value : fusion.kernels[at].arguments) {
+    for (const Value value : planned[at].arguments) {
       if (!places.knows(value)) {
         return make_error(ErrorKind::internal, "launch {} reads node {} of the fragment, which no kernel computes",
                           launch, value.node);
       }
     }
-    plan.launches.push_back(launch_of(fusion.kernels[at], *kernels[at], launch, places));
+    plan.launches.push_back(launch_of(planned[at], launch, places));
     plan.bytes += plan.launches.back().bytes;
     plan.predicted_us += plan.launches.back().predicted_us;
     plan.uncertainty_us += plan.launches.back().uncertainty_us;
-    written.insert(fusion.kernels[at].results.begin(), fusion.kernels[at].results.end());
-    const auto& scratch = kernels[at]->generated.scratch;
+    written.insert(planned[at].results.begin(), planned[at].results.end());
+    const auto& scratch = planned[at].built->generated.scratch;
     for (int s = 0; s < std::ssize(scratch); ++s) {
       const codegen::ScratchBuffer& buffer = scratch[s];
       if (buffer.zeroed) plan.zeroed.push_back({places.scratch_offset(launch, s), buffer.bytes});

@@ -11,8 +11,21 @@
 
 namespace stitch::tuning {
 
-/// Turns a fusion plan and its built kernels (one per kernel of the plan, in order) into what a client runs: argument
-/// tables, the workspace for intermediates and scratch, copies of results that nobody writes. `fragment` is canonical.
+/// One launch of a plan: a built kernel, and what of the fragment it reads and writes.
+struct PlannedLaunch {
+  const BuiltKernel* built = nullptr;
+  std::vector<graph::Value> arguments;  ///< of the kernel's parameters, in order
+  std::vector<graph::Value> results;    ///< of its outputs, in order
+  std::string description;              ///< for people
+  std::int64_t bytes = 0;               ///< of device memory, predicted
+  double predicted_us = 0, uncertainty_us = 0;
+};
+
+/// Turns launches, in order, into what a client runs: argument tables, the workspace for intermediates and scratch,
+/// copies of results that nobody writes. `fragment` is canonical. Error: internal (a value that nobody computes).
+Result<api::Plan> build_plan(const graph::Graph& fragment, const std::vector<PlannedLaunch>& launches);
+
+/// The same of a fusion plan and its built kernels, one per kernel of the plan, in order.
 Result<api::Plan> build_plan(const graph::Graph& fragment, const search::FusionPlan& fusion,
                              const std::vector<std::shared_ptr<const BuiltKernel>>& kernels);
 

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <set>
 
-#include "tuning/plans/measurement_record.h"
 #include "tuning/plans/near_choices.h"
 #include "tuning/plans/plan_builder.h"
+#include "tuning/plans/plan_timing.h"
 #include "tuning/plans/tuning_records.h"
 
 namespace stitch::tuning {
@@ -57,7 +57,6 @@ class PlanMaker {
   Status make_kernels();
   Status choose_kernels();
   Error give_up(const Error& why);
-  Status measure_plan();
 
   const TuningContext& context_;
   const PlanRequest& request_;
@@ -86,8 +85,11 @@ Result<TunedFragment> PlanMaker::make() {
     if (!partition_again()) return give_up(made.error());
   }
   STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, *fusion_, built_));
-  record_plan(context_, {*fusion_, built_, verifies_, strayed_ ? std::nullopt : near_.neighbour}, tuned_);
-  if (measures_) STITCH_TRY(measure_plan());
+  std::vector<ChosenKernels::Origin> origins;
+  for (const search::PlannedKernel& planned : fusion_->kernels)
+    origins.push_back({planned.kernel->key, static_cast<int>(planned.kernel->candidates.size())});
+  record_plan(context_, {origins, built_, verifies_, strayed_ ? std::nullopt : near_.neighbour}, tuned_);
+  if (measures_) STITCH_TRY(time_plan(context_, request_, built_, tuned_));
   return std::move(tuned_);
 }
 
@@ -217,40 +219,6 @@ Status PlanMaker::choose_kernels() {
 Error PlanMaker::give_up(const Error& why) {
   if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);
   return why;
-}
-
-/// Times the whole plan, and the one that is served now beside it.
-Status PlanMaker::measure_plan() {
-  std::vector<RunnablePlan> plans = {{&request_.fragment, &tuned_.plan, {}}};
-  for (const auto& kernel : built_) plans.front().images.push_back(image_of(*kernel));
-  const RunnablePlan* incumbent = request_.incumbent;
-  const bool other = incumbent != nullptr && incumbent->plan->id != tuned_.plan.id;
-  if (other) plans.push_back(*incumbent);
-  const Result<std::vector<profiler::Measurement>> measured = context_.timer->measure_plans(plans);
-  if (!measured) {
-    // A plan that could not be timed is still a verified one: a recording knows kernels only, and a GPU may throttle
-    // all the time. A fault is another matter.
-    const ErrorKind why = measured.error().kind;
-    return why == ErrorKind::unsupported || why == ErrorKind::unavailable ? Status() : Status(measured.error());
-  }
-  const std::string& on = context_.timer->identity().key;
-  const auto record_of = [&](std::size_t i) {
-    return to_record((*measured)[i], db::MeasurementRecord::Subject::plan, plans[i].plan->id, on,
-                     context_.provenance("measured", on));
-  };
-  const profiler::Measurement& mine = measured->front();
-  const bool in_us = mine.kind == profiler::Measurement::Kind::device_time;
-  tuned_.bundle.measurements.push_back(record_of(0));
-  if (in_us) {
-    tuned_.plan.label = "measured";
-    tuned_.plan.measured_us = mine.median;
-    tuned_.bundle.plan.label = db::Label::measured;
-    tuned_.bundle.plan.measured_us = mine.median;
-  }
-  if (!other) return {};
-  tuned_.trials.measurements.push_back(record_of(1));
-  if (in_us) tuned_.comparison = profiler::compare_samples((*measured)[1].samples, mine.samples);
-  return {};
 }
 
 }  // namespace

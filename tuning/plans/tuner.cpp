@@ -1,6 +1,8 @@
 #include "tuning/plans/tuner.h"
 
+#include "kernel/contraction/contraction_problem.h"
 #include "search/partition/loop_choice.h"
+#include "tuning/contractions/contraction_plan.h"
 #include "tuning/plans/kernel_tuning.h"
 #include "tuning/plans/plan_maker.h"
 #include "tuning/plans/tuning_context.h"
@@ -51,12 +53,20 @@ Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) co
 
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->predicting.execute([&] { return predict_plan(*context_, request); });
+  return context_->predicting.execute([&]() -> Result<TunedFragment> {
+    if (const auto product = kernel::derive_contraction(request.fragment))
+      return contraction_plan(*context_, request, *product, false);
+    return predict_plan(*context_, request);
+  });
 }
 
 Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->arena.execute([&] { return tune_plan(*context_, request); });
+  return context_->arena.execute([&]() -> Result<TunedFragment> {
+    if (const auto product = kernel::derive_contraction(request.fragment))
+      return contraction_plan(*context_, request, *product, true);
+    return tune_plan(*context_, request);
+  });
 }
 
 Result<double> Tuner::measure_headroom(const search::SharedKernel& kernel, const std::stop_token& stop) const {

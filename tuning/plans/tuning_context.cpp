@@ -71,6 +71,7 @@ Result<std::unique_ptr<TuningContext>> TuningContext::create(TunerOptions option
   if (options.compiles) {
     context->workshop = std::make_unique<KernelWorkshop>(*compiler, device, timer, context->device, std::move(making));
   }
+  context->verifying = &device;
   context->timer = timer;
   context->judges = {device.identity()};
   if (timer != nullptr && timer->identity().key != device.identity().key) context->judges.push_back(timer->identity());

@@ -43,6 +43,7 @@ struct TuningContext {
   std::string scorer_name;
   std::unique_ptr<search::KernelCache> kernels;
   std::unique_ptr<KernelWorkshop> workshop;  ///< null: explores only
+  profiler::Device* verifying = nullptr;     ///< where kernels are verified
   KernelTimer* timer = nullptr;
   std::vector<profiler::DeviceIdentity> judges;  ///< the first verifies, the last measures
   const Clock* clock = nullptr;

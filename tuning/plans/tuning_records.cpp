@@ -34,26 +34,6 @@ std::string estimate_document(const BuiltKernel& built) {
                      built.compiled.resources.registers, built.machine_code.has_value());
 }
 
-db::Candidate candidate_record(const TuningContext& context, const Hash128& fragment, const Hash128& kernel,
-                               const Trial& trial, bool verified) {
-  const search::StitchCandidate& scheduled = *trial.candidate.scheduled;
-  db::Candidate candidate;
-  candidate.key = {fragment, context.target};
-  candidate.scope = db::Candidate::Scope::kernel;
-  candidate.schedule = schedule_document(kernel, kernel::schedule_hash(scheduled.schedule));
-  candidate.schedule_hash = hash_bytes(candidate.schedule);
-  candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
-                      : verified    ? db::Outcome::correct
-                                    : db::Outcome::untested;
-  candidate.detail = trial.failure ? trial.failure->message : estimate_document(*trial.built);
-  candidate.seed = context.options.verify.seed;
-  candidate.predicted_us = scheduled.predicted_us;
-  if (trial.built && trial.built->verification) candidate.verified_share = trial.built->verification->share;
-  const std::string& verifier = context.verifier();
-  candidate.provenance = context.provenance(verified ? fmt::format("verified on {}", verifier) : "compiled", verifier);
-  return candidate;
-}
-
 /// The measurement of a candidate with what cost models are trained on. `family`: of the kernel, where it is known.
 db::MeasurementRecord measurement_record(const TuningContext& context, const search::ExploredKernel& kernel,
                                          const std::optional<Hash128>& family, const Hash128& schedule,
@@ -134,6 +114,25 @@ Result<db::FragmentRecord> fragment_record(const TuningContext& context, const g
   return fragment;
 }
 
+db::Candidate candidate_record(const TuningContext& context, const Hash128& fragment, const ScheduleTrial& trial,
+                               bool verified) {
+  db::Candidate candidate;
+  candidate.key = {fragment, context.target};
+  candidate.scope = db::Candidate::Scope::kernel;
+  candidate.schedule = schedule_document(trial.kernel, trial.schedule);
+  candidate.schedule_hash = hash_bytes(candidate.schedule);
+  candidate.outcome = trial.failure ? db::outcome_of(trial.failure->kind)
+                      : verified    ? db::Outcome::correct
+                                    : db::Outcome::untested;
+  candidate.detail = trial.failure ? trial.failure->message : estimate_document(*trial.built);
+  candidate.seed = context.options.verify.seed;
+  candidate.predicted_us = trial.predicted_us;
+  if (trial.built != nullptr && trial.built->verification) candidate.verified_share = trial.built->verification->share;
+  const std::string& verifier = context.verifier();
+  candidate.provenance = context.provenance(verified ? fmt::format("verified on {}", verifier) : "compiled", verifier);
+  return candidate;
+}
+
 void record_trials(const TuningContext& context, const Hash128& fragment, const search::ExploredKernel& kernel,
                    std::span<const Trial> trials, bool verified, TrialRecords& records) {
   std::optional<Hash128> family;  // the same for all; a kernel without a canonical form could not have been explored
@@ -141,7 +140,11 @@ void record_trials(const TuningContext& context, const Hash128& fragment, const 
     if (const auto form = graph::canonicalise(kernel.graph)) family = form->family_key;
   }
   for (const Trial& trial : trials) {
-    db::Candidate candidate = candidate_record(context, fragment, kernel.key, trial, verified);
+    const search::StitchCandidate& scheduled = *trial.candidate.scheduled;
+    db::Candidate candidate = candidate_record(context, fragment,
+                                               {kernel.key, kernel::schedule_hash(scheduled.schedule),
+                                                scheduled.predicted_us, trial.built.get(), trial.failure},
+                                               verified);
     if (trial.built && trial.built->measurement) {
       records.measurements.push_back(measurement_record(context, kernel, family, candidate.schedule_hash, trial));
     }
@@ -165,10 +168,9 @@ void record_plan(const TuningContext& context, const ChosenKernels& chosen, Tune
     const db::Kernel kernel = kernel_record(built, origin, artifacts);
     tuned.bundle.plan.steps.push_back({kernel.hash, arguments_document(launched)});
     if (distinct.insert(kernel.hash).second) tuned.bundle.kernels.push_back(kernel);
-    const search::ExploredKernel& explored = *chosen.fusion.kernels[launch].kernel;
-    const int candidates = explored.candidates.size();
-    tuned.kernels.push_back({explored.key, built.generated.name, built.generated.source, built.compiled.resources,
-                             launched.predicted_us, built.estimated_us, built.candidate.place, candidates,
+    const ChosenKernels::Origin& from = chosen.kernels[launch];
+    tuned.kernels.push_back({from.key, built.generated.name, built.generated.source, built.compiled.resources,
+                             launched.predicted_us, built.estimated_us, built.candidate.place, from.candidates,
                              built.overtaken, built.equal_within_us, built.verification, built.measurement});
   }
   const db::Label label = neighbour ? db::Label::near : db::Label::predicted;

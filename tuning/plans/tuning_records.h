@@ -17,13 +17,29 @@ namespace stitch::tuning {
 Result<db::FragmentRecord> fragment_record(const TuningContext& context, const graph::Graph& canonical,
                                            std::string_view name);
 
+/// What became of one schedule of a kernel, whatever kind of schedule it is.
+struct ScheduleTrial {
+  Hash128 kernel, schedule;
+  double predicted_us = 0;
+  const BuiltKernel* built = nullptr;  ///< null when it did not get that far
+  std::optional<Error> failure = {};
+};
+
+/// Its record. `verified`: one without failure was found to be right.
+db::Candidate candidate_record(const TuningContext& context, const Hash128& fragment, const ScheduleTrial& trial,
+                               bool verified);
+
 /// Adds what became of a kernel's candidates. `verified`: those without failure were found to be right.
 void record_trials(const TuningContext& context, const Hash128& fragment, const search::ExploredKernel& kernel,
                    std::span<const Trial> trials, bool verified, TrialRecords& records);
 
 /// The kernels of a plan as they were built, and how they were chosen.
 struct ChosenKernels {
-  const search::FusionPlan& fusion;
+  struct Origin {
+    Hash128 key;         ///< of the kernel
+    int candidates = 0;  ///< that it has
+  };
+  std::vector<Origin> kernels;                                   ///< by launch
   const std::vector<std::shared_ptr<const BuiltKernel>>& built;  ///< by launch
   bool verified = false;
   std::optional<Hash128> neighbour;  ///< the measured plan whose kernels chose the schedules

@@ -1,0 +1,349 @@
+#include "costmodel/contraction_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/bandwidth_share.h"
+#include "kernel/contraction/contraction_shape.h"
+#include "kernel/program/legality.h"
+
+namespace stitch::costmodel {
+namespace {
+
+using graph::DType;
+using kernel::ContractionInstruction;
+using kernel::ContractionOperand;
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+using kernel::ContractionShape;
+
+constexpr int schedulers = 4;
+/// Of the rate of tensor cores and of multiply-adds, what a loop that never waits reaches: other instructions stand
+/// between; guess.
+constexpr double tensor_share = 0.97, fma_share = 0.9;
+/// Cycles from one dependent tensor instruction to the next, and what a warp's other instructions of a step take.
+constexpr double step_instructions = 2, copy_instructions = 5, turn_instructions = 16;
+/// Instructions for one result of the epilogue: to the strip and back, its place, its conversion; and an operator's.
+constexpr double result_instructions = 4, operator_instructions = 3;
+/// How sharply limits that are near one another add up: the norm of this order is taken; guess. Two that are equal
+/// take a tenth more than one of them.
+constexpr double order = 8;
+double together(std::initializer_list<double> limits) {
+  double most = 0, sum = 0;
+  for (const double each : limits) most = std::max(most, each);
+  if (most == 0) return 0;
+  for (const double each : limits) sum += std::pow(each / most, order);
+  return most * std::pow(sum, 1 / order);
+}
+
+/// What multiplies: an instruction of the schedule, or a library's asynchronous one.
+struct Engine {
+  double per_clock = 0;       ///< multiply-adds of an SM
+  bool asynchronous = false;  ///< reads operands from shared memory by itself, while warps wait
+};
+
+int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+  switch (problem.left.dtype) {
+    case DType::f16:
+    case DType::bf16: return device.tensor.f16;
+    case DType::f8e4m3:
+    case DType::f8e5m2: return device.tensor.f8;
+    case DType::s8:
+    case DType::u8: return device.tensor.s8;
+    default: return 0;
+  }
+}
+
+double tensor_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+  return dense_rate(problem, device) * device.tensor.sustained_share * tensor_share;
+}
+
+double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+  if (problem.accumulator == DType::f64) return device.fp64_lanes_per_sm;
+  return graph::is_floating(problem.accumulator) ? device.fp32_lanes_per_sm : device.int32_lanes_per_sm;
+}
+
+Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
+  if (s.instruction == ContractionInstruction::cuda_core) return {core_rate(problem, device) * fma_share};
+  return {tensor_rate(problem, device) * device.tensor.synchronous_share};
+}
+
+/// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
+/// column; what they share they find in L2, and so do those behind them as far as L2 holds it.
+double operand_reads(const ContractionProblem& problem, const ContractionSchedule& s, const ContractionShape& shape,
+                     double together, double kept) {
+  const double left_row = static_cast<double>(s.block_rows) * problem.contracted * graph::byte_size(problem.left.dtype);
+  const double right_column =
+      static_cast<double>(s.block_columns) * problem.contracted * graph::byte_size(problem.right.dtype);
+  const double rows = shape.row_tiles, columns = shape.column_tiles;
+  const double group = std::min<double>(s.group, rows);
+  const double across = std::clamp(together / s.split / group, 1.0, columns);  // columns of tiles that run together
+  const double bands = std::ceil(rows / group), turns = std::ceil(columns / across);
+  const double band_bytes = group * left_row, front_bytes = across * right_column;
+  // Blocks of a front go through the depth side by side: of it L2 needs to hold little, of what is read again all.
+  const double left_times = turns <= 1 || band_bytes + front_bytes <= kept ? 1 : turns;
+  const double right_times = bands <= 1 || columns * right_column + band_bytes <= kept ? 1 : bands;
+  const double left = std::min<double>(problem.rows, rows * s.block_rows) / s.block_rows * left_row;
+  const double right = std::min<double>(problem.columns, columns * s.block_columns) / s.block_columns * right_column;
+  const auto repeated = [](const ContractionOperand& operand) {  // one for all batches
+    return std::ranges::all_of(operand.batch, [](const auto& digit) { return digit.stride == 0; });
+  };
+  const double batch = problem.batch;
+  return left * left_times * (repeated(problem.left) ? 1 : batch) +
+         right * right_times * (repeated(problem.right) ? 1 : batch);
+}
+
+/// Bytes that the epilogue reads besides the sums.
+double epilogue_reads(const ContractionProblem& problem) {
+  const graph::Graph& graph = *problem.graph;
+  double bytes = 0;
+  for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
+    const int number = static_cast<int>(p);
+    if (number == problem.left.parameter || number == problem.right.parameter) continue;
+    bytes += static_cast<double>(graph.node(graph.parameters()[p]).type().bytes());
+  }
+  return bytes;
+}
+
+int epilogue_operators(const ContractionProblem& problem) {
+  int count = 0;
+  for (const graph::Node& node : problem.graph->nodes()) {
+    if (node.op != graph::Op::parameter && node.op != graph::Op::constant && node.op != graph::Op::dot) ++count;
+  }
+  return count;
+}
+
+class Pricing {
+ public:
+  Pricing(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device,
+          const AnalyticalConstants& constants, const Engine& engine)
+      : p_(problem),
+        s_(s),
+        d_(device),
+        c_(constants),
+        engine_(engine),
+        shape_(kernel::shape_of(problem, s)),
+        epilogue_reads_(epilogue_reads(problem)),
+        epilogue_operators_(epilogue_operators(problem)) {}
+
+  ContractionTime price() {
+    ContractionTime time;
+    time.launch = (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
+    time.resident = s_.blocks_per_sm;
+    time.total = time.launch;
+    if (shape_.tiles == 0) return time;
+    const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * time.resident;
+    time.rounds = blocks / at_once;
+    busy_sms_ = std::min<double>(d_.sm_count, blocks);
+    const double full = std::floor(blocks / at_once);
+    const double last = std::ceil((blocks - full * at_once) / d_.sm_count);
+    count_traffic(std::min(blocks, at_once), time);
+    add_rounds(full, time.resident, time);
+    if (last > 0) add_rounds(1, last, time);
+    if (s_.split > 1) add_partial(time);
+    for (double* part :
+         {&time.multiply, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue, &time.partial})
+      *part *= us_per_cycle();
+    // Multiplying, shared memory and issue are within the loop.
+    time.total += together({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
+    return time;
+  }
+
+ private:
+  [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
+  [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.left_bytes + shape_.right_bytes); }
+  [[nodiscard]] double l2_rate_of_sm() const {
+    return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
+  }
+
+  void count_traffic(double together, ContractionTime& time) {
+    const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
+    const double reads = operand_reads(p_, s_, shape_, together, kept);
+    const double results = static_cast<double>(p_.batch) * p_.rows * p_.columns * graph::byte_size(p_.result.dtype);
+    const double others = epilogue_reads_;
+    const double parts = 2.0 * static_cast<double>(shape_.scratch_bytes);
+    time.dram_bytes = reads + others + results;
+    time.l2_bytes = static_cast<double>(shape_.blocks) * shape_.depth_tiles * stage_bytes() + others + results + parts;
+    const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
+    const double flight = busy_sms_ * resident * std::max(1, s_.stages - 1) * stage_bytes();
+    const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
+    const double us = ((reads + others) / d_.reachable_bandwidth() + results / writing) * 1e6;
+    time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
+    time.l2 = time.l2_bytes / std::min(d_.l2_bandwidth, busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
+    found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
+  }
+
+  /// Of one block and turn, cycles of an SM that it has to itself.
+  [[nodiscard]] double multiply_cycles() const {
+    return static_cast<double>(s_.block_rows) * s_.block_columns * s_.block_depth / engine_.per_clock;
+  }
+  [[nodiscard]] double shared_cycles() const {
+    const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
+    const double cycles = stage_bytes() / d_.shared_bytes_per_clock;  // of what copies write
+    if (engine_.asynchronous) return 2 * cycles;
+    if (s_.instruction == ContractionInstruction::cuda_core) {
+      const double loads = core_load_cycles(s_.thread_rows, left) + core_load_cycles(s_.thread_columns, right);
+      return cycles + shape_.warps * loads * s_.block_depth;
+    }
+    const double read = shape_.warps * (s_.warp_rows * left + s_.warp_columns * right) * s_.block_depth;
+    return cycles + read / d_.shared_bytes_per_clock;
+  }
+  /// Of a warp's loads of one element of depth for each of a lane's rows or columns: lanes that load the same share a
+  /// wavefront, but 16 bytes a lane take two at least.
+  static double core_load_cycles(int elements, double size) { return std::max(1.0, elements * size / 8); }
+  [[nodiscard]] double issue_cycles() const {
+    const auto copies = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
+    const double of_turn =
+        copies(shape_.left_bytes, s_.left_copy) + copies(shape_.right_bytes, s_.right_copy) + turn_instructions;
+    return shape_.warps * (of_turn + shape_.depth_steps * instructions_of_step()) / schedulers;
+  }
+  [[nodiscard]] double instructions_of_step() const {
+    if (engine_.asynchronous) return 1;
+    if (s_.instruction == ContractionInstruction::cuda_core) {
+      const double loads = (s_.thread_rows + s_.thread_columns) / 4.0 * shape_.fragment_depth;
+      return s_.thread_rows * s_.thread_columns * shape_.fragment_depth + loads + step_instructions;
+    }
+    const kernel::InstructionInfo& instruction = info(s_.instruction);
+    const double products = s_.warp_rows / instruction.rows * (s_.warp_columns / instruction.columns);
+    return products + (s_.warp_rows + s_.warp_columns) / 16.0 + step_instructions;
+  }
+
+  /// A turn of `x` blocks of an SM by the pipeline in registers: warps of a scheduler hide one another's loads, and so
+  /// do steps that are loaded ahead.
+  [[nodiscard]] double inner_cycles(double x) const {
+    const double most = x * together({multiply_cycles(), shared_cycles(), issue_cycles()});
+    if (engine_.asynchronous) return most;
+    const double warps = std::max(1.0, shape_.warps * x / schedulers);
+    const double use = multiply_cycles() / shape_.depth_steps * schedulers / shape_.warps;  // of a warp and step
+    const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
+    const double bytes = (s_.warp_rows * left + s_.warp_columns * right) * shape_.fragment_depth;
+    const double load = d_.shared_latency + bytes / d_.shared_bytes_per_clock;
+    const bool hidden = load <= (s_.fragment_stages * warps - 1) * use;
+    const double step = hidden ? warps * use : (load + use) / s_.fragment_stages;
+    return std::max(most, shape_.depth_steps * step);
+  }
+
+  [[nodiscard]] double load_latency() const {
+    return d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_);
+  }
+
+  /// A turn of `x` blocks by the pipeline in shared memory.
+  [[nodiscard]] double turn_cycles(double x) const {
+    const double use = inner_cycles(x), transfer = x * stage_bytes() / l2_rate_of_sm();
+    const double load = load_latency() + transfer;
+    const double busy = std::max(use, transfer);
+    const bool hidden = load <= (s_.stages * x - 1) * use / x;
+    const double turn = hidden ? busy : std::max(busy, (load + use / x) / s_.stages);
+    return turn + d_.block_barrier_cycles / x;
+  }
+
+  [[nodiscard]] double epilogue_cycles(double x) const {
+    const double results = static_cast<double>(s_.block_rows) * s_.block_columns;
+    const double strips = 2 * results * graph::byte_size(p_.accumulator) / d_.shared_bytes_per_clock;
+    const double stored = results * graph::byte_size(p_.result.dtype) / c_.alone_bytes_per_clock;
+    const double instructions = results / 32 * (result_instructions + operator_instructions * epilogue_operators_) /
+                                schedulers /
+                                std::max(0.5, std::min(1.0, shape_.warps * x / schedulers * c_.warp_issue));
+    const double wait = epilogue_reads_ > 0 ? d_.dram_latency : 0;
+    return x * std::max({strips, stored, instructions}) + wait;
+  }
+
+  void add_rounds(double rounds, double x, ContractionTime& time) const {
+    const double turns = static_cast<double>(shape_.depth_tiles);
+    time.multiply += rounds * turns * x * multiply_cycles();
+    time.shared += rounds * turns * x * shared_cycles();
+    time.issue += rounds * turns * x * issue_cycles();
+    time.loop += rounds * turns * turn_cycles(x);
+    // Blocks of an SM drift apart: what one of them waits for the others fill.
+    time.fill += rounds * (d_.dram_latency + stage_bytes() / l2_rate_of_sm()) / x;
+    time.epilogue += rounds * epilogue_cycles(x) / (x > 1 ? 2 : 1);
+  }
+
+  /// The last block of a tile waits for the others' sums and adds them.
+  void add_partial(ContractionTime& time) const {
+    const double tile = static_cast<double>(s_.block_rows) * s_.block_columns * graph::byte_size(p_.accumulator);
+    time.partial += 3 * d_.l2_latency + s_.split * tile / c_.alone_bytes_per_clock + tile / c_.alone_bytes_per_clock;
+  }
+
+  const ContractionProblem& p_;
+  const ContractionSchedule& s_;
+  const DeviceSpec& d_;
+  const AnalyticalConstants& c_;
+  const Engine engine_;
+  const ContractionShape shape_;
+  const double epilogue_reads_;
+  const int epilogue_operators_;
+  double busy_sms_ = 1, found_in_l2_ = 0;
+};
+
+/// Tiles that libraries ship, by rows, columns and depth in bytes.
+struct LibraryTile {
+  int rows, columns, depth_bytes, warp_rows, warp_columns, stages;
+};
+constexpr std::array library_tiles = {
+    LibraryTile{256, 128, 64, 64, 64, 3}, LibraryTile{128, 256, 64, 64, 64, 3}, LibraryTile{128, 128, 64, 64, 64, 4},
+    LibraryTile{128, 64, 64, 64, 32, 5},  LibraryTile{64, 128, 64, 32, 64, 5},  LibraryTile{64, 64, 128, 32, 32, 4},
+    LibraryTile{64, 32, 128, 32, 16, 5},  LibraryTile{32, 64, 128, 16, 32, 5},  LibraryTile{32, 32, 128, 16, 16, 6},
+    LibraryTile{16, 64, 256, 16, 16, 5},  LibraryTile{64, 16, 256, 16, 16, 5},
+};
+
+}  // namespace
+
+std::array<std::pair<const char*, double>, 6> ContractionTime::limits() const {
+  return {{{"loop", loop},
+           {"tensor cores or multiply-adds", multiply},
+           {"shared memory", shared},
+           {"issue", issue},
+           {"l2", l2},
+           {"dram", dram}}};
+}
+
+std::pair<const char*, double> ContractionTime::binding() const {
+  const auto all = limits();
+  return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
+ContractionTime contraction_time(const ContractionProblem& problem, const ContractionSchedule& schedule,
+                                 const DeviceSpec& device, const AnalyticalConstants& constants) {
+  return Pricing(problem, schedule, device, constants, engine_of(problem, schedule, device)).price();
+}
+
+double library_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
+  const double rate = tensor_rate(problem, device);
+  Engine engine{rate, device.tensor.synchronous_share < 1};
+  ContractionSchedule s;
+  s.instruction = ContractionInstruction::mma_m16n8k16;
+  if (rate == 0) {
+    engine.per_clock = std::max(core_rate(problem, device) * fma_share,
+                                problem.accumulator == DType::f64 ? device.tensor.f64 * tensor_share : 0.0);
+    s.instruction = ContractionInstruction::cuda_core;
+  }
+  const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
+  s.left_copy = s.right_copy = 16;
+  s.group = 8;
+  double best = std::numeric_limits<double>::infinity();
+  for (const LibraryTile& tile : library_tiles) {
+    s.block_rows = tile.rows;
+    s.block_columns = tile.columns;
+    s.block_depth = std::max(16, tile.depth_bytes / size);
+    s.warp_rows = tile.warp_rows;
+    s.warp_columns = tile.warp_columns;
+    if (rate == 0) {
+      s.warp_rows = std::min(32, s.warp_rows);
+      s.thread_rows = s.warp_rows / 4;
+      s.thread_columns = s.warp_columns / 8;
+    }
+    s.stages = tile.stages;
+    s.fragment_stages = 2;
+    s.split = 1;
+    const ContractionShape shape = kernel::shape_of(problem, s);
+    const int registers = std::min(shape.registers, device.max_registers_per_thread);
+    s.blocks_per_sm = kernel::resident_blocks(shape.threads, registers, shape.shared_bytes, device);
+    if (s.blocks_per_sm == 0) continue;
+    for (s.split = 1; s.split == 1 || (s.split <= 32 && s.split * s.block_depth <= problem.contracted); s.split *= 2)
+      best = std::min(best, Pricing(problem, s, device, constants, engine).price().total);
+  }
+  return best;
+}
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,148 @@
+#include "search/contraction/contraction_space.h"
+
+#include <algorithm>
+#include <array>
+
+#include "kernel/contraction/contraction_rules.h"
+#include "kernel/contraction/contraction_shape.h"
+
+namespace stitch::search {
+namespace {
+
+using kernel::ContractionInstruction;
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+
+constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16, most_split = 32;
+
+/// Tiles that are not larger than the extent by more than the smallest one.
+std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
+  std::vector<int> tiles;
+  for (int tile = smallest; tile <= largest; tile *= 2) {
+    tiles.push_back(tile);
+    if (tile >= extent) break;
+  }
+  return tiles;
+}
+
+class Space {
+ public:
+  Space(const ContractionProblem& problem, const DeviceSpec& device, PipelineAblation ablation,
+        const std::function<void(const ContractionSchedule&)>& visit)
+      : problem_(problem), device_(device), ablation_(ablation), visit_(visit) {}
+
+  void walk() {
+    ContractionSchedule s;
+    s.instruction = kernel::instruction_for(problem_, device_);
+    s.group = 8;
+    const bool cores = s.instruction == ContractionInstruction::cuda_core;
+    const int largest = graph::byte_size(problem_.accumulator) == 8 ? 128 : 256;
+    const int size = std::max(graph::byte_size(problem_.left.dtype), graph::byte_size(problem_.right.dtype));
+    for (const int rows : tiles_of(problem_.rows, 16, largest)) {
+      for (const int columns : tiles_of(problem_.columns, 16, largest)) {
+        for (const int depth : tiles_of(problem_.contracted, std::max(16, 64 / size), std::max(16, 128 / size))) {
+          s.block_rows = rows;
+          s.block_columns = columns;
+          s.block_depth = depth;
+          for (const int warp_rows : tiles_of(rows, 16, cores ? 64 : 128)) {
+            for (const int warp_columns : tiles_of(columns, 16, cores ? 64 : 128)) {
+              s.warp_rows = warp_rows;
+              s.warp_columns = warp_columns;
+              of_warps(s);
+            }
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  void of_warps(ContractionSchedule s) {
+    if (s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns) > most_warps) return;
+    if (s.instruction != ContractionInstruction::cuda_core) return of_tile(s);
+    for (const int lanes_down : {4, 8}) {
+      s.thread_rows = s.warp_rows / lanes_down;
+      s.thread_columns = s.warp_columns / (32 / lanes_down);
+      of_tile(s);
+    }
+  }
+
+  /// Before stages are asked for: most tiles are illegal for a reason that they have nothing to do with.
+  void of_tile(ContractionSchedule s) {
+    s.stages = s.fragment_stages = s.split = s.blocks_per_sm = 1;
+    kernel::fit_accesses(problem_, s);
+    if (!kernel::check_legality(problem_, s, device_)) return;
+    const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
+    for (s.split = 1; s.split <= most_split; s.split *= 2) {
+      if (s.split > 1 && tiles * s.split > 4 * static_cast<std::int64_t>(device_.sm_count)) break;
+      of_split(s);
+    }
+  }
+
+  void of_split(ContractionSchedule s) {
+    const bool none = ablation_ == PipelineAblation::no_pipelining;
+    const bool one = none || ablation_ == PipelineAblation::one_level;
+    const int stages = none ? 1 : ablation_ == PipelineAblation::two_stages ? 2 : most_stages;
+    for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
+      for (s.fragment_stages = 1; s.fragment_stages <= (one ? 1 : 2); ++s.fragment_stages) {
+        for (s.stages = 1; s.stages <= stages; ++s.stages) {
+          if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
+          visit_(s);
+        }
+      }
+    }
+  }
+
+  const ContractionProblem& problem_;
+  const DeviceSpec& device_;
+  const PipelineAblation ablation_;
+  const std::function<void(const ContractionSchedule&)>& visit_;
+};
+
+constexpr std::array ablations = {std::pair{PipelineAblation::none, std::string_view("none")},
+                                  std::pair{PipelineAblation::two_stages, std::string_view("two-stages")},
+                                  std::pair{PipelineAblation::one_level, std::string_view("one-level")},
+                                  std::pair{PipelineAblation::no_pipelining, std::string_view("no-pipelining")}};
+
+bool faster(const RankedContraction& a, const RankedContraction& b) { return a.predicted_us < b.predicted_us; }
+
+}  // namespace
+
+std::string_view to_string(PipelineAblation ablation) {
+  return std::ranges::find(ablations, ablation, &std::pair<PipelineAblation, std::string_view>::first)->second;
+}
+
+void for_each_contraction(const ContractionProblem& problem, const DeviceSpec& device,
+                          const ContractionSpaceOptions& options,
+                          const std::function<void(const ContractionSchedule&)>& visit) {
+  Space(problem, device, options.ablation, visit).walk();
+}
+
+Result<RankedContractions> best_contractions(const ContractionProblem& problem, const DeviceSpec& device,
+                                             const std::function<double(const ContractionSchedule&)>& predict,
+                                             const ContractionSpaceOptions& options) {
+  RankedContractions ranked;
+  std::vector<RankedContraction>& best = ranked.best;
+  for_each_contraction(problem, device, options, [&](const ContractionSchedule& schedule) {
+    ++ranked.enumerated;
+    best.push_back({schedule, predict(schedule)});
+  });
+  if (best.empty()) {
+    STITCH_ASSIGN(const ContractionSchedule schedule, kernel::default_schedule(problem, device));
+    best.push_back({schedule, predict(schedule)});
+  }
+  std::ranges::stable_sort(best, faster);
+  if (best.size() > options.count) best.resize(options.count);
+  for (RankedContraction& each : best) {
+    for (const int group : {1, 2, 4, 16}) {
+      ContractionSchedule other = each.schedule;
+      other.group = group;
+      const double us = predict(other);
+      if (us < each.predicted_us) each = {other, us};
+    }
+  }
+  std::ranges::stable_sort(best, faster);
+  return ranked;
+}
+
+}  // namespace stitch::search

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "kernel/contraction/contraction_schedule.h"
+
+// Which schedules a contraction may have, and which of them are thought to be fastest. Of f16 4096³ on an A100 there
+// are about 13,000; ranking them takes some 20 ms:
+//
+//     const auto best = search::best_contractions(problem, device, [&](const auto& schedule) {
+//       return costmodel::contraction_time(problem, schedule, device).total; }, {.count = 32});
+
+namespace stitch::search {
+
+/// What of pipelining a space leaves out: ALCOP's ablations (arXiv 2210.16691 §5.2).
+enum class PipelineAblation : std::uint8_t {
+  none,
+  two_stages,     ///< tiles are loaded one ahead at most: multi-stage left out
+  one_level,      ///< shared memory only: multi-level left out
+  no_pipelining,  ///< load, wait, multiply
+};
+std::string_view to_string(PipelineAblation ablation);
+
+struct ContractionSpaceOptions {
+  PipelineAblation ablation = PipelineAblation::none;
+  std::size_t count = 32;  ///< of those that are wanted
+};
+
+/// Calls `visit` once for each legal schedule: tiles of blocks and warps, depth, stages at both levels, splits of the
+/// depth where tiles are few, blocks of an SM. Copies and stores are the widest there are; `group` is 8, since it
+/// matters only where all else is decided.
+void for_each_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
+                          const ContractionSpaceOptions& options,
+                          const std::function<void(const kernel::ContractionSchedule&)>& visit);
+
+struct RankedContraction {
+  kernel::ContractionSchedule schedule;
+  double predicted_us = 0;
+};
+struct RankedContractions {
+  std::vector<RankedContraction> best;  ///< by prediction; equal ones in the order of the space
+  std::int64_t enumerated = 0;          ///< legal schedules that were priced
+};
+
+/// The schedules of least predicted time, µs, with the walk over tiles (`group`) that is best for each. Error:
+/// constraint (none is legal, with the rule that the default breaks).
+Result<RankedContractions> best_contractions(const kernel::ContractionProblem& problem, const DeviceSpec& device,
+                                             const std::function<double(const kernel::ContractionSchedule&)>& predict,
+                                             const ContractionSpaceOptions& options = {});
+
+}  // namespace stitch::search

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "base/device_spec.h"
+#include "base/result.h"
+#include "costmodel/contraction_time.h"
+#include "search/contraction/contraction_space.h"
+
+namespace stitch::tuning {
+
+/// What is thought of a contraction before anything is compiled: its fastest schedules, and the library's call.
+struct ContractionChoice {
+  search::RankedContractions ranked;
+  costmodel::ContractionTime time;  ///< of the first
+  double library_us = 0;            ///< predicted
+  double uncertainty_us = 0;        ///< of the difference between the two predictions
+
+  /// Whether our kernel is predicted to be faster than the library's by more than both may be off. Errors of two
+  /// predictions of the same work go the same way for the most part, so that it is the larger one's.
+  [[nodiscard]] bool ours_is_faster() const { return time.total + uncertainty_us < library_us; }
+};
+
+/// Ranks the schedules of a contraction by the analytical model. Error: constraint (none is legal).
+Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
+                                             const search::ContractionSpaceOptions& options = {},
+                                             const costmodel::AnalyticalConstants& constants = {});
+
+}  // namespace stitch::tuning

@@ -1,0 +1,181 @@
+#include "tuning/contractions/contraction_plan.h"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+
+#include "codegen/contraction_kernel.h"
+#include "costmodel/uncertainty.h"
+#include "kernel/program/legality.h"
+#include "profiler/verify/verify_contraction.h"
+#include "tuning/contractions/contraction_choice.h"
+#include "tuning/plans/plan_builder.h"
+#include "tuning/plans/plan_timing.h"
+#include "tuning/plans/tuning_records.h"
+
+namespace stitch::tuning {
+namespace {
+
+/// Schedules that are built side by side before one is chosen, and that are tried at most where these fail.
+constexpr int built_ahead = 4, most_tried = 12;
+
+/// What became of one schedule.
+struct ContractionTrial {
+  kernel::ContractionSchedule schedule;
+  double predicted_us = 0;
+  std::shared_ptr<const BuiltKernel> built;
+  std::optional<Error> failure;
+
+  ContractionTrial failed(Error why) && {
+    failure = std::move(why);
+    return std::move(*this);
+  }
+};
+
+class ContractionMaker {
+ public:
+  ContractionMaker(const TuningContext& context, const PlanRequest& request, const kernel::ContractionProblem& problem,
+                   bool verifies)
+      : context_(context), request_(request), problem_(problem), verifies_(verifies) {}
+
+  Result<TunedFragment> make() {
+    STITCH_ASSIGN(tuned_.fragment, fragment_record(context_, request_.fragment, request_.name));
+    report("plan", 0);
+    const Stopwatch planning;
+    STITCH_ASSIGN(choice_, choose_contraction(problem_, context_.device, {.count = most_tried}));
+    tuned_.seconds.plan += planning.seconds();
+    auto explored = std::make_shared<search::ExploredKernel>();
+    explored->key = tuned_.fragment.key;
+    explored->graph = request_.fragment;
+    kernel_ = std::move(explored);
+    report("codegen", 0.2);
+    STITCH_TRY(find_kernel());
+    STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
+    const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
+    record_plan(context_, {{{kernel_->key, count()}}, kernels, verifies_, {}}, tuned_);
+    if (verifies_ && context_.timer != nullptr) STITCH_TRY(time_plan(context_, request_, kernels, tuned_));
+    return std::move(tuned_);
+  }
+
+ private:
+  void report(std::string_view stage, double progress) const {
+    if (request_.progress) request_.progress({std::string(stage), progress, std::string(request_.name)});
+  }
+  [[nodiscard]] bool stopped() const { return request_.stop.stop_requested(); }
+  [[nodiscard]] const search::RankedContraction& ranked(int place) const { return choice_.ranked.best[place]; }
+  [[nodiscard]] int count() const { return static_cast<int>(choice_.ranked.best.size()); }
+
+  ContractionTrial build(int place) const {
+    ContractionTrial trial;
+    trial.schedule = ranked(place).schedule;
+    trial.predicted_us = ranked(place).predicted_us;
+    codegen::GenerateOptions options;
+    options.name = "stitch_" + kernel_->key.hex().substr(0, 12);
+    Result<codegen::GeneratedKernel> generated = codegen::generate_contraction(problem_, trial.schedule, options);
+    if (!generated) return std::move(trial).failed(generated.error());
+    Result<codegen::CompiledKernel> compiled = context_.workshop->compile(*generated, request_.stop);
+    if (!compiled) return std::move(trial).failed(compiled.error());
+    const codegen::ResourceUsage& used = compiled->resources;
+    if (kernel::resident_blocks(generated->threads, used.registers, generated->shared_bytes + used.shared_bytes,
+                                context_.device) < 1) {
+      return std::move(trial).failed(make_error(ErrorKind::constraint,
+                                                "a block of {} threads with {} does not fit an SM of {}",
+                                                generated->threads, used.describe(), context_.device.name));
+    }
+    BuiltKernel built;
+    built.candidate.kernel = kernel_;
+    built.candidate.place = place;
+    built.generated = *std::move(generated);
+    built.compiled = *std::move(compiled);
+    built.estimated_us = trial.predicted_us;
+    trial.built = std::make_shared<const BuiltKernel>(std::move(built));
+    return trial;
+  }
+
+  void verify(ContractionTrial& trial) const {
+    profiler::VerifyOptions looking = context_.options.verify;
+    looking.stop = request_.stop;
+    Result<profiler::Verification> found =
+        profiler::verify_kernel(*context_.verifying, *problem_.graph, profiler::execution_of(problem_, trial.schedule),
+                                trial.built->generated, image_of(*trial.built), looking);
+    if (!found) {
+      trial.failure = found.error();
+      return;
+    }
+    if (!found->correct) trial.failure = make_error(ErrorKind::correctness, "{}", found->failure);
+    BuiltKernel judged = *trial.built;
+    judged.verification = *std::move(found);
+    trial.built = std::make_shared<const BuiltKernel>(std::move(judged));
+  }
+
+  [[nodiscard]] static bool spills(const ContractionTrial& trial) {
+    return trial.built && trial.built->compiled.resources.spill_store_bytes > 0;
+  }
+
+  Status find_kernel() {
+    std::vector<ContractionTrial> ahead(std::min(built_ahead, count()));
+    const Stopwatch building;
+    tbb::parallel_for(std::size_t{0}, ahead.size(), [&](std::size_t i) { ahead[i] = build(static_cast<int>(i)); });
+    tuned_.seconds.codegen += building.seconds();
+    std::ranges::stable_sort(ahead, {}, [](const ContractionTrial& trial) { return spills(trial); });
+    report("verify", 0.5);
+    const Stopwatch verifying;
+    std::vector<ContractionTrial> tried;
+    for (int place = 0; place < count() && !built_; ++place) {
+      if (stopped()) break;
+      ContractionTrial trial = place < std::ssize(ahead) ? std::move(ahead[place]) : build(place);
+      if (!trial.failure && verifies_) verify(trial);
+      if (!trial.failure) {
+        built_ = trial.built;
+        schedule_ = trial.schedule;
+        predicted_us_ = trial.predicted_us;
+      }
+      tried.push_back(std::move(trial));
+    }
+    tuned_.seconds.verify += verifying.seconds();
+    if (stopped()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
+    for (const ContractionTrial& trial : tried) {
+      tuned_.trials.candidates.push_back(candidate_record(
+          context_, tuned_.fragment.key,
+          {kernel_->key, schedule_hash(trial.schedule), trial.predicted_us, trial.built.get(), trial.failure},
+          verifies_));
+    }
+    if (built_) return {};
+    if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);
+    return tried.back().failure->within("no schedule of the product is right");
+  }
+
+  /// The launch as the plan has it: arguments are the fragment's own.
+  [[nodiscard]] PlannedLaunch planned() const {
+    PlannedLaunch launch;
+    launch.built = built_.get();
+    for (std::size_t p = 0; p < request_.fragment.parameters().size(); ++p)
+      launch.arguments.push_back({request_.fragment.parameters()[p], 0});
+    launch.results.assign(request_.fragment.results().begin(), request_.fragment.results().end());
+    launch.description = fmt::format("{} ({})", to_string(problem_), to_string(schedule_.instruction));
+    launch.bytes = problem_.least_bytes();
+    launch.predicted_us = predicted_us_;
+    launch.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction, predicted_us_);
+    return launch;
+  }
+
+  const TuningContext& context_;
+  const PlanRequest& request_;
+  const kernel::ContractionProblem& problem_;
+  const bool verifies_;
+  ContractionChoice choice_;
+  search::SharedKernel kernel_;  ///< without candidates of the memory-intensive kind
+  std::shared_ptr<const BuiltKernel> built_;
+  kernel::ContractionSchedule schedule_;
+  double predicted_us_ = 0;
+  TunedFragment tuned_;
+};
+
+}  // namespace
+
+Result<TunedFragment> contraction_plan(const TuningContext& context, const PlanRequest& request,
+                                       const kernel::ContractionProblem& problem, bool verifies) {
+  return ContractionMaker(context, request, problem, verifies).make();
+}
+
+}  // namespace stitch::tuning

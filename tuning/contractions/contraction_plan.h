@@ -1,0 +1,17 @@
+#pragma once
+
+#include "base/result.h"
+#include "kernel/contraction/contraction_problem.h"
+#include "tuning/plans/tuned_fragment.h"
+#include "tuning/plans/tuning_context.h"
+
+namespace stitch::tuning {
+
+/// A plan of one launch for a fragment that is one product of matrices with its epilogue: the first of the best
+/// schedules (tuning/contractions/contraction_choice.h) that compiles without spills, else the first that compiles;
+/// where it `verifies`, the first of them that is right. `problem` is derive_contraction of the request's fragment.
+/// Errors: as of Tuner::predict and Tuner::tune; constraint (no schedule is legal).
+Result<TunedFragment> contraction_plan(const TuningContext& context, const PlanRequest& request,
+                                       const kernel::ContractionProblem& problem, bool verifies);
+
+}  // namespace stitch::tuning
