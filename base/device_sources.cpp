@@ -29,7 +29,7 @@ constexpr std::string_view blackwell_brief = "NVIDIA Blackwell architecture tech
 constexpr std::string_view by_clock = "guess: the clock above is kept";
 constexpr std::string_view by_power = "guess: 72 W of 58 SMs, 350 W of 142 do not keep the boost clock";
 constexpr std::string_view hopper_power = "guess: published products reach 650 to 800 of 989 TFLOPS";
-constexpr std::string_view all_of = "mma.sync is all there is";
+constexpr std::string_view all_of = "NVIDIA PTX ISA: mma.sync is all there is";
 constexpr std::string_view mma_of_hopper = "arXiv 2501.12084: mma reaches 0.62 of the peak of an H100, wgmma 0.95";
 
 /// What differs between entries of one kind; the rest follows from the compute capability.

@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include <map>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +45,17 @@ void add_constraint_options(CLI::App& command, graph::Constraints& constraints) 
   command.add_flag("--deterministic", constraints.deterministic, "equal inputs give equal bits: no sums by atomics");
   command.add_flag("--batch-invariant", constraints.batch_invariant,
                    "a row's bits do not depend on how many rows there are");
+}
+
+void add_products_option(CLI::App& command, tuning::ProductsBy& products) {
+  static const std::map<std::string, tuning::ProductsBy> names = {{"library", tuning::ProductsBy::library},
+                                                                  {"faster", tuning::ProductsBy::faster},
+                                                                  {"ours", tuning::ProductsBy::ours}};
+  command
+      .add_option("--products", products,
+                  "products of matrices: by the library, by kernels of ours where these are predicted to be faster by "
+                  "more than that may be off, or by ours wherever there is one")
+      ->transform(CLI::CheckedTransformer(names).description("{library,faster,ours}"));
 }
 
 ExitCode report(const Error& error, bool json) {

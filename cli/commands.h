@@ -41,6 +41,8 @@ CLI::Validator target_name();
 
 /// Options that several commands take.
 void add_common_options(CLI::App& command, CommonOptions& options);
+/// --products: who multiplies matrices in a program.
+void add_products_option(CLI::App& command, tuning::ProductsBy& products);
 /// --deterministic and --batch-invariant.
 void add_constraint_options(CLI::App& command, graph::Constraints& constraints);
 

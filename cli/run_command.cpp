@@ -26,6 +26,7 @@ struct RunOptions {
   std::filesystem::path model, output, program, lock, write_lock;
   std::vector<std::string> inputs;
   std::uint64_t seed = 1;
+  tuning::ProductsBy products = tuning::ProductsBy::library;
   bool check = false, whole = false, outline = false;
 };
 
@@ -239,6 +240,7 @@ Result<ExitCode> run(const RunOptions& options) {
   const Interruption interruption;
   tuning::TunerOptions tuning_options;
   tuning_options.compiles = !options.outline;
+  tuning_options.products = options.products;
   STITCH_ASSIGN(const auto session, Session::open(options.common, tuning_options));
   const std::string name = options.model.filename().string();
   auto imported = import::import_bytes(bytes, name);
@@ -267,6 +269,7 @@ void add_run_command(CLI::App& app, ExitCode& code) {
   add_common_options(*command, options->common);
   command->add_option("--input", options->inputs, "NAME=FILE.npy: an input or weight; others are random, by the seed");
   command->add_option("--output", options->output, "folder for the results, a NumPy file each");
+  add_products_option(*command, options->products);
   command->add_option("--seed", options->seed, "of the inputs that no file gives")->capture_default_str();
   command->add_flag("--check", options->check, "compare every step with the float64 reference of what it was given");
   command->add_flag("--check-model", options->whole, "compare the results with the reference of the whole model");

@@ -42,6 +42,8 @@ class EpiloguePrinter {
     for (const ItemId id : program_.item_ids()) {
       const Item& item = program_.at(id);
       if (!needed[id] || item.kind == Item::Kind::literal || is_sum(item)) continue;
+      if (!is_element_wise(item))
+        return make_error(ErrorKind::unsupported, "an epilogue that is more than element-wise (item {})", id);
       body.line("const {} {} = {};", item.kind == Item::Kind::in_range ? "bool" : compute_type(item.dtype), name(id),
                 expression_of(id));
     }
@@ -91,6 +93,16 @@ class EpiloguePrinter {
     return made;
   }
 
+  /// Whether it is computed from the sum, parameters and literals of its own place: no reduction, no table.
+  [[nodiscard]] static bool is_element_wise(const Item& item) {
+    switch (item.kind) {
+      case Item::Kind::load: return item.buffer.kind == kernel::Buffer::Kind::input;
+      case Item::Kind::index:
+      case Item::Kind::in_range:
+      case Item::Kind::compute: return true;
+      default: return false;
+    }
+  }
   [[nodiscard]] static bool is_sum(const Item& item) {
     return item.kind == Item::Kind::load && item.buffer == sum_buffer;
   }

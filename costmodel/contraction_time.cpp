@@ -28,13 +28,16 @@ constexpr double result_instructions = 4, operator_instructions = 3;
 /// How sharply limits that are near one another add up: the norm of this order is taken; guess. Two that are equal
 /// take a tenth more than one of them.
 constexpr double order = 8;
-double together(std::initializer_list<double> limits) {
+double norm_of(std::initializer_list<double> limits) {
   double most = 0, sum = 0;
   for (const double each : limits) most = std::max(most, each);
   if (most == 0) return 0;
   for (const double each : limits) sum += std::pow(each / most, order);
   return most * std::pow(sum, 1 / order);
 }
+
+/// A loop is bound by the unit that is busy for so much of it.
+constexpr double unit_share = 0.85;
 
 /// What multiplies: an instruction of the schedule, or a library's asynchronous one.
 struct Engine {
@@ -85,12 +88,12 @@ double operand_reads(const ContractionProblem& problem, const ContractionSchedul
   const double right_times = bands <= 1 || columns * right_column + band_bytes <= kept ? 1 : bands;
   const double left = std::min<double>(problem.rows, rows * s.block_rows) / s.block_rows * left_row;
   const double right = std::min<double>(problem.columns, columns * s.block_columns) / s.block_columns * right_column;
-  const auto repeated = [](const ContractionOperand& operand) {  // one for all batches
-    return std::ranges::all_of(operand.batch, [](const auto& digit) { return digit.stride == 0; });
+  const auto batches = [](const ContractionOperand& operand) {  // that are different
+    double count = 1;
+    for (const auto& digit : operand.batch) count *= digit.stride == 0 ? 1.0 : static_cast<double>(digit.extent);
+    return count;
   };
-  const double batch = problem.batch;
-  return left * left_times * (repeated(problem.left) ? 1 : batch) +
-         right * right_times * (repeated(problem.right) ? 1 : batch);
+  return left * left_times * batches(problem.left) + right * right_times * batches(problem.right);
 }
 
 /// Bytes that the epilogue reads besides the sums.
@@ -138,14 +141,19 @@ class Pricing {
     const double full = std::floor(blocks / at_once);
     const double last = std::ceil((blocks - full * at_once) / d_.sm_count);
     count_traffic(std::min(blocks, at_once), time);
-    add_rounds(full, time.resident, time);
-    if (last > 0) add_rounds(1, last, time);
+    if (last > 0) {
+      add_rounds(full, time.resident, false, time);
+      add_rounds(1, last, true, time);
+    } else {
+      add_rounds(full - 1, time.resident, false, time);
+      add_rounds(1, time.resident, true, time);
+    }
     if (s_.split > 1) add_partial(time);
     for (double* part :
          {&time.multiply, &time.shared, &time.issue, &time.loop, &time.fill, &time.epilogue, &time.partial})
       *part *= us_per_cycle();
     // Multiplying, shared memory and issue are within the loop.
-    time.total += together({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
+    time.total += norm_of({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
     return time;
   }
 
@@ -162,12 +170,13 @@ class Pricing {
     const double results = static_cast<double>(p_.batch) * p_.rows * p_.columns * graph::byte_size(p_.result.dtype);
     const double others = epilogue_reads_;
     const double parts = 2.0 * static_cast<double>(shape_.scratch_bytes);
-    time.dram_bytes = reads + others + results;
+    const double spilled = std::max(0.0, parts / 2 - kept);  // of partial sums, that L2 does not hold
+    time.dram_bytes = reads + others + results + 2 * spilled;
     time.l2_bytes = static_cast<double>(shape_.blocks) * shape_.depth_tiles * stage_bytes() + others + results + parts;
     const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
     const double flight = busy_sms_ * resident * std::max(1, s_.stages - 1) * stage_bytes();
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
-    const double us = ((reads + others) / d_.reachable_bandwidth() + results / writing) * 1e6;
+    const double us = ((reads + others + spilled) / d_.reachable_bandwidth() + (results + spilled) / writing) * 1e6;
     time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
     time.l2 = time.l2_bytes / std::min(d_.l2_bandwidth, busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
     found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
@@ -211,7 +220,7 @@ class Pricing {
   /// A turn of `x` blocks of an SM by the pipeline in registers: warps of a scheduler hide one another's loads, and so
   /// do steps that are loaded ahead.
   [[nodiscard]] double inner_cycles(double x) const {
-    const double most = x * together({multiply_cycles(), shared_cycles(), issue_cycles()});
+    const double most = x * norm_of({multiply_cycles(), shared_cycles(), issue_cycles()});
     if (engine_.asynchronous) return most;
     const double warps = std::max(1.0, shape_.warps * x / schedulers);
     const double use = multiply_cycles() / shape_.depth_steps * schedulers / shape_.warps;  // of a warp and step
@@ -248,21 +257,24 @@ class Pricing {
     return x * std::max({strips, stored, instructions}) + wait;
   }
 
-  void add_rounds(double rounds, double x, ContractionTime& time) const {
+  /// `last`: nothing of another round hides what these blocks begin and end with.
+  void add_rounds(double rounds, double x, bool last, ContractionTime& time) const {
     const double turns = static_cast<double>(shape_.depth_tiles);
     time.multiply += rounds * turns * x * multiply_cycles();
     time.shared += rounds * turns * x * shared_cycles();
     time.issue += rounds * turns * x * issue_cycles();
     time.loop += rounds * turns * turn_cycles(x);
-    // Blocks of an SM drift apart: what one of them waits for the others fill.
-    time.fill += rounds * (d_.dram_latency + stage_bytes() / l2_rate_of_sm()) / x;
-    time.epilogue += rounds * epilogue_cycles(x) / (x > 1 ? 2 : 1);
+    // Blocks of an SM drift apart from round to round: what one of them waits for the others fill.
+    time.fill += rounds * (d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * stage_bytes() / l2_rate_of_sm());
+    time.epilogue += rounds * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
   }
 
   /// The last block of a tile waits for the others' sums and adds them.
   void add_partial(ContractionTime& time) const {
     const double tile = static_cast<double>(s_.block_rows) * s_.block_columns * graph::byte_size(p_.accumulator);
-    time.partial += 3 * d_.l2_latency + s_.split * tile / c_.alone_bytes_per_clock + tile / c_.alone_bytes_per_clock;
+    const double tiles = std::ceil(static_cast<double>(shape_.tiles) / d_.sm_count);  // that an SM adds up
+    const double parts = std::ceil(static_cast<double>(shape_.blocks) / d_.sm_count);
+    time.partial += 3 * d_.l2_latency + (tiles * s_.split + parts) * tile / c_.alone_bytes_per_clock;
   }
 
   const ContractionProblem& p_;
@@ -290,7 +302,7 @@ constexpr std::array library_tiles = {
 }  // namespace
 
 std::array<std::pair<const char*, double>, 6> ContractionTime::limits() const {
-  return {{{"loop", loop},
+  return {{{"latency of loads", loop},
            {"tensor cores or multiply-adds", multiply},
            {"shared memory", shared},
            {"issue", issue},
@@ -299,8 +311,13 @@ std::array<std::pair<const char*, double>, 6> ContractionTime::limits() const {
 }
 
 std::pair<const char*, double> ContractionTime::binding() const {
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto all = limits();
-  return *std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::max_element(all.begin(), all.end(), less);
+  if (most != all.begin()) return *most;
+  // The loop takes at least what its units take: one of them, or else what it waits for.
+  const auto unit = std::max_element(all.begin() + 1, all.begin() + 4, less);
+  return unit->second >= unit_share * loop ? *unit : *most;
 }
 
 ContractionTime contraction_time(const ContractionProblem& problem, const ContractionSchedule& schedule,
@@ -316,6 +333,7 @@ double library_us(const ContractionProblem& problem, const DeviceSpec& device, c
   if (rate == 0) {
     engine.per_clock = std::max(core_rate(problem, device) * fma_share,
                                 problem.accumulator == DType::f64 ? device.tensor.f64 * tensor_share : 0.0);
+    engine.asynchronous = false;
     s.instruction = ContractionInstruction::cuda_core;
   }
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));

@@ -17,16 +17,22 @@ Result<std::int64_t> extent_of(const json& product, const char* field, std::int6
   return found->get<std::int64_t>();
 }
 
-Result<graph::DType> dtype_of(const json& product, const char* field, std::string_view otherwise) {
+/// A text, `otherwise` where there is none.
+Result<std::string> text_of(const json& product, const char* field, std::string otherwise) {
   const auto found = product.find(field);
-  const std::string name =
-      found != product.end() && found->is_string() ? found->get<std::string>() : std::string(otherwise);
+  if (found == product.end()) return otherwise;
+  if (found->is_string()) return found->get<std::string>();
+  return make_error(ErrorKind::invalid_argument, "'{}' is no text", field);
+}
+
+Result<graph::DType> dtype_of(const json& product, const char* field, std::string_view otherwise) {
+  STITCH_ASSIGN(const std::string name, text_of(product, field, std::string(otherwise)));
   if (const auto dtype = graph::dtype_from_name(name)) return *dtype;
   return make_error(ErrorKind::invalid_argument, "'{}' is no dtype: '{}'", field, name);
 }
 
 Result<bool> turned(const json& product, const char* field) {
-  const std::string text = product.value(field, "plain");
+  STITCH_ASSIGN(const std::string text, text_of(product, field, "plain"));
   if (text == "plain" || text == "turned") return text == "turned";
   return make_error(ErrorKind::invalid_argument, "'{}' is neither plain nor turned", field);
 }
@@ -53,7 +59,8 @@ Result<NamedProblem> problem_of(const json& product) {
   dot.result = result;
   STITCH_ASSIGN(graph::Graph graph, builder.finish({builder.dot(left, right, dot)}));
   STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_contraction(std::move(graph)));
-  return NamedProblem{product.value("name", to_string(problem)), std::move(problem)};
+  STITCH_ASSIGN(std::string name, text_of(product, "name", to_string(problem)));
+  return NamedProblem{std::move(name), std::move(problem)};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct PackageOptions {
   CommonOptions common;
   std::filesystem::path model, output, database;
   std::vector<std::string> targets;
+  tuning::ProductsBy products = tuning::ProductsBy::library;
   bool predicts = false;
 };
 
@@ -24,7 +25,9 @@ Result<api::Program> make_program(const PackageOptions& options, const std::stri
                                   const Interruption& interruption) {
   CommonOptions common = options.common;
   common.target = target;
-  STITCH_ASSIGN(const auto session, Session::open(common, {}, {options.database}));
+  tuning::TunerOptions tuning_options;
+  tuning_options.products = options.products;
+  STITCH_ASSIGN(const auto session, Session::open(common, tuning_options, {options.database}));
   std::unique_ptr<tuning::RememberingTuner> memory;
   if (session->store != nullptr) {
     STITCH_ASSIGN(memory, tuning::RememberingTuner::open(*session->store, *session->tuner, session->clock));
@@ -110,6 +113,7 @@ void add_package_command(CLI::App& app, ExitCode& code) {
   command->add_option("--output", options->output, "the package");
   command->add_option("--db", options->database,
                       "database whose plans are taken, and that keeps what has to be made; by default none");
+  add_products_option(*command, options->products);
   command->add_flag("--predict", options->predicts, "plans as predicted: no kernel is verified");
   command->callback([options, &code] {
     const Result<ExitCode> result = package(*options);

@@ -72,12 +72,16 @@ Status Service::tune_fragment(const Planner& planner, const JobContext& context,
                               const std::string& name, std::int64_t trials) {
   STITCH_ASSIGN(const db::FragmentRecord fragment, store_.get_fragment(key));
   STITCH_ASSIGN(const graph::Graph graph, graph::decode(fragment.graph, graph::Encoding::cbor));
+  const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };
+  if (planner.tuner.is_product(graph)) {
+    if (planner.remembering->is_settled(key)) return {};
+    return tune_and_keep(planner, key, {.fragment = graph, .name = name, .progress = report, .stop = context.stop()});
+  }
   const Result<search::FusionPlan> plan = planner.tuner.explore(graph, context.stop());
   if (!plan) {
     if (plan.error().kind != ErrorKind::cancelled) note_failure(planner.key_of(key));
     return plan.error();
   }
-  const tuning::ProgressSink report = [&](const tuning::Progress& progress) { context.report(progress); };
   const auto tune = [&](double from, double until, const std::set<Hash128>& changed) -> Status {
     if (changed.empty() && planner.remembering->is_settled(key)) return {};
     return tune_and_keep(planner, key,

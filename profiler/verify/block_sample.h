@@ -29,6 +29,9 @@ struct BlockSample {
   std::vector<graph::ReduceRestriction> restrictions;  ///< what the reductions of such a launch combine
   std::vector<Preset> presets;                         ///< to be written before every launch
 
+  /// Elements of all results that such a launch writes, where that is known; 0: it is not.
+  std::int64_t writes = 0;
+
   [[nodiscard]] bool whole() const { return blocks.empty(); }
 };
 

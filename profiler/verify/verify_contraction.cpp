@@ -30,6 +30,14 @@ std::int64_t number_of(std::int64_t row, std::int64_t column, const ContractionS
   return band * across * shape.column_tiles + column * height + row % across;
 }
 
+/// Row and column of such a tile.
+std::pair<std::int64_t, std::int64_t> place_of(std::int64_t number, const ContractionShape& shape, int group) {
+  const std::int64_t across = std::min<std::int64_t>(group, shape.row_tiles);
+  const std::int64_t band = number / (across * shape.column_tiles), within = number % (across * shape.column_tiles);
+  const std::int64_t height = std::min(across, shape.row_tiles - band * across);
+  return {band * across + within % height, within / height};
+}
+
 BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t budget,
                          std::uint64_t seed) {
   const ContractionShape shape = kernel::shape_of(problem, s);
@@ -47,6 +55,9 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   if (std::ssize(tiles) == shape.tiles) return {};
   BlockSample sample;
   for (const std::int64_t tile : tiles) {
+    const auto [row, column] = place_of(tile % of_batch, shape, s.group);
+    sample.writes += std::min<std::int64_t>(s.block_rows, problem.rows - row * s.block_rows) *
+                     std::min<std::int64_t>(s.block_columns, problem.columns - column * s.block_columns);
     for (int part = 0; part < s.split; ++part) sample.blocks.push_back(tile * s.split + part);
   }
   return sample;

@@ -13,9 +13,9 @@ using kernel::ContractionInstruction;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16, most_split = 32;
+constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16;
 
-/// Tiles that are not larger than the extent by more than the smallest one.
+/// Powers of two up to the first that covers the extent.
 std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
   std::vector<int> tiles;
   for (int tile = smallest; tile <= largest; tile *= 2) {
@@ -27,9 +27,9 @@ std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
 
 class Space {
  public:
-  Space(const ContractionProblem& problem, const DeviceSpec& device, PipelineAblation ablation,
+  Space(const ContractionProblem& problem, const DeviceSpec& device, PipelineAblation ablation, int most_split,
         const std::function<void(const ContractionSchedule&)>& visit)
-      : problem_(problem), device_(device), ablation_(ablation), visit_(visit) {}
+      : problem_(problem), device_(device), ablation_(ablation), most_split_(most_split), visit_(visit) {}
 
   void walk() {
     ContractionSchedule s;
@@ -73,7 +73,7 @@ class Space {
     kernel::fit_accesses(problem_, s);
     if (!kernel::check_legality(problem_, s, device_)) return;
     const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
-    for (s.split = 1; s.split <= most_split; s.split *= 2) {
+    for (s.split = 1; s.split <= most_split_; s.split *= 2) {
       if (s.split > 1 && tiles * s.split > 4 * static_cast<std::int64_t>(device_.sm_count)) break;
       of_split(s);
     }
@@ -96,6 +96,7 @@ class Space {
   const ContractionProblem& problem_;
   const DeviceSpec& device_;
   const PipelineAblation ablation_;
+  const int most_split_;
   const std::function<void(const ContractionSchedule&)>& visit_;
 };
 
@@ -115,7 +116,7 @@ std::string_view to_string(PipelineAblation ablation) {
 void for_each_contraction(const ContractionProblem& problem, const DeviceSpec& device,
                           const ContractionSpaceOptions& options,
                           const std::function<void(const ContractionSchedule&)>& visit) {
-  Space(problem, device, options.ablation, visit).walk();
+  Space(problem, device, options.ablation, options.most_split, visit).walk();
 }
 
 Result<RankedContractions> best_contractions(const ContractionProblem& problem, const DeviceSpec& device,

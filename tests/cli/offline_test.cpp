@@ -35,15 +35,61 @@ ENTRY main {
   ROOT second = f16[64,96] dot(bent, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 )");
-  const Outcome found = stitch({"contractions", layers, "--json"});
+  const Outcome found = stitch({"contractions", layers, "--json", "--source"});
   ASSERT_EQ(found.code, 0) << found.err;
-  ASSERT_EQ(found.json().size(), 1U) << "equal ones once: " << found.out;
-  const json product = found.json()[0];
-  EXPECT_EQ(product["count"], 2);
+  const json product = found.json();  // a line: equal ones once
+  EXPECT_EQ(product["count"], 2) << found.out;
   EXPECT_THAT(product["schedule"].get<std::string>(), HasSubstr("mma_m16n8k16"));
   EXPECT_THAT(product["source"].get<std::string>(), HasSubstr("copy_tile<LeftTile"));
   EXPECT_THAT(product["resources"].get<std::string>(), HasSubstr("registers"));
-  EXPECT_EQ(stitch({"contractions", layers, "--target", "t4", "--json"}).json()[0].contains("why_none"), true);
+  EXPECT_LE(product["predicted_us"],
+            stitch({"contractions", layers, "--json", "--without", "no-pipelining"}).json()["predicted_us"]);
+  EXPECT_EQ(stitch({"contractions", layers, "--target", "t4", "--json"}).json().contains("why_none"), true);
+}
+
+TEST_F(OfflineEmulated, ProductsOfAListAreRanked) {
+  const std::string list = folder.write("products.json", R"([
+    {"name": "layer", "dtype": "bf16", "m": 512, "n": 768, "k": 3072, "right": "turned"},
+    {"name": "scores", "dtype": "f16", "batch": 12, "m": 128, "n": 128, "k": 64, "result": "f32"}])");
+  const Outcome found = stitch({"contractions", "--problems", list, "--target", "a100", "--json"});
+  ASSERT_EQ(found.code, 0) << found.err;
+  const json layer = json::parse(found.out.substr(0, found.out.find('\n')));
+  EXPECT_EQ(layer["name"], "layer");
+  EXPECT_EQ(layer["target"], "a100");
+  EXPECT_GT(layer["enumerated"], 1000);
+  EXPECT_GT(layer["library_us"], 0);
+  EXPECT_THAT(found.out, HasSubstr("12×[128,64]·[64,128]"));
+  for (const auto& [text, why] : {std::pair("{}", "no JSON array"), std::pair(R"([{"dtype": "f16", "m": -1}])", "'m'"),
+                                  std::pair(R"([{"dtype": "f17", "m": 1, "n": 1, "k": 1}])", "f17"),
+                                  std::pair(R"([{"dtype": "f16", "m": 1, "n": 1, "k": 1, "left": "up"}])", "'left'"),
+                                  std::pair(R"([{"dtype": "f16", "m": 1, "n": 1, "k": 1, "left": 1}])", "'left'"),
+                                  std::pair(R"([{"dtype": "f16", "m": 1, "n": 1, "k": 1, "result": 5}])", "'result'"),
+                                  std::pair(R"([{"dtype": "f16", "m": 1, "n": 1, "k": 1, "name": 5}])", "'name'")}) {
+    const Outcome refused = stitch({"contractions", "--problems", folder.write("wrong.json", text)});
+    EXPECT_NE(refused.code, 0) << text;
+    EXPECT_THAT(refused.err, HasSubstr(why));
+  }
+  EXPECT_EQ(stitch({"contractions"}).code, 2);
+  EXPECT_THAT(stitch({"contractions", "--problems", list, "--without", "nothing"}).err, HasSubstr("two-stages"));
+}
+
+TEST_F(OfflineEmulated, ProgramsMultiplyWithKernelsOfOurs) {
+  const std::string layers = folder.write("layers.hlo.txt", R"(HloModule layers
+
+ENTRY main {
+  x = bf16[24,40] parameter(0)
+  a = bf16[40,64] parameter(1)
+  b = bf16[64,16] parameter(2)
+  first = bf16[24,64] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bent = bf16[24,64] tanh(first)
+  ROOT second = bf16[24,16] dot(bent, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+)");
+  const Outcome ours = stitch({"run", layers, "--products", "ours", "--check", "--json"});
+  ASSERT_EQ(ours.code, 0) << ours.out << ours.err;
+  EXPECT_THAT(ours.json()["library"].get<std::string>(), HasSubstr("no library calls"));
+  const Outcome library = stitch({"run", layers, "--products", "library", "--check", "--json"});
+  EXPECT_THAT(library.json()["library"].get<std::string>(), Not(HasSubstr("no library calls")));
 }
 
 TEST_F(OfflineEmulated, TunedPlansAreStoredShownMovedAndVerified) {

@@ -13,16 +13,6 @@ namespace {
 using graph::Op;
 using testing::HasSubstr;
 
-/// x[rows, depth] · w[depth, columns], either of them transposed in the graph.
-Graph matmul(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth, bool turned = false,
-             const std::string& name = "w") {
-  Builder b;
-  const Value x = b.parameter(dtype, {rows, depth}),
-              w = b.parameter(dtype, turned ? Dims{columns, depth} : Dims{depth, columns}, name);
-  const Value right = turned ? b.transpose(w, {1, 0}) : w;
-  return finished(b, {b.dot(x, right, {{}, {}, {1}, {0}, DType::f32})});
-}
-
 TEST(ContractionProblems, ReadOperandsWhereTheyLie) {
   const auto plain = derive_contraction(matmul(DType::f16, 64, 48, 32));
   ASSERT_TRUE(plain) << plain.error().message;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "base/device_spec.h"
@@ -34,6 +35,16 @@ inline Graph finished(Builder& builder, std::vector<Value> results) {
     throw std::runtime_error(status.error().message);
   }
   return std::move(*graph);
+}
+
+/// x[rows, depth] · w[depth, columns], the right one transposed in the graph if `turned`.
+inline Graph matmul(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth, bool turned = false,
+                    const std::string& name = "w") {
+  Builder b;
+  const Value x = b.parameter(dtype, {rows, depth}),
+              w = b.parameter(dtype, turned ? Dims{columns, depth} : Dims{depth, columns}, name);
+  const Value right = turned ? b.transpose(w, {1, 0}) : w;
+  return finished(b, {b.dot(x, right, {{}, {}, {1}, {0}, DType::f32})});
 }
 
 /// 2 µs a launch and 3 TB/s of what the program reads and writes: the rough time of bench/models/README.md.

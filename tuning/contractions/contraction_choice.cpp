@@ -2,9 +2,22 @@
 
 #include <algorithm>
 
+#include "codegen/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
 
 namespace stitch::tuning {
+
+Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
+  STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_contraction(fragment));
+  if (const auto epilogue = codegen::print_epilogue(problem); !epilogue) return epilogue.error();
+  return problem;
+}
+
+search::ContractionSpaceOptions space_under(const graph::Constraints& constraints, std::size_t count) {
+  search::ContractionSpaceOptions space{.count = count};
+  if (constraints.batch_invariant) space.most_split = 1;
+  return space;
+}
 
 Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                                              const search::ContractionSpaceOptions& options,

@@ -19,6 +19,12 @@ struct ContractionChoice {
   [[nodiscard]] bool ours_is_faster() const { return time.total + uncertainty_us < library_us; }
 };
 
+/// The fragment as a product with its epilogue, for which a kernel can be generated. Errors: unsupported (it is none).
+Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment);
+
+/// The schedules that a fragment under these constraints may have, of which `count` are wanted.
+search::ContractionSpaceOptions space_under(const graph::Constraints& constraints, std::size_t count);
+
 /// Ranks the schedules of a contraction by the analytical model. Error: constraint (none is legal).
 Result<ContractionChoice> choose_contraction(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                                              const search::ContractionSpaceOptions& options = {},

@@ -1,8 +1,10 @@
 #include "tuning/contractions/contraction_plan.h"
 
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/contraction_kernel.h"
 #include "costmodel/uncertainty.h"
@@ -42,7 +44,8 @@ class ContractionMaker {
     STITCH_ASSIGN(tuned_.fragment, fragment_record(context_, request_.fragment, request_.name));
     report("plan", 0);
     const Stopwatch planning;
-    STITCH_ASSIGN(choice_, choose_contraction(problem_, context_.device, {.count = most_tried}));
+    STITCH_ASSIGN(
+        choice_, choose_contraction(problem_, context_.device, space_under(request_.fragment.constraints, most_tried)));
     tuned_.seconds.plan += planning.seconds();
     auto explored = std::make_shared<search::ExploredKernel>();
     explored->key = tuned_.fragment.key;
@@ -52,7 +55,8 @@ class ContractionMaker {
     STITCH_TRY(find_kernel());
     STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
     const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
-    record_plan(context_, {{{kernel_->key, count()}}, kernels, verifies_, {}}, tuned_);
+    record_plan(context_, {{{kernel_->key, count()}}, kernels, verifies_, {}, "analytical contraction model v1"},
+                tuned_);
     if (verifies_ && context_.timer != nullptr) STITCH_TRY(time_plan(context_, request_, kernels, tuned_));
     return std::move(tuned_);
   }
@@ -113,9 +117,11 @@ class ContractionMaker {
   }
 
   Status find_kernel() {
-    std::vector<ContractionTrial> ahead(std::min(built_ahead, count()));
+    std::vector<ContractionTrial> ahead(std::min(verifies_ ? built_ahead : 1, count()));
     const Stopwatch building;
-    tbb::parallel_for(std::size_t{0}, ahead.size(), [&](std::size_t i) { ahead[i] = build(static_cast<int>(i)); });
+    tbb::this_task_arena::isolate([&] {
+      tbb::parallel_for(std::size_t{0}, ahead.size(), [&](std::size_t i) { ahead[i] = build(static_cast<int>(i)); });
+    });
     tuned_.seconds.codegen += building.seconds();
     std::ranges::stable_sort(ahead, {}, [](const ContractionTrial& trial) { return spills(trial); });
     report("verify", 0.5);
@@ -130,6 +136,8 @@ class ContractionMaker {
         schedule_ = trial.schedule;
         predicted_us_ = trial.predicted_us;
       }
+      // That there is no device, or no memory, says nothing of the schedule.
+      if (trial.failure && !is_outcome(trial.failure->kind)) return *trial.failure;
       tried.push_back(std::move(trial));
     }
     tuned_.seconds.verify += verifying.seconds();
@@ -153,7 +161,7 @@ class ContractionMaker {
       launch.arguments.push_back({request_.fragment.parameters()[p], 0});
     launch.results.assign(request_.fragment.results().begin(), request_.fragment.results().end());
     launch.description = fmt::format("{} ({})", to_string(problem_), to_string(schedule_.instruction));
-    launch.bytes = problem_.least_bytes();
+    launch.bytes = std::llround(costmodel::contraction_time(problem_, schedule_, context_.device).dram_bytes);
     launch.predicted_us = predicted_us_;
     launch.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction, predicted_us_);
     return launch;

@@ -7,9 +7,10 @@
 
 namespace stitch::tuning {
 
-/// A plan of one launch for a fragment that is one product of matrices with its epilogue: the first of the best
-/// schedules (tuning/contractions/contraction_choice.h) that compiles without spills, else the first that compiles;
-/// where it `verifies`, the first of them that is right. `problem` is derive_contraction of the request's fragment.
+/// A plan of one launch for a fragment that is one product of matrices with its epilogue. Of the best schedules
+/// (tuning/contractions/contraction_choice.h) it takes the first that compiles, or where it `verifies` the first that
+/// is right; then four are built side by side, and those of them that spill come last. `problem` is product_of the
+/// request's fragment.
 /// Errors: as of Tuner::predict and Tuner::tune; constraint (no schedule is legal).
 Result<TunedFragment> contraction_plan(const TuningContext& context, const PlanRequest& request,
                                        const kernel::ContractionProblem& problem, bool verifies);

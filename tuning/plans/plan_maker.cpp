@@ -88,7 +88,7 @@ Result<TunedFragment> PlanMaker::make() {
   std::vector<ChosenKernels::Origin> origins;
   for (const search::PlannedKernel& planned : fusion_->kernels)
     origins.push_back({planned.kernel->key, static_cast<int>(planned.kernel->candidates.size())});
-  record_plan(context_, {origins, built_, verifies_, strayed_ ? std::nullopt : near_.neighbour}, tuned_);
+  record_plan(context_, {origins, built_, verifies_, strayed_ ? std::nullopt : near_.neighbour, {}}, tuned_);
   if (measures_) STITCH_TRY(time_plan(context_, request_, built_, tuned_));
   return std::move(tuned_);
 }

@@ -1,7 +1,7 @@
 #include "tuning/plans/tuner.h"
 
-#include "kernel/contraction/contraction_problem.h"
 #include "search/partition/loop_choice.h"
+#include "tuning/contractions/contraction_choice.h"
 #include "tuning/contractions/contraction_plan.h"
 #include "tuning/plans/kernel_tuning.h"
 #include "tuning/plans/plan_maker.h"
@@ -47,6 +47,17 @@ bool Tuner::runs_in_one_kernel(const graph::Graph& loop) const {
       [&] { return search::runs_in_one_kernel(loop, *context_->kernels, context_->options.fusion); });
 }
 
+bool Tuner::is_product(const graph::Graph& canonical) const { return product_of(canonical).ok(); }
+
+bool Tuner::computes_product(const graph::Graph& call) const {
+  const ProductsBy by = context_->options.products;
+  if (by == ProductsBy::library) return false;
+  const auto product = product_of(call);
+  if (!product) return false;
+  const auto choice = choose_contraction(*product, context_->device, space_under(call.constraints, 1));
+  return choice.ok() && (by == ProductsBy::ours || choice->ours_is_faster());
+}
+
 Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) const {
   return context_->arena.execute([&] { return search::unfused_fragment(canonical, *context_->kernels); });
 }
@@ -54,8 +65,7 @@ Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) co
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
   return context_->predicting.execute([&]() -> Result<TunedFragment> {
-    if (const auto product = kernel::derive_contraction(request.fragment))
-      return contraction_plan(*context_, request, *product, false);
+    if (const auto product = product_of(request.fragment)) return contraction_plan(*context_, request, *product, false);
     return predict_plan(*context_, request);
   });
 }
@@ -63,8 +73,7 @@ Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
 Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
   return context_->arena.execute([&]() -> Result<TunedFragment> {
-    if (const auto product = kernel::derive_contraction(request.fragment))
-      return contraction_plan(*context_, request, *product, true);
+    if (const auto product = product_of(request.fragment)) return contraction_plan(*context_, request, *product, true);
     return tune_plan(*context_, request);
   });
 }

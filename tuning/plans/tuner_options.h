@@ -16,6 +16,13 @@
 
 namespace stitch::tuning {
 
+/// Who multiplies matrices in a program.
+enum class ProductsBy : std::uint8_t {
+  library,  ///< the caller's library (cuBLASLt, OpenBLAS), always
+  faster,   ///< a kernel of ours where it is predicted to be faster by more than the prediction may be off
+  ours,     ///< a kernel of ours wherever there is one
+};
+
 struct TunerOptions {
   std::string target = "h100";            ///< class that is planned for (base/device_class.h)
   std::optional<DeviceSpec> device;       ///< instead of the entry: what planning_device found out
@@ -24,6 +31,7 @@ struct TunerOptions {
   search::FusionOptions fusion;
   search::StitchOptions stitch;
   profiler::VerifyOptions verify;
+  ProductsBy products = ProductsBy::library;
   bool compiles = true;         ///< false: explores only, and needs no NVRTC
   int measured_candidates = 6;  ///< of each kernel, where there is a timer
   int compiled_candidates = 0;  ///< of each kernel before any is verified; 0: as WorkshopOptions says

@@ -154,8 +154,9 @@ void record_trials(const TuningContext& context, const Hash128& fragment, const 
 
 void record_plan(const TuningContext& context, const ChosenKernels& chosen, TunedFragment& tuned) {
   const std::optional<Hash128>& neighbour = chosen.neighbour;
+  const std::string& model = chosen.predicted_by.empty() ? context.scorer_name : chosen.predicted_by;
   const std::string predicted =
-      neighbour ? "schedules by what was measured of plan " + neighbour->hex() : "predicted by " + context.scorer_name;
+      neighbour ? "schedules by what was measured of plan " + neighbour->hex() : "predicted by " + model;
   const std::string& verifier = context.verifier();
   const db::Provenance origin =
       chosen.verified ? context.provenance(fmt::format("verified on {}, {}", verifier, predicted), verifier)

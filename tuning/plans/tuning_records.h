@@ -43,6 +43,7 @@ struct ChosenKernels {
   const std::vector<std::shared_ptr<const BuiltKernel>>& built;  ///< by launch
   bool verified = false;
   std::optional<Hash128> neighbour;  ///< the measured plan whose kernels chose the schedules
+  std::string predicted_by = {};     ///< empty: the context's scorer
 };
 
 /// Fills in what follows from the kernels: `tuned`'s bundle and reports, and the label, origin and id of its plan.

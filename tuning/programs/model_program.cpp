@@ -37,6 +37,7 @@ void give_names(const std::vector<std::string>& names, std::vector<api::ProgramP
 Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request) {
   STITCH_TRY(graph::simplify(model.graph));
   const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); },
+                               [&](const graph::Graph& call) { return tuner.computes_product(call); },
                                model.graph.constraints};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));
   give_names(model.parameters, program.parameters);

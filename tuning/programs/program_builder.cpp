@@ -160,7 +160,7 @@ class RegionBuilder {
     for (std::size_t r = 0; r < piece.writes.size(); ++r) step.results.push_back(memory_of_result(piece, r));
     Status status;
     if (const auto* const* site = std::get_if<const graph::FragmentSite*>(&piece.work)) {
-      status = fill_fragment(**site, step);
+      status = fill_fragment((*site)->graph, fmt::format("level {}", (*site)->level), step);
     } else if (const auto* const* call = std::get_if<const graph::LibraryCall*>(&piece.work)) {
       status = fill_call(piece, **call, step);
     } else {
@@ -170,9 +170,9 @@ class RegionBuilder {
     return step;
   }
 
-  Status fill_fragment(const graph::FragmentSite& site, ProgramStep& step) {
-    step.name = fmt::format("level {}", site.level);
-    Result<graph::CanonicalForm> form = graph::canonicalise(site.graph);
+  Status fill_fragment(const Graph& graph, std::string name, ProgramStep& step) {
+    step.name = std::move(name);
+    Result<graph::CanonicalForm> form = graph::canonicalise(graph);
     if (!form) return form.error().within(step.name);
     ProgramStep given = std::move(step);
     step = {given.name, {}, {}, 0, {}};
@@ -188,6 +188,11 @@ class RegionBuilder {
   Status fill_call(const RegionPiece& piece, const graph::LibraryCall& call, ProgramStep& step) {
     STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
     part = nameless(std::move(part));
+    if (tables_.options.own_product) {
+      Graph bound = part;
+      bound.constraints = graph_.constraints | tables_.options.constraints;
+      if (tables_.options.own_product(bound)) return fill_fragment(bound, call.description, step);
+    }
     for (const Value value : piece.reads) step.bytes += graph_.type(value).bytes();
     step.bytes += graph_.type(call.result).bytes();
     step.name = call.description;

@@ -1,0 +1,158 @@
+// What the model of a contraction's time has to say about pipelines, tiles and devices, whatever its constants are.
+#include "costmodel/contraction_time.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernel/contraction/contraction_rules.h"
+#include "tests/kernel/example_graphs.h"
+
+namespace stitch::costmodel::test {
+namespace {
+
+using graph::DType;
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+using kernel::test::matmul;
+
+ContractionProblem problem_of(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  return *kernel::derive_contraction(matmul(dtype, rows, columns, depth));
+}
+
+/// 128 × 128 × 32, warps of 64 × 64: what CUTLASS's users begin with.
+ContractionSchedule usual(const ContractionProblem& problem) {
+  ContractionSchedule s;
+  s.instruction = kernel::ContractionInstruction::mma_m16n8k16;
+  s.block_rows = s.block_columns = 128;
+  s.block_depth = 32;
+  s.warp_rows = s.warp_columns = 64;
+  s.stages = 4;
+  s.fragment_stages = 2;
+  s.group = 8;
+  kernel::fit_accesses(problem, s);
+  return s;
+}
+
+const DeviceSpec& a100() {
+  static const DeviceSpec device = *find_device("a100-80gb");
+  return device;
+}
+
+double us_of(const ContractionProblem& problem, const ContractionSchedule& schedule,
+             const DeviceSpec& device = a100()) {
+  return contraction_time(problem, schedule, device).total;
+}
+
+TEST(ContractionTime, LargeProductsAreBoundByTheTensorCores) {
+  const ContractionProblem problem = problem_of(DType::f16, 8192, 8192, 8192);
+  ContractionSchedule large = usual(problem);
+  large.block_rows = 256;  // L2 feeds no smaller ones at that rate
+  large.stages = 3;
+  const ContractionTime time = contraction_time(problem, large, a100());
+  const double ideal = problem.products() / (1024.0 * a100().sm_count * a100().clock_hz) * 1e6;
+  EXPECT_GT(time.total, ideal);
+  EXPECT_LT(time.total, 1.35 * ideal);
+  EXPECT_GT(time.multiply, 0.8 * time.total);
+  EXPECT_STREQ(time.binding().first, "tensor cores or multiply-adds");
+  EXPECT_EQ(time.resident, 1);
+  EXPECT_NEAR(time.rounds, 2048.0 / 108, 1e-9);
+}
+
+TEST(ContractionTime, StagesHideWhatALoadTakes) {
+  const ContractionProblem problem = problem_of(DType::f16, 1024, 1024, 4096);
+  ContractionSchedule s = usual(problem);
+  double before = std::numeric_limits<double>::infinity();
+  for (s.stages = 1; s.stages <= 4; ++s.stages) {
+    const double us = us_of(problem, s);
+    EXPECT_LE(us, before) << s.stages;
+    before = us;
+  }
+  ContractionSchedule none = usual(problem), one = usual(problem);
+  none.stages = 1;
+  none.fragment_stages = one.fragment_stages = 1;
+  EXPECT_GT(us_of(problem, none), 1.2 * us_of(problem, usual(problem)));
+  EXPECT_GE(us_of(problem, one), us_of(problem, usual(problem)));
+}
+
+TEST(ContractionTime, ALoopIsAtLeastWhatItsUnitsTake) {
+  const ContractionProblem problem = problem_of(DType::bf16, 768, 2304, 1024);
+  for (const int stages : {1, 2, 4}) {
+    ContractionSchedule s = usual(problem);
+    s.stages = stages;
+    const ContractionTime time = contraction_time(problem, s, a100());
+    for (const double part : {time.multiply, time.shared, time.issue}) EXPECT_GE(time.loop, part);
+    EXPECT_GE(time.total, time.loop + time.fill + time.epilogue + time.launch);
+  }
+}
+
+TEST(ContractionTime, SplittingHelpsDeepProductsOfFewTiles) {
+  const ContractionProblem deep = problem_of(DType::f16, 128, 128, 65536),
+                           wide = problem_of(DType::f16, 4096, 4096, 512);
+  ContractionSchedule split = usual(deep);
+  split.split = 16;
+  EXPECT_LT(us_of(deep, split), 0.3 * us_of(deep, usual(deep)));
+  ContractionSchedule needless = usual(wide);
+  needless.split = 16;
+  EXPECT_GT(us_of(wide, needless), us_of(wide, usual(wide)));
+}
+
+TEST(ContractionTime, WhatIsWalkedTogetherIsReadOnce) {
+  // 268 MB a side do not fit L2: rows of tiles that are walked together share what they read of the right one.
+  const ContractionProblem problem = problem_of(DType::f16, 16384, 16384, 8192);
+  ContractionSchedule rows = usual(problem), bands = usual(problem);
+  rows.group = 1;
+  bands.group = 8;
+  EXPECT_LT(contraction_time(problem, bands, a100()).dram_bytes,
+            0.5 * contraction_time(problem, rows, a100()).dram_bytes);
+  const ContractionProblem small = problem_of(DType::f16, 1024, 1024, 1024);
+  EXPECT_EQ(contraction_time(small, usual(small), a100()).dram_bytes, small.least_bytes()) << "all of it is in L2";
+}
+
+TEST(ContractionTime, FasterPartsNeverTakeLonger) {
+  for (const std::int64_t rows : {16, 512, 4096}) {
+    const ContractionProblem problem = problem_of(DType::f16, rows, 4096, 4096);
+    ContractionSchedule s = usual(problem);
+    s.block_rows = s.warp_rows = std::min<std::int64_t>(rows, 64);
+    for (const auto& improve : std::vector<void (*)(DeviceSpec&)>{
+             [](DeviceSpec& d) { d.tensor.f16 *= 2; }, [](DeviceSpec& d) { d.dram_bandwidth *= 2; },
+             [](DeviceSpec& d) { d.l2_bandwidth *= 2; }, [](DeviceSpec& d) { d.shared_bytes_per_clock *= 2; },
+             [](DeviceSpec& d) { d.dram_latency /= 2; }, [](DeviceSpec& d) { d.launch_us /= 2; }}) {
+      DeviceSpec better = a100();
+      improve(better);
+      EXPECT_LE(us_of(problem, s, better), us_of(problem, s) * (1 + 1e-9)) << rows;
+    }
+  }
+}
+
+TEST(ContractionTime, TheLibraryHasWhatOurKernelsHaveNot) {
+  const ContractionProblem problem = problem_of(DType::bf16, 8192, 8192, 8192);
+  const DeviceSpec h100 = *find_device("h100");
+  EXPECT_LT(library_us(problem, h100), 0.75 * us_of(problem, usual(problem), h100)) << "wgmma";
+  EXPECT_GT(library_us(problem, a100()), 0.8 * us_of(problem, usual(problem)));
+  for (const DType dtype : {DType::f32, DType::f64, DType::s32}) {
+    const ContractionProblem other = *kernel::derive_contraction([&] {
+      graph::Builder b;
+      return kernel::test::finished(
+          b, {b.dot(b.parameter(dtype, {256, 256}), b.parameter(dtype, {256, 256}), {{}, {}, {1}, {0}, dtype})});
+    }());
+    EXPECT_TRUE(std::isfinite(library_us(other, a100()))) << graph::to_string(dtype);
+    DeviceSpec plain = h100;
+    plain.tensor.synchronous_share = 1;
+    EXPECT_EQ(library_us(other, h100), library_us(other, plain)) << "multiply-adds are no wgmma";
+  }
+}
+
+TEST(ContractionTime, NothingTakesALaunch) {
+  for (const auto& [rows, columns, depth] : {std::array{0, 64, 64}, std::array{64, 64, 0}, std::array{1, 1, 1}}) {
+    const ContractionProblem problem = problem_of(DType::f16, rows, columns, depth);
+    const auto schedule = kernel::default_schedule(problem, a100());
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const ContractionTime time = contraction_time(problem, *schedule, a100());
+    EXPECT_TRUE(std::isfinite(time.total));
+    EXPECT_GE(time.total, a100().launch_us);
+    EXPECT_LT(time.total, a100().launch_us + 3);
+  }
+}
+
+}  // namespace
+}  // namespace stitch::costmodel::test

@@ -1,0 +1,100 @@
+// The schedules that a contraction may have, and their ranking.
+#include "search/contraction/contraction_space.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "kernel/contraction/contraction_rules.h"
+#include "tests/kernel/example_graphs.h"
+
+namespace stitch::search::test {
+namespace {
+
+using graph::DType;
+using kernel::ContractionSchedule;
+using kernel::test::matmul;
+
+const DeviceSpec& device() {
+  static const DeviceSpec h100 = *find_device("h100");
+  return h100;
+}
+
+std::vector<ContractionSchedule> all_of(const kernel::ContractionProblem& problem,
+                                        const ContractionSpaceOptions& options = {}) {
+  std::vector<ContractionSchedule> schedules;
+  for_each_contraction(problem, device(), options, [&](const ContractionSchedule& s) { schedules.push_back(s); });
+  return schedules;
+}
+
+TEST(ContractionSpace, HasLegalSchedulesEachOnce) {
+  for (const auto& [dtype, rows, columns, depth] :
+       {std::tuple{DType::f16, 512, 768, 3072}, std::tuple{DType::f32, 96, 40, 70},
+        std::tuple{DType::bf16, 1, 300, 64}}) {
+    const auto problem = *kernel::derive_contraction(matmul(dtype, rows, columns, depth));
+    const auto schedules = all_of(problem);
+    EXPECT_GT(schedules.size(), 100U);
+    std::set<std::string> different;
+    for (const ContractionSchedule& s : schedules) {
+      const Status legal = kernel::check_legality(problem, s, device());
+      EXPECT_TRUE(legal) << to_string(s) << ": " << legal.error().message;
+      EXPECT_TRUE(different.insert(to_string(s)).second) << to_string(s);
+    }
+  }
+}
+
+TEST(ContractionSpace, AblationsLeaveOutPipelining) {
+  const auto problem = *kernel::derive_contraction(matmul(DType::f16, 512, 768, 3072));
+  std::set<std::string> whole;
+  for (const ContractionSchedule& s : all_of(problem)) whole.insert(to_string(s));
+  for (const auto ablation :
+       {PipelineAblation::two_stages, PipelineAblation::one_level, PipelineAblation::no_pipelining}) {
+    const auto left = all_of(problem, {.ablation = ablation});
+    EXPECT_LT(left.size(), whole.size());
+    for (const ContractionSchedule& s : left) {
+      EXPECT_TRUE(whole.contains(to_string(s)));
+      if (ablation != PipelineAblation::one_level) {
+        EXPECT_LE(s.stages, 2);
+      }
+      if (ablation != PipelineAblation::two_stages) {
+        EXPECT_EQ(s.fragment_stages, 1);
+      }
+      if (ablation == PipelineAblation::no_pipelining) {
+        EXPECT_EQ(s.stages, 1);
+      }
+    }
+  }
+  for (const ContractionSchedule& s : all_of(problem, {.most_split = 1})) EXPECT_EQ(s.split, 1);
+}
+
+TEST(ContractionSpace, TheBestAreThoseOfLeastTime) {
+  const auto problem = *kernel::derive_contraction(matmul(DType::f16, 256, 256, 1024));
+  // Likes square tiles of 64, four stages and narrow bands.
+  const auto predict = [](const ContractionSchedule& s) {
+    return 1.0 + std::abs(s.block_rows - 64) + std::abs(s.block_columns - 64) + std::abs(s.stages - 4) + s.split +
+           0.01 * s.group;
+  };
+  const auto ranked = best_contractions(problem, device(), predict, {.count = 5});
+  ASSERT_TRUE(ranked) << ranked.error().message;
+  ASSERT_EQ(ranked->best.size(), 5U);
+  EXPECT_EQ(ranked->enumerated, std::ssize(all_of(problem)));
+  EXPECT_EQ(ranked->best[0].schedule.block_rows, 64);
+  EXPECT_EQ(ranked->best[0].schedule.stages, 4);
+  EXPECT_EQ(ranked->best[0].schedule.group, 1);
+  for (const RankedContraction& each : ranked->best) {
+    EXPECT_EQ(each.predicted_us, predict(each.schedule));
+    EXPECT_GE(each.predicted_us, ranked->best[0].predicted_us);
+    EXPECT_TRUE(kernel::check_legality(problem, each.schedule, device()));
+  }
+}
+
+TEST(ContractionSpace, DevicesWithoutAsynchronousCopiesHaveNone) {
+  const auto problem = *kernel::derive_contraction(matmul(DType::f16, 64, 64, 64));
+  const auto none = best_contractions(problem, *find_device("t4"), [](const auto&) { return 1.0; });
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::constraint);
+}
+
+}  // namespace
+}  // namespace stitch::search::test

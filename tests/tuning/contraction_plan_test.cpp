@@ -1,0 +1,159 @@
+// Fragments that are one product of matrices: planned, compiled and proved like any other.
+#include "tuning/contractions/contraction_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/contraction_kernel.h"
+#include "graph/canonical.h"
+#include "graph/literal.h"
+#include "kernel/contraction/contraction_rules.h"
+#include "profiler/verify/verify_contraction.h"
+#include "tests/kernel/example_graphs.h"
+#include "tests/tuning/shared_tuner.h"
+#include "tuning/contractions/contraction_choice.h"
+#include "tuning/kernels/built_kernel.h"
+
+namespace stitch::tuning {
+namespace {
+
+using graph::DType;
+using kernel::test::matmul;
+using testing::HasSubstr;
+
+graph::Graph canonical(const graph::Graph& graph) { return graph::canonicalise(graph)->graph; }
+
+TEST(ContractionPlanEmulated, AProductIsTunedLikeAnyFragment) {
+  const graph::Graph fragment = canonical(matmul(DType::bf16, 192, 160, 320));
+  const auto tuned = shared_tuner(shared_device()).tune({.fragment = fragment, .name = "layer"});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  ASSERT_EQ(tuned->plan.launches.size(), 1U);
+  EXPECT_THAT(tuned->plan.launches[0].description, HasSubstr("mma_m16n8k16"));
+  EXPECT_EQ(tuned->plan.verified_share, 1.0);
+  EXPECT_GT(tuned->plan.predicted_us, 1);
+  EXPECT_GT(tuned->plan.uncertainty_us, 0);
+  ASSERT_EQ(tuned->kernels.size(), 1U);
+  EXPECT_TRUE(tuned->kernels[0].verification->correct);
+  EXPECT_GT(tuned->kernels[0].candidates, 1);
+  EXPECT_EQ(tuned->bundle.artifacts.size(), 3U) << "source, PTX and machine code";
+  ASSERT_FALSE(tuned->trials.candidates.empty());
+  EXPECT_EQ(tuned->trials.candidates.back().outcome, db::Outcome::correct);
+}
+
+TEST(ContractionPlanEmulated, APredictedOneIsNotVerified) {
+  const graph::Graph fragment = canonical(matmul(DType::f16, 64, 96, 64, true));
+  const auto quick = shared_tuner(shared_device()).predict({.fragment = fragment});
+  ASSERT_TRUE(quick) << quick.error().message;
+  EXPECT_EQ(quick->plan.label, "predicted");
+  EXPECT_EQ(quick->plan.verified_share, 0);
+  std::stop_source source;
+  source.request_stop();
+  const auto stopped = shared_tuner(shared_device()).tune({.fragment = fragment, .stop = source.get_token()});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().kind, ErrorKind::cancelled);
+}
+
+/// A kernel of a product and its image, compiled for the emulated device.
+struct Compiled {
+  kernel::ContractionProblem problem;
+  kernel::ContractionSchedule schedule;
+  codegen::GeneratedKernel kernel;
+  codegen::CompiledKernel compiled;
+
+  [[nodiscard]] Result<profiler::Verification> verify() const {
+    BuiltKernel built;
+    built.generated = kernel;
+    built.compiled = compiled;
+    profiler::VerifyOptions options;
+    options.distributions.resize(2);
+    return profiler::verify_kernel(shared_device(), *problem.graph, profiler::execution_of(problem, schedule), kernel,
+                                   image_of(built), options);
+  }
+};
+
+Compiled compiled_of(const graph::Graph& graph, const std::function<void(std::string&)>& change = {}) {
+  Compiled made;
+  made.problem = *kernel::derive_contraction(graph);
+  const DeviceSpec device = *find_device("h100");
+  made.schedule = choose_contraction(made.problem, device)->ranked.best.front().schedule;
+  made.kernel = *codegen::generate_contraction(made.problem, made.schedule, {.name = "product", .comment = ""});
+  if (change) change(made.kernel.source);
+  static const auto compiler = *codegen::NvrtcCompiler::create();
+  auto compiled = compiler->compile(compile_request(made.kernel.source, device.architecture()));
+  EXPECT_TRUE(compiled) << (compiled ? "" : compiled.error().message);
+  made.compiled = *std::move(compiled);
+  return made;
+}
+
+TEST(ContractionVerificationEmulated, ALargeProductIsSampledByTiles) {
+  const Compiled large = compiled_of(matmul(DType::f16, 2040, 4096, 512));
+  const auto found = large.verify();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_TRUE(found->correct) << found->failure;
+  EXPECT_LT(found->blocks_run, found->blocks);
+  EXPECT_GE(found->blocks_run, 4) << "the corners";
+  EXPECT_GT(found->compared, 4096);
+  EXPECT_LT(found->share, 0.5);
+}
+
+TEST(ContractionVerificationEmulated, WhatASampledTileDoesNotWriteIsFound) {
+  const Compiled wrong = compiled_of(matmul(DType::f16, 2040, 4096, 512), [](std::string& source) {
+    const std::size_t at = source.find("row >= 2040");
+    ASSERT_NE(at, std::string::npos);
+    source.replace(at, 11, "row >= 2039");
+  });
+  const auto found = wrong.verify();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_FALSE(found->correct);
+  EXPECT_THAT(found->failure, HasSubstr("elements were written instead of"));
+}
+
+TEST(ContractionPlanEmulated, WhatIsMoreThanAnEpilogueIsNoProduct) {
+  graph::Builder b;
+  const graph::Value sum =
+      b.dot(b.parameter(DType::f16, {64, 64}), b.parameter(DType::f16, {64, 64}), {{}, {}, {1}, {0}, DType::f32});
+  std::vector<double> values(64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+  const graph::ConstantAttributes table = graph::dense({DType::f32, {64}}, values);
+  const graph::Value added = b.add(graph::Op::add, {sum, b.broadcast(b.constant(table), {64, 64}, {1})});
+  const graph::Graph with_table = kernel::test::finished(b, {added});
+  EXPECT_FALSE(product_of(with_table)) << "a table in the epilogue";
+  EXPECT_FALSE(shared_tuner(shared_device()).is_product(with_table));
+  EXPECT_FALSE(shared_tuner(shared_device()).predict({.fragment = canonical(with_table)}));
+  graph::Builder reduced;
+  const graph::Value x = reduced.parameter(DType::f32, {64, 64});
+  const graph::Value product = reduced.dot(x, reduced.parameter(DType::f32, {64, 64}), {{}, {}, {1}, {0}, DType::f32});
+  const graph::Value sums = reduced.reduce(graph::ReduceKind::sum, x, {1});
+  EXPECT_FALSE(product_of(kernel::test::finished(
+      reduced, {reduced.add(graph::Op::add, {product, reduced.broadcast(sums, {64, 64}, {0})})})));
+}
+
+TEST(ContractionPlanEmulated, BatchInvariantOnesSplitNoDepth) {
+  graph::Graph deep = canonical(matmul(DType::bf16, 16, 16, 4096));
+  const auto free = choose_contraction(*product_of(deep), *find_device("h100"), space_under({}, 1));
+  const auto bound =
+      choose_contraction(*product_of(deep), *find_device("h100"), space_under({.batch_invariant = true}, 1));
+  EXPECT_GT(free->ranked.best[0].schedule.split, 1);
+  EXPECT_EQ(bound->ranked.best[0].schedule.split, 1);
+}
+
+TEST(ContractionVerificationEmulated, WrongKernelsAreFound) {
+  const graph::Graph graph = matmul(DType::f16, 100, 72, 136);
+  const auto broken = [&](const std::string& text, const std::string& instead) {
+    const Compiled wrong = compiled_of(graph, [&](std::string& source) {
+      const std::size_t at = source.find(text);
+      ASSERT_NE(at, std::string::npos) << text;
+      source.replace(at, text.size(), instead);
+    });
+    const auto found = wrong.verify();
+    EXPECT_TRUE(found) << found.error().message;
+    return found && !found->correct;
+  };
+  EXPECT_TRUE(compiled_of(graph).verify()->correct);
+  EXPECT_TRUE(broken("rows = 100, depth = 136", "rows = 100, depth = 128")) << "what is behind the edge is zero";
+  EXPECT_TRUE(broken("row >= 100", "row >= 99")) << "not every element is written";
+  EXPECT_TRUE(broken("cores.multiply(", "if (threadIdx.x != 5) cores.multiply("));
+}
+
+}  // namespace
+}  // namespace stitch::tuning
