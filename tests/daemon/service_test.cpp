@@ -8,6 +8,7 @@
 
 #include "db/sqlite.h"
 #include "tests/daemon/running_service.h"
+#include "tests/kernel/example_graphs.h"
 #include "tests/tuning/sample_fragments.h"
 
 namespace stitch::daemon {
@@ -29,13 +30,15 @@ class ServiceTest : public testing::Test {
     return answer.value_or({});
   }
 
+  /// A first look-up predicts and has the fragment tuned; the next one finds a plan that was proved.
+  void expect_predicted_then_tuned(const graph::Graph& fragment);
+
   const TestFolder folder_;
   std::optional<RunningService> running_;
 };
 
-TEST_F(ServiceTest, AMissIsPredictedThenTunedAndThenAHit) {
+void ServiceTest::expect_predicted_then_tuned(const graph::Graph& fragment) {
   RunningService& running = start();
-  const graph::Graph fragment = tuning::samples::softmax(8, 64);
   const api::LookupAnswer miss = ask(*running.service, fragment);
   ASSERT_EQ(miss.source, Source::predicted);
   EXPECT_THAT(miss.matched, IsEmpty());
@@ -55,6 +58,14 @@ TEST_F(ServiceTest, AMissIsPredictedThenTunedAndThenAHit) {
     EXPECT_TRUE(running.store->get_artifact(launch.cubin).ok());
     EXPECT_TRUE(running.store->get_artifact(launch.ptx).ok());
   }
+}
+
+TEST_F(ServiceTest, AMissIsPredictedThenTunedAndThenAHit) {
+  expect_predicted_then_tuned(tuning::samples::softmax(8, 64));
+}
+
+TEST_F(ServiceTest, AProductIsServedLikeAnyFragment) {
+  expect_predicted_then_tuned(kernel::test::matmul(graph::DType::bf16, 40, 48, 64));
 }
 
 TEST_F(ServiceTest, AMissNamesTheFieldInWhichTheClosestPlanDiffers) {
