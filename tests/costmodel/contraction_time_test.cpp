@@ -1,5 +1,5 @@
 // What the model of a contraction's time has to say about pipelines, tiles and devices, whatever its constants are.
-#include "costmodel/contraction_time.h"
+#include "costmodel/contraction/contraction_time.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Fragments that are one product of matrices: planned, compiled and proved like any other.
-#include "tuning/contractions/contraction_plan.h"
+#include "tuning/plans/contraction_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "base/device_spec.h"
 #include "base/result.h"
-#include "costmodel/contraction_time.h"
+#include "costmodel/contraction/contraction_time.h"
 #include "search/contraction/contraction_space.h"
 
 namespace stitch::tuning {

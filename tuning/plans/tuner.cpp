@@ -2,7 +2,7 @@
 
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/contraction_choice.h"
-#include "tuning/contractions/contraction_plan.h"
+#include "tuning/plans/contraction_plan.h"
 #include "tuning/plans/kernel_tuning.h"
 #include "tuning/plans/plan_maker.h"
 #include "tuning/plans/tuning_context.h"

@@ -1,4 +1,4 @@
-#include "costmodel/contraction_time.h"
+#include "costmodel/contraction/contraction_time.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tuning/contractions/contraction_plan.h"
+#include "tuning/plans/contraction_plan.h"
 
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
