@@ -39,13 +39,8 @@ struct Product {
 };
 
 Result<search::ContractionSpaceOptions> space_of(const ContractionsOptions& options) {
-  search::ContractionSpaceOptions space;
-  for (const auto ablation : {search::PipelineAblation::none, search::PipelineAblation::two_stages,
-                              search::PipelineAblation::one_level, search::PipelineAblation::no_pipelining}) {
-    if (options.ablation != to_string(ablation)) continue;
-    space.ablation = ablation;
-    return space;
-  }
+  const auto ablation = search::ablation_from_name(options.ablation);
+  if (ablation) return search::ContractionSpaceOptions{.ablation = *ablation};
   return make_error(ErrorKind::invalid_argument, "--without {}: none, two-stages, one-level or no-pipelining",
                     options.ablation);
 }

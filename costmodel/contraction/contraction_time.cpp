@@ -21,7 +21,7 @@ constexpr int schedulers = 4;
 /// Of the rate of tensor cores and of multiply-adds, what a loop that never waits reaches: other instructions stand
 /// between; guess.
 constexpr double tensor_share = 0.97, fma_share = 0.9;
-/// Cycles from one dependent tensor instruction to the next, and what a warp's other instructions of a step take.
+/// A warp's instructions besides products and loads of fragments: of a step, for each copy, of a turn; guesses.
 constexpr double step_instructions = 2, copy_instructions = 5, turn_instructions = 16;
 /// Instructions for one result of the epilogue: to the strip and back, its place, its conversion; and an operator's.
 constexpr double result_instructions = 4, operator_instructions = 3;
@@ -169,10 +169,11 @@ class Pricing {
     const double reads = operand_reads(p_, s_, shape_, together, kept);
     const double results = static_cast<double>(p_.batch) * p_.rows * p_.columns * graph::byte_size(p_.result.dtype);
     const double others = epilogue_reads_;
-    const double parts = 2.0 * static_cast<double>(shape_.scratch_bytes);
-    const double spilled = std::max(0.0, parts / 2 - kept);  // of partial sums, that L2 does not hold
+    const double parts = static_cast<double>(shape_.scratch_bytes);  // of partial sums, written and read
+    const double spilled = std::max(0.0, parts - kept);              // of those, what L2 does not hold
     time.dram_bytes = reads + others + results + 2 * spilled;
-    time.l2_bytes = static_cast<double>(shape_.blocks) * shape_.depth_tiles * stage_bytes() + others + results + parts;
+    time.l2_bytes =
+        static_cast<double>(shape_.blocks) * shape_.depth_tiles * stage_bytes() + others + results + 2 * parts;
     const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
     const double flight = busy_sms_ * resident * std::max(1, s_.stages - 1) * stage_bytes();
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);

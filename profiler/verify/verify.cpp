@@ -233,14 +233,14 @@ std::string uneven_slabs(const Run& run, const Subject& subject) {
 }
 
 /// What the sample's blocks left out is not seen by comparing what they wrote.
-std::string unwritten(const Run& run, const Subject& subject, std::int64_t wanted) {
+std::string unwritten(const Run& run, const Subject& subject, const BlockSample& sample) {
   std::int64_t written = 0;
   for (std::size_t r = 0; r < subject.graph.results().size(); ++r) {
     for (const graph::Box& box : run.written(r)) written += box.elements();
   }
-  if (written == wanted) return {};
-  return fmt::format("results of {} blocks: {} elements were written instead of {}", subject.kernel.blocks, written,
-                     wanted);
+  if (written == sample.writes) return {};
+  return fmt::format("results of {} blocks: {} elements were written instead of {}", sample.blocks.size(), written,
+                     sample.writes);
 }
 
 /// Runs `sample` of the kernel on one set of inputs. A failure lands in `verification`, as it stands.
@@ -260,7 +260,7 @@ Status run_once(const Subject& subject, const std::vector<InputSource>& sources,
     return {};
   }
   if (!sample.whole() && subject.slabs > 1) verification.failure = uneven_slabs(run, subject);
-  if (sample.writes > 0) verification.failure = unwritten(run, subject, sample.writes);
+  if (verification.failure.empty() && sample.writes > 0) verification.failure = unwritten(run, subject, sample);
   if (!verification.failure.empty()) return {};
   graph::EvaluateOptions evaluate = subject.evaluate;
   evaluate.restrictions = sample.restrictions;

@@ -113,6 +113,13 @@ std::string_view to_string(PipelineAblation ablation) {
   return std::ranges::find(ablations, ablation, &std::pair<PipelineAblation, std::string_view>::first)->second;
 }
 
+std::optional<PipelineAblation> ablation_from_name(std::string_view name) {
+  for (const auto& [ablation, its_name] : ablations) {
+    if (its_name == name) return ablation;
+  }
+  return std::nullopt;
+}
+
 void for_each_contraction(const ContractionProblem& problem, const DeviceSpec& device,
                           const ContractionSpaceOptions& options,
                           const std::function<void(const ContractionSchedule&)>& visit) {

@@ -1,5 +1,7 @@
 #include "tuning/kernels/built_kernel.h"
 
+#include "kernel/program/legality.h"
+
 namespace stitch::tuning {
 
 codegen::CompileRequest compile_request(std::string source, std::string architecture) {
@@ -8,6 +10,31 @@ codegen::CompileRequest compile_request(std::string source, std::string architec
   request.architecture = std::move(architecture);
   request.options = {"--prec-div=false", "--prec-sqrt=false"};
   return request;
+}
+
+Status check_residency(const codegen::GeneratedKernel& generated, const codegen::CompiledKernel& compiled,
+                       const DeviceSpec& device) {
+  const codegen::ResourceUsage& used = compiled.resources;
+  const int resident =
+      kernel::resident_blocks(generated.threads, used.registers, generated.shared_bytes + used.shared_bytes, device);
+  if (resident < 1) {
+    return make_error(ErrorKind::constraint, "a block of {} threads with {} does not fit an SM of {}",
+                      generated.threads, used.describe(), device.name);
+  }
+  const std::int64_t together = std::int64_t{resident} * device.sm_count;
+  if (!generated.cooperative || generated.blocks <= together) return {};
+  return make_error(ErrorKind::constraint, "{} blocks must be resident together, {} has room for {}", generated.blocks,
+                    device.name, together);
+}
+
+std::optional<Error> judge(std::shared_ptr<const BuiltKernel>& built, Result<profiler::Verification> found) {
+  if (!found) return found.error();
+  std::optional<Error> wrong;
+  if (!found->correct) wrong = make_error(ErrorKind::correctness, "{}", found->failure);
+  BuiltKernel judged = *built;
+  judged.verification = *std::move(found);
+  built = std::make_shared<const BuiltKernel>(std::move(judged));
+  return wrong;
 }
 
 profiler::KernelImage image_of(const BuiltKernel& built) {

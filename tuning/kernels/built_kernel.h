@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/device_spec.h"
 #include "base/result.h"
 #include "codegen/compile/compiler.h"
 #include "codegen/kernel.h"
@@ -46,6 +47,15 @@ struct BuiltKernel {
 
 /// How a kernel's source is compiled: what tuning, and whoever looks at the machine code by itself, asks for.
 codegen::CompileRequest compile_request(std::string source, std::string architecture);
+
+/// Whether what the compiler made of a kernel can run: a block fits an SM, and all of them together where they wait for
+/// each other. Error: constraint.
+Status check_residency(const codegen::GeneratedKernel& generated, const codegen::CompiledKernel& compiled,
+                       const DeviceSpec& device);
+
+/// Gives a built kernel what verifying it found. Why it is not right: the error of the device or of the reference, or
+/// correctness; nothing when it is.
+std::optional<Error> judge(std::shared_ptr<const BuiltKernel>& built, Result<profiler::Verification> found);
 
 /// The image of a built kernel, as a device loads it.
 profiler::KernelImage image_of(const BuiltKernel& built);

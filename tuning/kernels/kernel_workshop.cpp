@@ -95,15 +95,8 @@ Trial KernelWorkshop::build_candidate(KernelCandidate candidate, const std::stop
     return trial;
   }
   // What ptxas really took decides whether a cooperative grid still fits.
-  const codegen::ResourceUsage& used = compiled->resources;
-  const int resident =
-      kernel::resident_blocks(generated->threads, used.registers, generated->shared_bytes + used.shared_bytes, device_);
-  if (resident < 1) {
-    trial.failure = make_error(ErrorKind::constraint, "a block of {} threads with {} does not fit an SM of {}",
-                               generated->threads, used.describe(), device_.name);
-  } else if (generated->cooperative && generated->blocks > std::int64_t{resident} * device_.sm_count) {
-    trial.failure = make_error(ErrorKind::constraint, "{} blocks must be resident together, {} has room for {}",
-                               generated->blocks, device_.name, std::int64_t{resident} * device_.sm_count);
+  if (Status fits = check_residency(*generated, *compiled, device_); !fits) {
+    trial.failure = fits.error();
   } else {
     BuiltKernel built;
     built.candidate = trial.candidate;
@@ -123,17 +116,9 @@ Trial KernelWorkshop::verify_candidate(Trial trial, const std::stop_token& stop)
   const BuiltKernel& built = *trial.built;
   profiler::VerifyOptions looking = options_.verify;
   looking.stop = stop;
-  Result<profiler::Verification> verification =
-      profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
-                              built.generated, image_of(built), looking);
-  if (!verification) {
-    trial.failure = verification.error();
-    return trial;
-  }
-  if (!verification->correct) trial.failure = make_error(ErrorKind::correctness, "{}", verification->failure);
-  BuiltKernel judged = built;
-  judged.verification = std::move(*verification);
-  trial.built = std::make_shared<const BuiltKernel>(std::move(judged));
+  trial.failure = judge(
+      trial.built, profiler::verify_kernel(verifier_, trial.candidate.kernel->graph, trial.candidate.scheduled->program,
+                                           built.generated, image_of(built), looking));
   return trial;
 }
 

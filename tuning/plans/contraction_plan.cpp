@@ -8,7 +8,6 @@
 
 #include "codegen/contraction_kernel.h"
 #include "costmodel/uncertainty.h"
-#include "kernel/program/legality.h"
 #include "profiler/verify/verify_contraction.h"
 #include "tuning/contractions/contraction_choice.h"
 #include "tuning/plans/plan_builder.h"
@@ -21,17 +20,11 @@ namespace {
 /// Schedules that are built side by side before one is chosen, and that are tried at most where these fail.
 constexpr int built_ahead = 4, most_tried = 12;
 
-/// What became of one schedule.
+/// What became of one of the ranked schedules.
 struct ContractionTrial {
-  kernel::ContractionSchedule schedule;
-  double predicted_us = 0;
+  int place = 0;
   std::shared_ptr<const BuiltKernel> built;
   std::optional<Error> failure;
-
-  ContractionTrial failed(Error why) && {
-    failure = std::move(why);
-    return std::move(*this);
-  }
 };
 
 class ContractionMaker {
@@ -70,46 +63,32 @@ class ContractionMaker {
   [[nodiscard]] int count() const { return static_cast<int>(choice_.ranked.best.size()); }
 
   ContractionTrial build(int place) const {
-    ContractionTrial trial;
-    trial.schedule = ranked(place).schedule;
-    trial.predicted_us = ranked(place).predicted_us;
-    codegen::GenerateOptions options;
-    options.name = "stitch_" + kernel_->key.hex().substr(0, 12);
-    Result<codegen::GeneratedKernel> generated = codegen::generate_contraction(problem_, trial.schedule, options);
-    if (!generated) return std::move(trial).failed(generated.error());
-    Result<codegen::CompiledKernel> compiled = context_.workshop->compile(*generated, request_.stop);
-    if (!compiled) return std::move(trial).failed(compiled.error());
-    const codegen::ResourceUsage& used = compiled->resources;
-    if (kernel::resident_blocks(generated->threads, used.registers, generated->shared_bytes + used.shared_bytes,
-                                context_.device) < 1) {
-      return std::move(trial).failed(make_error(ErrorKind::constraint,
-                                                "a block of {} threads with {} does not fit an SM of {}",
-                                                generated->threads, used.describe(), context_.device.name));
-    }
-    BuiltKernel built;
-    built.candidate.kernel = kernel_;
-    built.candidate.place = place;
-    built.generated = *std::move(generated);
-    built.compiled = *std::move(compiled);
-    built.estimated_us = trial.predicted_us;
-    trial.built = std::make_shared<const BuiltKernel>(std::move(built));
+    ContractionTrial trial{place, nullptr, {}};
+    const Status made = [&]() -> Status {
+      codegen::GenerateOptions options;
+      options.name = "stitch_" + kernel_->key.hex().substr(0, 12);
+      BuiltKernel built;
+      built.candidate.kernel = kernel_;
+      built.candidate.place = place;
+      built.estimated_us = ranked(place).predicted_us;
+      STITCH_ASSIGN(built.generated, codegen::generate_contraction(problem_, ranked(place).schedule, options));
+      STITCH_ASSIGN(built.compiled, context_.workshop->compile(built.generated, request_.stop));
+      STITCH_TRY(check_residency(built.generated, built.compiled, context_.device));
+      trial.built = std::make_shared<const BuiltKernel>(std::move(built));
+      return {};
+    }();
+    if (!made) trial.failure = made.error();
     return trial;
   }
 
   void verify(ContractionTrial& trial) const {
     profiler::VerifyOptions looking = context_.options.verify;
     looking.stop = request_.stop;
-    Result<profiler::Verification> found =
-        profiler::verify_kernel(*context_.verifying, *problem_.graph, profiler::execution_of(problem_, trial.schedule),
-                                trial.built->generated, image_of(*trial.built), looking);
-    if (!found) {
-      trial.failure = found.error();
-      return;
-    }
-    if (!found->correct) trial.failure = make_error(ErrorKind::correctness, "{}", found->failure);
-    BuiltKernel judged = *trial.built;
-    judged.verification = *std::move(found);
-    trial.built = std::make_shared<const BuiltKernel>(std::move(judged));
+    const BuiltKernel& built = *trial.built;
+    trial.failure =
+        judge(trial.built, profiler::verify_kernel(*context_.verifying, *problem_.graph,
+                                                   profiler::execution_of(problem_, ranked(trial.place).schedule),
+                                                   built.generated, image_of(built), looking));
   }
 
   [[nodiscard]] static bool spills(const ContractionTrial& trial) {
@@ -131,11 +110,7 @@ class ContractionMaker {
       if (stopped()) break;
       ContractionTrial trial = place < std::ssize(ahead) ? std::move(ahead[place]) : build(place);
       if (!trial.failure && verifies_) verify(trial);
-      if (!trial.failure) {
-        built_ = trial.built;
-        schedule_ = trial.schedule;
-        predicted_us_ = trial.predicted_us;
-      }
+      if (!trial.failure) built_ = trial.built;
       // That there is no device, or no memory, says nothing of the schedule.
       if (trial.failure && !is_outcome(trial.failure->kind)) return *trial.failure;
       tried.push_back(std::move(trial));
@@ -143,10 +118,11 @@ class ContractionMaker {
     tuned_.seconds.verify += verifying.seconds();
     if (stopped()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
     for (const ContractionTrial& trial : tried) {
-      tuned_.trials.candidates.push_back(candidate_record(
-          context_, tuned_.fragment.key,
-          {kernel_->key, schedule_hash(trial.schedule), trial.predicted_us, trial.built.get(), trial.failure},
-          verifies_));
+      tuned_.trials.candidates.push_back(
+          candidate_record(context_, tuned_.fragment.key,
+                           {kernel_->key, schedule_hash(ranked(trial.place).schedule), ranked(trial.place).predicted_us,
+                            trial.built.get(), trial.failure},
+                           verifies_));
     }
     if (built_) return {};
     if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);
@@ -155,15 +131,16 @@ class ContractionMaker {
 
   /// The launch as the plan has it: arguments are the fragment's own.
   [[nodiscard]] PlannedLaunch planned() const {
+    const auto& [schedule, predicted_us] = ranked(built_->candidate.place);
     PlannedLaunch launch;
     launch.built = built_.get();
     for (std::size_t p = 0; p < request_.fragment.parameters().size(); ++p)
       launch.arguments.push_back({request_.fragment.parameters()[p], 0});
     launch.results.assign(request_.fragment.results().begin(), request_.fragment.results().end());
-    launch.description = fmt::format("{} ({})", to_string(problem_), to_string(schedule_.instruction));
-    launch.bytes = std::llround(costmodel::contraction_time(problem_, schedule_, context_.device).dram_bytes);
-    launch.predicted_us = predicted_us_;
-    launch.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction, predicted_us_);
+    launch.description = fmt::format("{} ({})", to_string(problem_), to_string(schedule.instruction));
+    launch.bytes = std::llround(costmodel::contraction_time(problem_, schedule, context_.device).dram_bytes);
+    launch.predicted_us = predicted_us;
+    launch.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction, predicted_us);
     return launch;
   }
 
@@ -174,8 +151,6 @@ class ContractionMaker {
   ContractionChoice choice_;
   search::SharedKernel kernel_;  ///< without candidates of the memory-intensive kind
   std::shared_ptr<const BuiltKernel> built_;
-  kernel::ContractionSchedule schedule_;
-  double predicted_us_ = 0;
   TunedFragment tuned_;
 };
 

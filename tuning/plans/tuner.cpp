@@ -13,6 +13,11 @@ namespace {
 
 Error explores_only() { return make_error(ErrorKind::unavailable, "this tuner was made to explore only"); }
 
+Result<TunedFragment> make_plan(const TuningContext& context, const PlanRequest& request, bool verifies) {
+  if (const auto product = product_of(request.fragment)) return contraction_plan(context, request, *product, verifies);
+  return verifies ? tune_plan(context, request) : predict_plan(context, request);
+}
+
 }  // namespace
 
 Tuner::Tuner(std::unique_ptr<const TuningContext> context) : context_(std::move(context)) {}
@@ -64,18 +69,12 @@ Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) co
 
 Result<TunedFragment> Tuner::predict(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->predicting.execute([&]() -> Result<TunedFragment> {
-    if (const auto product = product_of(request.fragment)) return contraction_plan(*context_, request, *product, false);
-    return predict_plan(*context_, request);
-  });
+  return context_->predicting.execute([&] { return make_plan(*context_, request, false); });
 }
 
 Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->arena.execute([&]() -> Result<TunedFragment> {
-    if (const auto product = product_of(request.fragment)) return contraction_plan(*context_, request, *product, true);
-    return tune_plan(*context_, request);
-  });
+  return context_->arena.execute([&] { return make_plan(*context_, request, true); });
 }
 
 Result<double> Tuner::measure_headroom(const search::SharedKernel& kernel, const std::stop_token& stop) const {
