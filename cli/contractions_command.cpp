@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/contractions/problem_file.h"
 #include "codegen/compile/compiler.h"
-#include "codegen/contraction_kernel.h"
+#include "codegen/contraction/contraction_kernel.h"
 #include "graph/simplify.h"
 #include "import/import.h"
 #include "kernel/contraction/contraction_shape.h"

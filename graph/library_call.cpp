@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/attention.h"
 #include "graph/literal.h"
 #include "graph/strided_view.h"
 
@@ -244,7 +245,7 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
     LibraryCall call;
     call.root = id;
     call.result = {id, 0};
-    call.operands = node.operands;
+    call.operands = call.viewed = node.operands;
     if (options.layouts && node.op == Op::dot) {
       const auto& a = node.as<DotAttributes>();
       call.operands = {through_layouts(graph, node.operands[0], a.lhs_batch, a.lhs_contracting),
@@ -257,7 +258,7 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
     call.description = describe(graph, call);
     calls.push_back(std::move(call));
   }
-  return calls;
+  return options.attention ? join_attentions(graph, std::move(calls), options.attention) : calls;
 }
 
 }  // namespace stitch::graph

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace stitch::graph {
 struct LibraryCall {
   NodeId root = -1;              ///< the dot or convolution
   std::vector<Value> operands;   ///< what it reads: left, right, then bias and addend where there are any
+  std::vector<Value> viewed;     ///< operands of its contractions, before layouts were looked through
   std::vector<NodeId> epilogue;  ///< nodes that it computes besides the root, in order
   Value result;                  ///< what it writes
   std::string description;       ///< "dot f32 [1024,768]·[768,3072] + bias, relu"
@@ -21,6 +23,8 @@ struct LibraryCall {
 struct LibraryOptions {
   bool layouts = true;  ///< read operands through reshape, transpose, slice and (batch) broadcast
   bool epilogues = true;
+  /// Whether a whole attention (graph/attention.h) is one call: asked with its graph. None are when it is empty.
+  std::function<bool(const Graph&)> attention = {};
 };
 
 /// One call per dot and convolution of the graph (regions not included), in order of their roots.

@@ -184,6 +184,9 @@ struct TensorCores {
   static constexpr int across = rows / 16, pairs = columns / 16;
   static constexpr int step = 32 / static_cast<int>(sizeof(typename Left::type));  // depth of an instruction
   static constexpr int strips = across, strip_rows = 16;
+  // Rows that a lane has results of, and the neighbouring lanes that have the others of such a row.
+  static constexpr int own_rows = across * 2, row_lanes = 4;
+  using left_type = typename Left::type;
   struct LeftPart {
     u32 words[across][4];
   };
@@ -214,6 +217,7 @@ struct TensorCores {
   __device__ static __forceinline__ int column_of(int i) {
     return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
   }
+  __device__ static __forceinline__ constexpr int own_row(int strip, int i) { return strip * 2 + i / 2 % 2; }
   static constexpr int strip_results = pairs * 2 * 4;
   __device__ __forceinline__ Sum& result(int strip, int i) { return sums[strip][i / 4][i % 4]; }
 };
@@ -228,6 +232,8 @@ struct CudaCores {
   static constexpr int step = depth_step;
   static constexpr int lane_rows = rows / thread_rows, lane_columns = columns / thread_columns;
   static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run;
+  static constexpr int own_rows = thread_rows, row_lanes = lane_columns;
+  using left_type = typename Left::type;
   template <class Tile, int extent, int run>
   struct Part {
     Sum values[extent][step];
@@ -285,6 +291,9 @@ struct CudaCores {
   __device__ static __forceinline__ int column_of(int i) {
     const int j = i % thread_columns;
     return j / right_run * (lane_columns * right_run) + lane_column() * right_run + j % right_run;
+  }
+  __device__ static __forceinline__ constexpr int own_row(int strip, int i) {
+    return strip * left_run + i / thread_columns;
   }
   static constexpr int strip_results = left_run * thread_columns;
   __device__ __forceinline__ Sum& result(int strip, int i) {

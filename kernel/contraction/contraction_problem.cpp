@@ -216,6 +216,13 @@ Result<ContractionProblem> contraction_of(const Graph& graph, const graph::Libra
   return problem ? std::move(problem) : problem.error().within(call.description);
 }
 
+ContractionProblem turned(ContractionProblem problem) {
+  std::swap(problem.left, problem.right);
+  std::swap(problem.rows, problem.columns);
+  std::swap(problem.result.rows, problem.result.columns);
+  return problem;
+}
+
 Contiguity contiguity(const ContractionOperand& operand) {
   if (runs(operand.contracted)) return Contiguity::contracted;
   return runs(operand.free) ? Contiguity::free : Contiguity::none;

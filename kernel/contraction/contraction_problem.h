@@ -25,7 +25,7 @@
 //     result bf16, rows [1024:3072], columns [3072:1]
 //
 // Made of a graph::LibraryCall, of which a kernel of ours does the same; contraction_schedule.h says how,
-// codegen/contraction_* prints it.
+// codegen/contraction prints it.
 
 namespace stitch::kernel {
 
@@ -79,6 +79,9 @@ Result<ContractionProblem> derive_contraction(graph::Graph graph);
 /// The part of `graph` that `call` computes, as a problem. Its parameters are the call's distinct operands, in order.
 /// Errors: those above; convolutions are unsupported.
 Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph::LibraryCall& call);
+
+/// The same, seen from the other side: left and right, rows and columns exchanged.
+ContractionProblem turned(ContractionProblem problem);
 
 /// Which of an operand's joined dimensions its elements lie side by side along.
 enum class Contiguity : std::uint8_t { contracted, free, none };

@@ -14,8 +14,6 @@ using Problem = ContractionProblem;
 using Schedule = ContractionSchedule;
 
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
-/// Static shared memory of device/grid.cuh's arrives_last, and alignment.
-constexpr std::int64_t arrival_shared = 32;
 
 bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value)); }
 

@@ -13,8 +13,6 @@ using enum ContractionInstruction;
 /// of its runs, and what it loaded before it is widened.
 constexpr int other_registers = 40, other_registers_of_cores = 72;
 
-constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 /// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
 /// dimension is loaded 16 bytes at a time where an operand lies that way.
 int core_depth(const ContractionProblem& problem) {

@@ -6,6 +6,11 @@
 
 namespace stitch::kernel {
 
+/// Static shared memory of device/grid.cuh's arrives_last, and alignment.
+inline constexpr std::int64_t arrival_shared = 32;
+
+constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// What follows from problem and schedule.
 struct ContractionShape {
   int warps = 1, threads = 32;

@@ -73,6 +73,22 @@ class NestPrinter {
 
 }  // namespace
 
+TileStatement tile_copy(TileAccess to, TileAccess from) {
+  TileStatement copy;
+  copy.kind = Kind::copy;
+  copy.to = to;
+  copy.from = from;
+  return copy;
+}
+
+TileStatement tile_loop(int loop, std::vector<TileStatement> body) {
+  TileStatement made;
+  made.kind = Kind::loop;
+  made.loop = loop;
+  made.body = std::move(body);
+  return made;
+}
+
 int TileNest::add_loop(std::string name, std::int64_t extent, bool unrolled) {
   const Index variable = pool.variable(0, std::max<std::int64_t>(0, extent - 1));
   loops.push_back({std::move(name), extent, variable, unrolled});

@@ -81,6 +81,9 @@ struct TileStatement {
   std::vector<TileGuard> guards = {};
 };
 
+TileStatement tile_copy(TileAccess to, TileAccess from);
+TileStatement tile_loop(int loop, std::vector<TileStatement> body);
+
 struct TileNest {
   IndexPool pool;
   std::vector<TileLoop> loops;

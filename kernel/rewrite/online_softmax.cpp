@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "graph/dot_dimensions.h"
 #include "graph/passes/common_subexpressions.h"
 #include "graph/passes/dead_code.h"
+#include "graph/softmax.h"
 
 namespace stitch::kernel {
 namespace {
@@ -26,32 +28,13 @@ using graph::Value;
 // time.
 constexpr std::int64_t least_row = 2048;
 
-bool reduces_by(const Node& node, ReduceKind kind) {
-  return node.op == Op::reduce && node.as<graph::ReduceAttributes>().kind == kind;
-}
-
-/// Positions of the dimensions that stay.
-Dims kept_dimensions(std::size_t rank, const Dims& reduced) {
-  Dims kept;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (std::ranges::count(reduced, static_cast<std::int64_t>(d)) == 0) kept.push_back(static_cast<std::int64_t>(d));
-  }
-  return kept;
-}
-
-/// A sum of exponentials relative to the maximum of its row.
-struct ExpSum {
-  NodeId maximum = -1;
-  bool guarded = false;  ///< relative to 0 where the maximum is not finite
-};
-
 class OnlineSoftmax {
  public:
   explicit OnlineSoftmax(const Graph& kernel) : kernel_(kernel) {}
 
   std::optional<Graph> run() {
     for (NodeId id = 0; id < kernel_.size(); ++id) {
-      if (const auto found = exp_sum(kernel_.node(id))) sums_[id] = *found;
+      if (const auto found = exp_sum(id)) sums_[id] = *found;
     }
     if (sums_.empty()) return std::nullopt;
     for (const auto& [sum, found] : sums_) joined_.insert(found.maximum);
@@ -66,50 +49,13 @@ class OnlineSoftmax {
   }
 
  private:
-  [[nodiscard]] const Node& node(Value value) const { return kernel_.node(value.node); }
-
-  [[nodiscard]] bool is_zero(Value value) const {
-    const Node& from = node(value).op == Op::broadcast ? node(node(value).operands[0]) : node(value);
-    if (from.op != Op::constant) return false;
-    const auto is_clear = [](std::byte byte) { return byte == std::byte{0}; };
-    return std::ranges::all_of(from.as<graph::ConstantAttributes>().data, is_clear);
-  }
-
-  /// The maximum m of which `value` is m itself or, as libraries write it where a row may be all −∞, m where that is
-  /// finite and 0 elsewhere.
-  [[nodiscard]] std::optional<ExpSum> base_of(Value value) const {
-    const Node& from = node(value);
-    if (from.op == Op::reduce) return ExpSum{value.node, false};
-    if (from.op != Op::select) return std::nullopt;
-    const Node& finite = node(from.operands[0]);
-    const bool guarded =
-        finite.op == Op::is_finite && finite.operands[0] == from.operands[1] && is_zero(from.operands[2]);
-    return guarded ? std::optional(ExpSum{from.operands[1].node, true}) : std::nullopt;
-  }
-
-  /// Whether `sum` is Σ exp(x − m) along the dimensions of which m is the maximum of the same x.
-  [[nodiscard]] std::optional<ExpSum> exp_sum(const Node& sum) const {
-    if (!reduces_by(sum, ReduceKind::sum)) return std::nullopt;
-    const graph::TensorType& type = kernel_.type(sum.operands[0]);
+  /// Of a row that is long enough, in a type that such a reduction has.
+  [[nodiscard]] std::optional<graph::ExpSum> exp_sum(NodeId sum) const {
+    std::optional<graph::ExpSum> found = graph::match_exp_sum(kernel_, sum);
+    if (!found || found->base == graph::ExpSum::Base::not_empty) return std::nullopt;
+    const graph::TensorType& type = kernel_.type(found->of);
     if (type.dtype != graph::DType::f32 && type.dtype != graph::DType::f64) return std::nullopt;
-    const Dims& along = sum.as<graph::ReduceAttributes>().dimensions;
-    std::int64_t row = 1;
-    for (const std::int64_t d : along) row *= type.dims[d];
-    if (row < least_row) return std::nullopt;
-    const Node& exponential = node(sum.operands[0]);
-    if (exponential.op != Op::exp) return std::nullopt;
-    const Node& difference = node(exponential.operands[0]);
-    if (difference.op != Op::subtract) return std::nullopt;
-    const Node& repeated = node(difference.operands[1]);
-    if (repeated.op != Op::broadcast) return std::nullopt;
-    if (repeated.as<graph::BroadcastAttributes>().mapping != kept_dimensions(type.dims.size(), along))
-      return std::nullopt;
-    const std::optional<ExpSum> found = base_of(repeated.operands[0]);
-    if (!found) return std::nullopt;
-    const Node& greatest = kernel_.node(found->maximum);
-    const bool same = reduces_by(greatest, ReduceKind::max) && greatest.operands[0] == difference.operands[0] &&
-                      greatest.as<graph::ReduceAttributes>().dimensions == along;
-    return same ? found : std::nullopt;
+    return graph::product_of(type.dims, found->along) >= least_row ? found : std::nullopt;
   }
 
   Value add(Op op, std::vector<Value> operands, graph::Attributes attributes = {}) {
@@ -120,9 +66,9 @@ class OnlineSoftmax {
 
   /// Relative to 0 the sum of a row whose maximum m is −∞ is 0, that of one with +∞ is ∞, and with NaN it is NaN:
   /// exp(m).
-  Value sum_of(const ExpSum& found) {
+  Value sum_of(const graph::ExpSum& found) {
     const Value maximum = at_.at({found.maximum}), sum = {maximum.node, 1};
-    if (!found.guarded) return sum;
+    if (found.base == graph::ExpSum::Base::maximum) return sum;
     return add(Op::select, {add(Op::is_finite, {maximum}), sum, add(Op::exp, {maximum})});
   }
 
@@ -146,7 +92,7 @@ class OnlineSoftmax {
   const Graph& kernel_;
   Graph graph_;
   bool failed_ = false;
-  std::map<NodeId, ExpSum> sums_;
+  std::map<NodeId, graph::ExpSum> sums_;
   std::set<NodeId> joined_;    ///< the maxima that become reductions of both
   std::map<Value, Value> at_;  ///< values of the kernel in the new graph
 };

@@ -22,7 +22,7 @@ std::int64_t tile_work(const ContractionProblem& problem, const ContractionSched
   return std::max<std::int64_t>(1, cores ? products : products / products_of_operation);
 }
 
-/// Number of the tile in its batch, by the walk that codegen/contraction_kernel prints.
+/// Number of the tile in its batch, by the walk that codegen/contraction/contraction_kernel prints.
 std::int64_t number_of(std::int64_t row, std::int64_t column, const ContractionShape& shape, int group) {
   const std::int64_t across = std::min<std::int64_t>(group, shape.row_tiles);
   const std::int64_t band = row / across;

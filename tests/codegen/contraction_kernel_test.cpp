@@ -1,5 +1,5 @@
 // Matmul-class kernels on the emulated device, beside the float64 reference.
-#include "codegen/contraction_kernel.h"
+#include "codegen/contraction/contraction_kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/contraction_kernel.h"
+#include "codegen/contraction/contraction_kernel.h"
 #include "graph/canonical.h"
 #include "graph/literal.h"
 #include "kernel/contraction/contraction_rules.h"

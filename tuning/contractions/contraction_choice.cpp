@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/contraction_epilogue.h"
+#include "codegen/contraction/contraction_epilogue.h"
 #include "costmodel/uncertainty.h"
 
 namespace stitch::tuning {

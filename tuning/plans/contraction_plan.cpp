@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/contraction_kernel.h"
+#include "codegen/contraction/contraction_kernel.h"
 #include "costmodel/uncertainty.h"
 #include "profiler/verify/verify_contraction.h"
 #include "tuning/contractions/contraction_choice.h"

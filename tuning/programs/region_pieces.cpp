@@ -72,7 +72,7 @@ void RegionPieces::read_what_is_made(RegionPiece& piece, const graph::LibraryCal
     }
   }
   if (complete) return;
-  for (Value value : graph_.node(call.root).operands) {
+  for (Value value : call.viewed) {
     const auto is_layout = [&] {
       const Op op = graph_.node(value.node).op;
       return graph::info(op).category == graph::OpCategory::layout && graph_.node(value.node).operands.size() == 1;

@@ -1,4 +1,4 @@
-#include "codegen/contraction_epilogue.h"
+#include "codegen/contraction/contraction_epilogue.h"
 
 #include <algorithm>
 #include <memory>
@@ -26,8 +26,10 @@ constexpr Buffer sum_buffer{Buffer::Kind::scratch, 0};
 
 class EpiloguePrinter {
  public:
-  explicit EpiloguePrinter(const ContractionProblem& problem)
-      : problem_(problem), program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.columns}) {}
+  EpiloguePrinter(const ContractionProblem& problem, std::string_view name)
+      : problem_(problem),
+        name_(name),
+        program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.columns}) {}
 
   Result<ContractionEpilogue> print() {
     STITCH_ASSIGN(const ItemId result, result_item());
@@ -77,7 +79,7 @@ class EpiloguePrinter {
     ContractionEpilogue made;
     made.parameters = parameters_;
     Writer out;
-    out.open("struct Epilogue");
+    out.open("struct {}", name_);
     for (const int parameter : parameters_) {
       const graph::NodeId node = problem_.graph->parameters()[parameter];
       out.line("const {}* __restrict__ in{};", storage_type(problem_.graph->node(node).type().dtype), parameter);
@@ -153,14 +155,15 @@ class EpiloguePrinter {
   }
 
   const ContractionProblem& problem_;
+  const std::string_view name_;
   ScalarProgram program_;
   std::set<int> parameters_;
 };
 
 }  // namespace
 
-Result<ContractionEpilogue> print_epilogue(const ContractionProblem& problem) {
-  return EpiloguePrinter(problem).print();
+Result<ContractionEpilogue> print_epilogue(const ContractionProblem& problem, std::string_view name) {
+  return EpiloguePrinter(problem, name).print();
 }
 
 }  // namespace stitch::codegen

@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "codegen/writer.h"
@@ -9,7 +10,7 @@
 
 namespace stitch::codegen {
 
-/// What follows the sum of a contraction, as a functor of the generated kernel:
+/// What follows the sum of a contraction, as a functor `name` of the generated kernel:
 ///
 ///     struct Epilogue {
 ///       const f32* __restrict__ in2;
@@ -24,6 +25,7 @@ struct ContractionEpilogue {
 };
 
 /// Errors: constraint (an operand that is more than element-wise arithmetic and layout).
-Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem);
+Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem,
+                                           std::string_view name = "Epilogue");
 
 }  // namespace stitch::codegen

@@ -1,20 +1,15 @@
-#include "codegen/contraction_kernel.h"
+#include "codegen/contraction/contraction_kernel.h"
 
-#include "codegen/contraction_epilogue.h"
-#include "codegen/index_text.h"
+#include "codegen/contraction/contraction_epilogue.h"
+#include "codegen/contraction/contraction_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
 #include "kernel/contraction/contraction_shape.h"
-#include "kernel/contraction/strips.h"
 #include "kernel/pipeline/pipelining.h"
 
 namespace stitch::codegen {
 namespace {
 
-using kernel::Contiguity;
-using kernel::ContractionDigits;
-using kernel::ContractionInstruction;
-using kernel::ContractionOperand;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 using kernel::ContractionShape;
@@ -27,60 +22,6 @@ using Kind = TileStatement::Kind;
 /// Buffers of the nest, in this order.
 enum NestBuffer : int { left_memory, right_memory, left_tile, right_tile, left_part, right_part };
 
-TileStatement copy_of(int to, int from, Index tile, Index from_tile, Index stage) {
-  TileStatement copy;
-  copy.kind = Kind::copy;
-  copy.to = {to, tile, stage};
-  copy.from = {from, from_tile, stage};
-  return copy;
-}
-
-TileStatement loop_of(int loop, std::vector<TileStatement> body) {
-  TileStatement made;
-  made.kind = Kind::loop;
-  made.loop = loop;
-  made.body = std::move(body);
-  return made;
-}
-
-/// Where element `variable` of a joined dimension lies, beyond the first one; empty: there.
-std::string offset_of(const ContractionDigits& digits, std::string_view variable) {
-  std::string text;
-  std::int64_t step = 1;
-  for (std::size_t i = digits.size(); i-- > 0; step *= digits[i].extent) {
-    const auto& [extent, stride] = digits[i];
-    if (stride == 0) continue;
-    std::string digit = step == 1 ? std::string(variable) : fmt::format("{} / {}", variable, step);
-    if (i > 0) digit = step == 1 ? fmt::format("{} % {}", digit, extent) : fmt::format("({}) % {}", digit, extent);
-    text += fmt::format("{}static_cast<s64>({}){}", text.empty() ? "" : " + ", digit,
-                        stride == 1 ? "" : fmt::format(" * {}", stride));
-  }
-  return text;
-}
-
-/// A sum of those that are not empty.
-std::string sum_of(std::initializer_list<std::string> terms) {
-  std::string text;
-  for (const std::string& term : terms) {
-    if (!term.empty()) text += (text.empty() ? "" : " + ") + term;
-  }
-  return text.empty() ? "0" : text;
-}
-
-std::string mma_of(const ContractionProblem& problem) {
-  const auto name = [](graph::DType dtype) -> std::string {
-    switch (dtype) {
-      case graph::DType::s8: return "S8";
-      case graph::DType::u8: return "U8";
-      case graph::DType::f8e4m3: return "E4m3";
-      default: return "E5m2";
-    }
-  };
-  if (problem.left.dtype == graph::DType::f16) return "MmaF16";
-  if (problem.left.dtype == graph::DType::bf16) return "MmaBf16";
-  return "Mma" + name(problem.left.dtype) + name(problem.right.dtype);
-}
-
 class ContractionPrinter {
  public:
   ContractionPrinter(const ContractionProblem& problem, const ContractionSchedule& schedule,
@@ -92,9 +33,13 @@ class ContractionPrinter {
     STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
     add_arguments(epilogue);
     print_head();
-    print_operand("Left", problem_.left, problem_.rows);
-    print_operand("Right", problem_.right, problem_.columns);
-    print_cores();
+    print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
+                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle});
+    print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted,
+                  {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle});
+    out_.line("using Cores = {};",
+              cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));
+    out_.blank();
     out_.append(epilogue.code);
     out_.blank();
     out_.line("}}  // namespace");
@@ -142,40 +87,6 @@ class ContractionPrinter {
     out_.line("namespace {{");
     out_.blank();
     out_.line("using namespace stitch;");
-    out_.blank();
-  }
-
-  void print_operand(std::string_view name, const ContractionOperand& operand, std::int64_t rows) {
-    const bool left = name == "Left";
-    const bool along_depth = kernel::contiguity(operand) != Contiguity::free;
-    out_.open("struct {}", name);
-    out_.line("static constexpr int rows = {}, depth = {};", rows, problem_.contracted);
-    out_.line("const {}* data;", storage_type(operand.dtype));
-    out_.open("__device__ static __forceinline__ s64 at(int row, int k)");
-    out_.line("return {};", sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")}));
-    out_.close();
-    out_.open("__device__ static __forceinline__ s64 of_batch(int batch)");
-    const std::string begin = operand.offset == 0 ? "" : std::to_string(operand.offset);
-    out_.line("return {};", sum_of({offset_of(operand.batch, "batch"), begin}));
-    out_.close();
-    out_.set_depth(0);
-    out_.line("}};");
-    out_.line("using {}Tile = OperandTile<{}, {}, {}, {}, {}, {}>;", name, storage_type(operand.dtype),
-              left ? schedule_.block_rows : schedule_.block_columns, schedule_.block_depth, along_depth,
-              left ? schedule_.left_copy : schedule_.right_copy, schedule_.swizzle);
-    out_.blank();
-  }
-
-  void print_cores() {
-    if (schedule_.instruction == ContractionInstruction::cuda_core) {
-      out_.line("using Cores = CudaCores<LeftTile, RightTile, {}, {}, {}, {}, {}, {}, {}, {}>;", sum_type(),
-                schedule_.warp_rows, schedule_.warp_columns, schedule_.thread_rows, schedule_.thread_columns,
-                kernel::core_run(problem_.left, schedule_.thread_rows),
-                kernel::core_run(problem_.right, schedule_.thread_columns), shape_.fragment_depth);
-    } else {
-      out_.line("using Cores = TensorCores<{}, LeftTile, RightTile, {}, {}, {}>;", mma_of(problem_), sum_type(),
-                schedule_.warp_rows, schedule_.warp_columns);
-    }
     out_.blank();
   }
 
@@ -227,46 +138,12 @@ class ContractionPrinter {
       out_.line("Cores::{}Part {}_part[{}];", side, side[0] == 'L' ? "left" : "right", schedule_.fragment_stages);
     }
     if (shape_.depth_tiles == 0) return;
-    for (const TileStatement& each : nest.body) print_statement(nest, each);
-  }
-
-  [[nodiscard]] std::string text_of(const TileNest& nest, Index index) const {
-    return index_text(nest.pool, index, [&](Index variable) -> std::string {
-      for (const pipeline::TileLoop& loop : nest.loops) {
-        if (loop.variable == variable) return loop.name;
-      }
-      return "0";
-    });
-  }
-
-  void print_statement(const TileNest& nest, const TileStatement& s) {
-    const int depth = out_.depth();
-    for (const pipeline::TileGuard& guard : s.guards) {
-      const char* relation = guard.kind == pipeline::TileGuard::Kind::below ? "<" : "==";
-      out_.open("if ({} {} {})", text_of(nest, guard.index), relation, guard.bound);
-    }
-    switch (s.kind) {
-      case Kind::loop: {
-        const pipeline::TileLoop& loop = nest.loops[s.loop];
-        out_.line("#pragma unroll{}", loop.unrolled ? "" : " 1");
-        out_.open("for (int {0} = 0; {0} < {1}; ++{0})", loop.name, loop.extent);
-        for (const TileStatement& each : s.body) print_statement(nest, each);
-        out_.close();
-        break;
-      }
-      case Kind::copy: print_copy(nest, s); break;
-      case Kind::compute:
-        out_.line("cores.multiply(left_part[{}], right_part[{}]);", text_of(nest, s.reads[0].stage),
-                  text_of(nest, s.reads[1].stage));
-        break;
-      case Kind::commit: out_.line("commit_copies();"); break;
-      case Kind::wait:
-        out_.line("wait_for_groups<{}>();", s.pending);
-        out_.line("__syncthreads();");
-        break;
-      case Kind::acquire: out_.line("__syncthreads();"); break;
-    }
-    out_.close(out_.depth() - depth);
+    print_nest(
+        out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
+        [&](const TileStatement& s) {
+          out_.line("cores.multiply(left_part[{}], right_part[{}]);", text_of(nest, s.reads[0].stage),
+                    text_of(nest, s.reads[1].stage));
+        });
   }
 
   /// Where a stage of an operand's tiles begins.
@@ -299,7 +176,6 @@ class ContractionPrinter {
       out_.line("add_parts<{}>(cores, parts, tile, {});", shape_.threads, schedule_.split);
     }
     const kernel::ContractionStrips strips = kernel::strips_of(problem_, schedule_);
-    const bool along_rows = kernel::widest_access(problem_.result).along_rows;
     out_.line("wait_for_groups<0>();");
     out_.line("__syncthreads();  // the strips lie where tiles were read");
     std::string members;
@@ -308,27 +184,9 @@ class ContractionPrinter {
     out_.line("const Epilogue epilogue{{{}}};", members);
     out_.line("{0}* const strip = reinterpret_cast<{0}*>(shared) + warp * {1};", sum_type(),
               strips.rows * strips.pitch);
-    out_.open("const auto write = [&](int row, int column, const {}* sums)", sum_type());
-    out_.line("if (row >= {} || column >= {}) return;", problem_.rows, problem_.columns);
-    const std::string type = storage_type(problem_.result.dtype);
-    out_.line("{} results[{}];", type, schedule_.store);
-    out_.line("#pragma unroll");
-    out_.open("for (int v = 0; v < {}; ++v)", schedule_.store);
-    const std::string value =
-        fmt::format("epilogue(sums[v{}], batch, row{}, column{})", along_rows ? fmt::format(" * {}", strips.pitch) : "",
-                    along_rows ? " + v" : "", along_rows ? "" : " + v");
-    const std::string stored = compute_type(problem_.result.dtype) == type
-                                   ? fmt::format("static_cast<{}>({})", type, value)
-                                   : fmt::format("narrow<{}>({})", type, value);
-    out_.line("results[v] = {};", stored);
-    out_.close();
-    out_.line("store<{}>(out0 + ({}), results);", schedule_.store,
-              sum_of({offset_of(problem_.result.batch, "batch"), offset_of(problem_.result.rows, "row"),
-                      offset_of(problem_.result.columns, "column")}));
-    out_.set_depth(1);
-    out_.line("}};");
+    print_write(out_, problem_, strips, schedule_.store);
     out_.line("store_results<{}, {}, {}, {}>(cores, strip, block_row + warp_row, block_column + warp_column, write);",
-              schedule_.warp_columns, strips.pitch, schedule_.store, along_rows);
+              schedule_.warp_columns, strips.pitch, schedule_.store, kernel::widest_access(problem_.result).along_rows);
   }
 
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }
@@ -357,10 +215,12 @@ Result<TileNest> contraction_nest(const ContractionProblem& problem, const Contr
   compute.kind = Kind::compute;
   compute.name = "multiply";
   compute.reads = {{left_part, step, zero}, {right_part, step, zero}};
-  TileStatement inner = loop_of(steps, {copy_of(left_part, left_tile, step, k, zero),
-                                        copy_of(right_part, right_tile, step, k, zero), std::move(compute)});
-  nest.body = {loop_of(tiles, {copy_of(left_tile, left_memory, k, k, zero),
-                               copy_of(right_tile, right_memory, k, k, zero), std::move(inner)})};
+  TileStatement inner = pipeline::tile_loop(
+      steps, {pipeline::tile_copy({left_part, step, zero}, {left_tile, k, zero}),
+              pipeline::tile_copy({right_part, step, zero}, {right_tile, k, zero}), std::move(compute)});
+  nest.body = {pipeline::tile_loop(
+      tiles, {pipeline::tile_copy({left_tile, k, zero}, {left_memory, k, zero}),
+              pipeline::tile_copy({right_tile, k, zero}, {right_memory, k, zero}), std::move(inner)})};
   return pipeline::pipelined(
       std::move(nest), {1, 1, schedule.stages, schedule.stages, schedule.fragment_stages, schedule.fragment_stages});
 }

@@ -1,0 +1,228 @@
+#include "codegen/contraction/attention_kernel.h"
+
+#include "codegen/contraction/contraction_epilogue.h"
+#include "codegen/contraction/contraction_text.h"
+#include "codegen/spelling.h"
+#include "codegen/writer.h"
+#include "kernel/contraction/contraction_shape.h"
+#include "kernel/pipeline/pipelining.h"
+
+namespace stitch::codegen {
+namespace {
+
+using kernel::AttentionProblem;
+using kernel::AttentionSchedule;
+using kernel::AttentionShape;
+namespace pipeline = kernel::pipeline;
+using pipeline::TileNest;
+using pipeline::TileStatement;
+
+/// Buffers of the nest, in this order.
+enum AttentionBuffer : int { keys_memory, values_memory, key_tile, value_tile };
+
+/// Rows that a lane of CUDA cores has side by side: both products' lanes have the same rows.
+constexpr int left_run = 1;
+
+class AttentionPrinter {
+ public:
+  AttentionPrinter(const AttentionProblem& problem, const AttentionSchedule& schedule, const GenerateOptions& options)
+      : p_(problem), s_(schedule), options_(options), shape_(kernel::shape_of(problem, schedule)) {}
+
+  Result<GeneratedKernel> print() {
+    STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score"));
+    STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(p_.product));
+    STITCH_ASSIGN(const TileNest nest, attention_nest(p_, s_));
+    add_arguments(score, epilogue);
+    print_head();
+    const kernel::ContractionSchedule &scores = shape_.scores, &product = shape_.product;
+    print_operand(out_, "Query", p_.scores.left, p_.rows(), p_.depth(),
+                  {s_.block_rows, scores.block_depth, s_.query_copy, true});
+    print_operand(out_, "Key", p_.scores.right, p_.keys(), p_.depth(),
+                  {s_.block_keys, scores.block_depth, s_.key_copy, true});
+    print_operand(out_, "Value", p_.product.right, p_.width(), p_.keys(),
+                  {product.block_columns, s_.block_keys, s_.value_copy, true});
+    out_.line("using WeightTile = OperandTile<{}, {}, {}, true, 4, true>;", storage_type(p_.product.left.dtype),
+              s_.warp_rows, s_.block_keys);
+    out_.line("using Scores = {};", cores_of(p_.scores, scores, "Query", "Key", left_run));
+    out_.line("using Weighted = {};", cores_of(p_.product, product, "Weight", "Value", left_run));
+    out_.line("using Weights = {};", shape_.weight_bytes == 0 ? "WeightsInRegisters" : "WeightsInShared<WeightTile>");
+    out_.blank();
+    out_.append(score.code);
+    out_.append(epilogue.code);
+    out_.blank();
+    out_.line("}}  // namespace");
+    out_.blank();
+    print_kernel(score, epilogue, nest);
+    kernel_.name = options_.name;
+    kernel_.source = out_.text();
+    kernel_.blocks = shape_.blocks;
+    kernel_.threads = shape_.threads;
+    kernel_.shared_bytes = shape_.shared_bytes;
+    return std::move(kernel_);
+  }
+
+ private:
+  void add_arguments(const ContractionEpilogue& score, const ContractionEpilogue& epilogue) {
+    std::set<int> read = score.parameters;
+    read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
+    read.insert({p_.scores.left.parameter, p_.scores.right.parameter, p_.product.right.parameter});
+    for (const int number : read) {
+      const graph::DType dtype = p_.graph->node(p_.graph->parameters()[number]).type().dtype;
+      add_argument({kernel::Buffer::Kind::input, number},
+                   fmt::format("const {}* __restrict__ in{}", storage_type(dtype), number));
+    }
+    add_argument({kernel::Buffer::Kind::output, 0},
+                 fmt::format("{}* __restrict__ out0", storage_type(p_.product.result.dtype)));
+    if (s_.split == 1) return;
+    kernel_.scratch = {{shape_.part_bytes, false}, {4 * shape_.tiles, true}};
+    add_argument({kernel::Buffer::Kind::scratch, 0}, "f32* __restrict__ parts");
+    add_argument({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
+  }
+  void add_argument(const kernel::Buffer& buffer, std::string text) {
+    kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
+    parameters_ += (parameters_.empty() ? "" : ", ") + std::move(text);
+  }
+
+  void print_head() {
+    out_.append(options_.comment);
+    out_.line("// {}", kernel::to_string(p_));
+    out_.line("// {}", kernel::to_string(s_));
+    out_.blank();
+    out_.line("#include \"stitch/attention.cuh\"");
+    out_.line("#include \"stitch/kernel.cuh\"");
+    out_.blank();
+    out_.line("namespace {{");
+    out_.blank();
+    out_.line("using namespace stitch;");
+    out_.blank();
+  }
+
+  void print_kernel(const ContractionEpilogue& score, const ContractionEpilogue& epilogue, const TileNest& nest) {
+    out_.line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, s_.blocks_per_sm);
+    out_.open("{}({})", options_.name, parameters_);
+    if (shape_.tiles == 0) {
+      out_.close();
+      return;
+    }
+    out_.line("extern __shared__ __align__(128) unsigned char shared[];");
+    print_place();
+    out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
+    out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
+    out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);
+    out_.line("const Score score{{{}}};", members(score));
+    out_.line("unsigned char* const query_tile = shared;");
+    out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
+    out_.line("unsigned char* const value_tiles = key_tiles + {} * KeyTile::bytes;", s_.stages);
+    out_.line("unsigned char* const weights = {};",
+              shape_.weight_bytes == 0
+                  ? "nullptr"
+                  : fmt::format("value_tiles + {} * ValueTile::bytes + warp * WeightTile::bytes", s_.stages));
+    out_.line("AttentionRows<Scores> rows;");
+    out_.line("Weighted product;");
+    out_.blank();
+    out_.line("copy_tile<QueryTile, {}>(query_tile, queries, block_row, 0);", shape_.threads);
+    out_.line("commit_copies();");
+    print_nest(
+        out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
+        [&](const TileStatement& s) { print_compute(nest, s); });
+    print_results(epilogue);
+    out_.close();
+  }
+
+  /// Which rows the block has. Tiles of one batch are neighbours, so that they share keys and values in L2.
+  void print_place() {
+    if (s_.split > 1) {
+      out_.line("const int part = static_cast<int>(blockIdx.x) % {};", s_.split);
+      out_.line("const int tile = static_cast<int>(blockIdx.x) / {};", s_.split);
+    } else {
+      out_.line("const int tile = static_cast<int>(blockIdx.x);");
+    }
+    out_.line("const int batch = tile / {0}, block_row = tile % {0} * {1};", shape_.row_tiles, s_.block_rows);
+    out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
+    out_.line("const int warp_row = warp * {};", s_.warp_rows);
+    out_.line("const int first_key = {};",
+              s_.split > 1 ? fmt::format("part * {}", shape_.key_tiles * s_.block_keys) : "0");
+  }
+
+  /// Where a stage of keys or values begins.
+  [[nodiscard]] std::string tile_text(const TileNest& nest, const pipeline::TileAccess& access) const {
+    const bool keys = access.buffer == key_tile;
+    return fmt::format("{} + {} * {}Tile::bytes", keys ? "key_tiles" : "value_tiles", text_of(nest, access.stage),
+                       keys ? "Key" : "Value");
+  }
+
+  void print_copy(const TileNest& nest, const TileStatement& s) {
+    const bool keys = s.to.buffer == key_tile;
+    const std::string first = fmt::format("first_key + {} * {}", text_of(nest, s.to.tile), s_.block_keys);
+    out_.line("copy_tile<{}Tile, {}>({}, {}, {}, {});", keys ? "Key" : "Value", shape_.threads, tile_text(nest, s.to),
+              keys ? "keys" : "values", keys ? first : "0", keys ? "0" : first);
+  }
+
+  void print_compute(const TileNest& nest, const TileStatement& s) {
+    const int depth_steps = kernel::shape_of(p_.scores, shape_.scores).depth_steps;
+    const int key_steps = kernel::shape_of(p_.product, shape_.product).depth_steps;
+    out_.line("attend<{}, {}, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, batch,", p_.rows(),
+              p_.keys(), depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]));
+    out_.line("    block_row + warp_row, warp_row, first_key + {} * {});", text_of(nest, s.reads[0].tile),
+              s_.block_keys);
+  }
+
+  void print_results(const ContractionEpilogue& epilogue) {
+    out_.blank();
+    if (s_.split > 1) {
+      out_.line("using Parts = AttentionParts<{}, Scores, Weighted>;", shape_.threads);
+      out_.line("Parts::leave(product, rows, parts, tile, {}, part);", s_.split);
+      out_.line("if (!arrives_last(arrived + tile, {}u)) return;", s_.split);
+      out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
+    }
+    out_.line("divide_by_sums<{}>(product, rows);", p_.empty_is_zero);
+    const kernel::ContractionStrips strips = kernel::strips_of(p_.product, shape_.product);
+    out_.line("wait_for_groups<0>();");
+    out_.line("__syncthreads();  // the strips lie where tiles were read");
+    out_.line("const Epilogue epilogue{{{}}};", members(epilogue));
+    out_.line("f32* const strip = reinterpret_cast<f32*>(shared) + warp * {};", strips.rows * strips.pitch);
+    print_write(out_, p_.product, strips, s_.store);
+    out_.line("store_results<{}, {}, {}, {}>(product, strip, block_row + warp_row, 0, write);",
+              shape_.product.warp_columns, strips.pitch, s_.store, kernel::widest_access(p_.product.result).along_rows);
+  }
+
+  [[nodiscard]] static std::string members(const ContractionEpilogue& epilogue) {
+    std::string text;
+    for (const int parameter : epilogue.parameters) text += fmt::format("{}in{}", text.empty() ? "" : ", ", parameter);
+    return text;
+  }
+
+  const AttentionProblem& p_;
+  const AttentionSchedule& s_;
+  const GenerateOptions& options_;
+  const AttentionShape shape_;
+  Writer out_;
+  GeneratedKernel kernel_;
+  std::string parameters_;
+};
+
+}  // namespace
+
+Result<TileNest> attention_nest(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  const AttentionShape shape = kernel::shape_of(problem, schedule);
+  TileNest nest;
+  for (const char* name : {"keys", "values"}) nest.add_buffer(name, pipeline::Scope::device);
+  for (const char* name : {"key_tile", "value_tile"}) nest.add_buffer(name, pipeline::Scope::shared);
+  const int tiles = nest.add_loop("j", shape.key_tiles);
+  const kernel::Index j = nest.loops[tiles].variable, zero = nest.pool.constant(0);
+  TileStatement compute;
+  compute.kind = TileStatement::Kind::compute;
+  compute.name = "attend";
+  compute.reads = {{key_tile, j, zero}, {value_tile, j, zero}};
+  nest.body = {pipeline::tile_loop(
+      tiles, {pipeline::tile_copy({key_tile, j, zero}, {keys_memory, j, zero}),
+              pipeline::tile_copy({value_tile, j, zero}, {values_memory, j, zero}), std::move(compute)})};
+  return pipeline::pipelined(std::move(nest), {1, 1, schedule.stages, schedule.stages});
+}
+
+Result<GeneratedKernel> generate_attention(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                                           const GenerateOptions& options) {
+  return AttentionPrinter(problem, schedule, options).print();
+}
+
+}  // namespace stitch::codegen

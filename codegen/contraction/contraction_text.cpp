@@ -1,0 +1,159 @@
+#include "codegen/contraction/contraction_text.h"
+
+#include "codegen/index_text.h"
+#include "codegen/spelling.h"
+#include "kernel/contraction/contraction_shape.h"
+
+namespace stitch::codegen {
+namespace {
+
+using kernel::Contiguity;
+using kernel::ContractionDigits;
+using kernel::ContractionProblem;
+namespace pipeline = kernel::pipeline;
+using Kind = pipeline::TileStatement::Kind;
+
+std::string mma_of(const ContractionProblem& problem) {
+  const auto name = [](graph::DType dtype) -> std::string {
+    switch (dtype) {
+      case graph::DType::s8: return "S8";
+      case graph::DType::u8: return "U8";
+      case graph::DType::f8e4m3: return "E4m3";
+      default: return "E5m2";
+    }
+  };
+  if (problem.left.dtype == graph::DType::f16) return "MmaF16";
+  if (problem.left.dtype == graph::DType::bf16) return "MmaBf16";
+  return "Mma" + name(problem.left.dtype) + name(problem.right.dtype);
+}
+
+struct StatementWriter {
+  Writer& out;
+  const pipeline::TileNest& nest;
+  const StatementPrinter& copy;
+  const StatementPrinter& compute;
+
+  void print(const pipeline::TileStatement& s) const {
+    const int depth = out.depth();
+    for (const pipeline::TileGuard& guard : s.guards) {
+      const char* relation = guard.kind == pipeline::TileGuard::Kind::below ? "<" : "==";
+      out.open("if ({} {} {})", text_of(nest, guard.index), relation, guard.bound);
+    }
+    switch (s.kind) {
+      case Kind::loop: {
+        const pipeline::TileLoop& loop = nest.loops[s.loop];
+        out.line("#pragma unroll{}", loop.unrolled ? "" : " 1");
+        out.open("for (int {0} = 0; {0} < {1}; ++{0})", loop.name, loop.extent);
+        for (const pipeline::TileStatement& each : s.body) print(each);
+        out.close();
+        break;
+      }
+      case Kind::copy: copy(s); break;
+      case Kind::compute: compute(s); break;
+      case Kind::commit: out.line("commit_copies();"); break;
+      case Kind::wait:
+        out.line("wait_for_groups<{}>();", s.pending);
+        out.line("__syncthreads();");
+        break;
+      case Kind::acquire: out.line("__syncthreads();"); break;
+    }
+    out.close(out.depth() - depth);
+  }
+};
+
+}  // namespace
+
+std::string offset_of(const ContractionDigits& digits, std::string_view variable) {
+  std::string text;
+  std::int64_t step = 1;
+  for (std::size_t i = digits.size(); i-- > 0; step *= digits[i].extent) {
+    const auto& [extent, stride] = digits[i];
+    if (stride == 0) continue;
+    std::string digit = step == 1 ? std::string(variable) : fmt::format("{} / {}", variable, step);
+    if (i > 0) digit = step == 1 ? fmt::format("{} % {}", digit, extent) : fmt::format("({}) % {}", digit, extent);
+    text += fmt::format("{}static_cast<s64>({}){}", text.empty() ? "" : " + ", digit,
+                        stride == 1 ? "" : fmt::format(" * {}", stride));
+  }
+  return text;
+}
+
+std::string sum_of(std::initializer_list<std::string> terms) {
+  std::string text;
+  for (const std::string& term : terms) {
+    if (!term.empty()) text += (text.empty() ? "" : " + ") + term;
+  }
+  return text.empty() ? "0" : text;
+}
+
+void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
+                   std::int64_t depth, const TileText& tile) {
+  const std::string type = storage_type(operand.dtype);
+  out.open("struct {}", name);
+  out.line("static constexpr int rows = {}, depth = {};", rows, depth);
+  out.line("const {}* data;", type);
+  out.open("__device__ static __forceinline__ s64 at(int row, int k)");
+  out.line("return {};", sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")}));
+  out.close();
+  out.open("__device__ static __forceinline__ s64 of_batch(int batch)");
+  const std::string begin = operand.offset == 0 ? "" : std::to_string(operand.offset);
+  out.line("return {};", sum_of({offset_of(operand.batch, "batch"), begin}));
+  out.close();
+  out.set_depth(0);
+  out.line("}};");
+  out.line("using {}Tile = OperandTile<{}, {}, {}, {}, {}, {}>;", name, type, tile.rows, tile.depth,
+           kernel::contiguity(operand) != Contiguity::free, tile.copy, tile.swizzle);
+  out.blank();
+}
+
+std::string cores_of(const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                     std::string_view left, std::string_view right, int left_run) {
+  const std::string sum = compute_type(problem.accumulator);
+  if (schedule.instruction != kernel::ContractionInstruction::cuda_core) {
+    return fmt::format("TensorCores<{}, {}Tile, {}Tile, {}, {}, {}>", mma_of(problem), left, right, sum,
+                       schedule.warp_rows, schedule.warp_columns);
+  }
+  return fmt::format("CudaCores<{}Tile, {}Tile, {}, {}, {}, {}, {}, {}, {}, {}>", left, right, sum, schedule.warp_rows,
+                     schedule.warp_columns, schedule.thread_rows, schedule.thread_columns, left_run,
+                     kernel::core_run(problem.right, schedule.thread_columns),
+                     kernel::shape_of(problem, schedule).fragment_depth);
+}
+
+std::string text_of(const pipeline::TileNest& nest, kernel::Index index) {
+  return index_text(nest.pool, index, [&](kernel::Index variable) -> std::string {
+    for (const pipeline::TileLoop& loop : nest.loops) {
+      if (loop.variable == variable) return loop.name;
+    }
+    return "0";
+  });
+}
+
+void print_nest(Writer& out, const pipeline::TileNest& nest, const StatementPrinter& copy,
+                const StatementPrinter& compute) {
+  const StatementWriter writer{out, nest, copy, compute};
+  for (const pipeline::TileStatement& each : nest.body) writer.print(each);
+}
+
+void print_write(Writer& out, const ContractionProblem& problem, const kernel::ContractionStrips& strips, int store) {
+  const bool along_rows = kernel::widest_access(problem.result).along_rows;
+  out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
+  out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
+  const std::string type = storage_type(problem.result.dtype);
+  out.line("{} results[{}];", type, store);
+  out.line("#pragma unroll");
+  out.open("for (int v = 0; v < {}; ++v)", store);
+  const std::string value =
+      fmt::format("epilogue(sums[v{}], batch, row{}, column{})", along_rows ? fmt::format(" * {}", strips.pitch) : "",
+                  along_rows ? " + v" : "", along_rows ? "" : " + v");
+  const std::string stored = compute_type(problem.result.dtype) == type
+                                 ? fmt::format("static_cast<{}>({})", type, value)
+                                 : fmt::format("narrow<{}>({})", type, value);
+  out.line("results[v] = {};", stored);
+  out.close();
+  out.line("store<{}>(out0 + ({}), results);", store,
+           sum_of({offset_of(problem.result.batch, "batch"), offset_of(problem.result.rows, "row"),
+                   offset_of(problem.result.columns, "column")}));
+  out.set_depth(1);
+  out.line("}};");
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "codegen/writer.h"
+#include "kernel/contraction/contraction_problem.h"
+#include "kernel/contraction/contraction_schedule.h"
+#include "kernel/contraction/strips.h"
+#include "kernel/pipeline/nest.h"
+
+// What the kernels of products print alike: where operands and results lie, which cores multiply, pipelined loops.
+namespace stitch::codegen {
+
+/// Where element `variable` of a joined dimension lies, beyond the first one, in elements; empty: there.
+std::string offset_of(const kernel::ContractionDigits& digits, std::string_view variable);
+/// A sum of those terms that are not empty; "0" of none.
+std::string sum_of(std::initializer_list<std::string> terms);
+
+/// How an operand's tile lies in shared memory.
+struct TileText {
+  int rows = 0, depth = 0;
+  int copy = 4;  ///< bytes of one copy
+  bool swizzle = true;
+};
+/// The structure `name`, which finds an operand's elements, and `nameTile`.
+void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
+                   std::int64_t depth, const TileText& tile);
+
+/// The type of what multiplies the tiles `left` and `right`: "TensorCores<MmaF16, LeftTile, …>". `left_run`: rows that
+/// a lane of CUDA cores has side by side.
+std::string cores_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                     std::string_view left, std::string_view right, int left_run);
+
+/// A nest's guard, tile or stage in terms of its loops' variables.
+std::string text_of(const kernel::pipeline::TileNest& nest, kernel::Index index);
+/// Prints one of a nest's statements.
+using StatementPrinter = std::function<void(const kernel::pipeline::TileStatement&)>;
+/// Prints a pipelined nest: loops, guards and waits; copies and computes by the functions.
+void print_nest(Writer& out, const kernel::pipeline::TileNest& nest, const StatementPrinter& copy,
+                const StatementPrinter& compute);
+
+/// The function `write` of device/contraction.cuh's store_results: `store` results of a strip through `epilogue` to
+/// memory, as far as they are within rows and columns.
+void print_write(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionStrips& strips,
+                 int store);
+
+}  // namespace stitch::codegen

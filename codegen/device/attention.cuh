@@ -1,0 +1,239 @@
+#pragma once
+// Attention: two products with a softmax between them, of which nothing but maxima and sums of rows is kept from one
+// tile of keys to the next (Milakov and Gimelshein 2018; FlashAttention, Dao et al. 2022). A warp has whole rows.
+
+#include "stitch/contraction.cuh"
+#include "stitch/math.cuh"
+
+namespace stitch {
+
+// Of a lane's rows so far: the greatest logit, and of its own columns the sum of the exponentials relative to it.
+template <class Scores>
+struct AttentionRows {
+  f32 greatest[Scores::own_rows], sum[Scores::own_rows];
+
+  __device__ __forceinline__ AttentionRows() {
+#pragma unroll
+    for (int r = 0; r < Scores::own_rows; ++r) {
+      greatest[r] = -__int_as_float(0x7f800000);
+      sum[r] = 0;
+    }
+  }
+};
+
+// What exponentials of a row are relative to: a row that has nothing but −∞ so far has weights of 0.
+__device__ __forceinline__ f32 base_of_row(f32 greatest) {
+  return greatest == -__int_as_float(0x7f800000) ? 0.f : greatest;
+}
+
+// Scores become logits; those outside of rows and keys −∞. `row` and `key`: of the warp's first one.
+template <int rows, int keys, class Scores, class Score>
+__device__ __forceinline__ void make_logits(Scores& scores, const Score& score, int batch, int row, int key) {
+#pragma unroll
+  for (int s = 0; s < Scores::strips; ++s) {
+#pragma unroll
+    for (int i = 0; i < Scores::strip_results; ++i) {
+      const int m = row + s * Scores::strip_rows + Scores::row_of(i), j = key + Scores::column_of(i);
+      f32& value = scores.result(s, i);
+      value = m < rows && j < keys ? score(value, batch, m, j) : -__int_as_float(0x7f800000);
+    }
+  }
+}
+
+// Logits become weights relative to the greatest logit so far; what was summed before follows it.
+template <class Scores, class Product>
+__device__ __forceinline__ void make_weights(Scores& scores, Product& product, AttentionRows<Scores>& rows) {
+  f32 greatest[Scores::own_rows];
+#pragma unroll
+  for (int r = 0; r < Scores::own_rows; ++r) greatest[r] = rows.greatest[r];
+#pragma unroll
+  for (int s = 0; s < Scores::strips; ++s) {
+#pragma unroll
+    for (int i = 0; i < Scores::strip_results; ++i) {
+      f32& most = greatest[Scores::own_row(s, i)];
+      most = fmaxf(most, scores.result(s, i));
+    }
+  }
+  f32 scale[Scores::own_rows];
+#pragma unroll
+  for (int r = 0; r < Scores::own_rows; ++r) {
+#pragma unroll
+    for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
+      greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(0xffffffffu, greatest[r], lanes));
+    scale[r] = exponential(rows.greatest[r] - base_of_row(greatest[r]));
+    rows.greatest[r] = greatest[r];
+    rows.sum[r] *= scale[r];
+    greatest[r] = base_of_row(greatest[r]);
+  }
+#pragma unroll
+  for (int s = 0; s < Scores::strips; ++s) {
+#pragma unroll
+    for (int i = 0; i < Scores::strip_results; ++i) {
+      const int r = Scores::own_row(s, i);
+      f32& value = scores.result(s, i);
+      value = exponential(value - greatest[r]);
+      rows.sum[r] += value;
+    }
+#pragma unroll
+    for (int i = 0; i < Product::strip_results; ++i) product.result(s, i) *= scale[Product::own_row(s, i)];
+  }
+}
+
+template <class T>
+__device__ __forceinline__ T narrowed(f32 x) {
+  return narrow<T>(x);
+}
+template <>
+__device__ __forceinline__ f32 narrowed<f32>(f32 x) {
+  return x;
+}
+
+template <class T>
+__device__ __forceinline__ u32 pair_of(f32 first, f32 second) {
+  union {
+    T elements[2];
+    u32 word;
+  } pair;
+  pair.elements[0] = narrow<T>(first);
+  pair.elements[1] = narrow<T>(second);
+  return pair.word;
+}
+
+// The second product with weights in registers: a result of an instruction lies as half an operand of the next one.
+struct WeightsInRegisters {
+  template <int steps, class Scores, class Product>
+  __device__ static __forceinline__ void multiply(Scores& scores, Product& product, unsigned char*,
+                                                  const unsigned char* values) {
+    using T = typename Product::left_type;
+#pragma unroll
+    for (int at = 0; at < steps; ++at) {
+      typename Product::LeftPart left;
+      typename Product::RightPart right;
+#pragma unroll
+      for (int i = 0; i < Product::across; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const f32(&sums)[4] = scores.sums[i][2 * at + half];
+          left.words[i][2 * half] = pair_of<T>(sums[0], sums[1]);
+          left.words[i][2 * half + 1] = pair_of<T>(sums[2], sums[3]);
+        }
+      }
+      Product::load_right(right, values, 0, at);
+      product.multiply(left, right);
+    }
+  }
+};
+
+// The same through shared memory of the warp.
+template <class Tile>
+struct WeightsInShared {
+  template <int steps, class Scores, class Product>
+  __device__ static __forceinline__ void multiply(Scores& scores, Product& product, unsigned char* weights,
+                                                  const unsigned char* values) {
+    using T = typename Tile::type;
+    __syncwarp();
+#pragma unroll
+    for (int s = 0; s < Scores::strips; ++s) {
+#pragma unroll
+      for (int i = 0; i < Scores::strip_results; ++i)
+        *reinterpret_cast<T*>(weights + Tile::place(s * Scores::strip_rows + Scores::row_of(i), Scores::column_of(i))) =
+            narrowed<T>(scores.result(s, i));
+    }
+    __syncwarp();
+#pragma unroll
+    for (int at = 0; at < steps; ++at) {
+      typename Product::LeftPart left;
+      typename Product::RightPart right;
+      Product::load_left(left, weights, 0, at);
+      Product::load_right(right, values, 0, at);
+      product.multiply(left, right);
+    }
+  }
+};
+
+// One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
+template <int rows, int keys, int depth_steps, int key_steps, class Weights, class Scores, class Product, class Score>
+__device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& state, const Score& score,
+                                       const unsigned char* query_tile, const unsigned char* key_tile,
+                                       const unsigned char* value_tile, unsigned char* weights, int batch, int row,
+                                       int warp_row, int key) {
+  Scores scores;
+#pragma unroll
+  for (int at = 0; at < depth_steps; ++at) {
+    typename Scores::LeftPart left;
+    typename Scores::RightPart right;
+    Scores::load_left(left, query_tile, warp_row, at);
+    Scores::load_right(right, key_tile, 0, at);
+    scores.multiply(left, right);
+  }
+  make_logits<rows, keys>(scores, score, batch, row, key);
+  make_weights(scores, product, state);
+  Weights::template multiply<key_steps>(scores, product, weights, value_tile);
+}
+
+// Divides by the sums of the rows. Rows of −∞ alone: 0 ÷ 0, or 0.
+template <bool empty_is_zero, class Scores, class Product>
+__device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<Scores>& rows) {
+#pragma unroll
+  for (int r = 0; r < Scores::own_rows; ++r) {
+#pragma unroll
+    for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
+      rows.sum[r] += __shfl_xor_sync(0xffffffffu, rows.sum[r], lanes);
+    if (empty_is_zero && rows.greatest[r] == -__int_as_float(0x7f800000)) rows.sum[r] = 1;
+    rows.sum[r] = 1.f / rows.sum[r];
+  }
+#pragma unroll
+  for (int s = 0; s < Product::strips; ++s) {
+#pragma unroll
+    for (int i = 0; i < Product::strip_results; ++i) product.result(s, i) *= rows.sum[Product::own_row(s, i)];
+  }
+}
+
+// Blocks that share the keys of a tile of rows leave their results in scratch, with maxima and sums; the last to arrive
+// joins them in the order of the blocks. `part`: this block's number of `parts`.
+template <int threads, class Scores, class Product>
+struct AttentionParts {
+  static constexpr int results = Product::strips * Product::strip_results;
+  static constexpr int count = results + 2 * Scores::own_rows;
+
+  __device__ static __forceinline__ void leave(Product& product, const AttentionRows<Scores>& rows, f32* scratch,
+                                               s64 tile, int parts, int part) {
+    f32* const own = scratch + (tile * parts + part) * count * threads + threadIdx.x;
+#pragma unroll
+    for (int i = 0; i < results; ++i)
+      own[i * threads] = product.result(i / Product::strip_results, i % Product::strip_results);
+#pragma unroll
+    for (int r = 0; r < Scores::own_rows; ++r) {
+      own[(results + 2 * r) * threads] = rows.greatest[r];
+      own[(results + 2 * r + 1) * threads] = rows.sum[r];
+    }
+  }
+
+  __device__ static __forceinline__ void join(Product& product, AttentionRows<Scores>& rows, const f32* scratch,
+                                              s64 tile, int parts) {
+    rows = AttentionRows<Scores>();
+#pragma unroll
+    for (int i = 0; i < results; ++i) product.result(i / Product::strip_results, i % Product::strip_results) = 0;
+    for (int part = 0; part < parts; ++part) {
+      const f32* const from = scratch + (tile * parts + part) * count * threads + threadIdx.x;
+      const auto read = [&](int i) { return load_one<Cached::shared_between_blocks>(from + i * threads); };
+      f32 before[Scores::own_rows], after[Scores::own_rows];
+#pragma unroll
+      for (int r = 0; r < Scores::own_rows; ++r) {
+        const f32 greatest = read(results + 2 * r), most = fmaxf(rows.greatest[r], greatest);
+        before[r] = exponential(rows.greatest[r] - base_of_row(most));
+        after[r] = exponential(greatest - base_of_row(most));
+        rows.sum[r] = rows.sum[r] * before[r] + read(results + 2 * r + 1) * after[r];
+        rows.greatest[r] = most;
+      }
+#pragma unroll
+      for (int i = 0; i < results; ++i) {
+        f32& sum = product.result(i / Product::strip_results, i % Product::strip_results);
+        const int r = Product::own_row(i / Product::strip_results, i % Product::strip_results);
+        sum = sum * before[r] + read(i) * after[r];
+      }
+    }
+  }
+};
+
+}  // namespace stitch

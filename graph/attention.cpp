@@ -1,0 +1,196 @@
+#include "graph/attention.h"
+
+#include <algorithm>
+#include <set>
+
+#include "graph/strided_view.h"
+#include "graph/subgraph.h"
+
+namespace stitch::graph {
+namespace {
+
+/// The nodes that lead from `root` to `end`, both included; empty: none do.
+std::set<NodeId> between(const Graph& graph, NodeId root, NodeId end) {
+  std::set<NodeId> depends = {root};
+  for (NodeId id = root + 1; id <= end; ++id) {
+    const auto& operands = graph.node(id).operands;
+    if (std::ranges::any_of(operands, [&](Value operand) { return depends.contains(operand.node); }))
+      depends.insert(id);
+  }
+  if (!depends.contains(end)) return {};
+  std::set<NodeId> leading = {end};
+  for (auto id = depends.rbegin(); id != depends.rend(); ++id) {
+    if (!leading.contains(*id)) continue;
+    for (const Value operand : graph.node(*id).operands) {
+      if (depends.contains(operand.node)) leading.insert(operand.node);
+    }
+  }
+  return leading;
+}
+
+/// The nearest dot that a value depends on through element-wise operators, layouts and reductions.
+std::optional<NodeId> dot_before(const Graph& graph, Value value) {
+  std::set<NodeId> open = {value.node};
+  while (!open.empty()) {
+    const NodeId id = *open.rbegin();
+    open.erase(id);
+    const Node& node = graph.node(id);
+    if (node.op == Op::dot) return id;
+    const OpCategory category = info(node.op).category;
+    if (category == OpCategory::boundary || category == OpCategory::control) return std::nullopt;
+    for (const Value operand : node.operands) open.insert(operand.node);
+  }
+  return std::nullopt;
+}
+
+/// What a call's graph reads from memory for a value: nothing for what is made of nothing, and what is repeated or
+/// moved in the layout that it has there.
+class Leaves {
+ public:
+  Leaves(const Graph& graph, const std::set<NodeId>& inside) : graph_(graph), inside_(inside) {}
+
+  void add(Value value) {
+    if (inside_.contains(value.node) || is_of_nothing(value.node)) return;
+    const Node& node = graph_.node(value.node);
+    if (node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::transpose) return add(node.operands[0]);
+    if (std::ranges::count(found, value) == 0) found.push_back(value);
+  }
+
+  std::vector<Value> found;
+
+ private:
+  /// Whether it is made of constants and positions alone.
+  bool is_of_nothing(NodeId start) {
+    std::vector<NodeId> open = {start};
+    std::set<NodeId> seen;
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      if (!seen.insert(id).second) continue;
+      constexpr std::size_t most_operators = 32;
+      const Node& node = graph_.node(id);
+      const bool moves = node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::transpose;
+      const bool begins = node.op == Op::iota || (node.op == Op::constant && graph_.type({id}).elements() == 1);
+      if (seen.size() > most_operators || !(moves || begins || is_elementwise(node.op))) return false;
+      for (const Value operand : node.operands) open.push_back(operand.node);
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const std::set<NodeId>& inside_;
+};
+
+class Joiner {
+ public:
+  Joiner(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted)
+      : graph_(graph), calls_(std::move(calls)), wanted_(wanted), uses_(users(graph)), results_(is_result(graph)) {}
+
+  std::vector<LibraryCall> join() {
+    std::set<NodeId> gone;
+    for (LibraryCall& call : calls_) {
+      if (graph_.node(call.root).op != Op::dot) continue;
+      const std::optional<Attention> found = match_attention(graph_, call.root);
+      if (!found || gone.contains(found->scores)) continue;
+      std::optional<LibraryCall> joined = joined_call(*found, call);
+      if (!joined) continue;
+      gone.insert(found->scores);
+      call = *std::move(joined);
+      joined_.insert(call.root);
+    }
+    std::erase_if(calls_,
+                  [&](const LibraryCall& call) { return gone.contains(call.root) && !joined_.contains(call.root); });
+    return std::move(calls_);
+  }
+
+ private:
+  std::optional<LibraryCall> joined_call(const Attention& attention, const LibraryCall& product) {
+    LibraryCall call;
+    call.root = attention.scores;
+    call.epilogue = attention.inner;
+    call.epilogue.push_back(attention.product);
+    call.epilogue.insert(call.epilogue.end(), product.epilogue.begin(), product.epilogue.end());
+    call.result = product.result;
+    std::set<NodeId> inside(call.epilogue.begin(), call.epilogue.end());
+    inside.insert(call.root);
+    if (is_needed_outside(inside, call.result)) return std::nullopt;
+    const Node& scores = graph_.node(attention.scores);
+    call.viewed = {scores.operands[0], scores.operands[1], attention.values};
+    for (const Value operand : call.viewed) call.operands.push_back(view_of(graph_, operand).source);
+    Leaves leaves(graph_, inside);
+    leaves.found = call.operands;
+    for (const NodeId id : call.epilogue) {
+      for (const Value operand : graph_.node(id).operands) {
+        if (operand != attention.values) leaves.add(operand);
+      }
+    }
+    const auto added = leaves.found.begin() + std::ssize(call.operands);
+    if (std::any_of(added, leaves.found.end(), [&](Value value) { return is_within_call(value); })) return std::nullopt;
+    call.operands = std::move(leaves.found);
+    for (const Value operand : call.operands) {
+      if (!between(graph_, call.root, operand.node).empty()) return std::nullopt;  // it would wait for itself
+    }
+    const Result<Graph> own = subgraph(graph_, call.operands, {call.result});
+    if (!own || !wanted_(*own)) return std::nullopt;
+    call.description =
+        fmt::format("attention {}·{}, softmax, ·{}", to_string(graph_.type(scores.operands[0])),
+                    to_string(graph_.type(scores.operands[1])), to_string(graph_.type(attention.values)));
+    return call;
+  }
+
+  /// Whether a call computes it on its way to its result, so that it is never in memory.
+  [[nodiscard]] bool is_within_call(Value value) const {
+    return std::ranges::any_of(calls_, [&](const LibraryCall& call) {
+      const bool computed = value.node == call.root || std::ranges::count(call.epilogue, value.node) > 0;
+      return computed && value != call.result;
+    });
+  }
+
+  [[nodiscard]] bool is_needed_outside(const std::set<NodeId>& inside, Value result) const {
+    return std::ranges::any_of(inside, [&](NodeId id) {
+      if (id == result.node) return false;
+      const bool all_inside = std::ranges::all_of(uses_[id], [&](NodeId user) { return inside.contains(user); });
+      return results_[id] || !all_inside;
+    });
+  }
+
+  const Graph& graph_;
+  std::vector<LibraryCall> calls_;
+  const std::function<bool(const Graph&)>& wanted_;
+  const std::vector<std::vector<NodeId>> uses_;
+  const std::vector<bool> results_;
+  std::set<NodeId> joined_;
+};
+
+}  // namespace
+
+std::optional<Attention> match_attention(const Graph& graph, NodeId product) {
+  if (graph.node(product).op != Op::dot) return std::nullopt;
+  for (const int side : {0, 1}) {
+    Attention found;
+    found.product = product;
+    found.values = graph.node(product).operands[1 - side];
+    found.weights = view_of(graph, graph.node(product).operands[side]).source;
+    Value quotient = found.weights;
+    while (graph.node(quotient.node).op == Op::convert) quotient = graph.node(quotient.node).operands[0];
+    const std::optional<Softmax> softmax = match_softmax(graph, quotient);
+    if (!softmax) continue;
+    found.softmax = *softmax;
+    found.logits = softmax->sum.of;
+    const std::optional<NodeId> scores = dot_before(graph, found.logits);
+    if (!scores) continue;
+    found.scores = *scores;
+    for (const NodeId id : between(graph, *scores, product)) {
+      if (id != *scores && id != product) found.inner.push_back(id);
+    }
+    return found;
+  }
+  return std::nullopt;
+}
+
+std::vector<LibraryCall> join_attentions(const Graph& graph, std::vector<LibraryCall> calls,
+                                         const std::function<bool(const Graph&)>& wanted) {
+  return Joiner(graph, std::move(calls), wanted).join();
+}
+
+}  // namespace stitch::graph

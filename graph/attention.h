@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "graph/library_call.h"
+#include "graph/softmax.h"
+
+namespace stitch::graph {
+
+/// Attention as models write it (Vaswani et al. 2017, §3.2.1), whatever masks, biases and scales the logits:
+///
+///     scores  = dot(queries, keys)
+///     logits  = f(scores, …)             element by element
+///     weights = softmax(logits)
+///     result  = dot(weights, values)
+struct Attention {
+  NodeId scores = -1;   ///< the first dot
+  NodeId product = -1;  ///< the second one
+  Value logits;
+  Value weights;  ///< converted to the type that is multiplied, in the layout of the logits
+  Value values;   ///< the other operand of the product
+  Softmax softmax;
+  std::vector<NodeId> inner;  ///< operators from behind the scores to before the product, ascending
+};
+
+/// The attention whose second product `product` is. Only that it looks like one: what its kernel can do is
+/// kernel/attention's.
+std::optional<Attention> match_attention(const Graph& graph, NodeId product);
+
+/// Takes the calls of one attention together, as one call whose root is the first dot: where nobody else needs what
+/// lies between, and `wanted` says yes to the call's own graph. Masks that are made of nothing (positions that are
+/// compared) are made within.
+std::vector<LibraryCall> join_attentions(const Graph& graph, std::vector<LibraryCall> calls,
+                                         const std::function<bool(const Graph&)>& wanted);
+
+}  // namespace stitch::graph

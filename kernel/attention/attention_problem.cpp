@@ -1,0 +1,104 @@
+#include "kernel/attention/attention_problem.h"
+
+#include <algorithm>
+
+#include "graph/attention.h"
+#include "graph/dot_dimensions.h"
+#include "graph/subgraph.h"
+
+namespace stitch::kernel {
+namespace {
+
+using graph::Graph;
+using graph::NodeId;
+using graph::StridedView;
+using graph::Value;
+
+/// The part of the graph that leads to `wanted`, with the same parameters and, behind them, `source`, if there is one.
+Result<ContractionProblem> part_of(const Graph& graph, std::optional<Value> source, Value wanted) {
+  std::vector<Value> sources;
+  for (const NodeId parameter : graph.parameters()) sources.push_back({parameter, 0});
+  if (source) sources.push_back(*source);
+  STITCH_ASSIGN(Graph part, graph::subgraph(graph, sources, {wanted}));
+  return derive_contraction(std::move(part));
+}
+
+/// How the dimensions `along` of a tensor that lies densely step.
+ContractionDigits digits_along(const graph::Dims& dims, const graph::Dims& along) {
+  ContractionDigits digits;
+  for (const std::int64_t d : along) {
+    std::int64_t stride = 1;
+    for (std::size_t i = d + 1; i < dims.size(); ++i) stride *= dims[i];
+    digits.push_back({dims[d], stride});
+  }
+  return graph::collapsed(digits);
+}
+
+Result<graph::NodeId> last_dot(const Graph& graph) {
+  int dots = 0;
+  NodeId last = -1;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.node(id).op != graph::Op::dot) continue;
+    last = id;
+    ++dots;
+  }
+  if (dots == 2) return last;
+  return make_error(ErrorKind::unsupported, "attention has two dots, not {}", dots);
+}
+
+bool is_supported(const ContractionProblem& problem) { return problem.accumulator == graph::DType::f32; }
+
+}  // namespace
+
+std::int64_t AttentionProblem::least_bytes() const {
+  std::int64_t bytes = graph->type(graph->results()[0]).bytes();
+  for (const NodeId parameter : graph->parameters()) bytes += graph->node(parameter).type().bytes();
+  return bytes;
+}
+
+Result<AttentionProblem> derive_attention(Graph graph) {
+  AttentionProblem problem;
+  problem.graph = std::make_shared<const Graph>(std::move(graph));
+  const Graph& g = *problem.graph;
+  if (g.results().size() != 1) return make_error(ErrorKind::unsupported, "attention with several results");
+  STITCH_ASSIGN(const NodeId product, last_dot(g));
+  const std::optional<graph::Attention> found = graph::match_attention(g, product);
+  if (!found) return make_error(ErrorKind::unsupported, "two dots that are no attention");
+  problem.empty_is_zero = found->softmax.empty_is_zero;
+  STITCH_ASSIGN(problem.scores, part_of(g, std::nullopt, found->logits));
+  STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[0]));
+  const int weights = static_cast<int>(g.parameters().size());
+  if (problem.product.left.parameter != weights) problem.product = turned(std::move(problem.product));
+  if (problem.product.left.parameter != weights)
+    return make_error(ErrorKind::unsupported, "the second dot of an attention does not read its weights as they are");
+  const ContractionDigits keys = digits_along(g.type(found->logits).dims, found->softmax.sum.along);
+  if (problem.scores.result.columns != keys) problem.scores = turned(std::move(problem.scores));
+  if (problem.scores.result.columns != keys || problem.product.left.contracted != keys)
+    return make_error(ErrorKind::unsupported, "softmax along something else than the keys");
+  if (problem.scores.result.batch != problem.product.left.batch ||
+      problem.scores.result.rows != problem.product.left.free)
+    return make_error(ErrorKind::unsupported, "batch and rows of an attention's dots do not go together");
+  if (!is_supported(problem.scores) || !is_supported(problem.product))
+    return make_error(ErrorKind::unsupported, "attention that is summed in something else than f32");
+  if (problem.keys() == 0) return make_error(ErrorKind::unsupported, "attention without keys");
+  // The weights are never in memory.
+  problem.product.left.batch = graph::collapsed({{problem.batch(), problem.rows() * problem.keys()}});
+  problem.product.left.free = graph::collapsed({{problem.rows(), problem.keys()}});
+  problem.product.left.contracted = graph::collapsed({{problem.keys(), 1}});
+  return problem;
+}
+
+std::string to_string(const AttentionProblem& problem) {
+  return fmt::format("{} {}×[{},{}]·[{},{}], softmax, ·[{},{}] → {}", to_string(problem.scores.left.dtype),
+                     problem.batch(), problem.rows(), problem.depth(), problem.keys(), problem.depth(), problem.keys(),
+                     problem.width(), to_string(problem.product.result.dtype));
+}
+
+Hash128 attention_hash(const AttentionProblem& problem) {
+  Hasher hasher;
+  hasher.text("stitch-attention-1").text(contraction_hash(problem.scores).hex());
+  hasher.text(contraction_hash(problem.product).hex()).integer(problem.empty_is_zero ? 1 : 0);
+  return hasher.finish();
+}
+
+}  // namespace stitch::kernel

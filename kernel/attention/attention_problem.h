@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "kernel/contraction/contraction_problem.h"
+
+// What an attention kernel computes, without anything of how: for every batch b, row (query) m and column n
+//
+//     weights[b, m, j] = exp(logits[b, m, j] − maxⱼ) ÷ Σⱼ exp(logits[b, m, j] − maxⱼ)
+//     result[b, m, n]  = epilogue(Σⱼ weights[b, m, j] · values[b, n, j], b, m, n)
+//     logits[b, m, j]  = f(Σₖ queries[b, m, k] · keys[b, j, k], b, m, j)
+//
+// two contractions (contraction_problem.h) that share batch and rows: the scores, whose epilogue f has scales, masks
+// and biases, and the product of weights and values. The scores are never in memory: a block walks the keys with the
+// maximum and the sum of each of its rows so far (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention, §3.1).
+// It is a fusion of two compute-intensive operators through registers or shared memory as DeepCuts has them (techniques
+// of PLDI 2021, §4), where the reduction between them is carried along.
+
+namespace stitch::kernel {
+
+struct AttentionProblem {
+  ContractionProblem scores;  ///< left: queries, right: keys; its result is the logits
+  ContractionProblem
+      product;  ///< left: the weights, in the type that is multiplied; right: values; columns: the result's
+  bool empty_is_zero = false;  ///< rows whose logits are all −∞ give 0 instead of NaN
+  /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
+  std::shared_ptr<const graph::Graph> graph;
+
+  [[nodiscard]] std::int64_t batch() const { return scores.batch; }
+  [[nodiscard]] std::int64_t rows() const { return scores.rows; }
+  [[nodiscard]] std::int64_t keys() const { return scores.columns; }
+  [[nodiscard]] std::int64_t depth() const { return scores.contracted; }
+  [[nodiscard]] std::int64_t width() const { return product.columns; }
+  /// Bytes of arguments and result: what must cross device memory.
+  [[nodiscard]] std::int64_t least_bytes() const;
+};
+
+/// Reads a graph that is one attention (graph/attention.h). Errors: unsupported (it is none; sums in f64 or integers;
+/// operands that are computed; batch and rows of the two products that do not go together), with what is in the way.
+Result<AttentionProblem> derive_attention(graph::Graph graph);
+
+/// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16".
+std::string to_string(const AttentionProblem& problem);
+/// Names the problem by all that a kernel's code depends on.
+Hash128 attention_hash(const AttentionProblem& problem);
+
+}  // namespace stitch::kernel

@@ -1,0 +1,171 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "graph/builder.h"
+#include "graph/graph.h"
+
+/// Attentions as models write them.
+namespace stitch::kernel::test {
+
+enum class Mask : std::uint8_t { none, causal, window, keys, bias, empty_rows };
+
+struct AttentionCase {
+  std::string name;
+  graph::Dims batch;  ///< as many dimensions as there are
+  std::int64_t rows, keys, depth, width;
+  graph::DType dtype = graph::DType::f16;
+  Mask mask = Mask::none;
+  std::int64_t group = 1;      ///< heads that share keys and values
+  bool keys_turned = false;    ///< [depth, keys] in memory
+  bool heads_inside = false;   ///< queries, keys and values as [rows, heads, depth], so is the result
+  bool reciprocal = true;      ///< weights by the reciprocal of the sum
+  bool weights_right = false;  ///< the second product has values on its left
+  bool narrow_logits = false;  ///< softmax in the operands' type
+};
+
+inline void PrintTo(const AttentionCase& attention, std::ostream* out) { *out << attention.name; }
+
+/// Parameters: queries, keys, values, and a mask or bias if there is one.
+class AttentionGraph {
+ public:
+  explicit AttentionGraph(const AttentionCase& attention) : c_(attention) {}
+
+  graph::Graph make() {
+    const graph::Value queries = operand(c_.rows, c_.depth, 1), keys = operand(c_.keys, c_.depth, c_.group);
+    const graph::Value values = operand(c_.keys, c_.width, c_.group);
+    const std::int64_t n = rank();
+    graph::DotAttributes scores;
+    scores.lhs_batch = scores.rhs_batch = batch_dimensions();
+    scores.lhs_contracting = {n + 1};
+    scores.rhs_contracting = {n + 1};
+    scores.result = c_.dtype;
+    const graph::Value turned = c_.keys_turned ? b_.transpose(keys, swapped()) : keys;
+    if (c_.keys_turned) scores.rhs_contracting = {n};
+    const graph::Value weights = b_.convert(softmax(logits(b_.dot(queries, turned, scores))), c_.dtype);
+    graph::DotAttributes product;
+    product.lhs_batch = product.rhs_batch = batch_dimensions();
+    product.result = c_.dtype;
+    graph::Value result;
+    if (c_.weights_right) {
+      product.lhs_contracting = {n};
+      product.rhs_contracting = {n + 1};
+      result = b_.transpose(b_.dot(values, weights, product), swapped());
+    } else {
+      product.lhs_contracting = {n + 1};
+      product.rhs_contracting = {n};
+      result = b_.dot(weights, values, product);
+    }
+    if (c_.heads_inside) result = b_.transpose(result, inside());
+    auto graph = b_.finish({result});
+    if (!graph) throw std::runtime_error(graph.error().message);
+    return *std::move(graph);
+  }
+
+ private:
+  [[nodiscard]] std::int64_t rank() const { return std::ssize(c_.batch); }
+  [[nodiscard]] graph::Dims batch_dimensions() const {
+    graph::Dims all;
+    for (std::int64_t d = 0; d < rank(); ++d) all.push_back(d);
+    return all;
+  }
+  [[nodiscard]] graph::Dims with_batch(std::int64_t rows, std::int64_t columns) const {
+    graph::Dims dims = c_.batch;
+    dims.insert(dims.end(), {rows, columns});
+    return dims;
+  }
+  /// Of [batch…, rows, columns]: rows and columns exchanged.
+  [[nodiscard]] graph::Dims swapped() const {
+    graph::Dims order = batch_dimensions();
+    order.insert(order.end(), {rank() + 1, rank()});
+    return order;
+  }
+  /// Of [batch…, heads, rows, columns]: heads and rows exchanged.
+  [[nodiscard]] graph::Dims inside() const {
+    graph::Dims order = batch_dimensions();
+    order.back() = rank();
+    order.insert(order.end(), {rank() - 1, rank() + 1});
+    return order;
+  }
+
+  graph::Value operand(std::int64_t rows, std::int64_t columns, std::int64_t group) {
+    graph::Dims dims = with_batch(rows, columns);
+    const std::int64_t heads = dims[rank() - 1];
+    dims[rank() - 1] /= group;
+    if (c_.heads_inside) std::swap(dims[rank() - 1], dims[rank()]);
+    graph::Value value = b_.parameter(c_.dtype, dims);
+    if (c_.heads_inside) value = b_.transpose(value, inside());
+    if (group == 1) return value;
+    graph::Dims repeated = with_batch(rows, columns), mapping;
+    repeated[rank() - 1] = heads / group;
+    repeated.insert(repeated.begin() + rank(), group);
+    for (std::int64_t d = 0; d < std::ssize(repeated); ++d) {
+      if (d != rank()) mapping.push_back(d);
+    }
+    return b_.reshape(b_.broadcast(value, repeated, mapping), with_batch(rows, columns));
+  }
+
+  graph::Value logits(graph::Value scores) {
+    using graph::Op;
+    const graph::Dims dims = with_batch(c_.rows, c_.keys);
+    if (!c_.narrow_logits) scores = b_.convert(scores, graph::DType::f32);
+    const graph::DType dtype = b_.dtype(scores);
+    scores = b_.binary(Op::multiply, scores, b_.filled(dtype, dims, 0.125));
+    const std::int64_t n = rank();
+    const graph::Value row = b_.iota(graph::DType::s32, {c_.rows, c_.keys}, 0);
+    const graph::Value key = b_.iota(graph::DType::s32, {c_.rows, c_.keys}, 1);
+    graph::Value seen;
+    switch (c_.mask) {
+      case Mask::none: return scores;
+      case Mask::bias:
+        return b_.binary(Op::add, scores, b_.broadcast(b_.parameter(dtype, {c_.rows, c_.keys}), dims, {n, n + 1}));
+      case Mask::causal: seen = b_.compare(graph::Comparison::ge, row, key); break;
+      case Mask::window: {
+        const graph::Value near = b_.compare(graph::Comparison::lt, b_.binary(Op::subtract, row, key),
+                                             b_.filled(graph::DType::s32, {c_.rows, c_.keys}, 9));
+        seen = b_.binary(Op::bit_and, near, b_.compare(graph::Comparison::ge, row, key));
+        break;
+      }
+      case Mask::keys:
+      case Mask::empty_rows: {
+        const graph::Value mask = b_.parameter(graph::DType::pred, {c_.batch[0], c_.keys});
+        return b_.select(b_.broadcast(mask, dims, {0, n + 1}), scores, b_.filled(dtype, dims, least(dtype)));
+      }
+    }
+    return b_.select(b_.broadcast(seen, dims, {n, n + 1}), scores, b_.filled(dtype, dims, least(dtype)));
+  }
+  [[nodiscard]] double least(graph::DType) const {
+    return c_.mask == Mask::keys ? -1e4 : -std::numeric_limits<double>::infinity();
+  }
+
+  graph::Value softmax(graph::Value logits) {
+    using graph::Op;
+    const graph::Dims dims = with_batch(c_.rows, c_.keys);
+    graph::Dims kept = batch_dimensions(), small = c_.batch;
+    kept.push_back(rank());
+    small.push_back(c_.rows);
+    const graph::DType dtype = b_.dtype(logits);
+    const auto repeated = [&](graph::Value value) { return b_.broadcast(value, dims, kept); };
+    const graph::Value greatest = b_.reduce(graph::ReduceKind::max, logits, {rank() + 1});
+    graph::Value base = greatest, empty;
+    if (c_.mask == Mask::empty_rows) {
+      empty = b_.compare(graph::Comparison::eq, greatest,
+                         b_.filled(dtype, small, -std::numeric_limits<double>::infinity()));
+      base = b_.select(empty, b_.filled(dtype, small, 0), greatest);
+    }
+    const graph::Value exponentials = b_.unary(Op::exp, b_.binary(Op::subtract, logits, repeated(base)));
+    graph::Value sum = b_.reduce(graph::ReduceKind::sum, exponentials, {rank() + 1});
+    if (c_.mask == Mask::empty_rows) sum = b_.select(empty, b_.filled(dtype, small, 1), sum);
+    if (!c_.reciprocal) return b_.binary(Op::divide, exponentials, repeated(sum));
+    const graph::Value inverse = b_.binary(Op::divide, b_.filled(dtype, small, 1), sum);
+    return b_.binary(Op::multiply, exponentials, repeated(inverse));
+  }
+
+  const AttentionCase& c_;
+  graph::Builder b_;
+};
+
+inline graph::Graph attention_graph(const AttentionCase& attention) { return AttentionGraph(attention).make(); }
+
+}  // namespace stitch::kernel::test
