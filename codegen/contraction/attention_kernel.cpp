@@ -4,6 +4,7 @@
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
+#include "kernel/attention/visible_keys.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/pipeline/pipelining.h"
 
@@ -26,7 +27,11 @@ constexpr int left_run = 1;
 class AttentionPrinter {
  public:
   AttentionPrinter(const AttentionProblem& problem, const AttentionSchedule& schedule, const GenerateOptions& options)
-      : p_(problem), s_(schedule), options_(options), shape_(kernel::shape_of(problem, schedule)) {}
+      : p_(problem),
+        s_(schedule),
+        options_(options),
+        shape_(kernel::shape_of(problem, schedule)),
+        walk_(kernel::key_walk(problem, schedule)) {}
 
   Result<GeneratedKernel> print() {
     STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score"));
@@ -124,7 +129,7 @@ class AttentionPrinter {
     out_.line("commit_copies();");
     print_nest(
         out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
-        [&](const TileStatement& s) { print_compute(nest, s); });
+        [&](const TileStatement& s) { print_compute(nest, s); }, walks_some() ? "turns" : "");
     print_results(epilogue);
     out_.close();
   }
@@ -137,12 +142,31 @@ class AttentionPrinter {
     } else {
       out_.line("const int tile = static_cast<int>(blockIdx.x);");
     }
-    out_.line("const int batch = tile / {0}, block_row = tile % {0} * {1};", shape_.row_tiles, s_.block_rows);
+    // Where a mask hides keys from the first rows the last ones have most to do: they begin.
+    const std::string number = fmt::format("tile % {}", shape_.row_tiles);
+    out_.line("const int batch = tile / {}, row_tile = {};", shape_.row_tiles,
+              walk_.above ? fmt::format("{} - {}", shape_.row_tiles - 1, number) : number);
+    out_.line("const int block_row = row_tile * {};", s_.block_rows);
     out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
     out_.line("const int warp_row = warp * {};", s_.warp_rows);
-    out_.line("const int first_key = {};",
-              s_.split > 1 ? fmt::format("part * {}", shape_.key_tiles * s_.block_keys) : "0");
+    print_walk();
   }
+
+  /// Which tiles of keys the block walks: of those that its rows see, its part.
+  void print_walk() {
+    const std::int64_t tiles = kernel::divided_up(p_.keys(), s_.block_keys);
+    std::string first = s_.split > 1 ? fmt::format("part * {}", shape_.key_tiles) : "0";
+    std::string last =
+        s_.split > 1 ? fmt::format("minimum({} + {}, {})", first, shape_.key_tiles, tiles) : std::to_string(tiles);
+    const std::string begin = fmt::format("row_tile % {} * {}", walk_.period, s_.block_rows);
+    if (walk_.below)
+      first = fmt::format("maximum({}, maximum(0, {} + {}) / {})", first, begin, *walk_.below, s_.block_keys);
+    if (walk_.above) last = fmt::format("minimum({}, ({} + {}) / {} + 1)", last, begin, *walk_.above, s_.block_keys);
+    out_.line("const int first_tile = {}, first_key = first_tile * {};", first, s_.block_keys);
+    if (walks_some()) out_.line("const int turns = {} - first_tile;", last);
+  }
+  /// Whether blocks have different numbers of tiles to walk.
+  [[nodiscard]] bool walks_some() const { return walk_.below || walk_.above; }
 
   /// Where a stage of keys or values begins.
   [[nodiscard]] std::string tile_text(const TileNest& nest, const pipeline::TileAccess& access) const {
@@ -196,6 +220,7 @@ class AttentionPrinter {
   const AttentionSchedule& s_;
   const GenerateOptions& options_;
   const AttentionShape shape_;
+  const kernel::KeyWalk walk_;
   Writer out_;
   GeneratedKernel kernel_;
   std::string parameters_;

@@ -32,18 +32,26 @@ struct StatementWriter {
   const pipeline::TileNest& nest;
   const StatementPrinter& copy;
   const StatementPrinter& compute;
+  std::string_view turns;
+
+  /// Up to which a loop, or a tile's number, goes.
+  [[nodiscard]] std::string end(std::int64_t extent) const {
+    return turns.empty() || extent != nest.loops[0].extent ? std::to_string(extent) : std::string(turns);
+  }
 
   void print(const pipeline::TileStatement& s) const {
     const int depth = out.depth();
     for (const pipeline::TileGuard& guard : s.guards) {
-      const char* relation = guard.kind == pipeline::TileGuard::Kind::below ? "<" : "==";
-      out.open("if ({} {} {})", text_of(nest, guard.index), relation, guard.bound);
+      const bool below = guard.kind == pipeline::TileGuard::Kind::below;
+      out.open("if ({} {} {})", text_of(nest, guard.index),
+               below ? "<" : "==", below ? end(guard.bound) : std::to_string(guard.bound));
     }
     switch (s.kind) {
       case Kind::loop: {
         const pipeline::TileLoop& loop = nest.loops[s.loop];
         out.line("#pragma unroll{}", loop.unrolled ? "" : " 1");
-        out.open("for (int {0} = 0; {0} < {1}; ++{0})", loop.name, loop.extent);
+        out.open("for (int {0} = 0; {0} < {1}; ++{0})", loop.name,
+                 s.loop == 0 ? end(loop.extent) : std::to_string(loop.extent));
         for (const pipeline::TileStatement& each : s.body) print(each);
         out.close();
         break;
@@ -128,8 +136,8 @@ std::string text_of(const pipeline::TileNest& nest, kernel::Index index) {
 }
 
 void print_nest(Writer& out, const pipeline::TileNest& nest, const StatementPrinter& copy,
-                const StatementPrinter& compute) {
-  const StatementWriter writer{out, nest, copy, compute};
+                const StatementPrinter& compute, std::string_view turns) {
+  const StatementWriter writer{out, nest, copy, compute, turns};
   for (const pipeline::TileStatement& each : nest.body) writer.print(each);
 }
 

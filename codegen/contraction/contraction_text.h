@@ -38,9 +38,10 @@ std::string cores_of(const kernel::ContractionProblem& problem, const kernel::Co
 std::string text_of(const kernel::pipeline::TileNest& nest, kernel::Index index);
 /// Prints one of a nest's statements.
 using StatementPrinter = std::function<void(const kernel::pipeline::TileStatement&)>;
-/// Prints a pipelined nest: loops, guards and waits; copies and computes by the functions.
+/// Prints a pipelined nest: loops, guards and waits; copies and computes by the functions. `turns`: how often the
+/// outermost loop turns, where that is known at run time and may be less than its extent.
 void print_nest(Writer& out, const kernel::pipeline::TileNest& nest, const StatementPrinter& copy,
-                const StatementPrinter& compute);
+                const StatementPrinter& compute, std::string_view turns = {});
 
 /// The function `write` of device/contraction.cuh's store_results: `store` results of a strip through `epilogue` to
 /// memory, as far as they are within rows and columns.

@@ -140,7 +140,7 @@ struct WeightsInShared {
             narrowed<T>(scores.result(s, i));
     }
     __syncwarp();
-#pragma unroll
+#pragma unroll Product::unrolled
     for (int at = 0; at < steps; ++at) {
       typename Product::LeftPart left;
       typename Product::RightPart right;
@@ -158,7 +158,7 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& 
                                        const unsigned char* value_tile, unsigned char* weights, int batch, int row,
                                        int warp_row, int key) {
   Scores scores;
-#pragma unroll
+#pragma unroll Scores::unrolled
   for (int at = 0; at < depth_steps; ++at) {
     typename Scores::LeftPart left;
     typename Scores::RightPart right;

@@ -184,6 +184,8 @@ struct TensorCores {
   static constexpr int across = rows / 16, pairs = columns / 16;
   static constexpr int step = 32 / static_cast<int>(sizeof(typename Left::type));  // depth of an instruction
   static constexpr int strips = across, strip_rows = 16;
+  // Steps of a tile's depth that are unrolled where a loop over all of them is long.
+  static constexpr int unrolled = 16;
   // Rows that a lane has results of, and the neighbouring lanes that have the others of such a row.
   static constexpr int own_rows = across * 2, row_lanes = 4;
   using left_type = typename Left::type;
@@ -232,6 +234,7 @@ struct CudaCores {
   static constexpr int step = depth_step;
   static constexpr int lane_rows = rows / thread_rows, lane_columns = columns / thread_columns;
   static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run;
+  static constexpr int unrolled = 2;
   static constexpr int own_rows = thread_rows, row_lanes = lane_columns;
   using left_type = typename Left::type;
   template <class Tile, int extent, int run>

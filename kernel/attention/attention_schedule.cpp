@@ -13,7 +13,7 @@ namespace {
 using enum ContractionInstruction;
 
 /// Addresses, bounds, maxima and sums beside what is multiplied.
-constexpr int registers_beside = 48;
+constexpr int registers_beside = 48, registers_beside_cores = 80;
 /// Lanes of a warp of CUDA cores, down and across.
 constexpr int lanes_down = 4, lanes_across = 8;
 constexpr int least_extent = 16;
@@ -55,9 +55,9 @@ std::string wrong_tiles(const AttentionProblem& problem, const AttentionSchedule
 }  // namespace
 
 std::string to_string(const AttentionSchedule& s) {
-  return fmt::format("{} rows {} keys {} warp {} stages {} split {} copy {}/{}/{} store {} blocks {}",
+  return fmt::format("{} rows {} keys {} warp {} stages {} split {} copy {}/{}/{} store {} blocks {}{}",
                      to_string(s.instruction), s.block_rows, s.block_keys, s.warp_rows, s.stages, s.split, s.query_copy,
-                     s.key_copy, s.value_copy, s.store, s.blocks_per_sm);
+                     s.key_copy, s.value_copy, s.store, s.blocks_per_sm, s.skips ? "" : " all keys");
 }
 
 Hash128 schedule_hash(const AttentionSchedule& schedule) {
@@ -97,7 +97,8 @@ AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule
   if (s.split > 1) shape.part_bytes = shape.blocks * shape.threads * (s.warp_rows * width / 32 + 2 * rows) * 4;
   const int fragments = std::max(kernel::shape_of(problem.scores, shape.scores).fragments,
                                  kernel::shape_of(problem.product, shape.product).fragments);
-  shape.registers = sums + fragments + 3 * rows + registers_beside;
+  shape.registers = sums + fragments + 3 * rows +
+                    (s.instruction == cuda_core ? registers_beside_cores : registers_beside);
   return shape;
 }
 

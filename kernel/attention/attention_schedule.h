@@ -31,6 +31,7 @@ struct AttentionSchedule {
   int query_copy = 4, key_copy = 4, value_copy = 4;  ///< bytes of one copy to shared memory
   int store = 1;                                     ///< elements of one store
   int blocks_per_sm = 1;                             ///< what registers are kept within
+  bool skips = true;  ///< tiles of keys that a mask of positions hides are not walked (visible_keys.h)
 
   bool operator==(const AttentionSchedule&) const = default;
 };

@@ -97,5 +97,137 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{"deep_80", {1, 2}, 40, 64, 80, 80, DType::f16, Mask::none, 1, false, true}),
     [](const auto& each) { return each.param.name; });
 
+struct Pipelined {
+  int stages, split;
+  DType dtype;
+  Mask mask;
+};
+
+class AttentionPipelinesEmulated : public testing::TestWithParam<Pipelined> {
+ protected:
+  AttentionPipelinesEmulated() {
+    schedule.block_rows = 32;
+    schedule.block_keys = 16;
+    schedule.stages = GetParam().stages;
+    schedule.split = GetParam().split;
+    kernel::fit_accesses(problem, schedule);
+  }
+  const AttentionProblem problem = problem_of({"", {2}, 96, 112, 32, 32, GetParam().dtype, GetParam().mask});
+  AttentionSchedule schedule = schedule_of(problem);
+};
+
+TEST_P(AttentionPipelinesEmulated, AreRight) {
+  const KernelCase each = case_of(problem, schedule);
+  expect_right(each, inputs_of(*each.graph));
+}
+
+/// Without one of its waits the loop reads what is not there yet, or overwrites what others still read.
+TEST_P(AttentionPipelinesEmulated, EveryWaitIsNeeded) {
+  const KernelCase each = case_of(problem, schedule);
+  const std::string& source = each.kernel.source;
+  const std::string barrier = "__syncthreads();";
+  const std::size_t wait = source.find("wait_for_groups<");
+  KernelCase early = each;
+  early.kernel.source.replace(wait, source.find('\n', wait) - wait, "");
+  EXPECT_THAT(launch(early, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty())) << early.kernel.source;
+  KernelCase unordered = each;
+  unordered.kernel.source.replace(source.rfind(barrier, source.find("attend<")), barrier.size(), "");
+  EXPECT_THAT(launch(unordered, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty()))
+      << unordered.kernel.source;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Stages, AttentionPipelinesEmulated,
+    testing::Values(Pipelined{1, 1, DType::f16, Mask::none}, Pipelined{2, 1, DType::f16, Mask::causal},
+                    Pipelined{3, 1, DType::bf16, Mask::window}, Pipelined{2, 3, DType::f16, Mask::none},
+                    Pipelined{3, 2, DType::bf16, Mask::causal}, Pipelined{2, 1, DType::f32, Mask::causal},
+                    Pipelined{2, 2, DType::f32, Mask::window}),
+    [](const auto& each) {
+      return fmt::format("stages_{}_split_{}_{}_{}", each.param.stages, each.param.split,
+                         graph::to_string(each.param.dtype), static_cast<int>(each.param.mask));
+    });
+
+/// Of a causal mask about half of the tiles are not walked, of a window most.
+TEST(AttentionKernelEmulated, HiddenKeysAreNotRead) {
+  const auto reads = [](Mask mask, bool skips) {
+    const AttentionProblem problem = problem_of({"", {1}, 256, 256, 32, 32, DType::f16, mask});
+    AttentionSchedule schedule = schedule_of(problem);
+    schedule.block_rows = schedule.block_keys = 32;
+    schedule.skips = skips;
+    const KernelCase each = case_of(problem, schedule);
+    const std::vector<Bytes> inputs = inputs_of(*each.graph);
+    expect_right(each, inputs);
+    return run(each, inputs).counters.async_copy_bytes;
+  };
+  EXPECT_LT(reads(Mask::causal, true) * 100, reads(Mask::causal, false) * 65);
+  EXPECT_LT(reads(Mask::window, true) * 100, reads(Mask::window, false) * 40);
+}
+
+/// Shapes, layouts, masks and schedules drawn by a seed; STITCH_ATTENTIONS: how many.
+TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
+  constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32};
+  constexpr Mask masks[] = {Mask::none, Mask::causal, Mask::window, Mask::keys, Mask::bias, Mask::empty_rows};
+  Random random(20261126);
+  const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
+  const auto extent = [&](int most) { return 1 + static_cast<std::int64_t>(random.below(most)); };
+  const auto maybe = [&] { return random.below(2) == 0; };
+  const char* const asked = std::getenv("STITCH_ATTENTIONS");
+  const int count = asked != nullptr ? std::atoi(asked) : 60;
+  for (int i = 0; i < count; ++i) {
+    AttentionCase c{"", {extent(2), 4}, extent(100), extent(140), extent(70), extent(70)};
+    c.dtype = among(dtypes);
+    c.mask = among(masks);
+    if (c.mask == Mask::window) c.rows = c.keys = std::min(c.rows, c.keys);
+    constexpr std::int64_t groups[] = {1, 2, 4};
+    c.group = among(groups);
+    c.keys_turned = maybe();
+    c.heads_inside = maybe();
+    c.reciprocal = maybe();
+    c.weights_right = maybe();
+    const AttentionProblem problem = problem_of(c);
+    AttentionSchedule schedule = schedule_of(problem), drawn = schedule;
+    constexpr int stages[] = {1, 2, 3}, splits[] = {1, 1, 2, 3}, tiles[] = {16, 32, 64}, warps[] = {16, 32};
+    drawn.stages = among(stages);
+    drawn.split = among(splits);
+    drawn.block_rows = among(tiles);
+    drawn.block_keys = among(tiles);
+    drawn.warp_rows = among(warps);
+    drawn.skips = random.below(4) != 0;
+    kernel::fit_accesses(problem, drawn);
+    if (kernel::check_legality(problem, drawn, *find_device("h100"))) schedule = drawn;
+    SCOPED_TRACE(fmt::format("{}: {} mask {} group {}\n{}", i, to_string(problem), static_cast<int>(c.mask), c.group,
+                             to_string(schedule)));
+    const KernelCase each = case_of(problem, schedule);
+    expect_right(each, inputs_of(*each.graph));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// What the schedule counts on: everything stays in registers.
+TEST(AttentionKernelEmulated, DefaultSchedulesDoNotSpill) {
+  const auto compiler = NvrtcCompiler::create();
+  ASSERT_TRUE(compiler.ok());
+  for (const char* target : {"a100", "l4", "h100"}) {
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+      for (const std::int64_t depth : {64, 128}) {
+        const AttentionProblem problem = problem_of({"", {4, 8}, 1024, 1024, depth, depth, dtype, Mask::causal});
+        const DeviceSpec device = *find_device(target);
+        const auto schedule = kernel::default_schedule(problem, device);
+        ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+        SCOPED_TRACE(fmt::format("{} {}", target, to_string(*schedule)));
+        const auto kernel = generate_attention(problem, *schedule, {});
+        ASSERT_TRUE(kernel.ok());
+        CompileRequest request;
+        request.source = kernel->source;
+        request.architecture = device.architecture();
+        const auto compiled = (*compiler)->compile(request);
+        ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+        EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
+        RecordProperty(std::string(target), compiled->resources.describe());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stitch::codegen::test

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kernel/attention/attention_schedule.h"
+
+namespace stitch::kernel {
+
+/// Tiles of keys that a tile of rows needs: [first, last).
+struct KeyTiles {
+  std::int64_t first = 0, last = 0;
+  bool operator==(const KeyTiles&) const = default;
+};
+
+/// Which tiles of keys the rows of a batch need, as far as the graph says so by itself: where a mask is made of
+/// positions (causal, a sliding window), logits outside are a constant of −10⁹ or less, or −∞, and their weights are 0
+/// beside those of any other logit. Found by interval arithmetic over the logits, by tile of rows, in order. Rows that
+/// might have no other logit need all keys. What it takes for granted: values that are finite where weights are 0, and
+/// logits that are well above such a constant.
+std::vector<KeyTiles> visible_keys(const AttentionProblem& problem, std::int64_t block_rows, std::int64_t block_keys);
+
+/// The same in the form that a kernel computes: of tile t of rows, with u = t mod period,
+///
+///     first = max(0, (u · block_rows + below) ÷ block_keys)           where there is `below`
+///     last  = min(tiles, (u · block_rows + above) ÷ block_keys + 1)   where there is `above`
+struct KeyWalk {
+  std::int64_t period = 1;
+  std::optional<std::int64_t> below, above;
+  [[nodiscard]] KeyTiles of(std::int64_t row_tile, const AttentionSchedule& schedule, std::int64_t key_tiles) const;
+};
+KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& schedule);
+
+}  // namespace stitch::kernel
