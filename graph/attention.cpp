@@ -87,19 +87,20 @@ class Joiner {
       : graph_(graph), calls_(std::move(calls)), wanted_(wanted), uses_(users(graph)), results_(is_result(graph)) {}
 
   std::vector<LibraryCall> join() {
-    std::set<NodeId> gone;
-    for (LibraryCall& call : calls_) {
+    std::set<NodeId> gone;  // dots of joined calls
+    std::vector<LibraryCall> joined;
+    for (const LibraryCall& call : calls_) {
       if (graph_.node(call.root).op != Op::dot) continue;
       const std::optional<Attention> found = match_attention(graph_, call.root);
       if (!found || gone.contains(found->scores)) continue;
-      std::optional<LibraryCall> joined = joined_call(*found, call);
-      if (!joined) continue;
-      gone.insert(found->scores);
-      call = *std::move(joined);
-      joined_.insert(call.root);
+      std::optional<LibraryCall> one = joined_call(*found, call);
+      if (!one) continue;
+      gone.insert({found->scores, found->product});
+      joined.push_back(*std::move(one));
     }
-    std::erase_if(calls_,
-                  [&](const LibraryCall& call) { return gone.contains(call.root) && !joined_.contains(call.root); });
+    std::erase_if(calls_, [&](const LibraryCall& call) { return gone.contains(call.root); });
+    std::ranges::move(joined, std::back_inserter(calls_));
+    std::ranges::stable_sort(calls_, {}, &LibraryCall::root);
     return std::move(calls_);
   }
 
@@ -159,7 +160,6 @@ class Joiner {
   const std::function<bool(const Graph&)>& wanted_;
   const std::vector<std::vector<NodeId>> uses_;
   const std::vector<bool> results_;
-  std::set<NodeId> joined_;
 };
 
 }  // namespace

@@ -51,6 +51,9 @@ class AttentionPrinter {
     out_.line("using Scores = {};", cores_of(p_.scores, scores, "Query", "Key", left_run));
     out_.line("using Weighted = {};", cores_of(p_.product, product, "Weight", "Value", left_run));
     out_.line("using Weights = {};", shape_.weight_bytes == 0 ? "WeightsInRegisters" : "WeightsInShared<WeightTile>");
+    out_.line("using Rows = End<{}, {}>;", p_.rows(), p_.rows() % s_.block_rows == 0);
+    out_.line("using Keys = End<{}, {}>;", p_.keys(),
+              p_.keys() % (s_.split == 1 ? s_.block_keys : shape_.key_tiles * s_.split * s_.block_keys) == 0);
     out_.blank();
     out_.append(score.code);
     out_.append(epilogue.code);
@@ -185,8 +188,8 @@ class AttentionPrinter {
   void print_compute(const TileNest& nest, const TileStatement& s) {
     const int depth_steps = kernel::shape_of(p_.scores, shape_.scores).depth_steps;
     const int key_steps = kernel::shape_of(p_.product, shape_.product).depth_steps;
-    out_.line("attend<{}, {}, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, batch,", p_.rows(),
-              p_.keys(), depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]));
+    out_.line("attend<Rows, Keys, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, batch,",
+              depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]));
     out_.line("    block_row + warp_row, warp_row, first_key + {} * {});", text_of(nest, s.reads[0].tile),
               s_.block_keys);
   }

@@ -26,8 +26,14 @@ __device__ __forceinline__ f32 base_of_row(f32 greatest) {
   return greatest == -__int_as_float(0x7f800000) ? 0.f : greatest;
 }
 
+// Where an extent ends; within it every tile is whole, and nothing is asked, where it is `whole`.
+template <int extent, bool whole>
+struct End {
+  __device__ static __forceinline__ bool before(int i) { return whole || i < extent; }
+};
+
 // Scores become logits; those outside of rows and keys −∞. `row` and `key`: of the warp's first one.
-template <int rows, int keys, class Scores, class Score>
+template <class Rows, class Keys, class Scores, class Score>
 __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, int batch, int row, int key) {
 #pragma unroll
   for (int s = 0; s < Scores::strips; ++s) {
@@ -35,7 +41,7 @@ __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, 
     for (int i = 0; i < Scores::strip_results; ++i) {
       const int m = row + s * Scores::strip_rows + Scores::row_of(i), j = key + Scores::column_of(i);
       f32& value = scores.result(s, i);
-      value = m < rows && j < keys ? score(value, batch, m, j) : -__int_as_float(0x7f800000);
+      value = Rows::before(m) && Keys::before(j) ? score(value, batch, m, j) : -__int_as_float(0x7f800000);
     }
   }
 }
@@ -152,7 +158,8 @@ struct WeightsInShared {
 };
 
 // One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
-template <int rows, int keys, int depth_steps, int key_steps, class Weights, class Scores, class Product, class Score>
+template <class Rows, class Keys, int depth_steps, int key_steps, class Weights, class Scores, class Product,
+          class Score>
 __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& state, const Score& score,
                                        const unsigned char* query_tile, const unsigned char* key_tile,
                                        const unsigned char* value_tile, unsigned char* weights, int batch, int row,
@@ -166,7 +173,7 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& 
     Scores::load_right(right, key_tile, 0, at);
     scores.multiply(left, right);
   }
-  make_logits<rows, keys>(scores, score, batch, row, key);
+  make_logits<Rows, Keys>(scores, score, batch, row, key);
   make_weights(scores, product, state);
   Weights::template multiply<key_steps>(scores, product, weights, value_tile);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "costmodel/bandwidth_share.h"
+#include "costmodel/contraction/product_rates.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/program/legality.h"
 
@@ -17,25 +18,8 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 
-constexpr int schedulers = 4;
-/// Of the rate of tensor cores and of multiply-adds, what a loop that never waits reaches: other instructions stand
-/// between; guess.
-constexpr double tensor_share = 0.97, fma_share = 0.9;
 /// A warp's instructions besides products and loads of fragments: of a step, for each copy, of a turn; guesses.
 constexpr double step_instructions = 2, copy_instructions = 5, turn_instructions = 16;
-/// Instructions for one result of the epilogue: to the strip and back, its place, its conversion; and an operator's.
-constexpr double result_instructions = 4, operator_instructions = 3;
-/// How sharply limits that are near one another add up: the norm of this order is taken; guess. Two that are equal
-/// take a tenth more than one of them.
-constexpr double order = 8;
-double norm_of(std::initializer_list<double> limits) {
-  double most = 0, sum = 0;
-  for (const double each : limits) most = std::max(most, each);
-  if (most == 0) return 0;
-  for (const double each : limits) sum += std::pow(each / most, order);
-  return most * std::pow(sum, 1 / order);
-}
-
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.85;
 
@@ -45,30 +29,8 @@ struct Engine {
   bool asynchronous = false;  ///< reads operands from shared memory by itself, while warps wait
 };
 
-int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
-  switch (problem.left.dtype) {
-    case DType::f16:
-    case DType::bf16: return device.tensor.f16;
-    case DType::f8e4m3:
-    case DType::f8e5m2: return device.tensor.f8;
-    case DType::s8:
-    case DType::u8: return device.tensor.s8;
-    default: return 0;
-  }
-}
-
-double tensor_rate(const ContractionProblem& problem, const DeviceSpec& device) {
-  return dense_rate(problem, device) * device.tensor.sustained_share * tensor_share;
-}
-
-double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
-  if (problem.accumulator == DType::f64) return device.fp64_lanes_per_sm;
-  return graph::is_floating(problem.accumulator) ? device.fp32_lanes_per_sm : device.int32_lanes_per_sm;
-}
-
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
-  if (s.instruction == ContractionInstruction::cuda_core) return {core_rate(problem, device) * fma_share};
-  return {tensor_rate(problem, device) * device.tensor.synchronous_share};
+  return {multiply_rate(problem, s.instruction, device)};
 }
 
 /// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
@@ -94,26 +56,6 @@ double operand_reads(const ContractionProblem& problem, const ContractionSchedul
     return count;
   };
   return left * left_times * batches(problem.left) + right * right_times * batches(problem.right);
-}
-
-/// Bytes that the epilogue reads besides the sums.
-double epilogue_reads(const ContractionProblem& problem) {
-  const graph::Graph& graph = *problem.graph;
-  double bytes = 0;
-  for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
-    const int number = static_cast<int>(p);
-    if (number == problem.left.parameter || number == problem.right.parameter) continue;
-    bytes += static_cast<double>(graph.node(graph.parameters()[p]).type().bytes());
-  }
-  return bytes;
-}
-
-int epilogue_operators(const ContractionProblem& problem) {
-  int count = 0;
-  for (const graph::Node& node : problem.graph->nodes()) {
-    if (node.op != graph::Op::parameter && node.op != graph::Op::constant && node.op != graph::Op::dot) ++count;
-  }
-  return count;
 }
 
 class Pricing {
@@ -198,9 +140,6 @@ class Pricing {
     const double read = shape_.warps * (s_.warp_rows * left + s_.warp_columns * right) * s_.block_depth;
     return cycles + read / d_.shared_bytes_per_clock;
   }
-  /// Of a warp's loads of one element of depth for each of a lane's rows or columns: lanes that load the same share a
-  /// wavefront, but 16 bytes a lane take two at least.
-  static double core_load_cycles(int elements, double size) { return std::max(1.0, elements * size / 8); }
   [[nodiscard]] double issue_cycles() const {
     const auto copies = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
     const double of_turn =
@@ -332,8 +271,8 @@ double library_us(const ContractionProblem& problem, const DeviceSpec& device, c
   ContractionSchedule s;
   s.instruction = ContractionInstruction::mma_m16n8k16;
   if (rate == 0) {
-    engine.per_clock = std::max(core_rate(problem, device) * fma_share,
-                                problem.accumulator == DType::f64 ? device.tensor.f64 * tensor_share : 0.0);
+    engine.per_clock = std::max(core_rate(problem, device),
+                                problem.accumulator == DType::f64 ? tensor_share * device.tensor.f64 : 0.0);
     engine.asynchronous = false;
     s.instruction = ContractionInstruction::cuda_core;
   }

@@ -13,7 +13,7 @@ namespace {
 using enum ContractionInstruction;
 
 /// Addresses, bounds, maxima and sums beside what is multiplied.
-constexpr int registers_beside = 48, registers_beside_cores = 80;
+constexpr int registers_beside = 64, registers_beside_cores = 80;
 /// Lanes of a warp of CUDA cores, down and across.
 constexpr int lanes_down = 4, lanes_across = 8;
 constexpr int least_extent = 16;
@@ -97,8 +97,8 @@ AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule
   if (s.split > 1) shape.part_bytes = shape.blocks * shape.threads * (s.warp_rows * width / 32 + 2 * rows) * 4;
   const int fragments = std::max(kernel::shape_of(problem.scores, shape.scores).fragments,
                                  kernel::shape_of(problem.product, shape.product).fragments);
-  shape.registers = sums + fragments + 3 * rows +
-                    (s.instruction == cuda_core ? registers_beside_cores : registers_beside);
+  shape.registers =
+      sums + fragments + 3 * rows + (s.instruction == cuda_core ? registers_beside_cores : registers_beside);
   return shape;
 }
 

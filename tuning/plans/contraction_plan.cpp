@@ -4,12 +4,10 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "codegen/contraction/contraction_kernel.h"
 #include "costmodel/uncertainty.h"
-#include "profiler/verify/verify_contraction.h"
-#include "tuning/contractions/contraction_choice.h"
+#include "profiler/verify/verify.h"
+#include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/plan_builder.h"
 #include "tuning/plans/plan_timing.h"
 #include "tuning/plans/tuning_records.h"
@@ -29,16 +27,14 @@ struct ContractionTrial {
 
 class ContractionMaker {
  public:
-  ContractionMaker(const TuningContext& context, const PlanRequest& request, const kernel::ContractionProblem& problem,
-                   bool verifies)
-      : context_(context), request_(request), problem_(problem), verifies_(verifies) {}
+  ContractionMaker(const TuningContext& context, const PlanRequest& request, bool verifies)
+      : context_(context), request_(request), verifies_(verifies) {}
 
   Result<TunedFragment> make() {
     STITCH_ASSIGN(tuned_.fragment, fragment_record(context_, request_.fragment, request_.name));
     report("plan", 0);
     const Stopwatch planning;
-    STITCH_ASSIGN(
-        choice_, choose_contraction(problem_, context_.device, space_under(request_.fragment.constraints, most_tried)));
+    STITCH_ASSIGN(kernels_, product_kernels(request_.fragment, context_.device, most_tried));
     tuned_.seconds.plan += planning.seconds();
     auto explored = std::make_shared<search::ExploredKernel>();
     explored->key = tuned_.fragment.key;
@@ -59,8 +55,8 @@ class ContractionMaker {
     if (request_.progress) request_.progress({std::string(stage), progress, std::string(request_.name)});
   }
   [[nodiscard]] bool stopped() const { return request_.stop.stop_requested(); }
-  [[nodiscard]] const search::RankedContraction& ranked(int place) const { return choice_.ranked.best[place]; }
-  [[nodiscard]] int count() const { return static_cast<int>(choice_.ranked.best.size()); }
+  [[nodiscard]] const ProductKernels::Ranked& ranked(int place) const { return kernels_.best[place]; }
+  [[nodiscard]] int count() const { return static_cast<int>(kernels_.best.size()); }
 
   ContractionTrial build(int place) const {
     ContractionTrial trial{place, nullptr, {}};
@@ -71,7 +67,7 @@ class ContractionMaker {
       built.candidate.kernel = kernel_;
       built.candidate.place = place;
       built.estimated_us = ranked(place).predicted_us;
-      STITCH_ASSIGN(built.generated, codegen::generate_contraction(problem_, ranked(place).schedule, options));
+      STITCH_ASSIGN(built.generated, ranked(place).generate(options));
       STITCH_ASSIGN(built.compiled, context_.workshop->compile(built.generated, request_.stop));
       STITCH_TRY(check_residency(built.generated, built.compiled, context_.device));
       trial.built = std::make_shared<const BuiltKernel>(std::move(built));
@@ -85,10 +81,9 @@ class ContractionMaker {
     profiler::VerifyOptions looking = context_.options.verify;
     looking.stop = request_.stop;
     const BuiltKernel& built = *trial.built;
-    trial.failure =
-        judge(trial.built, profiler::verify_kernel(*context_.verifying, *problem_.graph,
-                                                   profiler::execution_of(problem_, ranked(trial.place).schedule),
-                                                   built.generated, image_of(built), looking));
+    trial.failure = judge(trial.built,
+                          profiler::verify_kernel(*context_.verifying, *kernels_.graph, ranked(trial.place).execution(),
+                                                  built.generated, image_of(built), looking));
   }
 
   [[nodiscard]] static bool spills(const ContractionTrial& trial) {
@@ -120,7 +115,7 @@ class ContractionMaker {
     for (const ContractionTrial& trial : tried) {
       tuned_.trials.candidates.push_back(
           candidate_record(context_, tuned_.fragment.key,
-                           {kernel_->key, schedule_hash(ranked(trial.place).schedule), ranked(trial.place).predicted_us,
+                           {kernel_->key, ranked(trial.place).schedule, ranked(trial.place).predicted_us,
                             trial.built.get(), trial.failure},
                            verifies_));
     }
@@ -131,24 +126,23 @@ class ContractionMaker {
 
   /// The launch as the plan has it: arguments are the fragment's own.
   [[nodiscard]] PlannedLaunch planned() const {
-    const auto& [schedule, predicted_us] = ranked(built_->candidate.place);
+    const ProductKernels::Ranked& chosen = ranked(built_->candidate.place);
     PlannedLaunch launch;
     launch.built = built_.get();
     for (std::size_t p = 0; p < request_.fragment.parameters().size(); ++p)
       launch.arguments.push_back({request_.fragment.parameters()[p], 0});
     launch.results.assign(request_.fragment.results().begin(), request_.fragment.results().end());
-    launch.description = fmt::format("{} ({})", to_string(problem_), to_string(schedule.instruction));
-    launch.bytes = std::llround(costmodel::contraction_time(problem_, schedule, context_.device).dram_bytes);
-    launch.predicted_us = predicted_us;
-    launch.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction, predicted_us);
+    launch.description = chosen.description;
+    launch.bytes = chosen.dram_bytes;
+    launch.predicted_us = chosen.predicted_us;
+    launch.uncertainty_us = costmodel::uncertainty_us(costmodel::KernelKind::contraction, chosen.predicted_us);
     return launch;
   }
 
   const TuningContext& context_;
   const PlanRequest& request_;
-  const kernel::ContractionProblem& problem_;
   const bool verifies_;
-  ContractionChoice choice_;
+  ProductKernels kernels_;
   search::SharedKernel kernel_;  ///< without candidates of the memory-intensive kind
   std::shared_ptr<const BuiltKernel> built_;
   TunedFragment tuned_;
@@ -156,9 +150,8 @@ class ContractionMaker {
 
 }  // namespace
 
-Result<TunedFragment> contraction_plan(const TuningContext& context, const PlanRequest& request,
-                                       const kernel::ContractionProblem& problem, bool verifies) {
-  return ContractionMaker(context, request, problem, verifies).make();
+Result<TunedFragment> contraction_plan(const TuningContext& context, const PlanRequest& request, bool verifies) {
+  return ContractionMaker(context, request, verifies).make();
 }
 
 }  // namespace stitch::tuning

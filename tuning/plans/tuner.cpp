@@ -1,7 +1,7 @@
 #include "tuning/plans/tuner.h"
 
 #include "search/partition/loop_choice.h"
-#include "tuning/contractions/contraction_choice.h"
+#include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/contraction_plan.h"
 #include "tuning/plans/kernel_tuning.h"
 #include "tuning/plans/plan_maker.h"
@@ -14,7 +14,7 @@ namespace {
 Error explores_only() { return make_error(ErrorKind::unavailable, "this tuner was made to explore only"); }
 
 Result<TunedFragment> make_plan(const TuningContext& context, const PlanRequest& request, bool verifies) {
-  if (const auto product = product_of(request.fragment)) return contraction_plan(context, request, *product, verifies);
+  if (is_product(request.fragment)) return contraction_plan(context, request, verifies);
   return verifies ? tune_plan(context, request) : predict_plan(context, request);
 }
 
@@ -52,15 +52,13 @@ bool Tuner::runs_in_one_kernel(const graph::Graph& loop) const {
       [&] { return search::runs_in_one_kernel(loop, *context_->kernels, context_->options.fusion); });
 }
 
-bool Tuner::is_product(const graph::Graph& canonical) const { return product_of(canonical).ok(); }
+bool Tuner::is_product(const graph::Graph& canonical) const { return tuning::is_product(canonical); }
 
 bool Tuner::computes_product(const graph::Graph& call) const {
   const ProductsBy by = context_->options.products;
   if (by == ProductsBy::library) return false;
-  const auto product = product_of(call);
-  if (!product) return false;
-  const auto choice = choose_contraction(*product, context_->device, space_under(call.constraints, 1));
-  return choice.ok() && (by == ProductsBy::ours || choice->ours_is_faster());
+  const auto kernels = product_kernels(call, context_->device, 1);
+  return kernels.ok() && (by == ProductsBy::ours || kernels->ours_is_faster());
 }
 
 Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) const {

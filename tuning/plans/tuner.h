@@ -61,11 +61,11 @@ class Tuner {
   Result<search::FusionPlan> explore(const graph::Graph& canonical, const std::stop_token& stop = {}) const;
   /// Whether a loop, with nothing beside it, is expected to take less time as one kernel than turn by turn.
   [[nodiscard]] bool runs_in_one_kernel(const graph::Graph& loop) const;
-  /// Whether the fragment is one product of matrices with its epilogue: predict and tune make a plan for it without
-  /// exploring, and it has no kernels that a search could try further candidates of.
+  /// Whether the fragment is one product of matrices with its epilogue, or one attention: predict and tune make a plan
+  /// for it without exploring, and it has no kernels that a search could try further candidates of.
   [[nodiscard]] bool is_product(const graph::Graph& canonical) const;
-  /// Whether a kernel of ours computes a library call of a program (TunerOptions::products): the call is then a
-  /// fragment like any other, with a plan.
+  /// Whether a kernel of ours computes a library call of a program, or a whole attention (TunerOptions::products): it
+  /// is then a fragment like any other, with a plan.
   [[nodiscard]] bool computes_product(const graph::Graph& call) const;
   /// Every operator in a kernel of its own: what a plan is compared with.
   Result<search::UnfusedFragment> unfused(const graph::Graph& canonical) const;

@@ -47,11 +47,23 @@ Graph nameless(Graph graph) {
   return graph;
 }
 
+/// Whether a kernel of ours computes a part of the graph.
+bool is_ours(const ProgramOptions& options, const Graph& graph, Graph part) {
+  part.constraints = graph.constraints | options.constraints;
+  return options.own_product && options.own_product(nameless(std::move(part)));
+}
+
+/// Which attentions are single steps: those that kernels of ours compute.
+std::function<bool(const Graph&)> own_attentions(const Tables& tables, const Graph& graph) {
+  if (!tables.options.own_product) return {};
+  return [&](const Graph& part) { return is_ours(tables.options, graph, part); };
+}
+
 class RegionBuilder {
  public:
   RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried)
       : tables_(tables),
-        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints),
+        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_attentions(tables, graph)),
         graph_(graph),
         occurrences_(occurrences),
         carried_(carried) {
@@ -188,10 +200,9 @@ class RegionBuilder {
   Status fill_call(const RegionPiece& piece, const graph::LibraryCall& call, ProgramStep& step) {
     STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
     part = nameless(std::move(part));
-    if (tables_.options.own_product) {
-      Graph bound = part;
-      bound.constraints = graph_.constraints | tables_.options.constraints;
-      if (tables_.options.own_product(bound)) return fill_fragment(bound, call.description, step);
+    if (is_ours(tables_.options, graph_, part)) {
+      part.constraints = graph_.constraints | tables_.options.constraints;
+      return fill_fragment(part, call.description, step);
     }
     for (const Value value : piece.reads) step.bytes += graph_.type(value).bytes();
     step.bytes += graph_.type(call.result).bytes();

@@ -22,8 +22,10 @@ std::vector<Value> distinct(const std::vector<Value>& values) {
 
 graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints) {
+                           const graph::Constraints& constraints,
+                           const std::function<bool(const graph::Graph&)>& attention) {
   graph::CutOptions options;
+  options.library.attention = attention;
   options.carried = carried;
   options.whole_loop = whole_loop;
   options.constraints = constraints;
@@ -34,8 +36,9 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints)
-    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints)) {
+                           const graph::Constraints& constraints,
+                           const std::function<bool(const graph::Graph&)>& attention)
+    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, attention)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
     const bool computes = !site.nodes.empty();
     pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph.size(),

@@ -1,0 +1,265 @@
+#include "costmodel/contraction/attention_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/bandwidth_share.h"
+#include "costmodel/contraction/contraction_time.h"
+#include "costmodel/contraction/product_rates.h"
+#include "kernel/contraction/contraction_shape.h"
+
+namespace stitch::costmodel {
+namespace {
+
+using kernel::AttentionProblem;
+using kernel::AttentionSchedule;
+using kernel::ContractionInstruction;
+using kernel::ContractionOperand;
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+
+/// Instructions for one score: its maximum, difference, exponential and sum, and its conversion; for one result that
+/// follows the maximum; for a copy; and of a turn. Guesses.
+constexpr double score_instructions = 5, scale_instructions = 1, copying_instructions = 5, walk_instructions = 40;
+/// Cycles until a lane has what another one shuffled; guess.
+constexpr double shuffle_cycles = 25;
+/// A loop is bound by the unit that is busy for so much of it.
+constexpr double busy_share = 0.85;
+
+/// Of operands that repeat along batch dimensions (heads that share keys), how many are different.
+double different_batches(const ContractionOperand& operand) {
+  double count = 1;
+  for (const auto& digit : operand.batch) count *= digit.stride == 0 ? 1.0 : static_cast<double>(digit.extent);
+  return count;
+}
+
+class AttentionPricing {
+ public:
+  AttentionPricing(const AttentionProblem& problem, const AttentionSchedule& s, const kernel::KeyWalk& walk,
+                   const DeviceSpec& device, const AnalyticalConstants& constants)
+      : p_(problem), s_(s), walk_(walk), d_(device), c_(constants), shape_(kernel::shape_of(problem, s)) {}
+
+  AttentionTime price() {
+    AttentionTime time;
+    time.launch = (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
+    time.total = time.launch;
+    if (shape_.tiles == 0) return time;
+    const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * s_.blocks_per_sm;
+    busy_sms_ = std::min<double>(d_.sm_count, blocks);
+    count_turns(time);
+    time.rounds = blocks / at_once;
+    count_traffic(time);
+    const double full = std::floor(blocks / at_once);
+    const double last = std::ceil((blocks - full * at_once) / d_.sm_count);
+    // Blocks of many turns begin, so that short ones fill up the end.
+    add_rounds(full, s_.blocks_per_sm, time.turns, last == 0, time);
+    if (last > 0) add_rounds(1, last, full > 0 ? time.turns : longest_, true, time);
+    if (s_.split > 1) add_partial(time);
+    for (double* part : {&time.multiply, &time.special, &time.shared, &time.issue, &time.loop, &time.fill,
+                         &time.epilogue, &time.partial})
+      *part *= us_per_cycle();
+    time.total += norm_of({time.loop, time.l2, time.dram}) + time.fill + time.epilogue + time.partial;
+    return time;
+  }
+
+ private:
+  [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
+  [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.key_bytes + shape_.value_bytes); }
+  [[nodiscard]] double l2_rate_of_sm() const {
+    return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
+  }
+  [[nodiscard]] bool cores() const { return s_.instruction == ContractionInstruction::cuda_core; }
+
+  void count_turns(AttentionTime& time) {
+    const std::int64_t tiles = kernel::divided_up(p_.keys(), s_.block_keys);
+    double all = 0;
+    for (std::int64_t t = 0; t < shape_.row_tiles; ++t) {
+      const kernel::KeyTiles walked = walk_.of(t, s_, tiles);
+      all += static_cast<double>(walked.last - walked.first);
+      longest_ = std::max(longest_, std::ceil(static_cast<double>(walked.last - walked.first) / s_.split));
+    }
+    time.turns = all / static_cast<double>(shape_.row_tiles) / s_.split;
+    longest_ = std::min<double>(longest_, static_cast<double>(shape_.key_tiles));
+  }
+
+  void count_traffic(AttentionTime& time) {
+    const auto bytes = [](const ContractionOperand& operand, double rows, double depth) {
+      return different_batches(operand) * rows * depth * graph::byte_size(operand.dtype);
+    };
+    const double rows = p_.rows(), keys = p_.keys(), walked = time.turns * s_.split * s_.block_keys;
+    const double queries = bytes(p_.scores.left, rows, p_.depth());
+    const double others = epilogue_reads(p_.scores) + epilogue_reads(p_.product);
+    const double once = bytes(p_.scores.right, keys, p_.depth()) + bytes(p_.product.right, keys, p_.width());
+    // Blocks of a batch run together and walk the same keys; those of the next round find them in L2, if it holds them.
+    const double of_batch = once / std::max(1.0, different_batches(p_.scores.right));
+    const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
+    const double batches_at_once = std::max(1.0, busy_sms_ * s_.blocks_per_sm / (shape_.row_tiles * s_.split));
+    const double again =
+        of_batch * batches_at_once <= kept ? 1 : std::max(1.0, shape_.row_tiles / (busy_sms_ * s_.blocks_per_sm));
+    const double results =
+        static_cast<double>(p_.batch()) * rows * p_.width() * graph::byte_size(p_.product.result.dtype);
+    const double parts = static_cast<double>(shape_.part_bytes), spilled = std::max(0.0, parts - kept);
+    const double reads = queries + others + once * again;
+    time.dram_bytes = reads + results + 2 * spilled;
+    // A mask is read by every batch that repeats it.
+    const double masks = mask_bytes_of_score() * static_cast<double>(shape_.tiles) * s_.block_rows * walked;
+    time.l2_bytes = static_cast<double>(shape_.blocks) * (time.turns * stage_bytes() + shape_.query_bytes) + masks +
+                    results + 2 * parts;
+    found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
+    const double flight = busy_sms_ * std::min<double>(s_.blocks_per_sm, std::ceil(shape_.blocks / busy_sms_)) *
+                          std::max(1, s_.stages - 1) * stage_bytes();
+    const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
+    const double us = ((reads + spilled) / d_.reachable_bandwidth() + (results + spilled) / writing) * 1e6;
+    time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
+    time.l2 = time.l2_bytes / std::min(d_.l2_bandwidth, busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
+  }
+
+  /// Bytes that the logits' functions read for each score.
+  [[nodiscard]] double mask_bytes_of_score() const {
+    double bytes = 0;
+    const graph::Graph& graph = *p_.scores.graph;
+    for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
+      const int number = static_cast<int>(p);
+      const bool operand = number == p_.scores.left.parameter || number == p_.scores.right.parameter ||
+                           number == p_.product.right.parameter;
+      const graph::TensorType& type = graph.node(graph.parameters()[p]).type();
+      if (!operand && type.elements() >= p_.keys()) bytes += graph::byte_size(type.dtype);
+    }
+    return bytes;
+  }
+
+  // Of one block and turn, cycles of an SM that it has to itself.
+  [[nodiscard]] double scores_of_turn() const { return static_cast<double>(s_.block_rows) * s_.block_keys; }
+  [[nodiscard]] double multiply_cycles() const {
+    const double depth = shape_.scores.block_depth, width = shape_.product.block_columns;
+    return scores_of_turn() * (depth / multiply_rate(p_.scores, s_.instruction, d_) +
+                               width / multiply_rate(p_.product, s_.instruction, d_));
+  }
+  [[nodiscard]] double special_cycles() const { return scores_of_turn() / std::max(1, d_.special_lanes_per_sm); }
+  [[nodiscard]] double shared_cycles() const {
+    return stage_bytes() / d_.shared_bytes_per_clock + product_shared(p_.scores, shape_.scores, true) +
+           product_shared(p_.product, shape_.product, cores()) +
+           (cores() ? static_cast<double>(shape_.weight_bytes) / d_.shared_bytes_per_clock : 0);
+  }
+  /// What warps read of a product's operands.
+  [[nodiscard]] double product_shared(const ContractionProblem& p, const ContractionSchedule& s, bool with_left) const {
+    const double left = with_left ? graph::byte_size(p.left.dtype) : 0, right = graph::byte_size(p.right.dtype);
+    if (cores()) {
+      return shape_.warps * s.block_depth *
+             (core_load_cycles(s.thread_rows, left) + core_load_cycles(s.thread_columns, right));
+    }
+    return shape_.warps * s.block_depth * (s.warp_rows * left + s.warp_columns * right) / d_.shared_bytes_per_clock;
+  }
+  [[nodiscard]] double product_instructions(const ContractionProblem& p, const ContractionSchedule& s) const {
+    const double depth = s.block_depth;
+    if (cores()) return depth * (s.thread_rows * s.thread_columns + (s.thread_rows + s.thread_columns) / 4.0);
+    const kernel::InstructionInfo& instruction = info(s_.instruction);
+    const double steps = depth / instruction.depth;
+    const double products = s.warp_rows / instruction.rows * (s.warp_columns / instruction.columns);
+    return steps * (products + (s.warp_rows + s.warp_columns) / 16.0) + kernel::shape_of(p, s).depth_steps;
+  }
+  /// A warp's instructions between the products, and around them.
+  [[nodiscard]] double softmax_instructions() const {
+    const double scores = s_.warp_rows * s_.block_keys / 32.0,
+                 results = s_.warp_rows * shape_.product.block_columns / 32.0;
+    return scores * (score_instructions + operator_instructions * epilogue_operators(p_.scores)) +
+           results * scale_instructions + walk_instructions;
+  }
+  [[nodiscard]] double copies() const {
+    const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copying_instructions; };
+    return of(shape_.key_bytes, s_.key_copy) + of(shape_.value_bytes, s_.value_copy);
+  }
+  [[nodiscard]] double issue_cycles() const {
+    return shape_.warps *
+           (product_instructions(p_.scores, shape_.scores) + product_instructions(p_.product, shape_.product) +
+            softmax_instructions() + copies()) /
+           schedulers;
+  }
+
+  /// A turn of `x` blocks of an SM: units that are busy, or what one warp does one after the other.
+  [[nodiscard]] double turn_cycles(double x) const {
+    const double busy = x * norm_of({multiply_cycles(), special_cycles(), shared_cycles(), issue_cycles()});
+    const double alone = static_cast<double>(schedulers) / shape_.warps;  // a warp's share, at its scheduler's rate
+    const double exchange = 2 * std::log2(cores() ? 8 : 4) * shuffle_cycles + 3 * d_.shared_latency;
+    const double chain = alone * (multiply_cycles() + special_cycles()) + softmax_instructions() + exchange;
+    const double use = std::max(busy, chain);
+    const double transfer = x * stage_bytes() / l2_rate_of_sm();
+    const double load = d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_) + transfer;
+    const bool hidden = load <= (s_.stages * x - 1) * use / x;
+    const double turn = hidden ? std::max(use, transfer) : std::max({use, transfer, (load + use / x) / s_.stages});
+    return turn + d_.block_barrier_cycles / x;
+  }
+
+  void add_rounds(double rounds, double x, double turns, bool last, AttentionTime& time) const {
+    if (rounds <= 0) return;
+    time.multiply += rounds * turns * x * multiply_cycles();
+    time.special += rounds * turns * x * special_cycles();
+    time.shared += rounds * turns * x * shared_cycles();
+    time.issue += rounds * turns * x * issue_cycles();
+    time.loop += rounds * turns * turn_cycles(x);
+    const double first = stage_bytes() + static_cast<double>(shape_.query_bytes);
+    time.fill += rounds * (d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * first / l2_rate_of_sm());
+    const double results = static_cast<double>(s_.block_rows) * shape_.product.block_columns;
+    const double strips = 2 * results * 4 / d_.shared_bytes_per_clock;
+    const double stored = results * graph::byte_size(p_.product.result.dtype) / l2_rate_of_sm();
+    const double instructions =
+        results / 32 * (result_instructions + operator_instructions * epilogue_operators(p_.product)) / schedulers;
+    time.epilogue += rounds * x * std::max({strips, stored, instructions}) / (x > 1 && !last ? 2 : 1);
+  }
+
+  /// The last block of a tile waits for the others' results and joins them.
+  void add_partial(AttentionTime& time) const {
+    const double tile = static_cast<double>(shape_.part_bytes) / static_cast<double>(shape_.blocks);
+    const double tiles = std::ceil(static_cast<double>(shape_.tiles) / d_.sm_count);
+    const double parts = std::ceil(static_cast<double>(shape_.blocks) / d_.sm_count);
+    time.partial += 3 * d_.l2_latency + (tiles * s_.split + parts) * tile / c_.alone_bytes_per_clock;
+  }
+
+  const AttentionProblem& p_;
+  const AttentionSchedule& s_;
+  const kernel::KeyWalk& walk_;
+  const DeviceSpec& d_;
+  const AnalyticalConstants& c_;
+  const kernel::AttentionShape shape_;
+  double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0;
+};
+
+}  // namespace
+
+std::array<std::pair<const char*, double>, 7> AttentionTime::limits() const {
+  return {{{"what follows one another", loop},
+           {"tensor cores or multiply-adds", multiply},
+           {"exponentials", special},
+           {"shared memory", shared},
+           {"issue", issue},
+           {"l2", l2},
+           {"dram", dram}}};
+}
+
+std::pair<const char*, double> AttentionTime::binding() const {
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto all = limits();
+  const auto most = std::max_element(all.begin(), all.end(), less);
+  if (most != all.begin()) return *most;
+  const auto unit = std::max_element(all.begin() + 1, all.begin() + 5, less);
+  return unit->second >= busy_share * loop ? *unit : *most;
+}
+
+AttentionTime attention_time(const AttentionProblem& problem, const AttentionSchedule& schedule,
+                             const kernel::KeyWalk& walk, const DeviceSpec& device,
+                             const AnalyticalConstants& constants) {
+  return AttentionPricing(problem, schedule, walk, device, constants).price();
+}
+
+double unfused_attention_us(const AttentionProblem& problem, const DeviceSpec& device,
+                            const AnalyticalConstants& constants) {
+  const double scores = static_cast<double>(problem.batch()) * problem.rows() * problem.keys();
+  const double bytes = scores * (graph::byte_size(problem.scores.graph->node(problem.scores.root).type().dtype) +
+                                 graph::byte_size(problem.product.left.dtype));
+  const double kept = constants.l2_kept * static_cast<double>(device.l2_bytes);
+  const double rate = bytes <= kept ? device.l2_bandwidth : device.copy_bandwidth();
+  const double softmax = constants.launch * device.launch_us + bytes / rate * 1e6;
+  return library_us(problem.scores, device, constants) + softmax + library_us(problem.product, device, constants);
+}
+
+}  // namespace stitch::costmodel

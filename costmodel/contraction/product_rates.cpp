@@ -1,0 +1,75 @@
+#include "costmodel/contraction/product_rates.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace stitch::costmodel {
+namespace {
+
+using graph::DType;
+using kernel::ContractionProblem;
+
+/// The same of multiply-adds; guess.
+constexpr double fma_share = 0.9;
+constexpr double order = 8;
+
+int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+  switch (problem.left.dtype) {
+    case DType::f16:
+    case DType::bf16: return device.tensor.f16;
+    case DType::f8e4m3:
+    case DType::f8e5m2: return device.tensor.f8;
+    case DType::s8:
+    case DType::u8: return device.tensor.s8;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+double norm_of(std::initializer_list<double> limits) {
+  double most = 0, sum = 0;
+  for (const double each : limits) most = std::max(most, each);
+  if (most == 0) return 0;
+  for (const double each : limits) sum += std::pow(each / most, order);
+  return most * std::pow(sum, 1 / order);
+}
+
+double tensor_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+  return dense_rate(problem, device) * device.tensor.sustained_share * tensor_share;
+}
+
+double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
+  if (problem.accumulator == DType::f64) return fma_share * device.fp64_lanes_per_sm;
+  const bool floating = graph::is_floating(problem.accumulator);
+  return fma_share * (floating ? device.fp32_lanes_per_sm : device.int32_lanes_per_sm);
+}
+
+double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstruction instruction,
+                     const DeviceSpec& device) {
+  if (instruction == kernel::ContractionInstruction::cuda_core) return core_rate(problem, device);
+  return tensor_rate(problem, device) * device.tensor.synchronous_share;
+}
+
+double core_load_cycles(int elements, double size) { return std::max(1.0, elements * size / 8); }
+
+double epilogue_reads(const ContractionProblem& problem) {
+  const graph::Graph& graph = *problem.graph;
+  double bytes = 0;
+  for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
+    const int number = static_cast<int>(p);
+    if (number == problem.left.parameter || number == problem.right.parameter) continue;
+    bytes += static_cast<double>(graph.node(graph.parameters()[p]).type().bytes());
+  }
+  return bytes;
+}
+
+int epilogue_operators(const ContractionProblem& problem) {
+  int count = 0;
+  for (const graph::Node& node : problem.graph->nodes()) {
+    if (graph::is_elementwise(node.op)) ++count;
+  }
+  return count;
+}
+
+}  // namespace stitch::costmodel

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <initializer_list>
+
+#include "base/device_spec.h"
+#include "kernel/contraction/contraction_schedule.h"
+
+// What the models of products' time share: rates of what multiplies, and how limits go together.
+namespace stitch::costmodel {
+
+/// Of the rate of tensor cores, what a loop that never waits reaches: other instructions stand between; guess.
+inline constexpr double tensor_share = 0.97;
+/// Instructions for one result of an epilogue: to the strip and back, its place, its conversion; and an operator's;
+/// guesses.
+inline constexpr double result_instructions = 4, operator_instructions = 3;
+/// Of each scheduler of an SM, which there are so many of.
+inline constexpr int schedulers = 4;
+
+/// Limits that are near one another add up: the norm of order 8 is taken; guess. Two that are equal take a tenth more
+/// than one of them.
+double norm_of(std::initializer_list<double> limits);
+
+/// Multiply-adds per clock of an SM: of tensor cores that work by themselves, as far as power and other instructions
+/// let them; of CUDA cores; and of what the instruction multiplies with. 0: there are none for the types.
+double tensor_rate(const kernel::ContractionProblem& problem, const DeviceSpec& device);
+double core_rate(const kernel::ContractionProblem& problem, const DeviceSpec& device);
+double multiply_rate(const kernel::ContractionProblem& problem, kernel::ContractionInstruction instruction,
+                     const DeviceSpec& device);
+
+/// Cycles of shared memory for a warp's loads of one element of depth, `size` bytes, for each of a lane's rows or
+/// columns: lanes that load the same share a wavefront, but 16 bytes a lane take two at least.
+double core_load_cycles(int elements, double size);
+
+/// Bytes that the epilogue reads besides the sums, and its element-wise operators.
+double epilogue_reads(const kernel::ContractionProblem& problem);
+int epilogue_operators(const kernel::ContractionProblem& problem);
+
+}  // namespace stitch::costmodel

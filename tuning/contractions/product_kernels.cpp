@@ -1,0 +1,61 @@
+#include "tuning/contractions/product_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/contraction/attention_kernel.h"
+#include "codegen/contraction/contraction_kernel.h"
+#include "profiler/verify/verify_attention.h"
+#include "profiler/verify/verify_contraction.h"
+#include "tuning/contractions/attention_choice.h"
+#include "tuning/contractions/contraction_choice.h"
+
+namespace stitch::tuning {
+namespace {
+
+Result<ProductKernels> contraction_kernels(kernel::ContractionProblem derived, const DeviceSpec& device,
+                                           const search::ContractionSpaceOptions& space) {
+  const auto problem = std::make_shared<const kernel::ContractionProblem>(std::move(derived));
+  STITCH_ASSIGN(const ContractionChoice choice, choose_contraction(*problem, device, space));
+  ProductKernels kernels{problem->graph, {}, choice.library_us, choice.uncertainty_us};
+  for (const auto& [schedule, predicted_us] : choice.ranked.best) {
+    const auto generate = [problem, schedule](const codegen::GenerateOptions& options) {
+      return codegen::generate_contraction(*problem, schedule, options);
+    };
+    kernels.best.push_back({schedule_hash(schedule), predicted_us,
+                            std::llround(costmodel::contraction_time(*problem, schedule, device).dram_bytes),
+                            fmt::format("{} ({})", to_string(*problem), to_string(schedule.instruction)), generate,
+                            [problem, schedule] { return profiler::execution_of(*problem, schedule); }});
+  }
+  return kernels;
+}
+
+Result<ProductKernels> attention_kernels(kernel::AttentionProblem derived, const DeviceSpec& device,
+                                         const search::ContractionSpaceOptions& space) {
+  const auto problem = std::make_shared<const kernel::AttentionProblem>(std::move(derived));
+  STITCH_ASSIGN(const AttentionChoice choice, choose_attention(*problem, device, space));
+  ProductKernels kernels{problem->graph, {}, choice.unfused_us, choice.uncertainty_us};
+  for (const auto& [schedule, predicted_us] : choice.ranked.best) {
+    const auto generate = [problem, schedule](const codegen::GenerateOptions& options) {
+      return codegen::generate_attention(*problem, schedule, options);
+    };
+    const auto time = costmodel::attention_time(*problem, schedule, kernel::key_walk(*problem, schedule), device);
+    kernels.best.push_back({schedule_hash(schedule), predicted_us, std::llround(time.dram_bytes),
+                            fmt::format("attention {} ({})", to_string(*problem), to_string(schedule.instruction)),
+                            generate, [problem, schedule] { return profiler::execution_of(*problem, schedule); }});
+  }
+  return kernels;
+}
+
+}  // namespace
+
+bool is_product(const graph::Graph& fragment) { return product_of(fragment).ok() || attention_of(fragment).ok(); }
+
+Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count) {
+  const search::ContractionSpaceOptions space = space_under(fragment.constraints, count);
+  if (auto attention = attention_of(fragment)) return attention_kernels(*std::move(attention), device, space);
+  STITCH_ASSIGN(kernel::ContractionProblem product, product_of(fragment));
+  return contraction_kernels(std::move(product), device, space);
+}
+
+}  // namespace stitch::tuning

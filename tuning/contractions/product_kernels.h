@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/device_spec.h"
+#include "base/hash.h"
+#include "base/result.h"
+#include "codegen/generated_kernel.h"
+#include "profiler/verify/verify.h"
+
+namespace stitch::tuning {
+
+/// What a fragment of the matmul class can be made by: a product of matrices with its epilogue, or an attention, and of
+/// either the schedules that are thought to be fastest, in that order. Whoever makes, proves and stores plans needs to
+/// know no more of them; another kind is another function that makes this.
+struct ProductKernels {
+  struct Ranked {
+    Hash128 schedule;
+    double predicted_us = 0;
+    std::int64_t dram_bytes = 0;
+    std::string description;
+    std::function<Result<codegen::GeneratedKernel>(const codegen::GenerateOptions&)> generate;
+    std::function<profiler::Execution()> execution;
+  };
+  std::shared_ptr<const graph::Graph> graph;  ///< what a kernel computes, with the fragment's parameters
+  std::vector<Ranked> best;
+  double rival_us = 0;        ///< predicted for the library's call, or calls with what is between them
+  double uncertainty_us = 0;  ///< of the difference to the first
+
+  [[nodiscard]] bool ours_is_faster() const { return best.front().predicted_us + uncertainty_us < rival_us; }
+};
+
+/// Whether a fragment is of the matmul class.
+bool is_product(const graph::Graph& fragment);
+
+/// The `count` best kernels for it, under the fragment's constraints. Errors: unsupported (it is none); constraint (no
+/// schedule is legal).
+Result<ProductKernels> product_kernels(const graph::Graph& fragment, const DeviceSpec& device, std::size_t count);
+
+}  // namespace stitch::tuning
