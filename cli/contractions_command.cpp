@@ -251,7 +251,11 @@ Result<std::vector<Product>> listed(const ContractionsOptions& options) {
   for (NamedProblem& each : problems) {
     Product& product = products.emplace_back();
     product.name = std::move(each.name);
-    product.problem = std::move(each.problem);
+    if (auto* attention = std::get_if<kernel::AttentionProblem>(&each.problem)) {
+      product.attention = std::move(*attention);
+    } else {
+      product.problem = std::get<kernel::ContractionProblem>(std::move(each.problem));
+    }
   }
   return products;
 }
@@ -284,11 +288,13 @@ Result<ExitCode> contractions(const ContractionsOptions& options) {
 
 void add_contractions_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<ContractionsOptions>();
-  CLI::App* command = app.add_subcommand(
-      "contractions",
-      "Kernels of ours for products of matrices, with what they and the library's are predicted to take");
-  CLI::Option* model = command->add_option("model", options->model, "model file: all its products");
-  command->add_option("--problems", options->problems, "file with a JSON array of products (bench/contractions)")
+  CLI::App* command = app.add_subcommand("contractions",
+                                         "Kernels of ours for products of matrices and attentions, with what they and "
+                                         "the library's are predicted to take");
+  CLI::Option* model = command->add_option("model", options->model, "model file: all its products and attentions");
+  command
+      ->add_option("--problems", options->problems,
+                   "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
       ->excludes(model);
   command->add_option("--target", options->target, "GPU")->check(target_name())->capture_default_str();
   command

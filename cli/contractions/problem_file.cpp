@@ -1,5 +1,8 @@
 #include "cli/contractions/problem_file.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "graph/builder.h"
@@ -37,8 +40,75 @@ Result<bool> turned(const json& product, const char* field) {
   return make_error(ErrorKind::invalid_argument, "'{}' is neither plain nor turned", field);
 }
 
+Result<bool> flag_of(const json& product, const char* field) {
+  const auto found = product.find(field);
+  if (found == product.end()) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  return make_error(ErrorKind::invalid_argument, "'{}' is neither true nor false", field);
+}
+
+/// Attention of [batch, heads, …], scaled by 1/√depth, softmax in f32.
+struct AttentionExtents {
+  graph::DType dtype = graph::DType::f16;
+  std::int64_t batch = 1, heads = 1, kv_heads = 1, rows = 0, keys = 0, depth = 0, width = 0;
+  bool causal = false;
+
+  [[nodiscard]] Result<graph::Graph> graph() const {
+    using graph::Dims;
+    using graph::Op;
+    using graph::Value;
+    graph::Builder b;
+    const auto shared = [&](std::int64_t columns) -> Value {
+      const Value each = b.parameter(dtype, {batch, kv_heads, keys, columns});
+      if (kv_heads == heads) return each;
+      const Dims repeated = {batch, kv_heads, heads / kv_heads, keys, columns};
+      return b.reshape(b.broadcast(each, repeated, {0, 1, 3, 4}), {batch, heads, keys, columns});
+    };
+    const Value queries = b.parameter(dtype, {batch, heads, rows, depth}), all_keys = shared(depth),
+                values = shared(width);
+    const Dims dims = {batch, heads, rows, keys}, kept = {0, 1, 2}, of_rows = {batch, heads, rows};
+    Value logits = b.dot(queries, all_keys, {{0, 1}, {0, 1}, {3}, {3}, graph::DType::f32});
+    const double scale = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, depth)));
+    logits = b.binary(Op::multiply, logits, b.filled(graph::DType::f32, dims, scale));
+    if (causal) {
+      const Dims plane = {rows, keys};
+      const Value last = b.binary(Op::add, b.iota(graph::DType::s32, plane, 0),
+                                  b.filled(graph::DType::s32, plane, static_cast<double>(keys - rows)));
+      const Value seen = b.compare(graph::Comparison::ge, last, b.iota(graph::DType::s32, plane, 1));
+      logits = b.select(b.broadcast(seen, dims, {2, 3}), logits,
+                        b.filled(graph::DType::f32, dims, -std::numeric_limits<double>::infinity()));
+    }
+    const Value greatest = b.broadcast(b.reduce(graph::ReduceKind::max, logits, {3}), dims, kept);
+    const Value exponentials = b.unary(Op::exp, b.binary(Op::subtract, logits, greatest));
+    const Value sum = b.reduce(graph::ReduceKind::sum, exponentials, {3});
+    const Value inverse = b.binary(Op::divide, b.filled(graph::DType::f32, of_rows, 1), sum);
+    const Value weights = b.binary(Op::multiply, exponentials, b.broadcast(inverse, dims, kept));
+    return b.finish({b.dot(b.convert(weights, dtype), values, {{0, 1}, {0, 1}, {3}, {2}, dtype})});
+  }
+};
+
+Result<NamedProblem> attention_of(const json& object) {
+  AttentionExtents e;
+  STITCH_ASSIGN(e.dtype, dtype_of(object, "dtype", ""));
+  STITCH_ASSIGN(e.batch, extent_of(object, "batch", 1));
+  STITCH_ASSIGN(e.heads, extent_of(object, "heads", 1));
+  STITCH_ASSIGN(e.kv_heads, extent_of(object, "kv_heads", e.heads));
+  STITCH_ASSIGN(e.rows, extent_of(object, "rows", -1));
+  STITCH_ASSIGN(e.keys, extent_of(object, "keys", -1));
+  STITCH_ASSIGN(e.depth, extent_of(object, "depth", -1));
+  STITCH_ASSIGN(e.width, extent_of(object, "width", e.depth));
+  STITCH_ASSIGN(e.causal, flag_of(object, "causal"));
+  if (e.kv_heads == 0 || e.heads % e.kv_heads != 0)
+    return make_error(ErrorKind::invalid_argument, "'kv_heads' does not divide 'heads'");
+  STITCH_ASSIGN(graph::Graph graph, e.graph());
+  STITCH_ASSIGN(kernel::AttentionProblem problem, kernel::derive_attention(std::move(graph)));
+  STITCH_ASSIGN(std::string name, text_of(object, "name", to_string(problem)));
+  return NamedProblem{std::move(name), std::move(problem)};
+}
+
 Result<NamedProblem> problem_of(const json& product) {
   if (!product.is_object()) return make_error(ErrorKind::parse, "no object");
+  if (product.contains("keys")) return attention_of(product);
   STITCH_ASSIGN(const std::int64_t batch, extent_of(product, "batch", 1));
   STITCH_ASSIGN(const std::int64_t rows, extent_of(product, "m", -1));
   STITCH_ASSIGN(const std::int64_t columns, extent_of(product, "n", -1));

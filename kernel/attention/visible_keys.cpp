@@ -150,6 +150,15 @@ class LogitBoxes {
     }
   }
 
+  /// After how many rows one of the dimensions that are joined to rows begins anew.
+  [[nodiscard]] std::vector<std::int64_t> repetitions() const {
+    std::vector<std::int64_t> rows;
+    for (const Place& place : places_) {
+      if (place.row_step > 0) rows.push_back(place.row_step * place.extent);
+    }
+    return rows;
+  }
+
   /// Whether no logit there counts beside others. Both ranges are within the extents.
   [[nodiscard]] bool nothing_at(Range rows, Range keys) const {
     Box box;
@@ -255,14 +264,17 @@ KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& sched
   const std::vector<KeyTiles> needed = visible_keys(problem, schedule.block_rows, schedule.block_keys);
   const std::int64_t tiles = divided_up(problem.keys(), schedule.block_keys), count = std::ssize(needed);
   std::vector<std::int64_t> periods = {std::max<std::int64_t>(1, count)};
-  if (!problem.scores.result.rows.empty()) {
-    const std::int64_t inner = problem.scores.result.rows.back().extent;
-    if (inner % schedule.block_rows == 0) periods.push_back(inner / schedule.block_rows);
+  for (const std::int64_t rows : LogitBoxes(problem).repetitions()) {
+    if (rows % schedule.block_rows == 0) periods.push_back(rows / schedule.block_rows);
   }
   for (const std::int64_t period : periods) {
+    // Of a last tile that is not whole the walk may have a tile of keys too many.
     const auto fits = [&](const KeyWalk& walk, auto member) {
       for (std::int64_t t = 0; t < count; ++t) {
-        if (walk.of(t, schedule, tiles).*member != needed[t].*member) return false;
+        const KeyTiles walked = walk.of(t, schedule, tiles);
+        const bool whole = (t + 1) * schedule.block_rows <= problem.rows();
+        const bool covers = walked.first <= needed[t].first && walked.last >= needed[t].last;
+        if (whole ? walked.*member != needed[t].*member : !covers) return false;
       }
       return true;
     };

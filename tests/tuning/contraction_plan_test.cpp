@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "codegen/contraction/contraction_kernel.h"
-#include "graph/canonical.h"
 #include "graph/literal.h"
 #include "kernel/contraction/contraction_rules.h"
 #include "profiler/verify/verify_contraction.h"
@@ -20,8 +19,6 @@ namespace {
 using graph::DType;
 using kernel::test::matmul;
 using testing::HasSubstr;
-
-graph::Graph canonical(const graph::Graph& graph) { return graph::canonicalise(graph)->graph; }
 
 TEST(ContractionPlanEmulated, AProductIsTunedLikeAnyFragment) {
   const graph::Graph fragment = canonical(matmul(DType::bf16, 192, 160, 320));

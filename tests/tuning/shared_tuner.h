@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "graph/canonical.h"
 #include "profiler/device/emulated_device.h"
 #include "tuning/plans/tuner.h"
 
@@ -25,5 +26,7 @@ inline profiler::Device& shared_device() {
   static profiler::EmulatedDevice device;
   return device;
 }
+
+inline graph::Graph canonical(const graph::Graph& graph) { return graph::canonicalise(graph)->graph; }
 
 }  // namespace stitch::tuning

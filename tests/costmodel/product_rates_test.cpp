@@ -1,0 +1,58 @@
+#include "costmodel/contraction/product_rates.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+#include "tests/kernel/example_graphs.h"
+
+namespace stitch::costmodel {
+namespace {
+
+using graph::DType;
+using kernel::ContractionInstruction;
+
+kernel::ContractionProblem product(DType dtype) {
+  return *kernel::derive_contraction(kernel::test::matmul(dtype, 64, 64, 64));
+}
+
+TEST(ProductRates, ANormIsNoLessThanItsLargest) {
+  EXPECT_DOUBLE_EQ(norm_of({0, 3}), 3);
+  EXPECT_EQ(norm_of({0, 0}), 0);
+  EXPECT_NEAR(norm_of({1, 1}), 1.09, 0.01);
+}
+
+TEST(ProductRates, TensorCoresAreForTheirTypes) {
+  const DeviceSpec h100 = *find_device("h100"), a100 = *find_device("a100");
+  EXPECT_GT(tensor_rate(product(DType::f16), h100), 1000);
+  EXPECT_EQ(tensor_rate(product(DType::f32), h100), 0);
+  EXPECT_GT(core_rate(product(DType::f32), h100), 100);
+  // mma.sync reaches a share of what Hopper's own instructions do, and all of an A100's.
+  const auto synchronous = [](const DeviceSpec& device) {
+    return multiply_rate(product(DType::bf16), ContractionInstruction::mma_m16n8k16, device) /
+           tensor_rate(product(DType::bf16), device);
+  };
+  EXPECT_LT(synchronous(h100), 1);
+  EXPECT_DOUBLE_EQ(synchronous(a100), 1);
+}
+
+TEST(ProductRates, AnEpilogueIsItsElementWiseOperators) {
+  const auto plain = product(DType::f16);
+  EXPECT_EQ(epilogue_operators(plain), 0);
+  EXPECT_EQ(epilogue_reads(plain), 0);
+  graph::Builder b;
+  const graph::Value sum =
+      b.dot(b.parameter(DType::f16, {64, 32}), b.parameter(DType::f16, {32, 48}), {{}, {}, {1}, {0}, DType::f32});
+  const graph::Value bias = b.broadcast(b.parameter(DType::f32, {48}), {64, 48}, {1});
+  const auto biased =
+      *kernel::derive_contraction(*b.finish({b.unary(graph::Op::tanh, b.binary(graph::Op::add, sum, bias))}));
+  EXPECT_EQ(epilogue_operators(biased), 2) << "an addition and a function, no broadcast";
+  EXPECT_EQ(epilogue_reads(biased), 48 * 4);
+}
+
+TEST(ProductRates, LoadsOfALane) {
+  EXPECT_EQ(core_load_cycles(4, 4), 2) << "16 bytes a lane take two wavefronts";
+  EXPECT_EQ(core_load_cycles(1, 2), 1);
+}
+
+}  // namespace
+}  // namespace stitch::costmodel
