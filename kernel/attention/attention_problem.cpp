@@ -1,6 +1,8 @@
 #include "kernel/attention/attention_problem.h"
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "graph/attention.h"
 #include "graph/dot_dimensions.h"
@@ -46,6 +48,60 @@ Result<graph::NodeId> last_dot(const Graph& graph) {
   return make_error(ErrorKind::unsupported, "attention has two dots, not {}", dots);
 }
 
+/// Rows up to which heads that share keys and values are rows of one problem: a tile of them would be mostly empty.
+constexpr std::int64_t few_rows = 32;
+
+/// How many of the innermost batches share an operand.
+std::int64_t shared_by(const ContractionOperand& operand) {
+  const bool repeats = !operand.batch.empty() && operand.batch.back().stride == 0;
+  return repeats ? operand.batch.back().extent : 1;
+}
+
+/// Takes the innermost digits, `extent` elements of them, out of `digits`. Nothing: no digits are just that.
+std::optional<ContractionDigits> take_inner(ContractionDigits& digits, std::int64_t extent) {
+  ContractionDigits inner;
+  while (extent > 1) {
+    if (digits.empty()) return std::nullopt;
+    graph::StridedView::Digit& last = digits.back();
+    const std::int64_t part = std::min(extent, last.extent);
+    if (extent % part != 0 || last.extent % part != 0) return std::nullopt;
+    inner.insert(inner.begin(), {part, last.stride});
+    extent /= part;
+    if (last.extent == part) {
+      digits.pop_back();
+    } else {
+      last = {last.extent / part, last.stride * part};
+    }
+  }
+  return inner;
+}
+
+/// Moves the innermost `heads` of the batch to the rows, outermost.
+bool move_to_rows(ContractionDigits& batch, ContractionDigits& rows, std::int64_t heads) {
+  std::optional<ContractionDigits> inner = take_inner(batch, heads);
+  if (!inner) return false;
+  inner->insert(inner->end(), rows.begin(), rows.end());
+  rows = graph::collapsed(*inner);
+  return true;
+}
+
+/// Heads that share keys and values become rows (grouped queries, Ainslie et al. 2023), so that they are read once.
+void join_shared_heads(AttentionProblem& problem) {
+  const std::int64_t heads = std::gcd(shared_by(problem.scores.right), shared_by(problem.product.right));
+  if (heads == 1 || problem.rows() > few_rows) return;
+  AttentionProblem joined = problem;
+  const bool all = move_to_rows(joined.scores.left.batch, joined.scores.left.free, heads) &&
+                   move_to_rows(joined.scores.result.batch, joined.scores.result.rows, heads) &&
+                   move_to_rows(joined.product.result.batch, joined.product.result.rows, heads) &&
+                   take_inner(joined.scores.right.batch, heads) && take_inner(joined.product.right.batch, heads);
+  if (!all) return;
+  for (ContractionProblem* part : {&joined.scores, &joined.product}) {
+    part->batch /= heads;
+    part->rows *= heads;
+  }
+  problem = std::move(joined);
+}
+
 bool is_supported(const ContractionProblem& problem) { return problem.accumulator == graph::DType::f32; }
 
 }  // namespace
@@ -81,6 +137,7 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (!is_supported(problem.scores) || !is_supported(problem.product))
     return make_error(ErrorKind::unsupported, "attention that is summed in something else than f32");
   if (problem.keys() == 0) return make_error(ErrorKind::unsupported, "attention without keys");
+  join_shared_heads(problem);
   // The weights are never in memory.
   problem.product.left.batch = graph::collapsed({{problem.batch(), problem.rows() * problem.keys()}});
   problem.product.left.free = graph::collapsed({{problem.rows(), problem.keys()}});

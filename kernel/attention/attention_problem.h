@@ -31,6 +31,7 @@ struct AttentionProblem {
   /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
   std::shared_ptr<const graph::Graph> graph;
 
+  /// Heads that share keys and values count as rows where those are few.
   [[nodiscard]] std::int64_t batch() const { return scores.batch; }
   [[nodiscard]] std::int64_t rows() const { return scores.rows; }
   [[nodiscard]] std::int64_t keys() const { return scores.columns; }

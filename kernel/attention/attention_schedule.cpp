@@ -95,8 +95,10 @@ AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule
   const int sums = s.warp_rows * (s.block_keys + width) / 32;
   const int rows = s.instruction == cuda_core ? shape.scores.thread_rows : s.warp_rows / 8;  // that a lane has
   if (s.split > 1) shape.part_bytes = shape.blocks * shape.threads * (s.warp_rows * width / 32 + 2 * rows) * 4;
-  const int fragments = std::max(kernel::shape_of(problem.scores, shape.scores).fragments,
-                                 kernel::shape_of(problem.product, shape.product).fragments);
+  int fragments = std::max(kernel::shape_of(problem.scores, shape.scores).fragments,
+                           kernel::shape_of(problem.product, shape.product).fragments);
+  // Loads of fragments and products of mma are straight code, of which the compiler keeps few alive.
+  if (s.instruction != cuda_core) fragments = std::min(fragments, 32);
   shape.registers =
       sums + fragments + 3 * rows + (s.instruction == cuda_core ? registers_beside_cores : registers_beside);
   return shape;

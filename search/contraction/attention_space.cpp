@@ -10,7 +10,11 @@ namespace {
 using kernel::AttentionProblem;
 using kernel::AttentionSchedule;
 
-constexpr int most_key_stages = 4, most_blocks = 4, most_warps_of_block = 8;
+constexpr int most_key_stages = 4, most_warps_of_block = 8;
+/// Of an SM: small blocks hide one another's waits.
+constexpr int most_warps_of_sm = 16, most_blocks = 16;
+/// Blocks for each SM that splitting may make.
+constexpr std::int64_t split_blocks = 16;
 
 class AttentionSpace {
  public:
@@ -36,6 +40,9 @@ class AttentionSpace {
   }
 
  private:
+  /// A row's keys are split further than a product's depth: of few rows there is nothing else to run side by side.
+  [[nodiscard]] int most_split() const { return options_.most_split == 1 ? 1 : 4 * options_.most_split; }
+
   void of_tile(AttentionSchedule s, const kernel::KeyWalk& walk) const {
     for (s.warp_rows = 16; s.warp_rows <= std::min(32, s.block_rows); s.warp_rows *= 2) {
       if (s.block_rows / s.warp_rows > most_warps_of_block) continue;
@@ -43,8 +50,8 @@ class AttentionSpace {
       kernel::fit_accesses(problem_, s);
       if (!kernel::check_legality(problem_, s, device_)) continue;
       const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
-      for (s.split = 1; s.split <= options_.most_split; s.split *= 2) {
-        if (s.split > 1 && tiles * s.split > 4 * static_cast<std::int64_t>(device_.sm_count)) break;
+      for (s.split = 1; s.split <= most_split(); s.split *= 2) {
+        if (s.split > 1 && tiles * s.split > split_blocks * device_.sm_count) break;
         of_split(s, walk);
       }
     }
@@ -53,7 +60,10 @@ class AttentionSpace {
   void of_split(AttentionSchedule s, const kernel::KeyWalk& walk) const {
     const bool none = options_.ablation == PipelineAblation::no_pipelining;
     const int stages = none ? 1 : options_.ablation == PipelineAblation::two_stages ? 2 : most_key_stages;
-    for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks; ++s.blocks_per_sm) {
+    const int warps = s.block_rows / s.warp_rows;
+    for (const int blocks : {1, 2, 3, 4, 6, 8, 12, most_blocks}) {
+      if (blocks > 4 && blocks * warps > most_warps_of_sm) break;
+      s.blocks_per_sm = blocks;
       for (s.stages = 1; s.stages <= stages; ++s.stages) {
         if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
         visit_(s, walk);

@@ -15,19 +15,36 @@ using test::Mask;
 using testing::HasSubstr;
 
 TEST(AttentionProblem, HasWhatItsGraphSays) {
-  const auto problem = derive_attention(attention_graph({"", {2, 4}, 16, 24, 8, 12, DType::bf16, Mask::causal, 2}));
+  const auto problem = derive_attention(attention_graph({"", {2, 4}, 40, 24, 8, 12, DType::bf16, Mask::causal, 2}));
   ASSERT_TRUE(problem) << problem.error().message;
   EXPECT_EQ(problem->batch(), 8);
-  EXPECT_EQ(problem->rows(), 16);
+  EXPECT_EQ(problem->rows(), 40);
   EXPECT_EQ(problem->keys(), 24);
   EXPECT_EQ(problem->depth(), 8);
   EXPECT_EQ(problem->width(), 12);
   EXPECT_FALSE(problem->empty_is_zero);
-  EXPECT_EQ(to_string(*problem), "bf16 8×[16,8]·[24,8], softmax, ·[24,12] → bf16");
+  EXPECT_EQ(to_string(*problem), "bf16 8×[40,8]·[24,8], softmax, ·[24,12] → bf16");
   // Two heads share their keys: their digit repeats.
   const ContractionDigits& batch = problem->scores.right.batch;
   EXPECT_EQ(std::ranges::count(batch, 0, [](const auto& digit) { return digit.stride; }), 1);
-  EXPECT_EQ(problem->least_bytes(), 2 * (8 * 16 * 8 + 4 * 24 * 8 + 4 * 24 * 12 + 8 * 16 * 12));
+  EXPECT_EQ(problem->least_bytes(), 2 * (8 * 40 * 8 + 4 * 24 * 8 + 4 * 24 * 12 + 8 * 40 * 12));
+}
+
+/// Of few rows, heads that share keys and values are rows of one problem, which reads those once.
+TEST(AttentionProblem, SharedHeadsOfFewRowsAreRows) {
+  const auto problem = derive_attention(attention_graph({"", {2, 8}, 3, 24, 8, 12, DType::bf16, Mask::none, 4}));
+  ASSERT_TRUE(problem) << problem.error().message;
+  EXPECT_EQ(problem->batch(), 4);
+  EXPECT_EQ(problem->rows(), 12);
+  EXPECT_EQ(problem->scores.right.batch, (ContractionDigits{{4, 24 * 8}}));
+  EXPECT_EQ(problem->scores.left.free, (ContractionDigits{{12, 8}}));
+  EXPECT_EQ(problem->product.result.rows, (ContractionDigits{{12, 12}}));
+  // Heads that lie within rows in memory are digits of their own.
+  AttentionCase inside{"", {2, 8}, 3, 24, 8, 12, DType::bf16, Mask::none, 4};
+  inside.heads_inside = true;
+  const auto other = derive_attention(attention_graph(inside));
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(other->scores.left.free, (ContractionDigits{{4, 8}, {3, 64}}));
 }
 
 TEST(AttentionProblem, SidesMayBeExchanged) {
