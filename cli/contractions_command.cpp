@@ -9,12 +9,14 @@
 #include "codegen/compile/compiler.h"
 #include "codegen/contraction/attention_kernel.h"
 #include "codegen/contraction/contraction_kernel.h"
+#include "graph/calls/find_calls.h"
 #include "graph/simplify.h"
 #include "graph/subgraph.h"
 #include "import/import.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "tuning/contractions/attention_choice.h"
 #include "tuning/contractions/contraction_choice.h"
+#include "tuning/contractions/product_kernels.h"
 #include "tuning/kernels/built_kernel.h"
 
 namespace stitch::cli {
@@ -143,7 +145,7 @@ std::vector<Product> products_of(const graph::Graph& graph) {
   std::vector<Product> products;
   std::map<std::string, std::size_t> known;
   graph::LibraryOptions fused;
-  fused.attention = [](const graph::Graph& part) { return tuning::attention_of(part).ok(); };
+  fused.own = [](const graph::Graph& part) { return tuning::is_product(part); };
   for (const graph::LibraryCall& call : graph::find_library_calls(graph, fused)) {
     Product product = product_of(graph, call);
     const std::string key = product.attention ? attention_hash(*product.attention).hex()

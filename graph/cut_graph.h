@@ -4,9 +4,9 @@
 #include <functional>
 #include <vector>
 
+#include "graph/calls/library_call.h"
 #include "graph/donation.h"
 #include "graph/graph.h"
-#include "graph/library_call.h"
 
 namespace stitch::graph {
 

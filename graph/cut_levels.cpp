@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "graph/calls/find_calls.h"
 #include "graph/fill.h"
 
 namespace stitch::graph {

@@ -13,14 +13,6 @@ bool reduces_by(const Node& node, ReduceKind kind) {
   return node.op == Op::reduce && node.as<ReduceAttributes>().kind == kind;
 }
 
-/// The number that fills a value, if one does.
-std::optional<double> filled_by(const Graph& graph, Value value) {
-  const Node* node = &graph.node(value.node);
-  if (node->op == Op::broadcast) node = &graph.node(node->operands[0].node);
-  if (node->op != Op::constant || !is_splat(node->as<ConstantAttributes>())) return std::nullopt;
-  return element(node->as<ConstantAttributes>(), 0);
-}
-
 /// The maximum of which `value` says where it is −∞.
 std::optional<Value> asked_for_empty(const Graph& graph, Value value) {
   const Node& node = graph.node(value.node);
@@ -67,6 +59,13 @@ std::optional<std::pair<Value, Value>> quotient_of(const Graph& graph, Value val
 }
 
 }  // namespace
+
+std::optional<double> filled_by(const Graph& graph, Value value) {
+  const Node* node = &graph.node(value.node);
+  if (node->op == Op::broadcast) node = &graph.node(node->operands[0].node);
+  if (node->op != Op::constant || !is_splat(node->as<ConstantAttributes>())) return std::nullopt;
+  return element(node->as<ConstantAttributes>(), 0);
+}
 
 Dims kept_dimensions(std::size_t rank, const Dims& reduced) {
   Dims kept;

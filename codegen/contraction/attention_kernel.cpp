@@ -202,7 +202,7 @@ class AttentionPrinter {
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", s_.split);
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
     }
-    out_.line("divide_by_sums<{}>(product, rows);", p_.empty_is_zero);
+    out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
     const kernel::ContractionStrips strips = kernel::strips_of(p_.product, shape_.product);
     out_.line("wait_for_groups<0>();");
     out_.line("__syncthreads();  // the strips lie where tiles were read");

@@ -178,8 +178,8 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& 
   Weights::template multiply<key_steps>(scores, product, weights, value_tile);
 }
 
-// Divides by the sums of the rows. Rows of −∞ alone: 0 ÷ 0, or 0.
-template <bool empty_is_zero, class Scores, class Product>
+// Divides by the sums of the rows. Rows of −∞ alone: 0 ÷ 0, or 0; rows whose weights are NaN: NaN, or 0.
+template <bool empty_is_zero, bool nan_is_zero, class Scores, class Product>
 __device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<Scores>& rows) {
 #pragma unroll
   for (int r = 0; r < Scores::own_rows; ++r) {
@@ -192,7 +192,11 @@ __device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<S
 #pragma unroll
   for (int s = 0; s < Product::strips; ++s) {
 #pragma unroll
-    for (int i = 0; i < Product::strip_results; ++i) product.result(s, i) *= rows.sum[Product::own_row(s, i)];
+    for (int i = 0; i < Product::strip_results; ++i) {
+      const f32 share = rows.sum[Product::own_row(s, i)];
+      f32& result = product.result(s, i);
+      result = nan_is_zero && !(share < __int_as_float(0x7f800000)) ? 0.f : result * share;
+    }
   }
 }
 

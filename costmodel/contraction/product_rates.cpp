@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace stitch::costmodel {
 namespace {
@@ -55,11 +56,16 @@ double core_load_cycles(int elements, double size) { return std::max(1.0, elemen
 
 double epilogue_reads(const ContractionProblem& problem) {
   const graph::Graph& graph = *problem.graph;
+  std::set<graph::NodeId> read;
+  for (const graph::Node& node : graph.nodes()) {
+    for (const graph::Value operand : node.operands) read.insert(operand.node);
+  }
   double bytes = 0;
   for (std::size_t p = 0; p < graph.parameters().size(); ++p) {
     const int number = static_cast<int>(p);
     if (number == problem.left.parameter || number == problem.right.parameter) continue;
-    bytes += static_cast<double>(graph.node(graph.parameters()[p]).type().bytes());
+    const graph::NodeId parameter = graph.parameters()[p];
+    if (read.contains(parameter)) bytes += static_cast<double>(graph.node(parameter).type().bytes());
   }
   return bytes;
 }

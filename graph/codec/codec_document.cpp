@@ -12,7 +12,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t deepest = 128;
-constexpr std::int64_t most_values = std::int64_t{1} << 24;  ///< a document of small numbers takes 16 bytes for each
+constexpr std::int64_t most_document_values = std::int64_t{1}
+                                              << 24;  ///< a document of small numbers takes 16 bytes for each
 
 /// Builds a document from the parser's events, and stops at what is too deep or too much, before the parser recurses
 /// further.
@@ -53,8 +54,8 @@ class Builder : public nlohmann::json_sax<Json> {
     return true;
   }
   bool count() {
-    if (++values_ <= most_values) return true;
-    error = make_error(ErrorKind::resource_exhausted, "more than {} values", most_values);
+    if (++values_ <= most_document_values) return true;
+    error = make_error(ErrorKind::resource_exhausted, "more than {} values", most_document_values);
     return false;
   }
   /// Where the next value goes. Places stay where they are while something inside them is open.

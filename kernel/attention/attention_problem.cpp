@@ -4,7 +4,7 @@
 #include <numeric>
 #include <optional>
 
-#include "graph/attention.h"
+#include "graph/calls/attention.h"
 #include "graph/dot_dimensions.h"
 #include "graph/subgraph.h"
 
@@ -121,6 +121,7 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   const std::optional<graph::Attention> found = graph::match_attention(g, product);
   if (!found) return make_error(ErrorKind::unsupported, "two dots that are no attention");
   problem.empty_is_zero = found->softmax.empty_is_zero;
+  problem.nan_is_zero = found->nan_is_zero;
   STITCH_ASSIGN(problem.scores, part_of(g, std::nullopt, found->logits));
   STITCH_ASSIGN(problem.product, part_of(g, found->weights, g.results()[0]));
   const int weights = static_cast<int>(g.parameters().size());
@@ -154,7 +155,8 @@ std::string to_string(const AttentionProblem& problem) {
 Hash128 attention_hash(const AttentionProblem& problem) {
   Hasher hasher;
   hasher.text("stitch-attention-1").text(contraction_hash(problem.scores).hex());
-  hasher.text(contraction_hash(problem.product).hex()).integer(problem.empty_is_zero ? 1 : 0);
+  hasher.text(contraction_hash(problem.product).hex())
+      .integer((problem.empty_is_zero ? 1 : 0) + (problem.nan_is_zero ? 2 : 0));
   return hasher.finish();
 }
 

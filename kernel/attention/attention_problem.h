@@ -28,6 +28,7 @@ struct AttentionProblem {
   ContractionProblem
       product;  ///< left: the weights, in the type that is multiplied; right: values; columns: the result's
   bool empty_is_zero = false;  ///< rows whose logits are all −∞ give 0 instead of NaN
+  bool nan_is_zero = false;    ///< so do rows whose weights are NaN for any reason
   /// All that the kernel computes; its parameters are the kernel's arguments, and both contractions' number them so.
   std::shared_ptr<const graph::Graph> graph;
 
@@ -41,8 +42,9 @@ struct AttentionProblem {
   [[nodiscard]] std::int64_t least_bytes() const;
 };
 
-/// Reads a graph that is one attention (graph/attention.h). Errors: unsupported (it is none; sums in f64 or integers;
-/// operands that are computed; batch and rows of the two products that do not go together), with what is in the way.
+/// Reads a graph that is one attention (graph/calls/attention.h). Errors: unsupported (it is none; sums in f64 or
+/// integers; operands that are computed; batch and rows of the two products that do not go together), with what is in
+/// the way.
 Result<AttentionProblem> derive_attention(graph::Graph graph);
 
 /// "bf16 64×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16".

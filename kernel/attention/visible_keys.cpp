@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "graph/attention.h"
+#include "graph/calls/attention.h"
 #include "graph/literal.h"
 #include "kernel/contraction/contraction_shape.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "graph/calls/library_call.h"
 #include "graph/graph.h"
-#include "graph/library_call.h"
 #include "graph/strided_view.h"
 
 // What a matmul-class kernel computes, without anything of how: for every batch b, row m and column n

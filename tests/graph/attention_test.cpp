@@ -1,9 +1,10 @@
-#include "graph/attention.h"
+#include "graph/calls/attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "graph/calls/find_calls.h"
 #include "tests/kernel/attention_graph.h"
 
 namespace stitch::graph {
@@ -15,7 +16,7 @@ using kernel::test::Mask;
 
 std::vector<LibraryCall> calls_of(const Graph& graph, bool wanted = true) {
   LibraryOptions options;
-  options.attention = [=](const Graph&) { return wanted; };
+  options.own = [=](const Graph&) { return wanted; };
   return find_library_calls(graph, options);
 }
 

@@ -9,7 +9,7 @@
 /// Attentions as models write them.
 namespace stitch::kernel::test {
 
-enum class Mask : std::uint8_t { none, causal, window, keys, bias, empty_rows };
+enum class Mask : std::uint8_t { none, causal, window, keys, bias, empty_rows, nan_rows };
 
 struct AttentionCase {
   std::string name;
@@ -43,7 +43,11 @@ class AttentionGraph {
     scores.result = c_.dtype;
     const graph::Value turned = c_.keys_turned ? b_.transpose(keys, swapped()) : keys;
     if (c_.keys_turned) scores.rhs_contracting = {n};
-    const graph::Value weights = b_.convert(softmax(logits(b_.dot(queries, turned, scores))), c_.dtype);
+    graph::Value weights = b_.convert(softmax(logits(b_.dot(queries, turned, scores))), c_.dtype);
+    if (c_.mask == Mask::nan_rows) {
+      const graph::Value zero = b_.filled(c_.dtype, with_batch(c_.rows, c_.keys), 0);
+      weights = b_.select(b_.unary(graph::Op::is_nan, weights), zero, weights);
+    }
     graph::DotAttributes product;
     product.lhs_batch = product.rhs_batch = batch_dimensions();
     product.result = c_.dtype;
@@ -128,7 +132,8 @@ class AttentionGraph {
         break;
       }
       case Mask::keys:
-      case Mask::empty_rows: {
+      case Mask::empty_rows:
+      case Mask::nan_rows: {
         const graph::Value mask = b_.parameter(graph::DType::pred, {c_.batch[0], c_.keys});
         return b_.select(b_.broadcast(mask, dims, {0, n + 1}), scores, b_.filled(dtype, dims, least(dtype)));
       }

@@ -61,6 +61,11 @@ TEST(AttentionProblem, EmptyRowsMayGiveZero) {
   const auto problem = derive_attention(attention_graph({"", {2, 2}, 8, 8, 8, 8, DType::f16, Mask::empty_rows}));
   ASSERT_TRUE(problem) << problem.error().message;
   EXPECT_TRUE(problem->empty_is_zero);
+  EXPECT_FALSE(problem->nan_is_zero);
+  const auto exported = derive_attention(attention_graph({"", {2, 2}, 8, 8, 8, 8, DType::f16, Mask::nan_rows}));
+  ASSERT_TRUE(exported) << exported.error().message;
+  EXPECT_TRUE(exported->nan_is_zero);
+  EXPECT_NE(attention_hash(*problem), attention_hash(*exported));
 }
 
 TEST(AttentionProblem, AnEqualOneHasAnEqualHash) {

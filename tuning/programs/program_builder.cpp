@@ -53,8 +53,8 @@ bool is_ours(const ProgramOptions& options, const Graph& graph, Graph part) {
   return options.own_product && options.own_product(nameless(std::move(part)));
 }
 
-/// Which attentions are single steps: those that kernels of ours compute.
-std::function<bool(const Graph&)> own_attentions(const Tables& tables, const Graph& graph) {
+/// Which attentions and longer epilogues are single steps: those that kernels of ours compute.
+std::function<bool(const Graph&)> own_calls(const Tables& tables, const Graph& graph) {
   if (!tables.options.own_product) return {};
   return [&](const Graph& part) { return is_ours(tables.options, graph, part); };
 }
@@ -63,7 +63,7 @@ class RegionBuilder {
  public:
   RegionBuilder(Tables& tables, const Graph& graph, std::string name, std::int64_t occurrences, bool carried)
       : tables_(tables),
-        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_attentions(tables, graph)),
+        pieces_(graph, carried, tables.options.whole_loop, tables.options.constraints, own_calls(tables, graph)),
         graph_(graph),
         occurrences_(occurrences),
         carried_(carried) {

@@ -11,7 +11,8 @@ namespace stitch::tuning {
 struct ProgramOptions {
   /// Which loops are fragments as a whole (graph::CutOptions::whole_loop).
   std::function<bool(const graph::Graph&)> whole_loop;
-  /// Which library calls, and whole attentions (their graphs), are fragments, with kernels of ours; null: none.
+  /// Which library calls, attentions and products with longer epilogues (their graphs) are fragments, with kernels of
+  /// ours; null: none.
   std::function<bool(const graph::Graph&)> own_product = {};
   graph::Constraints constraints = {};  ///< of the model, for the bodies of its loops as well
 };

@@ -22,10 +22,9 @@ std::vector<Value> distinct(const std::vector<Value>& values) {
 
 graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints,
-                           const std::function<bool(const graph::Graph&)>& attention) {
+                           const graph::Constraints& constraints, const std::function<bool(const graph::Graph&)>& own) {
   graph::CutOptions options;
-  options.library.attention = attention;
+  options.library.own = own;
   options.carried = carried;
   options.whole_loop = whole_loop;
   options.constraints = constraints;
@@ -36,9 +35,8 @@ graph::CutGraph cut_region(const graph::Graph& graph, bool carried,
 
 RegionPieces::RegionPieces(const graph::Graph& graph, bool carried,
                            const std::function<bool(const graph::Graph&)>& whole_loop,
-                           const graph::Constraints& constraints,
-                           const std::function<bool(const graph::Graph&)>& attention)
-    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, attention)) {
+                           const graph::Constraints& constraints, const std::function<bool(const graph::Graph&)>& own)
+    : graph_(graph), carried_(carried), cut_(cut_region(graph, carried, whole_loop, constraints, own)) {
   for (const graph::FragmentSite& site : cut_.fragments) {
     const bool computes = !site.nodes.empty();
     pieces_.push_back({site.arguments, site.results, &site, computes ? site.nodes.front() : graph.size(),

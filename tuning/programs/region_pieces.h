@@ -24,11 +24,10 @@ struct RegionPiece {
 /// A region's graph in pieces, and which of its values lies in whose memory.
 class RegionPieces {
  public:
-  /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `attention`: see graph::LibraryOptions. `graph`
+  /// `carried`, `whole_loop` and `constraints`: see graph::CutOptions; `own`: see graph::LibraryOptions. `graph`
   /// must outlive it.
   RegionPieces(const graph::Graph& graph, bool carried, const std::function<bool(const graph::Graph&)>& whole_loop,
-               const graph::Constraints& constraints = {},
-               const std::function<bool(const graph::Graph&)>& attention = {});
+               const graph::Constraints& constraints = {}, const std::function<bool(const graph::Graph&)>& own = {});
 
   [[nodiscard]] const graph::Graph& graph() const { return graph_; }
   [[nodiscard]] const std::vector<RegionPiece>& pieces() const { return pieces_; }

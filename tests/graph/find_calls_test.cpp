@@ -1,4 +1,4 @@
-#include "graph/library_call.h"
+#include "graph/calls/find_calls.h"
 
 #include <gtest/gtest.h>
 

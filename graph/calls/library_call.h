@@ -23,11 +23,9 @@ struct LibraryCall {
 struct LibraryOptions {
   bool layouts = true;  ///< read operands through reshape, transpose, slice and (batch) broadcast
   bool epilogues = true;
-  /// Whether a whole attention (graph/attention.h) is one call: asked with its graph. None are when it is empty.
-  std::function<bool(const Graph&)> attention = {};
+  /// Whether a kernel of ours computes more than a library's call does: asked with the graph of a whole attention
+  /// (attention.h) or of a dot with a longer epilogue (wide_epilogue.h), which is then one call. Empty: none does.
+  std::function<bool(const Graph&)> own = {};
 };
-
-/// One call per dot and convolution of the graph (regions not included), in order of their roots.
-std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOptions& options = {});
 
 }  // namespace stitch::graph

@@ -1,9 +1,10 @@
-#include "graph/library_call.h"
+#include "graph/calls/find_calls.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "graph/attention.h"
+#include "graph/calls/attention.h"
+#include "graph/calls/wide_epilogue.h"
 #include "graph/literal.h"
 #include "graph/strided_view.h"
 
@@ -258,7 +259,8 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
     call.description = describe(graph, call);
     calls.push_back(std::move(call));
   }
-  return options.attention ? join_attentions(graph, std::move(calls), options.attention) : calls;
+  if (!options.own) return calls;
+  return widen_epilogues(graph, join_attentions(graph, std::move(calls), options.own), options.own);
 }
 
 }  // namespace stitch::graph

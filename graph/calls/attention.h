@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/library_call.h"
+#include "graph/calls/library_call.h"
 #include "graph/softmax.h"
 
 namespace stitch::graph {
@@ -22,6 +22,7 @@ struct Attention {
   Value weights;  ///< converted to the type that is multiplied, in the layout of the logits
   Value values;   ///< the other operand of the product
   Softmax softmax;
+  bool nan_is_zero = false;   ///< weights that are NaN are replaced by 0, as PyTorch's exporter has it
   std::vector<NodeId> inner;  ///< operators from behind the scores to before the product, ascending
 };
 

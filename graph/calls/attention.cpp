@@ -1,32 +1,14 @@
-#include "graph/attention.h"
+#include "graph/calls/attention.h"
 
 #include <algorithm>
 #include <set>
 
+#include "graph/calls/call_leaves.h"
 #include "graph/strided_view.h"
 #include "graph/subgraph.h"
 
 namespace stitch::graph {
 namespace {
-
-/// The nodes that lead from `root` to `end`, both included; empty: none do.
-std::set<NodeId> between(const Graph& graph, NodeId root, NodeId end) {
-  std::set<NodeId> depends = {root};
-  for (NodeId id = root + 1; id <= end; ++id) {
-    const auto& operands = graph.node(id).operands;
-    if (std::ranges::any_of(operands, [&](Value operand) { return depends.contains(operand.node); }))
-      depends.insert(id);
-  }
-  if (!depends.contains(end)) return {};
-  std::set<NodeId> leading = {end};
-  for (auto id = depends.rbegin(); id != depends.rend(); ++id) {
-    if (!leading.contains(*id)) continue;
-    for (const Value operand : graph.node(*id).operands) {
-      if (depends.contains(operand.node)) leading.insert(operand.node);
-    }
-  }
-  return leading;
-}
 
 /// The nearest dot that a value depends on through element-wise operators, layouts and reductions.
 std::optional<NodeId> dot_before(const Graph& graph, Value value) {
@@ -43,43 +25,12 @@ std::optional<NodeId> dot_before(const Graph& graph, Value value) {
   return std::nullopt;
 }
 
-/// What a call's graph reads from memory for a value: nothing for what is made of nothing, and what is repeated or
-/// moved in the layout that it has there.
-class Leaves {
- public:
-  Leaves(const Graph& graph, const std::set<NodeId>& inside) : graph_(graph), inside_(inside) {}
-
-  void add(Value value) {
-    if (inside_.contains(value.node) || is_of_nothing(value.node)) return;
-    const Node& node = graph_.node(value.node);
-    if (node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::transpose) return add(node.operands[0]);
-    if (std::ranges::count(found, value) == 0) found.push_back(value);
-  }
-
-  std::vector<Value> found;
-
- private:
-  /// Whether it is made of constants and positions alone.
-  bool is_of_nothing(NodeId start) {
-    std::vector<NodeId> open = {start};
-    std::set<NodeId> seen;
-    while (!open.empty()) {
-      const NodeId id = open.back();
-      open.pop_back();
-      if (!seen.insert(id).second) continue;
-      constexpr std::size_t most_operators = 32;
-      const Node& node = graph_.node(id);
-      const bool moves = node.op == Op::broadcast || node.op == Op::reshape || node.op == Op::transpose;
-      const bool begins = node.op == Op::iota || (node.op == Op::constant && graph_.type({id}).elements() == 1);
-      if (seen.size() > most_operators || !(moves || begins || is_elementwise(node.op))) return false;
-      for (const Value operand : node.operands) open.push_back(operand.node);
-    }
-    return true;
-  }
-
-  const Graph& graph_;
-  const std::set<NodeId>& inside_;
-};
+/// Whether the node is its third operand with 0 for NaN.
+bool replaces_nan(const Graph& graph, const Node& node) {
+  if (node.op != Op::select) return false;
+  const Node& asked = graph.node(node.operands[0].node);
+  return asked.op == Op::is_nan && asked.operands[0] == node.operands[2] && filled_by(graph, node.operands[1]) == 0.0;
+}
 
 class Joiner {
  public:
@@ -118,7 +69,7 @@ class Joiner {
     const Node& scores = graph_.node(attention.scores);
     call.viewed = {scores.operands[0], scores.operands[1], attention.values};
     for (const Value operand : call.viewed) call.operands.push_back(view_of(graph_, operand).source);
-    Leaves leaves(graph_, inside);
+    CallLeaves leaves(graph_, inside);
     leaves.found = call.operands;
     for (const NodeId id : call.epilogue) {
       for (const Value operand : graph_.node(id).operands) {
@@ -129,7 +80,7 @@ class Joiner {
     if (std::any_of(added, leaves.found.end(), [&](Value value) { return is_within_call(value); })) return std::nullopt;
     call.operands = std::move(leaves.found);
     for (const Value operand : call.operands) {
-      if (!between(graph_, call.root, operand.node).empty()) return std::nullopt;  // it would wait for itself
+      if (!nodes_between(graph_, call.root, operand.node).empty()) return std::nullopt;  // it would wait for itself
     }
     const Result<Graph> own = subgraph(graph_, call.operands, {call.result});
     if (!own || !wanted_(*own)) return std::nullopt;
@@ -172,7 +123,17 @@ std::optional<Attention> match_attention(const Graph& graph, NodeId product) {
     found.values = graph.node(product).operands[1 - side];
     found.weights = view_of(graph, graph.node(product).operands[side]).source;
     Value quotient = found.weights;
-    while (graph.node(quotient.node).op == Op::convert) quotient = graph.node(quotient.node).operands[0];
+    for (;;) {
+      const Node& node = graph.node(quotient.node);
+      if (node.op == Op::convert) {
+        quotient = node.operands[0];
+      } else if (replaces_nan(graph, node)) {
+        found.nan_is_zero = true;
+        quotient = node.operands[2];
+      } else {
+        break;
+      }
+    }
     const std::optional<Softmax> softmax = match_softmax(graph, quotient);
     if (!softmax) continue;
     found.softmax = *softmax;
@@ -180,7 +141,7 @@ std::optional<Attention> match_attention(const Graph& graph, NodeId product) {
     const std::optional<NodeId> scores = dot_before(graph, found.logits);
     if (!scores) continue;
     found.scores = *scores;
-    for (const NodeId id : between(graph, *scores, product)) {
+    for (const NodeId id : nodes_between(graph, *scores, product)) {
       if (id != *scores && id != product) found.inner.push_back(id);
     }
     return found;

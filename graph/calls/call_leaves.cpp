@@ -1,0 +1,57 @@
+#include "graph/calls/call_leaves.h"
+
+#include <algorithm>
+
+namespace stitch::graph {
+namespace {
+
+bool only_moves(Op op) { return op == Op::broadcast || op == Op::reshape || op == Op::transpose; }
+
+}  // namespace
+
+std::set<NodeId> nodes_between(const Graph& graph, NodeId root, NodeId end) {
+  std::set<NodeId> depends = {root};
+  for (NodeId id = root + 1; id <= end; ++id) {
+    const auto& operands = graph.node(id).operands;
+    if (std::ranges::any_of(operands, [&](Value operand) { return depends.contains(operand.node); }))
+      depends.insert(id);
+  }
+  if (!depends.contains(end)) return {};
+  std::set<NodeId> leading = {end};
+  for (auto id = depends.rbegin(); id != depends.rend(); ++id) {
+    if (!leading.contains(*id)) continue;
+    for (const Value operand : graph.node(*id).operands) {
+      if (depends.contains(operand.node)) leading.insert(operand.node);
+    }
+  }
+  return leading;
+}
+
+void CallLeaves::add(Value value) {
+  while (!inside_.contains(value.node) && !is_of_nothing(value.node)) {
+    const Node& node = graph_.node(value.node);
+    if (!only_moves(node.op)) {
+      if (std::ranges::count(found, value) == 0) found.push_back(value);
+      return;
+    }
+    value = node.operands[0];
+  }
+}
+
+bool CallLeaves::is_of_nothing(NodeId start) const {
+  std::vector<NodeId> open = {start};
+  std::set<NodeId> seen;
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    if (!seen.insert(id).second) continue;
+    constexpr std::size_t most_operators = 32;
+    const Node& node = graph_.node(id);
+    const bool begins = node.op == Op::iota || (node.op == Op::constant && graph_.type({id}).elements() == 1);
+    if (seen.size() > most_operators || !(only_moves(node.op) || begins || is_elementwise(node.op))) return false;
+    for (const Value operand : node.operands) open.push_back(operand.node);
+  }
+  return true;
+}
+
+}  // namespace stitch::graph

@@ -1,0 +1,147 @@
+#include "graph/calls/wide_epilogue.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "graph/calls/call_leaves.h"
+#include "graph/subgraph.h"
+
+namespace stitch::graph {
+namespace {
+
+/// Operators of an epilogue at most: a kernel has registers for so much.
+constexpr std::size_t longest_epilogue = 48;
+/// What is smaller than the result by so much is stored and read for next to nothing.
+constexpr std::int64_t small_share = 8;
+
+bool is_boundary(Op op) {
+  const OpCategory category = info(op).category;
+  return category == OpCategory::contraction || category == OpCategory::boundary || category == OpCategory::control;
+}
+
+class Widener {
+ public:
+  Widener(const Graph& graph, std::vector<LibraryCall> calls, const std::function<bool(const Graph&)>& wanted)
+      : graph_(graph), calls_(std::move(calls)), wanted_(wanted), uses_(users(graph)), results_(is_result(graph)) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      int deepest = 0;
+      for (const Value operand : graph.node(id).operands) deepest = std::max(deepest, depth_[operand.node]);
+      depth_.push_back(deepest + (is_boundary(graph.node(id).op) ? 1 : 0));
+    }
+  }
+
+  std::vector<LibraryCall> widen() {
+    for (LibraryCall& call : calls_) {
+      const bool plain = graph_.node(call.root).op == Op::dot &&
+                         std::ranges::none_of(call.epilogue, [&](NodeId id) { return graph_.node(id).op == Op::dot; });
+      if (!plain) continue;
+      if (std::optional<LibraryCall> wide = widened(call)) call = *std::move(wide);
+    }
+    return std::move(calls_);
+  }
+
+ private:
+  /// The call with the longest epilogue that it may have; nothing: that is no longer than what it has.
+  std::optional<LibraryCall> widened(const LibraryCall& call) {
+    const std::set<NodeId> behind = nodes_behind(call);
+    std::int64_t least = graph_.type(call.result).bytes();
+    std::vector<LibraryCall> candidates;
+    for (const NodeId end : behind) {
+      if (graph_.node(end).op == Op::reshape || graph_.type({end}).bytes() > least) continue;
+      const std::set<NodeId> inside = nodes_between(graph_, call.root, end);
+      if (!std::ranges::includes(behind, inside) || inside.size() > longest_epilogue + 1) continue;
+      if (inside.size() <= call.epilogue.size() + 1 || is_needed_outside(inside, end)) continue;
+      std::optional<LibraryCall> candidate = call_of(call, inside, end);
+      if (candidate) candidates.push_back(*std::move(candidate));
+    }
+    for (; !candidates.empty(); candidates.pop_back()) {
+      const LibraryCall& longest = candidates.back();
+      const Result<Graph> own = subgraph(graph_, longest.operands, {longest.result});
+      if (own && wanted_(*own)) return longest;
+    }
+    return std::nullopt;
+  }
+
+  /// The root and, ascending, what depends on it by element-wise operators and layouts alone, and is no other call's.
+  [[nodiscard]] std::set<NodeId> nodes_behind(const LibraryCall& call) const {
+    std::set<NodeId> taken;
+    for (const LibraryCall& other : calls_) {
+      if (other.root == call.root) continue;
+      taken.insert(other.root);
+      taken.insert(other.epilogue.begin(), other.epilogue.end());
+    }
+    std::set<NodeId> behind = {call.root};
+    std::vector<NodeId> open = {call.root};
+    while (!open.empty()) {
+      const NodeId id = open.back();
+      open.pop_back();
+      for (const NodeId user : uses_[id]) {
+        const Op op = graph_.node(user).op;
+        const bool follows = is_elementwise(op) || op == Op::transpose || op == Op::reshape;
+        if (!follows || taken.contains(user) || behind.size() > 4 * longest_epilogue) continue;
+        if (behind.insert(user).second) open.push_back(user);
+      }
+    }
+    return behind;
+  }
+
+  [[nodiscard]] bool is_needed_outside(const std::set<NodeId>& inside, NodeId end) const {
+    return std::ranges::any_of(inside, [&](NodeId id) {
+      if (id == end) return false;
+      const bool all_inside = std::ranges::all_of(uses_[id], [&](NodeId user) { return inside.contains(user); });
+      return results_[id] || !all_inside;
+    });
+  }
+
+  [[nodiscard]] std::optional<LibraryCall> call_of(const LibraryCall& call, const std::set<NodeId>& inside,
+                                                   NodeId end) const {
+    LibraryCall wide = call;
+    wide.epilogue.clear();
+    wide.result = {end, 0};
+    CallLeaves leaves(graph_, inside);
+    leaves.found = {call.operands[0], call.operands[1]};
+    const Node& root = graph_.node(call.root);
+    wide.description = fmt::format("{} {}·{}", to_string(root.op), to_string(graph_.type(root.operands[0])),
+                                   to_string(graph_.type(root.operands[1])));
+    for (const NodeId id : inside) {
+      if (id == call.root) continue;
+      wide.epilogue.push_back(id);
+      wide.description += fmt::format(", {}", to_string(graph_.node(id).op));
+      for (const Value operand : graph_.node(id).operands) leaves.add(operand);
+    }
+    for (std::size_t i = 2; i < leaves.found.size(); ++i) {
+      const Value leaf = leaves.found[i];
+      if (!is_in_memory(leaf, call) || !nodes_between(graph_, call.root, leaf.node).empty()) return std::nullopt;
+    }
+    wide.operands = std::move(leaves.found);
+    return wide;
+  }
+
+  /// Whether a value that is read besides is stored whether this call reads it or not, or costs next to nothing.
+  [[nodiscard]] bool is_in_memory(Value leaf, const LibraryCall& call) const {
+    if (graph_.node(leaf.node).op == Op::parameter) return true;
+    for (const LibraryCall& other : calls_) {
+      if (other.result == leaf) return true;
+      if (other.root == leaf.node || std::ranges::count(other.epilogue, leaf.node) > 0) return false;
+    }
+    if (graph_.type(leaf).bytes() * small_share <= graph_.type(call.result).bytes()) return true;
+    return depth_[leaf.node] > 0 && depth_[leaf.node] < depth_[call.root];
+  }
+
+  const Graph& graph_;
+  std::vector<LibraryCall> calls_;
+  const std::function<bool(const Graph&)>& wanted_;
+  const std::vector<std::vector<NodeId>> uses_;
+  const std::vector<bool> results_;
+  std::vector<int> depth_;  ///< boundaries on the longest way to a node, itself included
+};
+
+}  // namespace
+
+std::vector<LibraryCall> widen_epilogues(const Graph& graph, std::vector<LibraryCall> calls,
+                                         const std::function<bool(const Graph&)>& wanted) {
+  return Widener(graph, std::move(calls), wanted).widen();
+}
+
+}  // namespace stitch::graph
