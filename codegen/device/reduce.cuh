@@ -8,10 +8,17 @@
 
 namespace stitch {
 
+// Signed integers wrap on the device; where C++ sees them overflow it takes comparisons of such sums for known.
 struct Sum {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {
     return static_cast<T>(x + y);
+  }
+  __device__ static __forceinline__ s32 combine(s32 x, s32 y) {
+    return static_cast<s32>(static_cast<u32>(x) + static_cast<u32>(y));
+  }
+  __device__ static __forceinline__ s64 combine(s64 x, s64 y) {
+    return static_cast<s64>(static_cast<u64>(x) + static_cast<u64>(y));
   }
   // Into memory that other blocks combine into too: sums of floats depend on who comes first.
   template <class T>
@@ -26,6 +33,12 @@ struct Product {
   template <class T>
   __device__ static __forceinline__ T combine(T x, T y) {
     return static_cast<T>(x * y);
+  }
+  __device__ static __forceinline__ s32 combine(s32 x, s32 y) {
+    return static_cast<s32>(static_cast<u32>(x) * static_cast<u32>(y));
+  }
+  __device__ static __forceinline__ s64 combine(s64 x, s64 y) {
+    return static_cast<s64>(static_cast<u64>(x) * static_cast<u64>(y));
   }
 };
 // The greatest or the least. Of floats by integer atomics: of numbers with one sign the bits are ordered as the numbers
