@@ -14,6 +14,8 @@ namespace {
 constexpr std::size_t longest_epilogue = 48;
 /// What is smaller than the result by so much is stored and read for next to nothing.
 constexpr std::int64_t small_share = 8;
+/// Operators at most that an epilogue computes for itself of what lies in memory.
+constexpr int most_computed = 24;
 
 bool is_boundary(Op op) {
   const OpCategory category = info(op).category;
@@ -110,23 +112,47 @@ class Widener {
       wide.description += fmt::format(", {}", to_string(graph_.node(id).op));
       for (const Value operand : graph_.node(id).operands) leaves.add(operand);
     }
-    for (std::size_t i = 2; i < leaves.found.size(); ++i) {
-      const Value leaf = leaves.found[i];
-      if (!is_in_memory(leaf, call) || !nodes_between(graph_, call.root, leaf.node).empty()) return std::nullopt;
+    if (!compute_what_is_not_stored(leaves, call)) return std::nullopt;
+    for (const Value leaf : leaves.found) {
+      if (!nodes_between(graph_, call.root, leaf.node).empty()) return std::nullopt;  // it would wait for itself
     }
     wide.operands = std::move(leaves.found);
     return wide;
   }
 
+  /// A leaf that would be stored for this call alone is computed in it, of what lies in memory. False: it cannot be.
+  bool compute_what_is_not_stored(CallLeaves& leaves, const LibraryCall& call) const {
+    int computed = 0;
+    for (std::size_t i = 2; i < leaves.found.size();) {
+      const Value leaf = leaves.found[i];
+      if (is_in_memory(leaf, call)) {
+        ++i;
+        continue;
+      }
+      const Node& node = graph_.node(leaf.node);
+      if (!is_elementwise(node.op) || is_within_call(leaf.node) || ++computed > most_computed) return false;
+      leaves.found.erase(leaves.found.begin() + static_cast<std::ptrdiff_t>(i));
+      for (const Value operand : node.operands) leaves.add(operand);
+    }
+    return true;
+  }
+  [[nodiscard]] bool is_within_call(NodeId id) const {
+    return std::ranges::any_of(calls_, [&](const LibraryCall& other) {
+      return other.root == id || std::ranges::count(other.epilogue, id) > 0;
+    });
+  }
+
   /// Whether a value that is read besides is stored whether this call reads it or not, or costs next to nothing.
   [[nodiscard]] bool is_in_memory(Value leaf, const LibraryCall& call) const {
-    if (graph_.node(leaf.node).op == Op::parameter) return true;
+    if (graph_.node(leaf.node).op == Op::parameter || results_[leaf.node]) return true;
     for (const LibraryCall& other : calls_) {
       if (other.result == leaf) return true;
-      if (other.root == leaf.node || std::ranges::count(other.epilogue, leaf.node) > 0) return false;
+      if (other.root != call.root && std::ranges::count(other.operands, leaf) > 0) return !is_within_call(leaf.node);
     }
+    if (is_within_call(leaf.node)) return false;
     if (graph_.type(leaf).bytes() * small_share <= graph_.type(call.result).bytes()) return true;
-    return depth_[leaf.node] > 0 && depth_[leaf.node] < depth_[call.root];
+    // What is no mere function of its operands is not computed again at a later level.
+    return !is_elementwise(graph_.node(leaf.node).op) && depth_[leaf.node] > 0 && depth_[leaf.node] < depth_[call.root];
   }
 
   const Graph& graph_;

@@ -73,9 +73,17 @@ TEST(WideEpilogue, OtherOperandsAreInMemory) {
   });
   EXPECT_EQ(taken(residual), "multiply add tanh");
   EXPECT_EQ(residual.call.operands.size(), 4U);
-  // A tensor as large as the result that would be stored for this alone.
+  // A function of what is there is computed here instead of being stored for this alone.
+  const auto derivative = tailed([](Builder& b, Value x) {
+    const Value other = b.unary(Op::exp, b.parameter(DType::f16, dims));
+    return std::vector{b.unary(Op::tanh, b.binary(Op::multiply, x, other))};
+  });
+  EXPECT_EQ(taken(derivative), "multiply tanh");
+  ASSERT_EQ(derivative.call.operands.size(), 3U);
+  EXPECT_EQ(derivative.graph.node(derivative.call.operands[2].node).op, Op::parameter);
+  // A sum of a tensor, as large as the result, would be stored for this alone.
   EXPECT_EQ(taken(tailed([](Builder& b, Value x) {
-              const Value other = b.unary(Op::exp, b.parameter(DType::f16, dims));
+              const Value other = b.reduce(ReduceKind::sum, b.parameter(DType::f16, {64, 96, 4}), {2});
               return std::vector{b.unary(Op::tanh, b.binary(Op::multiply, x, other))};
             })),
             "");
