@@ -38,7 +38,7 @@ class AttentionPrinter {
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(p_.product));
     STITCH_ASSIGN(const TileNest nest, attention_nest(p_, s_));
     add_arguments(score, epilogue);
-    print_head();
+    print_head(out_, options_, kernel::to_string(p_), kernel::to_string(s_), "attention.cuh");
     const kernel::ContractionSchedule &scores = shape_.scores, &product = shape_.product;
     print_operand(out_, "Query", p_.scores.left, p_.rows(), p_.depth(),
                   {s_.block_rows, scores.block_depth, s_.query_copy, true});
@@ -74,40 +74,16 @@ class AttentionPrinter {
     std::set<int> read = score.parameters;
     read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
     read.insert({p_.scores.left.parameter, p_.scores.right.parameter, p_.product.right.parameter});
-    for (const int number : read) {
-      const graph::DType dtype = p_.graph->node(p_.graph->parameters()[number]).type().dtype;
-      add_argument({kernel::Buffer::Kind::input, number},
-                   fmt::format("const {}* __restrict__ in{}", storage_type(dtype), number));
-    }
-    add_argument({kernel::Buffer::Kind::output, 0},
-                 fmt::format("{}* __restrict__ out0", storage_type(p_.product.result.dtype)));
+    arguments_.add_tensors(*p_.graph, read, p_.product.result.dtype);
     if (s_.split == 1) return;
     kernel_.scratch = {{shape_.part_bytes, false}, {4 * shape_.tiles, true}};
-    add_argument({kernel::Buffer::Kind::scratch, 0}, "f32* __restrict__ parts");
-    add_argument({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
-  }
-  void add_argument(const kernel::Buffer& buffer, std::string text) {
-    kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
-    parameters_ += (parameters_.empty() ? "" : ", ") + std::move(text);
-  }
-
-  void print_head() {
-    out_.append(options_.comment);
-    out_.line("// {}", kernel::to_string(p_));
-    out_.line("// {}", kernel::to_string(s_));
-    out_.blank();
-    out_.line("#include \"stitch/attention.cuh\"");
-    out_.line("#include \"stitch/kernel.cuh\"");
-    out_.blank();
-    out_.line("namespace {{");
-    out_.blank();
-    out_.line("using namespace stitch;");
-    out_.blank();
+    arguments_.add({kernel::Buffer::Kind::scratch, 0}, "f32* __restrict__ parts");
+    arguments_.add({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
   }
 
   void print_kernel(const ContractionEpilogue& score, const ContractionEpilogue& epilogue, const TileNest& nest) {
     out_.line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, s_.blocks_per_sm);
-    out_.open("{}({})", options_.name, parameters_);
+    out_.open("{}({})", options_.name, arguments_.text());
     if (shape_.tiles == 0) {
       out_.close();
       return;
@@ -226,7 +202,7 @@ class AttentionPrinter {
   const kernel::KeyWalk walk_;
   Writer out_;
   GeneratedKernel kernel_;
-  std::string parameters_;
+  ArgumentList arguments_{kernel_};
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ class ContractionPrinter {
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(problem_));
     STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
     add_arguments(epilogue);
-    print_head();
+    print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_), "contraction.cuh");
     print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
                   {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle});
     print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted,
@@ -56,43 +56,18 @@ class ContractionPrinter {
  private:
   /// Parameters that are read, the result, and what blocks of a split tile share.
   void add_arguments(const ContractionEpilogue& epilogue) {
-    const graph::Graph& graph = *problem_.graph;
     std::set<int> read = epilogue.parameters;
     read.insert({problem_.left.parameter, problem_.right.parameter});
-    for (const int number : read) {
-      const graph::DType dtype = graph.node(graph.parameters()[number]).type().dtype;
-      add_argument({kernel::Buffer::Kind::input, number},
-                   fmt::format("const {}* __restrict__ in{}", storage_type(dtype), number));
-    }
-    add_argument({kernel::Buffer::Kind::output, 0},
-                 fmt::format("{}* __restrict__ out0", storage_type(problem_.result.dtype)));
+    arguments_.add_tensors(*problem_.graph, read, problem_.result.dtype);
     if (schedule_.split == 1) return;
     kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.tiles, true}};
-    add_argument({kernel::Buffer::Kind::scratch, 0}, fmt::format("{}* __restrict__ parts", sum_type()));
-    add_argument({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
-  }
-  void add_argument(const kernel::Buffer& buffer, std::string text) {
-    kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
-    parameters_ += (parameters_.empty() ? "" : ", ") + std::move(text);
-  }
-
-  void print_head() {
-    out_.append(options_.comment);
-    out_.line("// {}", kernel::to_string(problem_));
-    out_.line("// {}", kernel::to_string(schedule_));
-    out_.blank();
-    out_.line("#include \"stitch/contraction.cuh\"");
-    out_.line("#include \"stitch/kernel.cuh\"");
-    out_.blank();
-    out_.line("namespace {{");
-    out_.blank();
-    out_.line("using namespace stitch;");
-    out_.blank();
+    arguments_.add({kernel::Buffer::Kind::scratch, 0}, fmt::format("{}* __restrict__ parts", sum_type()));
+    arguments_.add({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
   }
 
   void print_kernel(const ContractionEpilogue& epilogue, const TileNest& nest) {
     out_.line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, schedule_.blocks_per_sm);
-    out_.open("{}({})", options_.name, parameters_);
+    out_.open("{}({})", options_.name, arguments_.text());
     if (shape_.tiles == 0) {
       out_.close();
       return;
@@ -197,7 +172,7 @@ class ContractionPrinter {
   const ContractionShape shape_;
   Writer out_;
   GeneratedKernel kernel_;
-  std::string parameters_;
+  ArgumentList arguments_{kernel_};
 };
 
 }  // namespace

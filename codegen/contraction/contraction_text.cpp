@@ -93,6 +93,34 @@ std::string sum_of(std::initializer_list<std::string> terms) {
   return text.empty() ? "0" : text;
 }
 
+void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
+                std::string_view header) {
+  out.append(options.comment);
+  out.line("// {}", problem);
+  out.line("// {}", schedule);
+  out.blank();
+  out.line("#include \"stitch/{}\"", header);
+  out.line("#include \"stitch/kernel.cuh\"");
+  out.blank();
+  out.line("namespace {{");
+  out.blank();
+  out.line("using namespace stitch;");
+  out.blank();
+}
+
+void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& read, graph::DType result) {
+  for (const int number : read) {
+    const graph::DType dtype = graph.node(graph.parameters()[number]).type().dtype;
+    add({kernel::Buffer::Kind::input, number}, fmt::format("const {}* __restrict__ in{}", storage_type(dtype), number));
+  }
+  add({kernel::Buffer::Kind::output, 0}, fmt::format("{}* __restrict__ out0", storage_type(result)));
+}
+
+void ArgumentList::add(const kernel::Buffer& buffer, std::string_view declaration) {
+  kernel_.arguments.push_back({Argument::Kind::buffer, buffer, 0});
+  text_ += fmt::format("{}{}", text_.empty() ? "" : ", ", declaration);
+}
+
 void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
                    std::int64_t depth, const TileText& tile) {
   const std::string type = storage_type(operand.dtype);

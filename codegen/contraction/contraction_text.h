@@ -2,9 +2,11 @@
 
 #include <functional>
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 
+#include "codegen/generated_kernel.h"
 #include "codegen/writer.h"
 #include "kernel/contraction/contraction_problem.h"
 #include "kernel/contraction/contraction_schedule.h"
@@ -18,6 +20,26 @@ namespace stitch::codegen {
 std::string offset_of(const kernel::ContractionDigits& digits, std::string_view variable);
 /// A sum of those terms that are not empty; "0" of none.
 std::string sum_of(std::initializer_list<std::string> terms);
+
+/// The first lines of a kernel's source: what it computes and how it runs, the device header that it needs.
+void print_head(Writer& out, const GenerateOptions& options, std::string_view problem, std::string_view schedule,
+                std::string_view header);
+
+/// A kernel's arguments, and how its parameters are declared.
+class ArgumentList {
+ public:
+  explicit ArgumentList(GeneratedKernel& kernel) : kernel_(kernel) {}
+
+  /// Those of the graph's parameters that are read, by number, and its result.
+  void add_tensors(const graph::Graph& graph, const std::set<int>& read, graph::DType result);
+  void add(const kernel::Buffer& buffer, std::string_view declaration);
+  /// "const bf16* __restrict__ in0, …".
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  GeneratedKernel& kernel_;
+  std::string text_;
+};
 
 /// How an operand's tile lies in shared memory.
 struct TileText {
