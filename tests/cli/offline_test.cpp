@@ -30,21 +30,45 @@ ENTRY main {
   x = f16[64,96] parameter(0)
   a = f16[96,96] parameter(1)
   b = f16[96,96] parameter(2)
+  c = f16[96,96] parameter(3)
   first = f16[64,96] dot(x, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   bent = f16[64,96] tanh(first)
-  ROOT second = f16[64,96] dot(bent, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  second = f16[64,96] dot(bent, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT third = f16[64,96] dot(second, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 )");
   const Outcome found = stitch({"contractions", layers, "--json", "--source"});
   ASSERT_EQ(found.code, 0) << found.err;
-  const json product = found.json();  // a line: equal ones once
+  const std::size_t end = found.out.find('\n');
+  EXPECT_THAT(json::parse(found.out.substr(0, end))["name"].get<std::string>(), HasSubstr("tanh"));
+  const json product = json::parse(found.out.substr(end));  // the next line: equal ones once
   EXPECT_EQ(product["count"], 2) << found.out;
   EXPECT_THAT(product["schedule"].get<std::string>(), HasSubstr("mma_m16n8k16"));
   EXPECT_THAT(product["source"].get<std::string>(), HasSubstr("copy_tile<LeftTile"));
   EXPECT_THAT(product["resources"].get<std::string>(), HasSubstr("registers"));
+  const auto plain = [&](const std::string& out) { return json::parse(out.substr(out.find('\n'))); };
   EXPECT_LE(product["predicted_us"],
-            stitch({"contractions", layers, "--json", "--without", "no-pipelining"}).json()["predicted_us"]);
-  EXPECT_EQ(stitch({"contractions", layers, "--target", "t4", "--json"}).json().contains("why_none"), true);
+            plain(stitch({"contractions", layers, "--json", "--without", "no-pipelining"}).out)["predicted_us"]);
+  EXPECT_TRUE(plain(stitch({"contractions", layers, "--target", "t4", "--json"}).out).contains("why_none"));
+}
+
+TEST_F(OfflineEmulated, AttentionsOfAListAreRanked) {
+  const std::string list = folder.write("attentions.json", R"([
+    {"name": "prefill", "dtype": "bf16", "heads": 32, "kv_heads": 8, "rows": 1024, "keys": 1024, "depth": 64,
+     "causal": true}])");
+  const json prefill = stitch({"contractions", "--problems", list, "--json"}).json();
+  EXPECT_EQ(prefill["problem"], "bf16 32×[1024,64]·[1024,64], softmax, ·[1024,64] → bf16");
+  EXPECT_LT(prefill["turns"], 12) << "half of the keys are hidden";
+  EXPECT_LT(prefill["predicted_us"], prefill["library_us"]);
+  EXPECT_GT(prefill["tile"]["keys"], 0);
+  for (const auto& [text, why] :
+       {std::pair(R"([{"dtype": "f16", "heads": 8, "kv_heads": 3, "rows": 1, "keys": 8, "depth": 8}])", "'kv_heads'"),
+        std::pair(R"([{"dtype": "f16", "rows": 1, "keys": -8, "depth": 8}])", "'keys'"),
+        std::pair(R"([{"dtype": "f16", "rows": 1, "keys": 8, "depth": 8, "causal": 1}])", "'causal'")}) {
+    const Outcome wrong = stitch({"contractions", "--problems", folder.write("wrong.json", text)});
+    EXPECT_NE(wrong.code, 0);
+    EXPECT_THAT(wrong.err, HasSubstr(why));
+  }
 }
 
 TEST_F(OfflineEmulated, ProductsOfAListAreRanked) {
