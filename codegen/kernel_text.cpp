@@ -26,8 +26,9 @@ void emit_table(Writer& out, int number, const graph::ConstantAttributes& consta
 
 }  // namespace
 
-void emit_preamble(Writer& out, const std::string& comment) {
+void emit_preamble(Writer& out, const std::string& comment, std::string_view header) {
   if (!comment.empty()) out.append(comment);
+  if (!header.empty()) out.line("#include \"stitch/{}\"", header);
   out.line("#include \"stitch/kernel.cuh\"");
   out.blank();
   out.line("namespace {{");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "codegen/writer.h"
 #include "graph/graph.h"
@@ -9,7 +10,8 @@
 namespace stitch::codegen {
 
 /// What every kernel's source begins with: its comment, the device headers, and the namespace of all but the kernel.
-void emit_preamble(Writer& out, const std::string& comment);
+/// `header`: a device header beside those of every kernel; empty: none.
+void emit_preamble(Writer& out, const std::string& comment, std::string_view header = {});
 void emit_namespace_end(Writer& out);
 
 /// Constants that are indexed by a variable, as arrays of the device. `graph`: what the phases compute.

@@ -1,10 +1,10 @@
 #include "graph/softmax.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 
-#include "graph/literal.h"
+#include "graph/dot_dimensions.h"
+#include "graph/fill.h"
 
 namespace stitch::graph {
 namespace {
@@ -17,7 +17,7 @@ bool reduces_by(const Node& node, ReduceKind kind) {
 std::optional<Value> asked_for_empty(const Graph& graph, Value value) {
   const Node& node = graph.node(value.node);
   if (node.op != Op::compare || node.as<CompareAttributes>().direction != Comparison::eq) return std::nullopt;
-  if (filled_by(graph, node.operands[1]) != -std::numeric_limits<double>::infinity()) return std::nullopt;
+  if (fill_number(graph, node.operands[1]) != -std::numeric_limits<double>::infinity()) return std::nullopt;
   return node.operands[0];
 }
 
@@ -31,14 +31,14 @@ std::optional<ExpSum> base_of(const Graph& graph, Value value) {
   if (const auto empty = asked_for_empty(graph, from.operands[0])) {
     found.base = ExpSum::Base::not_empty;
     found.maximum = empty->node;
-    const bool same = *empty == from.operands[2] && filled_by(graph, from.operands[1]) == 0.0;
+    const bool same = *empty == from.operands[2] && fill_number(graph, from.operands[1]) == 0.0;
     return same ? std::optional(found) : std::nullopt;
   }
   const Node& finite = graph.node(from.operands[0].node);
   found.base = ExpSum::Base::finite;
   found.maximum = from.operands[1].node;
-  const bool same =
-      finite.op == Op::is_finite && finite.operands[0] == from.operands[1] && filled_by(graph, from.operands[2]) == 0.0;
+  const bool same = finite.op == Op::is_finite && finite.operands[0] == from.operands[1] &&
+                    fill_number(graph, from.operands[2]) == 0.0;
   return same ? std::optional(found) : std::nullopt;
 }
 
@@ -52,28 +52,13 @@ std::optional<std::pair<Value, Value>> quotient_of(const Graph& graph, Value val
     const Node& repeated = graph.node(factor.node);
     if (repeated.op == Op::broadcast) factor = repeated.operands[0];
     const Node& reciprocal = graph.node(factor.node);
-    if (reciprocal.op == Op::divide && filled_by(graph, reciprocal.operands[0]) == 1.0)
+    if (reciprocal.op == Op::divide && fill_number(graph, reciprocal.operands[0]) == 1.0)
       return std::pair(node.operands[1 - side], reciprocal.operands[1]);
   }
   return std::nullopt;
 }
 
 }  // namespace
-
-std::optional<double> filled_by(const Graph& graph, Value value) {
-  const Node* node = &graph.node(value.node);
-  if (node->op == Op::broadcast) node = &graph.node(node->operands[0].node);
-  if (node->op != Op::constant || !is_splat(node->as<ConstantAttributes>())) return std::nullopt;
-  return element(node->as<ConstantAttributes>(), 0);
-}
-
-Dims kept_dimensions(std::size_t rank, const Dims& reduced) {
-  Dims kept;
-  for (std::size_t d = 0; d < rank; ++d) {
-    if (std::ranges::count(reduced, static_cast<std::int64_t>(d)) == 0) kept.push_back(static_cast<std::int64_t>(d));
-  }
-  return kept;
-}
 
 std::optional<ExpSum> match_exp_sum(const Graph& graph, NodeId sum) {
   if (!reduces_by(graph.node(sum), ReduceKind::sum)) return std::nullopt;
@@ -86,7 +71,7 @@ std::optional<ExpSum> match_exp_sum(const Graph& graph, NodeId sum) {
   const Node& repeated = graph.node(difference.operands[1].node);
   if (repeated.op != Op::broadcast) return std::nullopt;
   const std::size_t rank = graph.type(summed).dims.size();
-  if (repeated.as<BroadcastAttributes>().mapping != kept_dimensions(rank, along)) return std::nullopt;
+  if (repeated.as<BroadcastAttributes>().mapping != free_dimensions(rank, {}, along)) return std::nullopt;
   std::optional<ExpSum> found = base_of(graph, repeated.operands[0]);
   if (!found) return std::nullopt;
   const Node& greatest = graph.node(found->maximum);
@@ -107,7 +92,7 @@ std::optional<Softmax> match_softmax(const Graph& graph, Value value) {
   std::optional<Value> empty;
   if (const Node& node = graph.node(sum.node); node.op == Op::select) {
     empty = asked_for_empty(graph, node.operands[0]);
-    if (!empty || filled_by(graph, node.operands[1]) != 1.0) return std::nullopt;
+    if (!empty || fill_number(graph, node.operands[1]) != 1.0) return std::nullopt;
     sum = node.operands[2];
   }
   const std::optional<ExpSum> found = match_exp_sum(graph, sum.node);

@@ -32,10 +32,4 @@ struct Softmax {
 /// Whether `value` is one.
 std::optional<Softmax> match_softmax(const Graph& graph, Value value);
 
-/// The number that fills a value, if one does.
-std::optional<double> filled_by(const Graph& graph, Value value);
-
-/// Positions of a tensor's dimensions that a reduction along some leaves.
-Dims kept_dimensions(std::size_t rank, const Dims& reduced);
-
 }  // namespace stitch::graph

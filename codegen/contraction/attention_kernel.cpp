@@ -2,6 +2,7 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
 #include "kernel/attention/visible_keys.h"
@@ -58,8 +59,7 @@ class AttentionPrinter {
     out_.append(score.code);
     out_.append(epilogue.code);
     out_.blank();
-    out_.line("}}  // namespace");
-    out_.blank();
+    emit_namespace_end(out_);
     print_kernel(score, epilogue, nest);
     kernel_.name = options_.name;
     kernel_.source = out_.text();
@@ -82,7 +82,7 @@ class AttentionPrinter {
   }
 
   void print_kernel(const ContractionEpilogue& score, const ContractionEpilogue& epilogue, const TileNest& nest) {
-    out_.line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, s_.blocks_per_sm);
+    out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, s_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
     if (shape_.tiles == 0) {
       out_.close();
@@ -93,7 +93,7 @@ class AttentionPrinter {
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
     out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
     out_.line("const Value values = {{in{} + Value::of_batch(batch)}};", p_.product.right.parameter);
-    out_.line("const Score score{{{}}};", members(score));
+    out_.line("const Score score{{{}}};", members_of(score));
     out_.line("unsigned char* const query_tile = shared;");
     out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
     out_.line("unsigned char* const value_tiles = key_tiles + {} * KeyTile::bytes;", s_.stages);
@@ -109,7 +109,7 @@ class AttentionPrinter {
     print_nest(
         out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
         [&](const TileStatement& s) { print_compute(nest, s); }, walks_some() ? "turns" : "");
-    print_results(epilogue);
+    print_end(epilogue);
     out_.close();
   }
 
@@ -170,7 +170,7 @@ class AttentionPrinter {
               s_.block_keys);
   }
 
-  void print_results(const ContractionEpilogue& epilogue) {
+  void print_end(const ContractionEpilogue& epilogue) {
     out_.blank();
     if (s_.split > 1) {
       out_.line("using Parts = AttentionParts<{}, Scores, Weighted>;", shape_.threads);
@@ -179,20 +179,7 @@ class AttentionPrinter {
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
     }
     out_.line("divide_by_sums<{}, {}>(product, rows);", p_.empty_is_zero, p_.nan_is_zero);
-    const kernel::ContractionStrips strips = kernel::strips_of(p_.product, shape_.product);
-    out_.line("wait_for_groups<0>();");
-    out_.line("__syncthreads();  // the strips lie where tiles were read");
-    out_.line("const Epilogue epilogue{{{}}};", members(epilogue));
-    out_.line("f32* const strip = reinterpret_cast<f32*>(shared) + warp * {};", strips.rows * strips.pitch);
-    print_write(out_, p_.product, strips, s_.store);
-    out_.line("store_results<{}, {}, {}, {}>(product, strip, block_row + warp_row, 0, write);",
-              shape_.product.warp_columns, strips.pitch, s_.store, kernel::widest_access(p_.product.result).along_rows);
-  }
-
-  [[nodiscard]] static std::string members(const ContractionEpilogue& epilogue) {
-    std::string text;
-    for (const int parameter : epilogue.parameters) text += fmt::format("{}in{}", text.empty() ? "" : ", ", parameter);
-    return text;
+    print_results(out_, p_.product, shape_.product, epilogue, "product", "0");
   }
 
   const AttentionProblem& p_;

@@ -2,6 +2,7 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -42,8 +43,7 @@ class ContractionPrinter {
     out_.blank();
     out_.append(epilogue.code);
     out_.blank();
-    out_.line("}}  // namespace");
-    out_.blank();
+    emit_namespace_end(out_);
     print_kernel(epilogue, nest);
     kernel_.name = options_.name;
     kernel_.source = out_.text();
@@ -66,7 +66,7 @@ class ContractionPrinter {
   }
 
   void print_kernel(const ContractionEpilogue& epilogue, const TileNest& nest) {
-    out_.line("extern \"C\" __global__ void __launch_bounds__({}, {})", shape_.threads, schedule_.blocks_per_sm);
+    out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, schedule_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
     if (shape_.tiles == 0) {
       out_.close();
@@ -79,7 +79,7 @@ class ContractionPrinter {
     out_.line("Cores cores;");
     out_.blank();
     print_loop(nest);
-    print_results(epilogue);
+    print_end(epilogue);
     out_.close();
   }
 
@@ -143,25 +143,14 @@ class ContractionPrinter {
               text_of(nest, s.to.tile), shape_.depth_steps);
   }
 
-  void print_results(const ContractionEpilogue& epilogue) {
+  void print_end(const ContractionEpilogue& epilogue) {
     out_.blank();
     if (schedule_.split > 1) {
       out_.line("leave_part<{}>(cores, parts, tile, {}, part);", shape_.threads, schedule_.split);
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", schedule_.split);
       out_.line("add_parts<{}>(cores, parts, tile, {});", shape_.threads, schedule_.split);
     }
-    const kernel::ContractionStrips strips = kernel::strips_of(problem_, schedule_);
-    out_.line("wait_for_groups<0>();");
-    out_.line("__syncthreads();  // the strips lie where tiles were read");
-    std::string members;
-    for (const int parameter : epilogue.parameters)
-      members += fmt::format("{}in{}", members.empty() ? "" : ", ", parameter);
-    out_.line("const Epilogue epilogue{{{}}};", members);
-    out_.line("{0}* const strip = reinterpret_cast<{0}*>(shared) + warp * {1};", sum_type(),
-              strips.rows * strips.pitch);
-    print_write(out_, problem_, strips, schedule_.store);
-    out_.line("store_results<{}, {}, {}, {}>(cores, strip, block_row + warp_row, block_column + warp_column, write);",
-              schedule_.warp_columns, strips.pitch, schedule_.store, kernel::widest_access(problem_.result).along_rows);
+    print_results(out_, problem_, schedule_, epilogue, "cores", "block_column + warp_column");
   }
 
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }

@@ -1,6 +1,7 @@
 #include "codegen/contraction/contraction_text.h"
 
 #include "codegen/index_text.h"
+#include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
 
@@ -69,6 +70,31 @@ struct StatementWriter {
   }
 };
 
+/// The function `write` of device/contraction.cuh's store_results: `store` results of a strip through `epilogue` to
+/// memory, as far as they are within rows and columns.
+void print_write(Writer& out, const ContractionProblem& problem, const kernel::ContractionStrips& strips, int store) {
+  const bool along_rows = kernel::widest_access(problem.result).along_rows;
+  out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
+  out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
+  const std::string type = storage_type(problem.result.dtype);
+  out.line("{} results[{}];", type, store);
+  out.line("#pragma unroll");
+  out.open("for (int v = 0; v < {}; ++v)", store);
+  const std::string value =
+      fmt::format("epilogue(sums[v{}], batch, row{}, column{})", along_rows ? fmt::format(" * {}", strips.pitch) : "",
+                  along_rows ? " + v" : "", along_rows ? "" : " + v");
+  const std::string stored = compute_type(problem.result.dtype) == type
+                                 ? fmt::format("static_cast<{}>({})", type, value)
+                                 : fmt::format("narrow<{}>({})", type, value);
+  out.line("results[v] = {};", stored);
+  out.close();
+  out.line("store<{}>(out0 + ({}), results);", store,
+           sum_of({offset_of(problem.result.batch, "batch"), offset_of(problem.result.rows, "row"),
+                   offset_of(problem.result.columns, "column")}));
+  out.set_depth(1);
+  out.line("}};");
+}
+
 }  // namespace
 
 std::string offset_of(const ContractionDigits& digits, std::string_view variable) {
@@ -99,13 +125,7 @@ void print_head(Writer& out, const GenerateOptions& options, std::string_view pr
   out.line("// {}", problem);
   out.line("// {}", schedule);
   out.blank();
-  out.line("#include \"stitch/{}\"", header);
-  out.line("#include \"stitch/kernel.cuh\"");
-  out.blank();
-  out.line("namespace {{");
-  out.blank();
-  out.line("using namespace stitch;");
-  out.blank();
+  emit_preamble(out, "", header);
 }
 
 void ArgumentList::add_tensors(const graph::Graph& graph, const std::set<int>& read, graph::DType result) {
@@ -169,27 +189,23 @@ void print_nest(Writer& out, const pipeline::TileNest& nest, const StatementPrin
   for (const pipeline::TileStatement& each : nest.body) writer.print(each);
 }
 
-void print_write(Writer& out, const ContractionProblem& problem, const kernel::ContractionStrips& strips, int store) {
-  const bool along_rows = kernel::widest_access(problem.result).along_rows;
-  out.open("const auto write = [&](int row, int column, const {}* sums)", compute_type(problem.accumulator));
-  out.line("if (row >= {} || column >= {}) return;", problem.rows, problem.columns);
-  const std::string type = storage_type(problem.result.dtype);
-  out.line("{} results[{}];", type, store);
-  out.line("#pragma unroll");
-  out.open("for (int v = 0; v < {}; ++v)", store);
-  const std::string value =
-      fmt::format("epilogue(sums[v{}], batch, row{}, column{})", along_rows ? fmt::format(" * {}", strips.pitch) : "",
-                  along_rows ? " + v" : "", along_rows ? "" : " + v");
-  const std::string stored = compute_type(problem.result.dtype) == type
-                                 ? fmt::format("static_cast<{}>({})", type, value)
-                                 : fmt::format("narrow<{}>({})", type, value);
-  out.line("results[v] = {};", stored);
-  out.close();
-  out.line("store<{}>(out0 + ({}), results);", store,
-           sum_of({offset_of(problem.result.batch, "batch"), offset_of(problem.result.rows, "row"),
-                   offset_of(problem.result.columns, "column")}));
-  out.set_depth(1);
-  out.line("}};");
+std::string members_of(const ContractionEpilogue& epilogue) {
+  std::string text;
+  for (const int parameter : epilogue.parameters) text += fmt::format("{}in{}", text.empty() ? "" : ", ", parameter);
+  return text;
+}
+
+void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                   const ContractionEpilogue& epilogue, std::string_view cores, std::string_view column) {
+  const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
+  out.line("wait_for_groups<0>();");
+  out.line("__syncthreads();  // the strips lie where tiles were read");
+  out.line("const Epilogue epilogue{{{}}};", members_of(epilogue));
+  out.line("{0}* const strip = reinterpret_cast<{0}*>(shared) + warp * {1};", compute_type(problem.accumulator),
+           strips.rows * strips.pitch);
+  print_write(out, problem, strips, schedule.store);
+  out.line("store_results<{}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
+           strips.pitch, schedule.store, kernel::widest_access(problem.result).along_rows, cores, column);
 }
 
 }  // namespace stitch::codegen

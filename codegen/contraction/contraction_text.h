@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/generated_kernel.h"
 #include "codegen/writer.h"
 #include "kernel/contraction/contraction_problem.h"
@@ -65,9 +66,12 @@ using StatementPrinter = std::function<void(const kernel::pipeline::TileStatemen
 void print_nest(Writer& out, const kernel::pipeline::TileNest& nest, const StatementPrinter& copy,
                 const StatementPrinter& compute, std::string_view turns = {});
 
-/// The function `write` of device/contraction.cuh's store_results: `store` results of a strip through `epilogue` to
-/// memory, as far as they are within rows and columns.
-void print_write(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionStrips& strips,
-                 int store);
+/// What an epilogue's structure is made of: the parameters that it reads, "in2, in3".
+std::string members_of(const ContractionEpilogue& epilogue);
+
+/// The end of a kernel: `cores` leave their results by strips of shared memory through the epilogue. `column`: of the
+/// warp's first result.
+void print_results(Writer& out, const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                   const ContractionEpilogue& epilogue, std::string_view cores, std::string_view column);
 
 }  // namespace stitch::codegen

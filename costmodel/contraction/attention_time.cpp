@@ -26,13 +26,6 @@ constexpr double shuffle_cycles = 25;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double busy_share = 0.85;
 
-/// Of operands that repeat along batch dimensions (heads that share keys), how many are different.
-double different_batches(const ContractionOperand& operand) {
-  double count = 1;
-  for (const auto& digit : operand.batch) count *= digit.stride == 0 ? 1.0 : static_cast<double>(digit.extent);
-  return count;
-}
-
 class AttentionPricing {
  public:
   AttentionPricing(const AttentionProblem& problem, const AttentionSchedule& s, const kernel::KeyWalk& walk,

@@ -50,12 +50,7 @@ double operand_reads(const ContractionProblem& problem, const ContractionSchedul
   const double right_times = bands <= 1 || columns * right_column + band_bytes <= kept ? 1 : bands;
   const double left = std::min<double>(problem.rows, rows * s.block_rows) / s.block_rows * left_row;
   const double right = std::min<double>(problem.columns, columns * s.block_columns) / s.block_columns * right_column;
-  const auto batches = [](const ContractionOperand& operand) {  // that are different
-    double count = 1;
-    for (const auto& digit : operand.batch) count *= digit.stride == 0 ? 1.0 : static_cast<double>(digit.extent);
-    return count;
-  };
-  return left * left_times * batches(problem.left) + right * right_times * batches(problem.right);
+  return left * left_times * different_batches(problem.left) + right * right_times * different_batches(problem.right);
 }
 
 class Pricing {

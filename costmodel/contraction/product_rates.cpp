@@ -54,6 +54,12 @@ double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstr
 
 double core_load_cycles(int elements, double size) { return std::max(1.0, elements * size / 8); }
 
+double different_batches(const kernel::ContractionOperand& operand) {
+  double count = 1;
+  for (const auto& digit : operand.batch) count *= digit.stride == 0 ? 1.0 : static_cast<double>(digit.extent);
+  return count;
+}
+
 double epilogue_reads(const ContractionProblem& problem) {
   const graph::Graph& graph = *problem.graph;
   std::set<graph::NodeId> read;

@@ -31,6 +31,9 @@ double multiply_rate(const kernel::ContractionProblem& problem, kernel::Contract
 /// columns: lanes that load the same share a wavefront, but 16 bytes a lane take two at least.
 double core_load_cycles(int elements, double size);
 
+/// Of operands that repeat along batch dimensions (heads that share keys), how many are different.
+double different_batches(const kernel::ContractionOperand& operand);
+
 /// Bytes that the epilogue reads besides the sums, and its element-wise operators.
 double epilogue_reads(const kernel::ContractionProblem& problem);
 int epilogue_operators(const kernel::ContractionProblem& problem);

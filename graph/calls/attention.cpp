@@ -4,6 +4,7 @@
 #include <set>
 
 #include "graph/calls/call_leaves.h"
+#include "graph/fill.h"
 #include "graph/strided_view.h"
 #include "graph/subgraph.h"
 
@@ -29,7 +30,7 @@ std::optional<NodeId> dot_before(const Graph& graph, Value value) {
 bool replaces_nan(const Graph& graph, const Node& node) {
   if (node.op != Op::select) return false;
   const Node& asked = graph.node(node.operands[0].node);
-  return asked.op == Op::is_nan && asked.operands[0] == node.operands[2] && filled_by(graph, node.operands[1]) == 0.0;
+  return asked.op == Op::is_nan && asked.operands[0] == node.operands[2] && fill_number(graph, node.operands[1]) == 0.0;
 }
 
 class Joiner {
@@ -65,7 +66,7 @@ class Joiner {
     call.result = product.result;
     std::set<NodeId> inside(call.epilogue.begin(), call.epilogue.end());
     inside.insert(call.root);
-    if (is_needed_outside(inside, call.result)) return std::nullopt;
+    if (is_needed_outside(inside, call.result.node, uses_, results_)) return std::nullopt;
     const Node& scores = graph_.node(attention.scores);
     call.viewed = {scores.operands[0], scores.operands[1], attention.values};
     for (const Value operand : call.viewed) call.operands.push_back(view_of(graph_, operand).source);
@@ -95,14 +96,6 @@ class Joiner {
     return std::ranges::any_of(calls_, [&](const LibraryCall& call) {
       const bool computed = value.node == call.root || std::ranges::count(call.epilogue, value.node) > 0;
       return computed && value != call.result;
-    });
-  }
-
-  [[nodiscard]] bool is_needed_outside(const std::set<NodeId>& inside, Value result) const {
-    return std::ranges::any_of(inside, [&](NodeId id) {
-      if (id == result.node) return false;
-      const bool all_inside = std::ranges::all_of(uses_[id], [&](NodeId user) { return inside.contains(user); });
-      return results_[id] || !all_inside;
     });
   }
 

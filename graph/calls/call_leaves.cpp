@@ -27,6 +27,23 @@ std::set<NodeId> nodes_between(const Graph& graph, NodeId root, NodeId end) {
   return leading;
 }
 
+bool is_needed_outside(const std::set<NodeId>& inside, NodeId end, const std::vector<std::vector<NodeId>>& uses,
+                       const std::vector<bool>& results) {
+  return std::ranges::any_of(inside, [&](NodeId id) {
+    if (id == end) return false;
+    const bool all_inside = std::ranges::all_of(uses[id], [&](NodeId user) { return inside.contains(user); });
+    return results[id] || !all_inside;
+  });
+}
+
+std::string describe_call(const Graph& graph, const LibraryCall& call) {
+  const Node& root = graph.node(call.root);
+  std::string text = fmt::format("{} {}·{}", to_string(root.op), to_string(graph.type(root.operands[0])),
+                                 to_string(graph.type(root.operands[1])));
+  for (const NodeId id : call.epilogue) text += fmt::format(", {}", to_string(graph.node(id).op));
+  return text;
+}
+
 void CallLeaves::add(Value value) {
   while (!inside_.contains(value.node) && !is_of_nothing(value.node)) {
     const Node& node = graph_.node(value.node);

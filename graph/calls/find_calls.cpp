@@ -5,7 +5,7 @@
 
 #include "graph/calls/attention.h"
 #include "graph/calls/wide_epilogue.h"
-#include "graph/literal.h"
+#include "graph/fill.h"
 #include "graph/strided_view.h"
 
 namespace stitch::graph {
@@ -119,18 +119,10 @@ class EpilogueFinder {
     return node.operands.size() == 2 && node.operands[0] == node.operands[1];
   }
 
-  /// The scalar that a value repeats, if it does.
-  [[nodiscard]] std::optional<double> repeated_constant(Value value) const {
-    while (graph_.node(value.node).op == Op::broadcast || graph_.node(value.node).op == Op::reshape)
-      value = graph_.node(value.node).operands[0];
-    const Node& node = graph_.node(value.node);
-    if (node.op != Op::constant || !is_splat(node.as<ConstantAttributes>())) return std::nullopt;
-    return element(node.as<ConstantAttributes>(), 0);
-  }
   [[nodiscard]] bool other_is_scalar(const Node& node) const {
-    return !used_twice(node) && repeated_constant(other(node)).has_value();
+    return !used_twice(node) && fill_number(graph_, other(node)).has_value();
   }
-  [[nodiscard]] bool other_is_zero(const Node& node) const { return repeated_constant(other(node)) == 0.0; }
+  [[nodiscard]] bool other_is_zero(const Node& node) const { return fill_number(graph_, other(node)) == 0.0; }
 
   /// Transposing the result is a matter of strides as long as rows or columns stay contiguous.
   [[nodiscard]] bool unit_stride_stays(const Node& node) const {
@@ -225,14 +217,6 @@ class EpilogueFinder {
   bool has_addend_ = false;
 };
 
-std::string describe(const Graph& graph, const LibraryCall& call) {
-  const Node& root = graph.node(call.root);
-  std::string text = fmt::format("{} {}·{}", to_string(root.op), to_string(graph.type(root.operands[0])),
-                                 to_string(graph.type(root.operands[1])));
-  for (const NodeId id : call.epilogue) text += fmt::format(", {}", to_string(graph.node(id).op));
-  return text;
-}
-
 }  // namespace
 
 std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOptions& options) {
@@ -256,7 +240,7 @@ std::vector<LibraryCall> find_library_calls(const Graph& graph, const LibraryOpt
                        through_convolution_layouts(graph, node.operands[1], true)};
     }
     if (options.epilogues) EpilogueFinder(graph, call, uses, results, taken).extend();
-    call.description = describe(graph, call);
+    call.description = describe_call(graph, call);
     calls.push_back(std::move(call));
   }
   if (!options.own) return calls;

@@ -31,30 +31,45 @@ class Widener {
       for (const Value operand : graph.node(id).operands) deepest = std::max(deepest, depth_[operand.node]);
       depth_.push_back(deepest + (is_boundary(graph.node(id).op) ? 1 : 0));
     }
+    call_of_.resize(graph.size(), none);
+    for (std::size_t c = 0; c < calls_.size(); ++c) own_nodes(c);
   }
 
   std::vector<LibraryCall> widen() {
-    for (LibraryCall& call : calls_) {
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      LibraryCall& call = calls_[c];
       const bool plain = graph_.node(call.root).op == Op::dot &&
                          std::ranges::none_of(call.epilogue, [&](NodeId id) { return graph_.node(id).op == Op::dot; });
       if (!plain) continue;
-      if (std::optional<LibraryCall> wide = widened(call)) call = *std::move(wide);
+      std::optional<LibraryCall> wide = widened(call);
+      if (!wide) continue;
+      call = *std::move(wide);
+      own_nodes(c);
     }
     return std::move(calls_);
   }
 
  private:
+  static constexpr int none = -1;
+
+  /// A wider call has all the nodes that it had, and more.
+  void own_nodes(std::size_t c) {
+    call_of_[calls_[c].root] = static_cast<int>(c);
+    for (const NodeId id : calls_[c].epilogue) call_of_[id] = static_cast<int>(c);
+  }
+  [[nodiscard]] bool is_within_call(NodeId id) const { return call_of_[id] != none; }
+
   /// The call with the longest epilogue that it may have; nothing: that is no longer than what it has.
   std::optional<LibraryCall> widened(const LibraryCall& call) {
     const std::set<NodeId> behind = nodes_behind(call);
-    std::int64_t least = graph_.type(call.result).bytes();
+    const std::int64_t least = graph_.type(call.result).bytes();
     std::vector<LibraryCall> candidates;
     for (const NodeId end : behind) {
       if (graph_.node(end).op == Op::reshape || graph_.type({end}).bytes() > least) continue;
       const std::set<NodeId> inside = nodes_between(graph_, call.root, end);
       if (!std::ranges::includes(behind, inside) || inside.size() > longest_epilogue + 1) continue;
-      if (inside.size() <= call.epilogue.size() + 1 || is_needed_outside(inside, end)) continue;
-      std::optional<LibraryCall> candidate = call_of(call, inside, end);
+      if (inside.size() <= call.epilogue.size() + 1 || is_needed_outside(inside, end, uses_, results_)) continue;
+      std::optional<LibraryCall> candidate = with_epilogue(call, inside, end);
       if (candidate) candidates.push_back(*std::move(candidate));
     }
     for (; !candidates.empty(); candidates.pop_back()) {
@@ -67,12 +82,6 @@ class Widener {
 
   /// The root and, ascending, what depends on it by element-wise operators and layouts alone, and is no other call's.
   [[nodiscard]] std::set<NodeId> nodes_behind(const LibraryCall& call) const {
-    std::set<NodeId> taken;
-    for (const LibraryCall& other : calls_) {
-      if (other.root == call.root) continue;
-      taken.insert(other.root);
-      taken.insert(other.epilogue.begin(), other.epilogue.end());
-    }
     std::set<NodeId> behind = {call.root};
     std::vector<NodeId> open = {call.root};
     while (!open.empty()) {
@@ -81,35 +90,24 @@ class Widener {
       for (const NodeId user : uses_[id]) {
         const Op op = graph_.node(user).op;
         const bool follows = is_elementwise(op) || op == Op::transpose || op == Op::reshape;
-        if (!follows || taken.contains(user) || behind.size() > 4 * longest_epilogue) continue;
+        const bool taken = is_within_call(user) && call_of_[user] != call_of_[call.root];
+        if (!follows || taken || behind.size() > 4 * longest_epilogue) continue;
         if (behind.insert(user).second) open.push_back(user);
       }
     }
     return behind;
   }
 
-  [[nodiscard]] bool is_needed_outside(const std::set<NodeId>& inside, NodeId end) const {
-    return std::ranges::any_of(inside, [&](NodeId id) {
-      if (id == end) return false;
-      const bool all_inside = std::ranges::all_of(uses_[id], [&](NodeId user) { return inside.contains(user); });
-      return results_[id] || !all_inside;
-    });
-  }
-
-  [[nodiscard]] std::optional<LibraryCall> call_of(const LibraryCall& call, const std::set<NodeId>& inside,
-                                                   NodeId end) const {
+  [[nodiscard]] std::optional<LibraryCall> with_epilogue(const LibraryCall& call, const std::set<NodeId>& inside,
+                                                         NodeId end) const {
     LibraryCall wide = call;
     wide.epilogue.clear();
     wide.result = {end, 0};
     CallLeaves leaves(graph_, inside);
     leaves.found = {call.operands[0], call.operands[1]};
-    const Node& root = graph_.node(call.root);
-    wide.description = fmt::format("{} {}·{}", to_string(root.op), to_string(graph_.type(root.operands[0])),
-                                   to_string(graph_.type(root.operands[1])));
     for (const NodeId id : inside) {
       if (id == call.root) continue;
       wide.epilogue.push_back(id);
-      wide.description += fmt::format(", {}", to_string(graph_.node(id).op));
       for (const Value operand : graph_.node(id).operands) leaves.add(operand);
     }
     if (!compute_what_is_not_stored(leaves, call)) return std::nullopt;
@@ -117,6 +115,7 @@ class Widener {
       if (!nodes_between(graph_, call.root, leaf.node).empty()) return std::nullopt;  // it would wait for itself
     }
     wide.operands = std::move(leaves.found);
+    wide.description = describe_call(graph_, wide);
     return wide;
   }
 
@@ -136,20 +135,15 @@ class Widener {
     }
     return true;
   }
-  [[nodiscard]] bool is_within_call(NodeId id) const {
-    return std::ranges::any_of(calls_, [&](const LibraryCall& other) {
-      return other.root == id || std::ranges::count(other.epilogue, id) > 0;
-    });
-  }
 
   /// Whether a value that is read besides is stored whether this call reads it or not, or costs next to nothing.
   [[nodiscard]] bool is_in_memory(Value leaf, const LibraryCall& call) const {
     if (graph_.node(leaf.node).op == Op::parameter || results_[leaf.node]) return true;
-    for (const LibraryCall& other : calls_) {
-      if (other.result == leaf) return true;
-      if (other.root != call.root && std::ranges::count(other.operands, leaf) > 0) return !is_within_call(leaf.node);
-    }
-    if (is_within_call(leaf.node)) return false;
+    if (is_within_call(leaf.node)) return calls_[call_of_[leaf.node]].result == leaf;
+    const bool read = std::ranges::any_of(calls_, [&](const LibraryCall& other) {
+      return other.root != call.root && std::ranges::count(other.operands, leaf) > 0;
+    });
+    if (read) return true;
     if (graph_.type(leaf).bytes() * small_share <= graph_.type(call.result).bytes()) return true;
     // What is no mere function of its operands is not computed again at a later level.
     return !is_elementwise(graph_.node(leaf.node).op) && depth_[leaf.node] > 0 && depth_[leaf.node] < depth_[call.root];
@@ -160,7 +154,8 @@ class Widener {
   const std::function<bool(const Graph&)>& wanted_;
   const std::vector<std::vector<NodeId>> uses_;
   const std::vector<bool> results_;
-  std::vector<int> depth_;  ///< boundaries on the longest way to a node, itself included
+  std::vector<int> call_of_;  ///< the call that computes a node, or none
+  std::vector<int> depth_;    ///< boundaries on the longest way to a node, itself included
 };
 
 }  // namespace

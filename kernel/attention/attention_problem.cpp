@@ -25,14 +25,11 @@ Result<ContractionProblem> part_of(const Graph& graph, std::optional<Value> sour
   return derive_contraction(std::move(part));
 }
 
-/// How the dimensions `along` of a tensor that lies densely step.
-ContractionDigits digits_along(const graph::Dims& dims, const graph::Dims& along) {
+/// How some dimensions of a value that lies densely step.
+ContractionDigits digits_along(const Graph& graph, Value value, const graph::Dims& along) {
+  const StridedView view = StridedView::of(graph, value);
   ContractionDigits digits;
-  for (const std::int64_t d : along) {
-    std::int64_t stride = 1;
-    for (std::size_t i = d + 1; i < dims.size(); ++i) stride *= dims[i];
-    digits.push_back({dims[d], stride});
-  }
+  for (const std::int64_t d : along) digits.insert(digits.end(), view.dims[d].begin(), view.dims[d].end());
   return graph::collapsed(digits);
 }
 
@@ -128,7 +125,7 @@ Result<AttentionProblem> derive_attention(Graph graph) {
   if (problem.product.left.parameter != weights) problem.product = turned(std::move(problem.product));
   if (problem.product.left.parameter != weights)
     return make_error(ErrorKind::unsupported, "the second dot of an attention does not read its weights as they are");
-  const ContractionDigits keys = digits_along(g.type(found->logits).dims, found->softmax.sum.along);
+  const ContractionDigits keys = digits_along(g, found->logits, found->softmax.sum.along);
   if (problem.scores.result.columns != keys) problem.scores = turned(std::move(problem.scores));
   if (problem.scores.result.columns != keys || problem.product.left.contracted != keys)
     return make_error(ErrorKind::unsupported, "softmax along something else than the keys");

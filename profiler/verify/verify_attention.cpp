@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "kernel/attention/visible_keys.h"
+#include "profiler/verify/verify_contraction.h"
 
 namespace stitch::profiler {
 namespace {
@@ -13,9 +14,8 @@ using kernel::AttentionProblem;
 using kernel::AttentionSchedule;
 using kernel::AttentionShape;
 
-/// Multiply-adds of a tensor-core instruction that the emulated device runs in the time of a scalar operation, and
-/// operations for a score between the products.
-constexpr std::int64_t products_of_operation = 16, operations_of_score = 12;
+/// Operations for a score between the products.
+constexpr std::int64_t operations_of_score = 12;
 
 std::int64_t work_of_tile(const AttentionProblem& problem, const AttentionSchedule& s) {
   const AttentionShape shape = kernel::shape_of(problem, s);

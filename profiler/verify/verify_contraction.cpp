@@ -13,9 +13,6 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 
-/// Multiply-adds of a tensor-core instruction that the emulated device runs in the time of a scalar operation.
-constexpr std::int64_t products_of_operation = 16;
-
 std::int64_t tile_work(const ContractionProblem& problem, const ContractionSchedule& s) {
   const std::int64_t products = std::max<std::int64_t>(1, problem.contracted) * s.block_rows * s.block_columns;
   const bool cores = s.instruction == kernel::ContractionInstruction::cuda_core;

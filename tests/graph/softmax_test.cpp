@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "graph/builder.h"
+#include "graph/dot_dimensions.h"
 
 namespace stitch::graph {
 namespace {
@@ -69,8 +70,8 @@ TEST(SoftmaxMatch, WhatOnlyLooksLikeItIsNone) {
 }
 
 TEST(SoftmaxMatch, KeptDimensions) {
-  EXPECT_EQ(kept_dimensions(4, {1, 3}), (Dims{0, 2}));
-  EXPECT_EQ(kept_dimensions(2, {}), (Dims{0, 1}));
+  EXPECT_EQ(free_dimensions(4, {}, {1, 3}), (Dims{0, 2}));
+  EXPECT_EQ(free_dimensions(2, {}, {}), (Dims{0, 1}));
 }
 
 }  // namespace

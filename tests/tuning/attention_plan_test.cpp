@@ -106,5 +106,24 @@ TEST(AttentionProgram, AnAttentionIsOneStep) {
   EXPECT_EQ(library->regions[0].steps.size(), 7U);
 }
 
+/// Layers have equal calls, and whether a kernel of ours computes one is asked once: it ranks schedules.
+TEST(AttentionProgram, EqualCallsAreAskedForOnce) {
+  graph::Builder b;
+  graph::Value x = b.parameter(DType::f16, {32, 64});
+  for (int layer = 0; layer < 5; ++layer)
+    x = b.dot(x, b.parameter(DType::f16, {64, 64}), {{}, {}, {1}, {0}, DType::f16});
+  int asked = 0;
+  ProgramOptions ours;
+  ours.own_product = [&](const graph::Graph& part) {
+    ++asked;
+    return is_product(part);
+  };
+  const auto program = build_program(*b.finish({x}), ours);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->regions[0].steps.size(), 5U);
+  EXPECT_TRUE(program->calls.empty());
+  EXPECT_EQ(asked, 1);
+}
+
 }  // namespace
 }  // namespace stitch::tuning

@@ -13,8 +13,6 @@ struct AttentionChoice {
   costmodel::AttentionTime time;  ///< of the first
   double unfused_us = 0;          ///< predicted: the library's products and a softmax between them
   double uncertainty_us = 0;      ///< of the difference
-
-  [[nodiscard]] bool ours_is_faster() const { return time.total + uncertainty_us < unfused_us; }
 };
 
 /// The fragment as an attention, for which a kernel can be generated. Errors: unsupported (it is none).

@@ -13,10 +13,6 @@ struct ContractionChoice {
   costmodel::ContractionTime time;  ///< of the first
   double library_us = 0;            ///< predicted
   double uncertainty_us = 0;        ///< of the difference between the two predictions
-
-  /// Whether our kernel is predicted to be faster than the library's by more than both may be off. Errors of two
-  /// predictions of the same work go the same way for the most part, so that it is the larger one's.
-  [[nodiscard]] bool ours_is_faster() const { return time.total + uncertainty_us < library_us; }
 };
 
 /// The fragment as a product with its epilogue, for which a kernel can be generated. Errors: unsupported (it is none).

@@ -30,6 +30,8 @@ struct ProductKernels {
   double rival_us = 0;        ///< predicted for the library's call, or calls with what is between them
   double uncertainty_us = 0;  ///< of the difference to the first
 
+  /// Whether our kernel is predicted to be faster than its rival by more than both may be off. Errors of two
+  /// predictions of the same work go the same way for the most part, so that it is the larger one's.
   [[nodiscard]] bool ours_is_faster() const { return best.front().predicted_us + uncertainty_us < rival_us; }
 };
 

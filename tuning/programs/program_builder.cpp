@@ -31,6 +31,8 @@ struct Tables {
   api::Program program;
   std::map<Hash128, int> fragments;
   std::map<std::string, int> calls;
+  std::map<std::string, bool>
+      ours;  ///< what own_product said of a call: layers have equal ones, and it ranks schedules
 };
 
 /// Names and lines tell where something stands, and equal calls stand in many places.
@@ -48,15 +50,19 @@ Graph nameless(Graph graph) {
 }
 
 /// Whether a kernel of ours computes a part of the graph.
-bool is_ours(const ProgramOptions& options, const Graph& graph, Graph part) {
-  part.constraints = graph.constraints | options.constraints;
-  return options.own_product && options.own_product(nameless(std::move(part)));
+bool is_ours(Tables& tables, const Graph& graph, Graph part) {
+  if (!tables.options.own_product) return false;
+  part = nameless(std::move(part));
+  part.constraints = graph.constraints | tables.options.constraints;
+  const auto [known, added] = tables.ours.try_emplace(graph::encode(part, graph::Encoding::cbor));
+  if (added) known->second = tables.options.own_product(part);
+  return known->second;
 }
 
 /// Which attentions and longer epilogues are single steps: those that kernels of ours compute.
-std::function<bool(const Graph&)> own_calls(const Tables& tables, const Graph& graph) {
+std::function<bool(const Graph&)> own_calls(Tables& tables, const Graph& graph) {
   if (!tables.options.own_product) return {};
-  return [&](const Graph& part) { return is_ours(tables.options, graph, part); };
+  return [&](const Graph& part) { return is_ours(tables, graph, part); };
 }
 
 class RegionBuilder {
@@ -200,7 +206,7 @@ class RegionBuilder {
   Status fill_call(const RegionPiece& piece, const graph::LibraryCall& call, ProgramStep& step) {
     STITCH_ASSIGN(Graph part, graph::subgraph(graph_, piece.reads, piece.writes));
     part = nameless(std::move(part));
-    if (is_ours(tables_.options, graph_, part)) {
+    if (is_ours(tables_, graph_, part)) {
       part.constraints = graph_.constraints | tables_.options.constraints;
       return fill_fragment(part, call.description, step);
     }
@@ -372,7 +378,7 @@ std::vector<api::ProgramPort> ports(const ProgramRegion& region, const std::vect
 }  // namespace
 
 Result<api::Program> build_program(const graph::Graph& graph, const ProgramOptions& options) {
-  Tables tables{options, {}, {}, {}};
+  Tables tables{options, {}, {}, {}, {}};
   const Result<int> outermost = RegionBuilder(tables, graph, "", 1, false).build();
   if (!outermost) return outermost.error();
   api::Program& program = tables.program;
