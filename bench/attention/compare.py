@@ -120,7 +120,8 @@ def page(cases, predicted):
              f"{len(cases)} published times of GPUs that the device table has ([sources](../attention/README.md)); of "
              f"what was timed from the host those below {SHORT_US} µs are left out. **Predicted, never measured**: ours "
              "÷ published, of the schedule that the model thinks fastest; geometric means, and the factor either way "
-             "that holds a standard deviation. Nothing was fitted to these times.", ""]
+             "that holds a standard deviation. No constant was fitted to these times; they were at hand when the space "
+             "was widened for decoding.", ""]
     lines += summary("Beside the fastest that was published for the shape", groups)
     lines += summary("Beside each kernel", by_kernel)
     if unfused:
