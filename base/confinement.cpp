@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <pthread.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/prctl.h>
@@ -37,10 +38,29 @@ void limit(int resource, std::int64_t value, std::string_view what, Notes& notes
   if (::setrlimit(static_cast<__rlimit_resource>(resource), &wanted) != 0) note_failure(notes, what, errno);
 }
 
+/// A thread's stack is as large as the limit of stacks was when the program began, and some machines set gigabytes: no
+/// thread could begin within a limit of address space. A program that this one becomes goes by the limit.
+void keep_stacks_small() {
+  constexpr std::size_t enough = std::size_t{8} << 20;  // Linux's own default
+  rlimit now{};
+  ::getrlimit(RLIMIT_STACK, &now);
+  now.rlim_cur = std::min<rlim_t>(now.rlim_cur, enough);
+  ::setrlimit(RLIMIT_STACK, &now);
+  pthread_attr_t threads;
+  std::size_t bytes = 0;
+  if (::pthread_getattr_default_np(&threads) != 0) return;
+  if (::pthread_attr_getstacksize(&threads, &bytes) == 0 && bytes > enough) {
+    ::pthread_attr_setstacksize(&threads, enough);
+    ::pthread_setattr_default_np(&threads);
+  }
+  ::pthread_attr_destroy(&threads);
+}
+
 void keep_limits(const ProcessLimits& limits, Notes& notes) {
   limit(RLIMIT_CORE, 0, "no limit on cores", notes);
 #if !defined(STITCH_SHADOW_MEMORY)
   if (limits.address_space_bytes > 0) {
+    keep_stacks_small();
     limit(RLIMIT_AS, limits.address_space_bytes, "no limit on memory", notes);
   }
 #endif
