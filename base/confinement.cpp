@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
@@ -56,12 +57,19 @@ void keep_stacks_small() {
   ::pthread_attr_destroy(&threads);
 }
 
+/// Address space that this process has now; 0 where /proc is missing.
+std::int64_t address_space_now() {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
 void keep_limits(const ProcessLimits& limits, Notes& notes) {
   limit(RLIMIT_CORE, 0, "no limit on cores", notes);
 #if !defined(STITCH_SHADOW_MEMORY)
   if (limits.address_space_bytes > 0) {
     keep_stacks_small();
-    limit(RLIMIT_AS, limits.address_space_bytes, "no limit on memory", notes);
+    limit(RLIMIT_AS, address_space_now() + limits.address_space_bytes, "no limit on memory", notes);
   }
 #endif
   if (limits.file_bytes >= 0) limit(RLIMIT_FSIZE, limits.file_bytes, "no limit on files", notes);
