@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/device_class.h"
 #include "cli/commands.h"
+#include "cli/contractions/measured_products.h"
 #include "cli/contractions/problem_file.h"
 #include "codegen/compile/compiler.h"
 #include "codegen/contraction/attention_kernel.h"
@@ -26,8 +27,9 @@ using OrderedJson = nlohmann::ordered_json;
 
 struct ContractionsOptions {
   std::filesystem::path model, problems;
-  std::string target = "h100", ablation = "none";
+  std::string target, ablation = "none";
   bool json = false, source = false;
+  MeasuredProductsOptions measured;  ///< with a device
 };
 
 /// A product of the model, or several that are equal.
@@ -262,8 +264,21 @@ Result<std::vector<Product>> listed(const ContractionsOptions& options) {
   return products;
 }
 
+Result<ExitCode> measured_contractions(const ContractionsOptions& options) {
+  STITCH_ASSIGN(const std::vector<Product> products, listed(options));
+  std::vector<NamedProblem> problems;
+  for (const Product& product : products) {
+    if (product.attention) problems.push_back({product.name, *product.attention});
+    if (product.problem) problems.push_back({product.name, *product.problem});
+  }
+  MeasuredProductsOptions measured = options.measured;
+  measured.common.target = options.target;
+  return measure_products(problems, measured);
+}
+
 Result<ExitCode> contractions(const ContractionsOptions& options) {
-  STITCH_ASSIGN(const DeviceClass device, find_device_class(options.target));
+  if (!options.measured.common.device.empty()) return measured_contractions(options);
+  STITCH_ASSIGN(const DeviceClass device, find_device_class(options.target.empty() ? "h100" : options.target));
   STITCH_ASSIGN(const search::ContractionSpaceOptions space, space_of(options));
   STITCH_ASSIGN(std::vector<Product> products, listed(options));
   std::unique_ptr<codegen::NvrtcCompiler> compiler;
@@ -290,6 +305,7 @@ Result<ExitCode> contractions(const ContractionsOptions& options) {
 
 void add_contractions_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<ContractionsOptions>();
+  options->measured.common.device.clear();
   CLI::App* command = app.add_subcommand("contractions",
                                          "Kernels of ours for products of matrices and attentions, with what they and "
                                          "the library's are predicted to take");
@@ -298,9 +314,22 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
       ->add_option("--problems", options->problems,
                    "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
       ->excludes(model);
-  command->add_option("--target", options->target, "GPU")->check(target_name())->capture_default_str();
+  command->add_option("--target", options->target, "GPU; without it, the device's own, or h100")->check(target_name());
   command
       ->add_option("--without", options->ablation, "pipelining that is left out: two-stages, one-level, no-pipelining")
+      ->capture_default_str();
+  auto* device = command->add_option("--device", options->measured.common.device,
+                                     "where schedules of each are verified and, on gpu:N, measured: a line of JSON each");
+  command->add_option("--best", options->measured.best, "of --device: how many of the best predicted")
+      ->needs(device)
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command->add_option("--ranks", options->measured.ranks, "of --device: and at every doubling of the rank up to this one")
+      ->needs(device)
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  command->add_option("--within", options->measured.seconds, "of --device: seconds for all; 0: no limit")
+      ->needs(device)
       ->capture_default_str();
   command->add_flag("--source", options->source, "print the kernels");
   command->add_flag("--json", options->json, "a line of JSON for each");

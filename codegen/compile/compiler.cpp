@@ -58,6 +58,9 @@ std::vector<std::string> options_of(const CompileRequest& request, const NvrtcEn
   };
   // Without the runtime's texture and launch functions, which generated code has no use for: 12 % less time.
   if (std::pair(nvrtc.major(), nvrtc.minor()) >= std::pair(12, 4)) options.emplace_back("--minimal");
+  // Where there is a driver it caches what was compiled, and gives no report of ptxas with what it finds there. We have
+  // a cache of our own (artifact_cache.h); loading the driver also reserves gigabytes of address space.
+  if (std::pair(nvrtc.major(), nvrtc.minor()) >= std::pair(12, 9)) options.emplace_back("--no-cache");
   if (request.line_info) options.emplace_back("-lineinfo");
   if (request.max_registers > 0) options.push_back(fmt::format("--maxrregcount={}", request.max_registers));
   options.insert(options.end(), request.options.begin(), request.options.end());

@@ -136,10 +136,11 @@ Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t re
 constexpr std::int64_t most_compared_of_blocks = std::int64_t{1} << 23;
 constexpr std::int64_t small_result = 8192;  ///< always compared whole
 
-/// Boxes of up to 4096 elements that lie side by side, spread over a tensor by `seed`, which hold `share` of it; the
+/// Boxes of 64 to 4096 elements that lie side by side, spread over a tensor by `seed`, which hold `share` of it; the
 /// first and the last are always among them.
 std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::uint64_t seed) {
-  constexpr std::int64_t run = 4096;
+  // Where little is compared, it is still taken from many places.
+  const auto run = std::clamp<std::int64_t>(std::llround(share * type.elements()) / 64, 64, 4096);
   graph::Box box = graph::Box::whole(type.dims);
   std::size_t split = 0;  // dimensions before it are taken one index at a time, those behind it whole
   while (split + 1 < type.dims.size() && box.elements() / box.size[split] > run) box.size[split++] = 1;
@@ -335,7 +336,10 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const Exe
   verification.blocks = kernel.blocks;
   STITCH_ASSIGN(const auto session, device.session());
   STITCH_ASSIGN(const auto handle, session->load(image));
-  const std::int64_t most = session->samples_blocks() ? most_compared_of_blocks : options.most_compared;
+  constexpr std::int64_t always = std::int64_t{1} << 14;
+  const std::int64_t bearable = std::max(always, options.most_operations / execution.element_operations);
+  const std::int64_t most =
+      session->samples_blocks() ? most_compared_of_blocks : std::min(options.most_compared, bearable);
   Subject subject{*session, handle, graph, kernel, {}, most, execution.slabs, execution.slab_steps};
   subject.evaluate.bounds = true;
   subject.evaluate.error_model.serial_additions = execution.serial_additions;

@@ -43,6 +43,9 @@ struct VerifyOptions {
   /// them (a GPU). The reference's time follows from them, and is what verification costs there: seconds for the 2^23
   /// that other devices compare at most. Sums of many elements need these all the same.
   std::int64_t most_compared = std::int64_t{1} << 20;
+  /// There, fewer are compared where each takes many operations (Execution::element_operations): of all together the
+  /// reference takes no more than these, but 2^14 elements are always compared.
+  std::int64_t most_operations = std::int64_t{1} << 27;
   /// Operations that the reference may take on one distribution (graph::EvaluateOptions::work_limit): about a
   /// minute. Where what was written takes more (a deep chain whose every element needs all before it), less of it is
   /// compared, and the share says so. Counted, so that the verdict is the same on any machine.
@@ -72,6 +75,8 @@ struct Execution {
   std::int64_t serial_additions = 32;  ///< longest chain of additions that one thread makes: what a sum may be off
   std::int64_t work = 0;               ///< of all blocks, in scalar operations: what bounds the cost
   bool recurrent = false;              ///< a loop in one launch
+  /// Operations that the reference takes for one element of a result alone, where they are many: a product's depth.
+  std::int64_t element_operations = 1;
   std::int64_t slabs = 1;
   std::vector<std::int64_t> slab_steps = {};  ///< by result (kernel/program/slabs.h)
   /// Blocks to run where the device can run some of them, drawn by `seed`.

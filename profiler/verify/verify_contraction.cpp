@@ -69,6 +69,7 @@ Execution execution_of(const ContractionProblem& problem, const ContractionSched
   execution.serial_additions =
       std::max<std::int64_t>(32, shape.depth_tiles * schedule.block_depth + schedule.split + 32);
   execution.work = shape.tiles * tile_work(problem, schedule);
+  execution.element_operations = std::max<std::int64_t>(1, problem.contracted);
   execution.sample = [problem, schedule](std::int64_t budget, std::uint64_t seed) {
     return sample_tiles(problem, schedule, budget, seed);
   };

@@ -22,7 +22,7 @@ class PlanOnDevice {
   PlanOnDevice& operator=(PlanOnDevice&&) = delete;
   ~PlanOnDevice();
 
-  /// One run of everything as a CUDA graph, sampled until the stopping rule is content.
+  /// One run of everything, sampled until the stopping rule is content: as a CUDA graph, unless it is one kernel.
   Result<profiler::Measurement> measure(const profiler::MeasureOptions& options);
 
  private:

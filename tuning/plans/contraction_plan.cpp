@@ -1,15 +1,13 @@
 #include "tuning/plans/contraction_plan.h"
 
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
+#include <numeric>
 
 #include "costmodel/uncertainty.h"
-#include "profiler/verify/verify.h"
-#include "tuning/contractions/product_kernels.h"
+#include "profiler/measure/sample_comparison.h"
 #include "tuning/plans/plan_builder.h"
 #include "tuning/plans/plan_timing.h"
+#include "tuning/plans/product_trials.h"
 #include "tuning/plans/tuning_records.h"
 
 namespace stitch::tuning {
@@ -17,13 +15,6 @@ namespace {
 
 /// Schedules that are built side by side before one is chosen, and that are tried at most where these fail.
 constexpr int built_ahead = 4, most_tried = 12;
-
-/// What became of one of the ranked schedules.
-struct ContractionTrial {
-  int place = 0;
-  std::shared_ptr<const BuiltKernel> built;
-  std::optional<Error> failure;
-};
 
 class ContractionMaker {
  public:
@@ -34,17 +25,14 @@ class ContractionMaker {
     STITCH_ASSIGN(tuned_.fragment, fragment_record(context_, request_.fragment, request_.name));
     report("plan", 0);
     const Stopwatch planning;
-    STITCH_ASSIGN(kernels_, product_kernels(request_.fragment, context_.device, most_tried));
+    STITCH_ASSIGN(kernels_, product_kernels(request_.fragment, context_.device, std::max(most_tried, measured())));
+    trials_.emplace(context_, kernels_, tuned_.fragment.key, request_.stop);
     tuned_.seconds.plan += planning.seconds();
-    auto explored = std::make_shared<search::ExploredKernel>();
-    explored->key = tuned_.fragment.key;
-    explored->graph = request_.fragment;
-    kernel_ = std::move(explored);
     report("codegen", 0.2);
     STITCH_TRY(find_kernel());
     STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
     const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
-    record_plan(context_, {{{kernel_->key, count()}}, kernels, verifies_, {}, "analytical contraction model v1"},
+    record_plan(context_, {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, "analytical contraction model v1"},
                 tuned_);
     if (verifies_ && context_.timer != nullptr) STITCH_TRY(time_plan(context_, request_, kernels, tuned_));
     return std::move(tuned_);
@@ -55,69 +43,59 @@ class ContractionMaker {
     if (request_.progress) request_.progress({std::string(stage), progress, std::string(request_.name)});
   }
   [[nodiscard]] bool stopped() const { return request_.stop.stop_requested(); }
-  [[nodiscard]] const ProductKernels::Ranked& ranked(int place) const { return kernels_.best[place]; }
   [[nodiscard]] int count() const { return static_cast<int>(kernels_.best.size()); }
-
-  ContractionTrial build(int place) const {
-    ContractionTrial trial{place, nullptr, {}};
-    const Status made = [&]() -> Status {
-      codegen::GenerateOptions options;
-      options.name = "stitch_" + kernel_->key.hex().substr(0, 12);
-      BuiltKernel built;
-      built.candidate.kernel = kernel_;
-      built.candidate.place = place;
-      built.estimated_us = ranked(place).predicted_us;
-      STITCH_ASSIGN(built.generated, ranked(place).generate(options));
-      STITCH_ASSIGN(built.compiled, context_.workshop->compile(built.generated, request_.stop));
-      STITCH_TRY(check_residency(built.generated, built.compiled, context_.device));
-      trial.built = std::make_shared<const BuiltKernel>(std::move(built));
-      return {};
-    }();
-    if (!made) trial.failure = made.error();
-    return trial;
+  /// Right ones that are wanted: the fastest of several where times are measured, else the first.
+  [[nodiscard]] int measured() const {
+    return verifies_ && context_.timer != nullptr ? std::max(1, context_.options.measured_candidates) : 1;
   }
 
-  void verify(ContractionTrial& trial) const {
-    profiler::VerifyOptions looking = context_.options.verify;
-    looking.stop = request_.stop;
-    const BuiltKernel& built = *trial.built;
-    trial.failure = judge(trial.built,
-                          profiler::verify_kernel(*context_.verifying, *kernels_.graph, ranked(trial.place).execution(),
-                                                  built.generated, image_of(built), looking));
+  [[nodiscard]] std::vector<ProductTrial> build_ahead() {
+    const Stopwatch building;
+    std::vector<int> places(std::min(verifies_ ? std::max(built_ahead, measured()) : 1, count()));
+    std::iota(places.begin(), places.end(), 0);
+    std::vector<ProductTrial> ahead = trials_->build_all(places);
+    tuned_.seconds.codegen += building.seconds();
+    std::ranges::stable_sort(ahead, {}, &ProductTrial::spills);
+    return ahead;
   }
 
-  [[nodiscard]] static bool spills(const ContractionTrial& trial) {
-    return trial.built && trial.built->compiled.resources.spill_store_bytes > 0;
+  /// A trial with all that it is put through; one that fails as no schedule can fail stops everything.
+  Status judge_trial(ProductTrial& trial) const {
+    if (!trial.failure && verifies_) trials_->verify(trial);
+    if (!trial.failure && measured() > 1) trials_->measure(trial);
+    // That there is no device, or no memory, says nothing of the schedule.
+    if (trial.failure && !is_outcome(trial.failure->kind)) return *trial.failure;
+    return {};
+  }
+
+  /// Whether a right trial takes the place of the best so far.
+  [[nodiscard]] bool is_better(const ProductTrial& trial) const {
+    if (!built_) return true;
+    if (!trial.built->measurement || !built_->measurement) return false;
+    return profiler::compare_samples(built_->measurement->samples, trial.built->measurement->samples).verdict ==
+           profiler::Comparison::faster;
   }
 
   Status find_kernel() {
-    std::vector<ContractionTrial> ahead(std::min(verifies_ ? built_ahead : 1, count()));
-    const Stopwatch building;
-    tbb::this_task_arena::isolate([&] {
-      tbb::parallel_for(std::size_t{0}, ahead.size(), [&](std::size_t i) { ahead[i] = build(static_cast<int>(i)); });
-    });
-    tuned_.seconds.codegen += building.seconds();
-    std::ranges::stable_sort(ahead, {}, [](const ContractionTrial& trial) { return spills(trial); });
+    std::vector<ProductTrial> ahead = build_ahead();
     report("verify", 0.5);
     const Stopwatch verifying;
-    std::vector<ContractionTrial> tried;
-    for (int place = 0; place < count() && !built_; ++place) {
+    std::vector<ProductTrial> tried;
+    for (int place = 0, right = 0; place < count() && right < measured(); ++place) {
       if (stopped()) break;
-      ContractionTrial trial = place < std::ssize(ahead) ? std::move(ahead[place]) : build(place);
-      if (!trial.failure && verifies_) verify(trial);
-      if (!trial.failure) built_ = trial.built;
-      // That there is no device, or no memory, says nothing of the schedule.
-      if (trial.failure && !is_outcome(trial.failure->kind)) return *trial.failure;
+      ProductTrial trial = place < std::ssize(ahead) ? std::move(ahead[place]) : trials_->build(place);
+      STITCH_TRY(judge_trial(trial));
+      right += trial.failure ? 0 : 1;
+      if (!trial.failure && is_better(trial)) built_ = trial.built;
       tried.push_back(std::move(trial));
     }
     tuned_.seconds.verify += verifying.seconds();
     if (stopped()) return make_error(ErrorKind::cancelled, "stopped while kernels were made");
-    for (const ContractionTrial& trial : tried) {
-      tuned_.trials.candidates.push_back(
-          candidate_record(context_, tuned_.fragment.key,
-                           {kernel_->key, ranked(trial.place).schedule, ranked(trial.place).predicted_us,
-                            trial.built.get(), trial.failure},
-                           verifies_));
+    for (const ProductTrial& trial : tried) {
+      const ProductKernels::Ranked& ranked = trials_->ranked(trial.place);
+      tuned_.trials.candidates.push_back(candidate_record(
+          context_, tuned_.fragment.key,
+          {trials_->kernel()->key, ranked.schedule, ranked.predicted_us, trial.built.get(), trial.failure}, verifies_));
     }
     if (built_) return {};
     if (request_.failed) request_.failed(tuned_.fragment, tuned_.trials);
@@ -126,7 +104,7 @@ class ContractionMaker {
 
   /// The launch as the plan has it: arguments are the fragment's own.
   [[nodiscard]] PlannedLaunch planned() const {
-    const ProductKernels::Ranked& chosen = ranked(built_->candidate.place);
+    const ProductKernels::Ranked& chosen = trials_->ranked(built_->candidate.place);
     PlannedLaunch launch;
     launch.built = built_.get();
     for (std::size_t p = 0; p < request_.fragment.parameters().size(); ++p)
@@ -143,7 +121,7 @@ class ContractionMaker {
   const PlanRequest& request_;
   const bool verifies_;
   ProductKernels kernels_;
-  search::SharedKernel kernel_;  ///< without candidates of the memory-intensive kind
+  std::optional<ProductTrials> trials_;
   std::shared_ptr<const BuiltKernel> built_;
   TunedFragment tuned_;
 };

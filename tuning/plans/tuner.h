@@ -12,12 +12,19 @@
 #include "profiler/device/device.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/kernels/kernel_timer.h"
+#include "tuning/plans/product_trials.h"
 #include "tuning/plans/tuned_fragment.h"
 #include "tuning/plans/tuner_options.h"
 
 namespace stitch::tuning {
 
 struct TuningContext;
+
+/// A product's ranked schedules, and what became of those that were tried.
+struct TriedProduct {
+  ProductKernels kernels;
+  std::vector<ProductTrial> trials;
+};
 
 /// Makes plans for canonical fragments: the stages explore → generate → compile → verify → measure, tied together for
 /// one target and one pair of devices. It remembers kernels (a kernel that two fragments share is built, verified and
@@ -81,6 +88,12 @@ class Tuner {
   /// kernel are measured and the fastest are taken; then the whole plan is, beside the incumbent. Errors: cancelled;
   /// correctness when no partition has right kernels; those of predict.
   Result<TunedFragment> tune(const PlanRequest& request) const;
+
+  /// Schedules of a product at these places of their ranking (those that there are), each built, verified and, with a
+  /// timer, measured: how good the ranking is. Errors: unsupported (it is no product), constraint, unavailable (this
+  /// tuner explores only), cancelled; what is no outcome of a schedule.
+  Result<TriedProduct> try_product(const graph::Graph& canonical, std::span<const int> places,
+                                   const std::stop_token& stop = {}) const;
 
   /// How much faster the kernel could be at most, µs: what it takes (predicted; where there is a timer, measured,
   /// which builds and verifies its first candidates unless that was done before) beyond a launch and its bytes at the

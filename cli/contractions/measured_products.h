@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "cli/contractions/problem_file.h"
+#include "cli/session.h"
+
+namespace stitch::cli {
+
+struct MeasuredProductsOptions {
+  CommonOptions common;  ///< its device verifies, and measures where it can
+  int best = 6;          ///< schedules from the best prediction on
+  int ranks = 0;         ///< and those at every doubling of the place behind them, up to this one
+  double seconds = 0;    ///< no further problem is begun after them; 0: no limit
+};
+
+/// Builds, verifies and measures several schedules of every problem, and prints a line of JSON for each: `name`,
+/// `problem`, `place` in the ranking, `schedule` (hash), `predicted_us`, `library_us` (predicted for the library),
+/// `flops`, and of a right one `worst` (error ÷ bound), `share` that was compared, and where it was measured
+/// `measured_us` (median), `noise` and `samples`; of another `failure`. A problem without a kernel of ours is a line
+/// with `failure` alone. Exit status: failure if a schedule was wrong. Errors: those of Session::open and of the device.
+Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, const MeasuredProductsOptions& options);
+
+}  // namespace stitch::cli
