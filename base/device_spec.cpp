@@ -225,14 +225,14 @@ DeviceSpec h100() {
   d.compute_major = 9;
   d.compute_minor = 0;
   d.sm_count = 132;
-  d.clock_hz = 1.755e9;
+  d.clock_hz = 1.98e9;
   d.fp32_lanes_per_sm = 128;
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 64;
   d.special_lanes_per_sm = 16;
-  d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.62, .sustained_share = 0.8};
+  d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.62, .sustained_share = 0.79};
   d.dram_bandwidth = 3352e9;
-  d.copy_fraction = 0.91;
+  d.copy_fraction = 0.883;
   d.l2_bandwidth = 5.6e12;
   d.l2_bytes = 50 * MiB;
   d.shared_per_sm = 228 * KiB;
@@ -241,13 +241,13 @@ DeviceSpec h100() {
   d.threads_per_sm = 2048;
   d.blocks_per_sm = 32;
   d.max_cluster_blocks = 8;
-  d.shared_latency = 30;
+  d.shared_latency = 23;
   d.cluster_latency = 195;
-  d.l2_latency = 260;
-  d.dram_latency = 590;
-  d.launch_us = 1.2;
-  d.grid_barrier_us = 1.7;
-  d.block_barrier_cycles = 26;
+  d.l2_latency = 278;
+  d.dram_latency = 688;
+  d.launch_us = 1.06;
+  d.grid_barrier_us = 1.0;
+  d.block_barrier_cycles = 19.5;
   d.source =
       "NVIDIA H100 architecture white paper; Hopper tuning guide; latencies: arXiv 2402.13499, 2501.12084; "
       "copy fraction: fitted to published times (bench/measured); launch gap, barriers and L2 bandwidth: starting "

@@ -318,13 +318,15 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   command
       ->add_option("--without", options->ablation, "pipelining that is left out: two-stages, one-level, no-pipelining")
       ->capture_default_str();
-  auto* device = command->add_option("--device", options->measured.common.device,
-                                     "where schedules of each are verified and, on gpu:N, measured: a line of JSON each");
+  auto* device =
+      command->add_option("--device", options->measured.common.device,
+                          "where schedules of each are verified and, on gpu:N, measured: a line of JSON each");
   command->add_option("--best", options->measured.best, "of --device: how many of the best predicted")
       ->needs(device)
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command->add_option("--ranks", options->measured.ranks, "of --device: and at every doubling of the rank up to this one")
+  command
+      ->add_option("--ranks", options->measured.ranks, "of --device: and at every doubling of the rank up to this one")
       ->needs(device)
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();

@@ -47,7 +47,10 @@ bool add_trial(const tuning::ProductTrial& trial, ordered_json& line) {
       line["samples"] = measured->samples.size();
     }
   }
-  if (trial.failure) line["failure"] = trial.failure->message;
+  if (trial.failure) {
+    line["failure"] = trial.failure->message;
+    line["error"] = to_string(trial.failure->kind);
+  }
   return trial.failure && trial.failure->kind == ErrorKind::correctness;
 }
 
@@ -61,8 +64,9 @@ Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, con
   planning.verify.most_compared = 4096;
   tuning::TimerOptions timing;
   timing.kernel.measure.counters = false;
-  timing.kernel.measure.warm_up_us = 5000;
-  timing.kernel.measure.stopping.max_time_us = 150'000;
+  timing.kernel.measure.warm_up_us = 3000;
+  timing.kernel.measure.stopping.max_time_us = 80'000;
+  timing.kernel.rotations = 2;
   STITCH_ASSIGN(const auto session, Session::open(options.common, planning, {}, timing));
   const std::vector<int> places = places_of(options);
   const Stopwatch watch;
@@ -77,6 +81,7 @@ Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, con
       const ErrorKind why = tried.error().kind;
       if (why != ErrorKind::unsupported && why != ErrorKind::constraint) return tried.error().within(problem.name);
       line["failure"] = tried.error().message;
+      line["error"] = to_string(why);
       print(line);
       continue;
     }

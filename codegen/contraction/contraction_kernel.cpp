@@ -2,6 +2,7 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/warpgroup_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
 #include "codegen/writer.h"
@@ -33,11 +34,14 @@ class ContractionPrinter {
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(problem_));
     STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
     add_arguments(epilogue);
-    print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_), "contraction.cuh");
+    print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
+               warpgroup() ? "warpgroup.cuh" : "contraction.cuh");
     print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
-                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle});
-    print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted,
-                  {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle});
+                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup()});
+    print_operand(
+        out_, "Right", problem_.right, problem_.columns, problem_.contracted,
+        {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle, warpgroup()});
+    if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
     out_.line("using Cores = {};",
               cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));
     out_.blank();
@@ -72,13 +76,17 @@ class ContractionPrinter {
       out_.close();
       return;
     }
-    out_.line("extern __shared__ __align__(128) unsigned char shared[];");
+    out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
     out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
     out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
     out_.line("Cores cores;");
     out_.blank();
-    print_loop(nest);
+    if (warpgroup()) {
+      print_warpgroup_loop(out_, problem_, schedule_);
+    } else {
+      print_loop(nest);
+    }
     print_end(epilogue);
     out_.close();
   }
@@ -100,12 +108,17 @@ class ContractionPrinter {
     out_.line("const int block_row = (group * {0} + of_batch % {1} % height) * {2};", group, group * columns,
               schedule_.block_rows);
     out_.line("const int block_column = of_batch % {} / height * {};", group * columns, schedule_.block_columns);
+    print_warp_place();
+    out_.line("const int first_k = {};",
+              schedule_.split > 1 ? fmt::format("part * {}", shape_.depth_tiles * schedule_.block_depth) : "0");
+  }
+
+  void print_warp_place() {
+    if (warpgroup()) return print_warpgroup_place(out_, schedule_);
     const int across = schedule_.block_columns / schedule_.warp_columns;
     out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
     out_.line("const int warp_row = warp / {} * {}, warp_column = warp % {} * {};", across, schedule_.warp_rows, across,
               schedule_.warp_columns);
-    out_.line("const int first_k = {};",
-              schedule_.split > 1 ? fmt::format("part * {}", shape_.depth_tiles * schedule_.block_depth) : "0");
   }
 
   void print_loop(const TileNest& nest) {
@@ -153,6 +166,7 @@ class ContractionPrinter {
     print_results(out_, problem_, schedule_, epilogue, "cores", "block_column + warp_column");
   }
 
+  [[nodiscard]] bool warpgroup() const { return is_warpgroup(schedule_.instruction); }
   [[nodiscard]] std::string sum_type() const { return compute_type(problem_.accumulator); }
 
   const ContractionProblem& problem_;

@@ -156,14 +156,23 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   out.close();
   out.set_depth(0);
   out.line("}};");
-  out.line("using {}Tile = OperandTile<{}, {}, {}, {}, {}, {}>;", name, type, tile.rows, tile.depth,
-           kernel::contiguity(operand) != Contiguity::free, tile.copy, tile.swizzle);
+  const bool along_depth = kernel::contiguity(operand) != Contiguity::free;
+  if (tile.warpgroup && !along_depth) {
+    out.line("using {}Tile = PanelTile<{}, {}, {}, {}>;", name, type, tile.rows, tile.depth, tile.copy);
+  } else {
+    out.line("using {}Tile = OperandTile<{}, {}, {}, {}, {}, {}>;", name, type, tile.rows, tile.depth, along_depth,
+             tile.copy, tile.swizzle);
+  }
   out.blank();
 }
 
 std::string cores_of(const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                      std::string_view left, std::string_view right, int left_run) {
   const std::string sum = compute_type(problem.accumulator);
+  if (is_warpgroup(schedule.instruction)) {
+    return fmt::format("WarpgroupCores<Product, {}Tile, {}Tile, {}, {}, {}>", left, right, sum, schedule.warp_rows,
+                       schedule.warp_columns);
+  }
   if (schedule.instruction != kernel::ContractionInstruction::cuda_core) {
     return fmt::format("TensorCores<{}, {}Tile, {}Tile, {}, {}, {}>", mma_of(problem), left, right, sum,
                        schedule.warp_rows, schedule.warp_columns);

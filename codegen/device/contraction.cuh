@@ -178,16 +178,32 @@ STITCH_MMA(MmaE5m2E5m2, "m16n8k32", "f32.e5m2.e5m2.f32", f32, "f")
 #endif
 #undef STITCH_MMA
 
-// Tensor cores of 16 × 8 results an instruction. A warp has `rows` × `columns` of them.
-template <class Mma, class Left, class Right, class Sum, int rows, int columns>
-struct TensorCores {
-  static constexpr int across = rows / 16, pairs = columns / 16;
-  static constexpr int step = 32 / static_cast<int>(sizeof(typename Left::type));  // depth of an instruction
-  static constexpr int strips = across, strip_rows = 16;
-  // Steps of a tile's depth that are unrolled where a loop over all of them is long.
-  static constexpr int unrolled = 16;
+// A warp's results as tensor cores leave them: fragments of 16 × 8, a lane has two neighbours in row l / 4 and two
+// eight rows below. Strips of 16 rows are `strip_apart` rows from one another.
+template <class Sum, int rows, int columns, int strip_apart>
+struct FragmentSums {
+  static constexpr int across = rows / 16, strips = across, strip_rows = 16, strip_step = strip_apart;
   // Rows that a lane has results of, and the neighbouring lanes that have the others of such a row.
   static constexpr int own_rows = across * 2, row_lanes = 4;
+  static constexpr int strip_results = columns / 8 * 4;
+  Sum sums[across][columns / 8][4] = {};
+
+  // Row and column, in the strip, of the lane's result number i.
+  __device__ static __forceinline__ int row_of(int i) { return static_cast<int>(threadIdx.x) % 32 / 4 + i / 2 % 2 * 8; }
+  __device__ static __forceinline__ int column_of(int i) {
+    return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+  }
+  __device__ static __forceinline__ constexpr int own_row(int strip, int i) { return strip * 2 + i / 2 % 2; }
+  __device__ __forceinline__ Sum& result(int strip, int i) { return sums[strip][i / 4][i % 4]; }
+};
+
+// Tensor cores of 16 × 8 results an instruction. A warp has `rows` × `columns` of them.
+template <class Mma, class Left, class Right, class Sum, int rows, int columns>
+struct TensorCores : FragmentSums<Sum, rows, columns, 16> {
+  static constexpr int across = rows / 16, pairs = columns / 16;
+  static constexpr int step = 32 / static_cast<int>(sizeof(typename Left::type));  // depth of an instruction
+  // Steps of a tile's depth that are unrolled where a loop over all of them is long.
+  static constexpr int unrolled = 16;
   using left_type = typename Left::type;
   struct LeftPart {
     u32 words[across][4];
@@ -195,7 +211,6 @@ struct TensorCores {
   struct RightPart {
     u32 words[pairs][4];
   };
-  Sum sums[across][pairs * 2][4] = {};
 
   __device__ static __forceinline__ void load_left(LeftPart& part, const unsigned char* tile, int warp_row, int at) {
 #pragma unroll
@@ -211,17 +226,10 @@ struct TensorCores {
     for (int i = 0; i < across; ++i) {
 #pragma unroll
       for (int j = 0; j < pairs * 2; ++j)
-        Mma::multiply(sums[i][j], left.words[i], right.words[j / 2][j % 2 * 2], right.words[j / 2][j % 2 * 2 + 1]);
+        Mma::multiply(this->sums[i][j], left.words[i], right.words[j / 2][j % 2 * 2],
+                      right.words[j / 2][j % 2 * 2 + 1]);
     }
   }
-  // Row and column, in the strip, of the lane's result number i.
-  __device__ static __forceinline__ int row_of(int i) { return static_cast<int>(threadIdx.x) % 32 / 4 + i / 2 % 2 * 8; }
-  __device__ static __forceinline__ int column_of(int i) {
-    return i / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
-  }
-  __device__ static __forceinline__ constexpr int own_row(int strip, int i) { return strip * 2 + i / 2 % 2; }
-  static constexpr int strip_results = pairs * 2 * 4;
-  __device__ __forceinline__ Sum& result(int strip, int i) { return sums[strip][i / 4][i % 4]; }
 };
 
 // ---- CUDA cores
@@ -233,7 +241,7 @@ template <class Left, class Right, class Sum, int rows, int columns, int thread_
 struct CudaCores {
   static constexpr int step = depth_step;
   static constexpr int lane_rows = rows / thread_rows, lane_columns = columns / thread_columns;
-  static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run;
+  static constexpr int strips = thread_rows / left_run, strip_rows = lane_rows * left_run, strip_step = strip_rows;
   static constexpr int unrolled = 2;
   static constexpr int own_rows = thread_rows, row_lanes = lane_columns;
   using left_type = typename Left::type;
@@ -346,7 +354,7 @@ __device__ __forceinline__ void store_results(Cores& cores, Sum* strip, int warp
     for (int i = lane; i < runs; i += 32) {
       const int row = along_rows ? i % (Cores::strip_rows / run) * run : i / (columns / run);
       const int column = along_rows ? i / (Cores::strip_rows / run) : i % (columns / run) * run;
-      write(warp_row + s * Cores::strip_rows + row, warp_column + column, strip + row * pitch + column);
+      write(warp_row + s * Cores::strip_step + row, warp_column + column, strip + row * pitch + column);
     }
     __syncwarp();
   }

@@ -30,7 +30,7 @@ struct Engine {
 };
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
-  return {multiply_rate(problem, s.instruction, device)};
+  return {multiply_rate(problem, s.instruction, device), is_warpgroup(s.instruction)};
 }
 
 /// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
@@ -127,6 +127,12 @@ class Pricing {
   [[nodiscard]] double shared_cycles() const {
     const double left = graph::byte_size(p_.left.dtype), right = graph::byte_size(p_.right.dtype);
     const double cycles = stage_bytes() / d_.shared_bytes_per_clock;  // of what copies write
+    if (is_warpgroup(s_.instruction)) {
+      // Of 64 rows the left operand is read once, the right one by each of them.
+      const double groups = static_cast<double>(shape_.warps) / kernel::warpgroup_warps, products = s_.warp_rows / 16.0;
+      const double read = groups * products * (64 * left + s_.warp_columns * right) * s_.block_depth;
+      return cycles + read / d_.shared_bytes_per_clock;
+    }
     if (engine_.asynchronous) return 2 * cycles;
     if (s_.instruction == ContractionInstruction::cuda_core) {
       const double loads = core_load_cycles(s_.thread_rows, left) + core_load_cycles(s_.thread_columns, right);
@@ -176,8 +182,10 @@ class Pricing {
     const double use = inner_cycles(x), transfer = x * stage_bytes() / l2_rate_of_sm();
     const double load = load_latency() + transfer;
     const double busy = std::max(use, transfer);
-    const bool hidden = load <= (s_.stages * x - 1) * use / x;
-    const double turn = hidden ? busy : std::max(busy, (load + use / x) / s_.stages);
+    // Of wgmma's stages one more is still read.
+    const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
+    const bool hidden = load <= (stages * x - 1) * use / x;
+    const double turn = hidden ? busy : std::max(busy, (load + use / x) / stages);
     return turn + d_.block_barrier_cycles / x;
   }
 

@@ -49,7 +49,8 @@ double core_rate(const ContractionProblem& problem, const DeviceSpec& device) {
 double multiply_rate(const ContractionProblem& problem, kernel::ContractionInstruction instruction,
                      const DeviceSpec& device) {
   if (instruction == kernel::ContractionInstruction::cuda_core) return core_rate(problem, device);
-  return tensor_rate(problem, device) * device.tensor.synchronous_share;
+  const double rate = tensor_rate(problem, device);
+  return is_warpgroup(instruction) ? rate : rate * device.tensor.synchronous_share;
 }
 
 double core_load_cycles(int elements, double size) { return std::max(1.0, elements * size / 8); }

@@ -13,6 +13,7 @@ namespace {
 using Problem = ContractionProblem;
 using Schedule = ContractionSchedule;
 
+constexpr int instruction_rows = 16;  // of a warp
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
 
 bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value)); }
@@ -27,8 +28,9 @@ std::string types(const Problem& p, const Schedule& s, const DeviceSpec&) {
 std::string device(const Problem&, const Schedule& s, const DeviceSpec& d) {
   const InstructionInfo& instruction = info(s.instruction);
   const int capability = 10 * d.compute_major + d.compute_minor;
-  return capability >= std::max(80, instruction.since) ? ""
-                                                       : fmt::format("{} on {}", instruction.name, d.architecture());
+  return capability >= std::max(80, instruction.since) && capability <= instruction.until
+             ? ""
+             : fmt::format("{} on {}", instruction.name, d.architecture());
 }
 
 std::string powers(const Problem&, const Schedule& s, const DeviceSpec&) {
@@ -48,6 +50,30 @@ std::string warp_tile(const Problem&, const Schedule& s, const DeviceSpec&) {
   const int columns = s.instruction == ContractionInstruction::cuda_core ? 1 : 2 * instruction.columns;
   if (s.warp_rows % instruction.rows == 0 && s.warp_columns % columns == 0) return {};
   return fmt::format("{} in warps of {}×{}", instruction.name, s.warp_rows, s.warp_columns);
+}
+
+/// How an operand's tile lies for wgmma: lines along the depth of 32, 64 or 128 bytes, or panels of 64 elements of 16
+/// bits along the free dimension; matrices begin at multiples of what the swizzle covers.
+std::string warpgroup_tile(const ContractionOperand& operand, int free, int step, int depth) {
+  const int size = graph::byte_size(operand.dtype);
+  if (contiguity(operand) == Contiguity::free) {
+    if (size == 2 && free % 64 == 0 && step % 64 == 0 && depth % 16 == 0) return {};
+    return fmt::format("panels of {} elements of {} bytes", step, size);
+  }
+  const int line = depth * size;
+  const bool whole = (line == 32 || line == 64 || line == 128) && free * line % 1024 == 0;
+  return whole ? "" : fmt::format("{} lines of {} bytes", free, line);
+}
+
+std::string warpgroups(const Problem& p, const Schedule& s, const DeviceSpec&) {
+  if (!is_warpgroup(s.instruction)) return {};
+  if (s.block_rows / s.warp_rows % warpgroup_warps != 0)
+    return fmt::format("{} warps below one another are no warpgroups", s.block_rows / s.warp_rows);
+  if (s.warp_columns > 256) return fmt::format("{} columns", s.warp_columns);
+  if (s.stages < 3) return fmt::format("{} stages: one is multiplied, one still read, one on its way", s.stages);
+  if (s.fragment_stages != 1 || !s.swizzle) return "operands are read from shared memory, swizzled";
+  std::string left = warpgroup_tile(p.left, s.block_rows, warpgroup_warps * instruction_rows, s.block_depth);
+  return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.warp_columns, s.block_depth) : left;
 }
 
 std::string thread_tile(const Problem& p, const Schedule& s, const DeviceSpec&) {
@@ -139,7 +165,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 15> rules = {{
+constexpr std::array<ContractionRule, 16> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -150,6 +176,7 @@ constexpr std::array<ContractionRule, 15> rules = {{
     {"stages", "a buffer has no more stages than its loop has turns", stages},
     {"fragment-stages", "registers cannot be indexed: the stage of a step must not depend on the tile",
      fragment_stages},
+    {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
@@ -202,10 +229,19 @@ ContractionInstruction instruction_for(const Problem& problem, const DeviceSpec&
   const int capability = 10 * device.compute_major + device.compute_minor;
   ContractionInstruction found = ContractionInstruction::cuda_core;
   for (const InstructionInfo& row : instruction_table()) {
-    if (capability < row.since) continue;
+    if (is_warpgroup(row.instruction) || capability < row.since) continue;
     if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) found = row.instruction;
   }
   return found;
+}
+
+std::optional<ContractionInstruction> warpgroup_instruction_for(const Problem& problem, const DeviceSpec& device) {
+  const int capability = 10 * device.compute_major + device.compute_minor;
+  for (const InstructionInfo& row : instruction_table()) {
+    if (!is_warpgroup(row.instruction) || capability < row.since || capability > row.until) continue;
+    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) return row.instruction;
+  }
+  return std::nullopt;
 }
 
 void fit_accesses(const Problem& problem, Schedule& s) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +24,12 @@ std::span<const ContractionRule> contraction_rules();
 /// Checks every rule; the error (kind constraint) names the first that is broken.
 Status check_legality(const ContractionProblem& problem, const ContractionSchedule& schedule, const DeviceSpec& device);
 
-/// Tensor cores where the device has some that multiply the problem's types exactly, else CUDA cores.
+/// Tensor cores where the device has some that multiply the problem's types exactly, else CUDA cores: what a warp does
+/// by itself.
 ContractionInstruction instruction_for(const ContractionProblem& problem, const DeviceSpec& device);
+/// That of four warps together, where the device has one for these types.
+std::optional<ContractionInstruction> warpgroup_instruction_for(const ContractionProblem& problem,
+                                                                const DeviceSpec& device);
 /// Gives a schedule the widest copies and stores that its tiles and the problem's layouts allow.
 void fit_accesses(const ContractionProblem& problem, ContractionSchedule& schedule);
 

@@ -23,11 +23,15 @@ bool small_floats(DType left, DType right, DType accumulator) {
   return both_among(left, right, {DType::f8e4m3, DType::f8e5m2}) && accumulator == DType::f32;
 }
 using enum ContractionInstruction;
-constexpr std::array<InstructionInfo, 4> table = {{
-    {cuda_core, "cuda_core", 1, 1, 1, 70, any_types},
-    {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, halves},
-    {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, bytes},
-    {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, small_floats},
+constexpr int any = 1 << 20;
+constexpr std::array<InstructionInfo, 7> table = {{
+    {cuda_core, "cuda_core", 1, 1, 1, 70, any, any_types},
+    {mma_m16n8k16, "mma_m16n8k16", 16, 8, 16, 80, any, halves},
+    {mma_m16n8k32, "mma_m16n8k32", 16, 8, 32, 80, any, bytes},
+    {mma_m16n8k32_f8, "mma_m16n8k32_f8", 16, 8, 32, 89, any, small_floats},
+    {wgmma_m64k16, "wgmma_m64k16", 16, 8, 16, 90, 90, halves},
+    {wgmma_m64k32, "wgmma_m64k32", 16, 8, 32, 90, 90, bytes},
+    {wgmma_m64k32_f8, "wgmma_m64k32_f8", 16, 8, 32, 90, 90, small_floats},
 }};
 
 }  // namespace

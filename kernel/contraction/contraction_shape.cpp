@@ -50,7 +50,7 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   const int lane_depth = shape.fragment_depth * s.fragment_stages;
   if (s.instruction == cuda_core) {
     shape.fragments = (s.thread_rows + s.thread_columns) * lane_depth * (accumulator / 4);
-  } else {
+  } else if (!is_warpgroup(s.instruction)) {
     shape.fragments = (s.warp_rows * left_size + s.warp_columns * right_size) * lane_depth / 128;
   }
   shape.registers =

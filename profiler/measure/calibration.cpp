@@ -182,7 +182,8 @@ CalibrationSizes CalibrationSizes::of(const DeviceSpec& spec) {
   };
   CalibrationSizes sizes;
   sizes.copy_bytes = std::max<std::int64_t>(std::int64_t{256} << 20, 8 * lines(spec.l2_bytes) * 128);
-  sizes.l2_bytes = spec.l2_bytes / 2 / 16 * 16;
+  // Of a GPU with two partitions of L2 each keeps what its SMs read: what is read must fit one of them, and easily.
+  sizes.l2_bytes = spec.l2_bytes / 8 / 16 * 16;
   sizes.l2_chain_lines = lines(spec.l2_bytes / 8);
   sizes.dram_chain_lines = 16 * lines(spec.l2_bytes);
   sizes.blocks = spec.sm_count;

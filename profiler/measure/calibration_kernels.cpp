@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(1024) calibrate_shared(u32* sums, u
     uint4 v;
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(base + ((me + static_cast<u32>(r)) % 1024) * 16) : "memory");
+                 : "r"(base + (me ^ (static_cast<u32>(r) & 1023)) * 16) : "memory");
     sum += v.x + v.w;
   }
   __syncthreads();

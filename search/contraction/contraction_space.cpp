@@ -32,8 +32,14 @@ class Space {
       : problem_(problem), device_(device), ablation_(ablation), most_split_(most_split), visit_(visit) {}
 
   void walk() {
+    walk(kernel::instruction_for(problem_, device_));
+    if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) walk(*together);
+  }
+
+ private:
+  void walk(ContractionInstruction instruction) {
     ContractionSchedule s;
-    s.instruction = kernel::instruction_for(problem_, device_);
+    s.instruction = instruction;
     s.group = 8;
     const bool cores = s.instruction == ContractionInstruction::cuda_core;
     const int largest = graph::byte_size(problem_.accumulator) == 8 ? 128 : 256;
@@ -45,7 +51,7 @@ class Space {
           s.block_columns = columns;
           s.block_depth = depth;
           for (const int warp_rows : tiles_of(rows, 16, cores ? 64 : 128)) {
-            for (const int warp_columns : tiles_of(columns, 16, cores ? 64 : 128)) {
+            for (const int warp_columns : tiles_of(columns, 16, cores ? 64 : is_warpgroup(instruction) ? 256 : 128)) {
               s.warp_rows = warp_rows;
               s.warp_columns = warp_columns;
               of_warps(s);
@@ -56,7 +62,6 @@ class Space {
     }
   }
 
- private:
   void of_warps(ContractionSchedule s) {
     if (s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns) > most_warps) return;
     if (s.instruction != ContractionInstruction::cuda_core) return of_tile(s);
@@ -67,9 +72,12 @@ class Space {
     }
   }
 
+  [[nodiscard]] static int least_stages(const ContractionSchedule& s) { return is_warpgroup(s.instruction) ? 3 : 1; }
+
   /// Before stages are asked for: most tiles are illegal for a reason that they have nothing to do with.
   void of_tile(ContractionSchedule s) {
-    s.stages = s.fragment_stages = s.split = s.blocks_per_sm = 1;
+    s.stages = least_stages(s);
+    s.fragment_stages = s.split = s.blocks_per_sm = 1;
     kernel::fit_accesses(problem_, s);
     if (!kernel::check_legality(problem_, s, device_)) return;
     const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
@@ -84,8 +92,9 @@ class Space {
     const bool one = none || ablation_ == PipelineAblation::one_level;
     const int stages = none ? 1 : ablation_ == PipelineAblation::two_stages ? 2 : most_stages;
     for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
-      for (s.fragment_stages = 1; s.fragment_stages <= (one ? 1 : 2); ++s.fragment_stages) {
-        for (s.stages = 1; s.stages <= stages; ++s.stages) {
+      for (s.fragment_stages = 1; s.fragment_stages <= (one || is_warpgroup(s.instruction) ? 1 : 2);
+           ++s.fragment_stages) {
+        for (s.stages = least_stages(s); s.stages <= stages; ++s.stages) {
           if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
           visit_(s);
         }

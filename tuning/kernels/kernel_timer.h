@@ -35,8 +35,8 @@ class KernelTimer {
 
   /// Whether whole plans can be measured; a recording has kernels only.
   [[nodiscard]] virtual bool has_plans() const { return true; }
-  /// Whole plans of one fragment, each as one CUDA graph or as its only kernel, measured in turns, so that a change of the device's clocks
-  /// meets them alike. Errors: as above; unsupported (has_plans is false).
+  /// Whole plans of one fragment, each as one CUDA graph or as its only kernel, measured in turns, so that a change of
+  /// the device's clocks meets them alike. Errors: as above; unsupported (has_plans is false).
   virtual Result<std::vector<profiler::Measurement>> measure_plans(std::span<const RunnablePlan> plans) = 0;
 };
 

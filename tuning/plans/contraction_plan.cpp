@@ -32,7 +32,8 @@ class ContractionMaker {
     STITCH_TRY(find_kernel());
     STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
     const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
-    record_plan(context_, {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, "analytical contraction model v1"},
+    record_plan(context_,
+                {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, "analytical contraction model v1"},
                 tuned_);
     if (verifies_ && context_.timer != nullptr) STITCH_TRY(time_plan(context_, request_, kernels, tuned_));
     return std::move(tuned_);

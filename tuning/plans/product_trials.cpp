@@ -38,9 +38,8 @@ ProductTrial ProductTrials::build(int place) const {
 
 std::vector<ProductTrial> ProductTrials::build_all(std::span<const int> places) const {
   std::vector<ProductTrial> trials(places.size());
-  tbb::this_task_arena::isolate([&] {
-    tbb::parallel_for(std::size_t{0}, trials.size(), [&](std::size_t i) { trials[i] = build(places[i]); });
-  });
+  tbb::this_task_arena::isolate(
+      [&] { tbb::parallel_for(std::size_t{0}, trials.size(), [&](std::size_t i) { trials[i] = build(places[i]); }); });
   return trials;
 }
 
@@ -48,9 +47,9 @@ void ProductTrials::verify(ProductTrial& trial) const {
   profiler::VerifyOptions looking = context_.options.verify;
   looking.stop = stop_;
   const BuiltKernel& built = *trial.built;
-  trial.failure = judge(trial.built, profiler::verify_kernel(*context_.verifying, *kernels_.graph,
-                                                             ranked(trial.place).execution(), built.generated,
-                                                             image_of(built), looking));
+  trial.failure =
+      judge(trial.built, profiler::verify_kernel(*context_.verifying, *kernels_.graph, ranked(trial.place).execution(),
+                                                 built.generated, image_of(built), looking));
 }
 
 void ProductTrials::measure(ProductTrial& trial) const {
