@@ -117,11 +117,10 @@ Result<Figure> copy_fraction(Bench& bench, const DeviceSpec& spec) {
 
 Result<Figure> l2_bandwidth(Bench& bench) {
   const CalibrationSizes& sizes = bench.sizes();
-  const auto read = [&](CalibrationKernels& k, std::int64_t passes) {
-    return k.l2_read(sizes.l2_bytes, passes, 2 * sizes.blocks);
-  };
-  STITCH_ASSIGN(const Figure us, bench.per_step_of(read, 4, 20, false));
-  return rate(sizes.l2_bytes * 1e6, us);
+  const std::int64_t blocks = 2 * sizes.blocks;
+  const auto read = [&](CalibrationKernels& k, std::int64_t turns) { return k.l2_read(sizes.l2_bytes, turns, blocks); };
+  STITCH_ASSIGN(const Figure us, bench.per_step_of(read, 16, 80, false));
+  return rate(static_cast<double>(blocks) * CalibrationKernels::l2_turn_bytes * 1e6, us);
 }
 
 Result<Figure> shared_bytes_per_clock(Bench& bench) {
@@ -183,7 +182,7 @@ CalibrationSizes CalibrationSizes::of(const DeviceSpec& spec) {
   CalibrationSizes sizes;
   sizes.copy_bytes = std::max<std::int64_t>(std::int64_t{256} << 20, 8 * lines(spec.l2_bytes) * 128);
   // Of a GPU with two partitions of L2 each keeps what its SMs read: what is read must fit one of them, and easily.
-  sizes.l2_bytes = spec.l2_bytes / 8 / 16 * 16;
+  sizes.l2_bytes = lines(spec.l2_bytes / 8) * 128;
   sizes.l2_chain_lines = lines(spec.l2_bytes / 8);
   sizes.dram_chain_lines = 16 * lines(spec.l2_bytes);
   sizes.blocks = spec.sm_count;

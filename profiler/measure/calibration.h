@@ -43,7 +43,7 @@ struct Calibration {
 /// How large the benchmarks are.
 struct CalibrationSizes {
   std::int64_t copy_bytes = 0;        ///< each way; far more than L2
-  std::int64_t l2_bytes = 0;          ///< read again and again; about half of L2
+  std::int64_t l2_bytes = 0;          ///< read again and again: a power of two, a small part of L2
   std::int64_t l2_chain_lines = 0;    ///< of 128 bytes; a power of two; an eighth of L2
   std::int64_t dram_chain_lines = 0;  ///< the same; far more than L2
   std::int64_t chain_steps = 2048;

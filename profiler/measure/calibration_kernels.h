@@ -38,8 +38,10 @@ class CalibrationKernels {
 
   /// results = a copy of `bytes` (a multiple of 32 KiB), 16 bytes an access, four in flight a thread.
   Result<CalibrationRun> copy(std::int64_t bytes);
-  /// Reads `bytes` (a multiple of 16) from L2 `passes` times. results: a sum per thread, u32.
-  Result<CalibrationRun> l2_read(std::int64_t bytes, std::int64_t passes, std::int64_t blocks);
+  /// Reads from L2 in `turns` of l2_turn_bytes a block, around and around `bytes` (a power of two). results: a sum per
+  /// thread, u32.
+  static constexpr std::int64_t l2_turn_bytes = std::int64_t{1024} * 4 * 16;
+  Result<CalibrationRun> l2_read(std::int64_t bytes, std::int64_t turns, std::int64_t blocks);
   /// Reads 16 bytes of shared memory per thread (1024 a block) and round. results: a sum per thread, u32.
   Result<CalibrationRun> shared_read(std::int64_t rounds, std::int64_t blocks);
   /// Follows a chain of addresses, one line of 128 bytes to the next in the order of a full-period congruence, `steps`

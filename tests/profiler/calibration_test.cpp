@@ -67,8 +67,8 @@ TEST(Calibration, ConstantsTakeTheTablesPlaceUnlessTheyAreAbsurd) {
   EXPECT_EQ(applied.spec.launch_us, table.launch_us);
   EXPECT_EQ(applied.spec.grid_barrier_us, table.grid_barrier_us);
   EXPECT_THAT(applied.notes, testing::ElementsAre("l2_bandwidth: 2.8e+13 was measured, the table's 5.6e+12 stays",
-                                                  "dram_latency: 118 was measured, the table's 590 stays",
-                                                  "launch_us: nan was measured, the table's 1.2 stays",
+                                                  "dram_latency: 137.6 was measured, the table's 688 stays",
+                                                  "launch_us: nan was measured, the table's 1.06 stays",
                                                   "warp_speed: the device table has no such constant"));
   EXPECT_THAT(apply(table, {{{"copy_fraction", {1.1, 0}}}}).notes, testing::SizeIs(1));
 }
@@ -89,7 +89,8 @@ TEST(Calibration, SizesFollowFromTheDevice) {
     SCOPED_TRACE(spec.name);
     EXPECT_EQ(sizes.copy_bytes % (32 << 10), 0);
     EXPECT_GE(sizes.copy_bytes, 4 * spec.l2_bytes);
-    EXPECT_TRUE(sizes.l2_bytes > spec.l2_bytes / 3 && sizes.l2_bytes <= spec.l2_bytes / 2);
+    EXPECT_TRUE(sizes.l2_bytes > spec.l2_bytes / 17 && sizes.l2_bytes <= spec.l2_bytes / 8);
+    EXPECT_EQ(sizes.l2_bytes & (sizes.l2_bytes - 1), 0);
     EXPECT_EQ(sizes.l2_chain_lines & (sizes.l2_chain_lines - 1), 0);
     EXPECT_LE(sizes.l2_chain_lines * 128, spec.l2_bytes / 8);
     EXPECT_EQ(sizes.dram_chain_lines & (sizes.dram_chain_lines - 1), 0);
@@ -151,16 +152,17 @@ TEST_F(CalibrationEmulated, TheCopyCopiesByWords) {
   EXPECT_EQ(counters.global_stores.sectors, (128U << 10) / 32);
 }
 
-TEST_F(CalibrationEmulated, L2IsReadWholeInEveryPass) {
-  constexpr std::int64_t bytes = 100'000 / 16 * 16, passes = 3;
-  const auto made = kernels_.l2_read(bytes, passes, 2);
+TEST_F(CalibrationEmulated, L2IsReadAroundAndAround) {
+  constexpr std::int64_t bytes = 2 * CalibrationKernels::l2_turn_bytes, turns = 3;  // two blocks read all in a turn
+  const auto made = kernels_.l2_read(bytes, turns, 2);
   const auto counters = run(made);
   const auto input = words(std::get<BufferHandle>(made->launch.arguments[0]));
   std::uint32_t expected = 0, sum = 0;
-  for (std::size_t i = 0; i < input.size(); i += 4) expected += passes * (input[i] + input[i + 3]);
+  for (std::size_t i = 0; i < input.size(); i += 4)
+    expected += turns * ((input[i] ^ input[i + 1]) + (input[i + 2] ^ input[i + 3]));
   for (const std::uint32_t each : words(made->results)) sum += each;
   EXPECT_EQ(sum, expected);
-  EXPECT_EQ(counters.global_loads.sectors, static_cast<std::uint64_t>(passes * bytes / 32));
+  EXPECT_EQ(counters.global_loads.sectors, static_cast<std::uint64_t>(turns * bytes / 32));
 }
 
 TEST_F(CalibrationEmulated, SharedMemoryIsReadWithoutConflicts) {
@@ -170,7 +172,7 @@ TEST_F(CalibrationEmulated, SharedMemoryIsReadWithoutConflicts) {
   const auto sums = words(made->results);
   for (std::uint32_t thread = 0; thread < 2048; ++thread) {
     std::uint32_t expected = 0;
-    for (std::uint32_t r = 0; r < rounds; ++r) expected += 2 * ((thread % 1024 + r) % 1024);
+    for (std::uint32_t r = 0; r < rounds; ++r) expected += 3 * ((thread % 1024) ^ r);
     ASSERT_EQ(sums[thread], expected) << thread;
   }
   EXPECT_EQ(counters.of(emulator::InstructionClass::shared_load).warps, 2U * 32 * rounds);
@@ -280,10 +282,9 @@ TEST_F(CalibrationEmulated, AConstantThatCannotBeMeasuredCostsNoOther) {
   std::vector<std::string> names;
   for (const CalibratedConstant& constant : done->constants) names.push_back(constant.name);
   EXPECT_THAT(names, testing::ElementsAre("clock_hz", "copy_fraction", "l2_bandwidth", "shared_bytes_per_clock",
-                                          "shared_latency", "l2_latency", "dram_latency", "grid_barrier_us",
-                                          "block_barrier_cycles"));
-  EXPECT_THAT(done->failures, testing::ElementsAre(HasSubstr("launch_us: a kernel in a graph takes 0.08 us, alone ")));
-  EXPECT_FALSE(to_document(*done).contains("launch_us"));
+                                          "shared_latency", "l2_latency", "dram_latency", "launch_us",
+                                          "grid_barrier_us", "block_barrier_cycles"));
+  EXPECT_THAT(done->failures, testing::IsEmpty());
 }
 
 TEST_F(CalibrationEmulated, FallingTimesLeaveWhatNeedsNoDifference) {
