@@ -28,9 +28,9 @@ constexpr std::string_view blackwell_brief = "NVIDIA Blackwell architecture tech
 
 constexpr std::string_view by_clock = "guess: the clock above is kept";
 constexpr std::string_view by_power = "guess: 72 W of 58 SMs, 350 W of 142 do not keep the boost clock";
-constexpr std::string_view hopper_power = "guess: published products reach 650 to 800 of 989 TFLOPS";
 constexpr std::string_view all_of = "NVIDIA PTX ISA: mma.sync is all there is";
-constexpr std::string_view mma_of_hopper = "arXiv 2501.12084: mma reaches 0.62 of the peak of an H100, wgmma 0.95";
+constexpr std::string_view calibrated = "measured by stitch calibrate on an H100 SXM (bench/results/gpu)";
+constexpr std::string_view by_products = "fitted to products measured on an H100 SXM (bench/results/gpu)";
 
 /// What differs between entries of one kind; the rest follows from the compute capability.
 struct Origin {
@@ -71,21 +71,21 @@ constexpr std::array<Origin, 19> origins = {{
      "guess: as for the l4", like_rtx4090, "deviceQuery of an L40S: 100663296 bytes",
      "arXiv 2402.13499, table IV (RTX 4090, same SM)", none, like_rtx4090, like_rtx4090, like_rtx4090,
      "NVIDIA L40S data sheet", all_of, by_power},
-    {"h100", h100_paper, h100_paper, throughput, "NVIDIA H100 data sheet", published, guess, h100_paper,
-     "arXiv 2402.13499 and 2501.12084", "arXiv 2501.12084", guess, guess, guess, "NVIDIA H100 data sheet",
-     mma_of_hopper, hopper_power},
+    {"h100", h100_paper, calibrated, throughput, "NVIDIA H100 data sheet", calibrated, by_products, h100_paper,
+     calibrated, "arXiv 2501.12084", calibrated, calibrated, calibrated, "NVIDIA H100 data sheet", by_products,
+     by_products},
     {"h200", "NVIDIA H200 data sheet", like_h100, throughput, "NVIDIA H200 data sheet", like_h100, like_h100, like_h100,
-     like_h100, like_h100, like_h100, like_h100, like_h100, "NVIDIA H200 data sheet", mma_of_hopper, hopper_power},
+     like_h100, like_h100, like_h100, like_h100, like_h100, "NVIDIA H200 data sheet", like_h100, like_h100},
     {"h20", "as its driver reports: multi_processor_count=78", guess, "NVIDIA H20 data sheet: 1 TFLOPS",
      "NVIDIA H20 data sheet", like_h100, by_sms, guess, like_h100, like_h100, like_h100, like_h100, like_h100,
      "NVIDIA H20 data sheet: 148 TFLOPS of f16", "guess: a quarter of an H100's rate leaves none to wgmma"},
     {"h100-pcie", h100_paper, "deviceQuery of an H100 PCIe: 1755 MHz", throughput,
      "NVIDIA H100 data sheet; deviceQuery: 1593 MHz, 5120 bits", like_h100, by_sms, h100_paper,
      "arXiv 2402.13499, table IV (H100 PCIe)", "arXiv 2501.12084", like_h100, like_h100, like_h100,
-     "NVIDIA H100 data sheet", mma_of_hopper, hopper_power},
+     "NVIDIA H100 data sheet", like_h100, like_h100},
     {"h100-nvl", "NVIDIA H100 NVL product brief", "NVIDIA H100 NVL product brief", throughput,
      "NVIDIA H100 NVL product brief", like_h100, like_h100, guess, like_h100, like_h100, like_h100, like_h100,
-     like_h100, "NVIDIA H100 NVL product brief", mma_of_hopper, hopper_power},
+     like_h100, "NVIDIA H100 NVL product brief", like_h100, like_h100},
     {"b200", "as its driver reports: multi_processor_count=148", guess, throughput, "NVIDIA DGX B200 data sheet", guess,
      guess, "NVIDIA Blackwell tuning guide: 126 MB", like_h100, like_h100, like_h100, like_h100, like_h100,
      "NVIDIA DGX B200 data sheet", "guess: the rate of an A100's SM"},

@@ -230,10 +230,10 @@ DeviceSpec h100() {
   d.int32_lanes_per_sm = 64;
   d.fp64_lanes_per_sm = 64;
   d.special_lanes_per_sm = 16;
-  d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.62, .sustained_share = 0.79};
+  d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.55, .sustained_share = 0.79};
   d.dram_bandwidth = 3352e9;
   d.copy_fraction = 0.883;
-  d.l2_bandwidth = 5.6e12;
+  d.l2_bandwidth = 6.5e12;
   d.l2_bytes = 50 * MiB;
   d.shared_per_sm = 228 * KiB;
   d.shared_per_block = 227 * KiB;
@@ -249,9 +249,10 @@ DeviceSpec h100() {
   d.grid_barrier_us = 1.0;
   d.block_barrier_cycles = 19.5;
   d.source =
-      "NVIDIA H100 architecture white paper; Hopper tuning guide; latencies: arXiv 2402.13499, 2501.12084; "
-      "copy fraction: fitted to published times (bench/measured); launch gap, barriers and L2 bandwidth: starting "
-      "values, replaced by calibration";
+      "NVIDIA H100 architecture white paper; Hopper tuning guide; clock, latencies, copy fraction, launch and "
+      "barriers: "
+      "calibrated on an H100 SXM; L2 bandwidth and shares of tensor cores: fitted to products measured there "
+      "(bench/results/gpu); cluster latency: arXiv 2501.12084";
   return d;
 }
 
@@ -260,8 +261,12 @@ DeviceSpec h100_pcie() {
   d.name = "h100-pcie";
   d.full_name = "NVIDIA H100 PCIe";
   d.sm_count = 114;
+  d.clock_hz = 1.755e9;
+  d.shared_latency = 30;
+  d.l2_latency = 260;
+  d.dram_latency = 590;
   d.dram_bandwidth = 2039e9;
-  d.l2_bandwidth = 4.8e12;
+  d.l2_bandwidth = 6.5e12 * 114 / 132;
   d.source =
       "NVIDIA H100 architecture white paper (PCIe variant); latencies: arXiv 2402.13499; the rest is a guess: L2 "
       "bandwidth by SMs of the H100's, launch gap and barriers as for the H100";

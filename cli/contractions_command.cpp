@@ -6,6 +6,7 @@
 #include "base/device_class.h"
 #include "cli/commands.h"
 #include "cli/contractions/measured_products.h"
+#include "cli/contractions/priced_products.h"
 #include "cli/contractions/problem_file.h"
 #include "codegen/compile/compiler.h"
 #include "codegen/contraction/attention_kernel.h"
@@ -26,7 +27,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 struct ContractionsOptions {
-  std::filesystem::path model, problems;
+  std::filesystem::path model, problems, priced;
   std::string target, ablation = "none";
   bool json = false, source = false;
   MeasuredProductsOptions measured;  ///< with a device
@@ -279,6 +280,11 @@ Result<ExitCode> measured_contractions(const ContractionsOptions& options) {
 Result<ExitCode> contractions(const ContractionsOptions& options) {
   if (!options.measured.common.device.empty()) return measured_contractions(options);
   STITCH_ASSIGN(const DeviceClass device, find_device_class(options.target.empty() ? "h100" : options.target));
+  if (!options.priced.empty()) {
+    RealFileSystem files;
+    STITCH_ASSIGN(const std::vector<NamedProblem> problems, read_problems(files, options.problems));
+    return price_measured(problems, device.spec, options.priced);
+  }
   STITCH_ASSIGN(const search::ContractionSpaceOptions space, space_of(options));
   STITCH_ASSIGN(std::vector<Product> products, listed(options));
   std::unique_ptr<codegen::NvrtcCompiler> compiler;
@@ -310,10 +316,15 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
                                          "Kernels of ours for products of matrices and attentions, with what they and "
                                          "the library's are predicted to take");
   CLI::Option* model = command->add_option("model", options->model, "model file: all its products and attentions");
+  CLI::Option* problems =
+      command
+          ->add_option("--problems", options->problems,
+                       "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
+          ->excludes(model);
   command
-      ->add_option("--problems", options->problems,
-                   "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
-      ->excludes(model);
+      ->add_option("--priced", options->priced,
+                   "lines that --device printed on a GPU: again, with what is predicted today for their schedules")
+      ->needs(problems);
   command->add_option("--target", options->target, "GPU; without it, the device's own, or h100")->check(target_name());
   command
       ->add_option("--without", options->ablation, "pipelining that is left out: two-stages, one-level, no-pipelining")
@@ -333,6 +344,8 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
   command->add_option("--within", options->measured.seconds, "of --device: seconds for all; 0: no limit")
       ->needs(device)
       ->capture_default_str();
+  command->add_option("--cache", options->measured.common.cache, "of --device: folder of compiled kernels")
+      ->needs(device);
   command->add_flag("--source", options->source, "print the kernels");
   command->add_flag("--json", options->json, "a line of JSON for each");
   command->callback([options, &code] {

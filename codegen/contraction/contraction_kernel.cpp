@@ -36,11 +36,13 @@ class ContractionPrinter {
     add_arguments(epilogue);
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
                warpgroup() ? "warpgroup.cuh" : "contraction.cuh");
+    const bool whole_depth = shape_.depth_tiles * schedule_.split * schedule_.block_depth == problem_.contracted;
     print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
-                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup()});
-    print_operand(
-        out_, "Right", problem_.right, problem_.columns, problem_.contracted,
-        {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle, warpgroup()});
+                  {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup(),
+                   problem_.rows % schedule_.block_rows == 0, whole_depth});
+    print_operand(out_, "Right", problem_.right, problem_.columns, problem_.contracted,
+                  {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle, warpgroup(),
+                   problem_.columns % schedule_.block_columns == 0, whole_depth});
     if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
     out_.line("using Cores = {};",
               cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));

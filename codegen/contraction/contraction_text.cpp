@@ -146,6 +146,7 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   const std::string type = storage_type(operand.dtype);
   out.open("struct {}", name);
   out.line("static constexpr int rows = {}, depth = {};", rows, depth);
+  out.line("static constexpr bool whole_rows = {}, whole_depth = {};", tile.whole_rows, tile.whole_depth);
   out.line("const {}* data;", type);
   out.open("__device__ static __forceinline__ s64 at(int row, int k)");
   out.line("return {};", sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")}));

@@ -47,7 +47,8 @@ struct TileText {
   int rows = 0, depth = 0;
   int copy = 4;  ///< bytes of one copy
   bool swizzle = true;
-  bool warpgroup = false;  ///< where it is read by wgmma
+  bool warpgroup = false;                        ///< where it is read by wgmma
+  bool whole_rows = false, whole_depth = false;  ///< whether no tile reaches beyond the operand
 };
 /// The structure `name`, which finds an operand's elements, and `nameTile`.
 void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,

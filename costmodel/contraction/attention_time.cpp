@@ -7,6 +7,7 @@
 #include "costmodel/contraction/contraction_time.h"
 #include "costmodel/contraction/product_rates.h"
 #include "kernel/contraction/contraction_shape.h"
+#include "kernel/program/legality.h"
 
 namespace stitch::costmodel {
 namespace {
@@ -18,9 +19,10 @@ using kernel::ContractionOperand;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-/// Instructions for one score: its maximum, difference, exponential and sum, and its conversion; for one result that
-/// follows the maximum; for a copy; and of a turn. Guesses.
-constexpr double score_instructions = 5, scale_instructions = 1, copying_instructions = 5, walk_instructions = 40;
+/// Instructions for one score: its maximum, difference, exponential and sum, and its conversion (fitted to schedules
+/// measured on an H100, bench/results/gpu); for one result that follows the maximum; for a copy; and of a turn
+/// (fitted).
+constexpr double score_instructions = 9, scale_instructions = 1, copying_instructions = 18, walk_instructions = 160;
 /// Cycles until a lane has what another one shuffled; guess.
 constexpr double shuffle_cycles = 25;
 /// A loop is bound by the unit that is busy for so much of it.
@@ -34,10 +36,10 @@ class AttentionPricing {
 
   AttentionTime price() {
     AttentionTime time;
-    time.launch = (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
+    time.launch = cold_code_us + (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
     time.total = time.launch;
     if (shape_.tiles == 0) return time;
-    const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * s_.blocks_per_sm;
+    const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * resident_;
     busy_sms_ = std::min<double>(d_.sm_count, blocks);
     count_turns(time);
     time.rounds = blocks / at_once;
@@ -45,7 +47,7 @@ class AttentionPricing {
     const double full = std::floor(blocks / at_once);
     const double last = std::ceil((blocks - full * at_once) / d_.sm_count);
     // Blocks of many turns begin, so that short ones fill up the end.
-    add_rounds(full, s_.blocks_per_sm, time.turns, last == 0, time);
+    add_rounds(full, resident_, time.turns, last == 0, time);
     if (last > 0) add_rounds(1, last, full > 0 ? time.turns : longest_, true, time);
     if (s_.split > 1) add_partial(time);
     for (double* part : {&time.multiply, &time.special, &time.shared, &time.issue, &time.loop, &time.fill,
@@ -86,9 +88,9 @@ class AttentionPricing {
     // Blocks of a batch run together and walk the same keys; those of the next round find them in L2, if it holds them.
     const double of_batch = once / std::max(1.0, different_batches(p_.scores.right));
     const double kept = c_.l2_kept * static_cast<double>(d_.l2_bytes);
-    const double batches_at_once = std::max(1.0, busy_sms_ * s_.blocks_per_sm / (shape_.row_tiles * s_.split));
+    const double batches_at_once = std::max(1.0, busy_sms_ * resident_ / (shape_.row_tiles * s_.split));
     const double again =
-        of_batch * batches_at_once <= kept ? 1 : std::max(1.0, shape_.row_tiles / (busy_sms_ * s_.blocks_per_sm));
+        of_batch * batches_at_once <= kept ? 1 : std::max(1.0, shape_.row_tiles / (busy_sms_ * resident_));
     const double results =
         static_cast<double>(p_.batch()) * rows * p_.width() * graph::byte_size(p_.product.result.dtype);
     const double parts = static_cast<double>(shape_.part_bytes), spilled = std::max(0.0, parts - kept);
@@ -99,7 +101,7 @@ class AttentionPricing {
     time.l2_bytes = static_cast<double>(shape_.blocks) * (time.turns * stage_bytes() + shape_.query_bytes) + masks +
                     results + 2 * parts;
     found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
-    const double flight = busy_sms_ * std::min<double>(s_.blocks_per_sm, std::ceil(shape_.blocks / busy_sms_)) *
+    const double flight = busy_sms_ * std::min<double>(resident_, std::ceil(shape_.blocks / busy_sms_)) *
                           std::max(1, s_.stages - 1) * stage_bytes();
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
     const double us = ((reads + spilled) / d_.reachable_bandwidth() + (results + spilled) / writing) * 1e6;
@@ -177,7 +179,7 @@ class AttentionPricing {
     const double chain = alone * (multiply_cycles() + special_cycles()) + softmax_instructions() + exchange;
     const double use = std::max(busy, chain);
     const double transfer = x * stage_bytes() / l2_rate_of_sm();
-    const double load = d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_) + transfer;
+    const double load = busy_latency * (d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_)) + transfer;
     const bool hidden = load <= (s_.stages * x - 1) * use / x;
     const double turn = hidden ? std::max(use, transfer) : std::max({use, transfer, (load + use / x) / s_.stages});
     return turn + d_.block_barrier_cycles / x;
@@ -214,6 +216,9 @@ class AttentionPricing {
   const DeviceSpec& d_;
   const AnalyticalConstants& c_;
   const kernel::AttentionShape shape_;
+  // That many fit at least: what the compiler keeps its registers within. More do where they need less.
+  const int resident_ =
+      std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
   double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0;
 };
 

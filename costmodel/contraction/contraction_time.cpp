@@ -18,8 +18,12 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 
-/// A warp's instructions besides products and loads of fragments: of a step, for each copy, of a turn; guesses.
-constexpr double step_instructions = 2, copy_instructions = 5, turn_instructions = 16;
+/// A warp's instructions besides products and loads of fragments: of a step, for each copy, of a turn. That of copies
+/// was fitted, as everything here that says so, to schedules measured on an H100 (bench/results/gpu).
+constexpr double step_instructions = 2, copy_instructions = 18, turn_instructions = 16;
+/// All warps of a block ask for copies behind the same barrier: for this share of the time nobody multiplies, unless
+/// that is done by others (wgmma). And what a turn begins and ends with, cycles. Fitted.
+constexpr double copies_alone = 0.5, turn_drain_cycles = 60;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.85;
 
@@ -27,6 +31,7 @@ constexpr double unit_share = 0.85;
 struct Engine {
   double per_clock = 0;       ///< multiply-adds of an SM
   bool asynchronous = false;  ///< reads operands from shared memory by itself, while warps wait
+  bool multicast = false;     ///< two blocks of a cluster get what both need from L2 once
 };
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
@@ -68,8 +73,10 @@ class Pricing {
 
   ContractionTime price() {
     ContractionTime time;
-    time.launch = (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
-    time.resident = s_.blocks_per_sm;
+    time.launch = cold_code_us + (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
+    // That many fit at least: what the compiler keeps its registers within. More do where they need less.
+    time.resident =
+        std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
     time.total = time.launch;
     if (shape_.tiles == 0) return time;
     const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * time.resident;
@@ -97,6 +104,11 @@ class Pricing {
  private:
   [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.left_bytes + shape_.right_bytes); }
+  /// Of a stage, what a block has from L2.
+  [[nodiscard]] double loaded_bytes() const {
+    const double left = static_cast<double>(shape_.left_bytes), right = static_cast<double>(shape_.right_bytes);
+    return engine_.multicast ? std::min(left, right) + std::max(left, right) / 2 : left + right;
+  }
   [[nodiscard]] double l2_rate_of_sm() const {
     return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
   }
@@ -110,7 +122,7 @@ class Pricing {
     const double spilled = std::max(0.0, parts - kept);              // of those, what L2 does not hold
     time.dram_bytes = reads + others + results + 2 * spilled;
     time.l2_bytes =
-        static_cast<double>(shape_.blocks) * shape_.depth_tiles * stage_bytes() + others + results + 2 * parts;
+        static_cast<double>(shape_.blocks) * shape_.depth_tiles * loaded_bytes() + others + results + 2 * parts;
     const double resident = std::min<double>(time.resident, std::ceil(shape_.blocks / busy_sms_));
     const double flight = busy_sms_ * resident * std::max(1, s_.stages - 1) * stage_bytes();
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
@@ -142,9 +154,7 @@ class Pricing {
     return cycles + read / d_.shared_bytes_per_clock;
   }
   [[nodiscard]] double issue_cycles() const {
-    const auto copies = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
-    const double of_turn =
-        copies(shape_.left_bytes, s_.left_copy) + copies(shape_.right_bytes, s_.right_copy) + turn_instructions;
+    const double of_turn = copying_instructions() + turn_instructions;
     return shape_.warps * (of_turn + shape_.depth_steps * instructions_of_step()) / schedulers;
   }
   [[nodiscard]] double instructions_of_step() const {
@@ -174,19 +184,29 @@ class Pricing {
   }
 
   [[nodiscard]] double load_latency() const {
-    return d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_);
+    return busy_latency * (d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_));
   }
 
   /// A turn of `x` blocks by the pipeline in shared memory.
   [[nodiscard]] double turn_cycles(double x) const {
-    const double use = inner_cycles(x), transfer = x * stage_bytes() / l2_rate_of_sm();
+    const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
     const double load = load_latency() + transfer;
     const double busy = std::max(use, transfer);
     // Of wgmma's stages one more is still read.
     const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
     const bool hidden = load <= (stages * x - 1) * use / x;
     const double turn = hidden ? busy : std::max(busy, (load + use / x) / stages);
-    return turn + d_.block_barrier_cycles / x;
+    return turn + (d_.block_barrier_cycles + idle_cycles()) / x;
+  }
+  /// Of a turn, in which a block alone on its SM multiplies nothing.
+  [[nodiscard]] double idle_cycles() const {
+    return engine_.asynchronous ? 0
+                                : copies_alone * shape_.warps * copying_instructions() / schedulers + turn_drain_cycles;
+  }
+  /// Of a warp and turn.
+  [[nodiscard]] double copying_instructions() const {
+    const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
+    return of(shape_.left_bytes, s_.left_copy) + of(shape_.right_bytes, s_.right_copy);
   }
 
   [[nodiscard]] double epilogue_cycles(double x) const {
@@ -270,13 +290,14 @@ ContractionTime contraction_time(const ContractionProblem& problem, const Contra
 
 double library_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double rate = tensor_rate(problem, device);
-  Engine engine{rate, device.tensor.synchronous_share < 1};
+  const bool asynchronous = device.tensor.synchronous_share < 1;
+  Engine engine{rate, asynchronous, asynchronous};
   ContractionSchedule s;
   s.instruction = ContractionInstruction::mma_m16n8k16;
   if (rate == 0) {
     engine.per_clock = std::max(core_rate(problem, device),
                                 problem.accumulator == DType::f64 ? tensor_share * device.tensor.f64 : 0.0);
-    engine.asynchronous = false;
+    engine.asynchronous = engine.multicast = false;
     s.instruction = ContractionInstruction::cuda_core;
   }
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));

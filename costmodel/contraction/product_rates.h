@@ -13,6 +13,9 @@ inline constexpr double tensor_share = 0.97;
 /// Instructions for one result of an epilogue: to the strip and back, its place, its conversion; and an operator's;
 /// guesses.
 inline constexpr double result_instructions = 4, operator_instructions = 3;
+/// Latency of loads while all SMs load, over the idle one; and what a kernel waits for its code and constants, which no
+/// cache has yet, µs. Fitted to products and attentions measured on an H100 (bench/results/gpu).
+inline constexpr double busy_latency = 2.5, cold_code_us = 1.5;
 /// Of each scheduler of an SM, which there are so many of.
 inline constexpr int schedulers = 4;
 
