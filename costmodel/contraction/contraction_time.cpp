@@ -25,7 +25,7 @@ constexpr double step_instructions = 2, copy_instructions = 18, turn_instruction
 /// that is done by others (wgmma). And what a turn begins and ends with, cycles. Fitted.
 constexpr double copies_alone = 0.5, turn_drain_cycles = 60;
 /// A loop is bound by the unit that is busy for so much of it.
-constexpr double unit_share = 0.85;
+constexpr double unit_share = 0.75;
 
 /// What multiplies: an instruction of the schedule, or a library's asynchronous one.
 struct Engine {

@@ -45,7 +45,7 @@ TEST(DeviceSpec, FiguresAreFilledInAndPlausible) {
     EXPECT_EQ(d.has_clusters(), d.cluster_latency > 0);
     EXPECT_EQ(d.has_clusters(), d.compute_major >= 9);
     EXPECT_TRUE(d.launch_us > 0.5 && d.launch_us < 5);
-    EXPECT_TRUE(d.grid_barrier_us > 1 && d.grid_barrier_us < 5);
+    EXPECT_TRUE(d.grid_barrier_us > 0.5 && d.grid_barrier_us < 5);
     EXPECT_GT(d.block_barrier_cycles, 0);
     EXPECT_FALSE(d.source.empty());
     EXPECT_FALSE(d.full_name.empty());

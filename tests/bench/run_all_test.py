@@ -53,7 +53,7 @@ class Bundle(unittest.TestCase):
         run_all = loaded()
         for name in ("bin", "peers/hlo", *(f"tests/golden/kernels/{each}" for each in run_all.SANITIZED)):
             (self.bundle / name).mkdir(parents=True)
-        for name in ("stitch", "stitch-runner", "profiler_test", "daemon_test"):
+        for name in ("stitch", "stitch-runner", "profiler_test", "tuning_test"):
             self.executable(self.bundle / "bin" / name, PROGRAM.format(bundle=self.bundle))
         for name in run_all.SANITIZED:
             (self.bundle / "tests/golden/kernels" / name / "graph.json").write_text("{}")
@@ -62,6 +62,9 @@ class Bundle(unittest.TestCase):
         (self.bundle / "peers/README.md").write_text(README)
         (self.bundle / "peers/measure").write_text(
             f"import sys; open('{self.bundle}/calls', 'a').write('measure ' + ' '.join(sys.argv[1:]) + '\\n')")
+        (self.bundle / "products").mkdir()
+        (self.bundle / "products/library.py").write_text(
+            f"import sys; open('{self.bundle}/calls', 'a').write('library ' + ' '.join(sys.argv[1:]) + '\\n')")
         (self.bundle / "commit").write_text("abc\n")
         self.probes(IDENTITY)
 
@@ -97,7 +100,7 @@ class RunAll(Bundle):
         self.does("stitch-calibrate", "exit 7")
         self.assertEqual(self.run_all("--only", "suite", "calibration"), 1, "a failure is told")
         self.assertEqual([call.split()[0:2] for call in self.calls],
-                         [["profiler_test", "--gtest_filter=*Gpu*"], ["daemon_test", "--gtest_filter=*Gpu*"],
+                         [["profiler_test", "--gtest_filter=*Gpu.*"], ["tuning_test", "--gtest_filter=*Gpu.*"],
                           ["stitch", "calibrate"]])
         self.assertEqual(self.state()["calibration"], 7)
         self.assertIn("[exit status 7]", (self.results / "calibration.log").read_text())
@@ -138,7 +141,7 @@ class RunAll(Bundle):
 
     def test_who_stops_it_stops_its_programs(self):
         archive, pid_file = self.folder / "results.tar.gz", self.folder / "pid"
-        self.does("profiler_test---gtest_filter=*Gpu*", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}\n"
+        self.does("profiler_test---gtest_filter=*Gpu.*", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}\n"
                   "exec sleep 600")
         process = subprocess.Popen(self.command("--only", "suite", "--archive", archive), stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60
@@ -181,7 +184,7 @@ class RunAll(Bundle):
     def test_a_recording_that_used_its_time_up_is_not_done(self):
         run_all = loaded()
         options = argparse.Namespace(bundle=self.bundle, results=self.results, device="gpu:0", within=300, archive=None,
-                                     resume_from=None, again=False)
+                                     resume_from=None, again=False, cases=None, peers="")
         now = [1000.0]
         with mock.patch.object(run_all.time, "monotonic", lambda: now[0]):
             run = run_all.Run(options)
@@ -202,9 +205,23 @@ class RunAll(Bundle):
         self.assertEqual(self.run_all("--only", "peers", "autotune"), 0, self.said)
         quick, whole = self.calls
         self.assertIn("--ours-seconds 0", quick)
-        self.assertIn("--peers eager,eager+graph,xla,ours-predicted,ours-tuned,compile,compile+graph", quick)
+        self.assertIn("--peers xla,ours-predicted,ours-tuned,compile", quick)
         self.assertNotIn("autotune", quick)
         self.assertNotIn("--peers", whole)
+
+    def test_products_are_seen_beside_the_libraries(self):
+        self.assertEqual(self.run_all("--only", "products", "--within", 200), 0, self.said)
+        library, ours = self.calls
+        self.assertRegex(library, r"^library .*products/problems.json --within 3[67] --iterations 20$")
+        self.assertRegex(ours, r"^stitch contractions --problems .*products/problems.json --device gpu:0 --best 3 "
+                               r"--ranks 100 --within 14[5-8]$")
+
+    def test_cases_are_chosen_by_parts_of_their_names(self):
+        self.assertEqual(self.run_all("--only", "peers", "recording", "--cases", "norm", "--peers", "compile"), 0,
+                         self.said)
+        self.assertIn("--peers compile --only norm", self.calls[0])
+        self.assertEqual([pathlib.Path(word).name for word in self.calls[1].split() if ".hlo.txt" in word],
+                         ["norm_a.hlo.txt", "norm_b.hlo.txt.gz"])
 
     def test_the_sanitizer_comes_last_without_cupti_and_with_one_candidate(self):
         self.assertEqual(list(loaded().STEPS)[-1], "sanitizer")

@@ -66,7 +66,7 @@ TEST(Calibration, ConstantsTakeTheTablesPlaceUnlessTheyAreAbsurd) {
   EXPECT_EQ(applied.spec.dram_latency, table.dram_latency);
   EXPECT_EQ(applied.spec.launch_us, table.launch_us);
   EXPECT_EQ(applied.spec.grid_barrier_us, table.grid_barrier_us);
-  EXPECT_THAT(applied.notes, testing::ElementsAre("l2_bandwidth: 2.8e+13 was measured, the table's 5.6e+12 stays",
+  EXPECT_THAT(applied.notes, testing::ElementsAre("l2_bandwidth: 3.25e+13 was measured, the table's 6.5e+12 stays",
                                                   "dram_latency: 137.6 was measured, the table's 688 stays",
                                                   "launch_us: nan was measured, the table's 1.06 stays",
                                                   "warp_speed: the device table has no such constant"));
