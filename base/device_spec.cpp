@@ -232,7 +232,7 @@ DeviceSpec h100() {
   d.special_lanes_per_sm = 16;
   d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.55, .sustained_share = 0.79};
   d.dram_bandwidth = 3352e9;
-  d.copy_fraction = 0.883;
+  d.copy_fraction = 0.91;
   d.l2_bandwidth = 6.5e12;
   d.l2_bytes = 50 * MiB;
   d.shared_per_sm = 228 * KiB;
@@ -249,10 +249,9 @@ DeviceSpec h100() {
   d.grid_barrier_us = 1.0;
   d.block_barrier_cycles = 19.5;
   d.source =
-      "NVIDIA H100 architecture white paper; Hopper tuning guide; clock, latencies, copy fraction, launch and "
-      "barriers: "
-      "calibrated on an H100 SXM; L2 bandwidth and shares of tensor cores: fitted to products measured there "
-      "(bench/results/gpu); cluster latency: arXiv 2501.12084";
+      "NVIDIA H100 architecture white paper; Hopper tuning guide; clock, latencies, launch and barriers: calibrated on "
+      "an H100 SXM; L2 bandwidth and shares of tensor cores: fitted to products measured there (bench/results/gpu); "
+      "copy fraction: fitted to published times (bench/measured); cluster latency: arXiv 2501.12084";
   return d;
 }
 
