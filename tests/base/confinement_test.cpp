@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -126,6 +128,30 @@ TEST(Confinement, LimitsAreKept) {
   EXPECT_EQ(run_confined(confinement, {[] { return std::malloc(std::size_t{1} << 30) == nullptr; }}), 0);
 #endif
 }
+
+#if !defined(STITCH_SHADOW_MEMORY)
+/// A driver reserves gigabytes when it is loaded, and some machines give threads stacks of gigabytes.
+TEST(Confinement, MemoryIsWhatIsTakenFromThenOn) {
+  Confinement confinement;
+  confinement.files = confinement.network = confinement.programs = false;
+  confinement.limits.address_space_bytes = std::int64_t{256} << 20;
+  constexpr std::size_t reserved = std::size_t{8} << 30;
+  void* const held = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(held, MAP_FAILED);
+  pthread_attr_t before, large;
+  ASSERT_EQ(::pthread_getattr_default_np(&before), 0);
+  ASSERT_EQ(::pthread_getattr_default_np(&large), 0);
+  ASSERT_EQ(::pthread_attr_setstacksize(&large, std::size_t{2} << 30), 0);
+  ASSERT_EQ(::pthread_setattr_default_np(&large), 0);
+  EXPECT_EQ(run_confined(confinement, {can_start_a_thread, [] { return std::malloc(std::size_t{64} << 20) != nullptr; },
+                                       [] { return std::malloc(std::size_t{1} << 30) == nullptr; }}),
+            0);
+  ::pthread_setattr_default_np(&before);
+  ::pthread_attr_destroy(&before);
+  ::pthread_attr_destroy(&large);
+  ::munmap(held, reserved);
+}
+#endif
 
 }  // namespace
 }  // namespace stitch

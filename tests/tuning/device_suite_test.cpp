@@ -21,6 +21,8 @@
 #include "profiler/verify/kernel_buffers.h"
 #include "tests/base/test_folder.h"
 #include "tests/graph/random_graph.h"
+#include "tests/kernel/attention_graph.h"
+#include "tests/kernel/example_graphs.h"
 #include "tests/tuning/shared_tuner.h"
 #include "tuning/devices/device_set.h"
 #include "tuning/kernels/kernel_workshop.h"
@@ -132,6 +134,39 @@ TEST_F(DeviceSuiteGpu, GoldenGraphsAreRight) {
     EXPECT_TRUE(done->report.failures.empty()) << name << ": " << done->report.failures.front();
     std::cout << name << ": " << done->report.verified_kernels << " of " << done->report.kernels << " kernels right\n";
   }
+}
+
+/// Fragments that are one product or one attention: the best schedule of each, tensor cores and others, whole and with
+/// edges, in every layout that tiles can have.
+TEST_F(DeviceSuiteGpu, ProductsAndAttentionsAreRight) {
+  using graph::DType;
+  using kernel::test::AttentionCase;
+  using kernel::test::Mask;
+  std::vector<graph::Graph> graphs;
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    for (const bool turned : {false, true}) {
+      graphs.push_back(kernel::test::matmul(dtype, 512, 768, 1024, turned));
+      graphs.push_back(kernel::test::matmul(dtype, 131, 77, 259, turned));
+    }
+    graphs.push_back(kernel::test::matmul(dtype, 64, 64, 16384, true));  // its depth is split
+  }
+  for (const AttentionCase& each : {AttentionCase{"", {2, 4}, 512, 512, 64, 64, DType::f16, Mask::causal},
+                                    AttentionCase{"", {1, 8}, 300, 257, 128, 128, DType::bf16, Mask::none, 4},
+                                    AttentionCase{"", {2, 8}, 1, 4096, 64, 64, DType::bf16, Mask::none, 8},
+                                    AttentionCase{"", {2, 2}, 100, 130, 32, 32, DType::f32, Mask::bias}})
+    graphs.push_back(kernel::test::attention_graph(each));
+  for (const graph::Graph& each : graphs) {
+    const auto form = graph::canonicalise(each);
+    ASSERT_TRUE(form.ok());
+    const int places[] = {0, 1, 2, 8, 32};
+    const auto tried = tuner_->try_product(form->graph, places);
+    ASSERT_TRUE(tried.ok()) << tried.error().message;
+    for (const ProductTrial& trial : tried->trials) {
+      EXPECT_FALSE(trial.failure) << tried->kernels.best[trial.place].description << ", place " << trial.place << ": "
+                                  << trial.failure->message;
+    }
+  }
+  std::cout << graphs.size() << " products and attentions, five schedules each\n";
 }
 
 /// What one launch leaves in the kernel's results.
