@@ -41,15 +41,16 @@ void limit(int resource, std::int64_t value, std::string_view what, Notes& notes
 
 /// A thread's stack is as large as the limit of stacks was when the program began, and some machines set gigabytes: no
 /// thread could begin within a limit of address space. A program that this one becomes goes by the limit.
-void keep_stacks_small() {
+void keep_stacks_small(Notes& notes) {
+  constexpr std::string_view what = "stacks stay large";
   constexpr std::size_t enough = std::size_t{8} << 20;  // Linux's own default
   rlimit now{};
-  ::getrlimit(RLIMIT_STACK, &now);
+  if (::getrlimit(RLIMIT_STACK, &now) != 0) return note_failure(notes, what, errno);
   now.rlim_cur = std::min<rlim_t>(now.rlim_cur, enough);
-  ::setrlimit(RLIMIT_STACK, &now);
+  if (::setrlimit(RLIMIT_STACK, &now) != 0) note_failure(notes, what, errno);
   pthread_attr_t threads;
   std::size_t bytes = 0;
-  if (::pthread_getattr_default_np(&threads) != 0) return;
+  if (const int code = ::pthread_getattr_default_np(&threads); code != 0) return note_failure(notes, what, code);
   if (::pthread_attr_getstacksize(&threads, &bytes) == 0 && bytes > enough) {
     ::pthread_attr_setstacksize(&threads, enough);
     ::pthread_setattr_default_np(&threads);
@@ -68,8 +69,10 @@ void keep_limits(const ProcessLimits& limits, Notes& notes) {
   limit(RLIMIT_CORE, 0, "no limit on cores", notes);
 #if !defined(STITCH_SHADOW_MEMORY)
   if (limits.address_space_bytes > 0) {
-    keep_stacks_small();
-    limit(RLIMIT_AS, address_space_now() + limits.address_space_bytes, "no limit on memory", notes);
+    keep_stacks_small(notes);
+    const std::int64_t now = address_space_now();
+    if (now == 0) notes.emplace_back("the limit on memory counts what was there before: no /proc/self/statm");
+    limit(RLIMIT_AS, now + limits.address_space_bytes, "no limit on memory", notes);
   }
 #endif
   if (limits.file_bytes >= 0) limit(RLIMIT_FSIZE, limits.file_bytes, "no limit on files", notes);

@@ -24,9 +24,9 @@ namespace stitch {
 /// Limits that the operating system keeps (setrlimit(2)); 0 leaves a limit as it is. There is none on processes: it
 /// counts all that the user runs (Confinement::programs is the child's own).
 struct ProcessLimits {
-  std::int64_t address_space_bytes = 0;
-  std::int64_t file_bytes = -1;  ///< of each file that it writes; -1 leaves the limit
-  int descriptors = 0;           ///< open at once
+  std::int64_t address_space_bytes = 0;  ///< beyond what the process has when it is confined
+  std::int64_t file_bytes = -1;          ///< of each file that it writes; -1 leaves the limit
+  int descriptors = 0;                   ///< open at once
 
   bool operator==(const ProcessLimits&) const = default;
 };

@@ -71,7 +71,7 @@ constexpr std::array<Origin, 19> origins = {{
      "guess: as for the l4", like_rtx4090, "deviceQuery of an L40S: 100663296 bytes",
      "arXiv 2402.13499, table IV (RTX 4090, same SM)", none, like_rtx4090, like_rtx4090, like_rtx4090,
      "NVIDIA L40S data sheet", all_of, by_power},
-    {"h100", h100_paper, calibrated, throughput, "NVIDIA H100 data sheet", published, by_products, h100_paper,
+    {"h100", h100_paper, "nvidia-smi of an H100 SXM: 1980 MHz (stitch calibrate: 1995)", throughput, "NVIDIA H100 data sheet", published, by_products, h100_paper,
      calibrated, "arXiv 2501.12084", calibrated, calibrated, calibrated, "NVIDIA H100 data sheet", by_products,
      by_products},
     {"h200", "NVIDIA H200 data sheet", like_h100, throughput, "NVIDIA H200 data sheet", like_h100, like_h100, like_h100,

@@ -271,6 +271,9 @@ Result<ExitCode> measured_contractions(const ContractionsOptions& options) {
   for (const Product& product : products) {
     if (product.attention) problems.push_back({product.name, *product.attention});
     if (product.problem) problems.push_back({product.name, *product.problem});
+    if (product.attention || product.problem) continue;
+    const OrderedJson none = {{"name", product.name}, {"failure", product.why_none}, {"error", "unsupported"}};
+    std::puts(none.dump(-1, ' ', false, OrderedJson::error_handler_t::replace).c_str());
   }
   MeasuredProductsOptions measured = options.measured;
   measured.common.target = options.target;
@@ -307,6 +310,27 @@ Result<ExitCode> contractions(const ContractionsOptions& options) {
   return ExitCode::success;
 }
 
+/// --device, and what goes with it alone.
+CLI::Option* add_measuring_options(CLI::App& command, MeasuredProductsOptions& options) {
+  CLI::Option* device =
+      command.add_option("--device", options.common.device,
+                         "where schedules of each are verified and, on gpu:N, measured: a line of JSON each");
+  command.add_option("--best", options.best, "of --device: how many of the best predicted")
+      ->needs(device)
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--ranks", options.ranks, "of --device: and at every doubling of the rank up to this one")
+      ->needs(device)
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  command.add_option("--within", options.seconds, "of --device: seconds for all; 0: no limit")
+      ->needs(device)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_option("--cache", options.common.cache, "of --device: folder of compiled kernels")->needs(device);
+  return device;
+}
+
 }  // namespace
 
 void add_contractions_command(CLI::App& app, ExitCode& code) {
@@ -321,33 +345,22 @@ void add_contractions_command(CLI::App& app, ExitCode& code) {
           ->add_option("--problems", options->problems,
                        "file with a JSON array of products or attentions (bench/contractions, bench/attention)")
           ->excludes(model);
-  command
-      ->add_option("--priced", options->priced,
-                   "lines that --device printed on a GPU: again, with what is predicted today for their schedules")
-      ->needs(problems);
   command->add_option("--target", options->target, "GPU; without it, the device's own, or h100")->check(target_name());
-  command
-      ->add_option("--without", options->ablation, "pipelining that is left out: two-stages, one-level, no-pipelining")
-      ->capture_default_str();
-  auto* device =
-      command->add_option("--device", options->measured.common.device,
-                          "where schedules of each are verified and, on gpu:N, measured: a line of JSON each");
-  command->add_option("--best", options->measured.best, "of --device: how many of the best predicted")
-      ->needs(device)
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  command
-      ->add_option("--ranks", options->measured.ranks, "of --device: and at every doubling of the rank up to this one")
-      ->needs(device)
-      ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
-  command->add_option("--within", options->measured.seconds, "of --device: seconds for all; 0: no limit")
-      ->needs(device)
-      ->capture_default_str();
-  command->add_option("--cache", options->measured.common.cache, "of --device: folder of compiled kernels")
-      ->needs(device);
-  command->add_flag("--source", options->source, "print the kernels");
-  command->add_flag("--json", options->json, "a line of JSON for each");
+  CLI::Option* without = command
+                             ->add_option("--without", options->ablation,
+                                          "pipelining that is left out: two-stages, one-level, no-pipelining")
+                             ->capture_default_str();
+  CLI::Option* source = command->add_flag("--source", options->source, "print the kernels");
+  CLI::Option* json = command->add_flag("--json", options->json, "a line of JSON for each");
+  CLI::Option* device = add_measuring_options(*command, options->measured);
+  CLI::Option* priced = command->add_option(
+      "--priced", options->priced,
+      "lines that --device printed on a GPU: again, with what is predicted today for their schedules");
+  priced->needs(problems)->excludes(device);
+  for (CLI::Option* other : {without, source, json}) {
+    device->excludes(other);  // what is measured is the space as it is, a line of JSON each
+    priced->excludes(other);
+  }
   command->callback([options, &code] {
     if (options->model.empty() == options->problems.empty()) throw CLI::RequiredError("a model or --problems");
     const Result<ExitCode> result = contractions(*options);

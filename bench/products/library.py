@@ -83,7 +83,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", type=pathlib.Path)
     parser.add_argument("--within", type=float, default=1e9, help="seconds; no further problem is begun after them")
-    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--iterations", type=int, default=20)
     options = parser.parse_args()
     # Float32 products as ours compute them, without TF32.
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -93,7 +93,7 @@ def main():
         if time.monotonic() - start > options.within:
             break
         for library, run in (attention if "keys" in problem else product)(problem).items():
-            line = {"name": problem["name"], "library": library}
+            line = {"name": problem["name"], "library": library, "iterations": options.iterations}
             try:
                 line |= measure(run, options.iterations, flushed)
             except RuntimeError as reason:  # a kernel that does not take the shape says so

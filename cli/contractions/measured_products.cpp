@@ -60,7 +60,7 @@ Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, con
   const Interruption interruption;
   tuning::TunerOptions planning;
   planning.verify.distributions = {profiler::Distribution::mixed};
-  // Of thousands of schedules, each compared where any tile, edge or part of a sum would show.
+  // There are thousands of schedules: of each some hundred places are compared.
   planning.verify.most_compared = 4096;
   tuning::TimerOptions timing;
   timing.kernel.measure.counters = false;
@@ -76,26 +76,25 @@ Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, con
     if (options.seconds > 0 && watch.seconds() > options.seconds) break;
     ordered_json line = {{"name", problem.name}, {"problem", text_of(problem)}};
     STITCH_ASSIGN(const auto form, graph::canonicalise(graph_of(problem)));
-    const auto tried = session->tuner->try_product(form.graph, places, interruption.token());
-    if (!tried) {
-      const ErrorKind why = tried.error().kind;
-      if (why != ErrorKind::unsupported && why != ErrorKind::constraint) return tried.error().within(problem.name);
-      line["failure"] = tried.error().message;
-      line["error"] = to_string(why);
-      print(line);
-      continue;
-    }
-    for (const tuning::ProductTrial& trial : tried->trials) {
-      const tuning::ProductKernels::Ranked& ranked = tried->kernels.best[trial.place];
+    const auto judged = [&](const tuning::ProductKernels& kernels, const tuning::ProductTrial& trial) {
+      const tuning::ProductKernels::Ranked& ranked = kernels.best[trial.place];
       ordered_json one = line;
       one["place"] = trial.place;
       one["schedule"] = ranked.schedule.hex();
       one["what"] = ranked.description;
       one["predicted_us"] = ranked.predicted_us;
-      one["library_us"] = tried->kernels.rival_us;
+      one["library_us"] = kernels.rival_us;
       wrong |= add_trial(trial, one);
       print(one);
-    }
+    };
+    const Status tried = session->tuner->try_product(form.graph, places, judged, interruption.token());
+    if (tried) continue;
+    const ErrorKind why = tried.error().kind;
+    if (why == ErrorKind::cancelled) return ExitCode::interrupted;
+    if (why != ErrorKind::unsupported && why != ErrorKind::constraint) return tried.error().within(problem.name);
+    line["failure"] = tried.error().message;
+    line["error"] = to_string(why);
+    print(line);
   }
   return wrong ? ExitCode::failure : ExitCode::success;
 }

@@ -35,7 +35,7 @@ class Pricer {
  public:
   Pricer(const DeviceSpec& device, Lines& lines) : device_(device) {
     for (ordered_json& line : lines) {
-      if (line.contains("schedule")) wanted_[line["schedule"].get<std::string>()] = &line;
+      if (line.contains("schedule")) wanted_[line["schedule"].get<std::string>()].push_back(&line);
     }
   }
 
@@ -45,10 +45,10 @@ class Pricer {
       for (const int group : {1, 2, 4, 8, 16}) {
         kernel::ContractionSchedule schedule = each;
         schedule.group = group;
-        ordered_json* line = line_of(schedule_hash(schedule));
-        if (line == nullptr) continue;
-        set_prediction(costmodel::contraction_time(problem, schedule, device_), library_us, *line);
-        (*line)["what"] = to_string(schedule);
+        for (ordered_json* line : lines_of(schedule_hash(schedule))) {
+          set_prediction(costmodel::contraction_time(problem, schedule, device_), library_us, *line);
+          (*line)["what"] = to_string(schedule);
+        }
       }
     });
   }
@@ -56,21 +56,21 @@ class Pricer {
     const double library_us = costmodel::unfused_attention_us(problem, device_);
     search::for_each_attention(
         problem, device_, {}, [&](const kernel::AttentionSchedule& schedule, const kernel::KeyWalk& walk) {
-          ordered_json* line = line_of(schedule_hash(schedule));
-          if (line == nullptr) return;
-          set_prediction(costmodel::attention_time(problem, schedule, walk, device_), library_us, *line);
-          (*line)["what"] = to_string(schedule);
+          for (ordered_json* line : lines_of(schedule_hash(schedule))) {
+            set_prediction(costmodel::attention_time(problem, schedule, walk, device_), library_us, *line);
+            (*line)["what"] = to_string(schedule);
+          }
         });
   }
 
  private:
-  ordered_json* line_of(const Hash128& schedule) const {
+  [[nodiscard]] std::vector<ordered_json*> lines_of(const Hash128& schedule) const {
     const auto found = wanted_.find(schedule.hex());
-    return found == wanted_.end() ? nullptr : found->second;
+    return found == wanted_.end() ? std::vector<ordered_json*>() : found->second;
   }
 
   const DeviceSpec& device_;
-  std::map<std::string, ordered_json*> wanted_;
+  std::map<std::string, std::vector<ordered_json*>> wanted_;
 };
 
 /// The lines by problem.
@@ -82,10 +82,12 @@ Result<std::map<std::string, Lines>> read_lines(const std::filesystem::path& pat
   int number = 0;
   for (std::string line; std::getline(text, line);) {
     ++number;
+    if (!line.starts_with('{')) continue;  // bench/gpu/run_all notes its commands between them
     ordered_json object = ordered_json::parse(line, nullptr, false);
     const bool whole = object.is_object() && object.contains("name") && object["name"].is_string() &&
                        (!object.contains("schedule") || object["schedule"].is_string());
     if (!whole) return make_error(ErrorKind::parse, "{}, line {}: no measurement of a product", path.string(), number);
+    for (const char* predicted : {"predicted_us", "library_us", "bound_by", "parts"}) object.erase(predicted);
     lines[object["name"].get<std::string>()].push_back(std::move(object));
   }
   return lines;

@@ -13,8 +13,8 @@ namespace stitch::cli {
 /// Prints the lines of a measurement (measured_products.h) again with what is predicted today: `predicted_us` and
 /// `library_us` are new, `bound_by` and the `parts` of the prediction, µs, are added. A schedule is found by its hash
 /// among those that the space has today; lines of others, and of problems that `problems` does not name, are left out
-/// and counted on standard error. So a model is held against a GPU's times where there is no GPU. Errors: io; parse
-/// (a line that is no JSON object).
+/// and counted on standard error, lines that are no JSON objects skipped. So a model is held against a GPU's times
+/// where there is no GPU. Errors: io; parse (a line that is no JSON object).
 Result<ExitCode> price_measured(const std::vector<NamedProblem>& problems, const DeviceSpec& device,
                                 const std::filesystem::path& measured);
 

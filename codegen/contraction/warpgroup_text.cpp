@@ -11,18 +11,9 @@ using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 using kernel::warpgroup_warps;
 
-std::string type_of(graph::DType dtype) {
-  switch (dtype) {
-    case graph::DType::f8e4m3: return "e4m3";
-    case graph::DType::f8e5m2: return "e5m2";
-    default: return std::string(to_string(dtype));
-  }
-}
-
 /// What follows the descriptors: that sums are added to, signs, and which operands are transposed.
 std::string modifiers(const ContractionProblem& problem) {
   if (!graph::is_floating(problem.accumulator)) return "p";
-  if (graph::byte_size(problem.left.dtype) != 2) return "p, 1, 1";
   const auto transposed = [](const kernel::ContractionOperand& operand) {
     return kernel::contiguity(operand) == kernel::Contiguity::free ? 1 : 0;
   };
@@ -55,8 +46,8 @@ void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& p
   out.open("__device__ static __forceinline__ void multiply({} (&sums)[{}][4], u64 left, u64 right)", sum, columns / 8);
   out.line("asm volatile(\"{{\\n.reg .pred p;\\nsetp.eq.u32 p, 1, 1;\\n\"");
   out.line("             \"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} \"", columns,
-           info(schedule.instruction).depth, to_string(problem.accumulator), type_of(problem.left.dtype),
-           type_of(problem.right.dtype));
+           info(schedule.instruction).depth, to_string(problem.accumulator), to_string(problem.left.dtype),
+           to_string(problem.right.dtype));
   out.line("             \"{{{}}}, \"", places);
   out.line("             \"%{}, %{}, {};\\n}}\\n\"", registers, registers + 1, modifiers(problem));
   out.line("             : {}", sums);
@@ -100,6 +91,7 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
   out.line("wait_for_products<1>();");
   out.close();
   out.line("wait_for_products<0>();");
+  out.line("cores.settle();");
 }
 
 }  // namespace stitch::codegen

@@ -76,6 +76,18 @@ struct WarpgroupCores : FragmentSums<Sum, rows, columns, 64> {
     }
     commit_products();
   }
+  // Behind the wait for all products: nothing may be read of the sums before it, not even moved.
+  __device__ __forceinline__ void settle() {
+#pragma unroll
+    for (int i = 0; i < rows / 16; ++i) {
+#pragma unroll
+      for (int j = 0; j < columns / 2; ++j) keep_behind(this->sums[i][j / 4][j % 4]);
+    }
+  }
+
+ private:
+  __device__ static __forceinline__ void keep_behind(f32& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+  __device__ static __forceinline__ void keep_behind(s32& sum) { asm volatile("" : "+r"(sum)::"memory"); }
 };
 
 }  // namespace stitch

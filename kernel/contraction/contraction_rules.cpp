@@ -13,7 +13,6 @@ namespace {
 using Problem = ContractionProblem;
 using Schedule = ContractionSchedule;
 
-constexpr int instruction_rows = 16;  // of a warp
 constexpr std::int64_t int_limit = std::int64_t{1} << 31;
 
 bool power_of_two(std::int64_t value) { return value > 0 && std::has_single_bit(static_cast<std::uint64_t>(value)); }
@@ -46,7 +45,7 @@ std::string warp_tile(const Problem&, const Schedule& s, const DeviceSpec&) {
   if (s.block_rows % s.warp_rows != 0 || s.block_columns % s.warp_columns != 0)
     return fmt::format("warps of {}×{} in a block of {}×{}", s.warp_rows, s.warp_columns, s.block_rows,
                        s.block_columns);
-  // ldmatrix brings the right operand of two instructions at once.
+  // ldmatrix brings the right operand of two instructions at once, and strips are stored by 16 columns.
   const int columns = s.instruction == ContractionInstruction::cuda_core ? 1 : 2 * instruction.columns;
   if (s.warp_rows % instruction.rows == 0 && s.warp_columns % columns == 0) return {};
   return fmt::format("{} in warps of {}×{}", instruction.name, s.warp_rows, s.warp_columns);
@@ -72,7 +71,7 @@ std::string warpgroups(const Problem& p, const Schedule& s, const DeviceSpec&) {
   if (s.warp_columns > 256) return fmt::format("{} columns", s.warp_columns);
   if (s.stages < 3) return fmt::format("{} stages: one is multiplied, one still read, one on its way", s.stages);
   if (s.fragment_stages != 1 || !s.swizzle) return "operands are read from shared memory, swizzled";
-  std::string left = warpgroup_tile(p.left, s.block_rows, warpgroup_warps * instruction_rows, s.block_depth);
+  std::string left = warpgroup_tile(p.left, s.block_rows, warpgroup_warps * info(s.instruction).rows, s.block_depth);
   return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.warp_columns, s.block_depth) : left;
 }
 

@@ -29,7 +29,6 @@ enum class ContractionInstruction : std::uint8_t {
   mma_m16n8k32_f8,
   wgmma_m64k16,  ///< four warps, which share the rows; operands in shared memory, as many columns as a warp has
   wgmma_m64k32,
-  wgmma_m64k32_f8,
 };
 
 /// Of one instruction and warp the rows, columns and depth, which operands it takes, on which compute capabilities
@@ -39,15 +38,14 @@ struct InstructionInfo {
   std::string_view name;
   int rows, columns, depth;
   int since, until;  ///< 80: sm_80
+  int warps;         ///< that multiply together: 1, or 4 (wgmma)
   bool (*takes)(graph::DType left, graph::DType right, graph::DType accumulator);
 };
 std::span<const InstructionInfo> instruction_table();
 const InstructionInfo& info(ContractionInstruction instruction);
 inline std::string_view to_string(ContractionInstruction instruction) { return info(instruction).name; }
 /// Whether four warps multiply together, asynchronously (wgmma).
-inline bool is_warpgroup(ContractionInstruction instruction) {
-  return instruction >= ContractionInstruction::wgmma_m64k16;
-}
+inline bool is_warpgroup(ContractionInstruction instruction) { return info(instruction).warps > 1; }
 /// Rows of a block that such four warps share: 64 for every 16 of a warp.
 inline constexpr int warpgroup_warps = 4;
 

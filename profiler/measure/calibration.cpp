@@ -24,6 +24,12 @@ constexpr std::array<std::pair<std::string_view, double DeviceSpec::*>, 9> field
     {"block_barrier_cycles", &DeviceSpec::block_barrier_cycles},
 }};
 constexpr std::string_view shared_bandwidth = "shared_bytes_per_clock";  // the one integer among them
+/// Its kernel was rewritten after a GPU had shown it to be wrong, and none has measured it since: what it says is
+/// shown, and not planned with.
+constexpr std::string_view unproven = "l2_bandwidth";
+
+/// How far from the table a figure is believed: shared memory's width is the architecture's.
+double believed(std::string_view name) { return name == shared_bandwidth ? 1.1 : 4; }
 
 MeasureOptions options(bool cold_l2) {
   MeasureOptions options;
@@ -234,7 +240,11 @@ CalibratedSpec apply(const DeviceSpec& spec, const Calibration& calibration) {
     const double table = table_value(spec, constant.name), value = constant.figure.value;
     if (table <= 0) {
       result.notes.push_back(fmt::format("{}: the device table has no such constant", constant.name));
-    } else if (!(value >= table / 4 && value <= table * 4) || (constant.name == "copy_fraction" && value > 1)) {
+    } else if (constant.name == unproven) {
+      result.notes.push_back(fmt::format("{}: {:.4g} was measured; the table's {:.4g} stays until that is proven",
+                                         constant.name, value, table));
+    } else if (!(value >= table / believed(constant.name) && value <= table * believed(constant.name)) ||
+               (constant.name == "copy_fraction" && value > 1)) {
       result.notes.push_back(
           fmt::format("{}: {:.4g} was measured, the table's {:.4g} stays", constant.name, value, table));
     } else if (constant.name == shared_bandwidth) {

@@ -136,11 +136,11 @@ Comparison compare(const Tensor& kernel, const Tensor& reference, std::size_t re
 constexpr std::int64_t most_compared_of_blocks = std::int64_t{1} << 23;
 constexpr std::int64_t small_result = 8192;  ///< always compared whole
 
-/// Boxes of 64 to 4096 elements that lie side by side, spread over a tensor by `seed`, which hold `share` of it; the
-/// first and the last are always among them.
+/// Boxes of 16 to 4096 elements that lie side by side, spread evenly over a tensor and drawn by `seed` within, which
+/// hold `share` of it; the first and the last are always among them. Where little is compared, it is still taken from
+/// hundreds of places.
 std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::uint64_t seed) {
-  // Where little is compared, it is still taken from many places.
-  const auto run = std::clamp<std::int64_t>(std::llround(share * type.elements()) / 64, 64, 4096);
+  const auto run = std::clamp<std::int64_t>(std::llround(share * type.elements()) / 256, 16, 4096);
   graph::Box box = graph::Box::whole(type.dims);
   std::size_t split = 0;  // dimensions before it are taken one index at a time, those behind it whole
   while (split + 1 < type.dims.size() && box.elements() / box.size[split] > run) box.size[split++] = 1;
@@ -159,7 +159,10 @@ std::vector<graph::Box> some_boxes(const TensorType& type, double share, std::ui
   const std::int64_t wanted = share * all;
   std::set<std::int64_t> numbers = {0, all - 1};
   Random random(seed);
-  for (std::int64_t i = 0; i < wanted; ++i) numbers.insert(random.below(all));
+  for (std::int64_t i = 0; i < wanted; ++i) {
+    const std::int64_t first = i * all / wanted, end = std::max(first + 1, (i + 1) * all / wanted);
+    numbers.insert(first + static_cast<std::int64_t>(random.below(end - first)));
+  }
   std::vector<graph::Box> boxes;
   for (const std::int64_t number : numbers) boxes.push_back(at(number));
   return boxes;
@@ -185,7 +188,8 @@ Result<double> compare_results(Run& run, const Graph& graph, const std::vector<I
     }
     const double share = most / total;
     if (whole && share < 1 && type.elements() > small_result)
-      wanted.back() = some_boxes(type, share, mix(verification.seed, r));
+      wanted.back() =
+          some_boxes(type, share, mix(mix(verification.seed, r), verification.compared));  // others each time
   }
   std::vector<graph::Input> inputs;
   for (const InputSource& source : sources) inputs.push_back(source.input(options.stop));
@@ -337,7 +341,8 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const Exe
   STITCH_ASSIGN(const auto session, device.session());
   STITCH_ASSIGN(const auto handle, session->load(image));
   constexpr std::int64_t always = std::int64_t{1} << 14;
-  const std::int64_t bearable = std::max(always, options.most_operations / execution.element_operations);
+  const std::int64_t bearable =
+      std::max(always, options.most_operations / std::max<std::int64_t>(1, execution.element_operations));
   const std::int64_t most =
       session->samples_blocks() ? most_compared_of_blocks : std::min(options.most_compared, bearable);
   Subject subject{*session, handle, graph, kernel, {}, most, execution.slabs, execution.slab_steps};

@@ -44,7 +44,7 @@ struct VerifyOptions {
   /// that other devices compare at most. Sums of many elements need these all the same.
   std::int64_t most_compared = std::int64_t{1} << 20;
   /// There, fewer are compared where each takes many operations (Execution::element_operations): of all together the
-  /// reference takes no more than these, but 2^14 elements are always compared.
+  /// reference takes no more than these, unless 2^14 elements (or `most_compared`, if that is less) take more.
   std::int64_t most_operations = std::int64_t{1} << 27;
   /// Operations that the reference may take on one distribution (graph::EvaluateOptions::work_limit): about a
   /// minute. Where what was written takes more (a deep chain whose every element needs all before it), less of it is

@@ -55,7 +55,7 @@ Execution execution_of(const AttentionProblem& problem, const AttentionSchedule&
       {32, shape.key_tiles * schedule.block_keys + schedule.split + 32, shape.scores.block_depth + 32});
   execution.work = shape.tiles * work_of_tile(problem, schedule);
   // A whole row of scores for one element; those of its row share it.
-  execution.element_operations = problem.keys() * (1 + problem.depth() / problem.width());
+  execution.element_operations = problem.keys() * (1 + problem.depth() / std::max<std::int64_t>(1, problem.width()));
   execution.sample = [problem, schedule](std::int64_t budget, std::uint64_t seed) {
     return sample_rows(problem, schedule, budget, seed);
   };

@@ -27,12 +27,13 @@ std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
 
 class Space {
  public:
-  Space(const ContractionProblem& problem, const DeviceSpec& device, PipelineAblation ablation, int most_split,
+  Space(const ContractionProblem& problem, const DeviceSpec& device, const ContractionSpaceOptions& options,
         const std::function<void(const ContractionSchedule&)>& visit)
-      : problem_(problem), device_(device), ablation_(ablation), most_split_(most_split), visit_(visit) {}
+      : problem_(problem), device_(device), options_(options), visit_(visit) {}
 
   void walk() {
     walk(kernel::instruction_for(problem_, device_));
+    if (!options_.warpgroups) return;
     if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) walk(*together);
   }
 
@@ -81,16 +82,16 @@ class Space {
     kernel::fit_accesses(problem_, s);
     if (!kernel::check_legality(problem_, s, device_)) return;
     const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
-    for (s.split = 1; s.split <= most_split_; s.split *= 2) {
+    for (s.split = 1; s.split <= options_.most_split; s.split *= 2) {
       if (s.split > 1 && tiles * s.split > 4 * static_cast<std::int64_t>(device_.sm_count)) break;
       of_split(s);
     }
   }
 
   void of_split(ContractionSchedule s) {
-    const bool none = ablation_ == PipelineAblation::no_pipelining;
-    const bool one = none || ablation_ == PipelineAblation::one_level;
-    const int stages = none ? 1 : ablation_ == PipelineAblation::two_stages ? 2 : most_stages;
+    const bool none = options_.ablation == PipelineAblation::no_pipelining;
+    const bool one = none || options_.ablation == PipelineAblation::one_level;
+    const int stages = none ? 1 : options_.ablation == PipelineAblation::two_stages ? 2 : most_stages;
     for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
       for (s.fragment_stages = 1; s.fragment_stages <= (one || is_warpgroup(s.instruction) ? 1 : 2);
            ++s.fragment_stages) {
@@ -104,8 +105,7 @@ class Space {
 
   const ContractionProblem& problem_;
   const DeviceSpec& device_;
-  const PipelineAblation ablation_;
-  const int most_split_;
+  const ContractionSpaceOptions& options_;
   const std::function<void(const ContractionSchedule&)>& visit_;
 };
 
@@ -132,7 +132,7 @@ std::optional<PipelineAblation> ablation_from_name(std::string_view name) {
 void for_each_contraction(const ContractionProblem& problem, const DeviceSpec& device,
                           const ContractionSpaceOptions& options,
                           const std::function<void(const ContractionSchedule&)>& visit) {
-  Space(problem, device, options.ablation, options.most_split, visit).walk();
+  Space(problem, device, options, visit).walk();
 }
 
 Result<RankedContractions> best_contractions(const ContractionProblem& problem, const DeviceSpec& device,

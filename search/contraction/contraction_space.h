@@ -32,6 +32,7 @@ struct ContractionSpaceOptions {
   PipelineAblation ablation = PipelineAblation::none;
   std::size_t count = 32;  ///< of those that are wanted
   int most_split = 32;     ///< blocks that share a tile's depth; 1: a sum's order does not depend on the other extents
+  bool warpgroups = true;  ///< also wgmma; false: what multiplies follows from types and device alone
 };
 
 /// Calls `visit` once for each legal schedule: tiles of blocks and warps, depth, stages at both levels, splits of the

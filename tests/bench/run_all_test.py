@@ -63,6 +63,7 @@ class Bundle(unittest.TestCase):
         (self.bundle / "peers/measure").write_text(
             f"import sys; open('{self.bundle}/calls', 'a').write('measure ' + ' '.join(sys.argv[1:]) + '\\n')")
         (self.bundle / "products").mkdir()
+        (self.bundle / "products/problems.json").write_text('[{"name": "a"}, {"name": "b"}]')
         (self.bundle / "products/library.py").write_text(
             f"import sys; open('{self.bundle}/calls', 'a').write('library ' + ' '.join(sys.argv[1:]) + '\\n')")
         (self.bundle / "commit").write_text("abc\n")
@@ -209,12 +210,20 @@ class RunAll(Bundle):
         self.assertNotIn("autotune", quick)
         self.assertNotIn("--peers", whole)
 
-    def test_products_are_seen_beside_the_libraries(self):
-        self.assertEqual(self.run_all("--only", "products", "--within", 200), 0, self.said)
+    def test_products_are_seen_beside_the_libraries_until_all_are(self):
+        (self.bundle / "products/library.py").write_text(
+            f"import sys; open('{self.bundle}/calls', 'a').write('library ' + ' '.join(sys.argv[1:]) + '\\n')\n"
+            "print('{\"name\": \"a\"}\\n{\"name\": \"b\"}')")
+        self.does("stitch-contractions", "echo '{\"name\": \"a\"}'")
+        self.assertEqual(self.run_all("--only", "products", "--within", 200), 3, "b is left")
         library, ours = self.calls
-        self.assertRegex(library, r"^library .*products/problems.json --within 3[67] --iterations 20$")
-        self.assertRegex(ours, r"^stitch contractions --problems .*products/problems.json --device gpu:0 --best 3 "
+        self.assertRegex(library, r"^library .*products-problems.json --within 3[67] --iterations 20$")
+        self.assertRegex(ours, r"^stitch contractions --problems .*products-problems.json --device gpu:0 --best 3 "
                                r"--ranks 100 --within 14[5-8]$")
+        self.does("stitch-contractions", "echo '{\"name\": \"b\"}'")
+        self.assertEqual(self.run_all("--only", "products", "--within", 200), 0, self.said)
+        self.assertEqual(len(self.calls), 1, "the library's times are there")
+        self.assertEqual(json.loads((self.results / "products-problems.json").read_text()), [{"name": "b"}])
 
     def test_cases_are_chosen_by_parts_of_their_names(self):
         self.assertEqual(self.run_all("--only", "peers", "recording", "--cases", "norm", "--peers", "compile"), 0,

@@ -132,6 +132,15 @@ TEST(ContractionPlanEmulated, BatchInvariantOnesSplitNoDepth) {
       choose_contraction(*product_of(deep), *find_device("h100"), space_under({.batch_invariant = true}, 1));
   EXPECT_GT(free->ranked.best[0].schedule.split, 1);
   EXPECT_EQ(bound->ranked.best[0].schedule.split, 1);
+  graph::Graph large = canonical(matmul(DType::bf16, 4096, 4096, 4096, true));
+  const auto multiplies = [&](const graph::Constraints& constraints) {
+    return choose_contraction(*product_of(large), *find_device("h100"), space_under(constraints, 1))
+        ->ranked.best[0]
+        .schedule.instruction;
+  };
+  EXPECT_EQ(multiplies({}), kernel::ContractionInstruction::wgmma_m64k16);
+  EXPECT_EQ(multiplies({.batch_invariant = true}), kernel::ContractionInstruction::mma_m16n8k16)
+      << "what 16 rows are multiplied by, 4096 are";
 }
 
 TEST(ContractionVerificationEmulated, WrongKernelsAreFound) {

@@ -15,7 +15,10 @@ Result<kernel::ContractionProblem> product_of(const graph::Graph& fragment) {
 
 search::ContractionSpaceOptions space_under(const graph::Constraints& constraints, std::size_t count) {
   search::ContractionSpaceOptions space{.count = count};
-  if (constraints.batch_invariant) space.most_split = 1;
+  if (constraints.batch_invariant) {
+    space.most_split = 1;
+    space.warpgroups = false;
+  }
   return space;
 }
 

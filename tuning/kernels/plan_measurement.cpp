@@ -116,9 +116,8 @@ std::vector<profiler::PlanStep> PlanOnDevice::steps(const api::Plan& plan,
   return steps;
 }
 
-Result<profiler::Measurement> PlanOnDevice::measure(const profiler::MeasureOptions& options) {
-  // What a graph of one kernel takes is the kernel, and 1 to 3 us of the graph that nobody needs.
-  return session_->measure({rotations_, rotations_.front().size() > 1, options});
+Result<profiler::Measurement> PlanOnDevice::measure(const profiler::MeasureOptions& options, bool as_graph) {
+  return session_->measure({rotations_, as_graph, options});
 }
 
 }  // namespace stitch::tuning

@@ -22,8 +22,9 @@ class PlanOnDevice {
   PlanOnDevice& operator=(PlanOnDevice&&) = delete;
   ~PlanOnDevice();
 
-  /// One run of everything, sampled until the stopping rule is content: as a CUDA graph, unless it is one kernel.
-  Result<profiler::Measurement> measure(const profiler::MeasureOptions& options);
+  /// One run of everything, sampled until the stopping rule is content: as a CUDA graph, or (of a plan that is one
+  /// kernel) as that kernel.
+  Result<profiler::Measurement> measure(const profiler::MeasureOptions& options, bool as_graph);
 
  private:
   explicit PlanOnDevice(profiler::TimedSession& session) : session_(&session) {}

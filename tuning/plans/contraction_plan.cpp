@@ -33,7 +33,7 @@ class ContractionMaker {
     STITCH_ASSIGN(tuned_.plan, build_plan(request_.fragment, {planned()}));
     const std::vector<std::shared_ptr<const BuiltKernel>> kernels = {built_};
     record_plan(context_,
-                {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, "analytical contraction model v1"},
+                {{{trials_->kernel()->key, count()}}, kernels, verifies_, {}, "analytical contraction model v2"},
                 tuned_);
     if (verifies_ && context_.timer != nullptr) STITCH_TRY(time_plan(context_, request_, kernels, tuned_));
     return std::move(tuned_);
@@ -71,8 +71,8 @@ class ContractionMaker {
 
   /// Whether a right trial takes the place of the best so far.
   [[nodiscard]] bool is_better(const ProductTrial& trial) const {
-    if (!built_) return true;
-    if (!trial.built->measurement || !built_->measurement) return false;
+    if (!built_ || !trial.built->measurement) return !built_;
+    if (!built_->measurement) return true;
     return profiler::compare_samples(built_->measurement->samples, trial.built->measurement->samples).verdict ==
            profiler::Comparison::faster;
   }

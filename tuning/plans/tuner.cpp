@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/canonical.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/contraction_plan.h"
@@ -78,25 +77,24 @@ Result<TunedFragment> Tuner::tune(const PlanRequest& request) const {
   return context_->arena.execute([&] { return make_plan(*context_, request, true); });
 }
 
-Result<TriedProduct> Tuner::try_product(const graph::Graph& canonical, std::span<const int> places,
-                                        const std::stop_token& stop) const {
+Status Tuner::try_product(const graph::Graph& canonical, std::span<const int> places, const ProductJudged& judged,
+                          const std::stop_token& stop) const {
   if (context_->workshop == nullptr) return explores_only();
-  return context_->arena.execute([&]() -> Result<TriedProduct> {
-    TriedProduct tried;
+  return context_->arena.execute([&]() -> Status {
     const int deepest = places.empty() ? 0 : *std::ranges::max_element(places);
-    STITCH_ASSIGN(tried.kernels, product_kernels(canonical, context_->device, deepest + 1));
-    STITCH_ASSIGN(const auto form, graph::canonicalise(canonical));
-    const ProductTrials trials(*context_, tried.kernels, form.key, stop);
+    STITCH_ASSIGN(const ProductKernels kernels, product_kernels(canonical, context_->device, deepest + 1));
+    STITCH_ASSIGN(const db::FragmentRecord fragment, fragment_record(*context_, canonical, {}));
+    const ProductTrials trials(*context_, kernels, fragment.key, stop);
     std::vector<int> there(places.begin(), places.end());
-    std::erase_if(there, [&](int place) { return place >= std::ssize(tried.kernels.best); });
-    tried.trials = trials.build_all(there);
-    for (ProductTrial& trial : tried.trials) {
-      if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while kernels were tried");
-      if (!trial.failure) trials.verify(trial);
-      if (!trial.failure && context_->timer != nullptr) trials.measure(trial);
+    std::erase_if(there, [&](int place) { return place >= std::ssize(kernels.best); });
+    for (ProductTrial& trial : trials.build_all(there)) {
+      if (!trial.failure && !stop.stop_requested()) trials.verify(trial);
+      if (!trial.failure && !stop.stop_requested() && context_->timer != nullptr) trials.measure(trial);
+      if (stop.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while schedules were tried");
       if (trial.failure && !is_outcome(trial.failure->kind)) return *trial.failure;
+      judged(kernels, trial);
     }
-    return tried;
+    return {};
   });
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -19,12 +21,6 @@
 namespace stitch::tuning {
 
 struct TuningContext;
-
-/// A product's ranked schedules, and what became of those that were tried.
-struct TriedProduct {
-  ProductKernels kernels;
-  std::vector<ProductTrial> trials;
-};
 
 /// Makes plans for canonical fragments: the stages explore → generate → compile → verify → measure, tied together for
 /// one target and one pair of devices. It remembers kernels (a kernel that two fragments share is built, verified and
@@ -90,10 +86,12 @@ class Tuner {
   Result<TunedFragment> tune(const PlanRequest& request) const;
 
   /// Schedules of a product at these places of their ranking (those that there are), each built, verified and, with a
-  /// timer, measured: how good the ranking is. Errors: unsupported (it is no product), constraint, unavailable (this
-  /// tuner explores only), cancelled; what is no outcome of a schedule.
-  Result<TriedProduct> try_product(const graph::Graph& canonical, std::span<const int> places,
-                                   const std::stop_token& stop = {}) const;
+  /// timer, measured: how good the ranking is. `judged` is told each when it is through, so that what ends this early
+  /// costs nothing that was found. Errors: unsupported (it is no product), constraint, unavailable (this tuner explores
+  /// only), cancelled; what is no outcome of a schedule.
+  using ProductJudged = std::function<void(const ProductKernels&, const ProductTrial&)>;
+  Status try_product(const graph::Graph& canonical, std::span<const int> places, const ProductJudged& judged,
+                     const std::stop_token& stop = {}) const;
 
   /// How much faster the kernel could be at most, µs: what it takes (predicted; where there is a timer, measured,
   /// which builds and verifies its first candidates unless that was done before) beyond a launch and its bytes at the
