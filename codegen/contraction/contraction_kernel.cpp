@@ -32,7 +32,6 @@ class ContractionPrinter {
 
   Result<GeneratedKernel> print() {
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(problem_));
-    STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
     add_arguments(epilogue);
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
                warpgroup() ? "warpgroup.cuh" : "contraction.cuh");
@@ -50,7 +49,7 @@ class ContractionPrinter {
     out_.append(epilogue.code);
     out_.blank();
     emit_namespace_end(out_);
-    print_kernel(epilogue, nest);
+    STITCH_TRY(print_kernel(epilogue));
     kernel_.name = options_.name;
     kernel_.source = out_.text();
     kernel_.blocks = shape_.blocks;
@@ -71,12 +70,12 @@ class ContractionPrinter {
     arguments_.add({kernel::Buffer::Kind::scratch, 1}, "u32* __restrict__ arrived");
   }
 
-  void print_kernel(const ContractionEpilogue& epilogue, const TileNest& nest) {
+  Status print_kernel(const ContractionEpilogue& epilogue) {
     out_.line("extern \"C\" __global__ void {}", launch_bounds(shape_.threads, schedule_.blocks_per_sm));
     out_.open("{}({})", options_.name, arguments_.text());
     if (shape_.tiles == 0) {
       out_.close();
-      return;
+      return {};
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
@@ -87,10 +86,12 @@ class ContractionPrinter {
     if (warpgroup()) {
       print_warpgroup_loop(out_, problem_, schedule_);
     } else {
+      STITCH_ASSIGN(const TileNest nest, contraction_nest(problem_, schedule_));
       print_loop(nest);
     }
     print_end(epilogue);
     out_.close();
+    return {};
   }
 
   /// Which tile the block has. `group` rows of tiles are walked column by column, so that blocks which run together
@@ -146,11 +147,8 @@ class ContractionPrinter {
 
   void print_copy(const TileNest& nest, const TileStatement& s) {
     if (s.to.buffer == left_tile || s.to.buffer == right_tile) {
-      const bool left = s.to.buffer == left_tile;
-      out_.line("copy_tile<{}Tile, {}>({}, {}, {}, first_k + {} * {});", left ? "Left" : "Right", shape_.threads,
-                tile_text(nest, s.to), left ? "left" : "right", left ? "block_row" : "block_column",
-                text_of(nest, s.to.tile), schedule_.block_depth);
-      return;
+      return print_tile_copy(out_, s.to.buffer == left_tile, shape_.threads, tile_text(nest, s.to),
+                             text_of(nest, s.to.tile), schedule_.block_depth);
     }
     const bool left = s.to.buffer == left_part;
     out_.line("Cores::load_{0}({0}_part[{1}], {2}, {3}, {4} % {5});", left ? "left" : "right",

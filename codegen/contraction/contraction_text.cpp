@@ -184,6 +184,11 @@ std::string cores_of(const ContractionProblem& problem, const kernel::Contractio
                      kernel::shape_of(problem, schedule).fragment_depth);
 }
 
+void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth) {
+  out.line("copy_tile<{}Tile, {}>({}, {}, {}, first_k + {} * {});", left ? "Left" : "Right", threads, place,
+           left ? "left" : "right", left ? "block_row" : "block_column", tile, depth);
+}
+
 std::string text_of(const pipeline::TileNest& nest, kernel::Index index) {
   return index_text(nest.pool, index, [&](kernel::Index variable) -> std::string {
     for (const pipeline::TileLoop& loop : nest.loops) {

@@ -59,6 +59,9 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
 std::string cores_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                      std::string_view left, std::string_view right, int left_run);
 
+/// Asks for tile number `tile` of the left or right operand, `depth` deep, which goes to `place`.
+void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth);
+
 /// A nest's guard, tile or stage in terms of its loops' variables.
 std::string text_of(const kernel::pipeline::TileNest& nest, kernel::Index index);
 /// Prints one of a nest's statements.

@@ -1,5 +1,6 @@
 #include "codegen/contraction/warpgroup_text.h"
 
+#include "codegen/contraction/contraction_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
 
@@ -20,13 +21,12 @@ std::string modifiers(const ContractionProblem& problem) {
   return fmt::format("p, 1, 1, {}, {}", transposed(problem.left), transposed(problem.right));
 }
 
+/// Both operands' tiles of a turn.
 void print_copies(Writer& out, const ContractionSchedule& s, int threads, std::string_view tile) {
-  for (const char* side : {"Left", "Right"}) {
-    const bool left = side[0] == 'L';
-    const std::string stage = s.stages == 1 ? "0" : fmt::format("({}) % {}", tile, s.stages);
-    out.line("copy_tile<{}Tile, {}>({} + {} * {}Tile::bytes, {}, {}, first_k + ({}) * {});", side, threads,
-             left ? "shared" : "right_tiles", stage, side, left ? "left" : "right", left ? "block_row" : "block_column",
-             tile, s.block_depth);
+  for (const bool left : {true, false}) {
+    const std::string place = fmt::format("{} + {} % {} * {}Tile::bytes", left ? "shared" : "right_tiles", tile,
+                                          s.stages, left ? "Left" : "Right");
+    print_tile_copy(out, left, threads, place, tile, s.block_depth);
   }
 }
 
@@ -68,7 +68,6 @@ void print_warpgroup_place(Writer& out, const ContractionSchedule& schedule) {
 
 void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
   const ContractionShape shape = kernel::shape_of(problem, schedule);
-  if (shape.depth_tiles == 0) return;
   const int ahead = schedule.stages - 2;  // tiles that are on their way when one is waited for
   out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", schedule.stages);
   for (int tile = 0; tile < ahead; ++tile) {
@@ -81,7 +80,7 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
   out.line("share_with_wgmma();");
   out.line("__syncthreads();");
   out.open("if (k + {} < {})", ahead, shape.depth_tiles);
-  print_copies(out, schedule, shape.threads, fmt::format("k + {}", ahead));
+  print_copies(out, schedule, shape.threads, fmt::format("(k + {})", ahead));
   out.close();
   out.line("commit_copies();");
   out.line(

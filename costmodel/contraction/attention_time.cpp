@@ -20,9 +20,8 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
 /// Instructions for one score: its maximum, difference, exponential and sum, and its conversion (fitted to schedules
-/// measured on an H100, bench/results/gpu); for one result that follows the maximum; for a copy; and of a turn
-/// (fitted).
-constexpr double score_instructions = 9, scale_instructions = 1, copying_instructions = 18, walk_instructions = 160;
+/// measured on an H100, bench/results/gpu); for one result that follows the maximum; and of a turn (fitted).
+constexpr double score_instructions = 9, scale_instructions = 1, walk_instructions = 160;
 /// Cycles until a lane has what another one shuffled; guess.
 constexpr double shuffle_cycles = 25;
 /// A loop is bound by the unit that is busy for so much of it.
@@ -36,7 +35,7 @@ class AttentionPricing {
 
   AttentionTime price() {
     AttentionTime time;
-    time.launch = cold_code_us + (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
+    time.launch = launch_time(d_, c_);
     time.total = time.launch;
     if (shape_.tiles == 0) return time;
     const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * resident_;
@@ -161,7 +160,7 @@ class AttentionPricing {
            results * scale_instructions + walk_instructions;
   }
   [[nodiscard]] double copies() const {
-    const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copying_instructions; };
+    const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
     return of(shape_.key_bytes, s_.key_copy) + of(shape_.value_bytes, s_.value_copy);
   }
   [[nodiscard]] double issue_cycles() const {
@@ -179,7 +178,7 @@ class AttentionPricing {
     const double chain = alone * (multiply_cycles() + special_cycles()) + softmax_instructions() + exchange;
     const double use = std::max(busy, chain);
     const double transfer = x * stage_bytes() / l2_rate_of_sm();
-    const double load = busy_latency * (d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_)) + transfer;
+    const double load = load_latency(d_, found_in_l2_) + transfer;
     const bool hidden = load <= (s_.stages * x - 1) * use / x;
     const double turn = hidden ? std::max(use, transfer) : std::max({use, transfer, (load + use / x) / s_.stages});
     return turn + d_.block_barrier_cycles / x;

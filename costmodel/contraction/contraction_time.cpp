@@ -18,9 +18,9 @@ using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 
-/// A warp's instructions besides products and loads of fragments: of a step, for each copy, of a turn. That of copies
-/// was fitted, as everything here that says so, to schedules measured on an H100 (bench/results/gpu).
-constexpr double step_instructions = 2, copy_instructions = 18, turn_instructions = 16;
+/// A warp's instructions besides products, loads of fragments and copies: of a step, of a turn; guesses. What is said
+/// to be fitted is so to schedules measured on an H100 (bench/results/gpu).
+constexpr double step_instructions = 2, turn_instructions = 16;
 /// All warps of a block ask for copies behind the same barrier: for this share of the time nobody multiplies, unless
 /// that is done by others (wgmma). And what a turn begins and ends with, cycles. Fitted.
 constexpr double copies_alone = 0.5, turn_drain_cycles = 60;
@@ -73,7 +73,7 @@ class Pricing {
 
   ContractionTime price() {
     ContractionTime time;
-    time.launch = cold_code_us + (c_.launch * d_.launch_us) + c_.ramp_latencies * d_.dram_latency * us_per_cycle();
+    time.launch = launch_time(d_, c_);
     // That many fit at least: what the compiler keeps its registers within. More do where they need less.
     time.resident =
         std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
@@ -183,14 +183,10 @@ class Pricing {
     return std::max(most, shape_.depth_steps * step);
   }
 
-  [[nodiscard]] double load_latency() const {
-    return busy_latency * (d_.l2_latency * found_in_l2_ + d_.dram_latency * (1 - found_in_l2_));
-  }
-
   /// A turn of `x` blocks by the pipeline in shared memory.
   [[nodiscard]] double turn_cycles(double x) const {
     const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
-    const double load = load_latency() + transfer;
+    const double load = load_latency(d_, found_in_l2_) + transfer;
     const double busy = std::max(use, transfer);
     // Of wgmma's stages one more is still read.
     const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;

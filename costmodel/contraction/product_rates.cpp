@@ -28,6 +28,15 @@ int dense_rate(const ContractionProblem& problem, const DeviceSpec& device) {
 
 }  // namespace
 
+double launch_time(const DeviceSpec& device, const AnalyticalConstants& constants) {
+  return cold_code_us + (constants.launch * device.launch_us) +
+         constants.ramp_latencies * device.dram_latency * (1e6 / device.clock_hz);
+}
+
+double load_latency(const DeviceSpec& device, double found_in_l2) {
+  return busy_latency * (device.l2_latency * found_in_l2 + device.dram_latency * (1 - found_in_l2));
+}
+
 double norm_of(std::initializer_list<double> limits) {
   double most = 0, sum = 0;
   for (const double each : limits) most = std::max(most, each);

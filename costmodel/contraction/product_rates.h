@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "base/device_spec.h"
+#include "costmodel/analytical_constants.h"
 #include "kernel/contraction/contraction_schedule.h"
 
 // What the models of products' time share: rates of what multiplies, and how limits go together.
@@ -16,8 +17,15 @@ inline constexpr double result_instructions = 4, operator_instructions = 3;
 /// Latency of loads while all SMs load, over the idle one; and what a kernel waits for its code and constants, which no
 /// cache has yet, µs. Fitted to products and attentions measured on an H100 (bench/results/gpu).
 inline constexpr double busy_latency = 2.5, cold_code_us = 1.5;
+/// A warp's instructions for a copy to shared memory: place, bounds, address. Fitted to the same.
+inline constexpr double copy_instructions = 18;
 /// Of each scheduler of an SM, which there are so many of.
 inline constexpr int schedulers = 4;
+
+/// What passes before a kernel's blocks compute and after they have, µs: its code, the launch, ramp-up and drain.
+double launch_time(const DeviceSpec& device, const AnalyticalConstants& constants);
+/// Cycles until a load is there while all SMs load, of which a share is found in L2.
+double load_latency(const DeviceSpec& device, double found_in_l2);
 
 /// Limits that are near one another add up: the norm of order 8 is taken; guess. Two that are equal take a tenth more
 /// than one of them.

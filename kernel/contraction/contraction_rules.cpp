@@ -184,6 +184,17 @@ constexpr std::array<ContractionRule, 16> rules = {{
     {"extents", "rows, columns and blocks are counted in 32 bits", extents},
 }};
 
+/// The last of the table's that so many warps run together, for these types on this device.
+std::optional<ContractionInstruction> instruction_of(int warps, const Problem& problem, const DeviceSpec& device) {
+  const int capability = 10 * device.compute_major + device.compute_minor;
+  std::optional<ContractionInstruction> found;
+  for (const InstructionInfo& row : instruction_table()) {
+    if (row.warps != warps || capability < row.since || capability > row.until) continue;
+    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) found = row.instruction;
+  }
+  return found;
+}
+
 int largest_power(std::int64_t at_most) {
   return at_most < 1 ? 1 : static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(at_most)));
 }
@@ -225,22 +236,11 @@ Status check_legality(const Problem& problem, const Schedule& schedule, const De
 }
 
 ContractionInstruction instruction_for(const Problem& problem, const DeviceSpec& device) {
-  const int capability = 10 * device.compute_major + device.compute_minor;
-  ContractionInstruction found = ContractionInstruction::cuda_core;
-  for (const InstructionInfo& row : instruction_table()) {
-    if (is_warpgroup(row.instruction) || capability < row.since) continue;
-    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) found = row.instruction;
-  }
-  return found;
+  return instruction_of(1, problem, device).value_or(ContractionInstruction::cuda_core);
 }
 
 std::optional<ContractionInstruction> warpgroup_instruction_for(const Problem& problem, const DeviceSpec& device) {
-  const int capability = 10 * device.compute_major + device.compute_minor;
-  for (const InstructionInfo& row : instruction_table()) {
-    if (!is_warpgroup(row.instruction) || capability < row.since || capability > row.until) continue;
-    if (row.takes(problem.left.dtype, problem.right.dtype, problem.accumulator)) return row.instruction;
-  }
-  return std::nullopt;
+  return instruction_of(warpgroup_warps, problem, device);
 }
 
 void fit_accesses(const Problem& problem, Schedule& s) {

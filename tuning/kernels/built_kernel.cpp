@@ -1,6 +1,7 @@
 #include "tuning/kernels/built_kernel.h"
 
 #include "kernel/program/legality.h"
+#include "profiler/measure/sample_comparison.h"
 
 namespace stitch::tuning {
 
@@ -35,6 +36,12 @@ std::optional<Error> judge(std::shared_ptr<const BuiltKernel>& built, Result<pro
   judged.verification = *std::move(found);
   built = std::make_shared<const BuiltKernel>(std::move(judged));
   return wrong;
+}
+
+bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best) {
+  if (!challenger.measurement || !best.measurement) return false;
+  return profiler::compare_samples(best.measurement->samples, challenger.measurement->samples).verdict ==
+         profiler::Comparison::faster;
 }
 
 profiler::KernelImage image_of(const BuiltKernel& built) {

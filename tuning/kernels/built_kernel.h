@@ -57,6 +57,9 @@ Status check_residency(const codegen::GeneratedKernel& generated, const codegen:
 /// correctness; nothing when it is.
 std::optional<Error> judge(std::shared_ptr<const BuiltKernel>& built, Result<profiler::Verification> found);
 
+/// Whether measurements tell that one kernel is faster than another; not, where one of them was not measured.
+bool is_faster(const BuiltKernel& challenger, const BuiltKernel& best);
+
 /// The image of a built kernel, as a device loads it.
 profiler::KernelImage image_of(const BuiltKernel& built);
 

@@ -11,21 +11,11 @@
 #include "costmodel/uncertainty.h"
 #include "kernel/program/legality.h"
 #include "kernel/program/traffic.h"
-#include "profiler/measure/sample_comparison.h"
 #include "tuning/kernels/equal_candidates.h"
 #include "tuning/kernels/training_samples.h"
 
 namespace stitch::tuning {
 namespace {
-
-std::span<const double> samples_of(const Trial& trial) {
-  if (!trial.built || !trial.built->measurement) return {};
-  return trial.built->measurement->samples;
-}
-
-bool is_faster(const Trial& challenger, const Trial& best) {
-  return profiler::compare_samples(samples_of(best), samples_of(challenger)).verdict == profiler::Comparison::faster;
-}
 
 /// How soon somebody who waits for a kernel that is worked on sees that nobody wants it any more.
 constexpr std::chrono::milliseconds look_at_stop_every{20};
@@ -279,7 +269,7 @@ Attempts KernelWorkshop::measure(const search::SharedKernel& kernel, const std::
     Trial& last = tried.back();
     if (!last.failure) last = measure_candidate(std::move(last));
     if (stop.stop_requested()) return stopped();
-    if (!last.failure && (best < 0 || is_faster(last, tried[best]))) best = std::ssize(tried) - 1;
+    if (!last.failure && (best < 0 || is_faster(*last.built, *tried[best].built))) best = std::ssize(tried) - 1;
     if (right >= options_.measured_candidates || tried.size() >= kernel->candidates.size()) break;
     Trial trial = next_trial(kernel, entry, std::ssize(tried), stop);
     if (!trial.failure) trial = verify_candidate(std::move(trial), stop);
@@ -295,7 +285,7 @@ bool KernelWorkshop::promote(const Trial& trial) {
   Entry& entry = entry_of(trial.candidate.kernel->key);
   const std::lock_guard lock(entry.mutex);
   if (!entry.measured || !entry.measured->best) return false;
-  if (trial.failure || !is_faster(trial, *entry.measured->best)) return false;
+  if (trial.failure || !is_faster(*trial.built, *entry.measured->best->built)) return false;
   entry.measured->others.push_back(*std::exchange(entry.measured->best, trial));
   return true;
 }

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "costmodel/uncertainty.h"
-#include "profiler/measure/sample_comparison.h"
 #include "tuning/plans/plan_builder.h"
 #include "tuning/plans/plan_timing.h"
 #include "tuning/plans/product_trials.h"
@@ -72,9 +71,7 @@ class ContractionMaker {
   /// Whether a right trial takes the place of the best so far.
   [[nodiscard]] bool is_better(const ProductTrial& trial) const {
     if (!built_ || !trial.built->measurement) return !built_;
-    if (!built_->measurement) return true;
-    return profiler::compare_samples(built_->measurement->samples, trial.built->measurement->samples).verdict ==
-           profiler::Comparison::faster;
+    return !built_->measurement || is_faster(*trial.built, *built_);
   }
 
   Status find_kernel() {
