@@ -102,7 +102,7 @@ void SharedEmitter::emit_from(ItemId id, const std::string& place) {
   if (!axes_.has_vector(scope_.program.at(id).axes)) return out_.line("{} = *({});", target, place);
   const int width = run_width(id);
   for (int at = 0; at < axes_.vector_extent(); at += width)
-    out_.line("load<{}, Cached::plain>({}{}, {}{});", width, target, offset_text(at), place, offset_text(at));
+    out_.line("load<{}, Cached::shared>({}{}, {}{});", width, target, offset_text(at), place, offset_text(at));
 }
 
 void SharedEmitter::emit_to(ItemId id, const std::string& place) {

@@ -15,7 +15,7 @@ namespace stitch {
 template <int n>
 __device__ __forceinline__ void copy_or_zero(unsigned char* to, const void* from, bool inside) {
   if constexpr (n >= 4) {
-    const u32 place = static_cast<u32>(__cvta_generic_to_shared(to));
+    const u32 place = shared_address(to);
     const int bytes = inside ? n : 0;
     if constexpr (n == 16) {
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
@@ -92,7 +92,7 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
 // Four 8 × 16-byte matrices: lane l names a line of matrix l / 8, and gets word l % 4 of line l / 4 of each.
 template <bool turned>
 __device__ __forceinline__ void load_matrices(u32 (&words)[4], const unsigned char* from) {
-  const u32 place = static_cast<u32>(__cvta_generic_to_shared(from));
+  const u32 place = shared_address(from);
   if constexpr (turned) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

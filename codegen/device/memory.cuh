@@ -31,33 +31,46 @@ struct Word<16> {
 };
 
 // How a load may be cached: `streamed` data is an input that this kernel only reads; `shared_between_blocks` was
-// written by another block of this kernel, so it must come from L2; `plain` is any other memory. The last two are asked
-// for a turn of a loop ahead: ptxas moves other loads of read-only memory across barriers to where registers are free,
-// which is behind the work that they should be in flight during.
-enum class Cached { streamed, shared_between_blocks, plain, ahead, ahead_between_blocks };
+// written by another block of this kernel, so it must come from L2; `plain` is any other memory of the device. The next
+// two are asked for a turn of a loop ahead: ptxas moves other loads of read-only memory across barriers to where
+// registers are free, which is behind the work that they should be in flight during. `shared` is what this thread finds
+// in shared memory.
+//
+// The last three are instructions of their own: NVVM takes a plain vector for its scalars and puts the vector together
+// again where it thinks it can: of what was copied asynchronously it put together now more, now less, in one process
+// from one and the same source (24 or 40 loads, CUDA 13.0).
+enum class Cached { streamed, shared_between_blocks, plain, ahead, ahead_between_blocks, shared };
 
-#define STITCH_LOAD_AHEAD(W, OUTPUTS, TYPE, TARGETS)                                       \
-  template <Cached cached>                                                                 \
-  __device__ __forceinline__ void ask_for(W& x, const W* from) {                           \
-    if constexpr (cached == Cached::ahead_between_blocks) {                                \
-      asm volatile("ld.global.cg." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory"); \
-    } else {                                                                               \
-      asm volatile("ld.global." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory");    \
-    }                                                                                      \
+__device__ __forceinline__ u32 shared_address(const void* place) {
+  return static_cast<u32>(__cvta_generic_to_shared(place));
+}
+
+#define STITCH_LOAD_ITSELF(W, OUTPUTS, TYPE, TARGETS)                                                             \
+  template <Cached cached>                                                                                        \
+  __device__ __forceinline__ void ask_for(W& x, const W* from) {                                                  \
+    if constexpr (cached == Cached::shared) {                                                                     \
+      asm volatile("ld.shared." TYPE " " TARGETS ";" : OUTPUTS : "l"(__cvta_generic_to_shared(from)) : "memory"); \
+    } else if constexpr (cached == Cached::ahead_between_blocks) {                                                \
+      asm volatile("ld.global.cg." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory");                        \
+    } else {                                                                                                      \
+      asm volatile("ld.global." TYPE " " TARGETS ";" : OUTPUTS : "l"(from) : "memory");                           \
+    }                                                                                                             \
   }
 #define STITCH_PAIR "=r"(x.x), "=r"(x.y)
 #define STITCH_QUAD "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-STITCH_LOAD_AHEAD(u16, "=h"(x), "u16", "%0, [%1]")
-STITCH_LOAD_AHEAD(u32, "=r"(x), "u32", "%0, [%1]")
-STITCH_LOAD_AHEAD(uint2, STITCH_PAIR, "v2.u32", "{%0, %1}, [%2]")
-STITCH_LOAD_AHEAD(uint4, STITCH_QUAD, "v4.u32", "{%0, %1, %2, %3}, [%4]")
-#undef STITCH_LOAD_AHEAD
+STITCH_LOAD_ITSELF(u16, "=h"(x), "u16", "%0, [%1]")
+STITCH_LOAD_ITSELF(u32, "=r"(x), "u32", "%0, [%1]")
+STITCH_LOAD_ITSELF(uint2, STITCH_PAIR, "v2.u32", "{%0, %1}, [%2]")
+STITCH_LOAD_ITSELF(uint4, STITCH_QUAD, "v4.u32", "{%0, %1, %2, %3}, [%4]")
+#undef STITCH_LOAD_ITSELF
 #undef STITCH_PAIR
 #undef STITCH_QUAD
 template <Cached cached>
 __device__ __forceinline__ void ask_for(u8& x, const u8* from) {
   u16 wide;
-  if constexpr (cached == Cached::ahead_between_blocks) {
+  if constexpr (cached == Cached::shared) {
+    asm volatile("ld.shared.u8 %0, [%1];" : "=h"(wide) : "l"(__cvta_generic_to_shared(from)) : "memory");
+  } else if constexpr (cached == Cached::ahead_between_blocks) {
     asm volatile("ld.global.cg.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
   } else {
     asm volatile("ld.global.u8 %0, [%1];" : "=h"(wide) : "l"(from) : "memory");
@@ -71,7 +84,7 @@ __device__ __forceinline__ W load_word(const W* from) {
     return __ldg(from);
   } else if constexpr (cached == Cached::shared_between_blocks) {
     return __ldcg(from);
-  } else if constexpr (cached == Cached::ahead || cached == Cached::ahead_between_blocks) {
+  } else if constexpr (cached == Cached::ahead || cached == Cached::ahead_between_blocks || cached == Cached::shared) {
     W word;
     ask_for<cached>(word, from);
     return word;
@@ -237,7 +250,7 @@ __device__ __forceinline__ void store(T* to, Packed<T, m>& from) {
 template <int n, class T>
 __device__ __forceinline__ void copy_async(T* to, const T* from) {
 #if __CUDA_ARCH__ >= 800
-  const u32 place = static_cast<u32>(__cvta_generic_to_shared(to));
+  const u32 place = shared_address(to);
   if constexpr (n * sizeof(T) == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
   } else {

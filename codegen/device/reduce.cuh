@@ -211,8 +211,8 @@ __device__ __forceinline__ void cluster_barrier() {
 }
 // The place in another block's shared memory that `own` is here.
 __device__ __forceinline__ u32 cluster_place(const void* own, int rank) {
-  u32 address = static_cast<u32>(__cvta_generic_to_shared(own)), remote;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  u32 remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(shared_address(own)), "r"(rank));
   return remote;
 }
 __device__ __forceinline__ u32 cluster_word(const void* own, int rank) {

@@ -42,7 +42,7 @@ __device__ __forceinline__ u64 descriptor_of(const unsigned char* tile) {
       Tile::along_depth ? Tile::line_elements * static_cast<int>(sizeof(typename Tile::type)) : 128;
   constexpr u64 swizzle = line_bytes == 128 ? 1 : line_bytes == 64 ? 2 : 3;
   constexpr u64 leading = Tile::along_depth ? 16 : Tile::lines * 128;
-  const u64 start = static_cast<u32>(__cvta_generic_to_shared(tile));
+  const u64 start = shared_address(tile);
   return start >> 4 | leading >> 4 << 16 | line_bytes * 8 >> 4 << 32 | swizzle << 62;
 }
 template <class Tile>

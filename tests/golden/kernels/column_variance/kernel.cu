@@ -42,7 +42,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
       const int i = i0 + i_r * 64 + i_loop * 256;
-      load<4, Cached::plain>(in0_0[i_r], in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4);
+      load<4, Cached::shared>(in0_0[i_r], in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int i_r = 0; i_r < 4; ++i_r) {
@@ -98,7 +98,7 @@ stitch_160af39f2e49(const f32* __restrict__ in0, f32* __restrict__ out0) {
       #pragma unroll
       for (int i_r = 0; i_r < 4; ++i_r) {
         const int i = i0 + i_r * 64 + i_loop * 256;
-        load<4, Cached::plain>(in0_0[i_r], in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(in0_0[i_r], in0_0_kept + ((i_loop * 4 + i_r) * 256 + static_cast<int>(threadIdx.x)) * 4);
       }
       #pragma unroll
       for (int i_r = 0; i_r < 4; ++i_r) {

@@ -34,7 +34,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
       const int j = j0 + j_r * 2048 + j_loop * 8192;
-      load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+      load<4, Cached::shared>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
     for (int j_r = 0; j_r < 4; ++j_r) {
       const int j = j0 + j_r * 2048 + j_loop * 8192;
       if (j < 32000) {
-        load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
       }
     }
     #pragma unroll
@@ -85,7 +85,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
       #pragma unroll
       for (int j_r = 0; j_r < 4; ++j_r) {
         const int j = j0 + j_r * 2048 + j_loop * 8192;
-        load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
       }
       #pragma unroll
       for (int j_r = 0; j_r < 4; ++j_r) {
@@ -106,7 +106,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
       for (int j_r = 0; j_r < 4; ++j_r) {
         const int j = j0 + j_r * 2048 + j_loop * 8192;
         if (j < 32000) {
-          load<4, Cached::plain>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+          load<4, Cached::shared>(in0_0[j_r], in0_0_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
         }
       }
       #pragma unroll
@@ -144,7 +144,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
       #pragma unroll
       for (int j_r = 0; j_r < 4; ++j_r) {
         const int j = j0 + j_r * 2048 + j_loop * 8192;
-        load<4, Cached::plain>(exp_3[j_r], exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+        load<4, Cached::shared>(exp_3[j_r], exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
       }
       #pragma unroll
       for (int j_r = 0; j_r < 4; ++j_r) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void group_0_0(const f32* __restrict__ in0, const s32
       for (int j_r = 0; j_r < 4; ++j_r) {
         const int j = j0 + j_r * 2048 + j_loop * 8192;
         if (j < 32000) {
-          load<4, Cached::plain>(exp_3[j_r], exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
+          load<4, Cached::shared>(exp_3[j_r], exp_3_kept + ((j_loop * 4 + j_r) * 512 + static_cast<int>(threadIdx.x)) * 4);
         }
       }
       #pragma unroll

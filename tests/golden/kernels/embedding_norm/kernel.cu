@@ -38,7 +38,7 @@ stitch_0a48388e2f69(const s32* __restrict__ in0, const f32* __restrict__ in1, co
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
       const int j = j0 + j_r * 64 + j_loop * 256;
-      load<4, Cached::plain>(in1_1[j_r], in1_1_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+      load<4, Cached::shared>(in1_1[j_r], in1_1_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {
@@ -63,7 +63,7 @@ stitch_0a48388e2f69(const s32* __restrict__ in0, const f32* __restrict__ in1, co
     for (int j_r = 0; j_r < 4; ++j_r) {
       const int j = j0 + j_r * 64 + j_loop * 256;
       load<4, Cached::streamed>(in2_3[j_r], in2 + j);
-      load<4, Cached::plain>(in1_1[j_r], in1_1_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
+      load<4, Cached::shared>(in1_1[j_r], in1_1_kept + ((j_loop * 4 + j_r) * 128 + static_cast<int>(threadIdx.x)) * 4);
     }
     #pragma unroll
     for (int j_r = 0; j_r < 4; ++j_r) {

@@ -36,7 +36,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
   for (int j_loop = 1; j_loop < 4; ++j_loop) {
     const int j = j0 + j_loop * 128;
     Packed<bf16, 8> in0_0;
-    load<8, Cached::plain>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
+    load<8, Cached::shared>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const f32 convert_1 = widen(in0_0[v]);
@@ -49,7 +49,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
     const int j = j0 + j_loop * 128;
     Packed<bf16, 8> in0_0;
     if (j < 513) {
-      load<8, Cached::plain>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
+      load<8, Cached::shared>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
         const f32 convert_1 = widen(in0_0[v]);
@@ -72,7 +72,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
     for (int v = 0; v < 8; ++v) {
       in1_3[v] = load_one<Cached::streamed>(&in1[(j + v)]);
     }
-    load<8, Cached::plain>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
+    load<8, Cached::shared>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
     bf16 result_1[8];
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -94,7 +94,7 @@ stitch_3357c0f54672(const bf16* __restrict__ in0, const bf16* __restrict__ in1, 
       for (int v = 0; v < 8; ++v) {
         in1_3[v] = static_cast<u32>((j + v)) < 513u ? load_one<Cached::streamed>(&in1[(j + v)]) : bf16{};
       }
-      load<8, Cached::plain>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
+      load<8, Cached::shared>(in0_0, in0_0_kept + (j_loop * 256 + static_cast<int>(threadIdx.x)) * 8);
       bf16 result_1[8];
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
