@@ -106,9 +106,88 @@ Result<NamedProblem> attention_of(const json& object) {
   return NamedProblem{std::move(name), std::move(problem)};
 }
 
+/// One number for each of `rank` dimensions, or one for all of them.
+Result<graph::Dims> extents_of(const json& object, const char* field, std::size_t rank, std::int64_t otherwise) {
+  const auto found = object.find(field);
+  if (found == object.end()) return graph::Dims(rank, otherwise);
+  const auto whole = [](const json& each) { return each.is_number_integer() && each.get<std::int64_t>() >= 0; };
+  if (whole(*found)) return graph::Dims(rank, found->get<std::int64_t>());
+  const bool listed = found->is_array() && found->size() == rank && std::ranges::all_of(*found, whole);
+  if (listed) return found->get<graph::Dims>();
+  return make_error(ErrorKind::invalid_argument, "'{}' is no list of {} extents", field, rank);
+}
+
+/// A convolution of [images, extents…, features] with [window…, features, results], or of [images, features, extents…]
+/// with [results, features, window…].
+struct ConvolutionExtents {
+  graph::DType dtype = graph::DType::f16;
+  std::int64_t images = 1, features = 0, results = 0;
+  graph::Dims extents, window;
+  bool features_last = true;
+  graph::ConvolutionAttributes attributes;  ///< but for where dimensions are
+
+  [[nodiscard]] Result<graph::Graph> graph() const {
+    graph::ConvolutionAttributes a = attributes;
+    const auto rank = std::ssize(window);
+    a.input_feature = a.output_feature = features_last ? rank + 1 : 1;
+    a.kernel_input_feature = features_last ? rank : 1;
+    a.kernel_output_feature = features_last ? rank + 1 : 0;
+    for (std::int64_t s = 0; s < rank; ++s) {
+      a.input_spatial.push_back(features_last ? s + 1 : s + 2);
+      a.kernel_spatial.push_back(features_last ? s : s + 2);
+    }
+    a.output_spatial = a.input_spatial;
+    graph::Dims input = extents, kernel = window;
+    input.insert(features_last ? input.end() : input.begin(), features);
+    input.insert(input.begin(), images);
+    const std::int64_t of_group = features / a.feature_groups;
+    if (features_last) {
+      kernel.insert(kernel.end(), {of_group, results});
+    } else {
+      kernel.insert(kernel.begin(), {results, of_group});
+    }
+    graph::Builder b;
+    const graph::Value image = b.parameter(dtype, input), filter = b.parameter(dtype, kernel);
+    return b.finish({b.add(graph::Op::convolution, {image, filter}, a)});
+  }
+};
+
+Result<NamedProblem> convolution_of(const json& object) {
+  const auto window = object.find("window");
+  if (window == object.end() || !window->is_array() || window->size() > 3)
+    return make_error(ErrorKind::invalid_argument, "'window' is no list of at most 3 extents");
+  const std::size_t rank = window->size();
+  ConvolutionExtents e;
+  graph::ConvolutionAttributes& a = e.attributes;
+  STITCH_ASSIGN(e.dtype, dtype_of(object, "dtype", ""));
+  STITCH_ASSIGN(a.result, dtype_of(object, "result", to_string(e.dtype)));
+  STITCH_ASSIGN(e.images, extent_of(object, "images", 1));
+  STITCH_ASSIGN(e.features, extent_of(object, "features", -1));
+  STITCH_ASSIGN(e.results, extent_of(object, "results", -1));
+  STITCH_ASSIGN(a.feature_groups, extent_of(object, "groups", 1));
+  STITCH_ASSIGN(e.extents, extents_of(object, "extents", rank, 1));
+  STITCH_ASSIGN(e.window, extents_of(object, "window", rank, 1));
+  STITCH_ASSIGN(a.strides, extents_of(object, "strides", rank, 1));
+  STITCH_ASSIGN(a.low, extents_of(object, "padding", rank, 0));
+  a.high = a.low;
+  STITCH_ASSIGN(a.kernel_dilation, extents_of(object, "dilation", rank, 1));
+  STITCH_ASSIGN(a.input_dilation, extents_of(object, "holes", rank, 1));
+  STITCH_ASSIGN(const std::string order, text_of(object, "features_are", "last"));
+  if (order != "first" && order != "last")
+    return make_error(ErrorKind::invalid_argument, "'features_are' is neither first nor last");
+  e.features_last = order == "last";
+  if (a.feature_groups == 0 || e.features % a.feature_groups != 0)
+    return make_error(ErrorKind::invalid_argument, "'groups' does not divide 'features'");
+  STITCH_ASSIGN(graph::Graph graph, e.graph());
+  STITCH_ASSIGN(kernel::ContractionProblem problem, kernel::derive_contraction(std::move(graph)));
+  STITCH_ASSIGN(std::string name, text_of(object, "name", to_string(problem)));
+  return NamedProblem{std::move(name), std::move(problem)};
+}
+
 Result<NamedProblem> problem_of(const json& product) {
   if (!product.is_object()) return make_error(ErrorKind::parse, "no object");
   if (product.contains("keys")) return attention_of(product);
+  if (product.contains("window")) return convolution_of(product);
   STITCH_ASSIGN(const std::int64_t batch, extent_of(product, "batch", 1));
   STITCH_ASSIGN(const std::int64_t rows, extent_of(product, "m", -1));
   STITCH_ASSIGN(const std::int64_t columns, extent_of(product, "n", -1));

@@ -11,7 +11,7 @@
 
 namespace stitch::cli {
 
-/// A product or an attention that is asked about by itself, without a model.
+/// A product, a convolution or an attention that is asked about by itself, without a model.
 struct NamedProblem {
   std::string name;
   std::variant<kernel::ContractionProblem, kernel::AttentionProblem> problem;
@@ -21,8 +21,11 @@ struct NamedProblem {
 /// rows × depth and depth × columns, row by row; "turned": the other way round) and `result`, the dtype of the result.
 /// An object with `keys` is an attention: `name`, `dtype`, `batch`, `heads`, `kv_heads` (heads that keys and values
 /// have; `heads` otherwise), `rows`, `keys`, `depth`, `width` (`depth` otherwise) and `causal` (whether row i sees the
-/// keys up to its own place, counted from the last). Errors: io; parse and invalid_argument, with the number and field
-/// of the product.
+/// keys up to its own place, counted from the last). One with `window` (a list of extents) is a convolution: `name`,
+/// `dtype`, `result`, `images`, `features`, `results`, `groups`, `extents`, `strides`, `padding` (on both sides),
+/// `dilation` (of the window) and `holes` (dilation of the input), each a number or one for each dimension, and
+/// `features_are` ("last", or "first" as PyTorch has them). Errors: io; parse and invalid_argument, with the number and
+/// field of the product.
 Result<std::vector<NamedProblem>> read_problems(FileSystem& files, const std::filesystem::path& path);
 
 }  // namespace stitch::cli

@@ -141,6 +141,46 @@ void ArgumentList::add(const kernel::Buffer& buffer, std::string_view declaratio
   text_ += fmt::format("{}{}", text_.empty() ? "" : ", ", declaration);
 }
 
+namespace {
+
+/// A coordinate of a window's dimension, of (row, k).
+std::string coordinate_of(const kernel::WindowDimension& window) {
+  const auto term = [](const kernel::WindowDimension::Position& position, const char* variable) -> std::string {
+    if (position.extent == 1 || position.step == 0) return "";
+    std::string digit = position.divisor == 1 ? variable : fmt::format("{} / {}", variable, position.divisor);
+    if (!position.outermost) digit = fmt::format("{} % {}", digit, position.extent);
+    return position.step == 1 ? digit : fmt::format("({}) * {}", digit, position.step);
+  };
+  return sum_of(
+      {term(window.free, "row"), term(window.contracted, "k"), window.base == 0 ? "" : std::to_string(window.base)});
+}
+
+/// at(row, k), and covers(row, k): whether there is an element, not a window's edge or a hole.
+void print_places(Writer& out, const kernel::ContractionOperand& operand) {
+  out.open("__device__ static __forceinline__ bool covers(int row, int k)");
+  std::string covered;
+  for (std::size_t i = 0; i < operand.windows.size(); ++i) {
+    const kernel::WindowDimension& window = operand.windows[i];
+    out.line("const int c{} = {};", i, coordinate_of(window));
+    covered += fmt::format("{}static_cast<u32>(c{}) < {}u", i == 0 ? "" : " && ", i, window.extent);
+    if (window.holes > 1) covered += fmt::format(" && c{} % {} == 0", i, window.holes);
+  }
+  out.line("return {};", covered.empty() ? "true" : covered);
+  out.close();
+  out.open("__device__ static __forceinline__ s64 at(int row, int k)");
+  std::string place = sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")});
+  for (const kernel::WindowDimension& window : operand.windows) {
+    if (window.stride == 0) continue;
+    place += fmt::format(" + static_cast<s64>(({}) / {}) * {}", coordinate_of(window), window.holes, window.stride);
+  }
+  // Beyond the edge there is nothing to begin at, so that the offset belongs here.
+  if (!operand.windows.empty() && operand.offset != 0) place += fmt::format(" + {}", operand.offset);
+  out.line("return {};", place);
+  out.close();
+}
+
+}  // namespace
+
 void print_operand(Writer& out, std::string_view name, const kernel::ContractionOperand& operand, std::int64_t rows,
                    std::int64_t depth, const TileText& tile) {
   const std::string type = storage_type(operand.dtype);
@@ -148,11 +188,10 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   out.line("static constexpr int rows = {}, depth = {};", rows, depth);
   out.line("static constexpr bool whole_rows = {}, whole_depth = {};", tile.whole_rows, tile.whole_depth);
   out.line("const {}* data;", type);
-  out.open("__device__ static __forceinline__ s64 at(int row, int k)");
-  out.line("return {};", sum_of({offset_of(operand.free, "row"), offset_of(operand.contracted, "k")}));
-  out.close();
+  print_places(out, operand);
   out.open("__device__ static __forceinline__ s64 of_batch(int batch)");
-  const std::string begin = operand.offset == 0 ? "" : std::to_string(operand.offset);
+  const bool begins = operand.offset != 0 && operand.windows.empty();
+  const std::string begin = begins ? std::to_string(operand.offset) : "";
   out.line("return {};", sum_of({offset_of(operand.batch, "batch"), begin}));
   out.close();
   out.set_depth(0);

@@ -67,8 +67,8 @@ struct OperandTile {
   __device__ static __forceinline__ int place_of(int row, int k) { return along_depth ? place(row, k) : place(k, row); }
 };
 
-// Asks for a tile. `operand` knows where an element lies (at(row, k)); what is outside of rows and depth is zero, where
-// tiles are not whole.
+// Asks for a tile. `operand` knows where an element lies (at(row, k)) and whether there is one under a convolution's
+// window (covers(row, k)); what is outside of rows and depth is zero, where tiles are not whole.
 template <class Tile, int threads, class Operand>
 __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& operand, int first_row, int first_k) {
   using T = typename Tile::type;
@@ -81,7 +81,8 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
     const int line = i / runs, element = i % runs * run;
     const int row = first_row + (Tile::along_depth ? line : element);
     const int k = first_k + (Tile::along_depth ? element : line);
-    const bool inside = (Operand::whole_rows || row < Operand::rows) && (Operand::whole_depth || k < Operand::depth);
+    const bool inside = (Operand::whole_rows || row < Operand::rows) && (Operand::whole_depth || k < Operand::depth) &&
+                        Operand::covers(row, k);
     copy_or_zero<Tile::copy_bytes>(to + Tile::place(line, element), operand.data + (inside ? operand.at(row, k) : 0),
                                    inside);
   }

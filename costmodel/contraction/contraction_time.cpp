@@ -42,9 +42,12 @@ Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s
 /// column; what they share they find in L2, and so do those behind them as far as L2 holds it.
 double operand_reads(const ContractionProblem& problem, const ContractionSchedule& s, const ContractionShape& shape,
                      double together, double kept) {
-  const double left_row = static_cast<double>(s.block_rows) * problem.contracted * graph::byte_size(problem.left.dtype);
-  const double right_column =
-      static_cast<double>(s.block_columns) * problem.contracted * graph::byte_size(problem.right.dtype);
+  const auto bytes_of = [&](const ContractionOperand& operand, int block, std::int64_t all) {
+    return static_cast<double>(block) * problem.contracted * graph::byte_size(operand.dtype) *
+           different_share(problem, operand, all);
+  };
+  const double left_row = bytes_of(problem.left, s.block_rows, problem.rows);
+  const double right_column = bytes_of(problem.right, s.block_columns, problem.columns);
   const double rows = shape.row_tiles, columns = shape.column_tiles;
   const double group = std::min<double>(s.group, rows);
   const double across = std::clamp(together / s.split / group, 1.0, columns);  // columns of tiles that run together
@@ -201,8 +204,11 @@ class Pricing {
   }
   /// Of a warp and turn.
   [[nodiscard]] double copying_instructions() const {
-    const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
-    return of(shape_.left_bytes, s_.left_copy) + of(shape_.right_bytes, s_.right_copy);
+    const auto of = [&](const ContractionOperand& operand, double bytes, int copy) {
+      const double each = copy_instructions + window_instructions * static_cast<double>(operand.windows.size());
+      return bytes / copy / shape_.threads * each;
+    };
+    return of(p_.left, shape_.left_bytes, s_.left_copy) + of(p_.right, shape_.right_bytes, s_.right_copy);
   }
 
   [[nodiscard]] double epilogue_cycles(double x) const {
@@ -258,33 +264,24 @@ constexpr std::array library_tiles = {
     LibraryTile{16, 64, 256, 16, 16, 5},  LibraryTile{64, 16, 256, 16, 16, 5},
 };
 
-}  // namespace
-
-std::array<std::pair<const char*, double>, 6> ContractionTime::limits() const {
-  return {{{"latency of loads", loop},
-           {"tensor cores or multiply-adds", multiply},
-           {"shared memory", shared},
-           {"issue", issue},
-           {"l2", l2},
-           {"dram", dram}}};
+/// As a library computes it: a gradient by the data leaves out the products with what is in its input's holes.
+ContractionProblem without_holes(ContractionProblem problem) {
+  for (const kernel::WindowDimension& window : problem.left.windows) {
+    const std::int64_t among = std::min(window.holes, window.contracted.extent);
+    problem.contracted = kernel::divided_up(problem.contracted, std::max<std::int64_t>(1, among));
+  }
+  return problem;
 }
 
-std::pair<const char*, double> ContractionTime::binding() const {
-  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const auto all = limits();
-  const auto most = std::max_element(all.begin(), all.end(), less);
-  if (most != all.begin()) return *most;
-  // The loop takes at least what its units take: one of them, or else what it waits for.
-  const auto unit = std::max_element(all.begin() + 1, all.begin() + 4, less);
-  return unit->second >= unit_share * loop ? *unit : *most;
+/// Of a convolution by multiply-adds where it reads each operand once, µs: what libraries have for few features.
+double direct_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
+  const double multiplying = problem.products() / (core_rate(problem, device) * device.sm_count * device.clock_hz);
+  const double moving = static_cast<double>(problem.least_bytes()) / device.copy_bandwidth();
+  return launch_time(device, constants) + std::max(multiplying, moving) * 1e6;
 }
 
-ContractionTime contraction_time(const ContractionProblem& problem, const ContractionSchedule& schedule,
-                                 const DeviceSpec& device, const AnalyticalConstants& constants) {
-  return Pricing(problem, schedule, device, constants, engine_of(problem, schedule, device)).price();
-}
-
-double library_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
+/// The fastest of the tiles that libraries ship.
+double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double rate = tensor_rate(problem, device);
   const bool asynchronous = device.tensor.synchronous_share < 1;
   Engine engine{rate, asynchronous, asynchronous};
@@ -322,6 +319,38 @@ double library_us(const ContractionProblem& problem, const DeviceSpec& device, c
       best = std::min(best, Pricing(problem, s, device, constants, engine).price().total);
   }
   return best;
+}
+
+}  // namespace
+
+std::array<std::pair<const char*, double>, 6> ContractionTime::limits() const {
+  return {{{"latency of loads", loop},
+           {"tensor cores or multiply-adds", multiply},
+           {"shared memory", shared},
+           {"issue", issue},
+           {"l2", l2},
+           {"dram", dram}}};
+}
+
+std::pair<const char*, double> ContractionTime::binding() const {
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto all = limits();
+  const auto most = std::max_element(all.begin(), all.end(), less);
+  if (most != all.begin()) return *most;
+  // The loop takes at least what its units take: one of them, or else what it waits for.
+  const auto unit = std::max_element(all.begin() + 1, all.begin() + 4, less);
+  return unit->second >= unit_share * loop ? *unit : *most;
+}
+
+ContractionTime contraction_time(const ContractionProblem& problem, const ContractionSchedule& schedule,
+                                 const DeviceSpec& device, const AnalyticalConstants& constants) {
+  return Pricing(problem, schedule, device, constants, engine_of(problem, schedule, device)).price();
+}
+
+double library_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
+  if (!problem.is_convolution()) return best_tile_us(problem, device, constants);
+  const ContractionProblem dense = without_holes(problem);
+  return std::min(best_tile_us(dense, device, constants), direct_us(dense, device, constants));
 }
 
 }  // namespace stitch::costmodel

@@ -70,6 +70,15 @@ double different_batches(const kernel::ContractionOperand& operand) {
   return count;
 }
 
+double different_share(const ContractionProblem& problem, const kernel::ContractionOperand& operand,
+                       std::int64_t rows) {
+  if (!problem.is_convolution()) return 1;
+  const graph::NodeId parameter = problem.graph->parameters()[operand.parameter];
+  const double there = static_cast<double>(problem.graph->node(parameter).type().elements());
+  const double named = different_batches(operand) * static_cast<double>(rows) * static_cast<double>(problem.contracted);
+  return named > there ? there / named : 1;
+}
+
 double epilogue_reads(const ContractionProblem& problem) {
   const graph::Graph& graph = *problem.graph;
   std::set<graph::NodeId> read;

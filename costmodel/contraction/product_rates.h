@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 
 #include "base/device_spec.h"
@@ -19,6 +20,8 @@ inline constexpr double result_instructions = 4, operator_instructions = 3;
 inline constexpr double busy_latency = 2.5, cold_code_us = 1.5;
 /// A warp's instructions for a copy to shared memory: place, bounds, address. Fitted to the same.
 inline constexpr double copy_instructions = 18;
+/// And for each dimension of a window that it must lie within; guess.
+inline constexpr double window_instructions = 4;
 /// Of each scheduler of an SM, which there are so many of.
 inline constexpr int schedulers = 4;
 
@@ -44,6 +47,11 @@ double core_load_cycles(int elements, double size);
 
 /// Of operands that repeat along batch dimensions (heads that share keys), how many are different.
 double different_batches(const kernel::ContractionOperand& operand);
+
+/// Of an operand's elements, counted as often as rows and depth name them, those that differ: a convolution's windows
+/// overlap.
+double different_share(const kernel::ContractionProblem& problem, const kernel::ContractionOperand& operand,
+                       std::int64_t rows);
 
 /// Bytes that the epilogue reads besides the sums, and its element-wise operators.
 double epilogue_reads(const kernel::ContractionProblem& problem);

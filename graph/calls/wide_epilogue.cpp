@@ -38,9 +38,10 @@ class Widener {
   std::vector<LibraryCall> widen() {
     for (std::size_t c = 0; c < calls_.size(); ++c) {
       LibraryCall& call = calls_[c];
-      const bool plain = graph_.node(call.root).op == Op::dot &&
-                         std::ranges::none_of(call.epilogue, [&](NodeId id) { return graph_.node(id).op == Op::dot; });
-      if (!plain) continue;
+      // Of an attention the second product is among what follows the first.
+      const bool attention =
+          std::ranges::any_of(call.epilogue, [&](NodeId id) { return graph_.node(id).op == Op::dot; });
+      if (attention) continue;
       std::optional<LibraryCall> wide = widened(call);
       if (!wide) continue;
       call = *std::move(wide);

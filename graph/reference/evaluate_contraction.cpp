@@ -326,6 +326,7 @@ Matrix patches(const OpContext& context, const ConvolutionBoxes& boxes, const Fe
   const bool floats = is_floating(context.operand_type(0).dtype);  // there may be no element of it: all is padding
   floats ? matrix.floats.assign(count, 0) : matrix.integers.assign(count, 0);
   if (!input.bounds.empty()) matrix.bounds.assign(count, 0);
+  if (count == 0) return matrix;  // no features, or no positions in the window
   std::size_t to = 0;
   Dims position = positions.start;
   do {

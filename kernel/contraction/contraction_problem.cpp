@@ -5,9 +5,8 @@
 
 #include "graph/canonical.h"
 #include "graph/codec/codec.h"
-#include "graph/dot_dimensions.h"
 #include "graph/subgraph.h"
-#include "kernel/structure/kernel_graph.h"
+#include "kernel/contraction/contraction_sides.h"
 
 namespace stitch::kernel {
 namespace {
@@ -23,30 +22,6 @@ using graph::Value;
 
 constexpr int widest_bytes = 16;
 
-ContractionDigits joined(const StridedView& view, const Dims& dimensions) {
-  ContractionDigits all;
-  for (const std::int64_t d : dimensions) all.insert(all.end(), view.dims[d].begin(), view.dims[d].end());
-  return graph::collapsed(all);
-}
-
-Result<ContractionOperand> operand_of(const Graph& graph, Value value, const Dims& batch, const Dims& contracting) {
-  const StridedView view = graph::view_of(graph, value);
-  const std::optional<int> parameter = parameter_number(graph, view.source.node);
-  if (!parameter) {
-    const Node& node = graph.node(view.source.node);
-    return make_error(ErrorKind::unsupported, "operand {} '{}' of a dot is computed, not read from memory",
-                      to_string(node.op), node.name);
-  }
-  ContractionOperand operand;
-  operand.parameter = *parameter;
-  operand.dtype = graph.type(value).dtype;
-  operand.offset = view.offset;
-  operand.batch = joined(view, batch);
-  operand.free = joined(view, graph::free_dimensions(view.dims.size(), batch, contracting));
-  operand.contracted = joined(view, contracting);
-  return operand;
-}
-
 /// The nodes from behind the root to the result, each an operand of the next.
 Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root) {
   std::vector<bool> depends(graph.size(), false);
@@ -57,7 +32,8 @@ Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root) {
   }
   std::vector<NodeId> path;
   NodeId at = graph.results()[0].node;
-  if (!depends[at]) return make_error(ErrorKind::unsupported, "the result does not depend on the dot");
+  if (!depends[at])
+    return make_error(ErrorKind::unsupported, "the result does not depend on the {}", to_string(graph.node(root).op));
   while (at != root) {
     path.push_back(at);
     const auto& operands = graph.node(at).operands;
@@ -67,7 +43,7 @@ Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root) {
   return path;
 }
 
-/// A digit of the result: its step in the row-major index of the dot's own result, and where it is stored.
+/// A digit of the result: its step in (b · rows + m) · columns + n, and where it is stored.
 struct StoredDigit {
   std::int64_t extent, step, stride;
 };
@@ -86,17 +62,17 @@ Result<ContractionDigits> stored_digits(const std::vector<StoredDigit>& all, std
   return graph::collapsed(digits);
 }
 
-Result<ContractionResult> result_of(const Graph& graph, NodeId root, const std::vector<NodeId>& path,
+/// `view`: of the root's result, by the problem's own order.
+Result<ContractionResult> result_of(const Graph& graph, StridedView view, const std::vector<NodeId>& path,
                                     const ContractionProblem& problem) {
-  StridedView view = StridedView::of(graph, {root, 0});
   for (const NodeId id : path) {
     const Node& node = graph.node(id);
     if (graph::is_elementwise(node.op)) continue;
     const bool one_to_one = node.op == Op::transpose || node.op == Op::reshape;
     const std::optional<StridedView> next = one_to_one ? graph::apply_layout(view, node) : std::nullopt;
     if (!next) {
-      return make_error(ErrorKind::unsupported, "{} '{}' behind a dot is neither element-wise nor a layout",
-                        to_string(node.op), node.name);
+      return make_error(ErrorKind::unsupported, "{} '{}' behind a {} is neither element-wise nor a layout",
+                        to_string(node.op), node.name, to_string(graph.node(problem.root).op));
     }
     view = *next;
   }
@@ -120,16 +96,15 @@ Result<ContractionResult> result_of(const Graph& graph, NodeId root, const std::
   return result;
 }
 
-Result<NodeId> only_dot(const Graph& graph) {
+Result<NodeId> only_root(const Graph& graph) {
   NodeId root = -1;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Op op = graph.node(id).op;
-    if (op == Op::convolution) return make_error(ErrorKind::unsupported, "a convolution is no contraction kernel yet");
-    if (op != Op::dot) continue;
-    if (root >= 0) return make_error(ErrorKind::unsupported, "several dots in one contraction");
+    if (op != Op::dot && op != Op::convolution) continue;
+    if (root >= 0) return make_error(ErrorKind::unsupported, "several dots or convolutions in one contraction");
     root = id;
   }
-  if (root < 0) return make_error(ErrorKind::unsupported, "no dot to make a contraction of");
+  if (root < 0) return make_error(ErrorKind::unsupported, "no dot or convolution to make a contraction of");
   return root;
 }
 
@@ -147,6 +122,14 @@ bool multiples(const ContractionDigits& digits, std::int64_t elements, bool cont
   return true;
 }
 
+/// Whether each run of so many elements has one place in the windows.
+bool windows_agree(const ContractionOperand& operand, std::int64_t elements, Contiguity along) {
+  return std::ranges::all_of(operand.windows, [&](const WindowDimension& window) {
+    const WindowDimension::Position& position = along == Contiguity::free ? window.free : window.contracted;
+    return position.extent == 1 || position.divisor % elements == 0;
+  });
+}
+
 bool runs(const ContractionDigits& digits) { return !digits.empty() && digits.back().stride == 1; }
 
 std::string extents_text(std::int64_t a, std::int64_t b, bool swapped) {
@@ -157,6 +140,15 @@ void hash_digits(Hasher& hasher, const ContractionDigits& digits) {
   hasher.integer(digits.size());
   for (const auto& digit : digits)
     hasher.integer(static_cast<std::uint64_t>(digit.extent)).integer(static_cast<std::uint64_t>(digit.stride));
+}
+
+void hash_window(Hasher& hasher, const WindowDimension& window) {
+  for (const WindowDimension::Position* position : {&window.free, &window.contracted}) {
+    for (const std::int64_t each : {position->divisor, position->extent, position->step})
+      hasher.integer(static_cast<std::uint64_t>(each));
+  }
+  for (const std::int64_t each : {window.base, window.extent, window.holes, window.stride})
+    hasher.integer(static_cast<std::uint64_t>(each));
 }
 
 }  // namespace
@@ -188,21 +180,20 @@ Result<ContractionProblem> derive_contraction(Graph graph) {
   problem.graph = std::make_shared<const Graph>(std::move(graph));
   const Graph& g = *problem.graph;
   if (g.results().size() != 1) return make_error(ErrorKind::unsupported, "a contraction with several results");
-  STITCH_ASSIGN(problem.root, only_dot(g));
+  STITCH_ASSIGN(problem.root, only_root(g));
+  STITCH_ASSIGN(ContractionSides sides, sides_of(g, problem.root));
+  problem.batch = sides.batch;
+  problem.rows = sides.rows;
+  problem.columns = sides.columns;
+  problem.contracted = sides.contracted;
+  problem.left = std::move(sides.left);
+  problem.right = std::move(sides.right);
   const Node& root = g.node(problem.root);
-  const auto& a = root.as<graph::DotAttributes>();
-  const Dims& left = g.type(root.operands[0]).dims;
-  const Dims& right = g.type(root.operands[1]).dims;
-  problem.batch = graph::product_of(left, a.lhs_batch);
-  problem.contracted = graph::product_of(left, a.lhs_contracting);
-  problem.rows = graph::product_of(left, graph::free_dimensions(left.size(), a.lhs_batch, a.lhs_contracting));
-  problem.columns = graph::product_of(right, graph::free_dimensions(right.size(), a.rhs_batch, a.rhs_contracting));
-  STITCH_ASSIGN(problem.left, operand_of(g, root.operands[0], a.lhs_batch, a.lhs_contracting));
-  STITCH_ASSIGN(problem.right, operand_of(g, root.operands[1], a.rhs_batch, a.rhs_contracting));
   problem.accumulator = accumulator_of(problem.left.dtype, problem.right.dtype, root.type().dtype);
-  if (problem.accumulator == DType::pred) return make_error(ErrorKind::unsupported, "a dot of truth values");
+  if (problem.accumulator == DType::pred)
+    return make_error(ErrorKind::unsupported, "a {} of truth values", to_string(root.op));
   STITCH_ASSIGN(const auto path, path_from_root(g, problem.root));
-  STITCH_ASSIGN(problem.result, result_of(g, problem.root, path, problem));
+  STITCH_ASSIGN(problem.result, result_of(g, std::move(sides.sums), path, problem));
   return problem;
 }
 
@@ -237,7 +228,8 @@ int widest_access(const ContractionOperand& operand) {
     const std::int64_t elements = bytes / size;
     if (operand.offset % elements == 0 && multiples(operand.batch, elements, false) &&
         multiples(operand.free, elements, along == Contiguity::free) &&
-        multiples(operand.contracted, elements, along == Contiguity::contracted))
+        multiples(operand.contracted, elements, along == Contiguity::contracted) &&
+        windows_agree(operand, elements, along))
       break;
   }
   return bytes;
@@ -259,7 +251,8 @@ ResultAccess widest_access(const ContractionResult& result) {
 std::string to_string(const ContractionProblem& problem) {
   const bool left_turned = contiguity(problem.left) == Contiguity::free;
   const bool right_turned = contiguity(problem.right) == Contiguity::contracted;
-  return fmt::format("{} {}×{}·{} → {}{}", to_string(problem.left.dtype), problem.batch,
+  return fmt::format("{} {}{}×{}·{} → {}{}", to_string(problem.left.dtype),
+                     problem.is_convolution() ? "convolution " : "", problem.batch,
                      extents_text(problem.rows, problem.contracted, left_turned),
                      extents_text(problem.contracted, problem.columns, right_turned), to_string(problem.result.dtype),
                      problem.has_epilogue() ? " with epilogue" : "");
@@ -272,6 +265,7 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
     hasher.integer(static_cast<std::uint64_t>(operand->parameter)).text(to_string(operand->dtype));
     hasher.integer(static_cast<std::uint64_t>(operand->offset));
     for (const auto* digits : {&operand->batch, &operand->free, &operand->contracted}) hash_digits(hasher, *digits);
+    for (const WindowDimension& window : operand->windows) hash_window(hasher, window);
   }
   hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));
   for (const auto* digits : {&problem.result.batch, &problem.result.rows, &problem.result.columns})

@@ -33,6 +33,26 @@ namespace stitch::kernel {
 /// for an extent of 1. Strides are elements; 0 where an operand repeats.
 using ContractionDigits = std::vector<graph::StridedView::Digit>;
 
+/// A dimension of an operand over which windows are moved, and that they may reach beyond: element (i, k) of the free
+/// and the contracted dimension is at the coordinate base + free(i) · step + contracted(k) · step. Outside of the
+/// dimension, and in its holes, it is zero.
+struct WindowDimension {
+  /// One of the joined dimensions: index / divisor % extent, of which the remainder is idle where it is outermost.
+  struct Position {
+    std::int64_t divisor = 1, extent = 1;
+    bool outermost = false;
+    std::int64_t step = 0;
+    bool operator==(const Position&) const = default;
+  };
+  Position free, contracted;
+  std::int64_t base = 0;
+  std::int64_t extent = 0;  ///< coordinates from the first element to the last
+  std::int64_t holes = 1;   ///< every such coordinate has an element
+  std::int64_t stride = 0;  ///< of the element's number; 0: the operand's digits say where it lies
+
+  bool operator==(const WindowDimension&) const = default;
+};
+
 /// Left or right operand.
 struct ContractionOperand {
   int parameter = -1;  ///< argument of the graph
@@ -41,6 +61,7 @@ struct ContractionOperand {
   ContractionDigits batch;
   ContractionDigits free;  ///< rows of the left, columns of the right
   ContractionDigits contracted;
+  std::vector<WindowDimension> windows = {};  ///< of a convolution's input
 
   bool operator==(const ContractionOperand&) const = default;
 };
@@ -58,11 +79,13 @@ struct ContractionProblem {
   ContractionOperand left, right;
   ContractionResult result;
   graph::DType accumulator = graph::DType::f32;
-  /// All that the kernel computes: its parameters are the kernel's arguments, `root` is the dot, what follows it up to
+  /// All that the kernel computes: its parameters are the kernel's arguments, `root` multiplies, what follows it up to
   /// the only result is the epilogue. Never null once derived; shared, immutable.
   std::shared_ptr<const graph::Graph> graph;
   graph::NodeId root = -1;
 
+  /// Whether the left operand is looked up under windows (contraction_sides.h).
+  [[nodiscard]] bool is_convolution() const { return graph->node(root).op == graph::Op::convolution; }
   /// Whether anything but layout follows the sum: other operands, functions, scales.
   [[nodiscard]] bool has_epilogue() const;
   /// Multiplications, and as many additions.
@@ -72,12 +95,13 @@ struct ContractionProblem {
   bool operator==(const ContractionProblem& other) const;  ///< same shapes, layouts and (structurally) same graph
 };
 
-/// Reads a graph that is one dot with an epilogue. Errors: unsupported (no dot or several; an operand that is computed
-/// in the kernel; a result whose layout strides cannot say; an epilogue that is more than element-wise), with the node.
+/// Reads a graph that is one dot or convolution with an epilogue. Errors: unsupported (none of these or several; an
+/// operand that is computed in the kernel; a layout that strides cannot say; an epilogue that is more than
+/// element-wise), with the node.
 Result<ContractionProblem> derive_contraction(graph::Graph graph);
 
 /// The part of `graph` that `call` computes, as a problem. Its parameters are the call's distinct operands, in order.
-/// Errors: those above; convolutions are unsupported.
+/// Errors: those above.
 Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph::LibraryCall& call);
 
 /// The same, seen from the other side: left and right, rows and columns exchanged.
@@ -88,7 +112,8 @@ enum class Contiguity : std::uint8_t { contracted, free, none };
 Contiguity contiguity(const ContractionOperand& operand);
 
 /// Largest power of two of bytes, up to 16, that one access may take along the contiguous dimension: aligned wherever
-/// it begins, never across the end of a digit. At least the size of an element.
+/// it begins, never across the end of a digit, all of it within the windows or outside. At least the size of an
+/// element.
 int widest_access(const ContractionOperand& operand);
 
 /// Elements one store may take along the result's contiguous dimension, up to 16 bytes; and whether that is the rows.
@@ -98,8 +123,8 @@ struct ResultAccess {
 };
 ResultAccess widest_access(const ContractionResult& result);
 
-/// "bf16 1×[768,1024]ᵀ·[768,3072] → bf16 with epilogue": sides as they lie in memory, ᵀ where that is not rows ×
-/// contracted of the left or contracted × columns of the right.
+/// "bf16 1×[768,1024]ᵀ·[768,3072] → bf16 with epilogue", "bf16 convolution 1×[25088,576]·…": sides as they lie in
+/// memory, ᵀ where that is not rows × contracted of the left or contracted × columns of the right.
 std::string to_string(const ContractionProblem& problem);
 
 /// Names the problem by all that a kernel's code depends on.

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "graph/builder.h"
 #include "kernel/contraction/contraction_rules.h"
-#include "tests/codegen/kernel_run.h"
+#include "tests/codegen/contraction_case.h"
 
 namespace stitch::codegen::test {
 namespace {
@@ -68,31 +68,6 @@ Result<graph::Graph> graph_of(const Matmul& m) {
   a.rhs_contracting = {right_turned ? 2 : 1};
   a.result = m.result;
   return b.finish({with_epilogue(b, m, b.dot(left, right, a))});
-}
-
-std::vector<Bytes> inputs_of(const graph::Graph& graph) {
-  Random random(3);
-  std::vector<Bytes> inputs;
-  for (const graph::NodeId id : graph.parameters()) {
-    const graph::TensorType& type = graph.node(id).type();
-    std::vector<double> values(type.elements());
-    const double scale = graph::is_floating(type.dtype) ? 8 : 1;
-    const double middle = graph::is_unsigned_integer(type.dtype) ? 0 : 8;
-    for (double& value : values) value = (static_cast<double>(random.below(17)) - middle) / scale;
-    inputs.push_back(bytes_of(type.dtype, values));
-  }
-  return inputs;
-}
-
-KernelCase case_of(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  const auto legal = kernel::check_legality(problem, schedule, *find_device("h100"));
-  if (!legal) throw std::runtime_error(legal.error().message);
-  auto kernel = generate_contraction(problem, schedule, {.name = "contraction", .comment = ""});
-  if (!kernel) throw std::runtime_error(kernel.error().message);
-  KernelCase made;
-  made.graph = problem.graph;
-  made.kernel = *std::move(kernel);
-  return made;
 }
 
 ContractionProblem problem_of(const Matmul& m) {

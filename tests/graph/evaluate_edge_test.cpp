@@ -116,6 +116,22 @@ TEST(EvaluateEdges, WhatWasKeptWiderIsRoundedByAConversionThatWidens) {
   EXPECT_EQ(index.bound(256), 0);
 }
 
+TEST(EvaluateEdges, AConvolutionOfNoFeaturesIsZero) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {1, 0, 3}), kernel = b.parameter(DType::f32, {2, 0, 2});
+  ConvolutionAttributes a;
+  a.input_spatial = a.kernel_spatial = a.output_spatial = {2};
+  a.strides = a.input_dilation = a.kernel_dilation = {1};
+  a.low = a.high = {0};
+  const Result<Graph> graph = b.finish({b.add(Op::convolution, {x, kernel}, a)});
+  ASSERT_TRUE(graph) << graph.error().message;
+  const auto results =
+      evaluate(*graph, std::vector{Tensor::zeros({DType::f32, {1, 0, 3}}), Tensor::zeros({DType::f32, {2, 0, 2}})});
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_EQ((*results)[0].type, (TensorType{DType::f32, {1, 2, 2}}));
+  EXPECT_EQ((*results)[0].floats, std::vector<double>(4, 0));
+}
+
 TEST(EvaluateEdges, AConvolutionWhoseWindowsSeeOnlyPaddingIsZero) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::s32}) {
     for (const bool bounds : {false, true}) {

@@ -1,0 +1,242 @@
+// Convolutions as contractions, on the emulated device, beside the float64 reference.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "graph/builder.h"
+#include "tests/codegen/contraction_case.h"
+
+namespace stitch::codegen::test {
+namespace {
+
+using graph::Builder;
+using graph::ConvolutionAttributes;
+using graph::Dims;
+using graph::DType;
+using graph::Op;
+using graph::Value;
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+
+/// How the dimensions follow one another: as PyTorch has them, or with the features last.
+enum class Order : std::uint8_t { features_first, features_last };
+
+struct Convolution {
+  std::string name;
+  std::int64_t images = 2, features = 8, results = 16;
+  Dims extents = {6, 7}, window = {3, 3};
+  Dims strides = {}, padding = {}, input_dilation = {}, kernel_dilation = {};  ///< none: 1, of padding 0
+  DType dtype = DType::f16, result = DType::f32;
+  Order order = Order::features_last;
+  std::int64_t feature_groups = 1, batch_groups = 1;
+  bool reversed = false;      ///< the window, by the attribute
+  std::string epilogue = {};  ///< "bias", "turned"; "flipped": the kernel by an operator before
+};
+void PrintTo(const Convolution& each, std::ostream* out) { *out << each.name; }
+
+/// Dimensions in an order, and their places.
+struct Placed {
+  Dims dims;
+  std::int64_t first, second;
+  Dims spatial;
+};
+Placed placed(std::int64_t first, std::int64_t second, const Dims& spatial, bool second_last) {
+  Placed made{{first}, 0, second_last ? 1 + std::ssize(spatial) : 1, {}};
+  if (!second_last) made.dims.push_back(second);
+  for (std::size_t s = 0; s < spatial.size(); ++s) {
+    made.spatial.push_back(std::ssize(made.dims));
+    made.dims.push_back(spatial[s]);
+  }
+  if (second_last) made.dims.push_back(second);
+  return made;
+}
+
+Dims or_all(const Dims& given, std::size_t rank, std::int64_t value) {
+  return given.empty() ? Dims(rank, value) : given;
+}
+
+Result<graph::Graph> graph_of(const Convolution& c) {
+  const std::size_t rank = c.extents.size();
+  const bool last = c.order == Order::features_last;
+  Builder b;
+  ConvolutionAttributes a;
+  a.strides = or_all(c.strides, rank, 1);
+  a.low = a.high = or_all(c.padding, rank, 0);
+  a.input_dilation = or_all(c.input_dilation, rank, 1);
+  a.kernel_dilation = or_all(c.kernel_dilation, rank, 1);
+  a.window_reversal.assign(rank, c.reversed);
+  a.feature_groups = c.feature_groups;
+  a.batch_groups = c.batch_groups;
+  a.result = c.result;
+  Dims positions;
+  for (std::size_t s = 0; s < rank; ++s) {
+    const std::int64_t input = c.extents[s] == 0 ? 0 : (c.extents[s] - 1) * a.input_dilation[s] + 1;
+    const std::int64_t window = (c.window[s] - 1) * a.kernel_dilation[s] + 1;
+    const std::int64_t room = input + 2 * a.low[s] - window;
+    positions.push_back(room < 0 ? 0 : room / a.strides[s] + 1);
+  }
+  const Placed input = placed(c.images, c.features, c.extents, last);
+  a.input_batch = input.first;
+  a.input_feature = input.second;
+  a.input_spatial = input.spatial;
+  // The kernel of what has its features last: [spatial…, features, results].
+  const std::int64_t inner = c.features / c.feature_groups;
+  Dims kernel = c.window;
+  if (last) {
+    kernel.insert(kernel.end(), {inner, c.results});
+    a.kernel_input_feature = static_cast<std::int64_t>(rank);
+    a.kernel_output_feature = a.kernel_input_feature + 1;
+  } else {
+    kernel.insert(kernel.begin(), {c.results, inner});
+    a.kernel_output_feature = 0;
+    a.kernel_input_feature = 1;
+  }
+  for (std::size_t s = 0; s < rank; ++s) a.kernel_spatial.push_back(static_cast<std::int64_t>(s) + (last ? 0 : 2));
+  const Placed output = placed(c.images / c.batch_groups, c.results, positions, last);
+  a.output_batch = output.first;
+  a.output_feature = output.second;
+  a.output_spatial = output.spatial;
+  const Value x = b.parameter(c.dtype, input.dims);
+  Value w = b.parameter(c.dtype, kernel);
+  if (c.epilogue == "flipped") w = b.add(Op::reverse, {w}, graph::ReverseAttributes{a.kernel_spatial});
+  Value y = b.add(Op::convolution, {x, w}, a);
+  if (c.epilogue == "bias") {
+    const Value bias = b.broadcast(b.parameter(c.result, {c.results}), output.dims, {output.second});
+    y = b.add(Op::maximum, {b.add(Op::add, {y, bias}), b.filled(c.result, output.dims, 0)});
+  }
+  if (c.epilogue == "turned") {
+    Dims permutation;
+    for (std::size_t d = output.dims.size(); d-- > 0;) permutation.push_back(static_cast<std::int64_t>(d));
+    y = b.transpose(y, permutation);
+  }
+  return b.finish({y});
+}
+
+ContractionProblem problem_of(const Convolution& c) {
+  const auto graph = graph_of(c);
+  if (!graph) throw std::runtime_error(graph.error().message);
+  auto problem = kernel::derive_contraction(*graph);
+  if (!problem) throw std::runtime_error(problem.error().message);
+  return *std::move(problem);
+}
+
+ContractionSchedule schedule_of(const ContractionProblem& problem) {
+  const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
+  if (!schedule) throw std::runtime_error(schedule.error().message);
+  return *schedule;
+}
+
+class ConvolutionEmulated : public testing::TestWithParam<Convolution> {};
+
+TEST_P(ConvolutionEmulated, IsRight) {
+  const ContractionProblem problem = problem_of(GetParam());
+  const ContractionSchedule schedule = schedule_of(problem);
+  SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+  const KernelCase each = case_of(problem, schedule);
+  expect_right(each, inputs_of(*each.graph));
+}
+
+constexpr auto first = Order::features_first, last = Order::features_last;
+
+INSTANTIATE_TEST_SUITE_P(
+    Problems, ConvolutionEmulated,
+    testing::Values(
+        Convolution{.name = "one_by_one", .window = {1, 1}},
+        Convolution{.name = "one_by_one_strided", .window = {1, 1}, .strides = {2, 2}}, Convolution{.name = "inside"},
+        Convolution{.name = "padded", .padding = {1, 1}},
+        Convolution{.name = "padded_in_one_dimension", .padding = {0, 1}},
+        Convolution{.name = "cropped", .padding = {-1, 0}},
+        Convolution{.name = "strided", .window = {3, 5}, .strides = {2, 1}, .padding = {1, 2}},
+        Convolution{.name = "window_dilated", .padding = {2, 1}, .kernel_dilation = {2, 1}},
+        Convolution{
+            .name = "gradient_by_data", .strides = {}, .padding = {2, 2}, .input_dilation = {2, 3}, .reversed = true},
+        Convolution{.name = "reversed_by_an_operator", .padding = {1, 1}, .epilogue = "flipped"},
+        Convolution{.name = "features_of_three", .features = 3, .padding = {1, 1}},
+        Convolution{.name = "features_that_cross_windows", .features = 4, .window = {2, 2}, .padding = {1, 1}},
+        Convolution{.name = "features_first", .padding = {1, 1}, .order = first},
+        Convolution{.name = "features_first_f32",
+                    .strides = {2, 2},
+                    .padding = {1, 1},
+                    .dtype = DType::f32,
+                    .order = first,
+                    .epilogue = "bias"},
+        Convolution{.name = "features_first_inside", .extents = {6, 8}, .window = {3, 1}, .order = first},
+        Convolution{.name = "groups", .features = 16, .padding = {1, 1}, .feature_groups = 2},
+        Convolution{
+            .name = "groups_features_first", .features = 16, .padding = {1, 1}, .order = first, .feature_groups = 4},
+        Convolution{.name = "depthwise", .features = 16, .results = 16, .padding = {1, 1}, .feature_groups = 16},
+        Convolution{.name = "depthwise_multiplied",
+                    .features = 4,
+                    .results = 8,
+                    .padding = {1, 1},
+                    .order = first,
+                    .feature_groups = 4},
+        Convolution{.name = "groups_of_images", .images = 4, .results = 6, .padding = {1, 1}, .batch_groups = 2},
+        Convolution{.name = "line", .extents = {40}, .window = {5}, .strides = {2}, .padding = {2}},
+        Convolution{.name = "volume", .features = 8, .extents = {3, 4, 5}, .window = {3, 2, 3}, .padding = {1, 0, 1}},
+        Convolution{.name = "point", .features = 32, .extents = {}, .window = {}},
+        Convolution{.name = "bias_and_relu", .padding = {1, 1}, .result = DType::f16, .epilogue = "bias"},
+        Convolution{
+            .name = "bias_features_first", .padding = {1, 1}, .result = DType::f16, .order = first, .epilogue = "bias"},
+        Convolution{.name = "turned", .padding = {1, 1}, .epilogue = "turned"},
+        Convolution{.name = "of_bytes", .features = 16, .padding = {1, 1}, .dtype = DType::s8, .result = DType::s32},
+        Convolution{.name = "only_padding", .extents = {1, 1}, .window = {1, 1}, .strides = {2, 2}, .padding = {1, 1}},
+        Convolution{.name = "no_features", .features = 0, .padding = {1, 1}},
+        Convolution{.name = "no_images", .images = 0, .padding = {1, 1}}),
+    [](const auto& each) { return each.param.name; });
+
+/// Shapes, layouts, types, attributes and schedules drawn by a seed; STITCH_CONVOLUTIONS: how many.
+TEST(ConvolutionKernelEmulated, RandomProblemsAreRight) {
+  constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
+  const char* const epilogues[] = {"", "bias", "flipped", "turned"};
+  Random random(20261126);
+  const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
+  const auto below = [&](std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(random.below(most - least + 1));
+  };
+  const char* const asked = std::getenv("STITCH_CONVOLUTIONS");
+  const int count = asked != nullptr ? std::atoi(asked) : 50;
+  for (int i = 0; i < count; ++i) {
+    Convolution c;
+    const std::int64_t rank = below(1, 3), groups = random.below(3) == 0 ? below(2, 4) : 1;
+    const bool by_batch = random.below(3) == 0;
+    (by_batch ? c.batch_groups : c.feature_groups) = groups;
+    c.images = below(1, 3) * c.batch_groups;
+    constexpr int widths[] = {1, 2, 3, 4, 8, 16};
+    c.features = among(widths) * c.feature_groups;
+    c.results = below(1, 20) * groups;
+    c.extents = c.window = c.strides = c.padding = c.input_dilation = c.kernel_dilation = {};
+    for (std::int64_t s = 0; s < rank; ++s) {
+      c.extents.push_back(below(1, rank == 3 ? 5 : 12));
+      c.window.push_back(below(1, 4));
+      c.strides.push_back(below(1, 2));
+      c.kernel_dilation.push_back(random.below(3) == 0 ? 2 : 1);
+      c.input_dilation.push_back(random.below(4) == 0 ? 2 : 1);
+      c.padding.push_back(below(0, 3));
+    }
+    c.dtype = among(dtypes);
+    c.result = c.dtype == DType::s8 ? DType::s32 : random.below(2) == 0 ? DType::f32 : c.dtype;
+    c.order = random.below(2) == 0 ? first : last;
+    c.reversed = random.below(3) == 0;
+    c.epilogue = among(epilogues);
+    const ContractionProblem problem = problem_of(c);
+    ContractionSchedule schedule = schedule_of(problem);
+    ContractionSchedule drawn = schedule;
+    constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups_of_tiles[] = {1, 2, 8}, halves[] = {1, 2};
+    drawn.stages = among(stages);
+    drawn.fragment_stages = among(halves);
+    drawn.split = among(splits);
+    drawn.group = among(groups_of_tiles);
+    drawn.block_rows /= among(halves);
+    drawn.warp_rows /= among(halves);
+    if (kernel::check_legality(problem, drawn, *find_device("h100"))) schedule = drawn;
+    SCOPED_TRACE(fmt::format("{}: {}\n{}", i, to_string(problem), to_string(schedule)));
+    const KernelCase each = case_of(problem, schedule);
+    expect_right(each, inputs_of(*each.graph));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace stitch::codegen::test
