@@ -10,6 +10,7 @@
 #include "graph/passes/conditionals.h"
 #include "graph/passes/contractions.h"
 #include "graph/passes/conversions.h"
+#include "graph/passes/convolutions.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/expansions.h"
 #include "graph/passes/fold_constants.h"
@@ -43,6 +44,7 @@ constexpr SimplificationPass passes[] = {
     {"fold-constants", fold_constants, "evaluates what depends on constants alone"},
     {"expansions", recognise_expansions, "special functions that are written out"},
     {"sink-layouts", sink_layouts, "changes layouts once, below element-wise operators"},
+    {"convolutions", simplify_convolutions, "writes out convolutions that are no matrix products"},
     {"windows", simplify_windows, "splits large windows; max-pooling's gradient selects once per window"},
     {"slices", simplify_slices, "slices, pads, concatenations"},
     {"indexing", simplify_indexing, "gather, scatter, dynamic slices"},

@@ -20,8 +20,6 @@ using graph::Op;
 using graph::StridedView;
 using graph::Value;
 
-constexpr int widest_bytes = 16;
-
 /// The nodes from behind the root to the result, each an operand of the next.
 Result<std::vector<NodeId>> path_from_root(const Graph& graph, NodeId root) {
   std::vector<bool> depends(graph.size(), false);
@@ -114,24 +112,6 @@ DType accumulator_of(DType left, DType right, DType result) {
   return wide ? DType::f64 : DType::f32;
 }
 
-bool multiples(const ContractionDigits& digits, std::int64_t elements, bool contiguous) {
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    const bool run = contiguous && i + 1 == digits.size();
-    if ((run ? digits[i].extent : digits[i].stride) % elements != 0) return false;
-  }
-  return true;
-}
-
-/// Whether each run of so many elements has one place in the windows.
-bool windows_agree(const ContractionOperand& operand, std::int64_t elements, Contiguity along) {
-  return std::ranges::all_of(operand.windows, [&](const WindowDimension& window) {
-    const WindowDimension::Position& position = along == Contiguity::free ? window.free : window.contracted;
-    return position.extent == 1 || position.divisor % elements == 0;
-  });
-}
-
-bool runs(const ContractionDigits& digits) { return !digits.empty() && digits.back().stride == 1; }
-
 std::string extents_text(std::int64_t a, std::int64_t b, bool swapped) {
   return swapped ? fmt::format("[{},{}]ᵀ", b, a) : fmt::format("[{},{}]", a, b);
 }
@@ -212,27 +192,6 @@ ContractionProblem turned(ContractionProblem problem) {
   std::swap(problem.rows, problem.columns);
   std::swap(problem.result.rows, problem.result.columns);
   return problem;
-}
-
-Contiguity contiguity(const ContractionOperand& operand) {
-  if (runs(operand.contracted)) return Contiguity::contracted;
-  return runs(operand.free) ? Contiguity::free : Contiguity::none;
-}
-
-int widest_access(const ContractionOperand& operand) {
-  const int size = graph::byte_size(operand.dtype);
-  const Contiguity along = contiguity(operand);
-  if (along == Contiguity::none) return size;
-  int bytes = widest_bytes;
-  for (; bytes > size; bytes /= 2) {
-    const std::int64_t elements = bytes / size;
-    if (operand.offset % elements == 0 && multiples(operand.batch, elements, false) &&
-        multiples(operand.free, elements, along == Contiguity::free) &&
-        multiples(operand.contracted, elements, along == Contiguity::contracted) &&
-        windows_agree(operand, elements, along))
-      break;
-  }
-  return bytes;
 }
 
 ResultAccess widest_access(const ContractionResult& result) {

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "graph/calls/library_call.h"
 #include "graph/graph.h"
-#include "graph/strided_view.h"
+#include "kernel/contraction/contraction_operand.h"
 
 // What a matmul-class kernel computes, without anything of how: for every batch b, row m and column n
 //
@@ -28,43 +28,6 @@
 // codegen/contraction prints it.
 
 namespace stitch::kernel {
-
-/// One of the joined dimensions of a tensor: element i lies at the sum of its digits × strides; outermost first, none
-/// for an extent of 1. Strides are elements; 0 where an operand repeats.
-using ContractionDigits = std::vector<graph::StridedView::Digit>;
-
-/// A dimension of an operand over which windows are moved, and that they may reach beyond: element (i, k) of the free
-/// and the contracted dimension is at the coordinate base + free(i) · step + contracted(k) · step. Outside of the
-/// dimension, and in its holes, it is zero.
-struct WindowDimension {
-  /// One of the joined dimensions: index / divisor % extent, of which the remainder is idle where it is outermost.
-  struct Position {
-    std::int64_t divisor = 1, extent = 1;
-    bool outermost = false;
-    std::int64_t step = 0;
-    bool operator==(const Position&) const = default;
-  };
-  Position free, contracted;
-  std::int64_t base = 0;
-  std::int64_t extent = 0;  ///< coordinates from the first element to the last
-  std::int64_t holes = 1;   ///< every such coordinate has an element
-  std::int64_t stride = 0;  ///< of the element's number; 0: the operand's digits say where it lies
-
-  bool operator==(const WindowDimension&) const = default;
-};
-
-/// Left or right operand.
-struct ContractionOperand {
-  int parameter = -1;  ///< argument of the graph
-  graph::DType dtype = graph::DType::f32;
-  std::int64_t offset = 0;  ///< of its first element, in elements
-  ContractionDigits batch;
-  ContractionDigits free;  ///< rows of the left, columns of the right
-  ContractionDigits contracted;
-  std::vector<WindowDimension> windows = {};  ///< of a convolution's input
-
-  bool operator==(const ContractionOperand&) const = default;
-};
 
 /// Where the result's elements are stored. They are dense, each exactly once.
 struct ContractionResult {
@@ -106,15 +69,6 @@ Result<ContractionProblem> contraction_of(const graph::Graph& graph, const graph
 
 /// The same, seen from the other side: left and right, rows and columns exchanged.
 ContractionProblem turned(ContractionProblem problem);
-
-/// Which of an operand's joined dimensions its elements lie side by side along.
-enum class Contiguity : std::uint8_t { contracted, free, none };
-Contiguity contiguity(const ContractionOperand& operand);
-
-/// Largest power of two of bytes, up to 16, that one access may take along the contiguous dimension: aligned wherever
-/// it begins, never across the end of a digit, all of it within the windows or outside. At least the size of an
-/// element.
-int widest_access(const ContractionOperand& operand);
 
 /// Elements one store may take along the result's contiguous dimension, up to 16 bytes; and whether that is the rows.
 struct ResultAccess {

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "kernel/contraction/contraction_problem.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "kernel/contraction/contraction_operand.h"
 
 // What the operator at the root of a contraction multiplies, in the form of contraction_problem.h. A dot has that form
 // by itself. A convolution has it as an implicit matrix product (Chetlur et al., "cuDNN: Efficient Primitives for Deep

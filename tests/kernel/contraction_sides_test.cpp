@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernel/contraction/contraction_problem.h"
 #include "tests/kernel/example_graphs.h"
 
 namespace stitch::kernel::test {
