@@ -250,9 +250,9 @@ Result<ExitCode> run(const RunOptions& options) {
                                        .progress = progress_display(options.common.quiet),
                                        .stop = interruption.token()};
   const graph::Graph whole = imported->graph;
-  auto program = tuning::outline_program(*std::move(imported), *session->tuner, request);
+  auto program = options.outline ? tuning::outline_program(*std::move(imported), *session->tuner, request)
+                                 : tuning::make_program(*imported, *session->tuner, request);
   if (!program) return program.error().within(options.model.string());
-  if (!options.outline) STITCH_TRY(tuning::plan_program(*session->tuner, request, *program));
   STITCH_TRY(write_program(options, *program, files));
   if (options.outline) return outline(options, *program);
   return run_program(options, *std::move(program), options.whole ? &whole : nullptr, files);

@@ -35,16 +35,14 @@ Result<api::Program> make_program(const PackageOptions& options, const std::stri
   const std::string name = options.model.filename().string();
   import::ImportOptions asked;
   asked.constraints = options.common.constraints;
-  STITCH_ASSIGN(auto imported, import::import_bytes(bytes, name, asked));
+  STITCH_ASSIGN(const auto imported, import::import_bytes(bytes, name, asked));
   const tuning::ProgramRequest request{.name = name,
                                        .source = sha256(bytes),
                                        .tunes = !options.predicts,
                                        .memory = memory.get(),
                                        .progress = progress_display(options.common.quiet),
                                        .stop = interruption.token()};
-  STITCH_ASSIGN(api::Program program, tuning::outline_program(std::move(imported), *session->tuner, request));
-  STITCH_TRY(tuning::plan_program(*session->tuner, request, program));
-  return program;
+  return tuning::make_program(imported, *session->tuner, request);
 }
 
 /// How the package goes with the GPUs that were asked for, or with all that are known.

@@ -1,8 +1,10 @@
 #include "tuning/programs/model_program.h"
 
+#include <map>
 #include <set>
 #include <utility>
 
+#include "graph/canonical.h"
 #include "graph/simplify.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/plans/plan_record.h"
@@ -34,10 +36,16 @@ void give_names(const std::vector<std::string>& names, std::vector<api::ProgramP
 
 }  // namespace
 
-Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request) {
+Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
+                                     const std::set<Hash128>& left) {
   STITCH_TRY(graph::simplify(model.graph));
+  const auto is_left = [&](const graph::Graph& call) {
+    if (left.empty()) return false;
+    const auto form = graph::canonicalise(call);
+    return form && left.contains(form->key);
+  };
   const ProgramOptions options{[&](const graph::Graph& loop) { return tuner.runs_in_one_kernel(loop); },
-                               [&](const graph::Graph& call) { return tuner.computes_product(call); },
+                               [&](const graph::Graph& call) { return !is_left(call) && tuner.computes_product(call); },
                                model.graph.constraints};
   STITCH_ASSIGN(api::Program program, build_program(model.graph, options));
   give_names(model.parameters, program.parameters);
@@ -95,12 +103,31 @@ Result<RememberingTuner*> memory_of(const ProgramRequest& request, const api::Pr
   return same ? request.memory : nullptr;
 }
 
+/// What an earlier outline of the same model has plans for keeps them.
+void take_plans(api::Program& from, api::Program& program) {
+  std::map<Hash128, api::ProgramFragment*> planned;
+  for (api::ProgramFragment& fragment : from.fragments) {
+    if (fragment.plan) planned.emplace(fragment.key, &fragment);
+  }
+  std::set<Sha256> needed;
+  for (api::ProgramFragment& fragment : program.fragments) {
+    const auto found = planned.find(fragment.key);
+    if (found == planned.end()) continue;
+    fragment.plan = std::move(found->second->plan);
+    for (const api::KernelLaunch& launch : fragment.plan->launches) needed.insert({launch.cubin, launch.ptx});
+  }
+  for (api::ProgramArtifact& artifact : from.artifacts) {
+    if (needed.contains(artifact.hash)) program.artifacts.push_back(std::move(artifact));
+  }
+}
+
 }  // namespace
 
 Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Program& program) {
   CodeSet code(program);
   for (std::size_t f = 0; f < program.fragments.size(); ++f) {
     api::ProgramFragment& fragment = program.fragments[f];
+    if (fragment.plan) continue;
     const std::string title = fmt::format("fragment {} of {}", f + 1, program.fragments.size());
     if (request.progress) request.progress({"plan", 1.0 * f / program.fragments.size(), title});
     STITCH_ASSIGN(RememberingTuner* const memory, memory_of(request, fragment));
@@ -127,6 +154,22 @@ Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Prog
   }
   if (request.progress) request.progress({"plan", 1, ""});
   return {};
+}
+
+Result<api::Program> make_program(const import::Imported& model, const Tuner& tuner, const ProgramRequest& request) {
+  std::set<Hash128> left;
+  STITCH_ASSIGN(api::Program program, outline_program(model, tuner, request));
+  while (true) {
+    STITCH_TRY(plan_program(tuner, request, program));
+    const std::size_t before = left.size();
+    for (const api::ProgramFragment& fragment : program.fragments) {
+      if (!fragment.plan && tuner.is_product(fragment.graph)) left.insert(fragment.key);
+    }
+    if (left.size() == before) return program;
+    STITCH_ASSIGN(api::Program next, outline_program(model, tuner, request, left));
+    take_plans(program, next);
+    program = std::move(next);
+  }
 }
 
 }  // namespace stitch::tuning

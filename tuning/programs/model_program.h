@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <stop_token>
 #include <string_view>
 
@@ -25,12 +26,18 @@ struct ProgramRequest {
 };
 
 /// The program of a model without plans: simplified, cut as cut_model does (loops whole where the tuner expects more of
-/// it), ports named, with the ranges that integers of its inputs must keep to. Errors: those of simplification and of
-/// build_program.
-Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request);
+/// it), ports named, with the ranges that integers of its inputs must keep to. `left`: products, by their keys, that
+/// are the library's whatever the tuner says. Errors: those of simplification and of build_program.
+Result<api::Program> outline_program(import::Imported model, const Tuner& tuner, const ProgramRequest& request,
+                                     const std::set<Hash128>& left = {});
 
 /// Gives every fragment of the program a plan, and the program their code. A fragment for which none can be made says
 /// why. Errors: cancelled, those of the memory's store.
 Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Program& program);
+
+/// Both. A product of ours without a plan is left to the library (of an attention two calls and what is between them,
+/// of a long epilogue what the call has no place for), so that it costs time, not the step; what has a plan keeps it.
+/// Errors: those of both.
+Result<api::Program> make_program(const import::Imported& model, const Tuner& tuner, const ProgramRequest& request);
 
 }  // namespace stitch::tuning
