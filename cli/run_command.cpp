@@ -17,6 +17,7 @@
 #include "profiler/device/emulated_device.h"
 #include "profiler/verify/input_source.h"
 #include "tuning/programs/model_program.h"
+#include "tuning/programs/program_price.h"
 
 namespace stitch::cli {
 namespace {
@@ -27,7 +28,7 @@ struct RunOptions {
   std::vector<std::string> inputs;
   std::uint64_t seed = 1;
   tuning::ProductsBy products = tuning::ProductsBy::library;
-  bool check = false, whole = false, outline = false;
+  bool check = false, whole = false, outline = false, price = false;
 };
 
 /// Host memory of one tensor, aligned as plans want it.
@@ -134,7 +135,8 @@ Status check_whole(const graph::Graph& graph, const std::vector<HostTensor>& inp
   return compare_with_reference(graph, given, results, client::longest_contraction(graph), *report.whole);
 }
 
-Result<ExitCode> outline(const RunOptions& options, const api::Program& program) {
+Result<ExitCode> outline(const RunOptions& options, const api::Program& program, const tuning::Tuner& tuner,
+                         const std::stop_token& stop) {
   std::int64_t results = 0;
   for (const api::ProgramPort& port : program.results) results += api::arena_bytes_of(port.type.bytes());
   RunReport report;
@@ -154,6 +156,9 @@ Result<ExitCode> outline(const RunOptions& options, const api::Program& program)
       row.bytes = step.bytes;
       report.steps.push_back(std::move(row));
     }
+  }
+  if (options.price) {
+    STITCH_ASSIGN(report.price, tuning::price_program(program, tuner, stop));
   }
   std::printf("%s\n", options.common.json ? to_json(report, false).c_str() : to_table(report, false).c_str());
   return ExitCode::success;
@@ -254,7 +259,7 @@ Result<ExitCode> run(const RunOptions& options) {
                                  : tuning::make_program(*imported, *session->tuner, request);
   if (!program) return program.error().within(options.model.string());
   STITCH_TRY(write_program(options, *program, files));
-  if (options.outline) return outline(options, *program);
+  if (options.outline) return outline(options, *program, *session->tuner, interruption.token());
   return run_program(options, *std::move(program), options.whole ? &whole : nullptr, files);
 }
 
@@ -278,6 +283,10 @@ void add_run_command(CLI::App& app, ExitCode& code) {
                       "write the ids of the plans and the hashes of their code here");
   command->add_option("--lock", options->lock, "run only what this lock says");
   CLI::Option* outline = command->add_flag("--outline", options->outline, "compile and run nothing: steps and memory");
+  command
+      ->add_flag("--price", options->price,
+                 "with --outline: launches, library calls, bytes and predicted time of a run")
+      ->needs(outline);
   outline->excludes("--check")->excludes("--check-model")->excludes("--output")->excludes("--input");
   command->callback([options, &code] {
     const Result<ExitCode> result = run(*options);

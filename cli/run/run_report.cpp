@@ -78,6 +78,15 @@ std::string to_table(const RunReport& report, bool checked) {
       "inputs and weights {}",
       report.arena, report.lower_bound, report.ratio(), report.arena + report.results, report.eager_peak,
       report.workspaces, report.parameters);
+  if (report.price) {
+    const tuning::ProgramPrice& price = *report.price;
+    text += fmt::format(
+        "\npredicted: {:.1f} us, of them {:.1f} in {:.0f} library calls; {:.0f} launches, {:.1f} MB of device memory",
+        price.us, price.library_us, price.library_calls, price.launches, price.bytes / 1e6);
+    if (price.unpriced_calls > 0)
+      text += fmt::format("; {:.0f} calls have the time of their bytes", price.unpriced_calls);
+    if (price.foreign_steps > 0) text += fmt::format("; {:.0f} steps have no price", price.foreign_steps);
+  }
   return text;
 }
 
@@ -99,6 +108,17 @@ std::string to_json(const RunReport& report, bool checked) {
                     {"eager_peak_bytes", report.eager_peak},
                     {"workspace_bytes", report.workspaces},
                     {"parameter_bytes", report.parameters}};
+  if (report.price) {
+    const tuning::ProgramPrice& price = *report.price;
+    json["price"] = {{"predicted_us", price.us},
+                     {"library_us", price.library_us},
+                     {"launches", price.launches},
+                     {"library_calls", price.library_calls},
+                     {"bytes", price.bytes},
+                     {"library_bytes", price.library_bytes},
+                     {"unpriced_calls", price.unpriced_calls},
+                     {"foreign_steps", price.foreign_steps}};
+  }
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/run/step_log.h"
 #include "client/program.h"
+#include "tuning/programs/program_price.h"
 
 namespace stitch::cli {
 
@@ -17,6 +18,7 @@ struct RunReport {
   std::optional<StepRow> whole;  ///< the model's results beside the reference of the whole model
   std::vector<client::ProgramFallback> fallbacks;
   std::string library;
+  std::optional<tuning::ProgramPrice> price;  ///< of an outline with --price
   // Memory, bytes.
   std::int64_t arena = 0, lower_bound = 0, results = 0, eager_peak = 0, workspaces = 0, parameters = 0;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "costmodel/contraction/product_rates.h"
 #include "search/partition/loop_choice.h"
 #include "tuning/contractions/product_kernels.h"
 #include "tuning/plans/contraction_plan.h"
@@ -61,6 +62,16 @@ bool Tuner::computes_product(const graph::Graph& call) const {
   if (by == ProductsBy::library) return false;
   const auto kernels = product_kernels(call, context_->device, 1);
   return kernels.ok() && (by == ProductsBy::ours || kernels->ours_is_faster());
+}
+
+std::optional<Tuner::ProductPrice> Tuner::product_price(const graph::Graph& graph) const {
+  const auto kernels = product_kernels(graph, context_->device, 1);
+  if (!kernels) return std::nullopt;
+  return ProductPrice{kernels->best.front().predicted_us, kernels->rival_us};
+}
+
+double Tuner::copy_us(double bytes) const {
+  return costmodel::launch_time(context_->device, {}) + bytes / context_->device.copy_bandwidth() * 1e6;
 }
 
 Result<search::UnfusedFragment> Tuner::unfused(const graph::Graph& canonical) const {

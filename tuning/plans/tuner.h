@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -70,6 +71,14 @@ class Tuner {
   /// Whether a kernel of ours computes a library call of a program, or a whole attention (TunerOptions::products): it
   /// is then a fragment like any other, with a plan.
   [[nodiscard]] bool computes_product(const graph::Graph& call) const;
+  /// What the best schedule for a product, convolution or attention is predicted to take, and the library's call or
+  /// calls, µs. Nothing: it is none, or no schedule is legal.
+  struct ProductPrice {
+    double ours_us = 0, library_us = 0;
+  };
+  [[nodiscard]] std::optional<ProductPrice> product_price(const graph::Graph& graph) const;
+  /// What a kernel is predicted to take that does nothing but read and write so many bytes, µs.
+  [[nodiscard]] double copy_us(double bytes) const;
   /// Every operator in a kernel of its own: what a plan is compared with.
   Result<search::UnfusedFragment> unfused(const graph::Graph& canonical) const;
 

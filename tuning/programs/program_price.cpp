@@ -1,0 +1,130 @@
+#include "tuning/programs/program_price.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace stitch::tuning {
+namespace {
+
+void add(ProgramPrice& to, const ProgramPrice& price, double times) {
+  to.launches += times * price.launches;
+  to.library_calls += times * price.library_calls;
+  to.foreign_steps += times * price.foreign_steps;
+  to.bytes += times * price.bytes;
+  to.library_bytes += times * price.library_bytes;
+  to.us += times * price.us;
+  to.library_us += times * price.library_us;
+  to.unpriced_calls += times * price.unpriced_calls;
+}
+
+/// Operands and results, each once.
+double bytes_of(const graph::Graph& graph) {
+  double bytes = 0;
+  for (const graph::NodeId parameter : graph.parameters())
+    bytes += static_cast<double>(graph.node(parameter).type().bytes());
+  for (const graph::Value result : graph.results()) bytes += static_cast<double>(graph.type(result).bytes());
+  return bytes;
+}
+
+class Pricing {
+ public:
+  Pricing(const api::Program& program, const Tuner& tuner, const std::stop_token& stop)
+      : program_(program),
+        tuner_(tuner),
+        stop_(stop),
+        fragments_(program.fragments.size()),
+        calls_(program.calls.size()) {}
+
+  Result<ProgramPrice> of_region(int region) {
+    ProgramPrice total;
+    for (const api::ProgramStep& step : program_.regions[region].steps) {
+      STITCH_ASSIGN(const ProgramPrice price, of_step(step));
+      add(total, price, 1);
+    }
+    return total;
+  }
+
+ private:
+  Result<ProgramPrice> of_step(const api::ProgramStep& step) {
+    if (stop_.stop_requested()) return make_error(ErrorKind::cancelled, "stopped while pricing '{}'", step.name);
+    if (const auto* fragment = std::get_if<api::FragmentStep>(&step.work)) {
+      auto price = of_fragment(fragment->fragment);
+      return price ? std::move(price) : price.error().within(step.name);
+    }
+    if (const auto* call = std::get_if<api::LibraryStep>(&step.work)) return of_call(call->call);
+    if (const auto* loop = std::get_if<api::LoopStep>(&step.work)) return of_loop(*loop);
+    if (const auto* branch = std::get_if<api::BranchStep>(&step.work)) return of_branch(*branch);
+    ProgramPrice price;
+    if (const auto* copy = std::get_if<api::CopyStep>(&step.work)) {
+      price.launches = 1;
+      price.bytes = 2.0 * static_cast<double>(copy->bytes);
+      price.us = tuner_.copy_us(price.bytes);
+    } else {
+      price.foreign_steps = 1;
+    }
+    return price;
+  }
+
+  Result<ProgramPrice> of_fragment(int number) {
+    if (fragments_[number]) return *fragments_[number];
+    const graph::Graph& graph = program_.fragments[number].graph;
+    ProgramPrice price;
+    if (const auto product = tuner_.product_price(graph)) {
+      price = {.launches = 1, .bytes = bytes_of(graph), .us = product->ours_us};
+    } else {
+      STITCH_ASSIGN(const search::FusionPlan plan, tuner_.explore(graph, stop_));
+      price = {.launches = static_cast<double>(plan.kernels.size()),
+               .bytes = static_cast<double>(search::plan_bytes(plan)),
+               .us = plan.predicted_us};
+    }
+    fragments_[number] = price;
+    return price;
+  }
+
+  ProgramPrice of_call(int number) {
+    if (calls_[number]) return *calls_[number];
+    const graph::Graph& graph = program_.calls[number].graph;
+    const auto product = tuner_.product_price(graph);
+    ProgramPrice price;
+    price.library_calls = 1;
+    price.bytes = price.library_bytes = bytes_of(graph);
+    price.us = price.library_us = product ? product->library_us : tuner_.copy_us(price.bytes);
+    price.unpriced_calls = product ? 0 : 1;
+    calls_[number] = price;
+    return price;
+  }
+
+  Result<ProgramPrice> of_loop(const api::LoopStep& loop) {
+    ProgramPrice price;
+    const double turns = loop.trip_count < 0 ? 1 : static_cast<double>(loop.trip_count);
+    STITCH_ASSIGN(const ProgramPrice body, of_region(loop.body));
+    add(price, body, turns);
+    if (loop.condition < 0) return price;
+    STITCH_ASSIGN(const ProgramPrice condition, of_region(loop.condition));
+    add(price, condition, turns);
+    return price;
+  }
+
+  Result<ProgramPrice> of_branch(const api::BranchStep& branch) {
+    ProgramPrice most;
+    for (const int region : branch.regions) {
+      STITCH_ASSIGN(const ProgramPrice price, of_region(region));
+      if (price.us >= most.us) most = price;
+    }
+    return most;
+  }
+
+  const api::Program& program_;
+  const Tuner& tuner_;
+  const std::stop_token& stop_;
+  std::vector<std::optional<ProgramPrice>> fragments_, calls_;  // each distinct one once
+};
+
+}  // namespace
+
+Result<ProgramPrice> price_program(const api::Program& program, const Tuner& tuner, const std::stop_token& stop) {
+  return Pricing(program, tuner, stop).of_region(0);
+}
+
+}  // namespace stitch::tuning
