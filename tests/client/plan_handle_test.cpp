@@ -13,9 +13,11 @@
 #include "client/client.h"
 #include "client/emulated_executor.h"
 #include "client/stitch.h"
+#include "graph/builder.h"
 #include "graph/codec/codec.h"
 #include "graph/reference/evaluate.h"
 #include "tests/daemon/running_service.h"
+#include "tests/kernel/attention_graph.h"
 #include "tests/tuning/sample_fragments.h"
 
 namespace stitch::client {
@@ -82,6 +84,53 @@ TEST_F(ClientDaemonTest, APlanComputesWhatTheFragmentSays) {
                                        tuning::samples::scaled_difference(256, true)}) {
     auto plan = PlanHandle::fetch(*client_, executor_, fragment);
     ASSERT_TRUE(plan.ok()) << plan.error().message;
+    Trial run(fragment);
+    const Status ran = run.on(**plan);
+    ASSERT_TRUE(ran.ok()) << ran.error().message;
+    run.expect_right(fragment);
+  }
+}
+
+graph::Graph product_with_bias() {
+  graph::Builder b;
+  const graph::Value x = b.parameter(graph::DType::f32, {40, 24}), w = b.parameter(graph::DType::f32, {24, 72});
+  const graph::Value bias = b.broadcast(b.parameter(graph::DType::f32, {72}), {40, 72}, {1});
+  return *b.finish({b.binary(graph::Op::add, b.dot(x, w, {{}, {}, {1}, {0}, graph::DType::f32}), bias)});
+}
+
+/// Of two images with eight features, which come last, and a padding of 1.
+graph::Graph rectified_convolution() {
+  graph::Builder b;
+  graph::ConvolutionAttributes a;
+  a.input_feature = a.output_feature = 3;
+  a.input_spatial = a.output_spatial = {1, 2};
+  a.kernel_spatial = {0, 1};
+  a.kernel_input_feature = 2;
+  a.kernel_output_feature = 3;
+  a.strides = a.low = a.high = a.input_dilation = a.kernel_dilation = {1, 1};
+  a.result = graph::DType::f32;
+  const graph::Value x = b.parameter(graph::DType::f32, {2, 6, 7, 8}),
+                     w = b.parameter(graph::DType::f32, {3, 3, 8, 16});
+  const graph::Value y = b.add(graph::Op::convolution, {x, w}, a);
+  return *b.finish({b.binary(graph::Op::maximum, y, b.filled(graph::DType::f32, {2, 6, 7, 16}, 0))});
+}
+
+TEST_F(ClientDaemonTest, KernelsOfTheMatmulClassAreFetchedAndRunLikeAny) {
+  const kernel::test::AttentionCase attention = {.name = "",
+                                                 .batch = {2, 3},
+                                                 .rows = 24,
+                                                 .keys = 40,
+                                                 .depth = 16,
+                                                 .width = 16,
+                                                 .dtype = graph::DType::f32,
+                                                 .mask = kernel::test::Mask::causal};
+  for (const graph::Graph& fragment :
+       {product_with_bias(), rectified_convolution(), kernel::test::AttentionGraph(attention).make()}) {
+    auto plan = PlanHandle::fetch(*client_, executor_, fragment);
+    ASSERT_TRUE(plan.ok()) << plan.error().message;
+    const auto answer = client_->fetch(fragment);
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer->plan->launches.size(), 1u);
     Trial run(fragment);
     const Status ran = run.on(**plan);
     ASSERT_TRUE(ran.ok()) << ran.error().message;
