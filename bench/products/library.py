@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What PyTorch's libraries take for the problems of a file, on the GPU at hand: cuBLAS for products, and for attention
-each of scaled_dot_product_attention's kernels that takes the shape. A line of JSON for each: name, library, us (median
+"""What PyTorch's libraries take for the problems of a file, on the GPU at hand: cuBLAS for products, cuDNN for
+convolutions, and for attention each of scaled_dot_product_attention's kernels that takes the shape. A line of JSON for each: name, library, us (median
 of the kernels' durations by PyTorch's profiler, cold L2), low and high (quartiles), kernels (names).
 
     bench/products/library.py PROBLEMS.json [--within SECONDS] [--iterations N]
@@ -39,6 +39,29 @@ def product(problem):
     right = operand(problem["k"], problem["n"], problem.get("right", "plain"))
     out = torch.empty((batch, problem["m"], problem["n"])[0 if batch > 1 else 1:], dtype=dtype, device="cuda")
     return {"cuBLAS": lambda: torch.matmul(left, right, out=out)}
+
+
+def convolution(problem):
+    """cuDNN's by its own search, in the memory format that the problem names."""
+    if problem["dtype"] not in DTYPES or problem.get("result", problem["dtype"]) != problem["dtype"]:
+        return {}
+    if problem.get("holes", 1) != 1 or len(problem["window"]) != 2:
+        return {}
+    last = problem.get("features_are", "last") == "last"
+    layout = torch.channels_last if last else torch.contiguous_format
+    dtype, groups = DTYPES[problem["dtype"]], problem.get("groups", 1)
+    image = drawn((problem.get("images", 1), problem["features"], *problem["extents"]), dtype)
+    weight = drawn((problem["results"], problem["features"] // groups, *problem["window"]), dtype)
+    image, weight = image.to(memory_format=layout), weight.to(memory_format=layout)
+    return {"cuDNN": lambda: torch.nn.functional.conv2d(image, weight, stride=problem.get("strides", 1),
+                                                        padding=problem.get("padding", 0),
+                                                        dilation=problem.get("dilation", 1), groups=groups)}
+
+
+def functions_of(problem):
+    if "keys" in problem:
+        return attention(problem)
+    return convolution(problem) if "window" in problem else product(problem)
 
 
 def attention(problem):
@@ -87,12 +110,14 @@ def main():
     options = parser.parse_args()
     # Float32 products as ours compute them, without TF32.
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     start = time.monotonic()
     flushed = torch.zeros(2 * torch.cuda.get_device_properties(0).L2_cache_size // 4, dtype=torch.int32, device="cuda")
     for problem in json.loads(options.problems.read_text()):
         if time.monotonic() - start > options.within:
             break
-        for library, run in (attention if "keys" in problem else product)(problem).items():
+        for library, run in functions_of(problem).items():
             line = {"name": problem["name"], "library": library, "iterations": options.iterations}
             try:
                 line |= measure(run, options.iterations, flushed)
