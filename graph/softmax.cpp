@@ -17,8 +17,12 @@ bool reduces_by(const Node& node, ReduceKind kind) {
 std::optional<Value> asked_for_empty(const Graph& graph, Value value) {
   const Node& node = graph.node(value.node);
   if (node.op != Op::compare || node.as<CompareAttributes>().direction != Comparison::eq) return std::nullopt;
-  if (fill_number(graph, node.operands[1]) != -std::numeric_limits<double>::infinity()) return std::nullopt;
-  return node.operands[0];
+  // In whichever order: a canonical form has its own.
+  for (const int side : {0, 1}) {
+    if (fill_number(graph, node.operands[1 - side]) == -std::numeric_limits<double>::infinity())
+      return node.operands[side];
+  }
+  return std::nullopt;
 }
 
 /// The maximum m of which `value` is m itself or m where that is finite, or not −∞, and 0 elsewhere.

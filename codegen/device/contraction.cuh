@@ -236,6 +236,17 @@ struct TensorCores : FragmentSums<Sum, rows, columns, 16> {
 
 // ---- CUDA cores
 
+template <class Sum>
+__device__ __forceinline__ void accumulate(Sum& sum, Sum left, Sum right) {
+  sum += left * right;
+}
+__device__ __forceinline__ void accumulate(s32& sum, s32 left, s32 right) {
+  sum = static_cast<s32>(static_cast<u32>(sum) + static_cast<u32>(left) * static_cast<u32>(right));
+}
+__device__ __forceinline__ void accumulate(s64& sum, s64 left, s64 right) {
+  sum = static_cast<s64>(static_cast<u64>(sum) + static_cast<u64>(left) * static_cast<u64>(right));
+}
+
 // A lane has thread_rows × thread_columns results: runs of left_run rows and right_run columns, alternating with those
 // of the other lanes. `step` elements of depth are loaded at a time.
 template <class Left, class Right, class Sum, int rows, int columns, int thread_rows, int thread_columns, int left_run,
@@ -296,7 +307,7 @@ struct CudaCores {
 #pragma unroll
       for (int i = 0; i < thread_rows; ++i) {
 #pragma unroll
-        for (int j = 0; j < thread_columns; ++j) sums[i][j] += left.values[i][d] * right.values[j][d];
+        for (int j = 0; j < thread_columns; ++j) accumulate(sums[i][j], left.values[i][d], right.values[j][d]);
       }
     }
   }

@@ -113,14 +113,24 @@ __device__ __forceinline__ f64 round_away(f64 x) { return round(x); }
 
 __device__ __forceinline__ f32 power(f32 x, f32 y) { return powf(x, y); }
 __device__ __forceinline__ f64 power(f64 x, f64 y) { return pow(x, y); }
+// Signed integers wrap on the device; C++ would take it for known that they do not.
+template <class T>
+__device__ __forceinline__ T wrapping_product(T x, T y) {
+  if constexpr (sizeof(T) == 8) {
+    return static_cast<T>(static_cast<u64>(x) * static_cast<u64>(y));
+  } else {
+    return static_cast<T>(static_cast<u32>(x) * static_cast<u32>(y));
+  }
+}
+
 // Integer power by squaring; a negative exponent gives 0 except for bases 1 and -1.
 template <class T>
 __device__ __forceinline__ T power(T x, T y) {
   if (y < T(0)) return x == T(1) ? T(1) : x == T(-1) ? ((y & T(1)) != T(0) ? T(-1) : T(1)) : T(0);
   T result = T(1);
   for (; y != T(0); y = static_cast<T>(y >> 1)) {
-    if ((y & T(1)) != T(0)) result = static_cast<T>(result * x);
-    x = static_cast<T>(x * x);
+    if ((y & T(1)) != T(0)) result = wrapping_product(result, x);
+    x = wrapping_product(x, x);
   }
   return result;
 }

@@ -34,12 +34,8 @@ struct Product {
   __device__ static __forceinline__ T combine(T x, T y) {
     return static_cast<T>(x * y);
   }
-  __device__ static __forceinline__ s32 combine(s32 x, s32 y) {
-    return static_cast<s32>(static_cast<u32>(x) * static_cast<u32>(y));
-  }
-  __device__ static __forceinline__ s64 combine(s64 x, s64 y) {
-    return static_cast<s64>(static_cast<u64>(x) * static_cast<u64>(y));
-  }
+  __device__ static __forceinline__ s32 combine(s32 x, s32 y) { return wrapping_product(x, y); }
+  __device__ static __forceinline__ s64 combine(s64 x, s64 y) { return wrapping_product(x, y); }
 };
 // The greatest or the least. Of floats by integer atomics: of numbers with one sign the bits are ordered as the numbers
 // are, those of negative ones the other way round. The NaN with all bits set (less the sign, for the greatest) is

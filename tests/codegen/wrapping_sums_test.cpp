@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "graph/builder.h"
-#include "tests/codegen/kernel_run.h"
+#include "tests/codegen/contraction_case.h"
 
 namespace stitch::codegen::test {
 namespace {
@@ -57,6 +57,29 @@ TEST(WrappingSumsEmulated, OfAScatterAreComparedAsTheyWrap) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) - 500;
   const KernelCase each = make_case(graph);
   expect_right(each, {bytes_of(DType::s32, values), bytes_of(DType::s32, std::vector<double>{3, 40, 3, -1})});
+}
+
+/// A product of matrices, on CUDA cores, and what is greater than it.
+TEST(WrappingSumsEmulated, OfProductsAreComparedAsTheyWrap) {
+  for (const DType dtype : {DType::s32, DType::s64}) {
+    Builder b;
+    const Value x = b.parameter(dtype, {24, 40}), w = b.parameter(dtype, {40, 24});
+    const Value product = b.dot(x, w, {{}, {}, {1}, {0}, dtype});
+    const auto graph = b.finish({b.compare(graph::Comparison::gt, product, b.parameter(dtype, {24, 24}))});
+    ASSERT_TRUE(graph) << graph.error().message;
+    const auto problem = kernel::derive_contraction(*graph);
+    ASSERT_TRUE(problem) << problem.error().message;
+    const auto schedule = kernel::default_schedule(*problem, *find_device("h100"));
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    std::vector<std::vector<std::uint64_t>> bits(3);
+    for (std::uint64_t i = 0; i < 24 * 40; ++i) {
+      bits[0].push_back(0x0123456789abcdef * (i + 1));
+      bits[1].push_back(0xfedcba9876543210 ^ i * i);
+    }
+    for (std::uint64_t i = 0; i < 24 * 24; ++i) bits[2].push_back(i % 2 == 0 ? i : ~i);
+    expect_right(case_of(*problem, *schedule),
+                 {bytes_of_bits(dtype, bits[0]), bytes_of_bits(dtype, bits[1]), bytes_of_bits(dtype, bits[2])});
+  }
 }
 
 }  // namespace

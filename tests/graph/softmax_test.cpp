@@ -17,9 +17,10 @@ const Dims rows = {4, 6}, small = {4};
 struct Written {
   enum class Base : std::uint8_t { maximum, finite, not_empty } base = Base::maximum;
   bool reciprocal = false, empty_is_zero = false;
-  bool of_other = false;   ///< the maximum is another value's
-  double replacement = 0;  ///< of a maximum that is not finite, or −∞
-  std::int64_t along = 1;  ///< what the sum goes along
+  bool constant_first = false;  ///< −∞ = maximum, as a canonical form may have it
+  bool of_other = false;        ///< the maximum is another value's
+  double replacement = 0;       ///< of a maximum that is not finite, or −∞
+  std::int64_t along = 1;       ///< what the sum goes along
 };
 
 Graph softmax_of(const Written& w) {
@@ -27,7 +28,9 @@ Graph softmax_of(const Written& w) {
   const Value x = b.parameter(DType::f32, rows), other = b.parameter(DType::f32, rows);
   const Value greatest = b.reduce(ReduceKind::max, w.of_other ? other : x, {1});
   Value base = greatest;
-  const Value empty = b.compare(Comparison::eq, greatest, b.filled(DType::f32, small, -infinity));
+  const Value least = b.filled(DType::f32, small, -infinity);
+  const Value empty =
+      w.constant_first ? b.compare(Comparison::eq, least, greatest) : b.compare(Comparison::eq, greatest, least);
   if (w.base == Written::Base::finite)
     base = b.select(b.unary(Op::is_finite, greatest), greatest, b.filled(DType::f32, small, w.replacement));
   if (w.base == Written::Base::not_empty) base = b.select(empty, b.filled(DType::f32, small, w.replacement), greatest);
@@ -59,7 +62,12 @@ TEST(SoftmaxMatch, AllWaysThatLibrariesWriteItAreOne) {
       EXPECT_FALSE(softmax->empty_is_zero);
     }
   }
-  EXPECT_TRUE(found({.base = Written::Base::not_empty, .empty_is_zero = true})->empty_is_zero);
+  for (const bool constant_first : {false, true}) {
+    const auto guarded =
+        found({.base = Written::Base::not_empty, .empty_is_zero = true, .constant_first = constant_first});
+    ASSERT_TRUE(guarded) << constant_first;
+    EXPECT_TRUE(guarded->empty_is_zero);
+  }
 }
 
 TEST(SoftmaxMatch, WhatOnlyLooksLikeItIsNone) {

@@ -1,5 +1,6 @@
 #include "tuning/programs/model_program.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -103,6 +104,13 @@ Result<RememberingTuner*> memory_of(const ProgramRequest& request, const api::Pr
   return same ? request.memory : nullptr;
 }
 
+/// Whether a fragment is in the place of library calls: no other has a product.
+bool multiplies(const graph::Graph& fragment) {
+  return std::ranges::any_of(fragment.nodes(), [](const graph::Node& node) {
+    return node.op == graph::Op::dot || node.op == graph::Op::convolution;
+  });
+}
+
 /// What an earlier outline of the same model has plans for keeps them.
 void take_plans(api::Program& from, api::Program& program) {
   std::map<Hash128, api::ProgramFragment*> planned;
@@ -163,7 +171,7 @@ Result<api::Program> make_program(const import::Imported& model, const Tuner& tu
     STITCH_TRY(plan_program(tuner, request, program));
     const std::size_t before = left.size();
     for (const api::ProgramFragment& fragment : program.fragments) {
-      if (!fragment.plan && tuner.is_product(fragment.graph)) left.insert(fragment.key);
+      if (!fragment.plan && multiplies(fragment.graph)) left.insert(fragment.key);
     }
     if (left.size() == before) return program;
     STITCH_ASSIGN(api::Program next, outline_program(model, tuner, request, left));
