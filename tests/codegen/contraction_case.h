@@ -35,4 +35,33 @@ inline KernelCase case_of(const kernel::ContractionProblem& problem, const kerne
   return made;
 }
 
+inline kernel::ContractionProblem derived(const Result<graph::Graph>& graph) {
+  if (!graph) throw std::runtime_error(graph.error().message);
+  auto problem = kernel::derive_contraction(*graph);
+  if (!problem) throw std::runtime_error(problem.error().message);
+  return *std::move(problem);
+}
+
+inline kernel::ContractionSchedule default_of(const kernel::ContractionProblem& problem) {
+  const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
+  if (!schedule) throw std::runtime_error(schedule.error().message);
+  return *schedule;
+}
+
+/// One that is drawn: the default one, or another if that is legal.
+inline kernel::ContractionSchedule drawn_schedule(const kernel::ContractionProblem& problem, Random& random) {
+  const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
+  const kernel::ContractionSchedule schedule = default_of(problem);
+  kernel::ContractionSchedule drawn = schedule;
+  constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups[] = {1, 2, 8}, halves[] = {1, 2};
+  drawn.stages = among(stages);
+  drawn.fragment_stages = among(halves);
+  drawn.split = among(splits);
+  drawn.group = among(groups);
+  drawn.block_rows /= among(halves);
+  drawn.warp_rows /= among(halves);
+  drawn.swizzle = random.below(8) != 0;
+  return kernel::check_legality(problem, drawn, *find_device("h100")) ? drawn : schedule;
+}
+
 }  // namespace stitch::codegen::test

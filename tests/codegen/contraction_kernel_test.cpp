@@ -70,23 +70,13 @@ Result<graph::Graph> graph_of(const Matmul& m) {
   return b.finish({with_epilogue(b, m, b.dot(left, right, a))});
 }
 
-ContractionProblem problem_of(const Matmul& m) {
-  auto problem = kernel::derive_contraction(*graph_of(m));
-  if (!problem) throw std::runtime_error(problem.error().message);
-  return *std::move(problem);
-}
-
-ContractionSchedule schedule_of(const ContractionProblem& problem) {
-  const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
-  if (!schedule) throw std::runtime_error(schedule.error().message);
-  return *schedule;
-}
+ContractionProblem problem_of(const Matmul& m) { return derived(graph_of(m)); }
 
 class ContractionEmulated : public testing::TestWithParam<Matmul> {};
 
 TEST_P(ContractionEmulated, IsRight) {
   const ContractionProblem problem = problem_of(GetParam());
-  const ContractionSchedule schedule = schedule_of(problem);
+  const ContractionSchedule schedule = default_of(problem);
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
   const KernelCase each = case_of(problem, schedule);
   expect_right(each, inputs_of(*each.graph));
@@ -135,7 +125,7 @@ class ContractionPipelinesEmulated : public testing::TestWithParam<Pipelined> {
     schedule.split = GetParam().split;
   }
   const ContractionProblem problem = problem_of({"", {1, 96, 64, 320}, DType::f16, Layout::plain, Layout::turned});
-  ContractionSchedule schedule = schedule_of(problem);
+  ContractionSchedule schedule = default_of(problem);
 };
 
 TEST_P(ContractionPipelinesEmulated, AreRight) {
@@ -177,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Stages, ContractionPipelinesEmulated,
 
 std::uint64_t conflicts_of(const Matmul& matmul, bool swizzle) {
   const ContractionProblem problem = problem_of(matmul);
-  ContractionSchedule schedule = schedule_of(problem);
+  ContractionSchedule schedule = default_of(problem);
   schedule.stages = 3;
   schedule.swizzle = swizzle;
   const KernelCase each = case_of(problem, schedule);
@@ -220,17 +210,7 @@ TEST(ContractionKernelEmulated, RandomProblemsAreRight) {
     m.epilogue = among(epilogues);
     if (m.dtype == DType::s8 && m.epilogue == "residual") m.epilogue = "bias";
     const ContractionProblem problem = problem_of(m);
-    ContractionSchedule schedule = schedule_of(problem);
-    ContractionSchedule drawn = schedule;
-    constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups[] = {1, 2, 8}, halves[] = {1, 2};
-    drawn.stages = among(stages);
-    drawn.fragment_stages = among(halves);
-    drawn.split = among(splits);
-    drawn.group = among(groups);
-    drawn.block_rows /= among(halves);
-    drawn.warp_rows /= among(halves);
-    drawn.swizzle = random.below(8) != 0;
-    if (kernel::check_legality(problem, drawn, *find_device("h100"))) schedule = drawn;
+    const ContractionSchedule schedule = drawn_schedule(problem, random);
     SCOPED_TRACE(fmt::format("{}: {}\n{}", i, to_string(problem), to_string(schedule)));
     const KernelCase each = case_of(problem, schedule);
     expect_right(each, inputs_of(*each.graph));

@@ -113,25 +113,13 @@ Result<graph::Graph> graph_of(const Convolution& c) {
   return b.finish({y});
 }
 
-ContractionProblem problem_of(const Convolution& c) {
-  const auto graph = graph_of(c);
-  if (!graph) throw std::runtime_error(graph.error().message);
-  auto problem = kernel::derive_contraction(*graph);
-  if (!problem) throw std::runtime_error(problem.error().message);
-  return *std::move(problem);
-}
-
-ContractionSchedule schedule_of(const ContractionProblem& problem) {
-  const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
-  if (!schedule) throw std::runtime_error(schedule.error().message);
-  return *schedule;
-}
+ContractionProblem problem_of(const Convolution& c) { return derived(graph_of(c)); }
 
 class ConvolutionEmulated : public testing::TestWithParam<Convolution> {};
 
 TEST_P(ConvolutionEmulated, IsRight) {
   const ContractionProblem problem = problem_of(GetParam());
-  const ContractionSchedule schedule = schedule_of(problem);
+  const ContractionSchedule schedule = default_of(problem);
   SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
   const KernelCase each = case_of(problem, schedule);
   expect_right(each, inputs_of(*each.graph));
@@ -221,16 +209,7 @@ TEST(ConvolutionKernelEmulated, RandomProblemsAreRight) {
     c.reversed = random.below(3) == 0;
     c.epilogue = among(epilogues);
     const ContractionProblem problem = problem_of(c);
-    ContractionSchedule schedule = schedule_of(problem);
-    ContractionSchedule drawn = schedule;
-    constexpr int stages[] = {1, 2, 3, 4}, splits[] = {1, 1, 2, 3}, groups_of_tiles[] = {1, 2, 8}, halves[] = {1, 2};
-    drawn.stages = among(stages);
-    drawn.fragment_stages = among(halves);
-    drawn.split = among(splits);
-    drawn.group = among(groups_of_tiles);
-    drawn.block_rows /= among(halves);
-    drawn.warp_rows /= among(halves);
-    if (kernel::check_legality(problem, drawn, *find_device("h100"))) schedule = drawn;
+    const ContractionSchedule schedule = drawn_schedule(problem, random);
     SCOPED_TRACE(fmt::format("{}: {}\n{}", i, to_string(problem), to_string(schedule)));
     const KernelCase each = case_of(problem, schedule);
     expect_right(each, inputs_of(*each.graph));
