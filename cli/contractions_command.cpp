@@ -336,10 +336,12 @@ CLI::Option* add_measuring_options(CLI::App& command, MeasuredProductsOptions& o
 void add_contractions_command(CLI::App& app, ExitCode& code) {
   auto options = std::make_shared<ContractionsOptions>();
   options->measured.common.device.clear();
-  CLI::App* command = app.add_subcommand("contractions",
-                                         "Kernels of ours for products of matrices and attentions, with what they and "
-                                         "the library's are predicted to take");
-  CLI::Option* model = command->add_option("model", options->model, "model file: all its products and attentions");
+  CLI::App* command =
+      app.add_subcommand("contractions",
+                         "Kernels of ours for products of matrices, convolutions and attentions, with what they and "
+                         "the library's are predicted to take");
+  CLI::Option* model =
+      command->add_option("model", options->model, "model file: all its products, convolutions and attentions");
   CLI::Option* problems =
       command
           ->add_option("--problems", options->problems,

@@ -41,7 +41,11 @@ class EpiloguePrinter {
       if (!needed[id]) continue;
       for (const ItemId each : kernel::dependencies(program_, id)) needed[each] = true;
     }
-    for (const ItemId id : program_.item_ids()) {
+    const auto ids = program_.item_ids();
+    // A block has the sum of the result's own place alone.
+    if (std::ranges::count_if(ids, [&](ItemId id) { return needed[id] && is_sum(program_.at(id)); }) > 1)
+      return make_error(ErrorKind::unsupported, "an epilogue that needs the product at several places");
+    for (const ItemId id : ids) {
       const Item& item = program_.at(id);
       if (!needed[id] || item.kind == Item::Kind::literal || is_sum(item)) continue;
       if (!is_element_wise(item))

@@ -272,7 +272,7 @@ struct CudaCores {
 #pragma unroll
           for (int r = 0; r < run; ++r) {
             T elements[step];
-            stitch::load<step, Cached::plain>(elements, reinterpret_cast<const T*>(tile + Tile::place(row + r, k)));
+            stitch::load<step, Cached::shared>(elements, reinterpret_cast<const T*>(tile + Tile::place(row + r, k)));
 #pragma unroll
             for (int d = 0; d < step; ++d) values[i + r][d] = static_cast<Sum>(widen(elements[d]));
           }
@@ -280,7 +280,7 @@ struct CudaCores {
 #pragma unroll
           for (int d = 0; d < step; ++d) {
             T elements[run];
-            stitch::load<run, Cached::plain>(elements, reinterpret_cast<const T*>(tile + Tile::place(k + d, row)));
+            stitch::load<run, Cached::shared>(elements, reinterpret_cast<const T*>(tile + Tile::place(k + d, row)));
 #pragma unroll
             for (int r = 0; r < run; ++r) values[i + r][d] = static_cast<Sum>(widen(elements[r]));
           }

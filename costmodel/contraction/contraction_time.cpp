@@ -266,10 +266,8 @@ constexpr std::array library_tiles = {
 
 /// As a library computes it: a gradient by the data leaves out the products with what is in its input's holes.
 ContractionProblem without_holes(ContractionProblem problem) {
-  for (const kernel::WindowDimension& window : problem.left.windows) {
-    const std::int64_t among = std::min(window.holes, window.contracted.extent);
-    problem.contracted = kernel::divided_up(problem.contracted, std::max<std::int64_t>(1, among));
-  }
+  for (const kernel::WindowDimension& window : problem.left.windows)
+    problem.contracted = kernel::divided_up(problem.contracted, window.holes);
   return problem;
 }
 

@@ -10,22 +10,53 @@ namespace {
 /// Each position is a load more of every element, from L1 as a rule: with more of them that is what a kernel waits for.
 constexpr std::int64_t most_positions = 25;
 
-/// Whether every feature has a window of its own that fits into slices.
-bool is_depthwise(const Rewriter& graph, const Node& node) {
-  const auto& a = node.as<ConvolutionAttributes>();
-  const Dims &input = graph.dims(node.operands[0]), &kernel = graph.dims(node.operands[1]);
-  const DType dtype = node.type().dtype;
-  const auto accumulator = [&](Value value) { return info(graph.dtype(value)).accumulator; };
-  const bool same = accumulator(node.operands[0]) == info(dtype).accumulator &&
-                    accumulator(node.operands[1]) == info(dtype).accumulator;
-  if (!is_floating(dtype) || !same || a.batch_groups != 1 || node.type().elements() == 0) return false;
-  const std::int64_t features = input[a.input_feature];
-  if (a.feature_groups != features || features == 1 || kernel[a.kernel_output_feature] != features) return false;
+/// And of all convolutions of a graph: what is written out is six operators for each.
+constexpr std::int64_t most_positions_of_graph = 2048;
+/// The padded input, over input and result: beyond it padding is nearly all that there is.
+constexpr double most_padding = 16;
+
+std::int64_t positions_of(const ConvolutionAttributes& a, const TensorType& kernel) {
   std::int64_t positions = 1;
-  for (const std::int64_t d : a.kernel_spatial) positions *= kernel[d];
+  for (const std::int64_t d : a.kernel_spatial) {
+    if (!multiply_extent(positions, kernel.dims[d])) return most_positions + 1;
+  }
+  return positions;
+}
+
+/// Elements of the input with its padding and holes.
+double padded_elements(const ConvolutionAttributes& a, const TensorType& input) {
+  double elements = static_cast<double>(input.dims[a.input_batch]) * static_cast<double>(input.dims[a.input_feature]);
+  for (std::size_t s = 0; s < a.input_spatial.size(); ++s) {
+    elements *= static_cast<double>(input.dims[a.input_spatial[s]]) * static_cast<double>(a.input_dilation[s]) +
+                static_cast<double>(a.low[s]) + static_cast<double>(a.high[s]);
+  }
+  return elements;
+}
+
+/// Whether every feature has a window of its own that fits into slices.
+bool is_depthwise(const Node& node, const TensorType& input, const TensorType& kernel) {
+  const auto& a = node.as<ConvolutionAttributes>();
+  const DType dtype = node.type().dtype, sum = info(dtype).accumulator;
+  const bool same = info(input.dtype).accumulator == sum && info(kernel.dtype).accumulator == sum;
+  if (!is_floating(dtype) || !same || a.batch_groups != 1 || node.type().elements() == 0) return false;
+  const std::int64_t features = input.dims[a.input_feature];
+  if (a.feature_groups != features || features == 1 || kernel.dims[a.kernel_output_feature] != features) return false;
+  const std::int64_t positions = positions_of(a, kernel);
   const auto whole = [](std::int64_t edge) { return edge >= 0; };
+  const double there = static_cast<double>(input.elements()) + static_cast<double>(node.type().elements());
   return positions >= 1 && positions <= most_positions && std::ranges::all_of(a.low, whole) &&
-         std::ranges::all_of(a.high, whole);
+         std::ranges::all_of(a.high, whole) && padded_elements(a, input) <= most_padding * there;
+}
+
+/// Positions of all convolutions that would be written out.
+std::int64_t positions_of(const Graph& graph) {
+  std::int64_t positions = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::convolution) continue;
+    const TensorType &input = graph.type(node.operands[0]), &kernel = graph.type(node.operands[1]);
+    if (is_depthwise(node, input, kernel)) positions += positions_of(node.as<ConvolutionAttributes>(), kernel);
+  }
+  return positions;
 }
 
 class Depthwise {
@@ -107,12 +138,16 @@ class Depthwise {
 };
 
 Replacement convolutions_rule(Rewriter& graph, const Node& node) {
-  if (node.op != Op::convolution || !is_depthwise(graph, node)) return {};
+  if (node.op != Op::convolution) return {};
+  if (!is_depthwise(node, graph.type(node.operands[0]), graph.type(node.operands[1]))) return {};
   return Depthwise(graph, node).write_out();
 }
 
 }  // namespace
 
-Result<int> simplify_convolutions(Graph& graph, const PassContext&) { return rewrite(graph, convolutions_rule); }
+Result<int> simplify_convolutions(Graph& graph, const PassContext&) {
+  if (positions_of(graph) > most_positions_of_graph) return 0;
+  return rewrite(graph, convolutions_rule);
+}
 
 }  // namespace stitch::graph

@@ -9,6 +9,8 @@ namespace stitch::graph {
 /// window is the sum over them of a slice of the padded input times a broadcast. As a library's call it would read and
 /// write everything once more than what stands around it does (a norm, an activation, a mean over the image).
 ///
+/// Not written out: where nearly all is padding, and where a graph has more than 2048 such positions altogether.
+///
 /// Exact but for the order of the sum, which the accumulator's type takes. Expects: nothing.
 Result<int> simplify_convolutions(Graph& graph, const PassContext& context);
 

@@ -9,7 +9,7 @@ namespace {
 bool windows_agree(const ContractionOperand& operand, std::int64_t elements, Contiguity along) {
   return std::ranges::all_of(operand.windows, [&](const WindowDimension& window) {
     const WindowDimension::Position& position = along == Contiguity::free ? window.free : window.contracted;
-    return position.extent == 1 || position.divisor % elements == 0;
+    return window.stride % elements == 0 && (position.extent == 1 || position.divisor % elements == 0);
   });
 }
 

@@ -224,6 +224,7 @@ Hash128 contraction_hash(const ContractionProblem& problem) {
     hasher.integer(static_cast<std::uint64_t>(operand->parameter)).text(to_string(operand->dtype));
     hasher.integer(static_cast<std::uint64_t>(operand->offset));
     for (const auto* digits : {&operand->batch, &operand->free, &operand->contracted}) hash_digits(hasher, *digits);
+    hasher.integer(operand->windows.size());
     for (const WindowDimension& window : operand->windows) hash_window(hasher, window);
   }
   hasher.text(to_string(problem.result.dtype)).text(to_string(problem.accumulator));

@@ -132,6 +132,10 @@ class ConvolutionReader {
         dims_(graph.node(root).type().dims) {}
 
   Result<ContractionSides> read() {
+    for (const Dims* steps : {&a_.strides, &a_.kernel_dilation, &a_.input_dilation, &a_.low}) {
+      if (std::ranges::any_of(*steps, [](std::int64_t step) { return std::abs(step) >= position_limit; }))
+        return too_many_positions();
+    }
     const std::int64_t groups = std::max(a_.feature_groups, a_.batch_groups);
     const auto images = grouped(input_.dims[a_.input_batch], a_.batch_groups);
     const auto features = grouped(input_.dims[a_.input_feature], a_.feature_groups);
@@ -151,7 +155,7 @@ class ConvolutionReader {
     add_rows(images->within);
     add_contracted(features->within);
     if (sides_.rows >= position_limit || sides_.contracted >= position_limit || highest_ >= position_limit)
-      return unreadable("more than 2³¹ positions");
+      return too_many_positions();
     add_windows();
     place_sums();
     return std::move(sides_);
@@ -162,6 +166,10 @@ class ConvolutionReader {
     const Node& node = graph_.node(root_);
     return make_error(ErrorKind::unsupported, "{} '{}': {} that no strides describe", to_string(node.op), node.name,
                       what);
+  }
+  [[nodiscard]] Error too_many_positions() const {
+    const Node& node = graph_.node(root_);
+    return make_error(ErrorKind::unsupported, "{} '{}': positions beyond 2³¹", to_string(node.op), node.name);
   }
   [[nodiscard]] std::int64_t result_extent(std::size_t s) const { return dims_[a_.output_spatial[s]]; }
   [[nodiscard]] std::int64_t window_extent(std::size_t s) const { return kernel_dims_[a_.kernel_spatial[s]]; }
@@ -185,8 +193,6 @@ class ConvolutionReader {
       } else {
         const std::size_t s = spatial - a_.output_spatial.begin();
         all.insert(all.begin(), {dims_[d], a_.strides[s] * reach(s)});
-        rows_of_.resize(std::max(rows_of_.size(), s + 1));
-        rows_of_[s] = sides_.rows;
       }
       row_steps_.resize(dims_.size());
       row_steps_[d] = sides_.rows;
@@ -240,7 +246,7 @@ class ConvolutionReader {
       const std::int64_t extent = input_dims_[a_.input_spatial[s]], holes = a_.input_dilation[s];
       sides_.left.offset -= a_.low[s] * reach(s);
       WindowDimension window;
-      window.free = position(rows_of_[s], result_extent(s), sides_.rows, a_.strides[s]);
+      window.free = position(row_steps_[a_.output_spatial[s]], result_extent(s), sides_.rows, a_.strides[s]);
       window.contracted = position(contracted_of_[s], window_extent(s), sides_.contracted, a_.kernel_dilation[s]);
       window.base = -a_.low[s];
       window.extent = extent == 0 ? 0 : (extent - 1) * holes + 1;
@@ -274,8 +280,8 @@ class ConvolutionReader {
   StridedView input_, kernel_;
   const Dims &input_dims_, &kernel_dims_, &dims_;
   ContractionSides sides_;
-  std::vector<std::int64_t> row_steps_;                // of the result's dimensions
-  std::vector<std::int64_t> rows_of_, contracted_of_;  // a spatial dimension's step in rows and in what is contracted
+  std::vector<std::int64_t> row_steps_;      // of the result's dimensions, among the rows
+  std::vector<std::int64_t> contracted_of_;  // of the spatial dimensions, in what is contracted
   std::int64_t highest_ = 0;
 };
 

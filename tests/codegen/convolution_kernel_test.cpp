@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "codegen/contraction/contraction_epilogue.h"
 #include "graph/builder.h"
 #include "tests/codegen/contraction_case.h"
 
@@ -27,6 +28,7 @@ struct Convolution {
   std::int64_t images = 2, features = 8, results = 16;
   Dims extents = {6, 7}, window = {3, 3};
   Dims strides = {}, padding = {}, input_dilation = {}, kernel_dilation = {};  ///< none: 1, of padding 0
+  Dims high = {};  ///< padding behind the last element; none: as before the first
   DType dtype = DType::f16, result = DType::f32;
   Order order = Order::features_last;
   std::int64_t feature_groups = 1, batch_groups = 1;
@@ -62,7 +64,8 @@ Result<graph::Graph> graph_of(const Convolution& c) {
   Builder b;
   ConvolutionAttributes a;
   a.strides = or_all(c.strides, rank, 1);
-  a.low = a.high = or_all(c.padding, rank, 0);
+  a.low = or_all(c.padding, rank, 0);
+  a.high = c.high.empty() ? a.low : c.high;
   a.input_dilation = or_all(c.input_dilation, rank, 1);
   a.kernel_dilation = or_all(c.kernel_dilation, rank, 1);
   a.window_reversal.assign(rank, c.reversed);
@@ -73,7 +76,7 @@ Result<graph::Graph> graph_of(const Convolution& c) {
   for (std::size_t s = 0; s < rank; ++s) {
     const std::int64_t input = c.extents[s] == 0 ? 0 : (c.extents[s] - 1) * a.input_dilation[s] + 1;
     const std::int64_t window = (c.window[s] - 1) * a.kernel_dilation[s] + 1;
-    const std::int64_t room = input + 2 * a.low[s] - window;
+    const std::int64_t room = input + a.low[s] + a.high[s] - window;
     positions.push_back(room < 0 ? 0 : room / a.strides[s] + 1);
   }
   const Placed input = placed(c.images, c.features, c.extents, last);
@@ -174,6 +177,73 @@ INSTANTIATE_TEST_SUITE_P(
         Convolution{.name = "no_images", .images = 0, .padding = {1, 1}}),
     [](const auto& each) { return each.param.name; });
 
+class WarpgroupConvolutionsEmulated : public testing::TestWithParam<Convolution> {};
+
+TEST_P(WarpgroupConvolutionsEmulated, AreRight) {
+  const ContractionProblem problem = problem_of(GetParam());
+  ContractionSchedule s;
+  s.instruction = kernel::warpgroup_instruction_for(problem, *find_device("h100")).value();
+  s.block_rows = s.block_columns = s.warp_columns = 64;
+  s.warp_rows = 16;
+  s.block_depth = 32;
+  s.thread_rows = s.thread_columns = 0;
+  fit_accesses(problem, s);
+  SCOPED_TRACE(to_string(problem) + "\n" + to_string(s));
+  const KernelCase each = case_of(problem, s);
+  EXPECT_THAT(each.kernel.source, testing::HasSubstr("wgmma.mma_async"));
+  expect_right(each, inputs_of(*each.graph));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Problems, WarpgroupConvolutionsEmulated,
+    testing::Values(
+        Convolution{.name = "features_last", .features = 32, .results = 40, .padding = {1, 1}},
+        Convolution{.name = "features_first", .features = 16, .padding = {1, 1}, .order = first},
+        Convolution{.name = "strided_bf16",
+                    .features = 24,
+                    .strides = {2, 2},
+                    .padding = {1, 0},
+                    .high = {0, 2},
+                    .dtype = DType::bf16,
+                    .result = DType::bf16},
+        Convolution{
+            .name = "with_holes", .features = 16, .padding = {2, 2}, .input_dilation = {2, 2}, .reversed = true},
+        Convolution{.name = "groups_with_bias",
+                    .features = 32,
+                    .results = 32,
+                    .padding = {1, 1},
+                    .result = DType::f16,
+                    .feature_groups = 2,
+                    .epilogue = "bias"}),
+    [](const auto& each) { return each.param.name; });
+
+/// A step of ten elements between holes: 16 bytes would not be aligned.
+TEST(ConvolutionKernelEmulated, StepsBetweenHolesAreAlignedTo) {
+  Builder b;
+  ConvolutionAttributes a;
+  a.input_spatial = a.kernel_spatial = a.output_spatial = {2, 3};
+  a.strides = a.kernel_dilation = {1, 1};
+  a.input_dilation = {2, 1};
+  a.low = {1, 0};
+  a.high = {1, -2};
+  a.result = DType::f32;
+  const Value x = b.parameter(DType::f16, {1, 8, 4, 10}), w = b.parameter(DType::f16, {16, 8, 3, 1});
+  const ContractionProblem problem = derived(b.finish({b.add(Op::convolution, {x, w}, a)}));
+  const KernelCase each = case_of(problem, default_of(problem));
+  expect_right(each, inputs_of(*each.graph));
+}
+
+/// What a block has is the sum of the result's own place.
+TEST(ConvolutionKernel, SumsOfOtherPlacesAreNoEpilogue) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {24, 16}), w = b.parameter(DType::f32, {16, 24});
+  const Value y = b.dot(x, w, {{}, {}, {1}, {0}, DType::f32});
+  const ContractionProblem problem = derived(b.finish({b.binary(Op::add, y, b.transpose(y, {1, 0}))}));
+  const auto epilogue = print_epilogue(problem);
+  ASSERT_FALSE(epilogue);
+  EXPECT_THAT(epilogue.error().message, testing::HasSubstr("the product at several places"));
+}
+
 /// Shapes, layouts, types, attributes and schedules drawn by a seed; STITCH_CONVOLUTIONS: how many.
 TEST(ConvolutionKernelEmulated, RandomProblemsAreRight) {
   constexpr DType dtypes[] = {DType::f16, DType::bf16, DType::f32, DType::s8};
@@ -200,8 +270,9 @@ TEST(ConvolutionKernelEmulated, RandomProblemsAreRight) {
       c.window.push_back(below(1, 4));
       c.strides.push_back(below(1, 2));
       c.kernel_dilation.push_back(random.below(3) == 0 ? 2 : 1);
-      c.input_dilation.push_back(random.below(4) == 0 ? 2 : 1);
-      c.padding.push_back(below(0, 3));
+      c.input_dilation.push_back(random.below(3) == 0 ? below(2, 3) : 1);
+      c.padding.push_back(below(-1, 3));
+      c.high.push_back(below(-1, 3));
     }
     c.dtype = among(dtypes);
     c.result = c.dtype == DType::s8 ? DType::s32 : random.below(2) == 0 ? DType::f32 : c.dtype;

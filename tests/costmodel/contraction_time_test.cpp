@@ -155,5 +155,43 @@ TEST(ContractionTime, NothingTakesALaunch) {
   }
 }
 
+/// Of images [8,height,height,64] with [window,window,64,64], padded by `padding`, with `holes` in the images.
+ContractionProblem convolution(std::int64_t height, std::int64_t window, std::int64_t padding, std::int64_t holes = 1) {
+  graph::ConvolutionAttributes a;
+  a.input_feature = a.output_feature = 3;
+  a.input_spatial = a.output_spatial = {1, 2};
+  a.kernel_spatial = {0, 1};
+  a.kernel_input_feature = 2;
+  a.kernel_output_feature = 3;
+  a.strides = a.kernel_dilation = {1, 1};
+  a.input_dilation = {holes, holes};
+  a.low = a.high = {padding, padding};
+  graph::Builder b;
+  const graph::Value x = b.parameter(DType::f16, {8, height, height, 64});
+  const graph::Value w = b.parameter(DType::f16, {window, window, 64, 64});
+  a.result = DType::f16;
+  return *kernel::derive_contraction(*b.finish({b.add(graph::Op::convolution, {x, w}, a)}));
+}
+
+TEST(ConvolutionTimes, WindowsOverlapInDeviceMemory) {
+  const DeviceSpec device = *find_device("h100");
+  const ContractionProblem windows = convolution(56, 3, 1);
+  const ContractionProblem product = *kernel::derive_contraction(matmul(DType::f16, 8 * 56 * 56, 64, 576));
+  const auto schedule = *kernel::default_schedule(windows, device);
+  const ContractionTime read = contraction_time(windows, schedule, device);
+  const ContractionTime written = contraction_time(product, schedule, device);
+  EXPECT_LT(read.dram_bytes, written.dram_bytes / 3) << "patches that are written out are nine times the image";
+  EXPECT_EQ(read.multiply, written.multiply);
+  EXPECT_GE(read.issue, written.issue) << "copies ask whether they are inside";
+}
+
+TEST(ConvolutionTimes, ALibraryLeavesOutHoles) {
+  const DeviceSpec device = *find_device("h100");
+  const double dense = library_us(convolution(111, 3, 1), device);
+  EXPECT_LT(library_us(convolution(56, 3, 1, 2), device), dense) << "as many positions, a quarter of the products";
+  EXPECT_LT(library_us(convolution(56, 1, 0, 2), device), library_us(convolution(111, 1, 0), device))
+      << "also where a window has one position";
+}
+
 }  // namespace
 }  // namespace stitch::costmodel::test

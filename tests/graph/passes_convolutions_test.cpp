@@ -107,15 +107,34 @@ TEST_P(OtherConvolutions, Stay) {
   EXPECT_TRUE(has_convolution(run_pass(simplify_convolutions, before, {}, GetParam().name)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, OtherConvolutions,
-                         ::testing::Values(Windows{.name = "all_features", .groups = 1},
-                                           Windows{.name = "of_one_feature", .features = 1, .groups = 1},
-                                           Windows{.name = "two_results_a_feature", .results = 6},
-                                           Windows{.name = "two_features_a_group", .features = 6},
-                                           Windows{.name = "large_window", .extents = {8, 8}, .window = {6, 5}},
-                                           Windows{.name = "cropped", .low = {-1, 0}},
-                                           Windows{.name = "whole_numbers", .dtype = DType::s8, .result = DType::s32}),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Of, OtherConvolutions,
+    ::testing::Values(
+        Windows{.name = "all_features", .groups = 1}, Windows{.name = "of_one_feature", .features = 1, .groups = 1},
+        Windows{.name = "two_results_a_feature", .results = 6}, Windows{.name = "two_features_a_group", .features = 6},
+        Windows{.name = "large_window", .extents = {8, 8}, .window = {6, 5}},
+        Windows{.name = "cropped", .low = {-1, 0}},
+        Windows{.name = "nearly_all_padding", .strides = {1 << 20, 1 << 20}, .low = {1 << 20, 1 << 20}, .high = {0, 0}},
+        Windows{.name = "whole_numbers", .dtype = DType::s8, .result = DType::s32}),
+    [](const auto& each) { return each.param.name; });
+
+/// As large as what a network may send.
+TEST(DepthwiseConvolutions, AreNotWrittenOutWithoutEnd) {
+  const auto chain = [](int length) {
+    return made([&](Builder& b) {
+      ConvolutionAttributes a;
+      a.input_spatial = a.output_spatial = a.kernel_spatial = {2, 3};
+      a.strides = a.input_dilation = a.kernel_dilation = {1, 1};
+      a.low = a.high = {2, 2};
+      a.feature_groups = 4;
+      Value x = b.parameter(DType::f32, {1, 4, 8, 8});
+      for (int i = 0; i < length; ++i) x = b.add(Op::convolution, {x, b.parameter(DType::f32, {4, 1, 5, 5})}, a);
+      return std::vector<Value>{x};
+    });
+  };
+  EXPECT_FALSE(has_convolution(run_pass(simplify_convolutions, chain(40), {}, "as many as large models have")));
+  EXPECT_TRUE(has_convolution(run_pass(simplify_convolutions, chain(200), {}, "more")));
+}
 
 }  // namespace
 }  // namespace stitch::graph::testing

@@ -43,6 +43,9 @@ TEST(ContractionOperands, CopiesLieWithinOnePositionOfAWindow) {
   EXPECT_EQ(widest_access(operand), 8) << "four elements at each of eight positions";
   operand.windows[0].contracted = {1, 1, false, 1};
   EXPECT_EQ(widest_access(operand), 16) << "one position";
+  operand.windows[0].holes = 2;
+  operand.windows[0].stride = 36;
+  EXPECT_EQ(widest_access(operand), 8) << "a step between holes, which the digits do not say";
 }
 
 }  // namespace

@@ -13,13 +13,14 @@ using graph::Op;
 using graph::Value;
 
 /// exp(x · w), and the sum of its rows.
-import::Imported exponentials_of_a_product(){graph::Builder b;
-const Value x = b.parameter(DType::f32, {48, 40}), w = b.parameter(DType::f32, {40, 56});
-const Value exponentials = b.unary(Op::exp, b.dot(x, w, {{}, {}, {1}, {0}, DType::f32}));
-import::Imported model;
-model.graph = *b.finish({exponentials, b.reduce(graph::ReduceKind::sum, exponentials, {1})});
-return model;
-}  // namespace
+auto exponentials_of_a_product() -> import::Imported {
+  graph::Builder b;
+  const Value x = b.parameter(DType::f32, {48, 40}), w = b.parameter(DType::f32, {40, 56});
+  const Value exponentials = b.unary(Op::exp, b.dot(x, w, {{}, {}, {1}, {0}, DType::f32}));
+  import::Imported model;
+  model.graph = *b.finish({exponentials, b.reduce(graph::ReduceKind::sum, exponentials, {1})});
+  return model;
+}
 
 bool is_product_text(const std::string& ptx) { return ptx.find("cp.async") != std::string::npos; }
 
@@ -74,5 +75,5 @@ TEST_F(ModelProgramEmulated, LeavesAProductWithoutAPlanToTheLibrary) {
   EXPECT_EQ(there, needed) << "its code, and none of what is gone";
 }
 
-}  // namespace stitch::tuning
+}  // namespace
 }  // namespace stitch::tuning

@@ -13,18 +13,19 @@ using graph::DType;
 using graph::Op;
 using graph::Value;
 
-/// tanh(x · w), and the maximum of its rows, `turns` times over where that is more than once.
-import::Imported model_of(std::int64_t turns){const auto body = [](graph::Builder & b, Value x, Value w){
-                                                  return b.unary(Op::tanh, b.dot(x, w, {{}, {}, {1}, {0}, DType::f32}));
-};  // namespace
-graph::Builder b;
-const Value x = b.parameter(DType::f32, {256, 256}), w = b.parameter(DType::f32, {256, 256});
-Value last = x;
-for (std::int64_t i = 0; i < turns; ++i) last = body(b, last, w);
-import::Imported model;
-model.graph = *b.finish({last, b.reduce(graph::ReduceKind::max, last, {1})});
-return model;
-}  // namespace stitch::tuning
+/// tanh(x · w), `turns` times one after the other, and the maximum of each row.
+auto model_of(std::int64_t turns) -> import::Imported {
+  const auto body = [](graph::Builder& b, Value x, Value w) {
+    return b.unary(Op::tanh, b.dot(x, w, {{}, {}, {1}, {0}, DType::f32}));
+  };
+  graph::Builder b;
+  const Value x = b.parameter(DType::f32, {256, 256}), w = b.parameter(DType::f32, {256, 256});
+  Value last = x;
+  for (std::int64_t i = 0; i < turns; ++i) last = body(b, last, w);
+  import::Imported model;
+  model.graph = *b.finish({last, b.reduce(graph::ReduceKind::max, last, {1})});
+  return model;
+}
 
 ProgramPrice price_of(const import::Imported& model, ProductsBy by) {
   TunerOptions options;

@@ -111,17 +111,19 @@ bool multiplies(const graph::Graph& fragment) {
   });
 }
 
-/// What an earlier outline of the same model has plans for keeps them.
+/// What an earlier outline of the same model has plans for keeps them; so does what has none.
 void take_plans(api::Program& from, api::Program& program) {
   std::map<Hash128, api::ProgramFragment*> planned;
   for (api::ProgramFragment& fragment : from.fragments) {
-    if (fragment.plan) planned.emplace(fragment.key, &fragment);
+    planned.emplace(fragment.key, &fragment);
   }
   std::set<Sha256> needed;
   for (api::ProgramFragment& fragment : program.fragments) {
     const auto found = planned.find(fragment.key);
     if (found == planned.end()) continue;
     fragment.plan = std::move(found->second->plan);
+    fragment.why_none = std::move(found->second->why_none);
+    if (!fragment.plan) continue;
     for (const api::KernelLaunch& launch : fragment.plan->launches) needed.insert({launch.cubin, launch.ptx});
   }
   for (api::ProgramArtifact& artifact : from.artifacts) {
@@ -135,7 +137,7 @@ Status plan_program(const Tuner& tuner, const ProgramRequest& request, api::Prog
   CodeSet code(program);
   for (std::size_t f = 0; f < program.fragments.size(); ++f) {
     api::ProgramFragment& fragment = program.fragments[f];
-    if (fragment.plan) continue;
+    if (fragment.plan || !fragment.why_none.empty()) continue;
     const std::string title = fmt::format("fragment {} of {}", f + 1, program.fragments.size());
     if (request.progress) request.progress({"plan", 1.0 * f / program.fragments.size(), title});
     STITCH_ASSIGN(RememberingTuner* const memory, memory_of(request, fragment));
