@@ -249,7 +249,8 @@ class ConvolutionReader {
       window.free = position(row_steps_[a_.output_spatial[s]], result_extent(s), sides_.rows, a_.strides[s]);
       window.contracted = position(contracted_of_[s], window_extent(s), sides_.contracted, a_.kernel_dilation[s]);
       window.base = -a_.low[s];
-      window.extent = extent == 0 ? 0 : (extent - 1) * holes + 1;
+      // No coordinate is beyond the limit.
+      window.extent = extent == 0 ? 0 : std::min(position_limit, (extent - 1) * holes + 1);
       window.holes = holes;
       window.stride = holes == 1 ? 0 : stride(s);
       const std::int64_t last = window.base + (window.free.extent - 1) * window.free.step +

@@ -46,6 +46,24 @@ TEST(WideEpilogue, BranchesThatMeetAgainAreTaken) {
       << "nobody wants it";
 }
 
+TEST(WideEpilogue, ConvolutionsHaveThemToo) {
+  Builder b;
+  ConvolutionAttributes a;
+  a.input_spatial = a.kernel_spatial = a.output_spatial = {2, 3};
+  a.strides = a.low = a.high = a.input_dilation = a.kernel_dilation = {1, 1};
+  a.result = DType::f16;
+  const Value x = b.parameter(DType::f16, {2, 8, 6, 6}), w = b.parameter(DType::f16, {16, 8, 3, 3});
+  const Value y = b.add(Op::convolution, {x, w}, a);
+  Tailed made{*b.finish({b.binary(Op::multiply, y, b.unary(Op::logistic, y))}), {}};
+  LibraryOptions options;
+  made.call = find_library_calls(made.graph, options).front();
+  EXPECT_EQ(taken(made), "") << "no library's call has it";
+  options.own = [](const Graph&) { return true; };
+  made.call = find_library_calls(made.graph, options).front();
+  EXPECT_EQ(taken(made), "logistic multiply");
+  EXPECT_EQ(made.call.operands.size(), 2U);
+}
+
 TEST(WideEpilogue, AResultThatIsLargerIsNot) {
   EXPECT_EQ(taken(tailed([](Builder& b, Value x) { return std::vector{b.unary(Op::exp, b.convert(x, DType::f32))}; })),
             "");

@@ -123,6 +123,12 @@ TEST(ContractionPlanEmulated, WhatIsMoreThanAnEpilogueIsNoProduct) {
   const graph::Value sums = reduced.reduce(graph::ReduceKind::sum, x, {1});
   EXPECT_FALSE(product_of(kernel::test::finished(
       reduced, {reduced.add(graph::Op::add, {product, reduced.broadcast(sums, {64, 64}, {0})})})));
+  graph::Builder symmetric;
+  const graph::Value y = symmetric.parameter(DType::f32, {64, 64});
+  const graph::Value square = symmetric.dot(y, y, {{}, {}, {1}, {0}, DType::f32});
+  EXPECT_FALSE(product_of(kernel::test::finished(
+      symmetric, {symmetric.add(graph::Op::add, {square, symmetric.transpose(square, {1, 0})})})))
+      << "the product at two places";
 }
 
 TEST(ContractionPlanEmulated, BatchInvariantOnesSplitNoDepth) {
