@@ -58,12 +58,44 @@ TEST(ProgramPrices, CountKernelsAndCalls) {
   EXPECT_EQ(ours.bytes, 4 * matrix + column);
 }
 
-TEST(ProgramPrices, CountWhatRunsAgain) {
+TEST(ProgramPrices, CountEqualStepsEachTime) {
   const ProgramPrice once = price_of(model_of(1), ProductsBy::library);
   const ProgramPrice thrice = price_of(model_of(3), ProductsBy::library);
   EXPECT_EQ(thrice.library_calls, 3);
   EXPECT_DOUBLE_EQ(thrice.library_us, 3 * once.library_us);
   EXPECT_EQ(thrice.library_bytes, 3 * once.library_bytes);
+}
+
+/// x = tanh(x · x), which takes all of x, `turns` times over in a loop; −1: until a number that is carried along says
+/// so.
+auto loop_of(std::int64_t turns) -> import::Imported {
+  const auto carried = [](graph::Builder& b) {
+    return std::vector{b.parameter(DType::s32, {}), b.parameter(DType::f32, {256, 256}),
+                       b.parameter(DType::f32, {256, 256})};
+  };
+  graph::Builder body("body"), condition("condition"), outer;
+  const std::vector<Value> in = carried(body), at = carried(condition);
+  const Value product = body.dot(in[1], in[1], {{}, {}, {1}, {0}, DType::f32});
+  const Value limit = turns < 0 ? condition.convert(condition.reduce(graph::ReduceKind::max, at[1], {0, 1}), DType::s32)
+                                : condition.scalar(DType::s32, static_cast<double>(turns));
+  const auto regions =
+      std::vector{std::make_shared<const graph::Graph>(*body.finish(
+                      {body.binary(Op::add, in[0], body.scalar(DType::s32, 1)), body.unary(Op::tanh, product), in[2]})),
+                  std::make_shared<const graph::Graph>(
+                      *condition.finish({condition.compare(graph::Comparison::lt, at[0], limit)}))};
+  const Value x = outer.parameter(DType::f32, {256, 256}), w = outer.parameter(DType::f32, {256, 256});
+  const Value loop = outer.add(Op::loop, {outer.scalar(DType::s32, 0), x, w}, graph::LoopAttributes{turns}, regions);
+  import::Imported model;
+  model.graph = *outer.finish({Value{loop.node, 1}});
+  return model;
+}
+
+TEST(ProgramPrices, CountABodyAsOftenAsItRuns) {
+  const ProgramPrice five = price_of(loop_of(5), ProductsBy::library), one = price_of(loop_of(1), ProductsBy::library);
+  EXPECT_EQ(five.library_calls, 5);
+  EXPECT_DOUBLE_EQ(five.library_us, 5 * one.library_us);
+  EXPECT_GE(five.launches, 5);
+  EXPECT_EQ(price_of(loop_of(-1), ProductsBy::library).library_calls, 1) << "nobody knows how often";
 }
 
 }  // namespace
