@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "tests/kernel/attention_graph.h"
 #include "tests/tuning/breaking_device.h"
 
 namespace stitch::tuning {
@@ -26,14 +27,14 @@ bool is_product_text(const std::string& ptx) { return ptx.find("cp.async") != st
 
 class ModelProgramEmulated : public testing::Test {
  protected:
-  Result<api::Program> made() {
+  Result<api::Program> made(const import::Imported& model = exponentials_of_a_product()) {
     SystemClock clock;
     RealFileSystem files;
     TunerOptions options;
     options.products = ProductsBy::ours;
     options.verify.distributions.resize(1);
     STITCH_ASSIGN(const auto tuner, Tuner::create(options, device_, nullptr, files, clock));
-    return make_program(exponentials_of_a_product(), *tuner, {.name = "test", .tunes = true});
+    return make_program(model, *tuner, {.name = "test", .tunes = true});
   }
   static std::size_t planned(const api::Program& program) {
     return std::ranges::count_if(program.fragments, [](const auto& each) { return each.plan.has_value(); });
@@ -73,6 +74,23 @@ TEST_F(ModelProgramEmulated, LeavesAProductWithoutAPlanToTheLibrary) {
     needed.insert({launch.cubin, launch.ptx});
   for (const api::ProgramArtifact& artifact : program->artifacts) there.insert(artifact.hash);
   EXPECT_EQ(there, needed) << "its code, and none of what is gone";
+}
+
+TEST_F(ModelProgramEmulated, TakesAnAttentionWithoutAPlanApart) {
+  import::Imported model;
+  model.graph = kernel::test::AttentionGraph(
+                    {.name = "", .batch = {2}, .rows = 24, .keys = 40, .depth = 16, .width = 16, .dtype = DType::f32})
+                    .make();
+  device_.breaks = [](const std::string&) { return false; };
+  const auto whole = made(model);
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ(whole->regions[0].steps.size(), 1U);
+  device_.breaks = [](const std::string& ptx) { return is_product_text(ptx) && has_exponential(ptx); };
+  const auto apart = made(model);
+  ASSERT_TRUE(apart) << apart.error().message;
+  EXPECT_EQ(apart->regions[0].steps.size(), 3U) << "two products and the softmax between them";
+  EXPECT_TRUE(apart->calls.empty());
+  EXPECT_EQ(planned(*apart), 3U);
 }
 
 }  // namespace
