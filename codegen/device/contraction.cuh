@@ -4,6 +4,7 @@
 // everything here is the same for all of them.
 
 #include "stitch/memory.cuh"
+#include "stitch/reduce.cuh"
 #include "stitch/types.cuh"
 
 namespace stitch {
@@ -236,17 +237,6 @@ struct TensorCores : FragmentSums<Sum, rows, columns, 16> {
 
 // ---- CUDA cores
 
-template <class Sum>
-__device__ __forceinline__ void accumulate(Sum& sum, Sum left, Sum right) {
-  sum += left * right;
-}
-__device__ __forceinline__ void accumulate(s32& sum, s32 left, s32 right) {
-  sum = static_cast<s32>(static_cast<u32>(sum) + static_cast<u32>(left) * static_cast<u32>(right));
-}
-__device__ __forceinline__ void accumulate(s64& sum, s64 left, s64 right) {
-  sum = static_cast<s64>(static_cast<u64>(sum) + static_cast<u64>(left) * static_cast<u64>(right));
-}
-
 // A lane has thread_rows × thread_columns results: runs of left_run rows and right_run columns, alternating with those
 // of the other lanes. `step` elements of depth are loaded at a time.
 template <class Left, class Right, class Sum, int rows, int columns, int thread_rows, int thread_columns, int left_run,
@@ -307,7 +297,9 @@ struct CudaCores {
 #pragma unroll
       for (int i = 0; i < thread_rows; ++i) {
 #pragma unroll
-        for (int j = 0; j < thread_columns; ++j) accumulate(sums[i][j], left.values[i][d], right.values[j][d]);
+        for (int j = 0; j < thread_columns; ++j)
+          sums[i][j] =
+              stitch::Sum::combine(sums[i][j], stitch::Product::combine(left.values[i][d], right.values[j][d]));
       }
     }
   }
@@ -344,8 +336,8 @@ __device__ __forceinline__ void add_parts(Cores& cores, const Sum* scratch, s64 
   for (int i = 0; i < count; ++i) {
     Sum total = {};
     for (int part = 0; part < parts; ++part)
-      total += load_one<Cached::shared_between_blocks>(scratch + ((tile * parts + part) * count + i) * threads +
-                                                       threadIdx.x);
+      total = stitch::Sum::combine(total, load_one<Cached::shared_between_blocks>(
+                                              scratch + ((tile * parts + part) * count + i) * threads + threadIdx.x));
     cores.result(i / Cores::strip_results, i % Cores::strip_results) = total;
   }
 }

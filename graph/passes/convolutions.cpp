@@ -146,7 +146,8 @@ Replacement convolutions_rule(Rewriter& graph, const Node& node) {
 }  // namespace
 
 Result<int> simplify_convolutions(Graph& graph, const PassContext&) {
-  if (positions_of(graph) > most_positions_of_graph) return 0;
+  const std::int64_t positions = positions_of(graph);
+  if (positions == 0 || positions > most_positions_of_graph) return 0;
   return rewrite(graph, convolutions_rule);
 }
 

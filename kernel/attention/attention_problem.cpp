@@ -7,6 +7,7 @@
 #include "graph/calls/attention.h"
 #include "graph/dot_dimensions.h"
 #include "graph/subgraph.h"
+#include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
 namespace {
@@ -103,11 +104,7 @@ bool is_supported(const ContractionProblem& problem) { return problem.accumulato
 
 }  // namespace
 
-std::int64_t AttentionProblem::least_bytes() const {
-  std::int64_t bytes = graph->type(graph->results()[0]).bytes();
-  for (const NodeId parameter : graph->parameters()) bytes += graph->node(parameter).type().bytes();
-  return bytes;
-}
+std::int64_t AttentionProblem::least_bytes() const { return kernel::least_bytes(*graph); }
 
 Result<AttentionProblem> derive_attention(Graph graph) {
   AttentionProblem problem;

@@ -7,6 +7,7 @@
 #include "graph/codec/codec.h"
 #include "graph/subgraph.h"
 #include "kernel/contraction/contraction_sides.h"
+#include "kernel/structure/kernel_graph.h"
 
 namespace stitch::kernel {
 namespace {
@@ -145,11 +146,7 @@ double ContractionProblem::products() const {
          static_cast<double>(contracted);
 }
 
-std::int64_t ContractionProblem::least_bytes() const {
-  std::int64_t bytes = graph->type(graph->results()[0]).bytes();
-  for (const NodeId parameter : graph->parameters()) bytes += graph->node(parameter).type().bytes();
-  return bytes;
-}
+std::int64_t ContractionProblem::least_bytes() const { return kernel::least_bytes(*graph); }
 
 bool ContractionProblem::operator==(const ContractionProblem& other) const {
   return contraction_hash(*this) == contraction_hash(other);

@@ -44,6 +44,13 @@ bool is_empty(const Node& node) {
   return std::all_of(node.results.begin(), node.results.end(), [](const auto& type) { return type.elements() == 0; });
 }
 
+std::int64_t least_bytes(const Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const NodeId parameter : graph.parameters()) bytes += graph.node(parameter).type().bytes();
+  for (const Value result : graph.results()) bytes += graph.type(result).bytes();
+  return bytes;
+}
+
 std::vector<bool> attached_operators(const Graph& fragment) {
   std::vector<bool> attached(fragment.size(), false);
   for (NodeId id = 0; id < fragment.size(); ++id) {

@@ -19,6 +19,9 @@ struct KernelGraph {
 /// Which argument of the graph a parameter is; nothing for any other node.
 std::optional<int> parameter_number(const graph::Graph& graph, graph::NodeId node);
 
+/// Bytes of a kernel's arguments and results, each once: what must cross device memory.
+std::int64_t least_bytes(const graph::Graph& graph);
+
 /// Operators that belong to whoever reads them, in every kernel anew: constants, iotas, broadcasts, reshapes, and
 /// scalar arithmetic on such. They are never kernels of their own unless a fragment's result is one.
 std::vector<bool> attached_operators(const graph::Graph& fragment);

@@ -18,6 +18,7 @@
 #include "graph/reference/evaluate.h"
 #include "tests/daemon/running_service.h"
 #include "tests/kernel/attention_graph.h"
+#include "tests/kernel/example_graphs.h"
 #include "tests/tuning/sample_fragments.h"
 
 namespace stitch::client {
@@ -101,14 +102,8 @@ graph::Graph product_with_bias() {
 /// Of two images with eight features, which come last, and a padding of 1.
 graph::Graph rectified_convolution() {
   graph::Builder b;
-  graph::ConvolutionAttributes a;
-  a.input_feature = a.output_feature = 3;
-  a.input_spatial = a.output_spatial = {1, 2};
-  a.kernel_spatial = {0, 1};
-  a.kernel_input_feature = 2;
-  a.kernel_output_feature = 3;
-  a.strides = a.low = a.high = a.input_dilation = a.kernel_dilation = {1, 1};
-  a.result = graph::DType::f32;
+  graph::ConvolutionAttributes a = kernel::test::features_last();
+  a.low = a.high = {1, 1};
   const graph::Value x = b.parameter(graph::DType::f32, {2, 6, 7, 8}),
                      w = b.parameter(graph::DType::f32, {3, 3, 8, 16});
   const graph::Value y = b.add(graph::Op::convolution, {x, w}, a);

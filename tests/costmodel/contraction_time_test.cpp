@@ -157,13 +157,7 @@ TEST(ContractionTime, NothingTakesALaunch) {
 
 /// Of images [8,height,height,64] with [window,window,64,64], padded by `padding`, with `holes` in the images.
 ContractionProblem convolution(std::int64_t height, std::int64_t window, std::int64_t padding, std::int64_t holes = 1) {
-  graph::ConvolutionAttributes a;
-  a.input_feature = a.output_feature = 3;
-  a.input_spatial = a.output_spatial = {1, 2};
-  a.kernel_spatial = {0, 1};
-  a.kernel_input_feature = 2;
-  a.kernel_output_feature = 3;
-  a.strides = a.kernel_dilation = {1, 1};
+  graph::ConvolutionAttributes a = kernel::test::features_last();
   a.input_dilation = {holes, holes};
   a.low = a.high = {padding, padding};
   graph::Builder b;

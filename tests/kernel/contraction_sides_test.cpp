@@ -18,20 +18,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Digit = graph::StridedView::Digit;
 
-/// Of [images, height, width, features] with [height, width, features, results].
-ConvolutionAttributes features_last() {
-  ConvolutionAttributes a;
-  a.input_feature = a.output_feature = 3;
-  a.input_spatial = a.output_spatial = {1, 2};
-  a.kernel_spatial = {0, 1};
-  a.kernel_input_feature = 2;
-  a.kernel_output_feature = 3;
-  a.strides = a.input_dilation = a.kernel_dilation = {1, 1};
-  a.low = a.high = {0, 0};
-  a.result = DType::f32;
-  return a;
-}
-
 Result<ContractionProblem> problem_of(const Dims& input, const Dims& kernel, const ConvolutionAttributes& a) {
   Builder b;
   const Value x = b.parameter(DType::bf16, input), w = b.parameter(DType::bf16, kernel);

@@ -37,6 +37,21 @@ inline Graph finished(Builder& builder, std::vector<Value> results) {
   return std::move(*graph);
 }
 
+/// A convolution of [images, height, width, features] with [height, width, features, results] into f32, without
+/// padding, steps or holes.
+inline graph::ConvolutionAttributes features_last() {
+  graph::ConvolutionAttributes a;
+  a.input_feature = a.output_feature = 3;
+  a.input_spatial = a.output_spatial = {1, 2};
+  a.kernel_spatial = {0, 1};
+  a.kernel_input_feature = 2;
+  a.kernel_output_feature = 3;
+  a.strides = a.input_dilation = a.kernel_dilation = {1, 1};
+  a.low = a.high = {0, 0};
+  a.result = DType::f32;
+  return a;
+}
+
 /// x[rows, depth] · w[depth, columns], the right one transposed in the graph if `turned`.
 inline Graph matmul(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t depth, bool turned = false,
                     const std::string& name = "w") {

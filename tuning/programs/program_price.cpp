@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "kernel/structure/kernel_graph.h"
+
 namespace stitch::tuning {
 namespace {
 
@@ -18,14 +20,7 @@ void add(ProgramPrice& to, const ProgramPrice& price, double times) {
   to.unpriced_calls += times * price.unpriced_calls;
 }
 
-/// Operands and results, each once.
-double bytes_of(const graph::Graph& graph) {
-  double bytes = 0;
-  for (const graph::NodeId parameter : graph.parameters())
-    bytes += static_cast<double>(graph.node(parameter).type().bytes());
-  for (const graph::Value result : graph.results()) bytes += static_cast<double>(graph.type(result).bytes());
-  return bytes;
-}
+double bytes_of(const graph::Graph& graph) { return static_cast<double>(kernel::least_bytes(graph)); }
 
 class Pricing {
  public:
