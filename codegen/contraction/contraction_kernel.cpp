@@ -2,6 +2,7 @@
 
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/tensor_copy_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/kernel_text.h"
 #include "codegen/spelling.h"
@@ -34,7 +35,9 @@ class ContractionPrinter {
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(problem_));
     add_arguments(epilogue);
     print_head(out_, options_, kernel::to_string(problem_), kernel::to_string(schedule_),
-               warpgroup() ? "warpgroup.cuh" : "contraction.cuh");
+               schedule_.tensor_copies ? "tensor_copy.cuh"
+               : warpgroup()           ? "warpgroup.cuh"
+                                       : "contraction.cuh");
     const bool whole_depth = shape_.depth_tiles * schedule_.split * schedule_.block_depth == problem_.contracted;
     print_operand(out_, "Left", problem_.left, problem_.rows, problem_.contracted,
                   {schedule_.block_rows, schedule_.block_depth, schedule_.left_copy, schedule_.swizzle, warpgroup(),
@@ -43,6 +46,7 @@ class ContractionPrinter {
                   {schedule_.block_columns, schedule_.block_depth, schedule_.right_copy, schedule_.swizzle, warpgroup(),
                    problem_.columns % schedule_.block_columns == 0, whole_depth});
     if (warpgroup()) print_wgmma(out_, "Product", problem_, schedule_);
+    if (schedule_.tensor_copies) STITCH_TRY(print_tensor_maps(out_, problem_, schedule_));
     out_.line("using Cores = {};",
               cores_of(problem_, schedule_, "Left", "Right", kernel::core_run(problem_.left, schedule_.thread_rows)));
     out_.blank();
@@ -52,7 +56,8 @@ class ContractionPrinter {
     STITCH_TRY(print_kernel(epilogue));
     kernel_.name = options_.name;
     kernel_.source = out_.text();
-    kernel_.blocks = shape_.blocks;
+    kernel_.blocks = shape_.grid;
+    kernel_.cluster = schedule_.cluster;
     kernel_.threads = shape_.threads;
     kernel_.shared_bytes = shape_.shared_bytes;
     return std::move(kernel_);
@@ -64,6 +69,10 @@ class ContractionPrinter {
     std::set<int> read = epilogue.parameters;
     read.insert({problem_.left.parameter, problem_.right.parameter});
     arguments_.add_tensors(*problem_.graph, read, problem_.result.dtype);
+    if (schedule_.tensor_copies) {
+      kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), false}};
+      arguments_.add({kernel::Buffer::Kind::scratch, 0}, "unsigned char* __restrict__ maps");
+    }
     if (schedule_.split == 1) return;
     kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.tiles, true}};
     arguments_.add({kernel::Buffer::Kind::scratch, 0}, fmt::format("{}* __restrict__ parts", sum_type()));
@@ -78,6 +87,11 @@ class ContractionPrinter {
       return {};
     }
     out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
+    if (schedule_.tensor_copies) {
+      STITCH_TRY(print_staying_blocks(out_, problem_, schedule_, [&] { print_end(epilogue); }));
+      out_.close();
+      return {};
+    }
     print_place();
     out_.line("const Left left = {{in{} + Left::of_batch(batch)}};", problem_.left.parameter);
     out_.line("const Right right = {{in{} + Right::of_batch(batch)}};", problem_.right.parameter);
@@ -94,23 +108,15 @@ class ContractionPrinter {
     return {};
   }
 
-  /// Which tile the block has. `group` rows of tiles are walked column by column, so that blocks which run together
-  /// share operands in L2.
+  /// Which tile the block has.
   void print_place() {
-    const std::int64_t rows = shape_.row_tiles, columns = shape_.column_tiles;
     if (schedule_.split > 1) {
       out_.line("const int part = static_cast<int>(blockIdx.x) % {};", schedule_.split);
       out_.line("const int tile = static_cast<int>(blockIdx.x) / {};", schedule_.split);
     } else {
       out_.line("const int tile = static_cast<int>(blockIdx.x);");
     }
-    out_.line("const int batch = tile / {}, of_batch = tile % {};", rows * columns, rows * columns);
-    const std::int64_t group = std::min<std::int64_t>(schedule_.group, rows);
-    out_.line("const int group = of_batch / {};", group * columns);
-    out_.line("const int height = minimum({}, {} - group * {});", group, rows, group);
-    out_.line("const int block_row = (group * {0} + of_batch % {1} % height) * {2};", group, group * columns,
-              schedule_.block_rows);
-    out_.line("const int block_column = of_batch % {} / height * {};", group * columns, schedule_.block_columns);
+    print_tile_place(out_, problem_, schedule_, "tile");
     print_warp_place();
     out_.line("const int first_k = {};",
               schedule_.split > 1 ? fmt::format("part * {}", shape_.depth_tiles * schedule_.block_depth) : "0");

@@ -91,7 +91,7 @@ void print_write(Writer& out, const ContractionProblem& problem, const kernel::C
   out.line("store<{}>(out0 + ({}), results);", store,
            sum_of({offset_of(problem.result.batch, "batch"), offset_of(problem.result.rows, "row"),
                    offset_of(problem.result.columns, "column")}));
-  out.set_depth(1);
+  out.set_depth(out.depth() - 1);
   out.line("}};");
 }
 
@@ -252,14 +252,18 @@ std::string members_of(const ContractionEpilogue& epilogue) {
 void print_results(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                    const ContractionEpilogue& epilogue, std::string_view cores, std::string_view column) {
   const kernel::ContractionStrips strips = kernel::strips_of(problem, schedule);
-  out.line("wait_for_groups<0>();");
-  out.line("__syncthreads();  // the strips lie where tiles were read");
+  if (!schedule.tensor_copies) {
+    out.line("wait_for_groups<0>();");
+    out.line("__syncthreads();  // the strips lie where tiles were read");
+  }
   out.line("const Epilogue epilogue{{{}}};", members_of(epilogue));
-  out.line("{0}* const strip = reinterpret_cast<{0}*>(shared) + warp * {1};", compute_type(problem.accumulator),
-           strips.rows * strips.pitch);
+  const std::int64_t begin = kernel::shape_of(problem, schedule).strips_at;
+  out.line("{0}* const strip = reinterpret_cast<{0}*>(shared{1}) + warp * {2};", compute_type(problem.accumulator),
+           begin == 0 ? "" : fmt::format(" + {}", begin), strips.rows * strips.pitch);
   print_write(out, problem, strips, schedule.store);
-  out.line("store_results<{}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
-           strips.pitch, schedule.store, kernel::widest_access(problem.result).along_rows, cores, column);
+  out.line("store_results<{}, {}, {}, {}, {}>({}, strip, block_row + warp_row, {}, write);", schedule.warp_columns,
+           strips.columns, strips.pitch, schedule.store, kernel::widest_access(problem.result).along_rows, cores,
+           column);
 }
 
 }  // namespace stitch::codegen

@@ -343,23 +343,27 @@ __device__ __forceinline__ void add_parts(Cores& cores, const Sum* scratch, s64 
 }
 
 // A warp's results leave strip by strip through shared memory of its own, so that stores run along what is contiguous
-// whatever the instruction's layout is. `write(row, column, sums)` stores `run` results that begin there and lie
-// `pitch` (along rows) or 1 apart in the strip.
-template <int columns, int pitch, int run, bool along_rows, class Cores, class Sum, class Write>
+// whatever the instruction's layout is. A strip has `columns` of the warp's. `write(row, column, sums)` stores `run`
+// results that begin there and lie `pitch` (along rows) or 1 apart in the strip.
+template <int warp_columns, int columns, int pitch, int run, bool along_rows, class Cores, class Sum, class Write>
 __device__ __forceinline__ void store_results(Cores& cores, Sum* strip, int warp_row, int warp_column,
                                               const Write& write) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-  for (int s = 0; s < Cores::strips; ++s) {
+  for (int s = 0; s < Cores::strips * (warp_columns / columns); ++s) {
+    const int down = s / (warp_columns / columns), first = s % (warp_columns / columns) * columns;
+    constexpr int results = Cores::strip_results / (warp_columns / columns);
 #pragma unroll
-    for (int i = 0; i < Cores::strip_results; ++i)
-      strip[Cores::row_of(i) * pitch + Cores::column_of(i)] = cores.result(s, i);
+    for (int j = 0; j < results; ++j) {
+      const int i = first / columns * results + j;
+      strip[Cores::row_of(i) * pitch + Cores::column_of(i) - first] = cores.result(down, i);
+    }
     __syncwarp();
     constexpr int runs = Cores::strip_rows * columns / run;
     for (int i = lane; i < runs; i += 32) {
       const int row = along_rows ? i % (Cores::strip_rows / run) * run : i / (columns / run);
       const int column = along_rows ? i / (Cores::strip_rows / run) : i % (columns / run) * run;
-      write(warp_row + s * Cores::strip_step + row, warp_column + column, strip + row * pitch + column);
+      write(warp_row + down * Cores::strip_step + row, warp_column + first + column, strip + row * pitch + column);
     }
     __syncwarp();
   }

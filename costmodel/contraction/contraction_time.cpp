@@ -24,18 +24,21 @@ constexpr double step_instructions = 2, turn_instructions = 16;
 /// All warps of a block ask for copies behind the same barrier: for this share of the time nobody multiplies, unless
 /// that is done by others (wgmma). And what a turn begins and ends with, cycles. Fitted.
 constexpr double copies_alone = 0.5, turn_drain_cycles = 60;
+/// Until a block's tensor maps can be read, cycles; a guess: a write to L2, a fence, a read.
+constexpr double map_cycles = 1500;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
 /// What multiplies: an instruction of the schedule, or a library's asynchronous one.
 struct Engine {
-  double per_clock = 0;       ///< multiply-adds of an SM
-  bool asynchronous = false;  ///< reads operands from shared memory by itself, while warps wait
-  bool multicast = false;     ///< two blocks of a cluster get what both need from L2 once
+  double per_clock = 0;                     ///< multiply-adds of an SM
+  bool asynchronous = false;                ///< reads operands from shared memory by itself, while warps wait
+  int sharing_left = 1, sharing_right = 1;  ///< blocks of a cluster that get what they share from L2 once
+  bool copy_engine = false;  ///< tiles come without instructions of those that multiply; blocks stay for several tiles
 };
 
 Engine engine_of(const ContractionProblem& problem, const ContractionSchedule& s, const DeviceSpec& device) {
-  return {multiply_rate(problem, s.instruction, device), is_warpgroup(s.instruction)};
+  return {multiply_rate(problem, s.instruction, device), is_warpgroup(s.instruction), 1, s.cluster, s.tensor_copies};
 }
 
 /// Bytes of device memory that are read for the operands. Blocks that run together walk `group` rows of tiles column by
@@ -80,6 +83,8 @@ class Pricing {
     // That many fit at least: what the compiler keeps its registers within. More do where they need less.
     time.resident =
         std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
+    if (s_.resident > 0)
+      time.resident = std::min(time.resident, static_cast<int>(kernel::divided_up(shape_.grid, d_.sm_count)));
     time.total = time.launch;
     if (shape_.tiles == 0) return time;
     const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * time.resident;
@@ -110,7 +115,7 @@ class Pricing {
   /// Of a stage, what a block has from L2.
   [[nodiscard]] double loaded_bytes() const {
     const double left = static_cast<double>(shape_.left_bytes), right = static_cast<double>(shape_.right_bytes);
-    return engine_.multicast ? std::min(left, right) + std::max(left, right) / 2 : left + right;
+    return left / engine_.sharing_left + right / engine_.sharing_right;
   }
   [[nodiscard]] double l2_rate_of_sm() const {
     return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
@@ -157,7 +162,7 @@ class Pricing {
     return cycles + read / d_.shared_bytes_per_clock;
   }
   [[nodiscard]] double issue_cycles() const {
-    const double of_turn = copying_instructions() + turn_instructions;
+    const double of_turn = (engine_.copy_engine ? 0 : copying_instructions()) + turn_instructions;
     return shape_.warps * (of_turn + shape_.depth_steps * instructions_of_step()) / schedulers;
   }
   [[nodiscard]] double instructions_of_step() const {
@@ -195,7 +200,7 @@ class Pricing {
     const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
     const bool hidden = load <= (stages * x - 1) * use / x;
     const double turn = hidden ? busy : std::max(busy, (load + use / x) / stages);
-    return turn + (d_.block_barrier_cycles + idle_cycles()) / x;
+    return engine_.copy_engine ? turn : turn + (d_.block_barrier_cycles + idle_cycles()) / x;
   }
   /// Of a turn, in which a block alone on its SM multiplies nothing.
   [[nodiscard]] double idle_cycles() const {
@@ -229,9 +234,12 @@ class Pricing {
     time.shared += rounds * turns * x * shared_cycles();
     time.issue += rounds * turns * x * issue_cycles();
     time.loop += rounds * turns * turn_cycles(x);
+    time.epilogue += rounds * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
+    // While a block stores its tile, the next one's operands come.
+    if (engine_.copy_engine && !last) return;
+    if (engine_.copy_engine) time.fill += map_cycles;
     // Blocks of an SM drift apart from round to round: what one of them waits for the others fill.
     time.fill += rounds * (d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * stage_bytes() / l2_rate_of_sm());
-    time.epilogue += rounds * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
   }
 
   /// The last block of a tile waits for the others' sums and adds them.
@@ -282,13 +290,13 @@ double direct_us(const ContractionProblem& problem, const DeviceSpec& device, co
 double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double rate = tensor_rate(problem, device);
   const bool asynchronous = device.tensor.synchronous_share < 1;
-  Engine engine{rate, asynchronous, asynchronous};
+  Engine engine{rate, asynchronous};
   ContractionSchedule s;
   s.instruction = ContractionInstruction::mma_m16n8k16;
   if (rate == 0) {
     engine.per_clock = std::max(core_rate(problem, device),
                                 problem.accumulator == DType::f64 ? tensor_share * device.tensor.f64 : 0.0);
-    engine.asynchronous = engine.multicast = false;
+    engine.asynchronous = false;
     s.instruction = ContractionInstruction::cuda_core;
   }
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));
@@ -312,6 +320,10 @@ double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device,
     const ContractionShape shape = kernel::shape_of(problem, s);
     const int registers = std::min(shape.registers, device.max_registers_per_thread);
     s.blocks_per_sm = kernel::resident_blocks(shape.threads, registers, shape.shared_bytes, device);
+    // Clusters of two share the larger operand.
+    const bool left_is_larger = shape.left_bytes > shape.right_bytes;
+    engine.sharing_left = engine.asynchronous && left_is_larger ? 2 : 1;
+    engine.sharing_right = engine.asynchronous && !left_is_larger ? 2 : 1;
     if (s.blocks_per_sm == 0) continue;
     for (s.split = 1; s.split == 1 || (s.split <= 32 && s.split * s.block_depth <= problem.contracted); s.split *= 2)
       best = std::min(best, Pricing(problem, s, device, constants, engine).price().total);

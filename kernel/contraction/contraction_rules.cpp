@@ -6,6 +6,7 @@
 
 #include "kernel/contraction/contraction_shape.h"
 #include "kernel/contraction/strips.h"
+#include "kernel/contraction/tensor_box.h"
 
 namespace stitch::kernel {
 namespace {
@@ -75,6 +76,20 @@ std::string warpgroups(const Problem& p, const Schedule& s, const DeviceSpec&) {
   return left.empty() ? warpgroup_tile(p.right, s.block_columns, s.warp_columns, s.block_depth) : left;
 }
 
+std::string tensor_copies(const Problem& p, const Schedule& s, const DeviceSpec& d) {
+  if (!s.tensor_copies) return s.cluster == 1 && s.resident == 0 ? "" : "clusters and blocks that stay without them";
+  if (!is_warpgroup(s.instruction)) return fmt::format("{} does not read what they bring", to_string(s.instruction));
+  if (s.split != 1 || p.contracted == 0) return fmt::format("a depth of {} split {} times", p.contracted, s.split);
+  const std::int64_t rows = divided_up(p.rows, s.block_rows);
+  if (s.cluster < 1 || s.cluster > std::min<std::int64_t>(d.max_cluster_blocks, std::max<std::int64_t>(1, rows)))
+    return fmt::format("clusters of {} of {} tiles", s.cluster, rows);
+  if (s.resident < s.cluster || s.resident % s.cluster != 0)
+    return fmt::format("{} blocks in clusters of {}", s.resident, s.cluster);
+  const Result<TensorBox> left = left_box(p, s), right = right_box(p, s);
+  if (!left) return "left: " + left.error().message;
+  return right ? "" : "right: " + right.error().message;
+}
+
 std::string thread_tile(const Problem& p, const Schedule& s, const DeviceSpec&) {
   if (s.instruction != ContractionInstruction::cuda_core) return {};
   const bool whole = power_of_two(s.thread_rows) && power_of_two(s.thread_columns) &&
@@ -103,7 +118,8 @@ std::string threads(const Problem& p, const Schedule& s, const DeviceSpec& d) {
 }
 
 std::string stages(const Problem& p, const Schedule& s, const DeviceSpec&) {
-  const std::int64_t most = std::max<std::int64_t>(1, shape_of(p, s).depth_tiles);
+  // Tiles of blocks that stay follow one another through the stages.
+  const std::int64_t most = s.tensor_copies ? 16 : std::max<std::int64_t>(1, shape_of(p, s).depth_tiles);
   return s.stages >= 1 && s.stages <= most ? "" : fmt::format("{} stages of a loop of {} turns", s.stages, most);
 }
 
@@ -128,7 +144,7 @@ std::string copies(const Problem& p, const Schedule& s, const DeviceSpec&) {
 
 std::string stores(const Problem& p, const Schedule& s, const DeviceSpec&) {
   const ResultAccess widest = widest_access(p.result);
-  const int run = widest.along_rows ? strips_of(p, s).rows : s.warp_columns;
+  const int run = widest.along_rows ? strips_of(p, s).rows : strips_of(p, s).columns;
   const int most = std::min(widest.elements, run);
   return s.store <= most ? "" : fmt::format("stores of {} elements, at most {}", s.store, most);
 }
@@ -164,7 +180,7 @@ std::string extents(const Problem& p, const Schedule& s, const DeviceSpec&) {
 }
 
 /// In this order: what is divided by is seen to be whole first.
-constexpr std::array<ContractionRule, 16> rules = {{
+constexpr std::array<ContractionRule, 17> rules = {{
     {"powers", "places in shared memory are found by shifts and exclusive-or", powers},
     {"warp-tile", "warps divide a block's tile, instructions a warp's", warp_tile},
     {"thread-tile", "32 lanes of cuda_core share a warp's tile evenly", thread_tile},
@@ -176,6 +192,7 @@ constexpr std::array<ContractionRule, 16> rules = {{
     {"fragment-stages", "registers cannot be indexed: the stage of a step must not depend on the tile",
      fragment_stages},
     {"warpgroups", "wgmma reads tiles in its own layouts, while others are read and copied", warpgroups},
+    {"tensor-copies", "the copy engine knows dimensions, and boxes of them", tensor_copies},
     {"copies", "a copy is aligned and within a row, whatever row it is of", copies},
     {"stores", "so is a store", stores},
     {"split", "every block of a tile has something to add", split},
@@ -250,7 +267,8 @@ void fit_accesses(const Problem& problem, Schedule& s) {
   s.left_copy = std::min(widest_access(problem.left), run(problem.left, s.block_rows));
   s.right_copy = std::min(widest_access(problem.right), run(problem.right, s.block_columns));
   const ResultAccess widest = widest_access(problem.result);
-  s.store = std::min(widest.elements, widest.along_rows ? largest_power(strips_of(problem, s).rows) : s.warp_columns);
+  s.store = std::min(widest.elements,
+                     widest.along_rows ? largest_power(strips_of(problem, s).rows) : strips_of(problem, s).columns);
 }
 
 Result<Schedule> default_schedule(const Problem& problem, const DeviceSpec& device) {

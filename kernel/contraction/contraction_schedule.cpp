@@ -49,6 +49,7 @@ std::string to_string(const ContractionSchedule& s) {
                       s.group, s.left_copy, s.right_copy, s.store);
   if (s.blocks_per_sm != 1) text += fmt::format(" blocks {}", s.blocks_per_sm);
   if (!s.swizzle) text += " plain";
+  if (s.tensor_copies) text += fmt::format(" tensor cluster {} of {}", s.cluster, s.resident);
   return text;
 }
 
@@ -57,7 +58,7 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
   hasher.text("stitch-contraction-schedule-1").text(to_string(s.instruction));
   for (const int value : {s.block_rows, s.block_columns, s.block_depth, s.warp_rows, s.warp_columns, s.thread_rows,
                           s.thread_columns, s.stages, s.fragment_stages, s.split, s.group, s.left_copy, s.right_copy,
-                          s.store, s.blocks_per_sm, s.swizzle ? 1 : 0})
+                          s.store, s.blocks_per_sm, s.swizzle ? 1 : 0, s.tensor_copies ? 1 : 0, s.cluster, s.resident})
     hasher.integer(static_cast<std::uint64_t>(value));
   return hasher.finish();
 }

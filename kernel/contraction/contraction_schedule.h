@@ -15,6 +15,10 @@
 //
 //     mma_m16n8k16 block 128×128×32 warp 64×64 stages 4×2 split 1 group 8 copy 16/16 store 8
 //
+// and of a large one on an H100
+//
+//     wgmma_m64k16 block 128×256×64 warp 16×256 stages 4×1 split 1 group 8 copy 16/16 store 8 tensor cluster 2 of 132
+//
 // A block computes block_rows × block_columns of the result, a part `block_depth` of the contracted dimension at a
 // time; warps share it, each a warp_rows × warp_columns tile. Both levels are pipelined (kernel/pipeline; ALCOP,
 // arXiv 2210.16691 §3): `stages` tiles of operands are in shared memory, `fragment_stages` steps of them in registers.
@@ -62,6 +66,12 @@ struct ContractionSchedule {
   int store = 1;                      ///< elements of one store
   int blocks_per_sm = 1;              ///< what registers are kept within
   bool swizzle = true;                ///< exclusive-or of 16-byte places with their row, against bank conflicts
+
+  /// wgmma: tiles come by the tensor copy engine (cp.async.bulk.tensor, "TMA"), which a warp of its own asks while the
+  /// others multiply, and blocks stay for one tile after another.
+  bool tensor_copies = false;
+  int cluster = 1;   ///< of those, blocks below one another: what they share of the right operand is read once for all
+  int resident = 0;  ///< blocks of the grid, which walk all tiles; 0: one for each
 
   bool operator==(const ContractionSchedule&) const = default;
 };

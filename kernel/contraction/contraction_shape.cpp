@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel/contraction/strips.h"
+#include "kernel/contraction/tensor_box.h"
 
 namespace stitch::kernel {
 namespace {
@@ -24,16 +25,21 @@ int core_depth(const ContractionProblem& problem) {
 
 }  // namespace
 
+std::int64_t tensor_copy_bytes(const ContractionSchedule& schedule) {
+  return 2 * tensor_map_bytes + divided_up(2 * 8 * schedule.stages, 128) * 128;
+}
+
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& s) {
   ContractionShape shape;
   const InstructionInfo& instruction = info(s.instruction);
   shape.warps = s.block_rows / s.warp_rows * (s.block_columns / s.warp_columns);
-  shape.threads = 32 * shape.warps;
-  shape.row_tiles = divided_up(problem.rows, s.block_rows);
+  shape.threads = 32 * (shape.warps + (s.tensor_copies ? 1 : 0));
+  shape.row_tiles = divided_up(divided_up(problem.rows, s.block_rows), s.cluster) * s.cluster;
   shape.column_tiles = divided_up(problem.columns, s.block_columns);
   shape.depth_tiles = divided_up(divided_up(problem.contracted, s.block_depth), s.split);
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
+  shape.grid = s.resident > 0 ? std::min<std::int64_t>(s.resident, shape.blocks) : shape.blocks;
   shape.fragment_depth = s.instruction == cuda_core ? core_depth(problem) : instruction.depth;
   shape.depth_steps = s.block_depth / shape.fragment_depth;
   const std::int64_t left_size = graph::byte_size(problem.left.dtype);
@@ -42,7 +48,9 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.right_bytes = s.block_columns * s.block_depth * right_size;
   const std::int64_t accumulator = graph::byte_size(problem.accumulator);
   const ContractionStrips strips = strips_of(problem, s);
-  shape.shared_bytes = std::max(s.stages * (shape.left_bytes + shape.right_bytes), shape.warps * strips.bytes);
+  const std::int64_t stages = s.stages * (shape.left_bytes + shape.right_bytes);
+  shape.strips_at = s.tensor_copies ? stages + tensor_copy_bytes(s) : 0;
+  shape.shared_bytes = std::max(stages, shape.strips_at + shape.warps * strips.bytes);
   if (s.split > 1) {
     shape.scratch_bytes = shape.tiles * s.split * s.block_rows * s.block_columns * accumulator;
   }

@@ -13,21 +13,26 @@ constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + 
 
 /// What follows from problem and schedule.
 struct ContractionShape {
-  int warps = 1, threads = 32;
-  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch
+  int warps = 1;                                 ///< that multiply
+  int threads = 32;                              ///< theirs, and those of the warp that asks for tensor copies
+  std::int64_t row_tiles = 0, column_tiles = 0;  ///< of one batch; whole clusters of rows
   std::int64_t depth_tiles = 0;                  ///< of one block: all of them ÷ split, rounded up
   std::int64_t tiles = 0;                        ///< over all batches
   std::int64_t blocks = 1;                       ///< tiles × split; at least 1
+  std::int64_t grid = 1;                         ///< that are launched: so many, or those that stay for several tiles
   int depth_steps = 1;                           ///< fragments along one tile's depth: block_depth ÷ fragment_depth
   int fragment_depth =
       1;  ///< along the contracted dimension: the instruction's; of cuda_core what a lane loads at once
   std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
   std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
+  std::int64_t strips_at = 0;                    ///< byte of it where strips begin: beside the stages of tensor copies
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
   int accumulators = 0;                          ///< 4-byte registers of a thread's results
   int fragments = 0;                             ///< 4-byte registers of its operands, all fragment stages
   int registers = 0;                             ///< estimate of all that a thread has
 };
+/// What tensor copies have in shared memory behind their stages: two tensor maps, and two barriers a stage.
+std::int64_t tensor_copy_bytes(const ContractionSchedule& schedule);
 ContractionShape shape_of(const ContractionProblem& problem, const ContractionSchedule& schedule);
 
 }  // namespace stitch::kernel

@@ -20,7 +20,9 @@ ContractionStrips strips_of(const ContractionProblem& problem, const Contraction
   strips.count = s.warp_rows / std::max(1, strips.rows);
   // 8 more words: rows of a quarter warp then begin at different banks. A multiple of 16 bytes.
   const int size = graph::byte_size(problem.accumulator);
-  strips.pitch = s.warp_columns + 32 / size;
+  // Beside the stages of tensor copies there is room for little.
+  strips.columns = s.tensor_copies ? std::min(s.warp_columns, 64) : s.warp_columns;
+  strips.pitch = strips.columns + 32 / size;
   strips.bytes = std::int64_t{size} * strips.rows * strips.pitch;
   return strips;
 }

@@ -8,10 +8,11 @@ namespace stitch::kernel {
 
 /// How a warp's results leave its registers: strip by strip through shared memory of its own, so that stores (and loads
 /// of what the epilogue adds) run along the result's contiguous dimension, whatever the instruction's layout. A strip
-/// is `rows` rows of the warp's tile, each `pitch` accumulators from the one before.
+/// is `rows` rows of the warp's tile and `columns` of its columns, each row `pitch` accumulators from the one before.
 struct ContractionStrips {
-  int count = 1;
+  int count = 1;  ///< below one another
   int rows = 16;
+  int columns = 32;
   int pitch = 32;
   std::int64_t bytes = 0;  ///< of one warp's strip
 };

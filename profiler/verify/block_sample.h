@@ -25,7 +25,8 @@ struct BlockSample {
     std::uint64_t bits = 0;
     bool operator==(const Preset&) const = default;
   };
-  std::vector<std::uint64_t> blocks;                   ///< ascending, complete clusters; empty: all
+  std::vector<std::uint64_t> blocks;  ///< ascending, complete clusters; empty: all
+  std::int64_t grid = 0;              ///< blocks of the launch that they are numbers of; 0: as the kernel is launched
   std::vector<graph::ReduceRestriction> restrictions;  ///< what the reductions of such a launch combine
   std::vector<Preset> presets;                         ///< to be written before every launch
 

@@ -29,7 +29,9 @@ class Run {
 
   Result<LaunchResult> launch(KernelHandle handle, const BlockSample& sample) {
     for (const BlockSample::Preset& preset : sample.presets) STITCH_TRY(write(preset));
-    return session_.launch(handle, buffers_.shape(), buffers_.arguments(), sample.blocks);
+    LaunchShape shape = buffers_.shape();
+    if (sample.grid > 0) shape.blocks = sample.grid;
+    return session_.launch(handle, shape, buffers_.arguments(), sample.blocks);
   }
 
   /// Whether the kernel counts on memory that its last launch left behind.
@@ -353,7 +355,8 @@ Result<Verification> verify_kernel(Device& device, const Graph& graph, const Exe
     return session->samples_blocks() ? execution.sample(options.work_budget, seed) : BlockSample{};
   };
   const BlockSample typical = sample_for(options.seed);
-  const double part = typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / kernel.blocks;
+  const double all = static_cast<double>(typical.grid > 0 ? typical.grid : kernel.blocks);
+  const double part = typical.whole() ? 1.0 : static_cast<double>(typical.blocks.size()) / all;
   verification.distributions =
       affordable(options, static_cast<std::int64_t>(part * execution.work), execution.recurrent);
   const std::int64_t distributions = std::ssize(verification.distributions);

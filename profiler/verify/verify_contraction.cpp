@@ -19,43 +19,62 @@ std::int64_t tile_work(const ContractionProblem& problem, const ContractionSched
   return std::max<std::int64_t>(1, cores ? products : products / products_of_operation);
 }
 
-/// Number of the tile in its batch, by the walk that codegen/contraction/contraction_kernel prints.
-std::int64_t number_of(std::int64_t row, std::int64_t column, const ContractionShape& shape, int group) {
-  const std::int64_t across = std::min<std::int64_t>(group, shape.row_tiles);
-  const std::int64_t band = row / across;
-  const std::int64_t height = std::min(across, shape.row_tiles - band * across);
-  return band * across * shape.column_tiles + column * height + row % across;
-}
+/// How the tiles of a batch are walked (codegen/contraction/tensor_copy_text: print_tile_place), clusters of them at a
+/// time.
+class TileWalk {
+ public:
+  TileWalk(const ContractionShape& shape, const ContractionSchedule& s)
+      : rows_(shape.row_tiles / s.cluster),
+        columns_(shape.column_tiles),
+        across_(std::min<std::int64_t>(s.group, rows_)) {}
 
-/// Row and column of such a tile.
-std::pair<std::int64_t, std::int64_t> place_of(std::int64_t number, const ContractionShape& shape, int group) {
-  const std::int64_t across = std::min<std::int64_t>(group, shape.row_tiles);
-  const std::int64_t band = number / (across * shape.column_tiles), within = number % (across * shape.column_tiles);
-  const std::int64_t height = std::min(across, shape.row_tiles - band * across);
-  return {band * across + within % height, within / height};
-}
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t columns() const { return columns_; }
+  [[nodiscard]] std::int64_t number_of(std::int64_t row, std::int64_t column) const {
+    const std::int64_t band = row / across_;
+    return band * across_ * columns_ + column * height(band) + row % across_;
+  }
+  /// Row and column.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> place_of(std::int64_t number) const {
+    const std::int64_t band = number / (across_ * columns_), within = number % (across_ * columns_);
+    return {band * across_ + within % height(band), within / height(band)};
+  }
+
+ private:
+  [[nodiscard]] std::int64_t height(std::int64_t band) const { return std::min(across_, rows_ - band * across_); }
+
+  std::int64_t rows_, columns_, across_;
+};
 
 BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSchedule& s, std::int64_t budget,
                          std::uint64_t seed) {
   const ContractionShape shape = kernel::shape_of(problem, s);
-  const std::int64_t wanted = budget / tile_work(problem, s);
-  if (shape.tiles <= wanted || shape.tiles == 0) return {};
+  const TileWalk walk(shape, s);
+  const std::int64_t wanted = budget / (tile_work(problem, s) * s.cluster), all = shape.tiles / s.cluster;
+  if (all <= wanted || all == 0) return {};
   Random random(seed);
-  const std::int64_t of_batch = shape.row_tiles * shape.column_tiles;
-  const std::int64_t batch = static_cast<std::int64_t>(random.below(shape.tiles / of_batch)) * of_batch;
+  const std::int64_t of_batch = walk.rows() * walk.columns();
+  const std::int64_t batch = static_cast<std::int64_t>(random.below(all / of_batch)) * of_batch;
   std::set<std::int64_t> tiles;
-  for (const std::int64_t row : {std::int64_t{0}, shape.row_tiles - 1}) {
-    for (const std::int64_t column : {std::int64_t{0}, shape.column_tiles - 1})
-      tiles.insert(batch + number_of(row, column, shape, s.group));
+  for (const std::int64_t row : {std::int64_t{0}, walk.rows() - 1}) {
+    for (const std::int64_t column : {std::int64_t{0}, walk.columns() - 1})
+      tiles.insert(batch + walk.number_of(row, column));
   }
-  while (std::ssize(tiles) < std::min(wanted, shape.tiles)) tiles.insert(random.below(shape.tiles));
-  if (std::ssize(tiles) == shape.tiles) return {};
+  while (std::ssize(tiles) < std::min(wanted, all)) tiles.insert(random.below(all));
+  if (std::ssize(tiles) == all) return {};
   BlockSample sample;
+  // Blocks that stay for several tiles have one each where there are as many of them.
+  if (s.resident > 0) sample.grid = shape.blocks;
+  const auto within = [](int block, std::int64_t at, std::int64_t extent) {
+    return std::clamp<std::int64_t>(extent - at * block, 0, block);
+  };
   for (const std::int64_t tile : tiles) {
-    const auto [row, column] = place_of(tile % of_batch, shape, s.group);
-    sample.writes += std::min<std::int64_t>(s.block_rows, problem.rows - row * s.block_rows) *
-                     std::min<std::int64_t>(s.block_columns, problem.columns - column * s.block_columns);
-    for (int part = 0; part < s.split; ++part) sample.blocks.push_back(tile * s.split + part);
+    const auto [row, column] = walk.place_of(tile % of_batch);
+    for (int block = 0; block < s.cluster; ++block) {
+      sample.writes += within(s.block_rows, row * s.cluster + block, problem.rows) *
+                       within(s.block_columns, column, problem.columns);
+      for (int part = 0; part < s.split; ++part) sample.blocks.push_back((tile * s.cluster + block) * s.split + part);
+    }
   }
   return sample;
 }

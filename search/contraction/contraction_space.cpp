@@ -13,7 +13,7 @@ using kernel::ContractionInstruction;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16;
+constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16, most_cluster = 2;
 
 /// Powers of two up to the first that covers the extent.
 std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
@@ -98,8 +98,21 @@ class Space {
         for (s.stages = least_stages(s); s.stages <= stages; ++s.stages) {
           if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
           visit_(s);
+          if (is_warpgroup(s.instruction)) of_tensor_copies(s);
         }
       }
+    }
+  }
+
+  /// The same by the copy engine, with as many blocks as there is room for, or tiles.
+  void of_tensor_copies(ContractionSchedule s) {
+    s.tensor_copies = true;
+    for (s.cluster = 1; s.cluster <= most_cluster; s.cluster *= 2) {
+      s.resident = 0;
+      const std::int64_t room = static_cast<std::int64_t>(device_.sm_count) * s.blocks_per_sm / s.cluster * s.cluster;
+      s.resident = static_cast<int>(std::min(room, kernel::shape_of(problem_, s).blocks));
+      kernel::fit_accesses(problem_, s);
+      if (kernel::check_legality(problem_, s, device_)) visit_(s);
     }
   }
 

@@ -1,0 +1,196 @@
+#include "codegen/contraction/tensor_copy_text.h"
+
+#include "codegen/contraction/warpgroup_text.h"
+#include "codegen/spelling.h"
+#include "kernel/contraction/contraction_shape.h"
+#include "kernel/contraction/tensor_box.h"
+
+namespace stitch::codegen {
+namespace {
+
+using kernel::ContractionProblem;
+using kernel::ContractionSchedule;
+using kernel::ContractionShape;
+using kernel::TensorBox;
+
+/// Blocks beyond so many share places: only where not all of a grid run, to verify some of them, are there more.
+constexpr std::int64_t most_map_places = 4096;
+
+std::int64_t map_places(const ContractionShape& shape) {
+  return std::max(shape.grid, std::min(shape.blocks, most_map_places));
+}
+
+/// PTX ISA, tensormap.replace: unsigned integers of the element's size, since nothing but zeros is filled in.
+int element_type(int bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : 2; }
+
+void print_tensor_map(Writer& out, std::string_view name, int element_bytes, const TensorBox& box) {
+  std::string boxes, sizes, strides;
+  for (std::size_t d = 0; d < box.dimensions.size(); ++d) {
+    const char* comma = d == 0 ? "" : ", ";
+    boxes += fmt::format("{}{}", comma, d == 0 ? box.line_elements : d == 1 ? box.lines : 1);
+    sizes += fmt::format("{}{}", comma, box.dimensions[d].extent);
+    strides += fmt::format("{}{}", comma, box.dimensions[d].stride * element_bytes);
+  }
+  const int line_bytes = box.line_elements * element_bytes;
+  out.open("struct {}", name);
+  out.line("static constexpr int rank = {}, type = {}, swizzle = {};", box.dimensions.size(),
+           element_type(element_bytes),
+           line_bytes == 128  ? 3
+           : line_bytes == 64 ? 2
+                              : 1);
+  out.line("static constexpr u32 box[] = {{{}}}, sizes[] = {{{}}};", boxes, sizes);
+  out.line("static constexpr u64 strides[] = {{{}}};", strides);
+  out.set_depth(0);
+  out.line("}};");
+}
+
+/// Where a batch lies along its dimensions.
+std::string batch_coordinates(const kernel::ContractionDigits& digits) {
+  std::string text;
+  std::int64_t step = 1;
+  for (const auto& digit : digits) step *= digit.extent;
+  for (const auto& [extent, stride] : digits) {
+    step /= extent;
+    if (stride == 0) continue;
+    text += step == 1 ? fmt::format(", batch % {}", extent) : fmt::format(", batch / {} % {}", step, extent);
+  }
+  return text;
+}
+
+/// Asks for this block's share of an operand's tile.
+void print_boxes(Writer& out, bool left, const kernel::ContractionOperand& operand, const TensorBox& box, int depth,
+                 int shares) {
+  const std::string name = left ? "Left" : "Right";
+  const bool along_depth = kernel::contiguity(operand) != kernel::Contiguity::free;
+  const std::string first = left ? "block_row" : "block_column", tiles = left ? "shared" : "right_tiles";
+  for (int copy = 0; copy < box.copies; ++copy) {
+    std::string to = fmt::format("{} + at.stage * {}Tile::bytes", tiles, name), free = first;
+    if (along_depth) {
+      if (shares > 1) {
+        to += fmt::format(" + rank * {}", box.lines * depth * graph::byte_size(operand.dtype));
+        free += fmt::format(" + rank * {}", box.lines);
+      }
+    } else {
+      const std::string panel = shares > 1 ? fmt::format("(rank * {} + {})", box.copies, copy) : std::to_string(copy);
+      to += fmt::format(" + {} * {}Tile::panel_bytes", panel, name);
+      free += fmt::format(" + {} * 64", panel);
+    }
+    const std::string k = fmt::format("k * {}", depth);
+    out.line("copy_box<{}Map::rank, {}>({}, {}_map, {{{}, {}{}}}, full, {});", name, shares > 1, to,
+             left ? "left" : "right", along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch),
+             (1 << shares) - 1);
+  }
+}
+
+/// Opens the loop over the block's tiles.
+void open_tiles(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
+                const ContractionShape& shape) {
+  out.line("StageOfTurn<{}> at;", s.stages);
+  out.line("#pragma unroll 1");
+  if (s.cluster == 1) {
+    out.open("for (int tile = static_cast<int>(blockIdx.x); tile < {}; tile += static_cast<int>(gridDim.x))",
+             shape.tiles);
+  } else {
+    out.open(
+        "for (int tile = static_cast<int>(blockIdx.x) / {0}; tile < {1}; tile += static_cast<int>(gridDim.x) / {0})",
+        s.cluster, shape.tiles / s.cluster);
+  }
+  print_tile_place(out, problem, s, "tile");
+}
+
+void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
+                       const TensorBox& left, const TensorBox& right) {
+  const ContractionShape shape = kernel::shape_of(problem, s);
+  out.line("unsigned char* const left_map = maps + static_cast<s64>(blockIdx.x % {}u) * {};", map_places(shape),
+           2 * kernel::tensor_map_bytes);
+  out.line("unsigned char* const right_map = left_map + {};", kernel::tensor_map_bytes);
+  out.line("make_tensor_map<LeftMap>(own_maps, left_map, in{} + {});", problem.left.parameter, problem.left.offset);
+  out.line("make_tensor_map<RightMap>(own_maps + {}, right_map, in{} + {});", kernel::tensor_map_bytes,
+           problem.right.parameter, problem.right.offset);
+  out.open("if (threadIdx.x % 32 == 0)");
+  open_tiles(out, problem, s, shape);
+  out.line("#pragma unroll 1");
+  out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
+  out.line("const u32 full = stages.expect(at, LeftTile::bytes + RightTile::bytes);");
+  print_boxes(out, true, problem.left, left, s.block_depth, 1);
+  print_boxes(out, false, problem.right, right, s.block_depth, s.cluster);
+  out.line("at.advance();");
+  out.close(3);
+  out.line("__syncwarp();");
+}
+
+void print_multiplying_warps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
+                             const std::function<void()>& results) {
+  const ContractionShape shape = kernel::shape_of(problem, s);
+  open_tiles(out, problem, s, shape);
+  out.line("Cores cores;");
+  out.line("int before = 0;");
+  out.line("#pragma unroll 1");
+  out.open("for (int k = 0; k < {}; ++k)", shape.depth_tiles);
+  out.line("stages.wait_for(at);");
+  out.line(
+      "cores.begin(shared + at.stage * LeftTile::bytes, right_tiles + at.stage * RightTile::bytes, group_row, "
+      "warp_column);");
+  out.line("wait_for_products<1>();");
+  out.line("if (k > 0) stages.release(before);");
+  out.line("before = at.stage;");
+  out.line("at.advance();");
+  out.close();
+  out.line("wait_for_products<0>();");
+  out.line("cores.settle();");
+  out.line("stages.release(before);");
+  results();
+  out.close();
+}
+
+}  // namespace
+
+std::int64_t tensor_maps_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
+  return map_places(kernel::shape_of(problem, schedule)) * 2 * kernel::tensor_map_bytes;
+}
+
+Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
+  STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, schedule));
+  STITCH_ASSIGN(const TensorBox right, kernel::right_box(problem, schedule));
+  print_tensor_map(out, "LeftMap", graph::byte_size(problem.left.dtype), left);
+  print_tensor_map(out, "RightMap", graph::byte_size(problem.right.dtype), right);
+  return {};
+}
+
+void print_tile_place(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule,
+                      std::string_view number) {
+  const ContractionShape shape = kernel::shape_of(problem, schedule);
+  const std::int64_t rows = shape.row_tiles / schedule.cluster, columns = shape.column_tiles;
+  out.line("const int batch = {0} / {1}, of_batch = {0} % {1};", number, rows * columns);
+  const std::int64_t group = std::min<std::int64_t>(schedule.group, rows);
+  out.line("const int group = of_batch / {};", group * columns);
+  out.line("const int height = minimum({}, {} - group * {});", group, rows, group);
+  std::string row = fmt::format("(group * {0} + of_batch % {1} % height)", group, group * columns);
+  if (schedule.cluster > 1) row = fmt::format("({} * {} + rank)", row, schedule.cluster);
+  out.line("const int block_row = {} * {};", row, schedule.block_rows);
+  out.line("const int block_column = of_batch % {} / height * {};", group * columns, schedule.block_columns);
+}
+
+Status print_staying_blocks(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
+                            const std::function<void()>& results) {
+  STITCH_ASSIGN(const TensorBox left, kernel::left_box(problem, s));
+  STITCH_ASSIGN(const TensorBox right, kernel::right_box(problem, s));
+  const int warps = kernel::shape_of(problem, s).warps;
+  out.line("unsigned char* const right_tiles = shared + {} * LeftTile::bytes;", s.stages);
+  out.line("unsigned char* const own_maps = right_tiles + {} * RightTile::bytes;", s.stages);
+  out.line("const TensorStages<{}, {}, {}> stages{{shared_address(own_maps + {})}};", s.stages, warps, s.cluster,
+           2 * kernel::tensor_map_bytes);
+  if (s.cluster > 1) out.line("const int rank = block_of_cluster();");
+  print_warpgroup_place(out, s);
+  out.line("stages.begin();");
+  out.open("if (warp == {})", warps);
+  print_asking_warp(out, problem, s, left, right);
+  out.close();
+  out.open("else");
+  print_multiplying_warps(out, problem, s, results);
+  out.close();
+  if (s.cluster > 1) out.line("stages.together();");
+  return {};
+}
+
+}  // namespace stitch::codegen

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "codegen/writer.h"
+#include "kernel/contraction/contraction_problem.h"
+#include "kernel/contraction/contraction_schedule.h"
+
+// What kernels print whose tiles come by the tensor copy engine (codegen/device/tensor_copy.cuh): blocks that stay for
+// one tile after another, of which one warp asks for tiles of operands while the others multiply.
+namespace stitch::codegen {
+
+/// Bytes of device memory in which such blocks leave their tensor maps.
+std::int64_t tensor_maps_bytes(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule);
+
+/// The structures `LeftMap` and `RightMap`. Errors: constraint, operands that such a map cannot say.
+Status print_tensor_maps(Writer& out, const kernel::ContractionProblem& problem,
+                         const kernel::ContractionSchedule& schedule);
+
+/// Which tile of all is number `number`, whose operands' names the kernel has: `batch`, `block_row`, `block_column`.
+/// `group` rows of clusters are walked column by column, so that blocks which run together share operands in L2.
+void print_tile_place(Writer& out, const kernel::ContractionProblem& problem,
+                      const kernel::ContractionSchedule& schedule, std::string_view number);
+
+/// All between the kernel's arguments and its end. `results` prints what a warp does with its sums, `cores`.
+Status print_staying_blocks(Writer& out, const kernel::ContractionProblem& problem,
+                            const kernel::ContractionSchedule& schedule, const std::function<void()>& results);
+
+}  // namespace stitch::codegen

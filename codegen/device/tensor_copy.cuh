@@ -1,0 +1,174 @@
+#pragma once
+// Tiles that the tensor copy engine brings (cp.async.bulk.tensor, "TMA"; PTX ISA; sm_90a): one thread asks for whole
+// tiles, and barriers in shared memory count their bytes. One warp asks, the others multiply; neither waits for the
+// other but where there is no room, or nothing there yet. Blocks of a cluster get what they share in one copy.
+
+#include "stitch/warpgroup.cuh"
+
+namespace stitch {
+
+// ---- tensor maps
+
+// What the engine must know of an operand: `Map` has rank, box, sizes (elements), strides (bytes; that of dimension d
+// at d), type, swizzle. It is made by the kernel itself, whose arguments are mere addresses.
+template <class Map, int d>
+__device__ __forceinline__ void describe_dimension(u32 map) {
+  constexpr u32 box = Map::box[d], size = Map::sizes[d], step = 1;
+  asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map), "n"(d), "r"(box)
+               : "memory");
+  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map), "n"(d), "r"(size)
+               : "memory");
+  asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map), "n"(d), "r"(step)
+               : "memory");
+  if constexpr (d > 0) {
+    constexpr u64 stride = Map::strides[d];
+    asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" ::"r"(map), "n"(d - 1),
+                 "l"(stride)
+                 : "memory");
+  }
+  if constexpr (d + 1 < Map::rank) describe_dimension<Map, d + 1>(map);
+}
+
+// The warp makes the map in shared memory, and leaves it in device memory, where the engine reads it.
+template <class Map>
+__device__ __forceinline__ void make_tensor_map(unsigned char* place, unsigned char* map, const void* data) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  reinterpret_cast<u32*>(place)[lane] = 0;
+  __syncwarp();
+  const u32 at = shared_address(place);
+  if (lane == 0) {
+    asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" ::"r"(at), "l"(data)
+                 : "memory");
+    asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], %1;" ::"r"(at), "r"(Map::rank - 1)
+                 : "memory");
+    describe_dimension<Map, 0>(at);
+    asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], %1;" ::"r"(at), "n"(Map::type)
+                 : "memory");
+    asm volatile("tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [%0], 0;" ::"r"(at) : "memory");
+    asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], %1;" ::"r"(at), "n"(Map::swizzle)
+                 : "memory");
+    asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 0;" ::"r"(at) : "memory");
+  }
+  __syncwarp();
+  asm volatile(
+      "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
+          map),
+      "r"(at)
+      : "memory");
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+// Brings a box, whose first element is at these coordinates (the contiguous one first), to `to`: of this block, or at
+// the same place of every block of the cluster that `blocks` has a bit for. Bytes are counted by their barriers.
+template <int rank, bool multicast>
+__device__ __forceinline__ void copy_box(unsigned char* to, const unsigned char* map, const int (&at)[rank],
+                                         u32 barrier, u16 blocks) {
+#define STITCH_COPY(DIMENSIONS, COORDINATES, BARRIER, BLOCKS, ...)                                                    \
+  if constexpr (multicast) {                                                                                          \
+    asm volatile("cp.async.bulk.tensor." DIMENSIONS                                                                   \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "           \
+                 "{" COORDINATES "}], [" BARRIER "], " BLOCKS ";" ::"r"(shared_address(to)),                          \
+                 "l"(map), __VA_ARGS__, "r"(barrier), "h"(blocks)                                                     \
+                 : "memory");                                                                                         \
+  } else {                                                                                                            \
+    asm volatile("cp.async.bulk.tensor." DIMENSIONS                                                                   \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" COORDINATES "}], [" BARRIER \
+                 "];" ::"r"(shared_address(to)),                                                                      \
+                 "l"(map), __VA_ARGS__, "r"(barrier)                                                                  \
+                 : "memory");                                                                                         \
+  }
+  if constexpr (rank == 2) {
+    STITCH_COPY("2d", "%2, %3", "%4", "%5", "r"(at[0]), "r"(at[1]))
+  } else if constexpr (rank == 3) {
+    STITCH_COPY("3d", "%2, %3, %4", "%5", "%6", "r"(at[0]), "r"(at[1]), "r"(at[2]))
+  } else if constexpr (rank == 4) {
+    STITCH_COPY("4d", "%2, %3, %4, %5", "%6", "%7", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]))
+  } else {
+    STITCH_COPY("5d", "%2, %3, %4, %5, %6", "%7", "%8", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
+  }
+#undef STITCH_COPY
+}
+
+// ---- stages
+
+// Which stage, and of which turn through all of them.
+template <int stages>
+struct StageOfTurn {
+  int stage = 0;
+  u32 phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == stages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// Two barriers a stage, one behind the other from `barriers` on: its bytes are there; all warps that multiply, of all
+// blocks of the cluster, have done with it.
+template <int stages, int warps, int blocks>
+struct TensorStages {
+  u32 barriers;
+
+  // All threads of the cluster.
+  __device__ __forceinline__ void begin() const {
+    if (threadIdx.x == 0) {
+#pragma unroll
+      for (int s = 0; s < stages; ++s) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full(s)) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(empty(s)), "n"(warps * blocks) : "memory");
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    together();
+  }
+  // No block ends, or begins, while another one of its cluster may write to it.
+  __device__ __forceinline__ void together() const {
+    if constexpr (blocks > 1) {
+      asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    } else {
+      __syncthreads();
+    }
+  }
+  __device__ __forceinline__ u32 full(int stage) const { return barriers + static_cast<u32>(stage) * 8; }
+  __device__ __forceinline__ u32 empty(int stage) const { return full(stage + stages); }
+
+  __device__ static __forceinline__ void wait(u32 barrier, u32 phase) {
+    asm volatile(
+        "{\n\t.reg .pred done;\nagain:\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@done bra there;\n\tbra again;\nthere:\n\t}" ::"r"(
+            barrier),
+        "r"(phase)
+        : "memory");
+  }
+  // Who asks: waits for room, and says how many bytes will come.
+  __device__ __forceinline__ u32 expect(const StageOfTurn<stages>& at, int bytes) const {
+    wait(empty(at.stage), at.phase ^ 1);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full(at.stage)), "r"(bytes) : "memory");
+    return full(at.stage);
+  }
+  // Who multiplies.
+  __device__ __forceinline__ void wait_for(const StageOfTurn<stages>& at) const { wait(full(at.stage), at.phase); }
+  // A warp has done with a stage: each block that fills it is told.
+  __device__ __forceinline__ void release(int stage) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if constexpr (blocks == 1) {
+      if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(empty(stage)) : "memory");
+    } else {
+      if (lane < blocks)
+        asm volatile(
+            "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(empty(stage)),
+            "r"(lane)
+            : "memory");
+    }
+  }
+};
+
+__device__ __forceinline__ int block_of_cluster() {
+  u32 block;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(block));
+  return static_cast<int>(block);
+}
+
+}  // namespace stitch
