@@ -82,6 +82,7 @@ Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, con
       one["place"] = trial.place;
       one["schedule"] = ranked.schedule.hex();
       one["what"] = ranked.description;
+      one["runs"] = ranked.runs;
       one["predicted_us"] = ranked.predicted_us;
       one["library_us"] = kernels.rival_us;
       wrong |= add_trial(trial, one);

@@ -15,12 +15,12 @@ struct MeasuredProductsOptions {
 };
 
 /// Builds, verifies and measures several schedules of every problem, and prints a line of JSON for each as soon as it
-/// is through: `name`, `problem`, `place` in the ranking, `schedule` (hash), `what` (problem and instruction),
-/// `predicted_us`, `library_us` (predicted for the library), `resources` as the compiler has them; of a right one
-/// `worst` (error ÷ bound), `share` that was compared, and where it was measured `measured_us` (median; `sectors` of
-/// the emulated device), `noise` and `samples` (how many); of another `failure` and `error`, its kind. A problem
-/// without a kernel of ours is a line with `failure` and `error` alone. Exit status: failure if a schedule was wrong,
-/// interrupted. Errors: those of Session::open and of the device.
+/// is through: `name`, `problem`, `place` in the ranking, `schedule` (hash), `what` (problem and instruction), `runs`
+/// (the schedule in words), `predicted_us`, `library_us` (predicted for the library), `resources` as the compiler has
+/// them; of a right one `worst` (error ÷ bound), `share` that was compared, and where it was measured `measured_us`
+/// (median; `sectors` of the emulated device), `noise` and `samples` (how many); of another `failure` and `error`, its
+/// kind. A problem without a kernel of ours is a line with `failure` and `error` alone. Exit status: failure if a
+/// schedule was wrong, interrupted. Errors: those of Session::open and of the device.
 Result<ExitCode> measure_products(const std::vector<NamedProblem>& problems, const MeasuredProductsOptions& options);
 
 }  // namespace stitch::cli

@@ -189,7 +189,7 @@ Status print_staying_blocks(Writer& out, const ContractionProblem& problem, cons
   out.open("else");
   print_multiplying_warps(out, problem, s, results);
   out.close();
-  if (s.cluster > 1) out.line("stages.together();");
+  out.line("stages.end();");
   return {};
 }
 

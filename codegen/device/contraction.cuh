@@ -68,6 +68,8 @@ struct OperandTile {
   __device__ static __forceinline__ int place_of(int row, int k) { return along_depth ? place(row, k) : place(k, row); }
 };
 
+constexpr int loads_through_registers = 8;
+
 // Asks for a tile. `operand` knows where an element lies (at(row, k)) and whether there is one under a convolution's
 // window (covers(row, k)); what is outside of rows and depth is zero, where tiles are not whole.
 template <class Tile, int threads, class Operand>
@@ -75,7 +77,9 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const Operand& oper
   using T = typename Tile::type;
   constexpr int run = Tile::copy_bytes / static_cast<int>(sizeof(T));
   constexpr int runs = Tile::line_elements / run, total = Tile::lines * runs;
-#pragma unroll
+  // What goes through registers is loaded a few at a time: all of a tile would not fit them.
+  constexpr int together = Tile::copy_bytes < 4 ? loads_through_registers : total;
+#pragma unroll together
   for (int first = 0; first < total; first += threads) {
     const int i = first + static_cast<int>(threadIdx.x);
     if (total % threads != 0 && i >= total) break;

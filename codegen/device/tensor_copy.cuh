@@ -120,15 +120,16 @@ struct TensorStages {
       }
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    together();
-  }
-  // No block ends, or begins, while another one of its cluster may write to it.
-  __device__ __forceinline__ void together() const {
     if constexpr (blocks > 1) {
-      asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+      asm volatile("barrier.cluster.arrive.relaxed.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
     } else {
       __syncthreads();
     }
+  }
+  // No block of a cluster ends while another one may write to it, or arrive at its barriers. All threads.
+  __device__ __forceinline__ void end() const {
+    if constexpr (blocks > 1)
+      asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
   }
   __device__ __forceinline__ u32 full(int stage) const { return barriers + static_cast<u32>(stage) * 8; }
   __device__ __forceinline__ u32 empty(int stage) const { return full(stage + stages); }
@@ -158,7 +159,7 @@ struct TensorStages {
       if (lane < blocks)
         asm volatile(
             "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(empty(stage)),
+            "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}" ::"r"(empty(stage)),
             "r"(lane)
             : "memory");
     }

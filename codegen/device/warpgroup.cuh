@@ -42,7 +42,8 @@ __device__ __forceinline__ u64 descriptor_of(const unsigned char* tile) {
       Tile::along_depth ? Tile::line_elements * static_cast<int>(sizeof(typename Tile::type)) : 128;
   constexpr u64 swizzle = line_bytes == 128 ? 1 : line_bytes == 64 ? 2 : 3;
   constexpr u64 leading = Tile::along_depth ? 16 : Tile::lines * 128;
-  const u64 start = shared_address(tile);
+  // In a cluster an address also says whose it is, which the descriptor has no room for.
+  const u64 start = shared_address(tile) & 0x3ffff;
   return start >> 4 | leading >> 4 << 16 | line_bytes * 8 >> 4 << 32 | swizzle << 62;
 }
 template <class Tile>

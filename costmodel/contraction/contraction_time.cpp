@@ -21,11 +21,13 @@ using kernel::ContractionShape;
 /// A warp's instructions besides products, loads of fragments and copies: of a step, of a turn; guesses. What is said
 /// to be fitted is so to schedules measured on an H100 (bench/results/gpu).
 constexpr double step_instructions = 2, turn_instructions = 16;
-/// All warps of a block ask for copies behind the same barrier: for this share of the time nobody multiplies, unless
-/// that is done by others (wgmma). And what a turn begins and ends with, cycles. Fitted.
-constexpr double copies_alone = 0.5, turn_drain_cycles = 60;
+/// All warps of a block ask for copies behind the same barrier: for this share of the time nobody multiplies; less of
+/// it where wgmma does so meanwhile. And what a turn begins and ends with, cycles. Fitted.
+constexpr double copies_alone = 0.5, copies_beside_wgmma = 0.25, turn_drain_cycles = 60;
 /// Until a block's tensor maps can be read, cycles; a guess: a write to L2, a fence, a read.
 constexpr double map_cycles = 1500;
+/// Copies of fewer than 4 bytes that are under way together (device/contraction.cuh).
+constexpr int loads_through_registers = 8;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
@@ -195,7 +197,7 @@ class Pricing {
   [[nodiscard]] double turn_cycles(double x) const {
     const double use = inner_cycles(x), transfer = x * loaded_bytes() / l2_rate_of_sm();
     const double load = load_latency(d_, found_in_l2_) + transfer;
-    const double busy = std::max(use, transfer);
+    const double busy = std::max({use, transfer, engine_.asynchronous ? blocking_cycles() : 0});
     // Of wgmma's stages one more is still read.
     const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
     const bool hidden = load <= (stages * x - 1) * use / x;
@@ -204,8 +206,19 @@ class Pricing {
   }
   /// Of a turn, in which a block alone on its SM multiplies nothing.
   [[nodiscard]] double idle_cycles() const {
-    return engine_.asynchronous ? 0
-                                : copies_alone * shape_.warps * copying_instructions() / schedulers + turn_drain_cycles;
+    const double alone = engine_.asynchronous ? copies_beside_wgmma : copies_alone;
+    return alone * shape_.warps * copying_instructions() / schedulers + turn_drain_cycles +
+           (engine_.asynchronous ? 0 : blocking_cycles());
+  }
+  /// Of a turn, in which a warp waits for what it copies through registers, some loads at a time
+  /// (device/contraction.cuh): wgmma multiplies meanwhile.
+  [[nodiscard]] double blocking_cycles() const {
+    const auto of = [&](std::int64_t bytes, int copy) {
+      if (copy >= 4 || engine_.copy_engine) return 0.0;
+      return std::ceil(static_cast<double>(bytes) / copy / shape_.threads / loads_through_registers);
+    };
+    const double times = of(shape_.left_bytes, s_.left_copy) + of(shape_.right_bytes, s_.right_copy);
+    return times * load_latency(d_, found_in_l2_);
   }
   /// Of a warp and turn.
   [[nodiscard]] double copying_instructions() const {
@@ -237,7 +250,7 @@ class Pricing {
     time.epilogue += rounds * epilogue_cycles(x) / (x > 1 && !last ? 2 : 1);
     // While a block stores its tile, the next one's operands come.
     if (engine_.copy_engine && !last) return;
-    if (engine_.copy_engine) time.fill += map_cycles;
+    if (s_.tensor_copies) time.fill += map_cycles;
     // Blocks of an SM drift apart from round to round: what one of them waits for the others fill.
     time.fill += rounds * (d_.dram_latency / (last ? 1 : x) + (last ? x : 1) * stage_bytes() / l2_rate_of_sm());
   }
@@ -290,13 +303,13 @@ double direct_us(const ContractionProblem& problem, const DeviceSpec& device, co
 double best_tile_us(const ContractionProblem& problem, const DeviceSpec& device, const AnalyticalConstants& constants) {
   const double rate = tensor_rate(problem, device);
   const bool asynchronous = device.tensor.synchronous_share < 1;
-  Engine engine{rate, asynchronous};
+  Engine engine{rate, asynchronous, 1, 1, asynchronous};
   ContractionSchedule s;
   s.instruction = ContractionInstruction::mma_m16n8k16;
   if (rate == 0) {
     engine.per_clock = std::max(core_rate(problem, device),
                                 problem.accumulator == DType::f64 ? tensor_share * device.tensor.f64 : 0.0);
-    engine.asynchronous = false;
+    engine.asynchronous = engine.copy_engine = false;
     s.instruction = ContractionInstruction::cuda_core;
   }
   const int size = std::max(graph::byte_size(problem.left.dtype), graph::byte_size(problem.right.dtype));

@@ -17,11 +17,12 @@ inline constexpr double tensor_share = 0.97;
 inline constexpr double result_instructions = 4, operator_instructions = 3;
 /// Latency of loads while all SMs load, over the idle one; and what a kernel waits for its code and constants, which no
 /// cache has yet, µs. Fitted to products and attentions measured on an H100 (bench/results/gpu).
-inline constexpr double busy_latency = 2.5, cold_code_us = 1.5;
+inline constexpr double busy_latency = 2.5, cold_code_us = 0.8;
 /// A warp's instructions for a copy to shared memory: place, bounds, address. Fitted to the same.
 inline constexpr double copy_instructions = 18;
-/// And for each dimension of a window that it must lie within; guess.
-inline constexpr double window_instructions = 4;
+/// And for each dimension of a window that it must lie within: digits of row and depth are divided for. Fitted to
+/// convolutions measured there.
+inline constexpr double window_instructions = 30;
 /// Of each scheduler of an SM, which there are so many of.
 inline constexpr int schedulers = 4;
 

@@ -58,8 +58,13 @@ Hash128 schedule_hash(const ContractionSchedule& s) {
   hasher.text("stitch-contraction-schedule-1").text(to_string(s.instruction));
   for (const int value : {s.block_rows, s.block_columns, s.block_depth, s.warp_rows, s.warp_columns, s.thread_rows,
                           s.thread_columns, s.stages, s.fragment_stages, s.split, s.group, s.left_copy, s.right_copy,
-                          s.store, s.blocks_per_sm, s.swizzle ? 1 : 0, s.tensor_copies ? 1 : 0, s.cluster, s.resident})
+                          s.store, s.blocks_per_sm, s.swizzle ? 1 : 0})
     hasher.integer(static_cast<std::uint64_t>(value));
+  // What was stored before there were tensor copies keeps its name.
+  if (s.tensor_copies)
+    hasher.text("tensor")
+        .integer(static_cast<std::uint64_t>(s.cluster))
+        .integer(static_cast<std::uint64_t>(s.resident));
   return hasher.finish();
 }
 

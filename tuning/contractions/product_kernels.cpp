@@ -24,7 +24,8 @@ Result<ProductKernels> contraction_kernels(kernel::ContractionProblem derived, c
     };
     kernels.best.push_back({schedule_hash(schedule), predicted_us,
                             std::llround(costmodel::contraction_time(*problem, schedule, device).dram_bytes),
-                            fmt::format("{} ({})", to_string(*problem), to_string(schedule.instruction)), generate,
+                            fmt::format("{} ({})", to_string(*problem), to_string(schedule.instruction)),
+                            to_string(schedule), generate,
                             [problem, schedule] { return profiler::execution_of(*problem, schedule); }});
   }
   return kernels;
@@ -42,7 +43,8 @@ Result<ProductKernels> attention_kernels(kernel::AttentionProblem derived, const
     const auto time = costmodel::attention_time(*problem, schedule, kernel::key_walk(*problem, schedule), device);
     kernels.best.push_back({schedule_hash(schedule), predicted_us, std::llround(time.dram_bytes),
                             fmt::format("attention {} ({})", to_string(*problem), to_string(schedule.instruction)),
-                            generate, [problem, schedule] { return profiler::execution_of(*problem, schedule); }});
+                            to_string(schedule), generate,
+                            [problem, schedule] { return profiler::execution_of(*problem, schedule); }});
   }
   return kernels;
 }

@@ -21,7 +21,8 @@ struct ProductKernels {
     Hash128 schedule;
     double predicted_us = 0;
     std::int64_t dram_bytes = 0;
-    std::string description;
+    std::string description;  ///< problem and instruction
+    std::string runs;         ///< the schedule in words
     std::function<Result<codegen::GeneratedKernel>(const codegen::GenerateOptions&)> generate;
     std::function<profiler::Execution()> execution;
   };
