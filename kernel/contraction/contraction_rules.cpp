@@ -34,9 +34,12 @@ std::string device(const Problem&, const Schedule& s, const DeviceSpec& d) {
 }
 
 std::string powers(const Problem&, const Schedule& s, const DeviceSpec&) {
-  for (const int value : {s.block_rows, s.block_columns, s.block_depth, s.warp_rows, s.warp_columns, s.left_copy,
-                          s.right_copy, s.store}) {
+  for (const int value : {s.block_depth, s.left_copy, s.right_copy, s.store}) {
     if (!power_of_two(value)) return fmt::format("{} is no power of two", value);
+  }
+  // The copy engine places whole boxes.
+  for (const int value : {s.block_rows, s.block_columns, s.warp_rows, s.warp_columns}) {
+    if (value < 1 || (!s.tensor_copies && !power_of_two(value))) return fmt::format("{} is no power of two", value);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include "kernel/contraction/strips.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace stitch::kernel {
 
@@ -21,7 +22,7 @@ ContractionStrips strips_of(const ContractionProblem& problem, const Contraction
   // 8 more words: rows of a quarter warp then begin at different banks. A multiple of 16 bytes.
   const int size = graph::byte_size(problem.accumulator);
   // Beside the stages of tensor copies there is room for little.
-  strips.columns = s.tensor_copies ? std::min(s.warp_columns, 32) : s.warp_columns;
+  strips.columns = s.tensor_copies ? std::gcd(s.warp_columns, 32) : s.warp_columns;
   strips.pitch = strips.columns + 32 / size;
   strips.bytes = std::int64_t{size} * strips.rows * strips.pitch;
   return strips;

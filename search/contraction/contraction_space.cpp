@@ -13,7 +13,8 @@ using kernel::ContractionInstruction;
 using kernel::ContractionProblem;
 using kernel::ContractionSchedule;
 
-constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16, most_cluster = 2;
+constexpr int most_stages = 6, most_blocks_of_sm = 4, most_warps = 16;
+constexpr int most_cluster = 2, most_tensor_stages = 12;
 
 /// Powers of two up to the first that covers the extent.
 std::vector<int> tiles_of(std::int64_t extent, int smallest, int largest) {
@@ -34,7 +35,12 @@ class Space {
   void walk() {
     walk(kernel::instruction_for(problem_, device_));
     if (!options_.warpgroups) return;
-    if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) walk(*together);
+    if (const auto together = kernel::warpgroup_instruction_for(problem_, device_)) {
+      walk(*together);
+      // Their stages are as many as fit: to leave some out would be another kernel.
+      if (options_.ablation == PipelineAblation::none || options_.ablation == PipelineAblation::one_level)
+        walk_tensor_copies(*together);
+    }
   }
 
  private:
@@ -98,21 +104,49 @@ class Space {
         for (s.stages = least_stages(s); s.stages <= stages; ++s.stages) {
           if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
           visit_(s);
-          if (is_warpgroup(s.instruction)) of_tensor_copies(s);
         }
       }
     }
   }
 
-  /// The same by the copy engine, with as many blocks as there is room for, or tiles.
-  void of_tensor_copies(ContractionSchedule s) {
+  /// Tiles by the copy engine: lines of 128 bytes, whole warpgroups of rows, any 16 columns.
+  void walk_tensor_copies(ContractionInstruction instruction) {
+    constexpr int group_rows = 64, column_step = 16, most_rows = 256, most_columns = 256, most_groups = 4;
+    ContractionSchedule s;
+    s.instruction = instruction;
     s.tensor_copies = true;
+    s.thread_rows = s.thread_columns = 0;
+    s.group = 8;
+    s.block_depth = 128 / graph::byte_size(problem_.left.dtype);
+    for (s.block_rows = group_rows; s.block_rows <= most_rows; s.block_rows += group_rows) {
+      for (s.block_columns = column_step; s.block_columns <= most_columns; s.block_columns += column_step) {
+        for (s.warp_rows = column_step; s.warp_rows <= 2 * column_step; s.warp_rows *= 2) {
+          for (const int across : {1, 2}) {
+            s.warp_columns = s.block_columns / across;
+            const int groups = s.block_rows / (4 * s.warp_rows) * across;
+            if (groups >= 1 && groups <= most_groups) of_tensor_tile(s);
+          }
+        }
+        if (s.block_columns >= problem_.columns) break;
+      }
+      if (s.block_rows >= problem_.rows) break;
+    }
+  }
+
+  /// With as many stages as fit, and as many blocks as there is room for, or tiles.
+  void of_tensor_tile(ContractionSchedule s) {
     for (s.cluster = 1; s.cluster <= most_cluster; s.cluster *= 2) {
-      s.resident = 0;
-      const std::int64_t room = static_cast<std::int64_t>(device_.sm_count) * s.blocks_per_sm / s.cluster * s.cluster;
-      s.resident = static_cast<int>(std::min(room, kernel::shape_of(problem_, s).blocks));
-      kernel::fit_accesses(problem_, s);
-      if (kernel::check_legality(problem_, s, device_)) visit_(s);
+      for (s.blocks_per_sm = 1; s.blocks_per_sm <= most_blocks_of_sm; ++s.blocks_per_sm) {
+        const std::int64_t room = static_cast<std::int64_t>(device_.sm_count) * s.blocks_per_sm;
+        s.resident = 0;
+        s.resident = static_cast<int>(std::min(room, kernel::shape_of(problem_, s).blocks) / s.cluster) * s.cluster;
+        kernel::fit_accesses(problem_, s);
+        s.stages = most_tensor_stages;
+        while (s.stages > 3 && !kernel::check_legality(problem_, s, device_)) --s.stages;
+        if (!kernel::check_legality(problem_, s, device_)) break;
+        visit_(s);
+        if (kernel::shape_of(problem_, s).blocks <= room) break;  // there is a block for every tile
+      }
     }
   }
 

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "codegen/compile/nvrtc.h"
+#include "codegen/device_headers.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "tests/codegen/matmul_case.h"
 
@@ -61,6 +64,10 @@ INSTANTIATE_TEST_SUITE_P(
         Staying{{"lines_32", {"", {1, 128, 64, 96}, f16, plain, turned}, 64, 64, 16, 16, 64, 5}, 1, 1},
         Staying{{"ragged", {"", {3, 72, 96, 200}, bf16, plain, turned, bf16}, 64, 64, 64, 16, 64, 3}, 1, 4},
         Staying{{"shallow", {"", {1, 130, 64, 8}, bf16, plain, turned, bf16}, 64, 64, 16, 16, 64, 3}, 2, 2},
+        Staying{{"three_groups", {"", {1, 200, 96, 256}, f16, plain, turned}, 192, 96, 64, 16, 96, 3}, 1, 1},
+        Staying{{"odd_tiles", {"", {1, 300, 200, 256}, bf16, plain, turned, bf16}, 64, 144, 64, 16, 144, 3}, 2, 4},
+        Staying{{"narrow_tiles", {"", {1, 256, 80, 256}, f16, plain, turned}, 128, 80, 64, 16, 80, 3}, 2, 2},
+        Staying{{"three_panels", {"", {1, 128, 192, 128}, f16, plain, plain}, 64, 192, 64, 16, 192, 3}, 1, 2},
         Staying{{"one_row", {"", {1, 1, 64, 128}, bf16, plain, turned, bf16}, 64, 64, 64, 16, 64, 3}},
         Staying{{"s8", {"", {1, 128, 32, 512}, DType::s8, plain, turned, DType::s32}, 64, 32, 64, 16, 32, 4}, 2, 2},
         Staying{{"bias", {"", {1, 100, 64, 256}, bf16, plain, turned, bf16, "bias"}, 64, 64, 64, 16, 64, 3}, 2, 2},
@@ -68,6 +75,121 @@ INSTANTIATE_TEST_SUITE_P(
         Staying{
             {"result_turned", {"", {1, 64, 128, 256}, bf16, plain, turned, bf16, "turned"}, 64, 128, 64, 16, 128, 3}}),
     [](const auto& each) { return each.param.tile.name; });
+
+/// A pair of blocks that stays for two tiles: without one of its waits it multiplies what is not there yet, or
+/// overwrites what is still read.
+TEST(TensorCopyKernelEmulated, EveryWaitIsNeeded) {
+  const Staying pair = {{"", {"", {1, 256, 64, 640}, f16, plain, turned}, 64, 64, 64, 16, 64, 3}, 2, 2};
+  const ContractionProblem problem = problem_of(pair.tile.matmul);
+  const KernelCase each = case_of(problem, schedule_of(problem, pair));
+  EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
+  for (const char* wait : {"stages.wait_for(at);", "wait_for_products<1>();", "wait_for_products<0>();",
+                           "stages.begin();", "stages.end();"}) {
+    KernelCase broken = each;
+    const std::size_t at = broken.kernel.source.find(wait);
+    ASSERT_NE(at, std::string::npos) << wait;
+    broken.kernel.source.replace(at, std::string_view(wait).size(), "");
+    EXPECT_THAT(launch(broken, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty())) << wait;
+  }
+}
+
+TEST(TensorCopyKernelEmulated, RandomProblemsAreRight) {
+  const char* const more = std::getenv("STITCH_TENSOR_COPIES");
+  const int count = more == nullptr ? 12 : std::stoi(more);
+  Random random(11);
+  const auto among = [&](auto&& choices) { return choices[random.below(std::size(choices))]; };
+  constexpr int rows[] = {64, 128}, columns[] = {48, 64, 128, 192}, depths[] = {32, 64}, stages[] = {3, 4, 5},
+                halves[] = {1, 2};
+  constexpr Layout layouts[] = {plain, turned};
+  int legal = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto extent = [&](int most) { return 8 * static_cast<std::int64_t>(1 + random.below(most)); };
+    Staying each;
+    each.tile.matmul = {"",
+                        {1 + static_cast<std::int64_t>(random.below(3)), extent(40), extent(30), extent(40)},
+                        among(std::array{f16, bf16}),
+                        among(layouts),
+                        among(layouts),
+                        DType::f32,
+                        among(std::array<std::string, 4>{"", "bias", "gelu", "turned"})};
+    each.tile.block_rows = among(rows);
+    each.tile.block_columns = among(columns);
+    each.tile.block_depth = among(depths);
+    each.tile.warp_rows = each.tile.block_rows == 128 ? 16 * among(halves) : 16;
+    each.tile.warp_columns = each.tile.block_columns == 128 ? 64 * among(halves) : each.tile.block_columns;
+    each.tile.stages = among(stages);
+    each.cluster = among(halves);
+    each.resident = 2 * (1 + static_cast<int>(random.below(4)));
+    const ContractionProblem problem = problem_of(each.tile.matmul);
+    const ContractionSchedule schedule = schedule_of(problem, each);
+    SCOPED_TRACE(fmt::format("number {}: {}\n{}", i, to_string(problem), to_string(schedule)));
+    if (!kernel::check_legality(problem, schedule, *find_device("h100"))) continue;
+    ++legal;
+    const KernelCase made = case_of(problem, schedule);
+    expect_right(made, inputs_of(*made.graph));
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GE(3 * legal, count);
+}
+
+/// Nothing of the loop stays behind: no spills, products that ptxas lets overlap, no wait for device memory.
+TEST(TensorCopyKernel, ProductsOverlap) {
+  const auto compiler = NvrtcCompiler::create();
+  ASSERT_TRUE(compiler.ok());
+  for (const Layout right : {plain, turned}) {
+    for (const int cluster : {1, 2}) {
+      const Staying large = {
+          {"", {"", {1, 4096, 4096, 4096}, bf16, plain, right, bf16}, 128, 256, 64, 16, 256, 4}, cluster, 132};
+      const ContractionProblem problem = problem_of(large.tile.matmul);
+      const auto kernel = generate_contraction(problem, schedule_of(problem, large), {});
+      ASSERT_TRUE(kernel.ok());
+      CompileRequest request;
+      request.source = kernel->source;
+      request.architecture = "sm_90a";
+      const auto compiled = (*compiler)->compile(request);
+      ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+      EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
+      EXPECT_THAT(compiled->log, testing::Not(testing::HasSubstr("serialized"))) << compiled->log;
+      // On an H100 a fence of device memory in each turn took three times as long as the turn itself.
+      EXPECT_THAT(compiled->ptx, testing::Not(testing::HasSubstr("arrive.release.cluster.shared")));
+    }
+  }
+}
+
+/// In a cluster the hardware's addresses of shared memory say whose it is, in bits that a descriptor uses otherwise: on
+/// an H100 the second block read other panels. The emulated device has no such bits.
+TEST(TensorCopyKernel, DescriptorsHaveNoRank) {
+  for (const DeviceHeader& header : device_headers()) {
+    if (std::string_view(header.name) != "stitch/warpgroup.cuh") continue;
+    EXPECT_THAT(std::string(header.contents), testing::HasSubstr("shared_address(tile) & 0x3ffff"));
+    return;
+  }
+  FAIL() << "no warpgroup.cuh";
+}
+
+TEST(TensorCopyRules, SayWhatIsInTheWay) {
+  const auto legality = [](const Staying& staying) {
+    const ContractionProblem problem = problem_of(staying.tile.matmul);
+    const Status legal = kernel::check_legality(problem, schedule_of(problem, staying), *find_device("h100"));
+    return legal ? std::string() : legal.error().message;
+  };
+  Staying each = {{"", {"", {1, 256, 256, 1024}, f16, plain, turned}, 64, 64, 64, 16, 64}, 2, 4};
+  EXPECT_EQ(legality(each), "");
+  each.resident = 3;
+  EXPECT_THAT(legality(each), testing::HasSubstr("tensor-copies: 3 blocks in clusters of 2"));
+  each.resident = 16;
+  each.cluster = 8;
+  EXPECT_THAT(legality(each), testing::HasSubstr("clusters of 8 of 4 tiles"));
+  each.cluster = 1;
+  each.tile.split = 2;
+  EXPECT_THAT(legality(each), testing::HasSubstr("split 2 times"));
+  each.tile.split = 1;
+  each.tile.matmul.shape.depth = 1020;
+  EXPECT_THAT(legality(each), testing::HasSubstr("left: a stride of 2040 bytes"));
+  each.tile.matmul.shape = {1, 256, 252, 1024};
+  each.tile.matmul.right = plain;
+  EXPECT_THAT(legality(each), testing::HasSubstr("right: a stride of 504 bytes"));
+}
 
 }  // namespace
 }  // namespace stitch::codegen::test

@@ -143,6 +143,33 @@ TEST(ContractionTime, TheLibraryHasWhatOurKernelsHaveNot) {
   }
 }
 
+TEST(ContractionTime, BlocksOfAClusterShareWhatTheyRead) {
+  const DeviceSpec h100 = *find_device("h100");
+  const ContractionProblem problem = problem_of(DType::f16, 4096, 4096, 4096);
+  ContractionSchedule s = usual(problem);
+  s.instruction = kernel::ContractionInstruction::wgmma_m64k16;
+  s.block_columns = s.warp_columns = 256;
+  s.block_depth = 64;
+  s.warp_rows = 16;
+  s.fragment_stages = 1;
+  s.tensor_copies = true;
+  s.resident = h100.sm_count;
+  kernel::fit_accesses(problem, s);
+  ASSERT_TRUE(kernel::check_legality(problem, s, h100));
+  const ContractionTime alone = contraction_time(problem, s, h100);
+  s.cluster = 2;
+  ASSERT_TRUE(kernel::check_legality(problem, s, h100));
+  const ContractionTime pair = contraction_time(problem, s, h100);
+  // Of 128 rows and 256 columns the columns are shared; the results are written as before.
+  const double results = 4096.0 * 4096 * 2;
+  EXPECT_NEAR((pair.l2_bytes - results) / (alone.l2_bytes - results), 256.0 / 384, 0.01);
+  EXPECT_EQ(alone.resident, 1);
+  s.cluster = 1;
+  s.tensor_copies = false;
+  s.resident = 0;
+  EXPECT_LT(alone.issue, contraction_time(problem, s, h100).issue) << "nobody who multiplies asks for copies";
+}
+
 TEST(ContractionTime, NothingTakesALaunch) {
   for (const auto& [rows, columns, depth] : {std::array{0, 64, 64}, std::array{64, 64, 0}, std::array{1, 1, 1}}) {
     const ContractionProblem problem = problem_of(DType::f16, rows, columns, depth);

@@ -89,6 +89,21 @@ TEST(ContractionSpace, TheBestAreThoseOfLeastTime) {
   }
 }
 
+TEST(ContractionSpace, TilesComeByTheCopyEngineWhereItKnowsTheOperands) {
+  const auto count = [](const kernel::ContractionProblem& problem, const ContractionSpaceOptions& options = {}) {
+    return std::ranges::count_if(all_of(problem, options), &ContractionSchedule::tensor_copies);
+  };
+  const auto problem = *kernel::derive_contraction(matmul(DType::f16, 512, 768, 3072));
+  EXPECT_GT(count(problem), 100);
+  for (const ContractionSchedule& s : all_of(problem)) {
+    if (!s.tensor_copies) continue;
+    EXPECT_LE(s.resident, device().sm_count * s.blocks_per_sm) << to_string(s);
+    EXPECT_EQ(s.resident % s.cluster, 0) << to_string(s);
+  }
+  EXPECT_EQ(count(problem, {.warpgroups = false}), 0);
+  EXPECT_EQ(count(*kernel::derive_contraction(matmul(DType::f16, 512, 768, 3076))), 0) << "rows of 8-byte places";
+}
+
 TEST(ContractionSpace, DevicesWithoutAsynchronousCopiesHaveNone) {
   const auto problem = *kernel::derive_contraction(matmul(DType::f16, 64, 64, 64));
   const auto none = best_contractions(problem, *find_device("t4"), [](const auto&) { return 1.0; });
