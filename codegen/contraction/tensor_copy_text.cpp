@@ -13,13 +13,6 @@ using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 using kernel::TensorBox;
 
-/// Blocks beyond so many share places: only where not all of a grid run, to verify some of them, are there more.
-constexpr std::int64_t most_map_places = 4096;
-
-std::int64_t map_places(const ContractionShape& shape) {
-  return std::max(shape.grid, std::min(shape.blocks, most_map_places));
-}
-
 /// PTX ISA, tensormap.replace: unsigned integers of the element's size, since nothing but zeros is filled in.
 int element_type(int bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : 2; }
 
@@ -101,7 +94,7 @@ void open_tiles(Writer& out, const ContractionProblem& problem, const Contractio
 void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                        const TensorBox& left, const TensorBox& right) {
   const ContractionShape shape = kernel::shape_of(problem, s);
-  out.line("unsigned char* const left_map = maps + static_cast<s64>(blockIdx.x % {}u) * {};", map_places(shape),
+  out.line("unsigned char* const left_map = maps + static_cast<s64>(blockIdx.x % {}u) * {};", shape.map_places,
            2 * kernel::tensor_map_bytes);
   out.line("unsigned char* const right_map = left_map + {};", kernel::tensor_map_bytes);
   out.line("make_tensor_map<LeftMap>(own_maps, left_map, in{} + {});", problem.left.parameter, problem.left.offset);
@@ -146,7 +139,7 @@ void print_multiplying_warps(Writer& out, const ContractionProblem& problem, con
 }  // namespace
 
 std::int64_t tensor_maps_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  return map_places(kernel::shape_of(problem, schedule)) * 2 * kernel::tensor_map_bytes;
+  return kernel::shape_of(problem, schedule).map_places * 2 * kernel::tensor_map_bytes;
 }
 
 Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {

@@ -170,8 +170,9 @@ std::string shared_memory(const Problem& p, const Schedule& s, const DeviceSpec&
 
 std::string registers(const Problem& p, const Schedule& s, const DeviceSpec& d) {
   const ContractionShape shape = shape_of(p, s);
-  const std::int64_t most =
-      std::min<std::int64_t>(d.max_registers_per_thread, d.registers_per_sm / (shape.threads * s.blocks_per_sm));
+  // A scheduler of an SM has a quarter of the registers, and every fourth warp.
+  const std::int64_t warps = divided_up(shape.threads / 32 * s.blocks_per_sm, 4) * 4;
+  const std::int64_t most = std::min<std::int64_t>(d.max_registers_per_thread, d.registers_per_sm / (32 * warps));
   return shape.registers <= most ? "" : fmt::format("about {} registers a thread, at most {}", shape.registers, most);
 }
 

@@ -55,12 +55,17 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   Random random(seed);
   const std::int64_t of_batch = walk.rows() * walk.columns();
   const std::int64_t batch = static_cast<std::int64_t>(random.below(all / of_batch)) * of_batch;
-  std::set<std::int64_t> tiles;
+  std::set<std::int64_t> tiles, places;
+  // Blocks that would leave their tensor maps in one place do not run together.
+  const auto take = [&](std::int64_t tile) {
+    if (shape.map_places == 0 || places.insert(tile * s.cluster % shape.map_places).second) tiles.insert(tile);
+  };
   for (const std::int64_t row : {std::int64_t{0}, walk.rows() - 1}) {
-    for (const std::int64_t column : {std::int64_t{0}, walk.columns() - 1})
-      tiles.insert(batch + walk.number_of(row, column));
+    for (const std::int64_t column : {std::int64_t{0}, walk.columns() - 1}) take(batch + walk.number_of(row, column));
   }
-  while (std::ssize(tiles) < std::min(wanted, all)) tiles.insert(random.below(all));
+  const std::int64_t most = shape.map_places == 0 ? all : shape.map_places / s.cluster;
+  for (std::int64_t tries = 0; std::ssize(tiles) < std::min(wanted, most) && tries < 4 * all; ++tries)
+    take(random.below(all));
   if (std::ssize(tiles) == all) return {};
   BlockSample sample;
   // Blocks that stay for several tiles have one each where there are as many of them.
