@@ -1,5 +1,8 @@
 #include "codegen/contraction/attention_kernel.h"
 
+#include <numbers>
+
+#include "codegen/contraction/attention_warpgroup_text.h"
 #include "codegen/contraction/contraction_epilogue.h"
 #include "codegen/contraction/contraction_text.h"
 #include "codegen/kernel_text.h"
@@ -35,26 +38,17 @@ class AttentionPrinter {
         walk_(kernel::key_walk(problem, schedule)) {}
 
   Result<GeneratedKernel> print() {
-    STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score"));
+    STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score", true));
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(p_.product));
     STITCH_ASSIGN(const TileNest nest, attention_nest(p_, s_));
     add_arguments(score, epilogue);
-    print_head(out_, options_, kernel::to_string(p_), kernel::to_string(s_), "attention.cuh");
-    const kernel::ContractionSchedule &scores = shape_.scores, &product = shape_.product;
-    print_operand(out_, "Query", p_.scores.left, p_.rows(), p_.depth(),
-                  {s_.block_rows, scores.block_depth, s_.query_copy, true});
-    print_operand(out_, "Key", p_.scores.right, p_.keys(), p_.depth(),
-                  {s_.block_keys, scores.block_depth, s_.key_copy, true});
-    print_operand(out_, "Value", p_.product.right, p_.width(), p_.keys(),
-                  {product.block_columns, s_.block_keys, s_.value_copy, true});
-    out_.line("using WeightTile = OperandTile<{}, {}, {}, true, 4, true>;", storage_type(p_.product.left.dtype),
-              s_.warp_rows, s_.block_keys);
-    out_.line("using Scores = {};", cores_of(p_.scores, scores, "Query", "Key", left_run));
-    out_.line("using Weighted = {};", cores_of(p_.product, product, "Weight", "Value", left_run));
-    out_.line("using Weights = {};", shape_.weight_bytes == 0 ? "WeightsInRegisters" : "WeightsInShared<WeightTile>");
+    print_head(out_, options_, kernel::to_string(p_), kernel::to_string(s_),
+               warpgroup() ? "warpgroup_attention.cuh" : "attention.cuh");
+    print_tiles();
+    print_cores();
+    print_factor();
     out_.line("using Rows = End<{}, {}>;", p_.rows(), p_.rows() % s_.block_rows == 0);
-    out_.line("using Keys = End<{}, {}>;", p_.keys(),
-              p_.keys() % (s_.split == 1 ? s_.block_keys : shape_.key_tiles * s_.split * s_.block_keys) == 0);
+    out_.line("using Keys = End<{}, {}>;", p_.keys(), whole_keys());
     out_.blank();
     out_.append(score.code);
     out_.append(epilogue.code);
@@ -70,6 +64,54 @@ class AttentionPrinter {
   }
 
  private:
+  [[nodiscard]] bool warpgroup() const { return is_warpgroup(s_.instruction); }
+  /// Whether no tile reaches beyond the keys.
+  [[nodiscard]] bool whole_keys() const {
+    return p_.keys() % (s_.split == 1 ? s_.block_keys : shape_.key_tiles * s_.split * s_.block_keys) == 0;
+  }
+
+  void print_tiles() {
+    const kernel::ContractionSchedule &scores = shape_.scores, &product = shape_.product;
+    const bool whole_depth = p_.depth() == scores.block_depth;
+    print_operand(out_, "Query", p_.scores.left, p_.rows(), p_.depth(),
+                  {s_.block_rows, scores.block_depth, s_.query_copy, true, warpgroup(), p_.rows() % s_.block_rows == 0,
+                   whole_depth});
+    print_operand(out_, "Key", p_.scores.right, p_.keys(), p_.depth(),
+                  {s_.block_keys, scores.block_depth, s_.key_copy, true, warpgroup(), whole_keys(), whole_depth});
+    print_operand(out_, "Value", p_.product.right, p_.width(), p_.keys(),
+                  {product.block_columns, s_.block_keys, s_.value_copy, true, warpgroup(),
+                   p_.width() == product.block_columns, whole_keys()});
+  }
+
+  void print_cores() {
+    if (warpgroup()) {
+      print_attention_wgmma(out_, p_, shape_);
+      return print_attention_cores(out_, p_, shape_);
+    }
+    const kernel::ContractionSchedule &scores = shape_.scores, &product = shape_.product;
+    out_.line("using WeightTile = OperandTile<{}, {}, {}, true, 4, true>;", storage_type(p_.product.left.dtype),
+              s_.warp_rows, s_.block_keys);
+    out_.line("using Scores = {};", cores_of(p_.scores, scores, "Query", "Key", left_run));
+    out_.line("using Weighted = {};", cores_of(p_.product, product, "Weight", "Value", left_run));
+    out_.line("using Weights = {};", shape_.weight_bytes == 0 ? "WeightsInRegisters" : "WeightsInShared<WeightTile>");
+  }
+
+  /// What visible logits are the sums times of, if that is a constant.
+  void print_factor() {
+    const std::optional<double> factor = kernel::logit_factor(p_);
+    const double value = factor.value_or(1);
+    const auto text = [](double x) {
+      return fmt::format("{:.9g}", x).find_first_of(".e") == std::string::npos ? fmt::format("{:.9g}.f", x)
+                                                                               : fmt::format("{:.9g}f", x);
+    };
+    out_.open("struct Logits");
+    out_.line("static constexpr bool scaled = {};", factor.has_value());
+    out_.line("static constexpr f32 log2_factor = {}, inverse = {};", text(value * std::numbers::log2e),
+              text(1 / value));
+    out_.set_depth(0);
+    out_.line("}};");
+  }
+
   void add_arguments(const ContractionEpilogue& score, const ContractionEpilogue& epilogue) {
     std::set<int> read = score.parameters;
     read.insert(epilogue.parameters.begin(), epilogue.parameters.end());
@@ -88,7 +130,7 @@ class AttentionPrinter {
       out_.close();
       return;
     }
-    out_.line("extern __shared__ __align__(128) unsigned char shared[];");
+    out_.line("extern __shared__ __align__({}) unsigned char shared[];", warpgroup() ? 1024 : 128);
     print_place();
     out_.line("const Query queries = {{in{} + Query::of_batch(batch)}};", p_.scores.left.parameter);
     out_.line("const Key keys = {{in{} + Key::of_batch(batch)}};", p_.scores.right.parameter);
@@ -97,20 +139,36 @@ class AttentionPrinter {
     out_.line("unsigned char* const query_tile = shared;");
     out_.line("unsigned char* const key_tiles = query_tile + QueryTile::bytes;");
     out_.line("unsigned char* const value_tiles = key_tiles + {} * KeyTile::bytes;", s_.stages);
-    out_.line("unsigned char* const weights = {};",
-              shape_.weight_bytes == 0
-                  ? "nullptr"
-                  : fmt::format("value_tiles + {} * ValueTile::bytes + warp * WeightTile::bytes", s_.stages));
+    if (!warpgroup()) {
+      out_.line("unsigned char* const weights = {};",
+                shape_.weight_bytes == 0
+                    ? "nullptr"
+                    : fmt::format("value_tiles + {} * ValueTile::bytes + warp * WeightTile::bytes", s_.stages));
+    }
     out_.line("AttentionRows<Scores> rows;");
     out_.line("Weighted product;");
     out_.blank();
     out_.line("copy_tile<QueryTile, {}>(query_tile, queries, block_row, 0);", shape_.threads);
-    out_.line("commit_copies();");
-    print_nest(
-        out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
-        [&](const TileStatement& s) { print_compute(nest, s); }, walks_some() ? "turns" : "");
+    if (warpgroup()) {
+      print_warpgroup_loop();
+    } else {
+      out_.line("commit_copies();");
+      print_nest(
+          out_, nest, [&](const TileStatement& s) { print_copy(nest, s); },
+          [&](const TileStatement& s) { print_compute(nest, s); }, walks_some() ? "turns" : "");
+    }
     print_end(epilogue);
     out_.close();
+  }
+
+  void print_warpgroup_loop() {
+    WarpgroupLoop loop{s_, shape_.threads, walks_some() ? "turns" : std::to_string(shape_.key_tiles), walks_some(), {},
+                       {}};
+    loop.copy = [&](bool keys, const std::string& place, const std::string& tile) {
+      print_tile_copy(keys, place, tile);
+    };
+    loop.seen = [&](const std::string& tile) { return seen_text(tile); };
+    print_warpgroup_attention(out_, loop);
   }
 
   /// Which rows the block has. Tiles of one batch are neighbours, so that they share keys and values in L2.
@@ -126,9 +184,34 @@ class AttentionPrinter {
     out_.line("const int batch = tile / {}, row_tile = {};", shape_.row_tiles,
               walk_.above ? fmt::format("{} - {}", shape_.row_tiles - 1, number) : number);
     out_.line("const int block_row = row_tile * {};", s_.block_rows);
-    out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
-    out_.line("const int warp_row = warp * {};", s_.warp_rows);
+    if (warpgroup()) {
+      // All lanes know that they have the same warp: descriptors are of a warp.
+      out_.line("const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);");
+      out_.line("const int group_row = warp / {0} * {1}, warp_row = group_row + warp % {0} * 16;",
+                kernel::warpgroup_warps, kernel::warpgroup_warps * s_.warp_rows);
+    } else {
+      out_.line("const int warp = static_cast<int>(threadIdx.x) / 32;");
+      out_.line("const int warp_row = warp * {};", s_.warp_rows);
+    }
     print_walk();
+    print_seen();
+  }
+
+  /// Which of its tiles of keys the block's rows see as a whole.
+  void print_seen() {
+    if (!seen_) return;
+    const std::int64_t keys = s_.block_keys;
+    const std::string begin = fmt::format("row_tile % {} * {}", seen_->period, s_.block_rows);
+    std::string first = "0", last = std::to_string(p_.keys() / keys);
+    if (seen_->below) first = fmt::format("maximum(0, {} + {}) / {}", begin, *seen_->below, keys);
+    if (seen_->above)
+      last = fmt::format("minimum({}, maximum(0, {} + {}) / {})", last, begin, *seen_->above + keys, keys);
+    if (p_.rows() % s_.block_rows != 0)
+      last = fmt::format("block_row + {} > {} ? 0 : {}", s_.block_rows, p_.rows(), last);
+    out_.line("const int first_seen = {} - first_tile, end_of_seen = ({}) - first_tile;", first, last);
+  }
+  [[nodiscard]] std::string seen_text(const std::string& tile) const {
+    return seen_ ? fmt::format("{0} >= first_seen && {0} < end_of_seen", tile) : "false";
   }
 
   /// Which tiles of keys the block walks: of those that its rows see, its part.
@@ -155,25 +238,27 @@ class AttentionPrinter {
   }
 
   void print_copy(const TileNest& nest, const TileStatement& s) {
-    const bool keys = s.to.buffer == key_tile;
-    const std::string first = fmt::format("first_key + {} * {}", text_of(nest, s.to.tile), s_.block_keys);
-    out_.line("copy_tile<{}Tile, {}>({}, {}, {}, {});", keys ? "Key" : "Value", shape_.threads, tile_text(nest, s.to),
+    print_tile_copy(s.to.buffer == key_tile, tile_text(nest, s.to), text_of(nest, s.to.tile));
+  }
+  void print_tile_copy(bool keys, const std::string& place, const std::string& tile) {
+    const std::string first = fmt::format("first_key + ({}) * {}", tile, s_.block_keys);
+    out_.line("copy_tile<{}Tile, {}>({}, {}, {}, {});", keys ? "Key" : "Value", shape_.threads, place,
               keys ? "keys" : "values", keys ? first : "0", keys ? "0" : first);
   }
 
   void print_compute(const TileNest& nest, const TileStatement& s) {
     const int depth_steps = kernel::shape_of(p_.scores, shape_.scores).depth_steps;
     const int key_steps = kernel::shape_of(p_.product, shape_.product).depth_steps;
-    out_.line("attend<Rows, Keys, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, batch,",
-              depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]));
-    out_.line("    block_row + warp_row, warp_row, first_key + {} * {});", text_of(nest, s.reads[0].tile),
-              s_.block_keys);
+    const std::string tile = text_of(nest, s.reads[0].tile);
+    out_.line("attend<Rows, Keys, Logits, {}, {}, Weights>(product, rows, score, query_tile, {}, {}, weights, {},",
+              depth_steps, key_steps, tile_text(nest, s.reads[0]), tile_text(nest, s.reads[1]), seen_text(tile));
+    out_.line("    batch, block_row + warp_row, warp_row, first_key + {} * {});", tile, s_.block_keys);
   }
 
   void print_end(const ContractionEpilogue& epilogue) {
     out_.blank();
     if (s_.split > 1) {
-      out_.line("using Parts = AttentionParts<{}, Scores, Weighted>;", shape_.threads);
+      out_.line("using Parts = AttentionParts<{}, Logits, Scores, Weighted>;", shape_.threads);
       out_.line("Parts::leave(product, rows, parts, tile, {}, part);", s_.split);
       out_.line("if (!arrives_last(arrived + tile, {}u)) return;", s_.split);
       out_.line("Parts::join(product, rows, parts, tile, {});", s_.split);
@@ -187,6 +272,7 @@ class AttentionPrinter {
   const GenerateOptions& options_;
   const AttentionShape shape_;
   const kernel::KeyWalk walk_;
+  const std::optional<kernel::KeyWalk> seen_ = kernel::seen_keys(p_, s_);
   Writer out_;
   GeneratedKernel kernel_;
   ArgumentList arguments_{kernel_};

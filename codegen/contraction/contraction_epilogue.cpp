@@ -5,6 +5,8 @@
 
 #include "codegen/index_text.h"
 #include "codegen/spelling.h"
+#include "graph/literal.h"
+#include "kernel/attention/visible_keys.h"
 #include "kernel/structure/items.h"
 #include "kernel/structure/scalar_program.h"
 
@@ -26,9 +28,10 @@ constexpr Buffer sum_buffer{Buffer::Kind::scratch, 0};
 
 class EpiloguePrinter {
  public:
-  EpiloguePrinter(const ContractionProblem& problem, std::string_view name)
+  EpiloguePrinter(const ContractionProblem& problem, std::string_view name, bool with_seen)
       : problem_(problem),
         name_(name),
+        with_seen_(with_seen),
         program_(*problem.graph, {0, 1, 2}, {problem.batch, problem.rows, problem.columns}) {}
 
   Result<ContractionEpilogue> print() {
@@ -89,6 +92,7 @@ class EpiloguePrinter {
       out.line("const {}* __restrict__ in{};", storage_type(problem_.graph->node(node).type().dtype), parameter);
     }
     const std::string sum = compute_type(problem_.accumulator), type = compute_type(program_.at(result).dtype);
+    if (with_seen_) out.line("template <bool seen>");
     out.open("__device__ __forceinline__ {} operator()({} sum, int batch, int row, int column) const", type, sum);
     out.append(body.text());
     out.line("return {};", value(result));
@@ -147,8 +151,16 @@ class EpiloguePrinter {
     }
     std::vector<std::string> operands;
     for (const ItemId operand : item.operands) operands.push_back(value(operand));
-    const int data = item.op == graph::Op::select && item.kind == Item::Kind::compute ? 1 : 0;
+    const bool selects = item.op == graph::Op::select && item.kind == Item::Kind::compute;
+    if (selects && with_seen_ && hides(item.operands[2])) operands[0] = fmt::format("(seen || {})", operands[0]);
+    const int data = selects ? 1 : 0;
     return expression(item, program_.at(item.operands[data]).dtype, operands);
+  }
+
+  [[nodiscard]] bool hides(ItemId id) const {
+    const Item& item = program_.at(id);
+    if (item.kind != Item::Kind::literal || !graph::is_floating(item.dtype)) return false;
+    return graph::element(graph::scalar_of(item.dtype, item.bits), 0) <= kernel::hiding_logit;
   }
 
   std::string load(const Item& item) {
@@ -160,14 +172,15 @@ class EpiloguePrinter {
 
   const ContractionProblem& problem_;
   const std::string_view name_;
+  const bool with_seen_;
   ScalarProgram program_;
   std::set<int> parameters_;
 };
 
 }  // namespace
 
-Result<ContractionEpilogue> print_epilogue(const ContractionProblem& problem, std::string_view name) {
-  return EpiloguePrinter(problem, name).print();
+Result<ContractionEpilogue> print_epilogue(const ContractionProblem& problem, std::string_view name, bool with_seen) {
+  return EpiloguePrinter(problem, name, with_seen).print();
 }
 
 }  // namespace stitch::codegen

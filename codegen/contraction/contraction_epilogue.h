@@ -24,8 +24,10 @@ struct ContractionEpilogue {
   std::set<int> parameters;  ///< that it reads, by number: its members, in order
 };
 
-/// Errors: constraint (an operand that is more than element-wise arithmetic and layout).
+/// `with_seen`: the operator has a template argument `bool seen`, under which no select takes a constant that hides a
+/// logit (kernel/attention/visible_keys.h). Errors: constraint (an operand that is more than element-wise arithmetic
+/// and layout).
 Result<ContractionEpilogue> print_epilogue(const kernel::ContractionProblem& problem,
-                                           std::string_view name = "Epilogue");
+                                           std::string_view name = "Epilogue", bool with_seen = false);
 
 }  // namespace stitch::codegen

@@ -197,8 +197,12 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
   out.set_depth(0);
   out.line("}};");
   const bool along_depth = kernel::contiguity(operand) != Contiguity::free;
+  // Of lines that are longer than what a swizzle covers: elements of attention have 16 bits.
+  constexpr int longest_line = 64;
   if (tile.warpgroup && !along_depth) {
     out.line("using {}Tile = PanelTile<{}, {}, {}, {}>;", name, type, tile.rows, tile.depth, tile.copy);
+  } else if (tile.warpgroup && tile.depth > longest_line && graph::byte_size(operand.dtype) == 2) {
+    out.line("using {}Tile = LongLineTile<{}, {}, {}, {}>;", name, type, tile.rows, tile.depth, tile.copy);
   } else {
     out.line("using {}Tile = OperandTile<{}, {}, {}, {}, {}, {}>;", name, type, tile.rows, tile.depth, along_depth,
              tile.copy, tile.swizzle);

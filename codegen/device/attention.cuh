@@ -32,23 +32,61 @@ struct End {
   __device__ static __forceinline__ bool before(int i) { return whole || i < extent; }
 };
 
-// Scores become logits; those outside of rows and keys −∞. `row` and `key`: of the warp's first one.
-template <class Rows, class Keys, class Scores, class Score>
+// Scores become what weights are made of: logits, or logits ÷ their factor where they are the sums times a factor
+// (`Logits::scaled`, which is generated). Those outside of rows and keys become −∞. `row` and `key`: of the warp's
+// first one. `seen`: all are within, and no mask of positions hides one of them.
+template <class Rows, class Keys, class Logits, bool seen, class Scores, class Score>
 __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, int batch, int row, int key) {
+  if constexpr (seen && Logits::scaled) return;
 #pragma unroll
   for (int s = 0; s < Scores::strips; ++s) {
 #pragma unroll
     for (int i = 0; i < Scores::strip_results; ++i) {
-      const int m = row + s * Scores::strip_rows + Scores::row_of(i), j = key + Scores::column_of(i);
+      const int m = row + s * Scores::strip_step + Scores::row_of(i), j = key + Scores::column_of(i);
       f32& value = scores.result(s, i);
-      value = Rows::before(m) && Keys::before(j) ? score(value, batch, m, j) : -__int_as_float(0x7f800000);
+      if constexpr (seen) {
+        value = score.template operator()<true>(value, batch, m, j);
+      } else {
+        value = Rows::before(m) && Keys::before(j) ? score.template operator()<false>(value, batch, m, j)
+                                                   : -__int_as_float(0x7f800000);
+        if constexpr (Logits::scaled) value *= Logits::inverse;
+      }
     }
   }
 }
+template <class Rows, class Keys, class Logits, class Scores, class Score>
+__device__ __forceinline__ void make_logits(Scores& scores, const Score& score, bool seen, int batch, int row,
+                                            int key) {
+  if (seen) {
+    make_logits<Rows, Keys, Logits, true>(scores, score, batch, row, key);
+  } else {
+    make_logits<Rows, Keys, Logits, false>(scores, score, batch, row, key);
+  }
+}
 
-// Logits become weights relative to the greatest logit so far; what was summed before follows it.
-template <class Scores, class Product>
-__device__ __forceinline__ void make_weights(Scores& scores, Product& product, AttentionRows<Scores>& rows) {
+// exp(logit − greatest logit), of what make_logits leaves. Where that is scaled, factor and log2(e) are one: a
+// multiply-add and an exponential; the products with them are finite then.
+template <class Logits>
+struct Exponentials {
+  __device__ static __forceinline__ f32 base_of(f32 greatest) {
+    const f32 base = base_of_row(greatest);
+    return Logits::scaled ? __fmul_rn(base, Logits::log2_factor) : base;
+  }
+  __device__ static __forceinline__ f32 of(f32 value, f32 base) {
+    return Logits::scaled ? exp2_approximate(fmaf(value, Logits::log2_factor, -base)) : exponential(value - base);
+  }
+  // What was relative to a smaller maximum is multiplied by this: rounded as its base was.
+  __device__ static __forceinline__ f32 of_greatest(f32 greatest, f32 base) {
+    return Logits::scaled ? exp2_approximate(__fmul_rn(greatest, Logits::log2_factor) - base)
+                          : exponential(greatest - base);
+  }
+};
+
+// Logits become weights relative to the greatest logit so far; what was summed before is to be multiplied by `scale`.
+template <class Logits, class Scores>
+__device__ __forceinline__ void make_weights(Scores& scores, AttentionRows<Scores>& rows,
+                                             f32 (&scale)[Scores::own_rows]) {
+  using Exponential = Exponentials<Logits>;
   f32 greatest[Scores::own_rows];
 #pragma unroll
   for (int r = 0; r < Scores::own_rows; ++r) greatest[r] = rows.greatest[r];
@@ -60,16 +98,16 @@ __device__ __forceinline__ void make_weights(Scores& scores, Product& product, A
       most = fmaxf(most, scores.result(s, i));
     }
   }
-  f32 scale[Scores::own_rows];
 #pragma unroll
   for (int r = 0; r < Scores::own_rows; ++r) {
 #pragma unroll
     for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
       greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(0xffffffffu, greatest[r], lanes));
-    scale[r] = exponential(rows.greatest[r] - base_of_row(greatest[r]));
+    const f32 base = Exponential::base_of(greatest[r]);
+    scale[r] = Exponential::of_greatest(rows.greatest[r], base);
     rows.greatest[r] = greatest[r];
     rows.sum[r] *= scale[r];
-    greatest[r] = base_of_row(greatest[r]);
+    greatest[r] = base;
   }
 #pragma unroll
   for (int s = 0; s < Scores::strips; ++s) {
@@ -77,9 +115,15 @@ __device__ __forceinline__ void make_weights(Scores& scores, Product& product, A
     for (int i = 0; i < Scores::strip_results; ++i) {
       const int r = Scores::own_row(s, i);
       f32& value = scores.result(s, i);
-      value = exponential(value - greatest[r]);
+      value = Exponential::of(value, greatest[r]);
       rows.sum[r] += value;
     }
+  }
+}
+template <class Product, int count>
+__device__ __forceinline__ void scale_rows(Product& product, const f32 (&scale)[count]) {
+#pragma unroll
+  for (int s = 0; s < Product::strips; ++s) {
 #pragma unroll
     for (int i = 0; i < Product::strip_results; ++i) product.result(s, i) *= scale[Product::own_row(s, i)];
   }
@@ -158,12 +202,12 @@ struct WeightsInShared {
 };
 
 // One tile of keys and values. `row`: the warp's first one, `warp_row`: where that lies in the tile of queries.
-template <class Rows, class Keys, int depth_steps, int key_steps, class Weights, class Scores, class Product,
-          class Score>
+template <class Rows, class Keys, class Logits, int depth_steps, int key_steps, class Weights, class Scores,
+          class Product, class Score>
 __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& state, const Score& score,
                                        const unsigned char* query_tile, const unsigned char* key_tile,
-                                       const unsigned char* value_tile, unsigned char* weights, int batch, int row,
-                                       int warp_row, int key) {
+                                       const unsigned char* value_tile, unsigned char* weights, bool seen, int batch,
+                                       int row, int warp_row, int key) {
   Scores scores;
 #pragma unroll Scores::unrolled
   for (int at = 0; at < depth_steps; ++at) {
@@ -173,8 +217,10 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& 
     Scores::load_right(right, key_tile, 0, at);
     scores.multiply(left, right);
   }
-  make_logits<Rows, Keys>(scores, score, batch, row, key);
-  make_weights(scores, product, state);
+  make_logits<Rows, Keys, Logits>(scores, score, seen, batch, row, key);
+  f32 scale[Scores::own_rows];
+  make_weights<Logits>(scores, state, scale);
+  scale_rows(product, scale);
   Weights::template multiply<key_steps>(scores, product, weights, value_tile);
 }
 
@@ -202,8 +248,9 @@ __device__ __forceinline__ void divide_by_sums(Product& product, AttentionRows<S
 
 // Blocks that share the keys of a tile of rows leave their results in scratch, with maxima and sums; the last to arrive
 // joins them in the order of the blocks. `part`: this block's number of `parts`.
-template <int threads, class Scores, class Product>
+template <int threads, class Logits, class Scores, class Product>
 struct AttentionParts {
+  using Exponential = Exponentials<Logits>;
   static constexpr int results = Product::strips * Product::strip_results;
   static constexpr int count = results + 2 * Scores::own_rows;
 
@@ -232,8 +279,8 @@ struct AttentionParts {
 #pragma unroll
       for (int r = 0; r < Scores::own_rows; ++r) {
         const f32 greatest = read(results + 2 * r), most = fmaxf(rows.greatest[r], greatest);
-        before[r] = exponential(rows.greatest[r] - base_of_row(most));
-        after[r] = exponential(greatest - base_of_row(most));
+        before[r] = Exponential::of_greatest(rows.greatest[r], Exponential::base_of(most));
+        after[r] = Exponential::of_greatest(greatest, Exponential::base_of(most));
         rows.sum[r] = rows.sum[r] * before[r] + read(results + 2 * r + 1) * after[r];
         rows.greatest[r] = most;
       }

@@ -13,10 +13,13 @@ namespace {
 using enum ContractionInstruction;
 
 /// Addresses, bounds, maxima and sums beside what is multiplied.
-constexpr int registers_beside = 64, registers_beside_cores = 80;
+constexpr int registers_beside = 64, registers_beside_cores = 80, registers_beside_warpgroups = 40;
 /// Lanes of a warp of CUDA cores, down and across.
 constexpr int lanes_down = 4, lanes_across = 8;
 constexpr int least_extent = 16;
+/// Of wgmma: elements of a panel, or of the longest line that a swizzle covers; keys of the smallest tile whose lines
+/// of any length end where a swizzle does.
+constexpr int panel = 64, least_keys = 32, most_rows = 256;
 
 /// The extent of a tile that covers a whole dimension.
 int covering(std::int64_t extent) {
@@ -41,23 +44,75 @@ ContractionSchedule part_of(const AttentionSchedule& s, int columns, int depth) 
   return part;
 }
 
+/// By columns of the result, which panels of values have 64 of.
+int width_tile(const AttentionProblem& problem, const AttentionSchedule& s) {
+  const int width = covering(problem.width());
+  const bool panels = is_warpgroup(s.instruction) && contiguity(problem.product.right) == Contiguity::free;
+  return panels ? std::max(panel, width) : width;
+}
+
+int beside(ContractionInstruction instruction) {
+  if (instruction == cuda_core) return registers_beside_cores;
+  return is_warpgroup(instruction) ? registers_beside_warpgroups : registers_beside;
+}
+
+bool power_of_tile(int value) { return value >= least_extent && std::has_single_bit(static_cast<unsigned>(value)); }
+
 std::string wrong_tiles(const AttentionProblem& problem, const AttentionSchedule& s) {
   constexpr std::int64_t deepest = 256;
   if (problem.depth() > deepest || problem.width() > deepest)
     return fmt::format("depth {} and width {}, at most {}", problem.depth(), problem.width(), deepest);
-  for (const int value : {s.block_rows, s.block_keys, s.warp_rows}) {
-    if (value < least_extent || !std::has_single_bit(static_cast<unsigned>(value)))
-      return fmt::format("tiles of {}", value);
+  for (const int value : {s.block_keys, s.warp_rows}) {
+    if (!power_of_tile(value)) return fmt::format("tiles of {}", value);
+  }
+  if (is_warpgroup(s.instruction)) {
+    const int group = warpgroup_warps * s.warp_rows;
+    if (s.block_rows < group || s.block_rows % group != 0)
+      return fmt::format("{} rows of warpgroups that have {}", s.block_rows, group);
+  } else if (!power_of_tile(s.block_rows)) {
+    return fmt::format("tiles of {}", s.block_rows);
   }
   return s.block_rows % s.warp_rows == 0 ? "" : fmt::format("warps of {} of {} rows", s.warp_rows, s.block_rows);
+}
+
+/// How a tile lies for wgmma: lines along the depth of 32 or 64 bytes or parts of 128, or panels of 64 elements along
+/// the free dimension.
+std::string wrong_matrix(const ContractionOperand& operand, int free) {
+  const bool panels = contiguity(operand) == Contiguity::free;
+  if (!panels || free % panel == 0) return {};
+  return fmt::format("panels of {} elements", free);
+}
+
+std::string wrong_warpgroups(const AttentionProblem& problem, const AttentionSchedule& s) {
+  if (!is_warpgroup(s.instruction)) return s.overlaps ? "scores of the next keys are multiplied by wgmma alone" : "";
+  if (s.block_rows > most_rows) return fmt::format("{} rows, at most {}", s.block_rows, most_rows);
+  if (s.block_keys < least_keys || s.block_keys > 256) return fmt::format("{} keys by wgmma", s.block_keys);
+  if (s.stages < 2) return "1 stage: one is multiplied, one on its way";
+  std::string wrong = wrong_matrix(problem.scores.left, s.block_rows);
+  if (wrong.empty()) wrong = wrong_matrix(problem.scores.right, s.block_keys);
+  return wrong.empty() ? wrong_matrix(problem.product.right, width_tile(problem, s)) : wrong;
+}
+
+/// Of a turn's products there are no stages, and attention's own rules say how wgmma's tiles lie and how many rows
+/// there are.
+Status check_part(const ContractionProblem& problem, ContractionSchedule part, const DeviceSpec& device) {
+  const bool together = is_warpgroup(part.instruction);
+  if (together) part.block_rows = warpgroup_warps * part.warp_rows;
+  for (const ContractionRule& rule : contraction_rules()) {
+    if (together && (rule.name == "stages" || rule.name == "warpgroups")) continue;
+    if (const std::string wrong = rule.violation(problem, part, device); !wrong.empty())
+      return make_error(ErrorKind::constraint, "{}: {}", rule.name, wrong);
+  }
+  return {};
 }
 
 }  // namespace
 
 std::string to_string(const AttentionSchedule& s) {
-  return fmt::format("{} rows {} keys {} warp {} stages {} split {} copy {}/{}/{} store {} blocks {}{}",
+  return fmt::format("{} rows {} keys {} warp {} stages {} split {} copy {}/{}/{} store {} blocks {}{}{}",
                      to_string(s.instruction), s.block_rows, s.block_keys, s.warp_rows, s.stages, s.split, s.query_copy,
-                     s.key_copy, s.value_copy, s.store, s.blocks_per_sm, s.skips ? "" : " all keys");
+                     s.key_copy, s.value_copy, s.store, s.blocks_per_sm, s.overlaps ? " overlapped" : "",
+                     s.skips ? "" : " all keys");
 }
 
 Hash128 schedule_hash(const AttentionSchedule& schedule) {
@@ -68,7 +123,7 @@ Hash128 schedule_hash(const AttentionSchedule& schedule) {
 
 AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule& s) {
   AttentionShape shape;
-  const int depth = covering(problem.depth()), width = covering(problem.width());
+  const int depth = covering(problem.depth()), width = width_tile(problem, s);
   shape.scores = part_of(s, s.block_keys, depth);
   shape.scores.left_copy = s.query_copy;
   shape.scores.right_copy = s.key_copy;
@@ -97,10 +152,11 @@ AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule
   if (s.split > 1) shape.part_bytes = shape.blocks * shape.threads * (s.warp_rows * width / 32 + 2 * rows) * 4;
   int fragments = std::max(kernel::shape_of(problem.scores, shape.scores).fragments,
                            kernel::shape_of(problem.product, shape.product).fragments);
+  // Weights as operands of wgmma lie beside the scores that follow; of others:
+  if (is_warpgroup(s.instruction)) fragments = s.overlaps ? s.warp_rows * s.block_keys / 64 : 0;
   // Loads of fragments and products of mma are straight code, of which the compiler keeps few alive.
-  if (s.instruction != cuda_core) fragments = std::min(fragments, 32);
-  shape.registers =
-      sums + fragments + 3 * rows + (s.instruction == cuda_core ? registers_beside_cores : registers_beside);
+  if (s.instruction != cuda_core && !is_warpgroup(s.instruction)) fragments = std::min(fragments, 32);
+  shape.registers = sums + fragments + 3 * rows + beside(s.instruction);
   return shape;
 }
 
@@ -115,13 +171,17 @@ void fit_accesses(const AttentionProblem& problem, AttentionSchedule& s) {
 }
 
 Status check_legality(const AttentionProblem& problem, const AttentionSchedule& s, const DeviceSpec& device) {
-  if (const std::string wrong = wrong_tiles(problem, s); !wrong.empty())
-    return make_error(ErrorKind::constraint, "attention: {}", wrong);
+  std::string wrong = wrong_tiles(problem, s);
+  if (wrong.empty()) wrong = wrong_warpgroups(problem, s);
+  if (!wrong.empty()) return make_error(ErrorKind::constraint, "attention: {}", wrong);
   const AttentionShape shape = shape_of(problem, s);
-  STITCH_TRY(check_legality(problem.scores, shape.scores, device));
-  STITCH_TRY(check_legality(problem.product, shape.product, device));
-  if (s.stages < 1 || s.stages > shape.key_tiles)
+  STITCH_TRY(check_part(problem.scores, shape.scores, device));
+  STITCH_TRY(check_part(problem.product, shape.product, device));
+  const std::int64_t most_stages = std::max<std::int64_t>(is_warpgroup(s.instruction) ? 2 : 1, shape.key_tiles);
+  if (s.stages < 1 || s.stages > most_stages)
     return make_error(ErrorKind::constraint, "attention: {} stages of a loop of {} turns", s.stages, shape.key_tiles);
+  if (shape.threads > device.max_threads_per_block || shape.threads * s.blocks_per_sm > device.threads_per_sm)
+    return make_error(ErrorKind::constraint, "attention: {} blocks of {} threads", s.blocks_per_sm, shape.threads);
   if (s.split < 1 || (s.split > 1 && (s.split - 1) * shape.key_tiles * s.block_keys >= problem.keys()))
     return make_error(ErrorKind::constraint, "attention: {} keys split {} times", problem.keys(), s.split);
   const std::int64_t bytes = shape.shared_bytes + arrival_shared;
@@ -143,6 +203,13 @@ Result<ContractionInstruction> instruction_for(const AttentionProblem& problem, 
   if (scores == product && (scores == cuda_core || scores == mma_m16n8k16)) return scores;
   return make_error(ErrorKind::unsupported, "the dots of an attention multiply by {} and {}", to_string(scores),
                     to_string(product));
+}
+
+std::optional<ContractionInstruction> warpgroup_instruction_for(const AttentionProblem& problem,
+                                                                const DeviceSpec& device) {
+  const auto scores = warpgroup_instruction_for(problem.scores, device);
+  const auto product = warpgroup_instruction_for(problem.product, device);
+  return scores == product && scores == wgmma_m64k16 ? scores : std::nullopt;
 }
 
 Result<AttentionSchedule> default_schedule(const AttentionProblem& problem, const DeviceSpec& device) {

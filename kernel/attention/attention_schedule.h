@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/device_spec.h"
@@ -17,21 +18,23 @@
 // A block has `block_rows` queries, which stay in shared memory, and walks the keys `block_keys` at a time; a warp has
 // `warp_rows` whole rows, so that maxima and sums of a row are exchanged by the lanes of one warp. Tiles of keys and
 // values have `stages` in shared memory (kernel/pipeline). The weights go from the sums of the first product to the
-// second one in registers, where an instruction's results lie as its operands do (mma), or through shared memory of
-// the warp.
+// second one in registers, where an instruction's results lie as its operands do (mma, wgmma), or through shared memory
+// of the warp. By wgmma four warps have 64 rows, or 128, and read keys and values from shared memory by themselves;
+// the scores of the next keys may be multiplied while this turn's weights are (`overlaps`).
 
 namespace stitch::kernel {
 
 struct AttentionSchedule {
   ContractionInstruction instruction = ContractionInstruction::cuda_core;
-  int block_rows = 64, block_keys = 64;  ///< powers of two
+  int block_rows = 64, block_keys = 64;  ///< powers of two; rows of wgmma: a multiple of its warpgroup's
   int warp_rows = 16;                    ///< divides block_rows
   int stages = 2;                        ///< tiles of keys and values in shared memory; 1: load, wait, multiply
   int split = 1;  ///< blocks that share the keys of a tile of rows; the last to arrive joins their results, in order
   int query_copy = 4, key_copy = 4, value_copy = 4;  ///< bytes of one copy to shared memory
   int store = 1;                                     ///< elements of one store
   int blocks_per_sm = 1;                             ///< what registers are kept within
-  bool skips = true;  ///< tiles of keys that a mask of positions hides are not walked (visible_keys.h)
+  bool overlaps = false;  ///< wgmma: the next scores are multiplied beside this turn's weights and values
+  bool skips = true;      ///< tiles of keys that a mask of positions hides are not walked (visible_keys.h)
 
   bool operator==(const AttentionSchedule&) const = default;
 };
@@ -64,6 +67,10 @@ Status check_legality(const AttentionProblem& problem, const AttentionSchedule& 
 
 /// What multiplies in both products. Error: unsupported (no instruction takes both products' types).
 Result<ContractionInstruction> instruction_for(const AttentionProblem& problem, const DeviceSpec& device);
+
+/// That of four warps together, where the device has one for both products.
+std::optional<ContractionInstruction> warpgroup_instruction_for(const AttentionProblem& problem,
+                                                                const DeviceSpec& device);
 
 /// A legal schedule that asks for little. Errors: those of instruction_for; constraint (none is legal).
 Result<AttentionSchedule> default_schedule(const AttentionProblem& problem, const DeviceSpec& device);

@@ -17,8 +17,10 @@ using graph::Op;
 using graph::Value;
 
 /// A logit of no more than this is nothing beside another one: exp(−10⁹ − x) is 0 for every x above −10⁹ + 150.
-constexpr double nothing = -1e9;
+constexpr double nothing = hiding_logit;
 constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Beyond all rows and keys.
+constexpr std::int64_t far_away = std::int64_t{1} << 31;
 
 struct Interval {
   double low = -infinity, high = infinity;
@@ -161,6 +163,18 @@ class LogitBoxes {
 
   /// Whether no logit there counts beside others. Both ranges are within the extents.
   [[nodiscard]] bool nothing_at(Range rows, Range keys) const {
+    return bounds_.of(logits_, box_of(rows, keys)).high <= nothing;
+  }
+
+  /// Whether all selects of the logits are of one mind there, and have what they do not hide.
+  [[nodiscard]] bool all_seen_at(Range rows, Range keys) const { return sees(logits_, box_of(rows, keys)); }
+
+ private:
+  struct Place {
+    std::int64_t extent = 1, row_step = 0, key_step = 0;
+  };
+
+  [[nodiscard]] Box box_of(Range rows, Range keys) const {
     Box box;
     for (const Place& place : places_) {
       if (place.row_step > 0) {
@@ -171,13 +185,27 @@ class LogitBoxes {
         box.emplace_back(0, place.extent - 1);
       }
     }
-    return bounds_.of(logits_, box).high <= nothing;
+    return box;
   }
 
- private:
-  struct Place {
-    std::int64_t extent = 1, row_step = 0, key_step = 0;
-  };
+  /// Through element-wise operators, which have the logits' box; what is broadcast or turned has no select that hides.
+  [[nodiscard]] bool sees(Value value, const Box& box) const {  // NOLINT(misc-no-recursion): a mask's few operators
+    const Node& node = graph_.node(value.node);
+    if (node.op == Op::select) {
+      const Interval condition = bounds_.of(node.operands[0], box);
+      const bool hides = bounds_.of(node.operands[1], box).high <= nothing;
+      if (!(hides ? condition.is_false() : condition.is_true())) return false;
+      return sees(node.operands[hides ? 2 : 1], box);
+    }
+    if (!graph::is_elementwise(node.op)) return !has_select(value);
+    return std::ranges::all_of(node.operands, [&](Value operand) { return sees(operand, box); });
+  }
+  [[nodiscard]] bool has_select(Value value) const {  // NOLINT(misc-no-recursion)
+    const Node& node = graph_.node(value.node);
+    if (node.op == Op::select) return true;
+    if (node.op == Op::parameter || value.node == p_.scores.root) return false;
+    return std::ranges::any_of(node.operands, [&](Value operand) { return has_select(operand); });
+  }
 
   /// Of a joined dimension the step that one of the tensor's dimensions makes; 0: it is another's.
   static std::int64_t step_of(const ContractionDigits& digits, std::int64_t stride) {
@@ -226,6 +254,18 @@ std::optional<std::int64_t> fitting(std::int64_t low, std::int64_t count, const 
     if (fits(offset)) return offset;
   }
   return std::nullopt;
+}
+
+/// The longest run of tiles of keys that begins with the first one that `rows` see as a whole; {0, 0}: there is none.
+KeyTiles seen_by(const LogitBoxes& logits, Range rows, std::int64_t tiles, std::int64_t block_keys) {
+  const auto seen = [&](std::int64_t first, std::int64_t last) {
+    return logits.all_seen_at(rows, {first * block_keys, last * block_keys - 1});
+  };
+  for (std::int64_t first = 0; first < tiles; ++first) {
+    if (seen(first, first + 1))
+      return {first, first + largest(tiles - first, [&](std::int64_t n) { return seen(first, first + n); })};
+  }
+  return {};
 }
 
 std::int64_t floored(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
@@ -298,6 +338,61 @@ KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& sched
     if (walk.below || walk.above) return walk;
   }
   return {};
+}
+
+std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const AttentionSchedule& schedule) {
+  const std::int64_t keys = schedule.block_keys, tiles = problem.keys() / keys;
+  AttentionSchedule skipping = schedule;
+  skipping.skips = true;
+  KeyWalk walk{key_walk(problem, skipping).period, {}, {}};
+  const LogitBoxes logits(problem);
+  bool any = false;
+  for (std::int64_t t = 0; t < problem.rows() / schedule.block_rows; ++t) {
+    const std::int64_t row = t * schedule.block_rows, begin = t % walk.period * schedule.block_rows;
+    const KeyTiles seen = seen_by(logits, {row, row + schedule.block_rows - 1}, tiles, keys);
+    any |= seen.first < seen.last;
+    // What holds of all tiles of rows: there may be more that some of them see.
+    if (seen.last < tiles) walk.above = std::min(walk.above.value_or(far_away), seen.last * keys - 1 - begin);
+    if (seen.first > 0) walk.below = std::max(walk.below.value_or(-far_away), seen.first * keys - begin);
+  }
+  return any ? std::optional(walk) : std::nullopt;
+}
+
+std::optional<double> logit_factor(const AttentionProblem& problem) {
+  constexpr double least = 0x1p-20, most = 0x1p20, largest_hidden = 1e30;
+  const Graph& graph = *problem.scores.graph;
+  const Bounds bounds(graph);
+  const auto interval = [&](Value value) {
+    Box box;
+    for (const std::int64_t extent : graph.type(value).dims) box.emplace_back(0, extent - 1);
+    return bounds.of(value, box);
+  };
+  double factor = 1;
+  Value value = graph.results()[0];
+  while (value.node != problem.scores.root) {
+    const Node& node = graph.node(value.node);
+    // Types of 16 bits would round on the way.
+    if (node.type().dtype != graph::DType::f32) return std::nullopt;
+    if (node.op == Op::select) {
+      const bool hides = interval(node.operands[1]).high <= nothing;
+      const Interval hidden = interval(node.operands[hides ? 1 : 2]);
+      const bool modest = hidden.high == -infinity || hidden.low >= -largest_hidden;
+      if (hidden.high > nothing || !modest) return std::nullopt;
+      value = node.operands[hides ? 2 : 1];
+    } else if (node.op == Op::convert) {
+      value = node.operands[0];
+    } else if (node.op == Op::multiply || node.op == Op::divide) {
+      const Interval right = interval(node.operands[1]), left = interval(node.operands[0]);
+      const bool from_right = right.low == right.high;
+      if (!from_right && (node.op == Op::divide || left.low != left.high)) return std::nullopt;
+      const double constant = from_right ? right.low : left.low;
+      factor = node.op == Op::multiply ? factor * constant : factor / constant;
+      value = node.operands[from_right ? 0 : 1];
+    } else {
+      return std::nullopt;
+    }
+  }
+  return factor >= least && factor <= most ? std::optional(factor) : std::nullopt;
 }
 
 }  // namespace stitch::kernel

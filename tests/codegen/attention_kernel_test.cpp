@@ -97,33 +97,81 @@ TEST_P(AttentionEmulated, IsRight) {
   expect_attention(each, inputs_of(*each.graph));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Of, AttentionEmulated,
-    testing::Values(
-        AttentionCase{"f16", {2}, 64, 128, 64, 64}, AttentionCase{"bf16", {1, 3}, 96, 96, 32, 32, DType::bf16},
-        AttentionCase{"f32", {2}, 48, 80, 32, 32, DType::f32}, AttentionCase{"odd", {3}, 37, 53, 40, 24},
-        AttentionCase{"odd_f32", {2}, 21, 45, 19, 33, DType::f32},
-        AttentionCase{"causal", {2}, 80, 80, 64, 64, DType::bf16, Mask::causal},
-        AttentionCase{"causal_f32", {2}, 48, 48, 16, 16, DType::f32, Mask::causal},
-        AttentionCase{"window", {1, 2}, 72, 72, 32, 32, DType::f16, Mask::window},
-        AttentionCase{"masked_keys", {2, 2}, 40, 72, 64, 64, DType::f16, Mask::keys},
-        AttentionCase{"bias", {2, 2}, 40, 56, 64, 64, DType::f32, Mask::bias},
-        AttentionCase{"empty_rows", {2, 2}, 24, 40, 32, 32, DType::f16, Mask::empty_rows},
-        AttentionCase{"nan_rows", {2, 2}, 24, 40, 32, 32, DType::f16, Mask::nan_rows},
-        AttentionCase{"nan_rows_f32", {2, 2}, 24, 40, 32, 32, DType::f32, Mask::nan_rows},
-        AttentionCase{"shared_heads", {2, 8}, 40, 40, 32, 32, DType::bf16, Mask::causal, 4},
-        AttentionCase{"keys_turned", {2}, 64, 64, 32, 32, DType::f16, Mask::none, 1, true},
-        AttentionCase{"keys_turned_f32", {2}, 20, 36, 32, 32, DType::f32, Mask::none, 1, true},
-        AttentionCase{"heads_inside", {2, 3}, 40, 40, 32, 32, DType::f16, Mask::causal, 1, false, true},
-        AttentionCase{"heads_inside_f32", {2, 3}, 40, 24, 32, 32, DType::f32, Mask::none, 1, false, true},
-        AttentionCase{"divided", {2}, 32, 64, 64, 64, DType::f16, Mask::none, 1, false, false, false},
-        AttentionCase{"weights_right", {2}, 32, 64, 32, 48, DType::f16, Mask::none, 1, false, false, true, true},
-        AttentionCase{
-            "narrow_logits", {2}, 32, 64, 32, 32, DType::bf16, Mask::none, 1, false, false, true, false, true},
-        AttentionCase{"one_row", {4}, 1, 300, 64, 64, DType::bf16}, AttentionCase{"one_key", {2}, 16, 1, 16, 16},
-        AttentionCase{"wide", {1}, 32, 48, 128, 128, DType::bf16},
-        AttentionCase{"deep_80", {1, 2}, 40, 64, 80, 80, DType::f16, Mask::none, 1, false, true}),
-    [](const auto& each) { return each.param.name; });
+const std::vector<AttentionCase> cases = {
+
+    AttentionCase{"f16", {2}, 64, 128, 64, 64},
+    AttentionCase{"bf16", {1, 3}, 96, 96, 32, 32, DType::bf16},
+    AttentionCase{"f32", {2}, 48, 80, 32, 32, DType::f32},
+    AttentionCase{"odd", {3}, 37, 53, 40, 24},
+    AttentionCase{"odd_f32", {2}, 21, 45, 19, 33, DType::f32},
+    AttentionCase{"causal", {2}, 80, 80, 64, 64, DType::bf16, Mask::causal},
+    AttentionCase{"causal_f32", {2}, 48, 48, 16, 16, DType::f32, Mask::causal},
+    AttentionCase{"window", {1, 2}, 72, 72, 32, 32, DType::f16, Mask::window},
+    AttentionCase{"masked_keys", {2, 2}, 40, 72, 64, 64, DType::f16, Mask::keys},
+    AttentionCase{"bias", {2, 2}, 40, 56, 64, 64, DType::f32, Mask::bias},
+    AttentionCase{"empty_rows", {2, 2}, 24, 40, 32, 32, DType::f16, Mask::empty_rows},
+    AttentionCase{"nan_rows", {2, 2}, 24, 40, 32, 32, DType::f16, Mask::nan_rows},
+    AttentionCase{"nan_rows_f32", {2, 2}, 24, 40, 32, 32, DType::f32, Mask::nan_rows},
+    AttentionCase{"shared_heads", {2, 8}, 40, 40, 32, 32, DType::bf16, Mask::causal, 4},
+    AttentionCase{"keys_turned", {2}, 64, 64, 32, 32, DType::f16, Mask::none, 1, true},
+    AttentionCase{"keys_turned_f32", {2}, 20, 36, 32, 32, DType::f32, Mask::none, 1, true},
+    AttentionCase{"heads_inside", {2, 3}, 40, 40, 32, 32, DType::f16, Mask::causal, 1, false, true},
+    AttentionCase{"heads_inside_f32", {2, 3}, 40, 24, 32, 32, DType::f32, Mask::none, 1, false, true},
+    AttentionCase{"divided", {2}, 32, 64, 64, 64, DType::f16, Mask::none, 1, false, false, false},
+    AttentionCase{"weights_right", {2}, 32, 64, 32, 48, DType::f16, Mask::none, 1, false, false, true, true},
+    AttentionCase{"narrow_logits", {2}, 32, 64, 32, 32, DType::bf16, Mask::none, 1, false, false, true, false, true},
+    AttentionCase{"one_row", {4}, 1, 300, 64, 64, DType::bf16},
+    AttentionCase{"one_key", {2}, 16, 1, 16, 16},
+    AttentionCase{"wide", {1}, 32, 48, 128, 128, DType::bf16},
+    AttentionCase{"deep_80", {1, 2}, 40, 64, 80, 80, DType::f16, Mask::none, 1, false, true}};
+
+std::string name_of(const testing::TestParamInfo<AttentionCase>& each) { return each.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Of, AttentionEmulated, testing::ValuesIn(cases), name_of);
+
+// ---- wgmma
+
+/// The first of some small schedules by wgmma that is legal; nothing: none is.
+std::optional<AttentionSchedule> warpgroup_schedule(const AttentionProblem& problem, bool overlaps) {
+  const DeviceSpec h100 = *find_device("h100");
+  const auto instruction = kernel::warpgroup_instruction_for(problem, h100);
+  if (!instruction) return std::nullopt;
+  AttentionSchedule s;
+  s.instruction = *instruction;
+  s.overlaps = overlaps;
+  for (const int rows : {128, 64}) {
+    for (const int keys : {32, 64}) {
+      s.block_rows = rows;
+      s.block_keys = keys;
+      kernel::fit_accesses(problem, s);
+      if (kernel::check_legality(problem, s, h100)) return s;
+    }
+  }
+  return std::nullopt;
+}
+
+class WarpgroupAttentionEmulated : public testing::TestWithParam<AttentionCase> {};
+
+TEST_P(WarpgroupAttentionEmulated, IsRight) {
+  const AttentionProblem problem = problem_of(GetParam());
+  for (const bool overlaps : {false, true}) {
+    const auto schedule = warpgroup_schedule(problem, overlaps);
+    ASSERT_TRUE(schedule.has_value());
+    SCOPED_TRACE(to_string(problem) + "\n" + to_string(*schedule));
+    const KernelCase each = case_of(problem, *schedule);
+    EXPECT_THAT(each.kernel.source, testing::HasSubstr("wgmma.mma_async"));
+    expect_attention(each, inputs_of(*each.graph));
+  }
+}
+
+std::vector<AttentionCase> small_types() {
+  std::vector<AttentionCase> found;
+  std::ranges::copy_if(cases, std::back_inserter(found),
+                       [](const AttentionCase& each) { return each.dtype != DType::f32; });
+  return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, WarpgroupAttentionEmulated, testing::ValuesIn(small_types()), name_of);
 
 /// Of a batch whose keys are all masked: NaN, or 0 where the graph says so.
 TEST(AttentionKernelEmulated, RowsThatSeeNothing) {

@@ -1,0 +1,192 @@
+#include "codegen/contraction/attention_warpgroup_text.h"
+
+#include "codegen/contraction/contraction_text.h"
+#include "codegen/spelling.h"
+
+namespace stitch::codegen {
+namespace {
+
+using kernel::AttentionProblem;
+using kernel::AttentionShape;
+using kernel::ContractionOperand;
+
+int transposed(const ContractionOperand& operand) {
+  return kernel::contiguity(operand) == kernel::Contiguity::free ? 1 : 0;
+}
+
+/// An instruction's function. `left`: how its operand is declared; `operands`: what follows the sums.
+struct WgmmaText {
+  std::string_view name, left, dtype;
+  int columns = 64;
+  bool adds = true;
+  std::string operands, inputs;
+};
+
+void print_instruction(Writer& out, const WgmmaText& text) {
+  const int registers = text.columns / 2;
+  std::string places, sums;
+  for (int i = 0; i < registers; ++i) {
+    places += fmt::format("{}%{}", i == 0 ? "" : ", ", i);
+    sums += fmt::format("{}\"{}\"(sums[{}][{}])", i == 0 ? "" : ", ", text.adds ? "+f" : "=f", i / 4, i % 4);
+  }
+  out.open("__device__ static __forceinline__ void {}(f32 (&sums)[{}][4], {}, u64 right)", text.name, text.columns / 8,
+           text.left);
+  out.line("asm volatile(\"{{\\n.reg .pred p;\\nsetp.eq.u32 p, {}, 1;\\n\"", text.adds ? 1 : 0);
+  out.line("             \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} \"", text.columns, text.dtype, text.dtype);
+  out.line("             \"{{{}}}, \"", places);
+  out.line("             \"{};\\n}}\\n\"", text.operands);
+  out.line("             : {}", sums);
+  out.line("             : {}, \"l\"(right));", text.inputs);
+  out.close();
+}
+
+void end_structure(Writer& out) {
+  out.set_depth(0);
+  out.line("}};");
+}
+
+/// Prints the loop's pieces.
+class LoopPrinter {
+ public:
+  LoopPrinter(Writer& out, const WarpgroupLoop& loop) : out_(out), l_(loop), stages_(loop.schedule.stages) {}
+
+  void print() {
+    out_.line("Scores scores;");
+    out_.line("Weights weights;");
+    out_.line("f32 scale[Scores::own_rows];");
+    if (l_.schedule.overlaps) {
+      print_overlapped();
+    } else {
+      print_plain();
+    }
+  }
+
+ private:
+  void print_plain() {
+    for (int tile = 0; tile + 1 < stages_; ++tile) {
+      copy(true, std::to_string(tile));
+      copy(false, std::to_string(tile));
+      out_.line("commit_copies();");
+    }
+    out_.line("#pragma unroll 1");
+    out_.open("for (int j = 0; j < {}; ++j)", l_.turns);
+    wait(stages_ - 2);
+    begin_scores("j");
+    const std::string next = fmt::format("j + {}", stages_ - 1);
+    copy(true, next);
+    copy(false, next);
+    out_.line("commit_copies();");
+    out_.line("wait_for_products<0>();");
+    make_weights("j");
+    take_weights();
+    begin_results("j");
+    end_results();
+    out_.close();
+  }
+
+  void print_overlapped() {
+    if (l_.some) out_.open("if ({} > 0)", l_.turns);
+    copy(true, "0");
+    out_.line("commit_copies();");
+    for (int tile = 0; tile + 1 < stages_; ++tile) {
+      copy(true, std::to_string(tile + 1));
+      copy(false, std::to_string(tile));
+      out_.line("commit_copies();");
+    }
+    wait(stages_ - 1);
+    begin_scores("0");
+    out_.line("wait_for_products<0>();");
+    make_weights("0");
+    out_.line("weights.take(scores);");
+    out_.line("#pragma unroll 1");
+    out_.open("for (int j = 0; j < {} - 1; ++j)", l_.turns);
+    wait(stages_ - 2);
+    begin_scores("j + 1");
+    begin_results("j");
+    copy(true, fmt::format("j + {}", stages_));
+    copy(false, fmt::format("j + {}", stages_ - 1));
+    out_.line("commit_copies();");
+    out_.line("wait_for_products<1>();");
+    make_weights("j + 1");
+    end_results();
+    take_weights();
+    out_.close();
+    wait(0);
+    begin_results(fmt::format("{} - 1", l_.turns));
+    end_results();
+    if (l_.some) out_.close();
+  }
+
+  [[nodiscard]] std::string place(bool keys, const std::string& tile) const {
+    return fmt::format("{}_tiles + ({}) % {} * {}Tile::bytes", keys ? "key" : "value", tile, stages_,
+                       keys ? "Key" : "Value");
+  }
+  void copy(bool keys, const std::string& tile) {
+    out_.open("if ({} < {})", tile, l_.turns);
+    l_.copy(keys, place(keys, tile), tile);
+    out_.close();
+  }
+  void wait(int pending) {
+    out_.line("wait_for_groups<{}>();", pending);
+    out_.line("share_with_wgmma();");
+    out_.line("__syncthreads();");
+  }
+  void begin_scores(const std::string& tile) {
+    out_.line("scores.begin(query_tile, {}, group_row);", place(true, tile));
+  }
+  /// Of scores that were waited for.
+  void make_weights(const std::string& tile) {
+    out_.line("scores.settle();");
+    out_.line("make_logits<Rows, Keys, Logits>(scores, score, {}, batch, block_row + warp_row, first_key + ({}) * {});",
+              l_.seen(tile), tile, l_.schedule.block_keys);
+    out_.line("make_weights<Logits>(scores, rows, scale);");
+  }
+  void take_weights() {
+    out_.line("scale_rows(product, scale);");
+    out_.line("weights.take(scores);");
+  }
+  void begin_results(const std::string& tile) { out_.line("product.begin(weights, {});", place(false, tile)); }
+  void end_results() {
+    out_.line("wait_for_products<0>();");
+    out_.line("product.settle();");
+  }
+
+  Writer& out_;
+  const WarpgroupLoop& l_;
+  const int stages_;
+};
+
+}  // namespace
+
+void print_attention_wgmma(Writer& out, const AttentionProblem& problem, const AttentionShape& shape) {
+  const std::string scores(to_string(problem.scores.left.dtype)), product(to_string(problem.product.left.dtype));
+  out.open("struct ScoreProduct");
+  for (const bool adds : {false, true}) {
+    const int at = shape.scores.block_columns / 2;
+    print_instruction(out, {adds ? "multiply" : "begin", "u64 left", scores, shape.scores.block_columns, adds,
+                            fmt::format("%{}, %{}, p, 1, 1, {}, {}", at, at + 1, transposed(problem.scores.left),
+                                        transposed(problem.scores.right)),
+                            "\"l\"(left)"});
+  }
+  end_structure(out);
+  out.open("struct WeightedProduct");
+  const int at = shape.product.block_columns / 2;
+  print_instruction(out, {"multiply", "const u32 (&left)[4]", product, shape.product.block_columns, true,
+                          fmt::format("{{%{}, %{}, %{}, %{}}}, %{}, p, 1, 1, {}", at, at + 1, at + 2, at + 3, at + 4,
+                                      transposed(problem.product.right)),
+                          "\"r\"(left[0]), \"r\"(left[1]), \"r\"(left[2]), \"r\"(left[3])"});
+  end_structure(out);
+}
+
+void print_attention_cores(Writer& out, const AttentionProblem& problem, const AttentionShape& shape) {
+  const int rows = shape.scores.warp_rows, keys = shape.scores.block_columns;
+  out.line("using Scores = WarpgroupScores<ScoreProduct, QueryTile, KeyTile, {}, {}, {}>;", shape.scores.block_depth,
+           rows, keys);
+  out.line("using Weights = WarpgroupWeights<{}, {}, {}>;", storage_type(problem.product.left.dtype), rows, keys);
+  out.line("using Weighted = WarpgroupResults<WeightedProduct, Weights, ValueTile, {}, {}>;", rows,
+           shape.product.block_columns);
+}
+
+void print_warpgroup_attention(Writer& out, const WarpgroupLoop& loop) { LoopPrinter(out, loop).print(); }
+
+}  // namespace stitch::codegen
