@@ -40,7 +40,10 @@ class AttentionPrinter {
   Result<GeneratedKernel> print() {
     STITCH_ASSIGN(const ContractionEpilogue score, print_epilogue(p_.scores, "Score", true));
     STITCH_ASSIGN(const ContractionEpilogue epilogue, print_epilogue(p_.product));
-    STITCH_ASSIGN(const TileNest nest, attention_nest(p_, s_));
+    TileNest nest;
+    if (!warpgroup()) {
+      STITCH_ASSIGN(nest, attention_nest(p_, s_));
+    }
     add_arguments(score, epilogue);
     print_head(out_, options_, kernel::to_string(p_), kernel::to_string(s_),
                warpgroup() ? "warpgroup_attention.cuh" : "attention.cuh");
@@ -199,7 +202,7 @@ class AttentionPrinter {
 
   /// Which of its tiles of keys the block's rows see as a whole.
   void print_seen() {
-    if (!seen_) return;
+    if (!seen_ || sees_all()) return;
     const std::int64_t keys = s_.block_keys;
     const std::string begin = fmt::format("row_tile % {} * {}", seen_->period, s_.block_rows);
     std::string first = "0", last = std::to_string(p_.keys() / keys);
@@ -210,7 +213,11 @@ class AttentionPrinter {
       last = fmt::format("block_row + {} > {} ? 0 : {}", s_.block_rows, p_.rows(), last);
     out_.line("const int first_seen = {} - first_tile, end_of_seen = ({}) - first_tile;", first, last);
   }
+  [[nodiscard]] bool sees_all() const {
+    return seen_ && !seen_->below && !seen_->above && p_.rows() % s_.block_rows == 0 && whole_keys();
+  }
   [[nodiscard]] std::string seen_text(const std::string& tile) const {
+    if (sees_all()) return "true";
     return seen_ ? fmt::format("{0} >= first_seen && {0} < end_of_seen", tile) : "false";
   }
 

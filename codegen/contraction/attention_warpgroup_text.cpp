@@ -54,6 +54,11 @@ class LoopPrinter {
     out_.line("Scores scores;");
     out_.line("Weights weights;");
     out_.line("f32 scale[Scores::own_rows];");
+    // Zeros that the compiler knows it moves from one sum to the others, also once that is being added to.
+    out_.line("product.settle();");
+    // Loops whose turns it knows it unrolls, whatever it is told.
+    out_.line("int end = {};", l_.turns);
+    out_.line("settle(end);");
     if (l_.schedule.overlaps) {
       print_overlapped();
     } else {
@@ -69,7 +74,7 @@ class LoopPrinter {
       out_.line("commit_copies();");
     }
     out_.line("#pragma unroll 1");
-    out_.open("for (int j = 0; j < {}; ++j)", l_.turns);
+    out_.open("for (int j = 0; j < end; ++j)");
     wait(stages_ - 2);
     begin_scores("j");
     const std::string next = fmt::format("j + {}", stages_ - 1);
@@ -85,7 +90,7 @@ class LoopPrinter {
   }
 
   void print_overlapped() {
-    if (l_.some) out_.open("if ({} > 0)", l_.turns);
+    if (l_.some) out_.open("if (end > 0)");
     copy(true, "0");
     out_.line("commit_copies();");
     for (int tile = 0; tile + 1 < stages_; ++tile) {
@@ -99,7 +104,7 @@ class LoopPrinter {
     make_weights("0");
     out_.line("weights.take(scores);");
     out_.line("#pragma unroll 1");
-    out_.open("for (int j = 0; j < {} - 1; ++j)", l_.turns);
+    out_.open("for (int j = 0; j < end - 1; ++j)");
     wait(stages_ - 2);
     begin_scores("j + 1");
     begin_results("j");
@@ -112,7 +117,7 @@ class LoopPrinter {
     take_weights();
     out_.close();
     wait(0);
-    begin_results(fmt::format("{} - 1", l_.turns));
+    begin_results("end - 1");
     end_results();
     if (l_.some) out_.close();
   }
@@ -122,7 +127,7 @@ class LoopPrinter {
                        keys ? "Key" : "Value");
   }
   void copy(bool keys, const std::string& tile) {
-    out_.open("if ({} < {})", tile, l_.turns);
+    out_.open("if ({} < end)", tile);
     l_.copy(keys, place(keys, tile), tile);
     out_.close();
   }

@@ -37,9 +37,8 @@ struct End {
 // first one. `seen`: all are within, and no mask of positions hides one of them.
 template <class Rows, class Keys, class Logits, bool seen, class Scores, class Score>
 __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, int batch, int row, int key) {
-  if constexpr (seen && Logits::scaled) return;
 #pragma unroll
-  for (int s = 0; s < Scores::strips; ++s) {
+  for (int s = 0; s < (seen && Logits::scaled ? 0 : Scores::strips); ++s) {
 #pragma unroll
     for (int i = 0; i < Scores::strip_results; ++i) {
       const int m = row + s * Scores::strip_step + Scores::row_of(i), j = key + Scores::column_of(i);

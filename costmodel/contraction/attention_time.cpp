@@ -22,6 +22,11 @@ using kernel::ContractionSchedule;
 /// Instructions for one score: its maximum, difference, exponential and sum, and its conversion (fitted to schedules
 /// measured on an H100, bench/results/gpu); for one result that follows the maximum; and of a turn (fitted).
 constexpr double score_instructions = 9, scale_instructions = 1, walk_instructions = 160;
+/// By wgmma, of a score: maximum, multiply-add, exponential, sum and half a conversion, and copies of registers;
+/// counted in SASS of CUDA 13.0. What a turn begins and ends with; guess.
+constexpr double warpgroup_score_instructions = 5, warpgroup_walk_instructions = 60;
+/// And until a product's first results are there behind its fence and barrier, cycles; guess.
+constexpr double warpgroup_turn_cycles = 200;
 /// Cycles until a lane has what another one shuffled; guess.
 constexpr double shuffle_cycles = 25;
 /// A loop is bound by the unit that is busy for so much of it.
@@ -41,6 +46,7 @@ class AttentionPricing {
     const double blocks = shape_.blocks, at_once = static_cast<double>(d_.sm_count) * resident_;
     busy_sms_ = std::min<double>(d_.sm_count, blocks);
     count_turns(time);
+    operators_ = operators_of_score(time.turns * s_.split);
     time.rounds = blocks / at_once;
     count_traffic(time);
     const double full = std::floor(blocks / at_once);
@@ -61,6 +67,20 @@ class AttentionPricing {
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.key_bytes + shape_.value_bytes); }
   [[nodiscard]] double l2_rate_of_sm() const {
     return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
+  }
+  [[nodiscard]] bool together() const { return is_warpgroup(s_.instruction); }
+  [[nodiscard]] double groups() const { return static_cast<double>(shape_.warps) / kernel::warpgroup_warps; }
+  /// Operators of a logit. By wgmma a factor is free, and a mask of positions is evaluated only where it hides some
+  /// keys: by the tiles of keys that a tile of rows touches.
+  [[nodiscard]] double operators_of_score(double turns) const {
+    const double all = epilogue_operators(p_.scores);
+    if (!together() || !kernel::logit_factor(p_)) return all;
+    const graph::Graph& graph = *p_.scores.graph;
+    const bool masked =
+        std::ranges::any_of(graph.nodes(), [](const graph::Node& node) { return node.op == graph::Op::select; });
+    if (!masked) return 0;
+    const double hiding = 1 + static_cast<double>(s_.block_rows) / s_.block_keys;
+    return walk_.below || walk_.above ? all * std::min(1.0, hiding / std::max(1.0, turns)) : all;
   }
   [[nodiscard]] bool cores() const { return s_.instruction == ContractionInstruction::cuda_core; }
 
@@ -124,11 +144,13 @@ class AttentionPricing {
 
   // Of one block and turn, cycles of an SM that it has to itself.
   [[nodiscard]] double scores_of_turn() const { return static_cast<double>(s_.block_rows) * s_.block_keys; }
-  [[nodiscard]] double multiply_cycles() const {
-    const double depth = shape_.scores.block_depth, width = shape_.product.block_columns;
-    return scores_of_turn() * (depth / multiply_rate(p_.scores, s_.instruction, d_) +
-                               width / multiply_rate(p_.product, s_.instruction, d_));
+  [[nodiscard]] double score_cycles() const {
+    return scores_of_turn() * shape_.scores.block_depth / multiply_rate(p_.scores, s_.instruction, d_);
   }
+  [[nodiscard]] double value_cycles() const {
+    return scores_of_turn() * shape_.product.block_columns / multiply_rate(p_.product, s_.instruction, d_);
+  }
+  [[nodiscard]] double multiply_cycles() const { return score_cycles() + value_cycles(); }
   [[nodiscard]] double special_cycles() const { return scores_of_turn() / std::max(1, d_.special_lanes_per_sm); }
   [[nodiscard]] double shared_cycles() const {
     return stage_bytes() / d_.shared_bytes_per_clock + product_shared(p_.scores, shape_.scores, true) +
@@ -138,6 +160,11 @@ class AttentionPricing {
   /// What warps read of a product's operands.
   [[nodiscard]] double product_shared(const ContractionProblem& p, const ContractionSchedule& s, bool with_left) const {
     const double left = with_left ? graph::byte_size(p.left.dtype) : 0, right = graph::byte_size(p.right.dtype);
+    if (together()) {
+      // Every 64 rows read what they share with others by themselves.
+      const double read = groups() * s_.warp_rows / 16 * (64 * left + s.warp_columns * right) * s.block_depth;
+      return read / d_.shared_bytes_per_clock;
+    }
     if (cores()) {
       return shape_.warps * s.block_depth *
              (core_load_cycles(s.thread_rows, left) + core_load_cycles(s.thread_columns, right));
@@ -149,6 +176,7 @@ class AttentionPricing {
     if (cores()) return depth * (s.thread_rows * s.thread_columns + (s.thread_rows + s.thread_columns) / 4.0);
     const kernel::InstructionInfo& instruction = info(s_.instruction);
     const double steps = depth / instruction.depth;
+    if (together()) return 2 * steps * s.warp_rows / instruction.rows;  // with its descriptor
     const double products = s.warp_rows / instruction.rows * (s.warp_columns / instruction.columns);
     return steps * (products + (s.warp_rows + s.warp_columns) / 16.0) + kernel::shape_of(p, s).depth_steps;
   }
@@ -156,8 +184,9 @@ class AttentionPricing {
   [[nodiscard]] double softmax_instructions() const {
     const double scores = s_.warp_rows * s_.block_keys / 32.0,
                  results = s_.warp_rows * shape_.product.block_columns / 32.0;
-    return scores * (score_instructions + operator_instructions * epilogue_operators(p_.scores)) +
-           results * scale_instructions + walk_instructions;
+    const double each = together() ? warpgroup_score_instructions : score_instructions;
+    return scores * (each + operator_instructions * operators_) + results * scale_instructions +
+           (together() ? warpgroup_walk_instructions : walk_instructions);
   }
   [[nodiscard]] double copies() const {
     const auto of = [&](double bytes, int copy) { return bytes / copy / shape_.threads * copy_instructions; };
@@ -173,10 +202,23 @@ class AttentionPricing {
   /// A turn of `x` blocks of an SM: units that are busy, or what one warp does one after the other.
   [[nodiscard]] double turn_cycles(double x) const {
     const double busy = x * norm_of({multiply_cycles(), special_cycles(), shared_cycles(), issue_cycles()});
+    if (together()) return turn_together(x, busy);
     const double alone = static_cast<double>(schedulers) / shape_.warps;  // a warp's share, at its scheduler's rate
     const double exchange = 2 * std::log2(cores() ? 8 : 4) * shuffle_cycles + 3 * d_.shared_latency;
     const double chain = alone * (multiply_cycles() + special_cycles()) + softmax_instructions() + exchange;
-    const double use = std::max(busy, chain);
+    return with_loads(x, std::max(busy, chain));
+  }
+  /// Warpgroups begin a turn together: nobody has exponentials to take before the first has its scores, and nobody
+  /// multiplies behind the last ones unless the next scores are; guess, as is that other blocks fill that.
+  [[nodiscard]] double turn_together(double x, double busy) const {
+    const double scores = score_cycles() / groups(), values = value_cycles() / groups();
+    const double exchange = 4 * shuffle_cycles + 3 * d_.shared_latency;
+    const double softmax = std::max(softmax_instructions(), special_cycles() / groups()) + exchange;
+    const double chain = warpgroup_turn_cycles + scores + (s_.overlaps ? std::max(softmax, values) : softmax + values);
+    const double idle = warpgroup_turn_cycles + scores + (s_.overlaps ? 0 : values);
+    return with_loads(x, std::max(busy + idle / x, chain));
+  }
+  [[nodiscard]] double with_loads(double x, double use) const {
     const double transfer = x * stage_bytes() / l2_rate_of_sm();
     const double load = load_latency(d_, found_in_l2_) + transfer;
     const bool hidden = load <= (s_.stages * x - 1) * use / x;
@@ -215,10 +257,13 @@ class AttentionPricing {
   const DeviceSpec& d_;
   const AnalyticalConstants& c_;
   const kernel::AttentionShape shape_;
-  // That many fit at least: what the compiler keeps its registers within. More do where they need less.
+  // That many fit at least: what the compiler keeps its registers within. More do where they need less; of wgmma's it
+  // takes as many as there are.
   const int resident_ =
-      std::max(s_.blocks_per_sm, kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
-  double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0;
+      together() ? s_.blocks_per_sm
+                 : std::max(s_.blocks_per_sm,
+                            kernel::resident_blocks(shape_.threads, shape_.registers, shape_.shared_bytes, d_));
+  double busy_sms_ = 1, found_in_l2_ = 0, longest_ = 0, operators_ = 0;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using enum ContractionInstruction;
 
 /// Addresses, bounds, maxima and sums beside what is multiplied.
-constexpr int registers_beside = 64, registers_beside_cores = 80, registers_beside_warpgroups = 40;
+constexpr int registers_beside = 64, registers_beside_cores = 80, registers_beside_warpgroups = 30;
 /// Lanes of a warp of CUDA cores, down and across.
 constexpr int lanes_down = 4, lanes_across = 8;
 constexpr int least_extent = 16;

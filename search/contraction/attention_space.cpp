@@ -1,6 +1,7 @@
 #include "search/contraction/attention_space.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernel/contraction/contraction_shape.h"
 
@@ -11,10 +12,18 @@ using kernel::AttentionProblem;
 using kernel::AttentionSchedule;
 
 constexpr int most_key_stages = 4, most_warps_of_block = 8;
+/// Of wgmma, whose turns are long.
+constexpr int most_stages_together = 3, least_keys = 16, least_keys_together = 64;
+/// Warpgroups that hide one another's softmax: up to four.
+constexpr int most_warps_together = 16;
+constexpr std::array rows_of_warps = {16, 32, 64, 128}, rows_of_warpgroups = {64, 128, 192, 256};
 /// Of an SM: small blocks hide one another's waits.
 constexpr int most_warps_of_sm = 16, most_blocks = 16;
 /// Blocks for each SM that splitting may make.
 constexpr std::int64_t split_blocks = 16;
+/// Where the best schedule by another instruction is at the latest: among those that are tried, since nothing that is
+/// measured says yet which of them is faster.
+constexpr std::ptrdiff_t tried_place = 2;
 
 class AttentionSpace {
  public:
@@ -23,12 +32,15 @@ class AttentionSpace {
       : problem_(problem), device_(device), options_(options), visit_(visit) {}
 
   void walk(kernel::ContractionInstruction instruction) {
+    const bool together = is_warpgroup(instruction);
     AttentionSchedule s;
     s.instruction = instruction;
-    for (s.block_rows = 16; s.block_rows <= 128; s.block_rows *= 2) {
-      if (s.block_rows > 16 && s.block_rows / 2 >= problem_.rows()) break;
-      for (s.block_keys = 16; s.block_keys <= 128; s.block_keys *= 2) {
-        if (s.block_keys > 16 && s.block_keys / 2 >= problem_.keys()) break;
+    for (const int rows : together ? rows_of_warpgroups : rows_of_warps) {
+      if (rows / 2 >= problem_.rows() && rows > (together ? 64 : 16)) break;
+      s.block_rows = rows;
+      const int least = together ? least_keys_together : least_keys;
+      for (s.block_keys = least; s.block_keys <= 128; s.block_keys *= 2) {
+        if (s.block_keys > least && s.block_keys / 2 >= problem_.keys()) break;
         s.skips = true;
         const kernel::KeyWalk walk = kernel::key_walk(problem_, s);
         of_tile(s, walk);
@@ -45,8 +57,10 @@ class AttentionSpace {
 
   void of_tile(AttentionSchedule s, const kernel::KeyWalk& walk) const {
     for (s.warp_rows = 16; s.warp_rows <= std::min(32, s.block_rows); s.warp_rows *= 2) {
-      if (s.block_rows / s.warp_rows > most_warps_of_block) continue;
-      s.stages = s.split = s.blocks_per_sm = 1;
+      const bool together = is_warpgroup(s.instruction);
+      if (s.block_rows / s.warp_rows > (together ? most_warps_together : most_warps_of_block)) continue;
+      s.split = s.blocks_per_sm = 1;
+      s.stages = least_stages(s);
       kernel::fit_accesses(problem_, s);
       if (!kernel::check_legality(problem_, s, device_)) continue;
       const std::int64_t tiles = kernel::shape_of(problem_, s).tiles;
@@ -57,16 +71,22 @@ class AttentionSpace {
     }
   }
 
+  [[nodiscard]] static int least_stages(const AttentionSchedule& s) { return is_warpgroup(s.instruction) ? 2 : 1; }
+
   void of_split(AttentionSchedule s, const kernel::KeyWalk& walk) const {
     const bool none = options_.ablation == PipelineAblation::no_pipelining;
-    const int stages = none ? 1 : options_.ablation == PipelineAblation::two_stages ? 2 : most_key_stages;
+    const int most = is_warpgroup(s.instruction) ? most_stages_together : most_key_stages;
+    const int stages = none ? 1 : options_.ablation == PipelineAblation::two_stages ? 2 : most;
     const int warps = s.block_rows / s.warp_rows;
     for (const int blocks : {1, 2, 3, 4, 6, 8, 12, most_blocks}) {
       if (blocks > 4 && blocks * warps > most_warps_of_sm) break;
       s.blocks_per_sm = blocks;
-      for (s.stages = 1; s.stages <= stages; ++s.stages) {
-        if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
-        visit_(s, walk);
+      for (const bool overlaps : {false, true}) {
+        s.overlaps = overlaps;
+        for (s.stages = least_stages(s); s.stages <= stages; ++s.stages) {
+          if (!kernel::check_legality(problem_, s, device_)) break;  // more stages need more of everything
+          visit_(s, walk);
+        }
       }
     }
   }
@@ -77,12 +97,22 @@ class AttentionSpace {
   const AttentionVisit& visit_;
 };
 
+/// The first of them that `fits` comes to `place`, unless it is before it. The best one stays.
+void bring_forward(std::vector<RankedAttention>& best, std::ptrdiff_t place, const auto& fits) {
+  if (place < 1) return;
+  const auto found = std::ranges::find_if(best, fits);
+  if (found == best.end() || found - best.begin() <= place) return;
+  std::rotate(best.begin() + place, found, found + 1);
+}
+
 }  // namespace
 
 void for_each_attention(const AttentionProblem& problem, const DeviceSpec& device,
                         const ContractionSpaceOptions& options, const AttentionVisit& visit) {
-  const auto instruction = kernel::instruction_for(problem, device);
-  if (instruction) AttentionSpace(problem, device, options, visit).walk(*instruction);
+  AttentionSpace space(problem, device, options, visit);
+  if (const auto instruction = kernel::instruction_for(problem, device)) space.walk(*instruction);
+  if (!options.warpgroups) return;
+  if (const auto together = kernel::warpgroup_instruction_for(problem, device)) space.walk(*together);
 }
 
 Result<RankedAttentions> best_attentions(
@@ -100,9 +130,11 @@ Result<RankedAttentions> best_attentions(
     best.push_back({schedule, predict(schedule, kernel::key_walk(problem, schedule))});
   }
   std::ranges::stable_sort(best, {}, &RankedAttention::predicted_us);
-  const auto plain = std::ranges::find(best, false, [](const RankedAttention& each) { return each.schedule.skips; });
   const auto kept = std::min<std::ptrdiff_t>(std::ssize(best), static_cast<std::ptrdiff_t>(options.count));
-  if (plain != best.end() && plain - best.begin() >= kept && kept > 1) best[kept - 1] = *plain;
+  bring_forward(best, tried_place, [&](const RankedAttention& each) {
+    return each.schedule.instruction != best.front().schedule.instruction;
+  });
+  bring_forward(best, kept - 1, [](const RankedAttention& each) { return !each.schedule.skips; });
   best.resize(kept);
   return ranked;
 }

@@ -140,7 +140,7 @@ std::optional<AttentionSchedule> warpgroup_schedule(const AttentionProblem& prob
   s.instruction = *instruction;
   s.overlaps = overlaps;
   for (const int rows : {128, 64}) {
-    for (const int keys : {32, 64}) {
+    for (const int keys : {32, 64, 128}) {
       s.block_rows = rows;
       s.block_keys = keys;
       kernel::fit_accesses(problem, s);
