@@ -90,7 +90,6 @@ class LoopPrinter {
   }
 
   void print_overlapped() {
-    if (l_.some) out_.open("if (end > 0)");
     copy(true, "0");
     out_.line("commit_copies();");
     for (int tile = 0; tile + 1 < stages_; ++tile) {
@@ -98,6 +97,7 @@ class LoopPrinter {
       copy(false, std::to_string(tile));
       out_.line("commit_copies();");
     }
+    if (l_.some) out_.open("if (end > 0)");
     wait(stages_ - 1);
     begin_scores("0");
     out_.line("wait_for_products<0>();");

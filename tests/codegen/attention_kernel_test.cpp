@@ -97,6 +97,11 @@ TEST_P(AttentionEmulated, IsRight) {
   expect_attention(each, inputs_of(*each.graph));
 }
 
+AttentionCase lines_of_keys(AttentionCase each) {
+  each.lines_of_keys = true;
+  return each;
+}
+
 const std::vector<AttentionCase> cases = {
 
     AttentionCase{"f16", {2}, 64, 128, 64, 64},
@@ -123,7 +128,8 @@ const std::vector<AttentionCase> cases = {
     AttentionCase{"one_row", {4}, 1, 300, 64, 64, DType::bf16},
     AttentionCase{"one_key", {2}, 16, 1, 16, 16},
     AttentionCase{"wide", {1}, 32, 48, 128, 128, DType::bf16},
-    AttentionCase{"deep_80", {1, 2}, 40, 64, 80, 80, DType::f16, Mask::none, 1, false, true}};
+    AttentionCase{"deep_80", {1, 2}, 40, 64, 80, 80, DType::f16, Mask::none, 1, false, true},
+    lines_of_keys({"lines_of_keys", {2}, 72, 136, 64, 32, DType::f16, Mask::causal})};
 
 std::string name_of(const testing::TestParamInfo<AttentionCase>& each) { return each.param.name; }
 
@@ -172,6 +178,119 @@ std::vector<AttentionCase> small_types() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, WarpgroupAttentionEmulated, testing::ValuesIn(small_types()), name_of);
+
+/// A schedule by wgmma in the words of its printed form.
+AttentionSchedule together_of(const AttentionProblem& problem, const std::function<void(AttentionSchedule&)>& set) {
+  AttentionSchedule s;
+  s.instruction = kernel::warpgroup_instruction_for(problem, *find_device("h100")).value();
+  set(s);
+  kernel::fit_accesses(problem, s);
+  return s;
+}
+
+struct Together {
+  std::string name;
+  AttentionCase attention;
+  int rows, keys, warp_rows, stages, split;
+};
+void PrintTo(const Together& each, std::ostream* out) { *out << each.name; }
+
+/// More warpgroups, rows, stages and parts than the table of problems has, and every way that a tile lies.
+class WarpgroupTilesEmulated : public testing::TestWithParam<Together> {};
+
+TEST_P(WarpgroupTilesEmulated, AreRight) {
+  const auto& [name, attention, rows, keys, warp_rows, stages, split] = GetParam();
+  const AttentionProblem problem = problem_of(attention);
+  for (const bool overlaps : {false, true}) {
+    const AttentionSchedule schedule = together_of(problem, [&](AttentionSchedule& s) {
+      s.block_rows = GetParam().rows;
+      s.block_keys = GetParam().keys;
+      s.warp_rows = GetParam().warp_rows;
+      s.stages = GetParam().stages;
+      s.split = GetParam().split;
+      s.overlaps = overlaps;
+    });
+    SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+    const KernelCase each = case_of(problem, schedule);
+    expect_attention(each, inputs_of(*each.graph));
+  }
+}
+
+constexpr auto f16 = DType::f16, bf16 = DType::bf16;
+INSTANTIATE_TEST_SUITE_P(
+    Of, WarpgroupTilesEmulated,
+    testing::Values(Together{"three", {"", {1}, 192, 256, 64, 64, f16, Mask::causal}, 192, 64, 16, 2, 1},
+                    Together{"four", {"", {1}, 250, 250, 64, 64, bf16, Mask::causal}, 256, 64, 16, 2, 1},
+                    Together{"taller", {"", {1}, 256, 192, 64, 64, f16, Mask::causal}, 128, 64, 32, 2, 1},
+                    Together{"stages", {"", {1}, 64, 512, 64, 64, f16}, 64, 64, 16, 4, 1},
+                    Together{"parts", {"", {1}, 128, 448, 32, 32, bf16, Mask::causal}, 64, 64, 16, 2, 3},
+                    Together{"hidden_parts", {"", {1}, 256, 256, 32, 32, f16, Mask::window}, 64, 32, 16, 2, 4},
+                    Together{"long_lines", {"", {1}, 128, 160, 128, 128, f16, Mask::causal}, 128, 64, 16, 2, 1},
+                    Together{"longest_lines", {"", {1}, 64, 96, 256, 64, bf16}, 64, 32, 16, 2, 1},
+                    Together{"widest", {"", {1}, 64, 96, 64, 256, bf16}, 64, 32, 16, 2, 1},
+                    Together{"lines_of_keys", lines_of_keys({"", {2}, 64, 260, 128, 128, f16, Mask::causal}), 64, 128,
+                             16, 2, 1},
+                    Together{"window", {"", {1}, 256, 256, 64, 64, f16, Mask::window}, 64, 64, 16, 3, 1},
+                    Together{"bias", {"", {1, 2}, 128, 192, 64, 64, f16, Mask::bias}, 128, 64, 16, 2, 1},
+                    Together{"all_masked", {"", {2, 2}, 64, 128, 64, 64, f16, Mask::empty_rows}, 64, 64, 16, 2, 2}),
+    [](const auto& each) { return each.param.name; });
+
+/// Without one of its waits the loop reads what is not there yet, or overwrites what others still read; without the
+/// fence what threads stored by themselves is not wgmma's to read.
+TEST(WarpgroupAttentionKernelEmulated, EveryWaitIsNeeded) {
+  for (const bool overlaps : {false, true}) {
+    const auto small = [&](const AttentionCase& attention) {
+      const AttentionProblem problem = problem_of(attention);
+      return case_of(problem, together_of(problem, [&](AttentionSchedule& s) {
+                       s.block_rows = 128;
+                       s.block_keys = 32;
+                       s.stages = 2;
+                       s.overlaps = overlaps;
+                     }));
+    };
+    const auto without = [](KernelCase each, const std::string& text, std::size_t from) {
+      const std::size_t at = each.kernel.source.find(text, from);
+      if (at == std::string::npos) throw std::runtime_error("no " + text);
+      each.kernel.source.replace(at, text.size(), "");
+      return launch(each, inputs_of(*each.graph)).findings;
+    };
+    const KernelCase each = small({"", {1}, 128, 256, 64, 64, f16});
+    EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
+    const std::size_t loop = each.kernel.source.find("for (int j = 0");
+    std::vector<std::string> waits = {"wait_for_groups<0>();", "__syncthreads();", "wait_for_products<0>();"};
+    if (overlaps) waits.emplace_back("wait_for_products<1>();");
+    for (const std::string& wait : waits)
+      EXPECT_THAT(without(each, wait, loop), testing::Not(testing::IsEmpty())) << wait << " overlaps " << overlaps;
+    // Copies of two bytes go through registers.
+    const KernelCase stored = small({"", {1}, 128, 256, 63, 63, f16});
+    EXPECT_THAT(launch(stored, inputs_of(*stored.graph)).findings, testing::IsEmpty());
+    KernelCase unfenced = stored;
+    const std::string fence = "share_with_wgmma();";
+    for (std::size_t at = 0; (at = unfenced.kernel.source.find(fence)) != std::string::npos;)
+      unfenced.kernel.source.replace(at, fence.size(), "");
+    EXPECT_THAT(launch(unfenced, inputs_of(*unfenced.graph)).findings, testing::Not(testing::IsEmpty()));
+  }
+}
+
+/// A tile that no mask hides anything of is not asked about: of a long causal square half as many comparisons.
+TEST(WarpgroupAttentionKernelEmulated, MasksAreEvaluatedWhereTheyHide) {
+  const AttentionProblem problem = problem_of({"", {1}, 512, 512, 64, 64, f16, Mask::causal});
+  const KernelCase each = case_of(problem, together_of(problem, [](AttentionSchedule&) {}));
+  const std::vector<Bytes> inputs = inputs_of(*each.graph);
+  KernelCase asking = each;
+  const std::string seen = "j >= first_seen && j < end_of_seen";
+  const std::size_t at = asking.kernel.source.find(seen);
+  ASSERT_NE(at, std::string::npos);
+  asking.kernel.source.replace(at, seen.size(), "false");
+  const auto instructions = [&](const KernelCase& kernel) {
+    double all = 0;
+    for (const auto& kind : run(kernel, inputs).counters.instructions) all += static_cast<double>(kind.warps);
+    return all;
+  };
+  expect_right(each, inputs);
+  expect_right(asking, inputs);
+  EXPECT_LT(instructions(each), 0.85 * instructions(asking));
+}
 
 /// Of a batch whose keys are all masked: NaN, or 0 where the graph says so.
 TEST(AttentionKernelEmulated, RowsThatSeeNothing) {
@@ -276,6 +395,7 @@ TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
     c.heads_inside = maybe();
     c.reciprocal = maybe();
     c.weights_right = maybe();
+    c.lines_of_keys = random.below(4) == 0;
     const AttentionProblem problem = problem_of(c);
     AttentionSchedule schedule = schedule_of(problem), drawn = schedule;
     constexpr int stages[] = {1, 2, 3}, splits[] = {1, 1, 2, 3}, tiles[] = {16, 32, 64}, warps[] = {16, 32};
@@ -285,6 +405,16 @@ TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
     drawn.block_keys = among(tiles);
     drawn.warp_rows = among(warps);
     drawn.skips = random.below(4) != 0;
+    const auto together = kernel::warpgroup_instruction_for(problem, *find_device("h100"));
+    if (together && maybe()) {
+      drawn.instruction = *together;
+      constexpr int rows[] = {64, 128, 192}, keys[] = {32, 64, 128};
+      drawn.block_rows = among(rows);
+      drawn.block_keys = among(keys);
+      drawn.warp_rows = drawn.block_rows == 128 ? among(warps) : 16;
+      drawn.stages = 2 + static_cast<int>(random.below(2));
+      drawn.overlaps = maybe();
+    }
     kernel::fit_accesses(problem, drawn);
     if (kernel::check_legality(problem, drawn, *find_device("h100"))) schedule = drawn;
     SCOPED_TRACE(fmt::format("{}: {} mask {} group {}\n{}", i, to_string(problem), static_cast<int>(c.mask), c.group,
@@ -292,6 +422,40 @@ TEST(AttentionKernelEmulated, RandomProblemsAreRight) {
     const KernelCase each = case_of(problem, schedule);
     expect_attention(each, inputs_of(*each.graph));
     if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// Those that are predicted to be best: everything stays in registers, and nothing is in the way of products that run
+/// by themselves, or else ptxas serialises them.
+TEST(WarpgroupAttentionKernel, ProductsOverlapAndNothingSpills) {
+  const auto compiler = NvrtcCompiler::create();
+  ASSERT_TRUE(compiler.ok());
+  struct Tile {
+    std::int64_t depth;
+    int rows, keys, blocks;
+    bool overlaps;
+  };
+  for (const auto& [depth, rows, keys, blocks, overlaps] :
+       {Tile{64, 192, 128, 1, true}, Tile{64, 192, 128, 1, false}, Tile{64, 128, 128, 1, true},
+        Tile{64, 128, 64, 2, true}, Tile{128, 128, 128, 1, true}, Tile{128, 192, 64, 1, true}}) {
+    for (const Mask mask : {Mask::none, Mask::causal}) {
+      const AttentionProblem problem = problem_of({"", {4, 8}, 1536, 1536, depth, depth, f16, mask});
+      const AttentionSchedule schedule =
+          together_of(problem, [&, r = rows, k = keys, b = blocks, o = overlaps](auto& s) {
+            s.block_rows = r;
+            s.block_keys = k;
+            s.blocks_per_sm = b;
+            s.overlaps = o;
+          });
+      SCOPED_TRACE(to_string(problem) + " " + to_string(schedule));
+      CompileRequest request;
+      request.source = case_of(problem, schedule).kernel.source;
+      request.architecture = "sm_90a";
+      const auto compiled = (*compiler)->compile(request);
+      ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+      EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
+      EXPECT_THAT(compiled->log, testing::Not(testing::HasSubstr("serialized"))) << compiled->log;
+    }
   }
 }
 

@@ -18,11 +18,12 @@ struct AttentionCase {
   graph::DType dtype = graph::DType::f16;
   Mask mask = Mask::none;
   std::int64_t group = 1;      ///< heads that share keys and values
-  bool keys_turned = false;    ///< [depth, keys] in memory
+  bool keys_turned = false;    ///< the product takes keys as [depth, keys]
   bool heads_inside = false;   ///< queries, keys and values as [rows, heads, depth], so is the result
   bool reciprocal = true;      ///< weights by the reciprocal of the sum
   bool weights_right = false;  ///< the second product has values on its left
   bool narrow_logits = false;  ///< softmax in the operands' type
+  bool lines_of_keys = false;  ///< [depth, keys] and [width, keys] in memory
 };
 
 inline void PrintTo(const AttentionCase& attention, std::ostream* out) { *out << attention.name; }
@@ -33,8 +34,8 @@ class AttentionGraph {
   explicit AttentionGraph(const AttentionCase& attention) : c_(attention) {}
 
   graph::Graph make() {
-    const graph::Value queries = operand(c_.rows, c_.depth, 1), keys = operand(c_.keys, c_.depth, c_.group);
-    const graph::Value values = operand(c_.keys, c_.width, c_.group);
+    const graph::Value queries = operand(c_.rows, c_.depth, 1), keys = of_keys(c_.depth);
+    const graph::Value values = of_keys(c_.width);
     const std::int64_t n = rank();
     graph::DotAttributes scores;
     scores.lhs_batch = scores.rhs_batch = batch_dimensions();
@@ -93,6 +94,11 @@ class AttentionGraph {
     return order;
   }
 
+  /// [batch…, keys, columns].
+  graph::Value of_keys(std::int64_t columns) {
+    if (!c_.lines_of_keys) return operand(c_.keys, columns, c_.group);
+    return b_.transpose(operand(columns, c_.keys, c_.group), swapped());
+  }
   graph::Value operand(std::int64_t rows, std::int64_t columns, std::int64_t group) {
     graph::Dims dims = with_batch(rows, columns);
     const std::int64_t heads = dims[rank() - 1];

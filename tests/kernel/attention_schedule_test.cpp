@@ -54,6 +54,52 @@ TEST_F(AttentionScheduleTest, EveryRuleIsChecked) {
   EXPECT_THAT(default_schedule(*deep, device).error().message, HasSubstr("depth 300"));
 }
 
+/// By wgmma: 64 rows or 128 of a warpgroup, stages, and tiles that it can read.
+TEST_F(AttentionScheduleTest, WarpgroupsHaveRulesOfTheirOwn) {
+  AttentionSchedule together = schedule;
+  together.instruction = warpgroup_instruction_for(problem, device).value();
+  const auto legality = [&](const AttentionProblem& of, const std::function<void(AttentionSchedule&)>& change,
+                            const DeviceSpec& on) {
+    AttentionSchedule changed = together;
+    change(changed);
+    fit_accesses(of, changed);
+    const Status legal = check_legality(of, changed, on);
+    return legal ? std::string() : legal.error().message;
+  };
+  const auto broken = [&](const std::function<void(AttentionSchedule&)>& change) {
+    return legality(problem, change, device);
+  };
+  EXPECT_EQ(broken([](auto&) {}), "");
+  EXPECT_EQ(broken([](auto& s) { s.overlaps = true; }), "");
+  EXPECT_EQ(broken([](auto& s) { s.block_rows = 192; }), "") << "three warpgroups";
+  EXPECT_THAT(broken([](auto& s) { s.block_rows = 96; }), HasSubstr("96 rows of warpgroups that have 64"));
+  EXPECT_THAT(broken([](auto& s) { s.warp_rows = 32; }), HasSubstr("64 rows of warpgroups that have 128"));
+  EXPECT_THAT(broken([](auto& s) { s.block_rows = 512; }), HasSubstr("512 rows, at most 256"));
+  EXPECT_THAT(broken([](auto& s) { s.block_keys = 16; }), HasSubstr("16 keys by wgmma"));
+  EXPECT_THAT(broken([](auto& s) { s.stages = 1; }), HasSubstr("1 stage"));
+  EXPECT_THAT(broken([](auto& s) {
+                s.block_rows = 192;
+                s.blocks_per_sm = 3;
+              }),
+              HasSubstr("registers"));
+  EXPECT_THAT(violated([](auto& s) { s.overlaps = true; }), HasSubstr("by wgmma alone"));
+  EXPECT_THAT(legality(
+                  problem, [](auto&) {}, *find_device("a100")),
+              HasSubstr("wgmma_m64k16 on sm_80"));
+  test::AttentionCase lines{"", {2}, 64, 64, 32, 32, DType::f16};
+  lines.lines_of_keys = true;
+  const auto turned = *derive_attention(attention_graph(lines));
+  EXPECT_EQ(legality(
+                turned, [](auto&) {}, device),
+            "");
+  EXPECT_THAT(legality(
+                  turned, [](auto& s) { s.block_keys = 32; }, device),
+              HasSubstr("panels of 32 elements"));
+  const auto f32 = *derive_attention(attention_graph({"", {2}, 64, 64, 32, 32, DType::f32}));
+  EXPECT_FALSE(warpgroup_instruction_for(f32, device));
+  EXPECT_FALSE(warpgroup_instruction_for(problem, *find_device("b200")));
+}
+
 TEST_F(AttentionScheduleTest, ShapeFollows) {
   const AttentionShape shape = shape_of(problem, schedule);
   EXPECT_EQ(shape.warps, 4);
@@ -86,6 +132,7 @@ TEST_F(AttentionScheduleTest, AHashHoldsEveryField) {
   add([](auto& s) { s.store = 4; });
   add([](auto& s) { ++s.blocks_per_sm; });
   add([](auto& s) { s.skips = false; });
+  add([](auto& s) { s.overlaps = true; });
 }
 
 }  // namespace

@@ -40,6 +40,48 @@ TEST(VisibleKeys, RowsThatSeeNothingWalkAll) {
   EXPECT_EQ(tiles.back(), (KeyTiles{0, 1}));
 }
 
+/// Tiles in which no mask of positions hides a key: whole ones, as many as one formula has for all tiles of rows.
+TEST(VisibleKeys, SeenTilesHaveNothingHidden) {
+  const auto seen = [](Mask mask, int rows, int keys) {
+    AttentionSchedule s;
+    s.block_rows = rows;
+    s.block_keys = keys;
+    std::vector<KeyTiles> tiles;
+    const auto walk = seen_keys(problem_of(mask, 96, 96), s);
+    for (int t = 0; walk && t < 96 / rows; ++t) tiles.push_back(walk->of(t, s, 96 / keys));
+    return tiles;
+  };
+  EXPECT_THAT(seen(Mask::causal, 32, 32), ElementsAre(KeyTiles{0, 0}, KeyTiles{0, 1}, KeyTiles{0, 2}));
+  EXPECT_THAT(seen(Mask::causal, 32, 16), ElementsAre(KeyTiles{0, 0}, KeyTiles{0, 2}, KeyTiles{0, 4}));
+  EXPECT_THAT(seen(Mask::causal, 16, 32), ElementsAre(KeyTiles{0, 0}, KeyTiles{0, 0}, KeyTiles{0, 1}, KeyTiles{0, 1},
+                                                      KeyTiles{0, 2}, KeyTiles{0, 2}));
+  EXPECT_THAT(seen(Mask::none, 48, 32), ElementsAre(KeyTiles{0, 3}, KeyTiles{0, 3}));
+  EXPECT_THAT(seen(Mask::bias, 48, 32), ElementsAre(KeyTiles{0, 3}, KeyTiles{0, 3})) << "nothing is hidden";
+  EXPECT_THAT(seen(Mask::window, 32, 32), ElementsAre()) << "narrower than a tile";
+  EXPECT_THAT(seen(Mask::keys, 32, 32), ElementsAre()) << "what a mask from memory hides is not known";
+}
+
+/// In rows of a window of nine keys tiles of one key of one row are seen or not.
+TEST(VisibleKeys, SeenTilesOfAWindowBeginLater) {
+  const AttentionProblem problem = problem_of(Mask::window, 32, 32);
+  AttentionSchedule s;
+  s.block_rows = s.block_keys = 1;
+  s.skips = false;
+  const auto walk = seen_keys(problem, s);
+  ASSERT_TRUE(walk);
+  EXPECT_EQ(walk->of(20, s, 32), (KeyTiles{12, 21}));
+}
+
+TEST(VisibleKeys, FactorsAreThoseOfVisibleLogits) {
+  for (const Mask mask : {Mask::none, Mask::causal, Mask::window, Mask::empty_rows})
+    EXPECT_EQ(logit_factor(problem_of(mask, 32, 32)), 0.125) << static_cast<int>(mask);
+  EXPECT_FALSE(logit_factor(problem_of(Mask::bias, 32, 32))) << "a sum";
+  EXPECT_FALSE(logit_factor(problem_of(Mask::keys, 32, 32))) << "a constant of −10⁴ hides nothing by itself";
+  AttentionCase narrow{"", {2, 2}, 32, 32, 16, 16, DType::bf16};
+  narrow.narrow_logits = true;
+  EXPECT_FALSE(logit_factor(*derive_attention(attention_graph(narrow)))) << "it is rounded on the way";
+}
+
 /// The walk that a kernel computes is that of the analysis, for every tile.
 TEST(VisibleKeys, AWalkIsWhatWasFound) {
   for (const Mask mask : {Mask::causal, Mask::window}) {

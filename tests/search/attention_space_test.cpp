@@ -69,14 +69,51 @@ TEST(AttentionSpace, TheBestAreRanked) {
   const auto predict = [](const AttentionSchedule& schedule, const kernel::KeyWalk& walk) {
     return (walk.above ? 1 : 2) * (1e4 / schedule.block_rows + schedule.block_keys) + schedule.stages;
   };
-  const auto ranked = best_attentions(problem, h100, predict, {.count = 8});
+  const ContractionSpaceOptions options{.count = 8, .warpgroups = false};
+  const auto ranked = best_attentions(problem, h100, predict, options);
   ASSERT_TRUE(ranked) << ranked.error().message;
   ASSERT_EQ(ranked->best.size(), 8U);
   for (std::size_t i = 1; i + 1 < ranked->best.size(); ++i)
     EXPECT_LE(ranked->best[i - 1].predicted_us, ranked->best[i].predicted_us);
   EXPECT_TRUE(ranked->best.front().schedule.skips);
   EXPECT_FALSE(ranked->best.back().schedule.skips) << "one that walks all keys, should the others be wrong";
-  EXPECT_EQ(ranked->enumerated, static_cast<std::int64_t>(space_of(problem).size()));
+  EXPECT_EQ(ranked->enumerated, static_cast<std::int64_t>(space_of(problem, options).size()));
+}
+
+TEST(AttentionSpace, BothInstructionsAreAmongTheFirst) {
+  const AttentionProblem problem = problem_of({"", {2, 8}, 512, 512, 64, 64, DType::bf16, Mask::causal});
+  for (const bool together : {false, true}) {
+    const auto predict = [&](const AttentionSchedule& schedule, const kernel::KeyWalk&) {
+      return is_warpgroup(schedule.instruction) == together ? 1.0 : 2.0;
+    };
+    const auto ranked = best_attentions(problem, h100, predict, {.count = 8});
+    ASSERT_TRUE(ranked) << ranked.error().message;
+    EXPECT_EQ(is_warpgroup(ranked->best[0].schedule.instruction), together);
+    EXPECT_EQ(is_warpgroup(ranked->best[1].schedule.instruction), together);
+    EXPECT_NE(is_warpgroup(ranked->best[2].schedule.instruction), together);
+    EXPECT_FALSE(ranked->best.back().schedule.skips);
+  }
+}
+
+/// Two stages at least, with the next scores beside this turn's products and without; left out where what multiplies
+/// must follow from types and device alone.
+TEST(AttentionSpace, WarpgroupsAreThereWhereTheDeviceHasThem) {
+  const auto count = [](const AttentionProblem& problem, const DeviceSpec& device, bool warpgroups, bool overlaps) {
+    int found = 0;
+    for_each_attention(problem, device, {.warpgroups = warpgroups},
+                       [&](const AttentionSchedule& s, const kernel::KeyWalk&) {
+                         if (!is_warpgroup(s.instruction) || s.overlaps != overlaps) return;
+                         EXPECT_GE(s.stages, 2);
+                         ++found;
+                       });
+    return found;
+  };
+  const AttentionProblem problem = problem_of({"", {2, 8}, 512, 512, 64, 64, DType::bf16, Mask::causal});
+  EXPECT_GT(count(problem, h100, true, false), 20);
+  EXPECT_GT(count(problem, h100, true, true), 20);
+  EXPECT_EQ(count(problem, h100, false, false), 0);
+  EXPECT_EQ(count(problem, *find_device("a100"), true, false), 0);
+  EXPECT_EQ(count(problem_of({"", {2, 8}, 512, 512, 64, 64, DType::f32}), h100, true, false), 0);
 }
 
 TEST(AttentionSpace, WhatNoInstructionMultipliesIsRefused) {
