@@ -44,6 +44,9 @@ ContractionSchedule part_of(const AttentionSchedule& s, int columns, int depth) 
   return part;
 }
 
+/// What tiles of wgmma are aligned to: dynamic shared memory begins there behind what arrives_last has.
+constexpr std::int64_t swizzle_bytes = 1024;
+
 /// By columns of the result, which panels of values have 64 of.
 int width_tile(const AttentionProblem& problem, const AttentionSchedule& s) {
   const int width = covering(problem.width());
@@ -177,14 +180,15 @@ Status check_legality(const AttentionProblem& problem, const AttentionSchedule& 
   const AttentionShape shape = shape_of(problem, s);
   STITCH_TRY(check_part(problem.scores, shape.scores, device));
   STITCH_TRY(check_part(problem.product, shape.product, device));
-  const std::int64_t most_stages = std::max<std::int64_t>(is_warpgroup(s.instruction) ? 2 : 1, shape.key_tiles);
+  const bool together = is_warpgroup(s.instruction);
+  const std::int64_t most_stages = std::max<std::int64_t>(together ? 2 : 1, shape.key_tiles);
   if (s.stages < 1 || s.stages > most_stages)
     return make_error(ErrorKind::constraint, "attention: {} stages of a loop of {} turns", s.stages, shape.key_tiles);
   if (shape.threads > device.max_threads_per_block || shape.threads * s.blocks_per_sm > device.threads_per_sm)
     return make_error(ErrorKind::constraint, "attention: {} blocks of {} threads", s.blocks_per_sm, shape.threads);
   if (s.split < 1 || (s.split > 1 && (s.split - 1) * shape.key_tiles * s.block_keys >= problem.keys()))
     return make_error(ErrorKind::constraint, "attention: {} keys split {} times", problem.keys(), s.split);
-  const std::int64_t bytes = shape.shared_bytes + arrival_shared;
+  const std::int64_t bytes = shape.shared_bytes + (together && s.split > 1 ? swizzle_bytes : arrival_shared);
   if (bytes > device.shared_per_block ||
       s.blocks_per_sm * (bytes + device.shared_reserved_per_block) > device.shared_per_sm)
     return make_error(ErrorKind::constraint, "attention: {} bytes of shared memory", bytes);
