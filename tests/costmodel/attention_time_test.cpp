@@ -79,6 +79,28 @@ TEST(AttentionTime, SplittingHelpsWhereTilesAreFew) {
   EXPECT_GT(time_of(problem, split).partial, 0);
 }
 
+/// By wgmma long prefills take less; products that run beside the exponentials less still, where no other block fills the
+/// waits; a mask of positions costs little.
+TEST(AttentionTime, WarpgroupsMultiplyFaster) {
+  for (const std::int64_t depth : {64, 128}) {
+    const AttentionProblem problem = problem_of({"", {4, 16}, 4096, 4096, depth, depth}),
+                           causal = problem_of({"", {4, 16}, 4096, 4096, depth, depth, DType::f16, Mask::causal});
+    AttentionSchedule s = default_of(problem);
+    const double alone = time_of(problem, s).total;
+    s.instruction = kernel::warpgroup_instruction_for(problem, h100).value();
+    s.block_rows = s.block_keys = 128;
+    ASSERT_TRUE(kernel::check_legality(problem, s, h100));
+    const double together = time_of(problem, s).total;
+    EXPECT_LT(together, alone);
+    s.overlaps = true;
+    ASSERT_TRUE(kernel::check_legality(problem, s, h100));
+    const AttentionTime overlapped = time_of(problem, s);
+    EXPECT_LT(overlapped.total, together);
+    for (const auto& [name, us] : overlapped.limits()) EXPECT_GE(overlapped.total, us + overlapped.launch) << name;
+    EXPECT_NEAR(time_of(causal, s).total / overlapped.total, 0.53, 0.06);
+  }
+}
+
 TEST(AttentionTime, ThreeStepsMoveTheScores) {
   const AttentionProblem problem = problem_of({"", {8, 16}, 2048, 2048, 64, 64});
   EXPECT_GT(unfused_attention_us(problem, h100), 2 * time_of(problem, default_of(problem)).total);
