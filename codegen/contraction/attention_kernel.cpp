@@ -27,6 +27,8 @@ enum AttentionBuffer : int { keys_memory, values_memory, key_tile, value_tile };
 
 /// Rows that a lane of CUDA cores has side by side: both products' lanes have the same rows.
 constexpr int left_run = 1;
+/// By which logits may be above the one that a row's weights are relative to: 2^8, so that weights are within f16.
+constexpr double most_growth = 8 * std::numbers::ln2;
 
 class AttentionPrinter {
  public:
@@ -109,8 +111,8 @@ class AttentionPrinter {
     };
     out_.open("struct Logits");
     out_.line("static constexpr bool scaled = {};", factor.has_value());
-    out_.line("static constexpr f32 log2_factor = {}, inverse = {};", text(value * std::numbers::log2e),
-              text(1 / value));
+    out_.line("static constexpr f32 log2_factor = {}, inverse = {}, growth = {};", text(value * std::numbers::log2e),
+              text(1 / value), text(most_growth / value));
     out_.set_depth(0);
     out_.line("}};");
   }

@@ -54,6 +54,7 @@ class LoopPrinter {
     out_.line("Scores scores;");
     out_.line("Weights weights;");
     out_.line("f32 scale[Scores::own_rows];");
+    out_.line("bool grows;");
     // Zeros that the compiler knows it moves from one sum to the others, also once that is being added to.
     out_.line("product.settle();");
     // Loops whose turns it knows it unrolls, whatever it is told.
@@ -144,10 +145,10 @@ class LoopPrinter {
     out_.line("scores.settle();");
     out_.line("make_logits<Rows, Keys, Logits>(scores, score, {}, batch, block_row + warp_row, first_key + ({}) * {});",
               l_.seen(tile), tile, l_.schedule.block_keys);
-    out_.line("make_weights<Logits>(scores, rows, scale);");
+    out_.line("grows = make_weights<Logits>(scores, rows, scale);");
   }
   void take_weights() {
-    out_.line("scale_rows(product, scale);");
+    out_.line("if (grows) scale_rows(product, scale);");
     out_.line("weights.take(scores);");
   }
   void begin_results(const std::string& tile) { out_.line("product.begin(weights, {});", place(false, tile)); }

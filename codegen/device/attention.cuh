@@ -7,7 +7,8 @@
 
 namespace stitch {
 
-// Of a lane's rows so far: the greatest logit, and of its own columns the sum of the exponentials relative to it.
+// Of a lane's rows so far: a logit near the greatest one, or that itself, and of its own columns the sum of the
+// exponentials relative to it.
 template <class Scores>
 struct AttentionRows {
   f32 greatest[Scores::own_rows], sum[Scores::own_rows];
@@ -81,14 +82,16 @@ struct Exponentials {
   }
 };
 
-// Logits become weights relative to the greatest logit so far; what was summed before is to be multiplied by `scale`.
+// Logits become weights relative to the greatest logit so far, or to one whose exponential is at most 2^8 times less,
+// so that what was summed before seldom has to follow a maximum that grows (FlashAttention-4): whether it does, by
+// `scale`. Weights of 2^8 are as exact as those of 1 are, in f16, too.
 template <class Logits, class Scores>
-__device__ __forceinline__ void make_weights(Scores& scores, AttentionRows<Scores>& rows,
+__device__ __forceinline__ bool make_weights(Scores& scores, AttentionRows<Scores>& rows,
                                              f32 (&scale)[Scores::own_rows]) {
   using Exponential = Exponentials<Logits>;
   f32 greatest[Scores::own_rows];
 #pragma unroll
-  for (int r = 0; r < Scores::own_rows; ++r) greatest[r] = rows.greatest[r];
+  for (int r = 0; r < Scores::own_rows; ++r) greatest[r] = -__int_as_float(0x7f800000);
 #pragma unroll
   for (int s = 0; s < Scores::strips; ++s) {
 #pragma unroll
@@ -97,27 +100,36 @@ __device__ __forceinline__ void make_weights(Scores& scores, AttentionRows<Score
       most = fmaxf(most, scores.result(s, i));
     }
   }
+  bool grows = false;
 #pragma unroll
-  for (int r = 0; r < Scores::own_rows; ++r) {
+  for (int r = 0; r < Scores::own_rows; ++r) grows |= greatest[r] - rows.greatest[r] > Logits::growth;
+  grows = __any_sync(0xffffffffu, grows);
+  if (grows) {
 #pragma unroll
-    for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
-      greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(0xffffffffu, greatest[r], lanes));
-    const f32 base = Exponential::base_of(greatest[r]);
-    scale[r] = Exponential::of_greatest(rows.greatest[r], base);
-    rows.greatest[r] = greatest[r];
-    rows.sum[r] *= scale[r];
-    greatest[r] = base;
+    for (int r = 0; r < Scores::own_rows; ++r) {
+      greatest[r] = fmaxf(greatest[r], rows.greatest[r]);
+#pragma unroll
+      for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
+        greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(0xffffffffu, greatest[r], lanes));
+      scale[r] = Exponential::of_greatest(rows.greatest[r], Exponential::base_of(greatest[r]));
+      rows.greatest[r] = greatest[r];
+      rows.sum[r] *= scale[r];
+    }
   }
+  f32 base[Scores::own_rows];
+#pragma unroll
+  for (int r = 0; r < Scores::own_rows; ++r) base[r] = Exponential::base_of(rows.greatest[r]);
 #pragma unroll
   for (int s = 0; s < Scores::strips; ++s) {
 #pragma unroll
     for (int i = 0; i < Scores::strip_results; ++i) {
       const int r = Scores::own_row(s, i);
       f32& value = scores.result(s, i);
-      value = Exponential::of(value, greatest[r]);
+      value = Exponential::of(value, base[r]);
       rows.sum[r] += value;
     }
   }
+  return grows;
 }
 template <class Product, int count>
 __device__ __forceinline__ void scale_rows(Product& product, const f32 (&scale)[count]) {
@@ -218,8 +230,7 @@ __device__ __forceinline__ void attend(Product& product, AttentionRows<Scores>& 
   }
   make_logits<Rows, Keys, Logits>(scores, score, seen, batch, row, key);
   f32 scale[Scores::own_rows];
-  make_weights<Logits>(scores, state, scale);
-  scale_rows(product, scale);
+  if (make_weights<Logits>(scores, state, scale)) scale_rows(product, scale);
   Weights::template multiply<key_steps>(scores, product, weights, value_tile);
 }
 

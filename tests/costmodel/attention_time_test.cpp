@@ -79,8 +79,8 @@ TEST(AttentionTime, SplittingHelpsWhereTilesAreFew) {
   EXPECT_GT(time_of(problem, split).partial, 0);
 }
 
-/// By wgmma long prefills take less; products that run beside the exponentials less still, where no other block fills the
-/// waits; a mask of positions costs little.
+/// By wgmma long prefills take less; products that run beside the exponentials less still, where no other block fills
+/// the waits; a mask of positions costs little.
 TEST(AttentionTime, WarpgroupsMultiplyFaster) {
   for (const std::int64_t depth : {64, 128}) {
     const AttentionProblem problem = problem_of({"", {4, 16}, 4096, 4096, depth, depth}),
