@@ -12,8 +12,9 @@ namespace {
 
 using enum ContractionInstruction;
 
-/// Addresses and bounds beside what is multiplied; maxima, sums and what else a lane has of each of its rows.
-constexpr int registers_beside = 64, registers_beside_cores = 80, registers_beside_warpgroups = 20;
+/// Addresses and bounds beside what is multiplied, and what a lane has of each of its rows: maxima, sums, scales. Those
+/// of wgmma are what ptxas needs: 128 rows of a warpgroup at depth 128 spill.
+constexpr int registers_beside = 64, registers_beside_cores = 80, registers_beside_warpgroups = 4;
 /// Lanes of a warp of CUDA cores, down and across.
 constexpr int lanes_down = 4, lanes_across = 8;
 constexpr int least_extent = 16;
@@ -159,7 +160,7 @@ AttentionShape shape_of(const AttentionProblem& problem, const AttentionSchedule
   if (is_warpgroup(s.instruction)) fragments = s.overlaps ? s.warp_rows * s.block_keys / 64 : 0;
   // Loads of fragments and products of mma are straight code, of which the compiler keeps few alive.
   if (s.instruction != cuda_core && !is_warpgroup(s.instruction)) fragments = std::min(fragments, 32);
-  shape.registers = sums + fragments + (is_warpgroup(s.instruction) ? 8 : 3) * rows + beside(s.instruction);
+  shape.registers = sums + fragments + (is_warpgroup(s.instruction) ? 16 : 3) * rows + beside(s.instruction);
   return shape;
 }
 
