@@ -114,6 +114,7 @@ class LoopPrinter {
     out_.line("commit_copies();");
     out_.line("wait_for_products<1>();");
     make_weights("j + 1");
+    out_.line("finish_weights(rows);");
     end_results();
     take_weights();
     out_.close();
