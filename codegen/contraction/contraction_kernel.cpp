@@ -70,8 +70,8 @@ class ContractionPrinter {
     read.insert({problem_.left.parameter, problem_.right.parameter});
     arguments_.add_tensors(*problem_.graph, read, problem_.result.dtype);
     if (schedule_.tensor_copies) {
-      kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), false}};
-      arguments_.add({kernel::Buffer::Kind::scratch, 0}, "unsigned char* __restrict__ maps");
+      kernel_.scratch = {{tensor_maps_bytes(problem_, schedule_), true}};
+      arguments_.add({kernel::Buffer::Kind::scratch, 0}, "KeptMaps* __restrict__ maps");
     }
     if (schedule_.split == 1) return;
     kernel_.scratch = {{shape_.scratch_bytes, false}, {4 * shape_.tiles, true}};

@@ -13,6 +13,9 @@ using kernel::ContractionSchedule;
 using kernel::ContractionShape;
 using kernel::TensorBox;
 
+/// Of device/tensor_copy.cuh's KeptMaps.
+constexpr std::int64_t kept_maps_bytes = 3 * kernel::tensor_map_bytes;
+
 /// PTX ISA, tensormap.replace: unsigned integers of the element's size, since nothing but zeros is filled in.
 int element_type(int bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : 2; }
 
@@ -69,7 +72,7 @@ void print_boxes(Writer& out, bool left, const kernel::ContractionOperand& opera
       free += fmt::format(" + {} * 64", panel);
     }
     const std::string k = fmt::format("k * {}", depth);
-    out.line("copy_box<{}Map::rank, {}>({}, {}_map, {{{}, {}{}}}, full, {});", name, shares > 1, to,
+    out.line("copy_box<{}Map::rank, {}>({}, own.{}, {{{}, {}{}}}, full, {});", name, shares > 1, to,
              left ? "left" : "right", along_depth ? k : free, along_depth ? free : k, batch_coordinates(operand.batch),
              (1 << shares) - 1);
   }
@@ -94,12 +97,11 @@ void open_tiles(Writer& out, const ContractionProblem& problem, const Contractio
 void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                        const TensorBox& left, const TensorBox& right) {
   const ContractionShape shape = kernel::shape_of(problem, s);
-  out.line("unsigned char* const left_map = maps + static_cast<s64>(blockIdx.x % {}u) * {};", shape.map_places,
-           2 * kernel::tensor_map_bytes);
-  out.line("unsigned char* const right_map = left_map + {};", kernel::tensor_map_bytes);
-  out.line("make_tensor_map<LeftMap>(own_maps, left_map, in{} + {});", problem.left.parameter, problem.left.offset);
-  out.line("make_tensor_map<RightMap>(own_maps + {}, right_map, in{} + {});", kernel::tensor_map_bytes,
-           problem.right.parameter, problem.right.offset);
+  out.line("KeptMaps& own = maps[blockIdx.x % {}u];", shape.map_places);
+  Hasher name;
+  name.hash(kernel::contraction_hash(problem)).hash(kernel::schedule_hash(s));
+  out.line("keep_tensor_maps<LeftMap, RightMap>(own_maps, own, in{} + {}, in{} + {}, 0x{:x}u);", problem.left.parameter,
+           problem.left.offset, problem.right.parameter, problem.right.offset, name.finish().low);
   out.open("if (threadIdx.x % 32 == 0)");
   open_tiles(out, problem, s, shape);
   out.line("#pragma unroll 1");
@@ -139,7 +141,7 @@ void print_multiplying_warps(Writer& out, const ContractionProblem& problem, con
 }  // namespace
 
 std::int64_t tensor_maps_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  return kernel::shape_of(problem, schedule).map_places * 2 * kernel::tensor_map_bytes;
+  return kernel::shape_of(problem, schedule).map_places * kept_maps_bytes;
 }
 
 Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {

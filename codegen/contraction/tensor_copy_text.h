@@ -11,7 +11,7 @@
 // one tile after another, of which one warp asks for tiles of operands while the others multiply.
 namespace stitch::codegen {
 
-/// Bytes of device memory in which such blocks leave their tensor maps.
+/// Bytes of device memory in which such blocks keep their tensor maps from launch to launch.
 std::int64_t tensor_maps_bytes(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule);
 
 /// The structures `LeftMap` and `RightMap`. Errors: constraint, operands that such a map cannot say.

@@ -55,7 +55,29 @@ __device__ __forceinline__ void make_tensor_map(unsigned char* place, unsigned c
           map),
       "r"(at)
       : "memory");
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+// What a block keeps in device memory from launch to launch: its maps, and whose they are.
+struct KeptMaps {
+  unsigned char left[128], right[128];
+  u64 about[16];  // addresses of the operands, and what names the kernel's maps
+};
+
+// The warp sees to it that the maps of these operands are there. To make them takes as long as a small product: they
+// are kept while a kernel is launched with the same addresses. Memory that nobody has used yet is zero.
+template <class LeftMap, class RightMap>
+__device__ __forceinline__ void keep_tensor_maps(unsigned char* place, KeptMaps& maps, const void* left,
+                                                 const void* right, u64 name) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const u64 mine = lane == 0 ? reinterpret_cast<u64>(left) : lane == 1 ? reinterpret_cast<u64>(right) : name;
+  const bool known = lane >= 3 || maps.about[lane] == mine;
+  if (!__all_sync(0xffffffffu, known)) {
+    make_tensor_map<LeftMap>(place, maps.left, left);
+    make_tensor_map<RightMap>(place + 128, maps.right, right);
+    if (lane < 3) maps.about[lane] = mine;
+  }
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(maps.left) : "memory");
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(maps.right) : "memory");
 }
 
 // Brings a box, whose first element is at these coordinates (the contiguous one first), to `to`: of this block, or at

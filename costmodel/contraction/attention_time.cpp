@@ -22,11 +22,12 @@ using kernel::ContractionSchedule;
 /// Instructions for one score: its maximum, difference, exponential and sum, and its conversion (fitted to schedules
 /// measured on an H100, bench/results/gpu); for one result that follows the maximum; and of a turn (fitted).
 constexpr double score_instructions = 9, scale_instructions = 1, walk_instructions = 160;
-/// By wgmma, of a score: maximum, multiply-add, exponential, sum and half a conversion, and copies of registers;
-/// counted in SASS of CUDA 13.0. What a turn begins and ends with; guess.
-constexpr double warpgroup_score_instructions = 5, warpgroup_walk_instructions = 60;
-/// And until a product's first results are there behind its fence and barrier, cycles; guess.
-constexpr double warpgroup_turn_cycles = 200;
+/// By wgmma, of a score: 5 are counted in SASS of CUDA 13.0, but they wait for one another and for registers that are
+/// being multiplied; fitted to 37 schedules of five attentions measured on an H100. What a turn begins and ends with;
+/// guess.
+constexpr double warpgroup_score_instructions = 12, warpgroup_walk_instructions = 60;
+/// And until a product's first results are there behind its fence and barrier, cycles; fitted to the same.
+constexpr double warpgroup_turn_cycles = 400;
 /// Cycles until a lane has what another one shuffled; guess.
 constexpr double shuffle_cycles = 25;
 /// A loop is bound by the unit that is busy for so much of it.
@@ -209,14 +210,14 @@ class AttentionPricing {
     return with_loads(x, std::max(busy, chain));
   }
   /// Warpgroups begin a turn together: nobody has exponentials to take before the first has its scores, and nobody
-  /// multiplies behind the last ones unless the next scores are; guess, as is that other blocks fill that.
+  /// multiplies behind the last ones; guess, as is that other blocks fill that. Schedules whose exponentials overlap
+  /// with products were measured to gain nothing by it.
   [[nodiscard]] double turn_together(double x, double busy) const {
     const double scores = score_cycles() / groups(), values = value_cycles() / groups();
     const double exchange = 4 * shuffle_cycles + 3 * d_.shared_latency;
     const double softmax = std::max(softmax_instructions(), special_cycles() / groups()) + exchange;
-    const double chain = warpgroup_turn_cycles + scores + (s_.overlaps ? std::max(softmax, values) : softmax + values);
-    const double idle = warpgroup_turn_cycles + scores + (s_.overlaps ? 0 : values);
-    return with_loads(x, std::max(busy + idle / x, chain));
+    const double idle = warpgroup_turn_cycles + scores + values;
+    return with_loads(x, std::max(busy + idle / x, idle + softmax));
   }
   [[nodiscard]] double with_loads(double x, double use) const {
     const double transfer = x * stage_bytes() / l2_rate_of_sm();

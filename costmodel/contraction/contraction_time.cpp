@@ -24,8 +24,9 @@ constexpr double step_instructions = 2, turn_instructions = 16;
 /// All warps of a block ask for copies behind the same barrier: for this share of the time nobody multiplies; less of
 /// it where wgmma does so meanwhile. And what a turn begins and ends with, cycles. Fitted.
 constexpr double copies_alone = 0.5, copies_beside_wgmma = 0.25, turn_drain_cycles = 60;
-/// Until a block's tensor maps can be read, cycles; a guess: a write to L2, a fence, a read.
-constexpr double map_cycles = 1500;
+/// Until a block knows that its tensor maps are those of its operands, and the engine has read them, cycles; a guess
+/// (to make them takes 3,000 to 4,500). And what a turn waits for the other block of a cluster; fitted.
+constexpr double map_cycles = 1500, cluster_turn_cycles = 60;
 /// Copies of fewer than 4 bytes that are under way together (device/contraction.cuh).
 constexpr int loads_through_registers = 8;
 /// A loop is bound by the unit that is busy for so much of it.
@@ -202,7 +203,8 @@ class Pricing {
     const int stages = is_warpgroup(s_.instruction) ? s_.stages - 1 : s_.stages;
     const bool hidden = load <= (stages * x - 1) * use / x;
     const double turn = hidden ? busy : std::max(busy, (load + use / x) / stages);
-    return engine_.copy_engine ? turn : turn + (d_.block_barrier_cycles + idle_cycles()) / x;
+    if (engine_.copy_engine) return turn + (s_.cluster > 1 ? cluster_turn_cycles / x : 0);
+    return turn + (d_.block_barrier_cycles + idle_cycles()) / x;
   }
   /// Of a turn, in which a block alone on its SM multiplies nothing.
   [[nodiscard]] double idle_cycles() const {
