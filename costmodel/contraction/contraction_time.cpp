@@ -29,6 +29,10 @@ constexpr double copies_alone = 0.5, copies_beside_wgmma = 0.25, turn_drain_cycl
 constexpr double map_cycles = 1500, cluster_turn_cycles = 60;
 /// Copies of fewer than 4 bytes that are under way together (device/contraction.cuh).
 constexpr int loads_through_registers = 8;
+/// Blocks of two warps of cuda_core whose turn has more instructions than that, all of them unrolled, take so much
+/// longer for each; those of more warps do not. Fitted; why is not known, instruction caches are likely.
+constexpr int few_warps = 2;
+constexpr double most_unrolled = 1400, long_code = 1.9;
 /// A loop is bound by the unit that is busy for so much of it.
 constexpr double unit_share = 0.75;
 
@@ -172,7 +176,8 @@ class Pricing {
     if (engine_.asynchronous) return 1;
     if (s_.instruction == ContractionInstruction::cuda_core) {
       const double loads = (s_.thread_rows + s_.thread_columns) / 4.0 * shape_.fragment_depth;
-      return s_.thread_rows * s_.thread_columns * shape_.fragment_depth + loads + step_instructions;
+      const double all = s_.thread_rows * s_.thread_columns * shape_.fragment_depth + loads + step_instructions;
+      return all * (shape_.warps <= few_warps && all * shape_.depth_steps > most_unrolled ? long_code : 1);
     }
     const kernel::InstructionInfo& instruction = info(s_.instruction);
     const double products = s_.warp_rows / instruction.rows * (s_.warp_columns / instruction.columns);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernel/contraction/strips.h"
-#include "kernel/contraction/tensor_box.h"
 
 namespace stitch::kernel {
 namespace {

@@ -8,6 +8,7 @@ namespace stitch::kernel {
 
 /// Static shared memory of device/grid.cuh's arrives_last, and alignment.
 inline constexpr std::int64_t arrival_shared = 32;
+inline constexpr std::int64_t tensor_map_bytes = 128;
 
 constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

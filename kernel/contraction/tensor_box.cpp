@@ -1,7 +1,5 @@
 #include "kernel/contraction/tensor_box.h"
 
-#include "kernel/contraction/contraction_shape.h"
-
 namespace stitch::kernel {
 namespace {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernel/contraction/contraction_schedule.h"
+#include "kernel/contraction/contraction_shape.h"
 
 // What the tensor copy engine is told of an operand (PTX ISA, "Tensor-map"): its dimensions in device memory, and the
 // box of them that one copy brings. Of a left operand bf16[4096,1024] in tiles of 128 × 64:
@@ -13,8 +13,6 @@
 //     box        [64] [128]
 
 namespace stitch::kernel {
-
-inline constexpr std::int64_t tensor_map_bytes = 128;
 
 struct TensorBox {
   /// The contiguous one, the other one of free and contracted, then digits of the batch, outermost first.

@@ -119,7 +119,8 @@ TEST(MeasuredProducts, TheModelIsRightAboutAnH100) {
     double predicted, us;
   };
   std::map<std::string, std::map<std::string, Timed>> problems;  // by schedule, each once
-  for (const char* measured : {"2/products-ours", "3/products-ours", "3/products-ours-late"}) {
+  for (const char* measured :
+       {"2/products-ours", "3/products-ours", "3/products-ours-late", "4/products-ours", "5/products-ours"}) {
     const Outcome priced = stitch({"contractions", "--problems", bench + "/products/problems.json", "--target", "h100",
                                    "--priced", bench + "/results/gpu/h100-2026-11-26-" + measured + ".jsonl"});
     ASSERT_EQ(priced.code, 0) << priced.err;
