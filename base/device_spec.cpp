@@ -233,7 +233,7 @@ DeviceSpec h100() {
   d.tensor = {.f16 = 2048, .f8 = 4096, .s8 = 4096, .f64 = 128, .synchronous_share = 0.55, .sustained_share = 0.79};
   d.dram_bandwidth = 3352e9;
   d.copy_fraction = 0.91;
-  d.l2_bandwidth = 8.6e12;
+  d.l2_bandwidth = 6.5e12;
   d.l2_bytes = 50 * MiB;
   d.shared_per_sm = 228 * KiB;
   d.shared_per_block = 227 * KiB;
@@ -265,7 +265,7 @@ DeviceSpec h100_pcie() {
   d.l2_latency = 260;
   d.dram_latency = 590;
   d.dram_bandwidth = 2039e9;
-  d.l2_bandwidth = 8.6e12 * 114 / 132;
+  d.l2_bandwidth = 6.5e12 * 114 / 132;
   d.source =
       "NVIDIA H100 architecture white paper (PCIe variant); latencies: arXiv 2402.13499; the rest is a guess: L2 "
       "bandwidth by SMs of the H100's, launch gap and barriers as for the H100";

@@ -67,7 +67,7 @@ class AttentionPricing {
   [[nodiscard]] double us_per_cycle() const { return 1e6 / d_.clock_hz; }
   [[nodiscard]] double stage_bytes() const { return static_cast<double>(shape_.key_bytes + shape_.value_bytes); }
   [[nodiscard]] double l2_rate_of_sm() const {
-    return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
+    return std::min(c_.alone_bytes_per_clock, tile_bandwidth(d_) / d_.clock_hz / busy_sms_);
   }
   [[nodiscard]] bool together() const { return is_warpgroup(s_.instruction); }
   [[nodiscard]] double groups() const { return static_cast<double>(shape_.warps) / kernel::warpgroup_warps; }
@@ -126,7 +126,7 @@ class AttentionPricing {
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
     const double us = ((reads + spilled) / d_.reachable_bandwidth() + (results + spilled) / writing) * 1e6;
     time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
-    time.l2 = time.l2_bytes / std::min(d_.l2_bandwidth, busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
+    time.l2 = time.l2_bytes / std::min(tile_bandwidth(d_), busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
   }
 
   /// Bytes that the logits' functions read for each score.

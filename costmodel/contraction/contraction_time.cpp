@@ -125,7 +125,7 @@ class Pricing {
     return left / engine_.sharing_left + right / engine_.sharing_right;
   }
   [[nodiscard]] double l2_rate_of_sm() const {
-    return std::min(c_.alone_bytes_per_clock, d_.l2_bandwidth / d_.clock_hz / busy_sms_);
+    return std::min(c_.alone_bytes_per_clock, tile_bandwidth(d_) / d_.clock_hz / busy_sms_);
   }
 
   void count_traffic(double together, ContractionTime& time) {
@@ -143,7 +143,7 @@ class Pricing {
     const double writing = d_.copy_bandwidth() / (1 + DeviceSpec::write_turnaround);
     const double us = ((reads + others + spilled) / d_.reachable_bandwidth() + (results + spilled) / writing) * 1e6;
     time.dram = us / bandwidth_share(flight, busy_sms_, d_, c_);
-    time.l2 = time.l2_bytes / std::min(d_.l2_bandwidth, busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
+    time.l2 = time.l2_bytes / std::min(tile_bandwidth(d_), busy_sms_ * c_.alone_bytes_per_clock * d_.clock_hz) * 1e6;
     found_in_l2_ = 1 - std::min(1.0, reads / std::max(1.0, time.l2_bytes));
   }
 
