@@ -56,7 +56,7 @@ class LoopPrinter {
     out_.line("f32 scale[Scores::own_rows];");
     out_.line("bool grows;");
     // Zeros that the compiler knows it moves from one sum to the others, also once that is being added to.
-    out_.line("product.settle();");
+    out_.line("settle_results(product);");
     // Loops whose turns it knows it unrolls, whatever it is told.
     out_.line("int end = {};", l_.turns);
     out_.line("settle(end);");
@@ -143,7 +143,7 @@ class LoopPrinter {
   }
   /// Of scores that were waited for.
   void make_weights(const std::string& tile) {
-    out_.line("scores.settle();");
+    out_.line("settle_results(scores);");
     out_.line("make_logits<Rows, Keys, Logits>(scores, score, {}, batch, block_row + warp_row, first_key + ({}) * {});",
               l_.seen(tile), tile, l_.schedule.block_keys);
     out_.line("grows = make_weights<Logits>(scores, rows, scale);");
@@ -155,7 +155,7 @@ class LoopPrinter {
   void begin_results(const std::string& tile) { out_.line("product.begin(weights, {});", place(false, tile)); }
   void end_results() {
     out_.line("wait_for_products<0>();");
-    out_.line("product.settle();");
+    out_.line("settle_results(product);");
   }
 
   Writer& out_;

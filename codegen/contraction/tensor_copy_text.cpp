@@ -132,7 +132,7 @@ void print_multiplying_warps(Writer& out, const ContractionProblem& problem, con
   out.line("at.advance();");
   out.close();
   out.line("wait_for_products<0>();");
-  out.line("cores.settle();");
+  out.line("settle_results(cores);");
   out.line("stages.release(before);");
   results();
   out.close();

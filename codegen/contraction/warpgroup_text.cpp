@@ -90,7 +90,7 @@ void print_warpgroup_loop(Writer& out, const ContractionProblem& problem, const 
   out.line("wait_for_products<1>();");
   out.close();
   out.line("wait_for_products<0>();");
-  out.line("cores.settle();");
+  out.line("settle_results(cores);");
 }
 
 }  // namespace stitch::codegen

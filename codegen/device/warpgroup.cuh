@@ -56,6 +56,18 @@ __device__ __forceinline__ u64 descriptor_step(int row, int step) {
   }
 }
 
+// Behind the wait for all products: nothing may be read of their sums before it, not even moved.
+__device__ __forceinline__ void keep_behind(f32& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void keep_behind(s32& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+template <class Sum, int rows, int columns>
+__device__ __forceinline__ void settle_results(FragmentSums<Sum, rows, columns, 64>& results) {
+#pragma unroll
+  for (int i = 0; i < rows / 16; ++i) {
+#pragma unroll
+    for (int j = 0; j < columns / 2; ++j) keep_behind(results.sums[i][j / 4][j % 4]);
+  }
+}
+
 // A warpgroup has `rows` × `columns` results of a warp each times four: of every 64 rows a warp has 16. `Product` is
 // the instruction of 64 × `columns` results.
 template <class Product, class Left, class Right, class Sum, int rows, int columns>
@@ -77,18 +89,6 @@ struct WarpgroupCores : FragmentSums<Sum, rows, columns, 64> {
     }
     commit_products();
   }
-  // Behind the wait for all products: nothing may be read of the sums before it, not even moved.
-  __device__ __forceinline__ void settle() {
-#pragma unroll
-    for (int i = 0; i < rows / 16; ++i) {
-#pragma unroll
-      for (int j = 0; j < columns / 2; ++j) keep_behind(this->sums[i][j / 4][j % 4]);
-    }
-  }
-
- private:
-  __device__ static __forceinline__ void keep_behind(f32& sum) { asm volatile("" : "+f"(sum)::"memory"); }
-  __device__ static __forceinline__ void keep_behind(s32& sum) { asm volatile("" : "+r"(sum)::"memory"); }
 };
 
 }  // namespace stitch

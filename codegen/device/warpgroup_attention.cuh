@@ -66,14 +66,6 @@ struct WarpgroupScores : FragmentSums<f32, rows, columns, 64> {
     }
     commit_products();
   }
-  // Behind the wait: nothing may be read of the sums before it, not even moved.
-  __device__ __forceinline__ void settle() {
-#pragma unroll
-    for (int i = 0; i < across; ++i) {
-#pragma unroll
-      for (int j = 0; j < columns / 2; ++j) asm volatile("" : "+f"(this->sums[i][j / 4][j % 4])::"memory");
-    }
-  }
 };
 
 // The weights of a warp as operands: of every 16 keys the words that the instruction takes of a lane.
@@ -124,13 +116,6 @@ struct WarpgroupResults : FragmentSums<f32, rows, columns, 64> {
         Product::multiply(this->sums[i], weights.words[i][at], right + TileMatrices<Right>::step(0, at));
     }
     commit_products();
-  }
-  __device__ __forceinline__ void settle() {
-#pragma unroll
-    for (int i = 0; i < across; ++i) {
-#pragma unroll
-      for (int j = 0; j < columns / 2; ++j) asm volatile("" : "+f"(this->sums[i][j / 4][j % 4])::"memory");
-    }
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/random.h"
+#include "codegen/compile/nvrtc.h"
 #include "codegen/contraction/contraction_kernel.h"
 #include "kernel/contraction/contraction_rules.h"
 #include "tests/codegen/kernel_run.h"
@@ -46,6 +47,21 @@ inline kernel::ContractionSchedule default_of(const kernel::ContractionProblem& 
   const auto schedule = kernel::default_schedule(problem, *find_device("h100"));
   if (!schedule) throw std::runtime_error(schedule.error().message);
   return *schedule;
+}
+
+/// What the compiler makes of a schedule for sm_90a.
+inline CompiledKernel compiled_for_hopper(const kernel::ContractionProblem& problem,
+                                          const kernel::ContractionSchedule& schedule) {
+  const auto compiler = NvrtcCompiler::create();
+  if (!compiler) throw std::runtime_error(compiler.error().message);
+  const auto kernel = generate_contraction(problem, schedule, {});
+  if (!kernel) throw std::runtime_error(kernel.error().message);
+  CompileRequest request;
+  request.source = kernel->source;
+  request.architecture = "sm_90a";
+  auto compiled = (*compiler)->compile(request);
+  if (!compiled) throw std::runtime_error(compiled.error().message);
+  return *std::move(compiled);
 }
 
 /// One that is drawn: the default one, or another if that is legal.

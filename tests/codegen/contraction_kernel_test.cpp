@@ -255,20 +255,12 @@ TEST(WarpgroupKernel, LayoutsThatItCannotReadAreAgainstTheRules) {
 
 /// Operands are in no registers, and results not moved while they are added to: else ptxas serialises the products.
 TEST(WarpgroupKernel, ProductsOverlap) {
-  const auto compiler = NvrtcCompiler::create();
-  ASSERT_TRUE(compiler.ok());
   for (const Layout right : {plain, turned}) {
     const Warpgroups large = {"", {"", {1, 4096, 4096, 4096}, bf16, plain, right, bf16}, 128, 256, 64, 16, 256, 4};
     const ContractionProblem problem = problem_of(large.matmul);
-    const auto kernel = generate_contraction(problem, schedule_of(problem, large), {});
-    ASSERT_TRUE(kernel.ok());
-    CompileRequest request;
-    request.source = kernel->source;
-    request.architecture = "sm_90a";
-    const auto compiled = (*compiler)->compile(request);
-    ASSERT_TRUE(compiled.ok()) << compiled.error().message;
-    EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
-    EXPECT_THAT(compiled->log, testing::Not(testing::HasSubstr("serialized"))) << compiled->log;
+    const auto compiled = compiled_for_hopper(problem, schedule_of(problem, large));
+    EXPECT_FALSE(compiled.resources.spills()) << compiled.resources.describe();
+    EXPECT_THAT(compiled.log, testing::Not(testing::HasSubstr("serialized"))) << compiled.log;
   }
 }
 

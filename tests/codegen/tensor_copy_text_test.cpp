@@ -6,7 +6,6 @@
 
 #include <cstdlib>
 
-#include "codegen/compile/nvrtc.h"
 #include "codegen/device_headers.h"
 #include "kernel/contraction/contraction_shape.h"
 #include "tests/codegen/matmul_case.h"
@@ -134,24 +133,16 @@ TEST(TensorCopyKernelEmulated, RandomProblemsAreRight) {
 
 /// Nothing of the loop stays behind: no spills, products that ptxas lets overlap, no wait for device memory.
 TEST(TensorCopyKernel, ProductsOverlap) {
-  const auto compiler = NvrtcCompiler::create();
-  ASSERT_TRUE(compiler.ok());
   for (const Layout right : {plain, turned}) {
     for (const int cluster : {1, 2}) {
       const Staying large = {
           {"", {"", {1, 4096, 4096, 4096}, bf16, plain, right, bf16}, 128, 256, 64, 16, 256, 4}, cluster, 132};
       const ContractionProblem problem = problem_of(large.tile.matmul);
-      const auto kernel = generate_contraction(problem, schedule_of(problem, large), {});
-      ASSERT_TRUE(kernel.ok());
-      CompileRequest request;
-      request.source = kernel->source;
-      request.architecture = "sm_90a";
-      const auto compiled = (*compiler)->compile(request);
-      ASSERT_TRUE(compiled.ok()) << compiled.error().message;
-      EXPECT_FALSE(compiled->resources.spills()) << compiled->resources.describe();
-      EXPECT_THAT(compiled->log, testing::Not(testing::HasSubstr("serialized"))) << compiled->log;
+      const auto compiled = compiled_for_hopper(problem, schedule_of(problem, large));
+      EXPECT_FALSE(compiled.resources.spills()) << compiled.resources.describe();
+      EXPECT_THAT(compiled.log, testing::Not(testing::HasSubstr("serialized"))) << compiled.log;
       // On an H100 a fence of device memory in each turn took three times as long as the turn itself.
-      EXPECT_THAT(compiled->ptx, testing::Not(testing::HasSubstr("arrive.release.cluster.shared")));
+      EXPECT_THAT(compiled.ptx, testing::Not(testing::HasSubstr("arrive.release.cluster.shared")));
     }
   }
 }
