@@ -70,7 +70,9 @@ class AttentionPrinter {
 
  private:
   [[nodiscard]] bool warpgroup() const { return is_warpgroup(s_.instruction); }
-  /// Whether no tile reaches beyond the keys.
+  /// Whether no tile reaches beyond the keys: of a walk that begins behind the first ones, the prologue's copies may.
+  [[nodiscard]] bool whole_copies() const { return whole_keys() && !walk_.below; }
+  /// Whether no tile of a turn does.
   [[nodiscard]] bool whole_keys() const {
     return p_.keys() % (s_.split == 1 ? s_.block_keys : shape_.key_tiles * s_.split * s_.block_keys) == 0;
   }
@@ -82,10 +84,10 @@ class AttentionPrinter {
                   {s_.block_rows, scores.block_depth, s_.query_copy, true, warpgroup(), p_.rows() % s_.block_rows == 0,
                    whole_depth});
     print_operand(out_, "Key", p_.scores.right, p_.keys(), p_.depth(),
-                  {s_.block_keys, scores.block_depth, s_.key_copy, true, warpgroup(), whole_keys(), whole_depth});
+                  {s_.block_keys, scores.block_depth, s_.key_copy, true, warpgroup(), whole_copies(), whole_depth});
     print_operand(out_, "Value", p_.product.right, p_.width(), p_.keys(),
                   {product.block_columns, s_.block_keys, s_.value_copy, true, warpgroup(),
-                   p_.width() == product.block_columns, whole_keys()});
+                   p_.width() == product.block_columns, whole_copies()});
   }
 
   void print_cores() {
@@ -111,8 +113,8 @@ class AttentionPrinter {
     };
     out_.open("struct Logits");
     out_.line("static constexpr bool scaled = {};", factor.has_value());
-    out_.line("static constexpr f32 log2_factor = {}, inverse = {}, growth = {};", text(value * std::numbers::log2e),
-              text(1 / value), text(most_growth / value));
+    out_.line("static constexpr f32 log2_factor = {}, growth = {};", text(value * std::numbers::log2e),
+              text(most_growth / value));
     out_.set_depth(0);
     out_.line("}};");
   }
@@ -167,8 +169,7 @@ class AttentionPrinter {
   }
 
   void print_warpgroup_loop() {
-    WarpgroupLoop loop{s_, shape_.threads, walks_some() ? "turns" : std::to_string(shape_.key_tiles), walks_some(), {},
-                       {}};
+    WarpgroupLoop loop{s_, walks_some() ? "turns" : std::to_string(shape_.key_tiles), walks_some(), {}, {}};
     loop.copy = [&](bool keys, const std::string& place, const std::string& tile) {
       print_tile_copy(keys, place, tile);
     };

@@ -20,7 +20,6 @@ void print_attention_cores(Writer& out, const kernel::AttentionProblem& problem,
 /// What the loop over tiles of keys and values says of a block.
 struct WarpgroupLoop {
   const kernel::AttentionSchedule& schedule;
-  int threads = 128;
   std::string turns;  ///< how many tiles of keys the block walks
   bool some = false;  ///< whether that may be none
   /// Asks for tile `tile` of keys, or of values, which goes to `place`.

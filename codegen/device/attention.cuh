@@ -47,9 +47,11 @@ __device__ __forceinline__ void make_logits(Scores& scores, const Score& score, 
       if constexpr (seen) {
         value = score.template operator()<true>(value, batch, m, j);
       } else {
-        value = Rows::before(m) && Keys::before(j) ? score.template operator()<false>(value, batch, m, j)
-                                                   : -__int_as_float(0x7f800000);
-        if constexpr (Logits::scaled) value *= Logits::inverse;
+        const f32 hidden = -__int_as_float(0x7f800000);
+        const f32 logit =
+            Rows::before(m) && Keys::before(j) ? score.template operator()<false>(value, batch, m, j) : hidden;
+        // The score as it is, so that a row has the same bits whether its tile reaches beyond the rows or not.
+        value = Logits::scaled && logit != hidden ? value : logit;
       }
     }
   }
@@ -111,6 +113,8 @@ __device__ __forceinline__ bool make_weights(Scores& scores, AttentionRows<Score
 #pragma unroll
       for (int lanes = 1; lanes < Scores::row_lanes; lanes *= 2)
         greatest[r] = fmaxf(greatest[r], __shfl_xor_sync(0xffffffffu, greatest[r], lanes));
+      // Each row by itself: its bits depend on no other one of the warp.
+      if (greatest[r] - rows.greatest[r] <= Logits::growth) greatest[r] = rows.greatest[r];
       scale[r] = Exponential::of_greatest(rows.greatest[r], Exponential::base_of(greatest[r]));
       rows.greatest[r] = greatest[r];
       rows.sum[r] *= scale[r];

@@ -9,6 +9,13 @@ namespace stitch {
 
 // ---- tensor maps
 
+#ifdef __CUDACC_VER_MAJOR__
+constexpr int cuda_version = __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__;
+#else
+constexpr int cuda_version = 0;
+#endif
+static_assert(cuda_version >= 1203, "tensormap.replace needs a compiler of CUDA 12.3 or later");
+
 // What the engine must know of an operand: `Map` has rank, box, sizes (elements), strides (bytes; that of dimension d
 // at d), type, swizzle. It is made by the kernel itself, whose arguments are mere addresses.
 template <class Map, int d>
@@ -21,7 +28,8 @@ __device__ __forceinline__ void describe_dimension(u32 map) {
   asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], %1, %2;" ::"r"(map), "n"(d), "r"(step)
                : "memory");
   if constexpr (d > 0) {
-    constexpr u64 stride = Map::strides[d];
+    // Before CUDA 12.5 the instruction took sixteenths.
+    constexpr u64 stride = Map::strides[d] / (cuda_version < 1205 ? 16 : 1);
     asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;" ::"r"(map), "n"(d - 1),
                  "l"(stride)
                  : "memory");

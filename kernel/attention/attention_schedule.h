@@ -26,7 +26,7 @@ namespace stitch::kernel {
 
 struct AttentionSchedule {
   ContractionInstruction instruction = ContractionInstruction::cuda_core;
-  int block_rows = 64, block_keys = 64;  ///< powers of two; rows of wgmma: a multiple of its warpgroup's
+  int block_rows = 64, block_keys = 64;  ///< powers of two; rows of wgmma: any multiple of its warpgroup's
   int warp_rows = 16;                    ///< divides block_rows
   int stages = 2;                        ///< tiles of keys and values in shared memory; 1: load, wait, multiply
   int split = 1;  ///< blocks that share the keys of a tile of rows; the last to arrive joins their results, in order

@@ -359,7 +359,7 @@ std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const Attentio
 }
 
 std::optional<double> logit_factor(const AttentionProblem& problem) {
-  constexpr double least = 0x1p-20, most = 0x1p20, largest_hidden = 1e30;
+  constexpr double least = 0x1p-20, most = 0x1p20;
   const Graph& graph = *problem.scores.graph;
   const Bounds bounds(graph);
   const auto interval = [&](Value value) {
@@ -376,8 +376,9 @@ std::optional<double> logit_factor(const AttentionProblem& problem) {
     if (node.op == Op::select) {
       const bool hides = interval(node.operands[1]).high <= nothing;
       const Interval hidden = interval(node.operands[hides ? 1 : 2]);
-      const bool modest = hidden.high == -infinity || hidden.low >= -largest_hidden;
-      if (hidden.high > nothing || !modest) return std::nullopt;
+      // Of a row that has nothing but a finite constant so far the exponents must be 0 as they stand: as products they
+      // would be what rounding left of a billion.
+      if (hidden.high != -infinity) return std::nullopt;
       value = node.operands[hides ? 2 : 1];
     } else if (node.op == Op::convert) {
       value = node.operands[0];

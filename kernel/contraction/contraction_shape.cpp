@@ -11,7 +11,6 @@ using enum ContractionInstruction;
 
 /// Addresses, bounds and loop variables beside accumulators and fragments. A lane of cuda_core has an address for each
 /// of its runs, and what it loaded before it is widened.
-constexpr std::int64_t most_map_places = 4096;
 constexpr int other_registers = 40, other_registers_of_cores = 72;
 
 /// Along the contracted dimension, what a lane of cuda_core multiplies before it loads again: a row of the contracted
@@ -40,8 +39,8 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
   shape.grid = s.resident > 0 ? std::min<std::int64_t>(s.resident, shape.blocks) : shape.blocks;
-  // There are more blocks than stay only where some of them are verified, a tile each.
-  if (s.tensor_copies) shape.map_places = std::max(shape.grid, std::min(shape.blocks, most_map_places));
+  // There are more blocks than stay only where some of them are verified, a tile each, which share no place.
+  if (s.tensor_copies) shape.map_places = shape.grid;
   shape.fragment_depth = s.instruction == cuda_core ? core_depth(problem) : instruction.depth;
   shape.depth_steps = s.block_depth / shape.fragment_depth;
   const std::int64_t left_size = graph::byte_size(problem.left.dtype);

@@ -4,6 +4,7 @@ namespace stitch::kernel {
 namespace {
 
 constexpr std::size_t most_dimensions = 5;
+constexpr int most_lines = 256;
 constexpr std::int64_t stride_unit = 16, most_stride = std::int64_t{1} << 40;  // bytes
 /// Bytes after which the hardware's exclusive-or of places begins anew: shares begin there.
 constexpr int swizzle_period = 1024;
@@ -32,7 +33,6 @@ Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t 
   for (const auto& digit : operand.batch) {
     if (digit.stride == 0) continue;
     box.dimensions.push_back(digit);
-    ++box.batch_digits;
   }
   if (box.dimensions.size() > most_dimensions) return refused("{} dimensions", box.dimensions.size());
   for (std::size_t d = 1; d < box.dimensions.size(); ++d) {
@@ -50,6 +50,7 @@ Result<TensorBox> tensor_box_of(const ContractionOperand& operand, std::int64_t 
     box.copies = free / panel / shares;
     if (box.copies * panel * shares != free) return refused("{} elements in panels of {} blocks", free, shares);
   }
+  if (box.lines > most_lines) return refused("{} lines in a box", box.lines);
   return box;
 }
 

@@ -17,8 +17,7 @@ namespace stitch::kernel {
 struct TensorBox {
   /// The contiguous one, the other one of free and contracted, then digits of the batch, outermost first.
   std::vector<graph::StridedView::Digit> dimensions;
-  int batch_digits = 0;  ///< of those
-  int lines = 0;         ///< of a box, along the second dimension
+  int lines = 0;  ///< of a box, along the second dimension
   int line_elements = 0;
   int copies = 1;  ///< boxes of a tile, or of this block's share of it, side by side along the contiguous dimension
 };

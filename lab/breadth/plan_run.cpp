@@ -52,7 +52,7 @@ class PlanMemory {
     return {};
   }
 
-  /// Kernels that need zeroed memory must leave it zeroed.
+  /// Kernels that need zeroed memory must leave it ready for their next launch.
   [[nodiscard]] bool has_state() const { return has_state_; }
 
   Status poison_results() {

@@ -163,6 +163,15 @@ constexpr std::array ablations = {std::pair{PipelineAblation::none, std::string_
 
 bool faster(const RankedContraction& a, const RankedContraction& b) { return a.predicted_us < b.predicted_us; }
 
+/// The best one without tensor copies comes among those that are built first: compilers before CUDA 12.3 have no
+/// others.
+void keep_without_tensor_copies(std::vector<RankedContraction>& best) {
+  constexpr std::ptrdiff_t last = 3;
+  const auto found = std::ranges::find_if(best, [](const RankedContraction& r) { return !r.schedule.tensor_copies; });
+  if (found == best.end() || found - best.begin() <= last) return;
+  std::rotate(best.begin() + last, found, found + 1);
+}
+
 }  // namespace
 
 std::string_view to_string(PipelineAblation ablation) {
@@ -196,6 +205,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
     best.push_back({schedule, predict(schedule)});
   }
   std::ranges::stable_sort(best, faster);
+  keep_without_tensor_copies(best);
   if (best.size() > options.count) best.resize(options.count);
   for (RankedContraction& each : best) {
     for (const int group : {1, 2, 4, 16}) {
@@ -206,6 +216,7 @@ Result<RankedContractions> best_contractions(const ContractionProblem& problem, 
     }
   }
   std::ranges::stable_sort(best, faster);
+  keep_without_tensor_copies(best);
   return ranked;
 }
 

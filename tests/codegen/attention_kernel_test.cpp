@@ -235,6 +235,80 @@ INSTANTIATE_TEST_SUITE_P(
                     Together{"all_masked", {"", {2, 2}, 64, 128, 64, 64, f16, Mask::empty_rows}, 64, 64, 16, 2, 2}),
     [](const auto& each) { return each.param.name; });
 
+AttentionCase hiding_by(double hidden, AttentionCase attention) {
+  attention.hidden = hidden;
+  return attention;
+}
+
+/// Rows that meet tiles, or parts, of which they see nothing: what hides is a constant that is far below all else, as
+/// frameworks write it, and every score of such a tile is that constant.
+TEST(AttentionKernelEmulated, FiniteMasksHideWholeTiles) {
+  for (const double hidden : {-1e9, -1e10, -3e38}) {
+    for (const Mask mask : {Mask::window, Mask::causal}) {
+      const AttentionProblem problem = problem_of(hiding_by(hidden, {"", {2}, 128, 128, 64, 64, f16, mask}));
+      for (const int split : {1, 2}) {
+        AttentionSchedule plain = schedule_of(problem);
+        plain.block_rows = 64;
+        plain.warp_rows = 16;
+        plain.block_keys = 32;
+        plain.split = split;
+        kernel::fit_accesses(problem, plain);
+        const AttentionSchedule together = together_of(problem, [&](AttentionSchedule& s) {
+          s.block_rows = 64;
+          s.block_keys = 32;
+          s.split = split;
+        });
+        for (const AttentionSchedule& schedule : {plain, together}) {
+          SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule) + fmt::format("\n{}", hidden));
+          const KernelCase each = case_of(problem, schedule);
+          expect_right(each, inputs_of(*each.graph));
+        }
+      }
+    }
+  }
+}
+
+/// Every row's logits are near 0, 5, 10 and 20, tile by tile: what was summed before must follow.
+TEST(AttentionKernelEmulated, SumsFollowMaximaThatGrow) {
+  for (const DType dtype : {f16, bf16}) {
+    const AttentionProblem problem = problem_of({"", {1}, 64, 128, 64, 64, dtype});
+    AttentionSchedule plain = schedule_of(problem);
+    plain.block_rows = 64;
+    plain.warp_rows = 16;
+    plain.block_keys = 32;
+    kernel::fit_accesses(problem, plain);
+    const auto together = [&](bool overlaps) {
+      return together_of(problem, [&](AttentionSchedule& s) {
+        s.block_rows = 64;
+        s.block_keys = 32;
+        s.overlaps = overlaps;
+      });
+    };
+    for (const AttentionSchedule& schedule : {plain, together(false), together(true)}) {
+      SCOPED_TRACE(to_string(problem) + "\n" + to_string(schedule));
+      const KernelCase each = case_of(problem, schedule);
+      std::vector<Bytes> inputs = inputs_of(*each.graph);
+      Random random(7);
+      std::vector<double> queries(64 * 64, 0.25), keys;
+      constexpr double logits[] = {0, 5, 10, 20};  // of 64 · 0.25 · key · 0.125
+      for (int key = 0; key < 128; ++key) {
+        for (int d = 0; d < 64; ++d)
+          keys.push_back(logits[key / 32] / 2 + (static_cast<double>(random.below(9)) - 4) / 16);
+      }
+      inputs[0] = bytes_of(dtype, queries);
+      inputs[1] = bytes_of(dtype, keys);
+      if (dtype == f16) expect_attention(each, inputs);  // of bf16 the bounds are wider
+      expect_right(each, inputs);
+      KernelCase lagging = each;
+      const std::string follow = "if (grows) scale_rows(product, scale);";
+      const std::size_t at = lagging.kernel.source.find(follow);
+      if (at == std::string::npos) continue;  // in a header
+      lagging.kernel.source.replace(at, follow.size(), "");
+      EXPECT_NE(run(lagging, inputs).results, run(each, inputs).results) << "nothing had to follow";
+    }
+  }
+}
+
 /// Without one of its waits the loop reads what is not there yet, or overwrites what others still read; without the
 /// fence what threads stored by themselves is not wgmma's to read.
 TEST(WarpgroupAttentionKernelEmulated, EveryWaitIsNeeded) {

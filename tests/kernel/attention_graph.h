@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -24,6 +25,7 @@ struct AttentionCase {
   bool weights_right = false;  ///< the second product has values on its left
   bool narrow_logits = false;  ///< softmax in the operands' type
   bool lines_of_keys = false;  ///< [depth, keys] and [width, keys] in memory
+  double hidden = -std::numeric_limits<double>::infinity();  ///< the logit that a mask gives (of `keys` −10⁴)
 };
 
 inline void PrintTo(const AttentionCase& attention, std::ostream* out) { *out << attention.name; }
@@ -146,9 +148,7 @@ class AttentionGraph {
     }
     return b_.select(b_.broadcast(seen, dims, {n, n + 1}), scores, b_.filled(dtype, dims, least(dtype)));
   }
-  [[nodiscard]] double least(graph::DType) const {
-    return c_.mask == Mask::keys ? -1e4 : -std::numeric_limits<double>::infinity();
-  }
+  [[nodiscard]] double least(graph::DType) const { return c_.mask == Mask::keys ? -1e4 : c_.hidden; }
 
   graph::Value softmax(graph::Value logits) {
     using graph::Op;

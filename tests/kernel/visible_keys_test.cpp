@@ -77,6 +77,11 @@ TEST(VisibleKeys, FactorsAreThoseOfVisibleLogits) {
     EXPECT_EQ(logit_factor(problem_of(mask, 32, 32)), 0.125) << static_cast<int>(mask);
   EXPECT_FALSE(logit_factor(problem_of(Mask::bias, 32, 32))) << "a sum";
   EXPECT_FALSE(logit_factor(problem_of(Mask::keys, 32, 32))) << "a constant of −10⁴ hides nothing by itself";
+  for (const double hidden : {-1e9, -1e30}) {
+    AttentionCase finite{"", {2, 2}, 32, 32, 16, 16, DType::f16, Mask::causal};
+    finite.hidden = hidden;
+    EXPECT_FALSE(logit_factor(*derive_attention(attention_graph(finite)))) << "rounded as a product: " << hidden;
+  }
   AttentionCase narrow{"", {2, 2}, 32, 32, 16, 16, DType::bf16};
   narrow.narrow_logits = true;
   EXPECT_FALSE(logit_factor(*derive_attention(attention_graph(narrow)))) << "it is rounded on the way";
