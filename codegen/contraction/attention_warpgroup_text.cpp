@@ -1,6 +1,7 @@
 #include "codegen/contraction/attention_warpgroup_text.h"
 
 #include "codegen/contraction/contraction_text.h"
+#include "codegen/contraction/warpgroup_text.h"
 #include "codegen/spelling.h"
 
 namespace stitch::codegen {
@@ -8,37 +9,6 @@ namespace {
 
 using kernel::AttentionProblem;
 using kernel::AttentionShape;
-using kernel::ContractionOperand;
-
-int transposed(const ContractionOperand& operand) {
-  return kernel::contiguity(operand) == kernel::Contiguity::free ? 1 : 0;
-}
-
-/// An instruction's function. `left`: how its operand is declared; `operands`: what follows the sums.
-struct WgmmaText {
-  std::string_view name, left, dtype;
-  int columns = 64;
-  bool adds = true;
-  std::string operands, inputs;
-};
-
-void print_instruction(Writer& out, const WgmmaText& text) {
-  const int registers = text.columns / 2;
-  std::string places, sums;
-  for (int i = 0; i < registers; ++i) {
-    places += fmt::format("{}%{}", i == 0 ? "" : ", ", i);
-    sums += fmt::format("{}\"{}\"(sums[{}][{}])", i == 0 ? "" : ", ", text.adds ? "+f" : "=f", i / 4, i % 4);
-  }
-  out.open("__device__ static __forceinline__ void {}(f32 (&sums)[{}][4], {}, u64 right)", text.name, text.columns / 8,
-           text.left);
-  out.line("asm volatile(\"{{\\n.reg .pred p;\\nsetp.eq.u32 p, {}, 1;\\n\"", text.adds ? 1 : 0);
-  out.line("             \"wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} \"", text.columns, text.dtype, text.dtype);
-  out.line("             \"{{{}}}, \"", places);
-  out.line("             \"{};\\n}}\\n\"", text.operands);
-  out.line("             : {}", sums);
-  out.line("             : {}, \"l\"(right));", text.inputs);
-  out.close();
-}
 
 void end_structure(Writer& out) {
   out.set_depth(0);
@@ -166,22 +136,34 @@ class LoopPrinter {
 }  // namespace
 
 void print_attention_wgmma(Writer& out, const AttentionProblem& problem, const AttentionShape& shape) {
-  const std::string scores(to_string(problem.scores.left.dtype)), product(to_string(problem.product.left.dtype));
+  const auto types = [](const kernel::ContractionProblem& of) {
+    return fmt::format("f32.{0}.{0}", to_string(of.left.dtype));
+  };
+  const kernel::ContractionProblem &scores = problem.scores, &product = problem.product;
+  int at = shape.scores.block_columns / 2;
   out.open("struct ScoreProduct");
   for (const bool adds : {false, true}) {
-    const int at = shape.scores.block_columns / 2;
-    print_instruction(out, {adds ? "multiply" : "begin", "u64 left", scores, shape.scores.block_columns, adds,
-                            fmt::format("%{}, %{}, p, 1, 1, {}, {}", at, at + 1, transposed(problem.scores.left),
-                                        transposed(problem.scores.right)),
-                            "\"l\"(left)"});
+    print_wgmma_function(out, {.name = adds ? "multiply" : "begin",
+                               .left = "u64 left",
+                               .sum = "f32",
+                               .types = types(scores),
+                               .columns = shape.scores.block_columns,
+                               .adds = adds,
+                               .operands = fmt::format("%{}, %{}, p, 1, 1, {}, {}", at, at + 1, transposed(scores.left),
+                                                       transposed(scores.right)),
+                               .inputs = "\"l\"(left)"});
   }
   end_structure(out);
   out.open("struct WeightedProduct");
-  const int at = shape.product.block_columns / 2;
-  print_instruction(out, {"multiply", "const u32 (&left)[4]", product, shape.product.block_columns, true,
-                          fmt::format("{{%{}, %{}, %{}, %{}}}, %{}, p, 1, 1, {}", at, at + 1, at + 2, at + 3, at + 4,
-                                      transposed(problem.product.right)),
-                          "\"r\"(left[0]), \"r\"(left[1]), \"r\"(left[2]), \"r\"(left[3])"});
+  at = shape.product.block_columns / 2;
+  print_wgmma_function(out, {.name = "multiply",
+                             .left = "const u32 (&left)[4]",
+                             .sum = "f32",
+                             .types = types(product),
+                             .columns = shape.product.block_columns,
+                             .operands = fmt::format("{{%{}, %{}, %{}, %{}}}, %{}, p, 1, 1, {}", at, at + 1, at + 2,
+                                                     at + 3, at + 4, transposed(product.right)),
+                             .inputs = "\"r\"(left[0]), \"r\"(left[1]), \"r\"(left[2]), \"r\"(left[3])"});
   end_structure(out);
 }
 

@@ -227,6 +227,20 @@ std::string cores_of(const ContractionProblem& problem, const kernel::Contractio
                      kernel::shape_of(problem, schedule).fragment_depth);
 }
 
+void print_tile_place(Writer& out, const ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
+                      std::string_view number) {
+  const kernel::ContractionShape shape = kernel::shape_of(problem, schedule);
+  const std::int64_t rows = shape.row_tiles / schedule.cluster, columns = shape.column_tiles;
+  out.line("const int batch = {0} / {1}, of_batch = {0} % {1};", number, rows * columns);
+  const std::int64_t group = std::min<std::int64_t>(schedule.group, rows);
+  out.line("const int group = of_batch / {};", group * columns);
+  out.line("const int height = minimum({}, {} - group * {});", group, rows, group);
+  std::string row = fmt::format("(group * {0} + of_batch % {1} % height)", group, group * columns);
+  if (schedule.cluster > 1) row = fmt::format("({} * {} + rank)", row, schedule.cluster);
+  out.line("const int block_row = {} * {};", row, schedule.block_rows);
+  out.line("const int block_column = of_batch % {} / height * {};", group * columns, schedule.block_columns);
+}
+
 void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth) {
   out.line("copy_tile<{}Tile, {}>({}, {}, {}, first_k + {} * {});", left ? "Left" : "Right", threads, place,
            left ? "left" : "right", left ? "block_row" : "block_column", tile, depth);

@@ -59,6 +59,11 @@ void print_operand(Writer& out, std::string_view name, const kernel::Contraction
 std::string cores_of(const kernel::ContractionProblem& problem, const kernel::ContractionSchedule& schedule,
                      std::string_view left, std::string_view right, int left_run);
 
+/// Which tile of all is number `number`, whose operands' names the kernel has: `batch`, `block_row`, `block_column`.
+/// `group` rows of clusters are walked column by column, so that blocks which run together share operands in L2.
+void print_tile_place(Writer& out, const kernel::ContractionProblem& problem,
+                      const kernel::ContractionSchedule& schedule, std::string_view number);
+
 /// Asks for tile number `tile` of the left or right operand, `depth` deep, which goes to `place`.
 void print_tile_copy(Writer& out, bool left, int threads, std::string_view place, std::string_view tile, int depth);
 

@@ -1,5 +1,6 @@
 #include "codegen/contraction/tensor_copy_text.h"
 
+#include "codegen/contraction/contraction_text.h"
 #include "codegen/contraction/warpgroup_text.h"
 #include "codegen/spelling.h"
 #include "kernel/contraction/contraction_shape.h"
@@ -97,7 +98,8 @@ void open_tiles(Writer& out, const ContractionProblem& problem, const Contractio
 void print_asking_warp(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,
                        const TensorBox& left, const TensorBox& right) {
   const ContractionShape shape = kernel::shape_of(problem, s);
-  out.line("KeptMaps& own = maps[blockIdx.x % {}u];", shape.map_places);
+  // There are more blocks than stay only where some of them are verified, a tile each, which share no place.
+  out.line("KeptMaps& own = maps[blockIdx.x % {}u];", shape.grid);
   Hasher name;
   name.hash(kernel::contraction_hash(problem)).hash(kernel::schedule_hash(s));
   out.line("keep_tensor_maps<LeftMap, RightMap>(own_maps, own, in{} + {}, in{} + {}, 0x{:x}u);", problem.left.parameter,
@@ -141,7 +143,7 @@ void print_multiplying_warps(Writer& out, const ContractionProblem& problem, con
 }  // namespace
 
 std::int64_t tensor_maps_bytes(const ContractionProblem& problem, const ContractionSchedule& schedule) {
-  return kernel::shape_of(problem, schedule).map_places * kept_maps_bytes;
+  return kernel::shape_of(problem, schedule).grid * kept_maps_bytes;
 }
 
 Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule) {
@@ -150,20 +152,6 @@ Status print_tensor_maps(Writer& out, const ContractionProblem& problem, const C
   print_tensor_map(out, "LeftMap", graph::byte_size(problem.left.dtype), left);
   print_tensor_map(out, "RightMap", graph::byte_size(problem.right.dtype), right);
   return {};
-}
-
-void print_tile_place(Writer& out, const ContractionProblem& problem, const ContractionSchedule& schedule,
-                      std::string_view number) {
-  const ContractionShape shape = kernel::shape_of(problem, schedule);
-  const std::int64_t rows = shape.row_tiles / schedule.cluster, columns = shape.column_tiles;
-  out.line("const int batch = {0} / {1}, of_batch = {0} % {1};", number, rows * columns);
-  const std::int64_t group = std::min<std::int64_t>(schedule.group, rows);
-  out.line("const int group = of_batch / {};", group * columns);
-  out.line("const int height = minimum({}, {} - group * {});", group, rows, group);
-  std::string row = fmt::format("(group * {0} + of_batch % {1} % height)", group, group * columns);
-  if (schedule.cluster > 1) row = fmt::format("({} * {} + rank)", row, schedule.cluster);
-  out.line("const int block_row = {} * {};", row, schedule.block_rows);
-  out.line("const int block_column = of_batch % {} / height * {};", group * columns, schedule.block_columns);
 }
 
 Status print_staying_blocks(Writer& out, const ContractionProblem& problem, const ContractionSchedule& s,

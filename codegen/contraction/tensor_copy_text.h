@@ -18,11 +18,6 @@ std::int64_t tensor_maps_bytes(const kernel::ContractionProblem& problem, const 
 Status print_tensor_maps(Writer& out, const kernel::ContractionProblem& problem,
                          const kernel::ContractionSchedule& schedule);
 
-/// Which tile of all is number `number`, whose operands' names the kernel has: `batch`, `block_row`, `block_column`.
-/// `group` rows of clusters are walked column by column, so that blocks which run together share operands in L2.
-void print_tile_place(Writer& out, const kernel::ContractionProblem& problem,
-                      const kernel::ContractionSchedule& schedule, std::string_view number);
-
 /// All between the kernel's arguments and its end. `results` prints what a warp does with its sums, `cores`.
 Status print_staying_blocks(Writer& out, const kernel::ContractionProblem& problem,
                             const kernel::ContractionSchedule& schedule, const std::function<void()>& results);

@@ -15,9 +15,6 @@ using kernel::warpgroup_warps;
 /// What follows the descriptors: that sums are added to, signs, and which operands are transposed.
 std::string modifiers(const ContractionProblem& problem) {
   if (!graph::is_floating(problem.accumulator)) return "p";
-  const auto transposed = [](const kernel::ContractionOperand& operand) {
-    return kernel::contiguity(operand) == kernel::Contiguity::free ? 1 : 0;
-  };
   return fmt::format("p, 1, 1, {}, {}", transposed(problem.left), transposed(problem.right));
 }
 
@@ -32,27 +29,41 @@ void print_copies(Writer& out, const ContractionSchedule& s, int threads, std::s
 
 }  // namespace
 
-void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& problem,
-                 const ContractionSchedule& schedule) {
-  const int columns = schedule.warp_columns, registers = columns / 2;
-  const std::string sum = compute_type(problem.accumulator);
-  const char* constraint = graph::is_floating(problem.accumulator) ? "+f" : "+r";
+int transposed(const kernel::ContractionOperand& operand) {
+  return kernel::contiguity(operand) == kernel::Contiguity::free ? 1 : 0;
+}
+
+void print_wgmma_function(Writer& out, const WgmmaText& text) {
+  const std::string constraint = fmt::format("{}{}", text.adds ? "+" : "=", text.sum == "f32" ? "f" : "r");
   std::string places, sums;
-  for (int i = 0; i < registers; ++i) {
+  for (int i = 0; i < text.columns / 2; ++i) {
     places += fmt::format("{}%{}", i == 0 ? "" : ", ", i);
     sums += fmt::format("{}\"{}\"(sums[{}][{}])", i == 0 ? "" : ", ", constraint, i / 4, i % 4);
   }
-  out.open("struct {}", name);
-  out.open("__device__ static __forceinline__ void multiply({} (&sums)[{}][4], u64 left, u64 right)", sum, columns / 8);
-  out.line("asm volatile(\"{{\\n.reg .pred p;\\nsetp.eq.u32 p, 1, 1;\\n\"");
-  out.line("             \"wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} \"", columns,
-           info(schedule.instruction).depth, to_string(problem.accumulator), to_string(problem.left.dtype),
-           to_string(problem.right.dtype));
+  out.open("__device__ static __forceinline__ void {}({} (&sums)[{}][4], {}, u64 right)", text.name, text.sum,
+           text.columns / 8, text.left);
+  out.line("asm volatile(\"{{\\n.reg .pred p;\\nsetp.eq.u32 p, {}, 1;\\n\"", text.adds ? 1 : 0);
+  out.line("             \"wgmma.mma_async.sync.aligned.m64n{}k{}.{} \"", text.columns, text.depth, text.types);
   out.line("             \"{{{}}}, \"", places);
-  out.line("             \"%{}, %{}, {};\\n}}\\n\"", registers, registers + 1, modifiers(problem));
+  out.line("             \"{};\\n}}\\n\"", text.operands);
   out.line("             : {}", sums);
-  out.line("             : \"l\"(left), \"l\"(right));");
+  out.line("             : {}, \"l\"(right));", text.inputs);
   out.close();
+}
+
+void print_wgmma(Writer& out, std::string_view name, const ContractionProblem& problem,
+                 const ContractionSchedule& schedule) {
+  const int registers = schedule.warp_columns / 2;
+  out.open("struct {}", name);
+  print_wgmma_function(out, {.name = "multiply",
+                             .left = "u64 left",
+                             .sum = compute_type(problem.accumulator),
+                             .types = fmt::format("{}.{}.{}", to_string(problem.accumulator),
+                                                  to_string(problem.left.dtype), to_string(problem.right.dtype)),
+                             .columns = schedule.warp_columns,
+                             .depth = info(schedule.instruction).depth,
+                             .operands = fmt::format("%{}, %{}, {}", registers, registers + 1, modifiers(problem)),
+                             .inputs = "\"l\"(left)"});
   out.set_depth(0);
   out.line("}};");
 }

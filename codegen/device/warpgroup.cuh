@@ -17,8 +17,15 @@ __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
+// Byte of a 16-bit element in panels of 64 elements, one behind the other: a line of 128 bytes in each, swizzled like
+// OperandTile's.
+__device__ __forceinline__ int place_in_panels(int panel_bytes, int line, int element) {
+  const int byte = element % 64 * 2;
+  return element / 64 * panel_bytes + line * 128 + (((byte / 16) ^ (line & 7)) * 16 + byte % 16);
+}
+
 // A tile of 16-bit elements whose free dimension is contiguous, as wgmma reads it: panels of 64 elements, in each a
-// line of 128 bytes for every step of depth, swizzled like OperandTile's.
+// line of 128 bytes for every step of depth.
 template <class T, int rows, int depth, int copied_bytes>
 struct PanelTile {
   using type = T;
@@ -30,8 +37,7 @@ struct PanelTile {
   static constexpr int bytes = rows / 64 * panel_bytes;
 
   __device__ static __forceinline__ int place(int line, int element) {
-    const int byte = element % 64 * 2;
-    return element / 64 * panel_bytes + line * 128 + (((byte / 16) ^ (line & 7)) * 16 + byte % 16);
+    return place_in_panels(panel_bytes, line, element);
   }
 };
 

@@ -21,8 +21,7 @@ struct LongLineTile {
   static constexpr int bytes = depth / 64 * part_bytes;
 
   __device__ static __forceinline__ int place(int line, int element) {
-    const int byte = element % 64 * 2;
-    return element / 64 * part_bytes + line * 128 + (((byte / 16) ^ (line & 7)) * 16 + byte % 16);
+    return place_in_panels(part_bytes, line, element);
   }
 };
 

@@ -16,8 +16,6 @@ using graph::Node;
 using graph::Op;
 using graph::Value;
 
-/// A logit of no more than this is nothing beside another one: exp(−10⁹ − x) is 0 for every x above −10⁹ + 150.
-constexpr double nothing = hiding_logit;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Beyond all rows and keys.
 constexpr std::int64_t far_away = std::int64_t{1} << 31;
@@ -163,7 +161,7 @@ class LogitBoxes {
 
   /// Whether no logit there counts beside others. Both ranges are within the extents.
   [[nodiscard]] bool nothing_at(Range rows, Range keys) const {
-    return bounds_.of(logits_, box_of(rows, keys)).high <= nothing;
+    return bounds_.of(logits_, box_of(rows, keys)).high <= hiding_logit;
   }
 
   /// Whether all selects of the logits are of one mind there, and have what they do not hide.
@@ -193,7 +191,7 @@ class LogitBoxes {
     const Node& node = graph_.node(value.node);
     if (node.op == Op::select) {
       const Interval condition = bounds_.of(node.operands[0], box);
-      const bool hides = bounds_.of(node.operands[1], box).high <= nothing;
+      const bool hides = bounds_.of(node.operands[1], box).high <= hiding_logit;
       if (!(hides ? condition.is_false() : condition.is_true())) return false;
       return sees(node.operands[hides ? 2 : 1], box);
     }
@@ -374,7 +372,7 @@ std::optional<double> logit_factor(const AttentionProblem& problem) {
     // Types of 16 bits would round on the way.
     if (node.type().dtype != graph::DType::f32) return std::nullopt;
     if (node.op == Op::select) {
-      const bool hides = interval(node.operands[1]).high <= nothing;
+      const bool hides = interval(node.operands[1]).high <= hiding_logit;
       const Interval hidden = interval(node.operands[hides ? 1 : 2]);
       // Of a row that has nothing but a finite constant so far the exponents must be 0 as they stand: as products they
       // would be what rounding left of a billion.

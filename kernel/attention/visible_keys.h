@@ -32,15 +32,15 @@ struct KeyWalk {
 };
 KeyWalk key_walk(const AttentionProblem& problem, const AttentionSchedule& schedule);
 
-/// Below this, constants hide the keys that they are the logits of.
+/// A logit of no more than this hides its key: it is nothing beside another one, since exp(−10⁹ − x) is 0 for every x
+/// above −10⁹ + 150.
 inline constexpr double hiding_logit = -1e9;
 
 /// Of which tiles of keys all logits are visible by what the graph says of positions: there its selects that hide keys
 /// need not be computed. In the walk's form, whole tiles of rows and keys alone. Nothing: of none.
 std::optional<KeyWalk> seen_keys(const AttentionProblem& problem, const AttentionSchedule& schedule);
 
-/// Where visible logits are the sums times a positive constant, and the others −∞ or a constant that may be multiplied
-/// by it and by log2(e): that constant.
+/// Where visible logits are the sums times a positive constant, and the others −∞: that constant.
 std::optional<double> logit_factor(const AttentionProblem& problem);
 
 }  // namespace stitch::kernel

@@ -39,8 +39,6 @@ ContractionShape shape_of(const ContractionProblem& problem, const ContractionSc
   shape.tiles = problem.batch * shape.row_tiles * shape.column_tiles;
   shape.blocks = std::max<std::int64_t>(1, shape.tiles * s.split);
   shape.grid = s.resident > 0 ? std::min<std::int64_t>(s.resident, shape.blocks) : shape.blocks;
-  // There are more blocks than stay only where some of them are verified, a tile each, which share no place.
-  if (s.tensor_copies) shape.map_places = shape.grid;
   shape.fragment_depth = s.instruction == cuda_core ? core_depth(problem) : instruction.depth;
   shape.depth_steps = s.block_depth / shape.fragment_depth;
   const std::int64_t left_size = graph::byte_size(problem.left.dtype);

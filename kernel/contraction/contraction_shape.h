@@ -26,7 +26,6 @@ struct ContractionShape {
       1;  ///< along the contracted dimension: the instruction's; of cuda_core what a lane loads at once
   std::int64_t left_bytes = 0, right_bytes = 0;  ///< of one stage in shared memory
   std::int64_t shared_bytes = 0;                 ///< dynamic: stages, or the epilogue's strips where those are larger
-  std::int64_t map_places = 0;                   ///< of tensor copies: blocks beyond so many share theirs
   std::int64_t strips_at = 0;                    ///< byte of it where strips begin: beside the stages of tensor copies
   std::int64_t scratch_bytes = 0;                ///< partial sums of split > 1
   int accumulators = 0;                          ///< 4-byte registers of a thread's results

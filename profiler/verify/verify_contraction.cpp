@@ -19,7 +19,7 @@ std::int64_t tile_work(const ContractionProblem& problem, const ContractionSched
   return std::max<std::int64_t>(1, cores ? products : products / products_of_operation);
 }
 
-/// How the tiles of a batch are walked (codegen/contraction/tensor_copy_text: print_tile_place), clusters of them at a
+/// How the tiles of a batch are walked (codegen/contraction/contraction_text: print_tile_place), clusters of them at a
 /// time.
 class TileWalk {
  public:
@@ -58,12 +58,12 @@ BlockSample sample_tiles(const ContractionProblem& problem, const ContractionSch
   std::set<std::int64_t> tiles, places;
   // Blocks that would leave their tensor maps in one place do not run together.
   const auto take = [&](std::int64_t tile) {
-    if (shape.map_places == 0 || places.insert(tile * s.cluster % shape.map_places).second) tiles.insert(tile);
+    if (!s.tensor_copies || places.insert(tile * s.cluster % shape.grid).second) tiles.insert(tile);
   };
   for (const std::int64_t row : {std::int64_t{0}, walk.rows() - 1}) {
     for (const std::int64_t column : {std::int64_t{0}, walk.columns() - 1}) take(batch + walk.number_of(row, column));
   }
-  const std::int64_t most = shape.map_places == 0 ? all : shape.map_places / s.cluster;
+  const std::int64_t most = s.tensor_copies ? shape.grid / s.cluster : all;
   for (std::int64_t tries = 0; std::ssize(tiles) < std::min(wanted, most) && tries < 4 * all; ++tries)
     take(random.below(all));
   if (std::ssize(tiles) == all) return {};

@@ -97,14 +97,6 @@ class AttentionSpace {
   const AttentionVisit& visit_;
 };
 
-/// The first of them that `fits` comes to `place`, unless it is before it. The best one stays.
-void bring_forward(std::vector<RankedAttention>& best, std::ptrdiff_t place, const auto& fits) {
-  if (place < 1) return;
-  const auto found = std::ranges::find_if(best, fits);
-  if (found == best.end() || found - best.begin() <= place) return;
-  std::rotate(best.begin() + place, found, found + 1);
-}
-
 }  // namespace
 
 void for_each_attention(const AttentionProblem& problem, const DeviceSpec& device,

@@ -167,9 +167,7 @@ bool faster(const RankedContraction& a, const RankedContraction& b) { return a.p
 /// others.
 void keep_without_tensor_copies(std::vector<RankedContraction>& best) {
   constexpr std::ptrdiff_t last = 3;
-  const auto found = std::ranges::find_if(best, [](const RankedContraction& r) { return !r.schedule.tensor_copies; });
-  if (found == best.end() || found - best.begin() <= last) return;
-  std::rotate(best.begin() + last, found, found + 1);
+  bring_forward(best, last, [](const RankedContraction& each) { return !each.schedule.tensor_copies; });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -56,5 +57,15 @@ struct RankedContractions {
 Result<RankedContractions> best_contractions(const kernel::ContractionProblem& problem, const DeviceSpec& device,
                                              const std::function<double(const kernel::ContractionSchedule&)>& predict,
                                              const ContractionSpaceOptions& options = {});
+
+/// The first of `best` that `fits` comes to `place`, unless it is before it: what is to be tried whatever is predicted.
+/// The best one stays.
+template <class Ranked, class Fits>
+void bring_forward(std::vector<Ranked>& best, std::ptrdiff_t place, const Fits& fits) {
+  if (place < 1) return;
+  const auto found = std::ranges::find_if(best, fits);
+  if (found == best.end() || found - best.begin() <= place) return;
+  std::rotate(best.begin() + place, found, found + 1);
+}
 
 }  // namespace stitch::search
