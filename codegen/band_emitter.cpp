@@ -37,7 +37,7 @@ bool BandEmitter::is_kept_from(ItemId id, int sweep) const {
 
 BandEmitter::Work BandEmitter::work_of(const Band& band, int sweep) const {
   const kernel::Sweep& of = group_.sweeps[sweep];
-  Work work{band, sweep, {}, {}, {}, {}};
+  Work work{band, sweep, {}, {}, {}, {}, {}};
   for (const ItemId id : band.items) {
     if (!contains(of.early, id)) {
       work.computed.push_back(id);
@@ -82,10 +82,18 @@ void BandEmitter::declare(const Work& work) {
   }
 }
 
-void BandEmitter::emit(const Band& band, int sweep) {
-  const Work work = work_of(band, sweep);
-  declare(work);
+void BandEmitter::emit(const Band& band, int sweep, const std::string& once) {
+  Work work = work_of(band, sweep);
   const int depth = out_.depth();
+  if (!once.empty() && !band.anchors.empty()) {
+    const bool shares = std::ranges::any_of(band.items, [&](ItemId id) { return outlives(band, id, sweep); });
+    if (shares) {
+      work.once = once;
+    } else {
+      out_.open("if ({})", once);
+    }
+  }
+  declare(work);
   emit_loads(work);
   leave_in_shared(work);
   emit_elements(work);
@@ -166,6 +174,24 @@ void BandEmitter::emit_elements(const Work& work) {
     out_.open("for (int v = 0; v < {}; ++v)", axes_.vector_extent());
   }
   for (const ItemId id : work.computed) emit_item(id, vector);
+  const bool guarded = !work.once.empty();
+  if (guarded) out_.open("if ({})", work.once);
+  emit_anchors(work, run_stores, run_sums, vector);
+  if (guarded) out_.close();
+  if (vector) out_.close();
+  const bool runs = !run_stores.empty() || !run_sums.empty();
+  if (guarded && runs) out_.open("if ({})", work.once);
+  for (const int a : run_stores) stores_.emit_run(a);
+  for (const int a : run_sums) reductions_.emit_run(a);
+  if (guarded && runs) out_.close();
+  for (const ItemId id : work.computed) {
+    if (is_kept_from(id, work.sweep)) shared_.emit_to(id, shared_.kept_place(id));
+  }
+}
+
+/// One element's; of what goes by runs, its place in the run.
+void BandEmitter::emit_anchors(const Work& work, const std::vector<int>& run_stores, const std::vector<int>& run_sums,
+                               bool vector) {
   for (const int a : work.band.anchors) {
     const Anchor::Kind kind = scope_.anchor(a).kind;
     if (contains(run_stores, a)) {
@@ -177,12 +203,6 @@ void BandEmitter::emit_elements(const Work& work) {
     } else {
       reductions_.emit_accumulate(a, vector);
     }
-  }
-  if (vector) out_.close();
-  for (const int a : run_stores) stores_.emit_run(a);
-  for (const int a : run_sums) reductions_.emit_run(a);
-  for (const ItemId id : work.computed) {
-    if (is_kept_from(id, work.sweep)) shared_.emit_to(id, shared_.kept_place(id));
   }
 }
 

@@ -38,7 +38,8 @@ class BandEmitter {
         stores_(scope),
         reductions_(reductions) {}
 
-  void emit(const Band& band, int sweep);
+  /// `once`: condition under which its anchors are due; empty: always. What other bands use is made in any case.
+  void emit(const Band& band, int sweep, const std::string& once);
 
  private:
   /// What a band does in a sweep, sorted.
@@ -49,6 +50,7 @@ class BandEmitter {
     std::vector<kernel::ItemId> direct;    ///< of them, those that are made here and every time
     std::vector<kernel::ItemId> kept;      ///< values of earlier sweeps that lie in shared memory
     std::vector<kernel::ItemId> computed;  ///< items that are not loaded early
+    std::string once = {};                 ///< condition of the anchors, where the band is not guarded whole
   };
   [[nodiscard]] Work work_of(const Band& band, int sweep) const;
   /// Whether it comes to lie in shared memory in this sweep.
@@ -63,6 +65,8 @@ class BandEmitter {
   void emit_found_load(const Band& band, kernel::ItemId id);
   void leave_in_shared(const Work& work);
   void emit_elements(const Work& work);
+  void emit_anchors(const Work& work, const std::vector<int>& run_stores, const std::vector<int>& run_sums,
+                    bool vector);
   void emit_item(kernel::ItemId id, bool vector);
   /// Anchors that store the thread's whole run at once, from registers that this declares.
   [[nodiscard]] std::vector<int> declare_run_stores(const Band& band);

@@ -69,7 +69,7 @@ void SweepEmitter::emit_bands(int sweep) {
   // What is loaded for this sweep alone ends with it.
   const int outside = out_.depth();
   if (!straight.empty() && group_.sweeps.size() > 1) out_.open();
-  for (const Band& band : straight) bands_.emit(band, sweep);
+  for (const Band& band : straight) bands_.emit(band, sweep, "");
   if (!looped.empty()) emit_looped(looped, sweep);
   out_.close(out_.depth() - outside);
   for (const ItemId id : scope_.sweep_arrays) scope_.arrays.erase(id);
@@ -101,12 +101,8 @@ void SweepEmitter::emit_iterations(const std::vector<Band>& bands, int sweep,
   const std::size_t arrays = scope_.sweep_arrays.size();
   open_iterations(all, sweep, iterations);
   for (const Band& band : bands) {
-    // A band that lacks one of the loops would run once too often per iteration of it.
-    const std::string first = first_of((all & group_.inner_loops) - band.axes);
-    const bool once = !first.empty() && !band.anchors.empty();
-    if (once) out_.open("if ({})", first);
-    bands_.emit(band, sweep);
-    if (once) out_.close();
+    // A band that lacks one of the loops would store and add up once too often per iteration of it.
+    bands_.emit(band, sweep, first_of((all & group_.inner_loops) - band.axes));
   }
   out_.close(out_.depth() - depth);
   // What was declared inside the loops ends with them.

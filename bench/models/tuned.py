@@ -32,11 +32,16 @@ def seed_of(commit):
 
 
 def is_drawn(commit, kind, name):
-    """Whether a test run at this commit tunes this model: every other fragment, drawn by the commit's hash. Whole models
-    take an hour, and are left to STITCH_MODELS=all, but for the one that had a wrong kernel once."""
-    if kind != "fragments":
-        return (kind, name) == ("hlo", "llama_decode")
-    return hashlib.sha256(f"{commit} {kind}/{name}".encode()).digest()[0] % 2 == 0
+    """Whether a test run at this commit tunes this model or fragment: one of every two of its kind that are alike in size,
+    drawn by the commit's hash, so that every run has its half of the large ones; and always the model that had a wrong
+    kernel once. STITCH_MODELS=all tunes the others, too."""
+    if (kind, name) == ("hlo", "llama_decode"):
+        return True
+    files = sorted(HERE.glob(PATTERNS[kind]), key=lambda path: (path.stat().st_size, path.name))
+    names = [name_of(path) for path in files]
+    place = names.index(name)
+    first = names[place - place % 2]
+    return (hashlib.sha256(f"{commit} {kind}/{first}".encode()).digest()[0] + place) % 2 == 0
 
 
 def run(stitch, verb, path, options, timeout):

@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 #include "graph/builder.h"
-#include "tests/codegen/kernel_run.h"
+#include "tests/codegen/wished_kernels.h"
 
 namespace stitch::codegen::test {
 namespace {
@@ -34,6 +34,34 @@ bool loops_beside(const kernel::KernelProgram& program) {
     }
   }
   return false;
+}
+
+/// The sum of a matrix's rows beside that of a tensor's that it weighs: one of two loops is not the matrix's.
+Result<graph::Graph> beside_slices(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  Builder b;
+  const Value x = b.parameter(DType::f32, {rows, columns, depth});
+  const Value weight = b.parameter(DType::f32, {rows, columns});
+  const Value weighed = b.add(Op::multiply, {x, b.broadcast(weight, {rows, columns, depth}, {0, 1})});
+  return b.finish({b.reduce(ReduceKind::sum, weighed, {1, 2}), b.reduce(ReduceKind::sum, weight, {1})});
+}
+
+bool loops_over_two(const kernel::KernelProgram& program) {
+  for (const kernel::PhaseProgram& phase : program.phases) {
+    for (const kernel::GroupProgram& group : phase.groups) {
+      for (const kernel::Sweep& sweep : group.sweeps) {
+        if (sweep.anchors.size() > 1 && group.inner_loops.size() > 1) return true;
+      }
+    }
+  }
+  return false;
+}
+
+TEST(UnevenBandsEmulated, AMatrixBesideATensorIsCountedOnce) {
+  const std::vector<KernelCase> cases = cases_of(beside_slices(4, 720, 120), loops_over_two, 4);
+  ASSERT_FALSE(cases.empty());
+  for (const KernelCase& each : cases) {
+    expect_right(each, random_inputs(*each.graph));
+  }
 }
 
 TEST(UnevenBandsEmulated, ARowsSumCountsItOnce) {

@@ -175,6 +175,15 @@ TEST(CopiedLoads, AreThoseOfLoopsThatLaterSweepsFindInSharedMemory) {
     }
   });
   EXPECT_LE(copied, of_whole_words);
+  // So has the end of a single row, though it is aligned.
+  for (const std::int64_t columns : {16384, 16383, 16382, 16381}) {
+    for_each_group(softmax(1, columns), {}, space, schedule, [&](const GroupProgram& group) {
+      look(group);
+      const std::int64_t run = group.mapping.vector_axis >= 0 ? group.vector_extent() : 1;
+      if (group.shift || columns % run == 0) return;
+      for (const Sweep& sweep : group.sweeps) EXPECT_TRUE(sweep.copied.empty()) << columns << " by " << run;
+    });
+  }
   // The blocks of a recurrent kernel read their states in shared memory.
   copied = 0;
   schedule.rows = 1;

@@ -2,8 +2,8 @@
 
     tune_model.py hlo/llama_decode.hlo.txt.gz --stitch build/release/bin/stitch --cache build/release/model-kernels
 
-Half of the fragments, drawn by the commit's hash, are tuned in one test run (bench/models/tuned.py); the others, and whole
-models, are only planned (exit status 77) unless STITCH_MODELS=all is set. A plan that is predicted to take more than three
+Half of the models and fragments, drawn by the commit's hash, are tuned in one test run (bench/models/tuned.py); the others
+are only planned (exit status 77) unless STITCH_MODELS=all is set. A plan that is predicted to take more than three
 times what its launches and bytes would fails, unless bench/models/tuned.py says why. The inputs' seed follows from the commit (STITCH_MODELS_SEED: another one).
 """
 import argparse
