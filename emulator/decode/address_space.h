@@ -14,5 +14,7 @@ inline constexpr std::uint64_t window_bytes = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t global_base = std::uint64_t{1} << 48;
 inline constexpr std::uint32_t shared_base = 1024;
 inline constexpr int shared_rank_shift = 24;
+/// What the addresses of a block's shared memory have above their offset, seen from its cluster.
+constexpr std::uint64_t shared_tag(std::uint64_t rank) { return (rank + 1) << shared_rank_shift; }
 
 }  // namespace stitch::emulator

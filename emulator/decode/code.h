@@ -40,6 +40,13 @@ struct AddressConstant {
   std::int64_t addend = 0;
 };
 
+/// A constant row that holds an address in shared memory: in a cluster each block has its own, with its rank in it.
+struct SharedConstant {
+  std::uint32_t offset = 0;  ///< into the constant rows
+  std::uint32_t address = 0;
+  Width width = Width::none;  ///< b32 or b64
+};
+
 /// A device function after decoding. Functions are not recursive, so that registers, locals and parameters of each have
 /// one static place per thread; arguments and results of a call are the callee's own parameter variables.
 struct DecodedFunction {
@@ -82,6 +89,7 @@ struct Code {
 
   std::vector<std::byte> constants;  ///< constant rows, 64-byte aligned offsets
   std::vector<AddressConstant> address_constants;
+  std::vector<SharedConstant> shared_constants;
   std::vector<ModuleVariable> variables;
 
   std::vector<Slot> lists;

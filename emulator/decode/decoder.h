@@ -110,6 +110,7 @@ class Decoder {
   Ref temporary(Width width);
   Ref constant(Width width, std::uint64_t low, std::uint64_t high = 0);
   Ref address_constant(std::uint32_t variable, std::int64_t addend, Width width);
+  Ref shared_constant(std::uint32_t address, Width width);
   InstructionDraft& emit(Opcode opcode, InstructionClass kind);
   /// With these operands; the instruction's width is the destination's.
   InstructionDraft& emit(Opcode opcode, InstructionClass kind, const OperandRefs& refs);

@@ -61,6 +61,21 @@ Ref Decoder::address_constant(std::uint32_t variable, std::int64_t addend, Width
   return {Ref::Kind::constant, offset};
 }
 
+Ref Decoder::shared_constant(std::uint32_t address, Width width) {
+  for (const SharedConstant& known : code_.shared_constants) {
+    if (known.address == address && known.width == width) return {Ref::Kind::constant, known.offset};
+  }
+  const std::uint32_t offset = code_.constants.size();
+  code_.constants.resize(offset + (row_bytes(width) + 63) / 64 * 64);
+  if (width == Width::b32) {
+    fill_row(code_.constants, offset, address);
+  } else {
+    fill_row(code_.constants, offset, std::uint64_t{address});
+  }
+  code_.shared_constants.push_back({offset, address, width});
+  return {Ref::Kind::constant, offset};
+}
+
 InstructionDraft& Decoder::emit(Opcode opcode, InstructionClass kind) {
   InstructionDraft& draft = draft_.drafts.emplace_back();
   draft.instruction.opcode = opcode;

@@ -91,7 +91,9 @@ Result<Ref> Decoder::symbol_source(const ptx::Operand& operand, Type type) {
     if (width != Width::b64) return fail("the address of a global variable is 64 bits wide");
     return address_constant(place->variable, operand.offset, width);
   }
-  return constant(width, place->offset + operand.offset);
+  const std::uint64_t address = place->offset + operand.offset;
+  const bool shared = place->space == Space::shared && (width == Width::b32 || width == Width::b64);
+  return shared ? shared_constant(address, width) : constant(width, address);
 }
 
 Result<Ref> Decoder::loose_source(const ptx::Operand& operand, Type type) {

@@ -89,6 +89,7 @@ void Interpreter::use(Block& block, Warp& warp) {
   block_ = &block;
   warp_ = &warp;
   bases_[0] = warp.registers;
+  bases_[1] = context_.constants.data() + block.rank * context_.constant_bytes;
 }
 
 /// Tells the launch how many instructions ran; false when it has to stop.

@@ -208,7 +208,10 @@ Interpreter::Step Interpreter::is_space(const Instruction& in, std::uint32_t lan
     const std::uint64_t window = window_of(space);
     bool inside = window == 0 ? is_global(a[lane]) : a[lane] - window < window_bytes;
     // Another block's shared memory is not the own.
-    if (space == Space::shared && inside) inside = ((a[lane] - window) >> shared_rank_shift) == 0;
+    if (space == Space::shared && inside) {
+      const std::uint64_t tag = (a[lane] - window) >> shared_rank_shift << shared_rank_shift;
+      inside = tag == 0 || tag == shared_tag(block_->rank);
+    }
     result |= (inside ? 1U : 0U) << lane;
   }
   set_mask(in.d, lanes, result);
@@ -224,7 +227,7 @@ Interpreter::Step Interpreter::map_shared(const Instruction& in, std::uint32_t l
     if (((lanes >> lane) & 1) == 0) continue;
     const std::uint64_t a = in.immediate == 8 ? row_of<std::uint64_t>(in.a)[lane] : row_of<std::uint32_t>(in.a)[lane];
     const std::uint64_t window = in.form == 1 ? 0 : shared_window;
-    const std::uint64_t mapped = window + ((std::uint64_t{b[lane]} + 1) << shared_rank_shift) + ((a - window) & within);
+    const std::uint64_t mapped = window + shared_tag(b[lane]) + ((a - window) & within);
     if (b[lane] >= unit_->blocks.size()) {
       report(Detector::invalid_use, lane,
              [&] { return fmt::format("mapa to block rank {} of a cluster of {}", b[lane], unit_->blocks.size()); });

@@ -47,7 +47,7 @@ bool Interpreter::shared_target(std::uint64_t address, std::uint32_t bytes, bool
   const std::uint64_t within = address & ((std::uint64_t{1} << shared_rank_shift) - 1);
   target.block = block_;
   if (tag != 0) {
-    if (!cluster || tag > unit_->blocks.size()) {
+    if (tag > unit_->blocks.size() || (!cluster && tag != block_->rank + std::uint64_t{1})) {
       report(Detector::out_of_bounds, lane, [&] {
         return cluster ? fmt::format("address of block rank {} in a cluster of {}", tag - 1, unit_->blocks.size())
                        : fmt::format(
@@ -172,10 +172,13 @@ void Interpreter::access_shared(const MemoryAccess& access, const Addresses& add
   for (std::uint32_t lane = 1; lane < 32; ++lane)
     adjacent &= addresses.at[lane] == addresses.at[0] + std::uint64_t{lane} * bytes;
   SharedTarget target;
-  if (adjacent && addresses.at[0] >> shared_rank_shift == 0 && addresses.at[0] >= shared_base &&
-      block_->shared.contains(addresses.at[0] - shared_base, std::uint64_t{bytes} * 32)) {
+  // The block's own memory, under either of its names.
+  const std::uint64_t first = addresses.at[std::countr_zero(lanes)];
+  const std::uint64_t own_tag = shared_tag(block_->rank);
+  const std::uint64_t base = shared_base + (first - own_tag < (std::uint64_t{1} << shared_rank_shift) ? own_tag : 0);
+  if (adjacent && first >= base && block_->shared.contains(first - base, std::uint64_t{bytes} * 32)) {
     counters_.shared_wavefronts += bytes <= 4 ? 1 : bytes / 4;
-    const std::uint32_t offset = addresses.at[0] - shared_base;
+    const std::uint32_t offset = first - base;
     const SharedAccessor who = shared_accessor(*block_, 0, false);
     std::byte* memory = block_->shared.data() + offset;
     if (writes ? block_->shared.write_run(offset, bytes, who) : block_->shared.read_run(offset, bytes, who)) {
@@ -199,7 +202,7 @@ void Interpreter::access_shared(const MemoryAccess& access, const Addresses& add
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if (((lanes >> lane) & 1) == 0) continue;
     std::byte* staged = staging_.data() + std::size_t{lane} * bytes;
-    if (const std::uint64_t offset = addresses.at[lane] - shared_base; plain && own.contains(offset, bytes)) {
+    if (const std::uint64_t offset = addresses.at[lane] - base; plain && own.contains(offset, bytes)) {
       const std::uint32_t at = offset;
       const SharedStamp mine = SharedStamp::of(now, warp_->agent, lane, 0);
       if (writes ? own.write_after_barrier(at, bytes, mine, floor) : own.read_after_barrier(at, bytes, mine, floor)) {

@@ -336,7 +336,7 @@ Interpreter::Step Interpreter::tmem_commit(const Instruction& in, std::uint32_t 
       if (((receivers >> rank) & 1) == 0) continue;
       // In every receiving block the mbarrier has the offset that it has in the named one.
       const std::uint64_t signal =
-          form.multicast ? ((std::uint64_t{rank} + 1) << shared_rank_shift) + (address & within) : address;
+          form.multicast ? shared_tag(rank) + (address & within) : address;
       SharedTarget target;
       Mbarrier* barrier = find_mbarrier(signal, space, lane, target);
       if (barrier == nullptr) continue;

@@ -161,6 +161,29 @@ Status bind_variables(const Code& code, Memory& memory, std::byte* constants) {
   return {};
 }
 
+/// In a cluster the addresses of a block's own shared memory carry its rank, as on hardware (PTX ISA, "State spaces",
+/// .shared: within the window of the cluster), so that code that takes them for offsets is seen to fail.
+Status fill_constants(LaunchContext& context) {
+  const Code& code = *context.code;
+  const bool ranked = context.config.cluster.count() > 1 && !code.shared_constants.empty();
+  const std::size_t ranks = ranked ? context.config.cluster.count() : 1;
+  const std::size_t bytes = std::max<std::size_t>((code.constants.size() + 63) / 64 * 64, 64);
+  context.constants.reserve(ranks * bytes);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    std::byte* const rows = context.constants.data() + rank * bytes;
+    std::ranges::copy(code.constants, rows);
+    STITCH_TRY(bind_variables(code, *context.memory, rows));
+    if (!ranked) continue;
+    for (const SharedConstant& constant : code.shared_constants) {
+      const std::uint64_t value = constant.address + shared_tag(rank);
+      const std::size_t size = constant.width == Width::b32 ? 4 : 8;
+      for (std::size_t lane = 0; lane < 32; ++lane) std::memcpy(rows + constant.offset + lane * size, &value, size);
+    }
+  }
+  context.constant_bytes = ranked ? bytes : 0;
+  return {};
+}
+
 Status prepare(LaunchContext& context, const Program& program, const LaunchConfig& config,
                std::span<const std::byte> parameters, Memory& memory, const LaunchOptions& options) {
   const Code& code = program.code();
@@ -178,9 +201,7 @@ Status prepare(LaunchContext& context, const Program& program, const LaunchConfi
   context.checks = options.checks;
   context.parameters.assign(parameters.begin(), parameters.end());
   for (const LaneOp& op : lane_ops(options.isa)) context.lane_functions.push_back(op.function);
-  context.constants.reserve(std::max<std::size_t>(code.constants.size(), 64));
-  std::ranges::copy(code.constants, context.constants.data());
-  STITCH_TRY(bind_variables(code, memory, context.constants.data()));
+  STITCH_TRY(fill_constants(context));
   if (config.cooperative) {
     STITCH_ASSIGN(context.grid_workspace, place_grid_workspace(code, memory));
   }

@@ -200,6 +200,19 @@ TEST(Async, MulticastReachesEveryBlockOfTheCluster) {
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(y[i], table[i % 32]) << i;
 }
 
+TEST(Async, AddressesOfABlocksOwnMemoryCarryItsRankInACluster) {
+  // Whoever takes them for offsets, as descriptors of wgmma do, has to mask them; accesses take them as they are.
+  const std::vector<u64> y = run_cluster(std::string(start_cluster) + R"(
+    shl.b32 %r3, %local, 3; add.u32 %r3, %r3, %r1; st.shared.u64 [%r3 + 128], %a;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    mapa.shared::cluster.u32 %r6, %r1, %r9; xor.b32 %r5, %r6, %r1;
+    ld.shared.u64 %y, [%r3 + 128]; cvt.u64.u32 %t0, %r5; add.u64 %y, %y, %t0;
+    and.b32 %r4, %r1, 0xffffff; setp.eq.u32 %p1, %r4, %r1; @%p1 add.u64 %y, %y, 1;)",
+                                         {0, 0});
+  const auto inputs = body_inputs(64);
+  for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(y[i], inputs[i].a) << i;
+}
+
 TEST(Async, StoresIntoTheOtherBlockArriveOnItsMbarrier) {
   const std::vector<u64> y = run_cluster(std::string(start_cluster) + R"(
     @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 256;

@@ -8,6 +8,8 @@ using u64 = unsigned long long;
 namespace {
 
 __device__ u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+/// A place in shared memory as descriptors have it: in 16-byte units, without the block's rank in its cluster.
+__device__ u32 descriptor_place(u32 address) { return (address & 0x3FFFF) >> 4; }
 
 __device__ void init_barrier(u64* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
@@ -184,13 +186,13 @@ __device__ void multiply_images(const Product& p, u32* d, Multiply multiply) {
 #pragma unroll 1
     for (int i = 0; i < p.scale_bytes / 512; ++i) {
       // 32 rows of 16 bytes each, 8 rows one behind the other.
-      const u64 from = (shared_address(b) + p.b_bytes + i * 512) >> 4 | 1ull << 46 | 8ull << 32 | 8ull << 16;
+      const u64 from = descriptor_place(shared_address(b) + p.b_bytes + i * 512) | 1ull << 46 | 8ull << 32 | 8ull << 16;
       asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(scales + 4 * i), "l"(from) : "memory");
     }
 #pragma unroll 1
     for (int i = 0; i < p.steps; ++i) {
-      const u64 a_from = p.a_descriptor | (shared_address(memory) + i * p.a_step) >> 4;
-      const u64 b_from = p.b_descriptor | (shared_address(b) + i * p.b_step) >> 4;
+      const u64 a_from = p.a_descriptor | descriptor_place(shared_address(memory) + i * p.a_step);
+      const u64 b_from = p.b_descriptor | descriptor_place(shared_address(b) + i * p.b_step);
       const bool add = i > 0 || p.initial != nullptr;
       if (p.metadata != nullptr) {
         // One of two columns is told by the selector.
@@ -293,7 +295,7 @@ extern "C" __global__ void product_from_tensor_memory(Product p, u32* d) {
     fence_after();
 #pragma unroll 1
     for (int i = 0; i < p.steps; ++i) {
-      const u64 b_from = p.b_descriptor | (shared_address(b) + i * p.b_step) >> 4;
+      const u64 b_from = p.b_descriptor | descriptor_place(shared_address(b) + i * p.b_step);
       asm volatile(
           "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
           "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, p;\n}" ::"r"(at),
@@ -333,7 +335,7 @@ __device__ void multiply_in_pair(const Product& p, u32* d) {
     fence_after();
     const u32 scales = at + 192;
     if constexpr (Scaled) {
-      const u64 from = (shared_address(b) + p.b_bytes) >> 4 | 1ull << 46 | 8ull << 32 | 8ull << 16;
+      const u64 from = descriptor_place(shared_address(b) + p.b_bytes) | 1ull << 46 | 8ull << 32 | 8ull << 16;
       asm volatile("tcgen05.cp.cta_group::2.32x128b.warpx4 [%0], %1;" ::"r"(scales), "l"(from) : "memory");
       // Where N is parted, each part's scales lie in its 64 lanes.
       if (p.scale_bytes == 512 + 1024) {
@@ -344,8 +346,8 @@ __device__ void multiply_in_pair(const Product& p, u32* d) {
     }
 #pragma unroll 1
     for (int i = 0; i < p.steps; ++i) {
-      const u64 a_from = p.a_descriptor | (shared_address(memory) + i * p.a_step) >> 4;
-      const u64 b_from = p.b_descriptor | (shared_address(b) + i * p.b_step) >> 4;
+      const u64 a_from = p.a_descriptor | descriptor_place(shared_address(memory) + i * p.a_step);
+      const u64 b_from = p.b_descriptor | descriptor_place(shared_address(b) + i * p.b_step);
       if constexpr (Scaled) {
         asm volatile(
             "{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
@@ -458,7 +460,7 @@ MOVE(packed, "32x32b.x4", ".pack::16b", ".unpack::16b", "")
     __syncthreads();                                                                                                \
     if (threadIdx.x == 0) {                                                                                         \
       fence_after();                                                                                                \
-      const u64 from = p.a_descriptor | shared_address(memory) >> 4;                                      \
+      const u64 from = p.a_descriptor | descriptor_place(shared_address(memory));                                      \
       const u32 to = at + (p.shape << 16);                                                                \
       asm volatile(INSTRUCTION ::"r"(to), "l"(from) : "memory");                                                    \
       commit(&done);                                                                                                \
@@ -542,8 +544,8 @@ __device__ void faulty_product(const uint4* b_image, u32* d) {
   }
   if (threadIdx.x == 0) {
     if (F != no_fence_after) fence_after();
-    u64 from = 1ull << 46 | 16ull << 32 | 8ull << 16 | shared_address(b) >> 4;
-    if (F == bad_descriptor) from = 3ull << 61 | shared_address(b) >> 4;
+    u64 from = 1ull << 46 | 16ull << 32 | 8ull << 16 | descriptor_place(shared_address(b));
+    if (F == bad_descriptor) from = 3ull << 61 | descriptor_place(shared_address(b));
     // f16 by f16 to f32; N = 16, M = 128.
     u32 shape = 1u << 4 | 2u << 17 | 8u << 24;
     if (F == bad_shape) shape = 1u << 4 | 1u << 17 | 8u << 24;
