@@ -183,8 +183,7 @@ void Interpreter::send_to_shared(const Instruction& in, const BulkAccess& access
     Block& receiver = *unit_->blocks[rank];
     // In every receiving block data and mbarrier have the offsets that they have in the named one.
     const bool own = access.multicast || rank == block_->rank;
-    const std::uint64_t signal =
-        own ? shared_tag(rank) + (barrier_address & within) : barrier_address;
+    const std::uint64_t signal = own ? shared_tag(rank) + (barrier_address & within) : barrier_address;
     SharedTarget signalled;
     Mbarrier* barrier = find_mbarrier(signal, Space::shared_cluster, lane, signalled);
     if (barrier == nullptr) continue;

@@ -335,8 +335,7 @@ Interpreter::Step Interpreter::tmem_commit(const Instruction& in, std::uint32_t 
     for (std::uint32_t rank = 0; rank < unit_->blocks.size(); ++rank) {
       if (((receivers >> rank) & 1) == 0) continue;
       // In every receiving block the mbarrier has the offset that it has in the named one.
-      const std::uint64_t signal =
-          form.multicast ? shared_tag(rank) + (address & within) : address;
+      const std::uint64_t signal = form.multicast ? shared_tag(rank) + (address & within) : address;
       SharedTarget target;
       Mbarrier* barrier = find_mbarrier(signal, space, lane, target);
       if (barrier == nullptr) continue;

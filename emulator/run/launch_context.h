@@ -28,7 +28,7 @@ struct LaunchContext {
   std::vector<LaneFunction> lane_functions;  ///< by row of the lane table
   RowStorage constants;            ///< constant rows with this memory's addresses filled in, for each rank of a cluster
   std::size_t constant_bytes = 0;  ///< of one rank's; 0: all ranks share them
-  std::vector<std::uint64_t> blocks;         ///< linear indices of the blocks to run, in the order in which they start
+  std::vector<std::uint64_t> blocks;  ///< linear indices of the blocks to run, in the order in which they start
   std::uint32_t blocks_per_unit = 1;
   std::uint32_t threads_per_block = 1;
   std::uint32_t warps_per_block = 1;

@@ -49,9 +49,10 @@ struct KernelOutcome {
   std::vector<std::string> findings;
 };
 
-/// One launch of all blocks; results that are not written keep a pattern of 0xCD.
-inline KernelOutcome launch(const KernelCase& each, const std::vector<Bytes>& inputs,
-                            const profiler::EmulatedOptions& options = {}) {
+/// Launches of all blocks, one after the other, each with inputs and results of its own and all with the same scratch
+/// memory; results that are not written keep a pattern of 0xCD.
+inline std::vector<KernelOutcome> launch_in_turn(const KernelCase& each, const std::vector<std::vector<Bytes>>& turns,
+                                                 const profiler::EmulatedOptions& options = {}) {
   profiler::EmulatedDevice device(options);
   const auto must = [&](auto result) {
     if (!result) {
@@ -66,43 +67,52 @@ inline KernelOutcome launch(const KernelCase& each, const std::vector<Bytes>& in
   };
   const auto session = must(device.session());
   const auto handle = must(session->load(compile(each.kernel)));
-  std::vector<profiler::BufferHandle> in, out, scratch;
-  for (const Bytes& bytes : inputs) {
-    in.push_back(must(session->allocate("input", bytes.size(), profiler::Zero{}, profiler::Access::read_only)));
-    done(session->write(in.back(), 0, bytes));
-  }
-  for (const graph::Value value : each.graph->results()) {
-    out.push_back(must(
-        session->allocate("result", each.graph->type(value).bytes(), profiler::Zero{}, profiler::Access::read_write)));
-    done(session->write(out.back(), 0, Bytes(out.back().bytes, std::byte{0xCD})));
-  }
+  std::vector<profiler::BufferHandle> scratch;
   for (const ScratchBuffer& buffer : each.kernel.scratch) {
     scratch.push_back(must(session->allocate("scratch", buffer.bytes, profiler::Zero{}, profiler::Access::read_write)));
   }
-  std::vector<profiler::LaunchValue> arguments;
-  for (const Argument& argument : each.kernel.arguments) {
-    const std::size_t number = argument.buffer.number;
-    if (argument.kind == Argument::Kind::integer) {
-      arguments.emplace_back(argument.integer);
-    } else if (argument.buffer.kind == kernel::Buffer::Kind::input) {
-      arguments.emplace_back(in.at(number));
-    } else if (argument.buffer.kind == kernel::Buffer::Kind::output) {
-      arguments.emplace_back(out.at(number));
-    } else {
-      arguments.emplace_back(scratch.at(number));
+  std::vector<KernelOutcome> outcomes;
+  for (const std::vector<Bytes>& inputs : turns) {
+    std::vector<profiler::BufferHandle> in, out;
+    for (const Bytes& bytes : inputs) {
+      in.push_back(must(session->allocate("input", bytes.size(), profiler::Zero{}, profiler::Access::read_only)));
+      done(session->write(in.back(), 0, bytes));
+    }
+    for (const graph::Value value : each.graph->results()) {
+      out.push_back(must(session->allocate("result", each.graph->type(value).bytes(), profiler::Zero{},
+                                           profiler::Access::read_write)));
+      done(session->write(out.back(), 0, Bytes(out.back().bytes, std::byte{0xCD})));
+    }
+    std::vector<profiler::LaunchValue> arguments;
+    for (const Argument& argument : each.kernel.arguments) {
+      const std::size_t number = argument.buffer.number;
+      if (argument.kind == Argument::Kind::integer) {
+        arguments.emplace_back(argument.integer);
+      } else if (argument.buffer.kind == kernel::Buffer::Kind::input) {
+        arguments.emplace_back(in.at(number));
+      } else if (argument.buffer.kind == kernel::Buffer::Kind::output) {
+        arguments.emplace_back(out.at(number));
+      } else {
+        arguments.emplace_back(scratch.at(number));
+      }
+    }
+    const profiler::LaunchShape shape{each.kernel.blocks, each.kernel.threads, each.kernel.cluster,
+                                      each.kernel.shared_bytes, each.kernel.cooperative};
+    const profiler::LaunchResult launched = must(session->launch(handle, shape, arguments, {}));
+    KernelOutcome& outcome = outcomes.emplace_back();
+    outcome.findings = launched.findings;
+    if (launched.counters) outcome.counters = *launched.counters;
+    for (const profiler::BufferHandle buffer : out) {
+      Bytes& bytes = outcome.results.emplace_back(buffer.bytes);
+      done(session->read(buffer, 0, bytes));
     }
   }
-  const profiler::LaunchShape shape{each.kernel.blocks, each.kernel.threads, each.kernel.cluster,
-                                    each.kernel.shared_bytes, each.kernel.cooperative};
-  const profiler::LaunchResult launched = must(session->launch(handle, shape, arguments, {}));
-  KernelOutcome outcome;
-  outcome.findings = launched.findings;
-  if (launched.counters) outcome.counters = *launched.counters;
-  for (const profiler::BufferHandle buffer : out) {
-    Bytes& bytes = outcome.results.emplace_back(buffer.bytes);
-    done(session->read(buffer, 0, bytes));
-  }
-  return outcome;
+  return outcomes;
+}
+
+inline KernelOutcome launch(const KernelCase& each, const std::vector<Bytes>& inputs,
+                            const profiler::EmulatedOptions& options = {}) {
+  return launch_in_turn(each, {inputs}, options).front();
 }
 
 /// The same of a kernel that nothing must be found in.

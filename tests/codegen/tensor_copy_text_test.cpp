@@ -92,6 +92,40 @@ TEST(TensorCopyKernelEmulated, EveryWaitIsNeeded) {
   }
 }
 
+/// Who asks for a tile without waiting for room overwrites what is still multiplied.
+TEST(TensorCopyKernelEmulated, TheWaitForRoomIsNeeded) {
+  const Staying one = {{"", {"", {1, 128, 64, 640}, f16, plain, turned}, 64, 64, 64, 16, 64, 3}, 1, 1};
+  const ContractionProblem problem = problem_of(one.tile.matmul);
+  KernelCase each = case_of(problem, schedule_of(problem, one));
+  EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::IsEmpty());
+  const std::string_view asked = "stages.expect(at, ", kernel = "extern \"C\"";
+  std::string& source = each.kernel.source;
+  source.replace(source.find(asked), asked.size(), "expect_at_once(stages, at, ");
+  source.insert(source.find(kernel), R"(template <class Stages, class Turn>
+__device__ u32 expect_at_once(const Stages& stages, const Turn& at, int bytes) {
+  const u32 full = stages.full(at.stage);
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(bytes) : "memory");
+  return full;
+}
+)");
+  EXPECT_THAT(launch(each, inputs_of(*each.graph)).findings, testing::Not(testing::IsEmpty()));
+}
+
+/// The maps that a kernel keeps are of the addresses it had: other operands get others.
+TEST(TensorCopyKernelEmulated, MapsFollowTheOperands) {
+  const Staying pair = {{"", {"", {1, 128, 64, 128}, f16, plain, turned}, 64, 64, 64, 16, 64, 3}, 2, 2};
+  const ContractionProblem problem = problem_of(pair.tile.matmul);
+  const KernelCase each = case_of(problem, schedule_of(problem, pair));
+  std::vector<Bytes> first = inputs_of(*each.graph), second = first;
+  for (Bytes& bytes : second) std::ranges::rotate(bytes, bytes.begin() + 64);
+  std::vector<Bytes> mixed = {first[0], second[1]};
+  const std::vector<KernelOutcome> outcomes = launch_in_turn(each, {first, second, mixed, first});
+  for (const auto& [number, inputs] : {std::pair(0, &first), {1, &second}, {2, &mixed}, {3, &first}}) {
+    EXPECT_THAT(outcomes[number].findings, testing::IsEmpty()) << number;
+    EXPECT_EQ(outcomes[number].results, launch(each, *inputs).results) << number;
+  }
+}
+
 TEST(TensorCopyKernelEmulated, RandomProblemsAreRight) {
   const char* const more = std::getenv("STITCH_TENSOR_COPIES");
   const int count = more == nullptr ? 12 : std::stoi(more);

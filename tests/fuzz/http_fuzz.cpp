@@ -41,8 +41,8 @@ void expect_alive() {
   if (answer.starts_with("HTTP/1.1 200")) return;
   const double seconds = watch.seconds();
   const std::string again = ask();
-  const std::string said = fmt::format("the server says after {:.3f} s: '{}', and when asked again: '{}'", seconds,
-                                       answer, again);
+  const std::string said =
+      fmt::format("the server says after {:.3f} s: '{}', and when asked again: '{}'", seconds, answer, again);
   fmt::print(stderr, "{}\n", said);
   promise(answer.empty() && seconds > 10 && again.starts_with("HTTP/1.1 200"), said);
 }

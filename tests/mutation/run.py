@@ -33,7 +33,7 @@ TESTS = [
     ("lab_test", ["--gtest_filter=*Breadth*-Ranges/*"]),
     ("lab_test", ["--gtest_filter=Ranges/BreadthEmulated.*/0:Ranges/BreadthEmulated.*/1"]),
 ]
-SEED = "20261124"
+SEED = "1"  # CI's
 TARGETS = sorted({name for name, _ in TESTS})
 SHARES = os.cpu_count() or 1
 # A test program that takes longer hangs: a barrier that one thread does not reach.
