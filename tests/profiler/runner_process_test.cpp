@@ -13,8 +13,10 @@
 #include <limits>
 #include <thread>
 
+#include "base/random.h"
 #include "profiler/runner/device.h"
 #include "profiler/runner/server.h"
+#include "tests/base/rounds.h"
 #include "tests/base/test_folder.h"
 #include "tests/profiler/kernel_case.h"
 #include "tests/profiler/ptx_kernels.h"
@@ -383,6 +385,46 @@ TEST_F(RunnerLossEmulated, ARunnerThatIsKilledBetweenRequestsCostsItsSessionsOnl
   EXPECT_TRUE(launch(*next, copy_kernel()));
   ::kill(running_->device->runner_id(), SIGKILL);
   EXPECT_TRUE(running_->device->timed_session()) << "a dead runner is noticed before it is used";
+}
+
+/// Of the same work under another content, so that a kernel that was under way when its runner died stands for itself.
+KernelImage numbered_copy_kernel(int number) {
+  KernelImage image = copy_kernel();
+  image.ptx += fmt::format("// {}\n", number);
+  return image;
+}
+
+TEST_F(RunnerLossEmulated, ARunnerThatIsKilledAtAnyMomentIsReplaced) {
+  const int kills = rounds(10);
+  int while_working = 0;
+  Random random(2);
+  for (int round = 0; round < kills; ++round) {
+    SCOPED_TRACE(round);
+    const auto session = running_->device->timed_session();
+    ASSERT_TRUE(session) << session.error().message;
+    const auto delay = std::chrono::microseconds(random.below(8000));
+    std::thread killer([runner = running_->device->runner_id(), delay] {
+      std::this_thread::sleep_for(delay);
+      ::kill(runner, SIGKILL);
+    });
+    Status status;
+    for (int i = 0; i < 64 && status; ++i) {
+      if (const auto launched = launch(**session, numbered_copy_kernel(2 * round)); !launched)
+        status = launched.error();
+    }
+    killer.join();
+    if (!status) {
+      ++while_working;
+      EXPECT_THAT(status.error().message, HasSubstr("stitch-runner (process "));
+      EXPECT_THAT(status.error().message, HasSubstr("signal 9 (Killed)"));
+    }
+    const auto next = running_->device->timed_session();
+    ASSERT_TRUE(next) << next.error().message;
+    ASSERT_TRUE(launch(**next, numbered_copy_kernel(2 * round + 1)));
+  }
+  EXPECT_GT(while_working, kills / 10) << "nearly all runners had nothing to do when they were killed";
+  std::printf("%d kills of runners, %d while they worked, %zu kernels quarantined\n", kills, while_working,
+              running_->quarantine.entries().size());
 }
 
 TEST_F(RunnerLossEmulated, AnEmulatorThatGivesUpByItselfLosesNothing) {
