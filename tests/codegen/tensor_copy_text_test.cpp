@@ -118,11 +118,11 @@ TEST(TensorCopyKernelEmulated, MapsFollowTheOperands) {
   const KernelCase each = case_of(problem, schedule_of(problem, pair));
   std::vector<Bytes> first = inputs_of(*each.graph), second = first;
   for (Bytes& bytes : second) std::ranges::rotate(bytes, bytes.begin() + 64);
-  std::vector<Bytes> mixed = {first[0], second[1]};
-  const std::vector<KernelOutcome> outcomes = launch_in_turn(each, {first, second, mixed, first});
-  for (const auto& [number, inputs] : {std::pair(0, &first), {1, &second}, {2, &mixed}, {3, &first}}) {
-    EXPECT_THAT(outcomes[number].findings, testing::IsEmpty()) << number;
-    EXPECT_EQ(outcomes[number].results, launch(each, *inputs).results) << number;
+  const std::vector<std::vector<Bytes>> turns = {first, {first[0], second[1]}, second, second, first};
+  const std::vector<KernelOutcome> outcomes = launch_in_turn(each, turns);
+  for (std::size_t turn = 0; turn < turns.size(); ++turn) {
+    EXPECT_THAT(outcomes[turn].findings, testing::IsEmpty()) << turn;
+    EXPECT_EQ(outcomes[turn].results, launch(each, turns[turn]).results) << turn;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "tests/profiler/kernel_case.h"
@@ -39,6 +40,21 @@ TEST(BlockSample, FirstAndLastBlockAreAlwaysIn) {
     EXPECT_LT(chosen.blocks.size() * 4, static_cast<std::size_t>(each.kernel.blocks));
     EXPECT_TRUE(chosen.restrictions.empty() && chosen.presets.empty());
   }
+}
+
+TEST(BlockSample, SumsOfAnyBlocksRunWhole) {
+  const auto adds = [](const kernel::KernelProgram& program) {
+    bool found = false;
+    for (const kernel::PhaseProgram& phase : program.phases) {
+      for (const kernel::GroupProgram& group : phase.groups) {
+        for (const kernel::Anchor& anchor : group.structure.anchors)
+          found |= anchor.kind == kernel::Anchor::Kind::atomic;
+      }
+    }
+    return found;
+  };
+  const KernelCase each = make_case(scattered(512, 64, 100), adds);
+  EXPECT_TRUE(sample(each).whole());
 }
 
 TEST(BlockSample, SeedsDrawOtherBlocks) {

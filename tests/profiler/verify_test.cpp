@@ -355,6 +355,7 @@ struct Damage {
 };
 
 KernelCase element_wise() { return make_case(scaled_sum({5003}), one_phase); }
+KernelCase integers() { return make_case(scaled_sum({5003}, DType::s32), one_phase); }
 KernelCase softmax_block() {
   return make_case(softmax(37, 1000), [](const kernel::KernelProgram& p) {
     return p.phases.size() == 1 && p.schedule.cluster == 1 && p.phases[0].groups[0].exchange_bytes > 0;
@@ -367,6 +368,7 @@ void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
 std::vector<Damage> damages() {
   return {
       {"constant", element_wise, "3.0f", "3.0001f", "result 0 at ["},
+      {"integer", integers, "result_0[v] = ", "result_0[v] = 5 - ", "result 0 at ["},
       {"guard", element_wise, "result_0, 5003", "result_0, 5002", "result 0: 5002 of 5003 elements were written"},
       {"past_the_end", element_wise, "result_0, 5003", "result_0, 5004", "out_of_bounds"},
       {"missing_barrier", softmax_block, "__syncthreads();", "", "uninitialised_read: read of shared memory"},
