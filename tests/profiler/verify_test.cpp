@@ -368,7 +368,7 @@ void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
 std::vector<Damage> damages() {
   return {
       {"constant", element_wise, "3.0f", "3.0001f", "result 0 at ["},
-      {"integer", integers, "result_0[v] = ", "result_0[v] = 5 - ", "result 0 at ["},
+      {"integer", integers, "result_0[v] = ", "result_0[v] = 1073741824 ^ ", "result 0 at ["},
       {"guard", element_wise, "result_0, 5003", "result_0, 5002", "result 0: 5002 of 5003 elements were written"},
       {"past_the_end", element_wise, "result_0, 5003", "result_0, 5004", "out_of_bounds"},
       {"missing_barrier", softmax_block, "__syncthreads();", "", "uninitialised_read: read of shared memory"},
