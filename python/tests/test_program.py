@@ -72,7 +72,7 @@ def test_it_tells_what_it_is(program):
     "given, message",
     [
         (lambda x, w, b: (x, w), "the program has 3 inputs, 2 arrays were given"),
-        (lambda x, w, b: (x, w.T, b), r"input 1: f32\[16,24\] is wanted, the array is 24 in dimension 0"),
+        (lambda x, w, b: (x, w.T, b), r"input 1: f32\[16,24\] is wanted, the array is 16 in dimension 1"),
         (lambda x, w, b: ({"x": x, "w": w, "c": b},), "no input 'c'; it has x, w, b"),
         (lambda x, w, b: ({"x": x, "w": w},), "no array was given for b"),
         (lambda x, w, b: (x.astype("float64"), w, b), "of another element type"),
