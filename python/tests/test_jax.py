@@ -177,6 +177,14 @@ def test_effects_stay_with_xla():
     assert seen == [4.0] and "effects" in stitch.jax.report()["fell_back"][0]["reason"]
 
 
+def test_symbolic_extents_stay_with_xla():
+    ours = jax.jit(stitch.jax.jit(lambda x: jnp.tanh(x) * 2, device="emulated"))
+    shape = jax.export.symbolic_shape("n, 8")
+    exported = jax.export.export(ours)(jax.ShapeDtypeStruct(shape, "float32"))
+    numpy.testing.assert_allclose(exported.call(numpy.ones((3, 8), "float32")), numpy.tanh(1) * 2, rtol=1e-6)
+    assert "symbolic" in stitch.jax.report()["fell_back"][0]["reason"]
+
+
 def test_without_a_device_or_a_server_xla_runs():
     numpy.testing.assert_array_equal(stitch.jax.jit(lambda x: x + 1)(jnp.ones(8)), numpy.full(8, 2.0))
     nobody = stitch.jax.jit(lambda x: x + 2, device="emulated", server="unix:///nowhere/stitchd.sock")

@@ -22,12 +22,19 @@ _made: dict = {}
 
 
 def hlo_text(jaxpr: core.ClosedJaxpr) -> str:
-    """What JAX lowers it to for a CPU, with the data of its constants."""
+    """What JAX lowers it to for a CPU, with the data of its constants. Errors: Unsupported (symbolic extents; what JAX
+    itself cannot lower so)."""
+    for aval in [*jaxpr.in_avals, *jaxpr.out_avals]:
+        if not all(isinstance(extent, int) for extent in aval.shape):
+            raise errors.Unsupported(f"its extents are symbolic: {aval.str_short()}")
     arguments = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in jaxpr.in_avals]
     # All arguments stay, used or not: the program's inputs are the call's operands.
     function = jax.jit(core.jaxpr_as_fun(jaxpr), keep_unused=True)
-    lowered = function.trace(*arguments).lower(lowering_platforms=("cpu",))
-    return lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
+    try:
+        lowered = function.trace(*arguments).lower(lowering_platforms=("cpu",))
+        return lowered.compiler_ir("hlo").as_hlo_text(print_large_constants=True)
+    except Exception as error:  # JAX's own, of any class
+        raise errors.Unsupported(f"JAX cannot lower it to HLO by itself: {error}") from error
 
 
 def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str) -> Call:
@@ -50,9 +57,16 @@ def call_of(jaxpr: core.ClosedJaxpr, settings: Settings, name: str) -> Call:
     document = _program.make(
         fragment, deadline_ms=settings.deadline_ms, improve=settings.improve, server=settings.server
     )
-    _native.Program(document)  # what cannot be opened is found now, when XLA can still take its place
+    # What cannot be opened is found now, when XLA can still take its place.
+    info = _native.Program(document).info
     packed = base64.b64encode(gzip.compress(document, 6, mtime=0)).decode()
     call = Call(hashlib.sha256(document).hexdigest(), packed)
-    _report.count("programs")
     with _lock:
-        return _made.setdefault(key, call)
+        if key in _made:
+            return _made[key]
+        _made[key] = call
+    _report.count("programs")
+    _report.count("launches", info["launches"])
+    _report.count("library_calls", info["steps"].get("library", 0))
+    _report.count("reference_steps", len(info["fallbacks"]))
+    return call

@@ -6,7 +6,7 @@ import threading
 log = logging.getLogger("stitch.jax")
 
 _lock = threading.Lock()
-_numbers = {"programs": 0, "calls": 0}
+_numbers = dict.fromkeys(("programs", "launches", "library_calls", "reference_steps", "calls"), 0)
 _fell_back: dict = {}
 _runs_before = 0
 
@@ -25,9 +25,9 @@ def runs_before() -> int:
     return _runs_before
 
 
-def count(name: str) -> None:
+def count(name: str, by: int = 1) -> None:
     with _lock:
-        _numbers[name] += 1
+        _numbers[name] += by
 
 
 def fell_back(function: str, reason: str) -> None:

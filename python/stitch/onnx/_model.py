@@ -11,8 +11,17 @@ from .. import _native, _plan, _program, errors
 from . import _types
 from ._errors import InvalidArgument, NoSuchFile, translated
 
-# Inputs of no more elements may be shapes, axes or limits that the graph has to be specialised for.
-_MOST_KNOWN = 4096
+# What the importer says of an operator whose input it has to know (a shape, an axis, a limit, a scale).
+_UNKNOWN = "must be known when the model is read"
+
+# Which inputs may be such ones, first by integers and, where these do not do, by few floats too: (kinds, dimensions,
+# elements). Every set of their values has a program of its own.
+_KNOWN = ((), (("iub", 32, 4096),), (("iub", 32, 4096), ("f", 1, 16)))
+
+
+def unknown_only(fragment) -> bool:
+    """Whether all that the graph lacks are operators that would be there if the values of inputs were known."""
+    return bool(fragment.boundaries) and all(_UNKNOWN in reason for _, _, reason in fragment.boundaries)
 
 
 class Prepared:
@@ -37,7 +46,7 @@ class Model:
         self._folder = folder
         self._options = options
         self._initializers = initializers
-        self._specialised = False  # whether the graph needs the values of small inputs
+        self._level = 0  # of _KNOWN: which inputs' values the graph needs
         self._prepared: collections.OrderedDict = collections.OrderedDict()
         self._lock = threading.Lock()
         with translated():
@@ -70,11 +79,21 @@ class Model:
 
     def _small(self, feeds: dict) -> dict:
         unranked = {name for name, _, _, shape in self.ports["inputs"] if shape is None}
-        return {
-            name: array
-            for name, array in feeds.items()
-            if name in unranked or (self._specialised and array.dtype.kind in "iub" and array.size <= _MOST_KNOWN)
-        }
+
+        def known(array) -> bool:
+            return any(
+                array.dtype.kind in kinds and array.ndim <= rank and array.size <= most
+                for kinds, rank, most in _KNOWN[self._level]
+            )
+
+        return {name: array for name, array in feeds.items() if name in unranked or known(array)}
+
+    def _learn(self) -> bool:
+        """Takes the values of more inputs to be known; whether there are more."""
+        if self._level + 1 == len(_KNOWN):
+            return False
+        self._level += 1
+        return True
 
     def prepared(self, feeds: dict) -> Prepared:
         """The program for the feeds' shapes, made where there is none yet. Errors: those of `_errors.translated`."""
@@ -89,14 +108,15 @@ class Model:
                 try:
                     fragment = self.read(extents, feeds)
                 except errors.Error as error:
-                    if self._specialised or "must be known when the model is read" not in str(error):
-                        raise
-                    self._specialised = True
+                    if _UNKNOWN in str(error) and self._learn():
+                        continue
+                    raise
+                if unknown_only(fragment) and self._learn():
                     continue
                 return self._keep(key, self.prepare(fragment))
 
     def prepare_fixed(self, extents: dict) -> bool:
-        """Makes the program ahead of the first run, where the shapes are fixed; whether it did."""
+        """Makes the program ahead of the first run, where shapes are fixed and no values are needed; whether it did."""
         for name, _, _, shape in self.ports["inputs"]:
             if shape is None:
                 return False
@@ -107,12 +127,22 @@ class Model:
             try:
                 fragment = self.read(extents)
             except errors.Error as error:
-                if "must be known when the model is read" not in str(error):
-                    raise
-                self._specialised = True
+                if _UNKNOWN in str(error):
+                    return False
+                raise
+            if unknown_only(fragment):
                 return False
-            self._keep((tuple(extents.items()), ()), self.prepare(fragment))
+            self._keep((tuple(self._fixed(extents).items()), ()), self.prepare(fragment))
         return True
+
+    def _fixed(self, extents: dict) -> dict:
+        """Of given extents those of dimensions that the inputs have, in the order of `extents_of`."""
+        found: dict = {}
+        for name, _, _, shape in self.ports["inputs"]:
+            for position, declared in enumerate(shape):
+                if not isinstance(declared, int):
+                    found[declared or f"{name}.{position}"] = extents[declared or f"{name}.{position}"]
+        return found
 
     def latest(self) -> Prepared | None:
         """What was made or used last."""

@@ -13,7 +13,7 @@ import numpy
 
 from . import _options, _types
 from ._errors import EPFail, Fail, InvalidArgument, NoSuchFile, NotImplemented
-from ._model import Model
+from ._model import _UNKNOWN, Model
 from ._options import RunOptions, SessionOptions
 from ._values import IOBinding, OrtValue
 
@@ -135,9 +135,9 @@ class InferenceSession:
             return
         except (InvalidArgument, Fail):
             return
-        if fragment.boundaries:
-            op, place, reason = fragment.boundaries[0]
-            raise NotImplemented(f"{op} ({place}): {reason}")
+        for op, place, reason in fragment.boundaries:
+            if _UNKNOWN not in reason:
+                raise NotImplemented(f"{op} ({place}): {reason}")
 
     def _fall_back(self, error: NotImplemented) -> None:
         asked = _THEIRS in self._providers
