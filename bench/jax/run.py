@@ -33,8 +33,8 @@ def exact(tree):
 
 
 def error(tree, right) -> float:
-    """The largest difference, relative to the largest value of the array that it is in, or to a thousandth of the largest
-    value of all where that is more: the gradient of a key's bias is zero but for rounding."""
+    """The largest difference, relative to the largest value of the array that it is in, or to a thousandth of the
+    largest value of all where that is more: the gradient of a key's bias is zero but for rounding."""
     exact_arrays = [numpy.asarray(value, "float64") for value in jax.tree.leaves(right)]
     largest = [numpy.abs(value).max() for value in exact_arrays if value.size]
     floor = max(largest, default=0) * 1e-3
@@ -134,16 +134,19 @@ def page(results: dict) -> str:
     import optax
     import provenance
 
-    head = ["|  | what | programs | launches | library | errors, ours / plain | fell back |", "|---|---|---|---|---|---|---|"]
+    head = [
+        "|  | what | programs | launches | library | errors, ours / plain | fell back |",
+        "|---|---|---|---|---|---|---|",
+    ]
     lines = [
         "# Models of flax and optimizers of optax through stitch.jax",
         "",
         "Made by `scripts/test-python --run bench/jax/run.py` ([docs/jax.md](../../docs/jax.md)): small sizes, random"
         f" weights, float32, JAX {jax.__version__}, flax {flax.__version__}, optax {optax.__version__}, on the emulated"
-        " device. *Programs* are those that were made, *launches* and *library* (products and convolutions, by OpenBLAS)"
-        " those of one run of each. Errors are ours / plain JAX's, each the largest difference from plain JAX in float64"
-        " relative to the largest value of its array (at least a thousandth of the largest of all: some gradients are zero"
-        " but for rounding): of results, of value and gradients, of the parameters after two steps of the perceptron"
+        " device. *Programs* are those that were made, *launches* and *library* (products and convolutions, by"
+        " OpenBLAS) those of one run of each. Errors are ours / plain JAX's, each the largest difference from plain JAX in"
+        " float64 relative to the largest value of its array (at least a thousandth of the largest of all: some gradients"
+        " are zero but for rounding): of results, of value and gradients, of the parameters after two steps of the perceptron"
         " whose update is one program.",
         "",
         f"{provenance.machine()}, commit {provenance.commit()}.",
@@ -176,7 +179,10 @@ def main() -> None:
     for kind, name in wanted:
         try:
             done = subprocess.run(
-                [sys.executable, __file__, "--one", kind, name], stdout=subprocess.PIPE, timeout=arguments.timeout, text=True
+                [sys.executable, __file__, "--one", kind, name],
+                stdout=subprocess.PIPE,
+                timeout=arguments.timeout,
+                text=True,
             )
             failed = f"ended with status {done.returncode}" if done.returncode else None
         except subprocess.TimeoutExpired:

@@ -4,7 +4,7 @@ bench/results/onnx.md.
     scripts/test-python --run bench/onnx/run.py [--models NAME,… | --models none] [--cases N] [--timeout SECONDS]
 
 Needs onnx and onnxruntime. Weights are random, the same for both, from a seed; models are as they are exported, not
-scaled. Each model, and each tenth part of the suite, has a process of its own. On the emulated device, whose time says
+scaled. Each model, and each third of the suite, has a process of its own. On the emulated device, whose time says
 nothing: what is compared are results.
 """
 
@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "bench" / "models" / "onnx"
 OPTIONS = [{"deadline_ms": 900_000, "improve": False}]
-PARTS = 10
+PARTS = 3
 
 
 def array_of(name: str, code: int, shape, facts: dict) -> numpy.ndarray:
@@ -52,7 +52,9 @@ def stand_in(name: str, folder: pathlib.Path) -> tuple[pathlib.Path, dict]:
     model = onnx.load(MODELS / f"{name}.onnx", load_external_data=False)
     for tensor in model.graph.initializer:
         if tensor.data_location == TensorProto.EXTERNAL:
-            made = numpy_helper.from_array(array_of(tensor.name, tensor.data_type, tuple(tensor.dims), facts), tensor.name)
+            made = numpy_helper.from_array(
+                array_of(tensor.name, tensor.data_type, tuple(tensor.dims), facts), tensor.name
+            )
             tensor.CopyFrom(made)
     path = folder / f"{name}.onnx"
     onnx.save_model(model, path, save_as_external_data=True, location=f"{name}.weights", size_threshold=1024)
@@ -150,7 +152,9 @@ def suite(part: int, count: int) -> dict:
     from onnx.backend.test.case.node import collect_testcases
 
     warnings.simplefilter("ignore")
-    cases = sorted((case for case in collect_testcases(None) if "_expanded" not in case.name), key=lambda case: case.name)
+    cases = sorted(
+        (case for case in collect_testcases(None) if "_expanded" not in case.name), key=lambda case: case.name
+    )
     chosen = cases if count <= 0 or count >= len(cases) else [cases[i * len(cases) // count] for i in range(count)]
     results = {"of": len(cases)}
     for case in chosen[part::PARTS]:
@@ -170,8 +174,8 @@ def page(results: dict) -> str:
         f" `stitch.onnx.InferenceSession` and onnxruntime {onnxruntime.__version__} on the same inputs, ours on the"
         " emulated device with predicted plans, products and convolutions by OpenBLAS. The error is the largest"
         " difference over the largest value of its output; models in f16 and bf16 round at other places than"
-        " onnxruntime does. The exported graphs are as they are, weights are random. Seconds are those of a busy machine"
-        " that emulates a GPU, to say what can be tried at all, and no time of anything else.",
+        " onnxruntime does. The exported graphs are as they are, weights are random. Seconds are those of a busy"
+        " machine that emulates a GPU, to say what can be tried at all, and no time of anything else.",
         "",
         f"{provenance.machine()}, commit {provenance.commit()}.",
         "",
@@ -200,8 +204,8 @@ def page(results: dict) -> str:
             groups.setdefault(kind, []).append(name)
         lines += [
             "",
-            f"Of the {of} cases of the node suite (onnx {onnx.__version__}, without the expanded forms) {len(cases)} were"
-            " run, to a relative 1e-3; where onnxruntime refuses a case, the suite's own values are the measure.",
+            f"Of the {of} cases of the node suite (onnx {onnx.__version__}, without the expanded forms) {len(cases)}"
+            " were run, to a relative 1e-3; where onnxruntime refuses a case, the suite's own values are the measure.",
             "",
             "| | cases |",
             "|---|---|",

@@ -20,7 +20,8 @@ if _native.xla_handler() is None:
 
 import stitch.jax  # noqa: E402
 
-OURS = {"device": "emulated", "fallback": "error", "improve": False}
+# Patient, for machines that have other things to do.
+OURS = {"device": "emulated", "fallback": "error", "improve": False, "deadline_ms": 600_000}
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,9 @@ def test_trees_static_arguments_and_keywords():
         lambda f: jax.jit(jax.grad(f)),
         lambda f: lambda w, x, g: jax.vmap(f, in_axes=(None, 0, None))(w, jnp.stack([x, 2 * x, -x]), g),
         lambda f: lambda w, x, g: jax.vmap(jax.grad(f), in_axes=(None, 0, None))(w, jnp.stack([x, 2 * x]), g),
-        lambda f: lambda w, x, g: jax.grad(lambda v: jax.vmap(f, (None, 0, None))(v, jnp.stack([x, 2 * x]), g).sum())(w),
+        lambda f: (
+            lambda w, x, g: jax.grad(lambda v: jax.vmap(f, (None, 0, None))(v, jnp.stack([x, 2 * x]), g).sum())(w)
+        ),
         lambda f: lambda w, x, g: jax.jvp(f, (w, x, g), (w + 1, x - 1, g * 2)),
         lambda f: lambda w, x, g: jax.linearize(lambda v: f(v, x, g), w)[1](w + 1),
         lambda f: lambda w, x, g: jax.grad(lambda v: jax.grad(f)(v, x, g).sum())(w),
@@ -112,9 +115,7 @@ def test_scan_around_it():
     xs = jnp.asarray(numpy.random.default_rng(5).standard_normal((5, 4, 8), "float32"))
     close(run(ours)(state, xs), run(step)(state, xs))
     assert stitch.jax.report()["runs"] == 5
-    close(
-        jax.grad(lambda s: run(ours)(s, xs)[1].sum())(state), jax.grad(lambda s: run(step)(s, xs)[1].sum())(state)
-    )
+    close(jax.grad(lambda s: run(ours)(s, xs)[1].sum())(state), jax.grad(lambda s: run(step)(s, xs)[1].sum())(state))
 
 
 def test_keys_of_random_numbers():
@@ -259,7 +260,5 @@ def test_a_flax_model_trains_as_without_us():
             losses.append(value)
         return jnp.stack(losses), now
 
-    close(
-        train(stitch.jax.jit(loss, **OURS), stitch.jax.jit(update, **OURS)), train(loss, jax.jit(update)), 2e-4
-    )
+    close(train(stitch.jax.jit(loss, **OURS), stitch.jax.jit(update, **OURS)), train(loss, jax.jit(update)), 2e-4)
     assert stitch.jax.report()["fell_back"] == []

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 import stitch  # noqa: E402
 import stitch.onnx  # noqa: E402
 
-QUICK = [{"improve": "0"}]
+QUICK = [{"improve": "0", "deadline_ms": 600_000}]
 
 
 def model(nodes, inputs, outputs, initializers=(), **fields):
@@ -133,11 +133,15 @@ def test_misuse_is_the_exception_that_onnxruntime_has(use, ours, theirs):
 @pytest.mark.parametrize(
     "wrong, message",
     [
-        (lambda: stitch.onnx.SessionOptions().add_session_config_entry("session.disable_prepack", "1"),
-         "did you mean 'session.disable_prepacking'"),
+        (
+            lambda: stitch.onnx.SessionOptions().add_session_config_entry("session.disable_prepack", "1"),
+            "did you mean 'session.disable_prepacking'",
+        ),
         (lambda: stitch.onnx.RunOptions().add_run_config_entry("gpu_graph", "1"), "did you mean 'gpu_graph_id'"),
-        (lambda: session(perceptron(), providers=[("StitchExecutionProvider", {"deadline": 5})]),
-         "did you mean 'deadline_ms'"),
+        (
+            lambda: session(perceptron(), providers=[("StitchExecutionProvider", {"deadline": 5})]),
+            "did you mean 'deadline_ms'",
+        ),
         (lambda: stitch.onnx.InferenceSession(perceptron(), provider_options=[{"device": "gpu"}]), "'gpu' is neither"),
     ],
 )
@@ -186,9 +190,7 @@ def test_bindings_and_values(ours, theirs):
 
 def test_weights_in_a_file_beside_the_model(tmp_path):
     made = onnx.load_model_from_string(perceptron(4))
-    onnx.save_model(
-        made, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0
-    )
+    onnx.save_model(made, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     path = str(tmp_path / "model.onnx")
     beside(path, feeds(4))
     with pytest.raises(stitch.onnx.InvalidArgument, match="'w' is in the file 'weights.bin'"):
@@ -203,9 +205,7 @@ def test_weights_in_a_file_beside_the_model(tmp_path):
 
 def test_weights_may_not_be_elsewhere(tmp_path):
     made = onnx.load_model_from_string(perceptron(4))
-    onnx.save_model(
-        made, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0
-    )
+    onnx.save_model(made, tmp_path / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     foreign = onnx.load_model(tmp_path / "model.onnx", load_external_data=False)
     for tensor in foreign.graph.initializer:
         for entry in tensor.external_data:
@@ -289,13 +289,17 @@ def test_no_server_is_an_engine_error():
         stitch.onnx.InferenceSession(perceptron(4), provider_options=[{"server": "unix:///nowhere/stitchd.sock"}])
 
 
-CASES = """add_bcast argmax_keepdims_random averagepool_2d_pads batchnorm_epsilon cast_FLOAT_to_FLOAT16 clip_example
-concat_3d_axis_1 conv_with_strides_padding convtranspose_pads cumsum_1d_exclusive depthtospace_example einsum_sum elu
-expand_dim_changed flatten_axis1 gather_elements_1 gelu_tanh_1 gemm_all_attributes globalaveragepool
-group_normalization_example hardsigmoid instancenorm_epsilon layer_normalization_3d_axis1_epsilon logsoftmax_axis_2 lstm_defaults
-matmul_3d maxpool_2d_dilations mean_example mod_mixed_sign_int64 onehot_without_axis pow_example prelu_broadcast
-qlinearmatmul_2D_uint8_float32 reduce_log_sum_exp_keepdims_random resize_upsample_scales_nearest scatter_elements_with_axis
-sce_mean slice_neg_steps softmax_axis_0 split_equal_parts_1d_opset18 tile transpose_all_permutations_3 tril where_example""".split()
+CASES = """
+add_bcast argmax_keepdims_random averagepool_2d_pads batchnorm_epsilon cast_FLOAT_to_FLOAT16 clip_example
+concat_3d_axis_1 conv_with_strides_padding convtranspose_pads cumsum_1d_exclusive depthtospace_example
+einsum_sum elu expand_dim_changed flatten_axis1 gather_elements_1 gelu_tanh_1 gemm_all_attributes
+globalaveragepool group_normalization_example hardsigmoid instancenorm_epsilon
+layer_normalization_3d_axis1_epsilon logsoftmax_axis_2 lstm_defaults matmul_3d maxpool_2d_dilations
+mean_example mod_mixed_sign_int64 onehot_without_axis pow_example prelu_broadcast
+qlinearmatmul_2D_uint8_float32 reduce_log_sum_exp_keepdims_random resize_upsample_scales_nearest
+scatter_elements_with_axis sce_mean slice_neg_steps softmax_axis_0 split_equal_parts_1d_opset18 tile
+transpose_all_permutations_3 tril where_example
+""".split()
 
 
 def array_of(value):

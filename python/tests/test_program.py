@@ -34,7 +34,7 @@ def arrays():
 def program(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "two_layers.hlo.txt"
     path.write_text(HLO)
-    return stitch.program(path, improve=False)
+    return stitch.program(path, improve=False, deadline_ms=600_000)
 
 
 def check(results):
@@ -148,7 +148,7 @@ def test_types_that_numpy_has_not(tmp_path):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     path = tmp_path / "half.hlo.txt"
     path.write_text("HloModule half\nENTRY main {\n  x = bf16[8,64] parameter(0)\n  ROOT y = bf16[8,64] negate(x)\n}\n")
-    program = stitch.program(path, improve=False)
+    program = stitch.program(path, improve=False, deadline_ms=600_000)
     x = numpy.random.default_rng(4).standard_normal((8, 64)).astype(ml_dtypes.bfloat16)
     y = program.run(x)
     assert y.dtype == ml_dtypes.bfloat16

@@ -24,8 +24,8 @@ def report() -> dict:
     """What was lowered and run since the process began, or since `reset`.
 
     `programs` that were made, with the `launches` of kernels and the `library_calls` of one run of each, and the steps
-    that only the float64 reference evaluator computes (`reference_steps`); `calls` that were lowered to a program, `runs`
-    of them; what `fell_back` to XLA, by function and reason.
+    that only the float64 reference evaluator computes (`reference_steps`); `calls` that were lowered to a program,
+    `runs` of them; what `fell_back` to XLA, by function and reason.
     """
     return {**_report.snapshot(), "runs": _native.xla_run_count() - _report.runs_before()}
 

@@ -15,8 +15,8 @@ def jit(fun=None, **options):
     """Makes a function run as one program of Stitch's, as `jax.jit` makes it run as one of XLA's.
 
     Takes `static_argnums`, `static_argnames`, `donate_argnums`, `donate_argnames`, `keep_unused` and `inline` as
-    `jax.jit` does, and what `list_options` names (`device`, `fallback`, `deadline_ms`, …). What it returns is a function
-    of `jax.jit`'s: it composes with jit, grad, vmap, jvp, scan, checkpoint and export, and has `lower`, `trace` and the
+    `jax.jit` does, and what `list_options` names (`device`, `fallback`, `deadline_ms`, …). What it returns is a
+    function of `jax.jit`'s: it composes with jit, grad, vmap, jvp, scan, checkpoint and export, and has `lower`, `trace` and the
     rest. May be used as a decorator, with or without options. Errors: TypeError (an unknown option, with the nearest),
     ValueError (its value); while tracing those of the function, and with fallback="error" a stitch.Error.
     """
@@ -69,7 +69,9 @@ class _Leaves:
         self._kinds = [jax.random.key_impl(leaf) if _is_key(leaf) else None for leaf in leaves]
 
     def lower(self, leaves) -> list:
-        return [leaf if kind is None else jax.random.key_data(leaf) for kind, leaf in zip(self._kinds, leaves, strict=True)]
+        return [
+            leaf if kind is None else jax.random.key_data(leaf) for kind, leaf in zip(self._kinds, leaves, strict=True)
+        ]
 
     def lift(self, leaves) -> list:
         return [

@@ -108,9 +108,7 @@ def _jvp(primals, tangents, *, jaxpr, held=0, **params):
 
     some = [tangents[i] for i in active]
     linear, constants = traced(apply, *_like(_avals_of([*needed, *some])))
-    moved = linear_p.bind(
-        *constants, *needed, *some, jaxpr=linear, held=len(constants) + len(needed), **params
-    )
+    moved = linear_p.bind(*constants, *needed, *some, jaxpr=linear, held=len(constants) + len(needed), **params)
     return results, [
         value if jax.dtypes.issubdtype(aval.dtype, jax.numpy.inexact) else ad.Zero(aval.to_tangent_aval())
         for value, aval in zip(moved, jaxpr.out_avals, strict=True)

@@ -14,8 +14,8 @@ from . import _report
 from ._options import Settings
 
 Call = collections.namedtuple("Call", ["name", "package"])
-"""What the custom call carries: the program's name, and its document as text, so that an executable needs nothing of the
-process that made it."""
+"""What the custom call carries: the program's name, and its document as text, so that an executable needs nothing of
+the process that made it."""
 
 _lock = threading.Lock()
 _made: dict = {}

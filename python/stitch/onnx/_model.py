@@ -174,7 +174,9 @@ class Model:
             if given is not None:
                 given = numpy.asarray(given)
                 if _types.ours_of_array(given) != dtype or list(given.shape) != list(shape):
-                    raise InvalidArgument(f"initializer '{name}': {dtype}{list(shape)} is wanted, not {given.dtype}{list(given.shape)}")
+                    raise InvalidArgument(
+                        f"initializer '{name}': {dtype}{list(shape)} is wanted, not {given.dtype}{list(given.shape)}"
+                    )
                 result[position] = _plan._dense(given)
                 continue
             wanted = _types.numpy_of(dtype)

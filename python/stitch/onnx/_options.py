@@ -30,9 +30,13 @@ class ExecutionOrder(enum.IntEnum):
     MEMORY_EFFICIENT = 2
 
 
-# onnxruntime's keys (onnxruntime_session_options_config_keys.h) that a session here takes. Those in _USED change what it
-# does; the others are about how onnxruntime's own kernels and arenas work, and there is nothing here for them to change.
-_USED = ("session.disable_cpu_ep_fallback", "session.load_model_format", "session.model_external_initializers_file_folder_path")
+# onnxruntime's keys (onnxruntime_session_options_config_keys.h) that a session here takes. Those in _USED change what
+# it does; the others are about how onnxruntime's own kernels and arenas work, and there is nothing here for them to do.
+_USED = (
+    "session.disable_cpu_ep_fallback",
+    "session.load_model_format",
+    "session.model_external_initializers_file_folder_path",
+)
 _NOTHING_HERE = (
     "ep.context_embed_mode",
     "mlas.disable_kleidiai",

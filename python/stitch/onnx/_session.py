@@ -70,8 +70,8 @@ class InferenceSession:
 
     `path_or_bytes`, `sess_options`, `providers` and `provider_options` as onnxruntime's. The provider is
     StitchExecutionProvider, with the options that `list_provider_options` names. With CPUExecutionProvider behind it a
-    model that nobody here computes is run by onnxruntime, if that is installed, and it is said once per reason; without,
-    or with session.disable_cpu_ep_fallback, that is an exception which names the operator.
+    model that nobody here computes is run by onnxruntime, if that is installed, and it is said once per reason;
+    without, or with session.disable_cpu_ep_fallback, that is an exception which names the operator.
 
     Where all extents are known the program is made here; otherwise the first run with new shapes makes it. Safe to use
     from several threads. Errors: NoSuchFile, InvalidProtobuf, InvalidGraph, NotImplemented, EngineError (no server),
@@ -340,7 +340,9 @@ def _check_shape(name: str, found: tuple, declared: list) -> None:
             f"Invalid rank for input: {name} Got: {len(found)} Expected: {len(declared)} Please fix either the"
             " inputs/outputs or the model."
         )
-    wrong = [(i, found[i], extent) for i, extent in enumerate(declared) if isinstance(extent, int) and found[i] != extent]
+    wrong = [
+        (i, found[i], extent) for i, extent in enumerate(declared) if isinstance(extent, int) and found[i] != extent
+    ]
     if wrong:
         listed = "".join(f"\n index: {i} Got: {got} Expected: {extent}" for i, got, extent in wrong)
         raise InvalidArgument(
