@@ -100,6 +100,20 @@ def test_forward_and_derivative_are_programs():
     assert report["calls"] == 2 and report["runs"] == 2, report
 
 
+def test_integers_beside_what_is_derived():
+    def picked(w, places, x):
+        y = (x @ w)[places]
+        return jnp.sum(y * y), (jnp.argmax(y, -1), y.shape[0])
+
+    (w, x, _), places = arguments(), jnp.array([3, 1, 1])
+    ours = stitch.jax.jit(picked, **OURS)
+    theirs = jax.jit(picked)
+    close(jax.value_and_grad(ours, has_aux=True)(w, places, x), jax.value_and_grad(theirs, has_aux=True)(w, places, x))
+    primals, tangents = (w, places, x), (w, numpy.zeros(3, jax.dtypes.float0), x)
+    close(jax.jvp(ours, primals, tangents, has_aux=True), jax.jvp(theirs, primals, tangents, has_aux=True))
+    assert stitch.jax.report()["fell_back"] == []
+
+
 def test_scan_around_it():
     def run(step):
         def body(state, x):

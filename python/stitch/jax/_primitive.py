@@ -103,16 +103,22 @@ def _jvp(primals, tangents, *, jaxpr, held=0, **params):
     count = len(jaxpr.out_avals)
     results, needed = outputs[:count], outputs[count:]
 
-    def apply(*arguments):
-        return derivative.unflatten(arguments[: len(needed)])(*arguments[len(needed) :])
+    # Integers have no derivative, and nothing computes one.
+    moving = [i for i, aval in enumerate(jaxpr.out_avals) if jax.dtypes.issubdtype(aval.dtype, jax.numpy.inexact)]
 
-    some = [tangents[i] for i in active]
-    linear, constants = traced(apply, *_like(_avals_of([*needed, *some])))
-    moved = linear_p.bind(*constants, *needed, *some, jaxpr=linear, held=len(constants) + len(needed), **params)
-    return results, [
-        value if jax.dtypes.issubdtype(aval.dtype, jax.numpy.inexact) else ad.Zero(aval.to_tangent_aval())
-        for value, aval in zip(moved, jaxpr.out_avals, strict=True)
-    ]
+    def apply(*arguments):
+        moved = derivative.unflatten(arguments[: len(needed)])(*arguments[len(needed) :])
+        return [moved[i] for i in moving]
+
+    moved = [ad.Zero(aval.to_tangent_aval()) for aval in jaxpr.out_avals]
+    if moving:
+        some = [tangents[i] for i in active]
+        linear, constants = traced(apply, *_like(_avals_of([*needed, *some])))
+        held = len(constants) + len(needed)
+        values = linear_p.bind(*constants, *needed, *some, jaxpr=linear, held=held, **params)
+        for i, value in zip(moving, values, strict=True):
+            moved[i] = value
+    return results, moved
 
 
 def _transpose(cotangents, *arguments, jaxpr, held, **params):
