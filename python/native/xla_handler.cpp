@@ -14,7 +14,7 @@
 #include "python/native/host_program.h"
 
 #ifdef STITCH_XLA_FFI
-#include "xla/ffi/api/ffi.h"
+#include <xla/ffi/api/ffi.h>
 #endif
 
 namespace stitch::python {
