@@ -38,10 +38,14 @@ Status check_one(const One& array, const graph::TensorType& type, std::string_vi
   if (array.device_type() != nb::device::cpu::value) return wrong("not in the host's memory");
   if (!holds(array.dtype(), type.dtype)) return wrong("of another element type");
   if (static_cast<int>(array.ndim()) != type.rank()) return wrong(fmt::format("of {} dimensions", array.ndim()));
-  std::int64_t stride = 1;
   for (int d = type.rank(); d-- > 0;) {
     const auto extent = static_cast<std::int64_t>(array.shape(d));
     if (extent != type.dims[d]) return wrong(fmt::format("{} in dimension {}", extent, d));
+  }
+  if (type.elements() == 0) return {};  // whose strides say nothing
+  std::int64_t stride = 1;
+  for (int d = type.rank(); d-- > 0;) {
+    const std::int64_t extent = type.dims[d];
     if (extent > 1 && array.stride(d) != stride) return wrong("not dense and row-major");
     stride *= extent;
   }

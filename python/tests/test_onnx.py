@@ -298,7 +298,7 @@ layer_normalization_3d_axis1_epsilon logsoftmax_axis_2 lstm_defaults matmul_3d m
 mean_example mod_mixed_sign_int64 onehot_without_axis pow_example prelu_broadcast
 qlinearmatmul_2D_uint8_float32 reduce_log_sum_exp_keepdims_random resize_upsample_scales_nearest
 scatter_elements_with_axis sce_mean slice_neg_steps softmax_axis_0 split_equal_parts_1d_opset18 tile
-transpose_all_permutations_3 tril where_example
+transpose_all_permutations_3 tril tril_zero where_example
 """.split()
 
 
