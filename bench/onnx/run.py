@@ -154,6 +154,10 @@ def run_case(case) -> str:
     return f"differs from onnxruntime: {wrong}" if wrong else "equal to onnxruntime"
 
 
+def is_wrong(result: str) -> bool:
+    return not result.startswith(("equal", "refused"))
+
+
 def unlike(results, expected) -> str | None:
     """What is not equal within the tolerances."""
     for ours, theirs in zip(results, expected, strict=True):
@@ -168,8 +172,9 @@ def unlike(results, expected) -> str | None:
     return None
 
 
-def suite(part: int, count: int) -> dict:
-    """Every PARTS-th case from `part` on, of `count` in all that are spread over the suite; expanded forms left out."""
+def suite(part: int, count: int, only: list[str]) -> dict:
+    """Every PARTS-th case from `part` on, of `count` in all that are spread over the suite, or those of these names;
+    expanded forms are left out."""
     from onnx.backend.test.case.node import collect_testcases
 
     warnings.simplefilter("ignore")
@@ -178,7 +183,7 @@ def suite(part: int, count: int) -> dict:
     )
     chosen = cases if count <= 0 or count >= len(cases) else [cases[i * len(cases) // count] for i in range(count)]
     results = {"of": len(cases)}
-    for case in chosen[part::PARTS]:
+    for case in [case for case in cases if case.name in only] if only else chosen[part::PARTS]:
         results[case.name] = run_case(case)
     return results
 
@@ -221,7 +226,7 @@ def page(results: dict) -> str:
     if cases:
         groups: dict = {}
         for name, result in cases.items():
-            kind = result if result.startswith("equal") else "refused" if result.startswith("refused") else "wrong"
+            kind = "wrong" if is_wrong(result) else "refused" if result.startswith("refused") else result
             groups.setdefault(kind, []).append(name)
         lines += [
             "",
@@ -261,17 +266,19 @@ def main() -> None:
     everything = ",".join(sorted(path.stem for path in MODELS.glob("*.onnx")))
     parser.add_argument("--models", default=everything, help="names, or none")
     parser.add_argument("--cases", type=int, default=400, help="how many of the node suite; 0: all")
+    parser.add_argument("--again", action="store_true", help="of the suite only what was not equal in --log")
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for one model, or a part of the suite")
     parser.add_argument("--log", help="a file of results, JSON, that another run adds to")
     parser.add_argument("--output", default=str(ROOT / "bench" / "results" / "onnx.md"))
     parser.add_argument("--model", help=argparse.SUPPRESS)
     parser.add_argument("--part", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--only", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.model:
         print(json.dumps(run_model(arguments.model)))
         return
     if arguments.part is not None:
-        print(json.dumps(suite(arguments.part, arguments.cases)))
+        print(json.dumps(suite(arguments.part, arguments.cases, arguments.only.split(",") if arguments.only else [])))
         return
     log = pathlib.Path(arguments.log) if arguments.log else None
     results = json.loads(log.read_text()) if log and log.exists() else {"models": {}, "cases": {}}
@@ -281,7 +288,13 @@ def main() -> None:
             log.write_text(json.dumps(results))
         pathlib.Path(arguments.output).write_text(page(results))
 
-    if arguments.cases >= 0:
+    if arguments.again:
+        bad = [name for name, result in results["cases"].items() if name != "of" and is_wrong(result)]
+        found, failed = in_process(["--part", "0", "--only", ",".join(bad)], arguments.timeout)
+        results["cases"].update(found or {})
+        print("again", failed or "done", file=sys.stderr, flush=True)
+        keep()
+    elif arguments.cases >= 0:
         for part in range(PARTS):
             words = ["--part", str(part), "--cases", str(arguments.cases)]
             found, failed = in_process(words, arguments.timeout)
