@@ -166,13 +166,15 @@ def main() -> None:
     parser.add_argument("--optimizers", default=";".join(zoo.OPTIMIZERS), help="separated by semicolons")
     parser.add_argument("--output", default=str(ROOT / "bench" / "results" / "jax.md"))
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for one of them")
+    parser.add_argument("--log", help="a file of results, JSON, that another run adds to")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         kind, name = arguments.one
         print(json.dumps(tried_model(name) if kind == "models" else tried_optimizer(name)))
         return
-    results: dict = {"models": {}, "optimizers": {}}
+    log = pathlib.Path(arguments.log) if arguments.log else None
+    results = json.loads(log.read_text()) if log and log.exists() else {"models": {}, "optimizers": {}}
     wanted = [("models", name) for name in filter(None, arguments.models.split(","))]
     # Names of optimizers have commas.
     wanted += [("optimizers", name) for name in filter(None, arguments.optimizers.split(";"))]
@@ -189,6 +191,8 @@ def main() -> None:
             failed = f"not done after {arguments.timeout:.0f} s"
         results[kind][name] = {"both": {"failed": failed}} if failed else json.loads(done.stdout.splitlines()[-1])
         print(name, failed or "done", file=sys.stderr, flush=True)
+        if log:
+            log.write_text(json.dumps(results))
         pathlib.Path(arguments.output).write_text(page(results))
 
 
